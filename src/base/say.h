@@ -1,0 +1,30 @@
+/* What weir says to its operator: one line per event on stderr, key=value or JSON.
+ *
+ *      say_warn("history", "cannot write, retrying", "path", path, "errno", strerror(errno));
+ *
+ * after area and sentence come key, value pairs of C strings, ended by the macro.  Values are
+ * escaped; control characters never reach the terminal.  Lines of one (area, sentence) are
+ * limited to 10 a second, and the next one says how many were left out.  Any thread may speak.
+ * The last 64 lines are kept for panic(). */
+#ifndef WEIR_BASE_SAY_H
+#define WEIR_BASE_SAY_H
+
+#include "base/defs.h"
+
+enum say_level { SAY_DEBUG, SAY_INFO, SAY_WARN, SAY_ERROR };
+
+void say_setup(enum say_level min, bool as_json);
+bool say_level_from_name(const char *name, enum say_level *ret);
+void say_line(enum say_level level, const char *area, const char *text, ...)
+        __attribute__((sentinel));
+
+#define say_debug(...) say_line(SAY_DEBUG, __VA_ARGS__, (char *)NULL)
+#define say_info(...)  say_line(SAY_INFO, __VA_ARGS__, (char *)NULL)
+#define say_warn(...)  say_line(SAY_WARN, __VA_ARGS__, (char *)NULL)
+#define say_error(...) say_line(SAY_ERROR, __VA_ARGS__, (char *)NULL)
+
+/* A number as a value: SAY_I64(x) lives until the end of the full expression's block. */
+#define SAY_I64(v) (say_i64((char[24]){0}, (int64_t)(v)))
+const char *say_i64(char *buf24, int64_t v);
+
+#endif

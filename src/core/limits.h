@@ -1,0 +1,52 @@
+/* Every limit, in one table: what it is called, its value, its unit, and what it bounds.
+ * INFO, the documentation and the tests at n-1, n and n+1 walk the same rows. */
+#ifndef WEIR_CORE_LIMITS_H
+#define WEIR_CORE_LIMITS_H
+
+#include "base/defs.h"
+
+/*      name               value               unit           what it bounds */
+#define LIMIT_MAP(X)                                                                               \
+        X(PAYLOAD_BYTES, 1048576, "bytes", "args of a job, and its result")                        \
+        X(NAME_BYTES, 255, "bytes", "hook, queue, group and worker names")                         \
+        X(ERROR_BYTES, 16384, "bytes", "error message given to FAIL")                              \
+        X(PROGRESS_BYTES, 1024, "bytes", "progress text of a job")                                 \
+        X(BULK_JOBS, 10000, "jobs", "jobs in one ENQUEUEMANY or POST")                             \
+        X(COMMAND_BYTES, 33554432, "bytes", "one whole request")                                   \
+        X(COMMAND_ARGS, 20064, "arguments", "arguments of one RESP command")                       \
+        X(CLAIM_JOBS, 1000, "jobs", "MAX of one CLAIM")                                            \
+        X(CLAIM_QUEUES, 64, "queues", "queues named in one CLAIM")                                 \
+        X(WAIT_MS, 600000, "ms", "WAIT of a CLAIM")                                                \
+        X(LEASE_MIN_MS, 100, "ms", "shortest lease")                                               \
+        X(LEASE_MAX_MS, 86400000, "ms", "longest lease, and TIMEOUT")                              \
+        X(DELAY_MS, 315360000000, "ms", "IN, RETRYIN (ten years)")                                 \
+        X(ATTEMPTS, 1000, "attempts", "ATTEMPTS of a job")                                         \
+        X(LIST_JOBS, 1000, "jobs", "LIMIT of JOBS")                                                \
+        X(EVENTS_KEPT, 100, "events", "events kept per job; older ones in the middle are counted") \
+        X(QUEUES, 10000, "queues", "queues that exist at once")                                    \
+        X(CONNECTIONS, 10000, "connections", "open connections over all doors")                    \
+        X(OUTPUT_BYTES, 4194304, "bytes",                                                          \
+          "unsent output of a connection before it is read from no more")                          \
+        X(PREAUTH_BYTES, 4096, "bytes", "input before authentication")                             \
+        X(PREAUTH_MS, 5000, "ms", "time before authentication")                                    \
+        X(HTTP_HEADER_BYTES, 16384, "bytes", "request line and headers")                           \
+        X(JSON_DEPTH, 64, "levels", "nesting of a JSON body")                                      \
+        X(STALL_MS, 30000, "ms",                                                                   \
+          "a peer that does not take its output, or a request begun and not finished")
+
+enum limit {
+#define X(name, value, unit, text) LIMIT_##name = (value),
+        LIMIT_MAP(X)
+#undef X
+};
+
+struct limit_row {
+        const char *name;
+        int64_t value;
+        const char *unit;
+        const char *text;
+};
+extern const struct limit_row limit_table[];
+extern const size_t limit_table_len;
+
+#endif
