@@ -69,7 +69,8 @@ struct reader {
 
 static inline struct reader reader_make(struct slice s)
 {
-        return (struct reader){s.ptr, s.ptr + s.len, false};
+        /* An empty slice may have no pointer, and adding to NULL is undefined. */
+        return (struct reader){s.ptr, s.len ? s.ptr + s.len : s.ptr, false};
 }
 
 static inline size_t reader_left(const struct reader *r)

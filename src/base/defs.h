@@ -26,7 +26,7 @@
         }
 
 #define ARRAY_LEN(a)                    (sizeof(a) / sizeof((a)[0]))
-#define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define CONTAINER_OF(ptr, type, member) ((type *)((uintptr_t)(ptr)-offsetof(type, member)))
 #define ALIGN_UP(n, to)                 (((n) + ((to)-1)) & ~((__typeof__(n))(to)-1))
 
 #define KIB                             (1024ULL)

@@ -57,7 +57,8 @@ struct problem {
         char detail[PROBLEM_DETAIL_MAX];
 };
 
-/* Fills in and returns err, so that `return problem_set(p, ERR_BADARG, "...")` reads well. */
+/* Fills in and returns err, so that `return problem_set(p, ERR_BADARG, "...")` reads well.  A NULL
+ * p is fine: nobody wants to know. */
 int problem_set(struct problem *p, int err, const char *fmt, ...) PRINTF(3, 4);
 
 #endif

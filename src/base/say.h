@@ -23,6 +23,9 @@ void say_line(enum say_level level, const char *area, const char *text, ...)
 #define say_warn(...)  say_line(SAY_WARN, __VA_ARGS__, (char *)NULL)
 #define say_error(...) say_line(SAY_ERROR, __VA_ARGS__, (char *)NULL)
 
+/* Writes the last lines, oldest first; for panic(): waits for nobody, allocates nothing. */
+void say_dump(int fd);
+
 /* A number as a value: SAY_I64(x) lives until the end of the full expression's block. */
 #define SAY_I64(v) (say_i64((char[24]){0}, (int64_t)(v)))
 const char *say_i64(char *buf24, int64_t v);

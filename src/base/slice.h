@@ -33,8 +33,12 @@ bool slice_eq_nocase(struct slice a, struct slice b); /* ASCII only */
 int slice_cmp(struct slice a, struct slice b);        /* bytewise, shorter first on a tie */
 bool slice_contains(struct slice hay, struct slice needle);
 bool slice_is_utf8(struct slice s);
+/* Length of the well-formed UTF-8 sequence at `at`, of which `left` (at least 1) bytes may be
+ * read; 0 when there is none. */
+size_t utf8_sequence(const char *at, size_t left);
 
-/* Strict decimal: optional '-', digits, nothing else, no leading zeros, no overflow. */
+/* Strict decimal: optional '-' (i64 only), digits, nothing else, no leading zeros, no "-0", no
+ * overflow. */
 bool slice_to_i64(struct slice s, int64_t *ret);
 bool slice_to_u64(struct slice s, uint64_t *ret);
 
