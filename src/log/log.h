@@ -32,6 +32,7 @@ struct log_tail {
 struct log_stat {
         uint64_t retained_bytes; /* from the start of the oldest kept segment to the head */
         uint64_t room_bytes;     /* can surely be appended without asking the disk for space */
+        uint64_t head_seq;       /* batches before this lie in parts that trim() could give back */
         bool is_disk_full;       /* more room was wanted (log_want_room) and refused */
         uint64_t appended_bytes; /* since start: batches with their framing */
         uint64_t appended_batches;

@@ -28,4 +28,8 @@ void record_end(struct buf *b, size_t begun_at);
 /* Takes the next record off the front of *rest.  OK, ERR_NOTFOUND at the end, ERR_CORRUPT. */
 int record_next(struct slice *rest, struct record *ret) MUST_CHECK;
 
+/* How many records the batch holds, by their lengths alone; false when the lengths do not add up.
+ * Nothing is summed: this runs on the way to the disk, over bytes that were just made. */
+bool record_count(struct slice batch, uint32_t *ret);
+
 #endif

@@ -1,0 +1,101 @@
+/* Effects: what became true, as the log keeps it and as the state takes it.
+ *
+ * A record says the outcome and not the command, so replay needs no clock, no dice and no policy.
+ * CLOCK tells the time of all that follows it in the batch.  Fields not named by a row are not
+ * written.  A new field means a new version of that row's record (EFFECT_VERSION).
+ *
+ *      type          body
+ *      CLOCK         steady_ns u64, wall_ms u64
+ *      JOB_NEW       id, due_ms, priority u8, flags u8, attempts, timeout_ms, queue, hook, group,
+ *                    args
+ *      JOB_START     id, fence, token[16], deadline_ns, lease_ms, worker
+ *      JOB_DONE      id, keep u8, text (result)
+ *      JOB_FAIL      id, keep u8, is_final u8, due_ms, text (error)
+ *      JOB_TIMEOUT   id, keep u8, is_final u8, deadline_ns (end of the grace, when final)
+ *      JOB_RELEASE   id, due_ms
+ *      JOB_EXTEND    id, deadline_ns, lease_ms
+ *      JOB_PROGRESS  id, text
+ *      JOB_CANCEL    id, keep u8, text (why)
+ *      ARCHIVED      ids, as count and differences
+ *      QUEUE_SET     queue, is_paused u8
+ *      QUEUE_GONE    queue
+ *      META_FULL     next_id, fence
+ *      QUEUE_FULL    queue, is_paused u8, enqueued, completed, failed, canceled
+ *      JOB_FULL      everything a job is
+ *
+ * Numbers are varints (due_ms and deadline_ns are never negative), texts are varint length and
+ * bytes. */
+#ifndef WEIR_STATE_EFFECT_H
+#define WEIR_STATE_EFFECT_H
+
+#include "log/record.h"
+#include "state/job.h"
+#include "state/queue.h"
+
+#define EFFECT_VERSION 1
+
+#define EFFECT_MAP(X)                                                                              \
+        X(CLOCK)                                                                                   \
+        X(JOB_NEW)                                                                                 \
+        X(JOB_START)                                                                               \
+        X(JOB_DONE)                                                                                \
+        X(JOB_FAIL)                                                                                \
+        X(JOB_TIMEOUT)                                                                             \
+        X(JOB_RELEASE)                                                                             \
+        X(JOB_EXTEND)                                                                              \
+        X(JOB_PROGRESS)                                                                            \
+        X(JOB_CANCEL)                                                                              \
+        X(ARCHIVED)                                                                                \
+        X(QUEUE_SET)                                                                               \
+        X(QUEUE_GONE)                                                                              \
+        X(META_FULL)                                                                               \
+        X(QUEUE_FULL)                                                                              \
+        X(JOB_FULL)
+
+/* Numbers in the log: append new rows at the end, never reuse one. */
+enum effect_type {
+        EFFECT_NONE,
+#define X(name) EFFECT_##name,
+        EFFECT_MAP(X)
+#undef X
+        EFFECT_COUNT
+};
+
+/* One shape for all: each type uses the fields its row names.  Borrowed throughout. */
+struct effect {
+        enum effect_type type;
+        bool keep;     /* the ended job goes to the archive; else it is gone at once */
+        bool is_final; /* no further attempt */
+        bool is_paused;
+        uint8_t priority, flags;
+        uint16_t attempts;
+        uint32_t timeout_ms, lease_ms;
+        uint64_t id, fence;
+        int64_t due_ms, deadline_ns, steady_ns, wall_ms;
+        uint8_t token[JOB_TOKEN_BYTES];
+        struct slice queue, hook, group, args, worker, text;
+        uint64_t next_id, enqueued, completed, failed, canceled;
+        const uint64_t *ids; /* ARCHIVED when written; packed in `text` when read */
+        size_t n_ids;
+        /* JOB_FULL: borrowed from a live job when written, from the record when read. */
+        struct job_view view;
+        uint8_t state, outcome;
+        uint16_t events_kept;
+        bool is_lease_open, has_more;
+};
+
+const char *effect_name(enum effect_type type);
+
+void effect_write(struct buf *batch, const struct effect *e);
+int effect_read(const struct record *r, struct effect *ret, struct problem *problem) MUST_CHECK;
+
+/* Walks the ids of an ARCHIVED effect that was read; start with *at = 0. */
+bool effect_next_id(struct slice *rest, uint64_t *at);
+
+void effect_of_job(const struct job *job, struct effect *ret);
+void effect_of_queue(const struct queue *queue, struct effect *ret);
+
+/* One JSON object on one line, for `weir log dump`. */
+void effect_to_json(const struct effect *e, uint64_t seq, struct buf *ret);
+
+#endif

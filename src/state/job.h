@@ -1,0 +1,108 @@
+/* A job: what to run, where it waits, and once it has run, its story.
+ *
+ * State       list it is on                        entered by (effect)      leaves by
+ *   SCHEDULED state->delayed or state->timed       NEW, FAIL, RELEASE, ...  state_promote, CANCEL
+ *   READY     queue->ready                         the same when due        START, CANCEL
+ *   RUNNING   state->running (by lease deadline)   START                    DONE FAIL TIMEOUT
+ *                                                                           RELEASE CANCEL
+ *   FINISHED  state->grace (timed out for good,    DONE FAIL TIMEOUT        ARCHIVED
+ *             a late completion may still come)    CANCEL
+ *             or none: with the archive
+ *
+ * PARKED and WAITING of the design come with the gate and with dependencies.
+ *
+ * Invariants, checked by job_check():
+ *   (1) a RUNNING job has a lease: more != NULL, a fence > 0, and is on state->running
+ *   (2) a SCHEDULED or READY job is on a heap; a FINISHED job has an outcome
+ *   (3) attempt <= attempts_max
+ *   (4) a job that was never started and has no more than its creation to tell has more == NULL
+ *
+ * Memory: one allocation with the args at its end; `more` only once it was started, canceled or
+ * has something to tell.  A pending job costs 104 bytes here, 16 in a heap, about 10 in the id
+ * map and 8-16 of the allocator. */
+#ifndef WEIR_STATE_JOB_H
+#define WEIR_STATE_JOB_H
+
+#include "base/heap.h"
+#include "state/event.h"
+#include "state/job_view.h"
+#include "state/live.h"
+#include "state/name.h"
+
+#define JOB_TOKEN_BYTES 16
+#define JOB_EVENTS_KEPT 100 /* LIMIT_EVENTS_KEPT; core/limits.c holds them together */
+
+enum job_state { JOB_SCHEDULED, JOB_READY, JOB_LEASED, JOB_FINISHED };
+
+struct queue;
+
+/* A string the job owns; NULL and 0 when there is none. */
+struct job_text {
+        char *ptr;
+        uint32_t len;
+};
+
+struct job_more {
+        uint8_t token[JOB_TOKEN_BYTES]; /* of the last lease */
+        uint64_t fence;                 /* of the last lease; 0 = never leased */
+        int64_t deadline_ns;            /* steady; of the lease, or the end of the grace */
+        int64_t started_ms, finished_ms;
+        struct name *worker;
+        struct job_text progress, result, error;
+        struct buf events;
+        uint32_t lease_ms;
+        uint16_t events_kept;
+        bool is_lease_open; /* the last holder may still complete: nobody else was granted it */
+};
+
+struct job {
+        struct live live;
+        struct heap_node node; /* .id is the job's id; on at most one heap */
+        struct queue *queue;
+        struct name *hook;
+        struct name *group; /* NULL = none */
+        struct job_more *more;
+        int64_t created_ms;
+        int64_t due_ms;
+        uint32_t args_len;
+        uint32_t timeout_ms; /* 0 = the default lease */
+        uint16_t attempt, attempts_max;
+        uint8_t priority;
+        uint8_t state;   /* enum job_state */
+        uint8_t outcome; /* enum job_status, when FINISHED */
+        uint8_t flags;   /* JOB_FLAG_* */
+        char args[];
+};
+
+#define JOB_FLAG_TIMED 1 /* due at a wall-clock time (AT): on state->timed, not ->delayed */
+#define JOB_FLAGS_ALL 1
+
+/* NULL without memory: the args are as long as a client made them. */
+struct job *job_new(uint64_t id, struct slice args);
+void job_free(struct job *job, struct name_table *names);
+
+struct job_more *job_more(struct job *job); /* made when missing */
+void job_text_set(struct job_text *t, struct slice s);
+void job_tell(struct job *job, enum event_type type, int64_t wall_ms, struct slice message);
+
+enum job_status job_status(const struct job *job);
+/* Safe on another thread while the job is FINISHED and with the archive. */
+void job_view(const struct job *job, struct job_view *ret);
+/* Bytes of its full record, about: what keeping it costs in the log. */
+size_t job_weight(const struct job *job);
+void job_check(const struct job *job);
+
+static inline uint64_t job_id(const struct job *job)
+{
+        return job->node.id;
+}
+
+/* Order in a queue: priority, then attempts used, then due, then id (the heap's tie-break).
+ * 8 + 10 + 46 bits: 46 bits of ms reach the year 4199. */
+static inline uint64_t job_ready_key(const struct job *job)
+{
+        uint64_t due = (uint64_t)job->due_ms & ((1ULL << 46) - 1);
+        return (uint64_t)job->priority << 56 | (uint64_t)job->attempt << 46 | due;
+}
+
+#endif
