@@ -30,8 +30,11 @@ struct core_options {
         /* What is kept of a finished job of this queue; NULL = always HISTORY_FULL. */
         enum history_policy (*history_of)(void *ctx, struct slice queue);
         void *ctx;
-        uint64_t finished_max; /* finished jobs not yet in the archive before claims slow down; 0 =
-                                  1,000,000 */
+        /* Ended jobs that the archive has not confirmed, before no more work is handed out. */
+        uint64_t finished_max; /* 0 = 200,000 */
+        /* The log may be 2 x live bytes + this long before the cleaner works; other reserves are
+         * shares of it.  0 = 40 MiB; small in simulations with small segments. */
+        uint64_t log_slack_bytes;
 };
 
 struct core *core_new(const struct core_options *options);

@@ -25,6 +25,9 @@ struct reply_ops {
         void (*key)(struct reply *r, const char *name); /* before each value of map and record */
         void (*end)(struct reply *r);
         void (*error)(struct reply *r, const struct problem *problem);
+        /* Names the whole reply where the encoding wants an object at the top (JSON: {"name":
+         * value}); comes first, the encoder closes it when the reply ends.  NULL: not needed. */
+        void (*wrap)(struct reply *r, const char *name);
 };
 
 struct reply {
@@ -82,6 +85,12 @@ static inline void reply_end(struct reply *r)
 static inline void reply_error(struct reply *r, const struct problem *p)
 {
         r->ops->error(r, p);
+}
+
+static inline void reply_wrap(struct reply *r, const char *name)
+{
+        if (r->ops->wrap)
+                r->ops->wrap(r, name);
 }
 
 #endif

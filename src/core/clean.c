@@ -1,0 +1,56 @@
+/* The cleaner: keeps the log short by writing live objects again.
+ *
+ * The live list is in log order (state/live.h), so its head is the object that keeps the oldest
+ * part of the log alive.  While the log is longer than 2 x live bytes + slack, each turn
+ * writes the heads again: at least twice the bytes the turn itself wrote, so the cleaner always
+ * gains on the load, and at most CLEAN_STEP_MAX_BYTES, so no turn is long.
+ *
+ * Cost: an object is written again once per trip of the head around the log.  With the log at
+ * twice the live bytes, half of what it meets is dead already and costs nothing.  A queue that is
+ * drained as fast as it is filled is cleaned for almost nothing. */
+#include "core/inside.h"
+
+#define CLEAN_STEP_MIN_BYTES (64 * KIB)
+#define CLEAN_STEP_MAX_BYTES (1 * MIB)
+
+static void write_again(struct core *core, struct live *live)
+{
+        struct effect e = {0};
+        switch ((enum live_kind)live->kind) {
+        case LIVE_META:
+                e.type = EFFECT_META_FULL;
+                e.next_id = core->state.next_id;
+                e.fence = core->state.fence;
+                break;
+        case LIVE_QUEUE:
+                effect_of_queue(CONTAINER_OF(live, struct queue, live), &e);
+                break;
+        case LIVE_JOB:
+                effect_of_job(CONTAINER_OF(live, struct job, live), &e);
+                break;
+        }
+        core_emit(core, &e);
+        core->totals.cleaned_objects++;
+}
+
+void core_clean(struct core *core)
+{
+        struct buf *b = &core->batch[core->open];
+        uint64_t allowed = 2 * core->state.live_bytes + core->options.log_slack_bytes;
+        if (core->log_stat.retained_bytes <= allowed || core_is_congested(core))
+                return;
+        uint64_t budget = 2 * b->len;
+        if (budget < CLEAN_STEP_MIN_BYTES)
+                budget = CLEAN_STEP_MIN_BYTES;
+        if (budget > CLEAN_STEP_MAX_BYTES)
+                budget = CLEAN_STEP_MAX_BYTES;
+        size_t before = b->len;
+        while (b->len - before < budget) {
+                struct live *oldest =
+                        CONTAINER_OF(list_peek_front(&core->state.live), struct live, link);
+                if (oldest->seq >= core->log_stat.head_seq)
+                        break; /* what is left lies in the head, which cannot be given back */
+                write_again(core, oldest);
+        }
+        core->totals.cleaned_bytes += b->len - before;
+}

@@ -1,0 +1,453 @@
+/* The core: see core.h for the turn and state/state.h for what is true.
+ *
+ * Two batch buffers: one open, one in flight.  While the log syncs the one, commands fill the
+ * other; when the log reports back they change places.  So the number of commands per sync grows
+ * by itself with the load, and at one client a batch holds one command.
+ *
+ * Trimming: when a batch is closed, every live object has its newest full record in a batch at
+ * or after the head of the live list.  That becomes a safe cut only once this very batch is
+ * durable, since the newest records may be in it: `trim_to` is taken at commit and used at
+ * core_durable(). */
+#include "core/core.h"
+
+#include <stdlib.h>
+
+#include "base/say.h"
+#include "core/inside.h"
+
+#define FINISHED_MAX_DEFAULT 200000
+/* With segments of 64 MiB this keeps the promise of 2 x live + 64 MiB. */
+#define LOG_SLACK_DEFAULT (40 * MIB)
+
+/* Jobs promoted or leases ended per turn, so that one turn stays short. */
+#define TURN_STEPS 2000
+
+static void on_ready(void *ctx, struct queue *queue)
+{
+        struct core *core = ctx;
+        if (!list_is_empty(&queue->waiters) && !list_is_linked(&queue->news))
+                list_push_back(&core->news, &queue->news);
+}
+
+static void on_stored(void *ctx, struct job *const *jobs, size_t n);
+
+struct core *core_new(const struct core_options *options)
+{
+        struct core *core = xcalloc(1, sizeof(*core));
+        core->options = *options;
+        if (!core->options.finished_max)
+                core->options.finished_max = FINISHED_MAX_DEFAULT;
+        if (!core->options.log_slack_bytes)
+                core->options.log_slack_bytes = LOG_SLACK_DEFAULT;
+        state_init(&core->state, rng_u64(options->rng));
+        core->state.on_ready = on_ready;
+        core->state.ctx = core;
+        buf_init(&core->batch[0], LOG_BATCH_MAX);
+        buf_init(&core->batch[1], LOG_BATCH_MAX);
+        heap_init(&core->waits);
+        list_init(&core->news);
+        list_init(&core->scans);
+        if (options->archive) {
+                options->archive->stored = on_stored;
+                options->archive->stored_ctx = core;
+        }
+        return core;
+}
+
+struct core *core_free(struct core *core)
+{
+        if (!core)
+                return NULL;
+        ASSERT(core->n_waits == 0);
+        state_release(&core->state);
+        heap_release(&core->waits);
+        buf_release(&core->batch[0]);
+        buf_release(&core->batch[1]);
+        free(core);
+        return NULL;
+}
+
+/* ---- recovery ---- */
+
+struct replay {
+        struct core *core;
+        struct problem *problem;
+};
+
+static int replay_batch(void *ctx, uint64_t seq, struct slice batch)
+{
+        struct replay *replay = ctx;
+        struct core *core = replay->core;
+        struct record record;
+        struct effect effect;
+        int r;
+        while ((r = record_next(&batch, &record)) == OK) {
+                r = effect_read(&record, &effect, replay->problem);
+                if (r == OK)
+                        r = state_apply(&core->state, &effect, seq, replay->problem);
+                if (r != OK)
+                        return r;
+        }
+        if (r != ERR_NOTFOUND)
+                return problem_set(replay->problem, ERR_CORRUPT, "batch %llu holds a bad record",
+                                   (unsigned long long)seq);
+        core->durable_seq = seq;
+        return OK;
+}
+
+int core_recover(struct core *core, struct problem *problem)
+{
+        struct replay replay = {core, problem};
+        core->state.is_replaying = true;
+        struct log *log = core->options.log;
+        int r = log->ops->read(log, 0, replay_batch, &replay, problem);
+        if (r == OK)
+                r = state_replay_end(&core->state, problem);
+        if (r != OK)
+                return r;
+        core->open_seq = core->durable_seq + 1;
+        core->is_recovered = true;
+        log->ops->stat(log, &core->log_stat);
+        return OK;
+}
+
+int64_t core_steady_ns(const struct core *core)
+{
+        return core->state.steady_ns;
+}
+
+int64_t core_steady_wall_ms(const struct core *core)
+{
+        return core->now.steady_ns / NS_PER_MS + core->wall_minus_steady_ms;
+}
+
+int64_t core_due_in(const struct core *core, int64_t in_ms)
+{
+        return in_ms > 0 ? core_steady_wall_ms(core) + in_ms : 0;
+}
+
+/* ---- making a change ---- */
+
+static struct buf *open_batch(struct core *core)
+{
+        return &core->batch[core->open];
+}
+
+int core_try_emit(struct core *core, const struct effect *e, struct problem *problem)
+{
+        struct buf *b = open_batch(core);
+        struct problem ignored;
+        if (!core->is_clock_told) {
+                struct effect clock = {.type = EFFECT_CLOCK,
+                                       .steady_ns = core->now.steady_ns,
+                                       .wall_ms = core->now.wall_ms};
+                core->is_clock_told = true;
+                effect_write(b, &clock);
+                ASSERT(state_apply(&core->state, &clock, core->open_seq, &ignored) == OK);
+        }
+        size_t before = b->len;
+        effect_write(b, e);
+        if (b->failed) {
+                b->failed = false;
+                b->len = before;
+                return problem_set(problem, ERR_UNAVAIL, "the log is behind; try again");
+        }
+        int r = state_apply(&core->state, e, core->open_seq, problem);
+        if (r != OK)
+                b->len = before;
+        return r;
+}
+
+void core_emit(struct core *core, const struct effect *e)
+{
+        struct problem problem = {0};
+        int r = core_try_emit(core, e, &problem);
+        if (r != OK)
+                say_error("core", "an effect of our own does not apply", "why", problem.detail);
+        ASSERT(r == OK);
+}
+
+/* What must stay writable for the work already accepted, and for the cleaner to free space. */
+static uint64_t reserve_bytes(const struct core *core)
+{
+        uint64_t slack = core->options.log_slack_bytes;
+        uint64_t cleaning = 2 * core->state.live_bytes;
+        if (cleaning > slack)
+                cleaning = slack;
+        return slack / 10 + cleaning + CORE_FINISH_BYTES * core->state.jobs.len;
+}
+
+static uint64_t unwritten_bytes(const struct core *core)
+{
+        return core->batch[0].len + core->batch[1].len;
+}
+
+int core_admit(struct core *core, uint64_t bytes, uint64_t jobs, struct problem *problem)
+{
+        uint64_t need = reserve_bytes(core) + unwritten_bytes(core) + bytes + jobs * 1024;
+        if (core->log_stat.room_bytes >= need)
+                return OK;
+        if (!core->log_stat.is_disk_full && core->log_stat.room_bytes >= unwritten_bytes(core) + bytes)
+                return OK; /* the log is making more room at this moment */
+        core->totals.refused_nospace++;
+        if (!core->log_stat.is_disk_full)
+                return problem_set(problem, ERR_UNAVAIL,
+                                   "the log is making room on the disk; try again");
+        return problem_set(problem, ERR_NOSPACE,
+                           "the disk is full: the space left is kept for finishing accepted jobs");
+}
+
+int core_admit_text(struct core *core, size_t len, struct problem *problem)
+{
+        if (!core->log_stat.is_disk_full || len <= CORE_TIGHT_TEXT_BYTES)
+                return OK;
+        return problem_set(problem, ERR_NOSPACE,
+                           "the disk is full: send at most %d bytes of result or error now",
+                           CORE_TIGHT_TEXT_BYTES);
+}
+
+bool core_keeps(const struct core *core, const struct queue *queue, enum job_status outcome)
+{
+        if (!core->options.archive)
+                return false;
+        if (!core->options.history_of)
+                return true;
+        switch (core->options.history_of(core->options.ctx, name_slice(queue->name))) {
+        case HISTORY_NONE:
+                return false;
+        case HISTORY_FAILURES:
+                return outcome == JOB_FAILED;
+        case HISTORY_FULL:
+                break;
+        }
+        return true;
+}
+
+/* ---- the archive ---- */
+
+static void hand_over(struct core *core)
+{
+        struct state *s = &core->state;
+        if (!s->n_ended || !core->options.archive)
+                return;
+        core->options.archive->ops->store(core->options.archive, s->ended, s->n_ended);
+        core->n_archiving += s->n_ended;
+        s->n_ended = 0;
+}
+
+static void let_go(struct core *core, const uint64_t *ids, size_t n)
+{
+        struct effect e = {.type = EFFECT_ARCHIVED, .ids = ids, .n_ids = n};
+        core_emit(core, &e);
+}
+
+static void on_stored(void *ctx, struct job *const *jobs, size_t n)
+{
+        struct core *core = ctx;
+        uint64_t ids[512];
+        core->n_archiving -= n;
+        while (n) {
+                size_t k = n < ARRAY_LEN(ids) ? n : ARRAY_LEN(ids);
+                for (size_t i = 0; i < k; i++)
+                        ids[i] = job_id(jobs[i]);
+                let_go(core, ids, k);
+                jobs += k;
+                n -= k;
+        }
+        claim_wake_slowed(core);
+}
+
+void core_archive_poll(struct core *core)
+{
+        if (core->options.archive)
+                core->options.archive->ops->poll(core->options.archive);
+}
+
+/* ---- the turn ---- */
+
+static void end_lease(struct core *core, struct job *job)
+{
+        bool is_final = job->attempt >= job->attempts_max;
+        int64_t grace_ms = job->more->lease_ms;
+        if (grace_ms > CORE_GRACE_MAX_MS)
+                grace_ms = CORE_GRACE_MAX_MS;
+        struct effect e = {
+                .type = EFFECT_JOB_TIMEOUT,
+                .id = job_id(job),
+                .is_final = is_final,
+                .keep = core_keeps(core, job->queue, JOB_FAILED),
+                .deadline_ns = is_final ? core->now.steady_ns + grace_ms * NS_PER_MS : 0,
+        };
+        core->totals.timed_out++;
+        if (is_final)
+                core->totals.failed++;
+        else
+                core->totals.retried++;
+        core_emit(core, &e);
+}
+
+static void end_leases(struct core *core)
+{
+        struct heap *h = &core->state.running;
+        for (int n = 0; n < TURN_STEPS && h->len; n++) {
+                if (heap_key_to_i64(heap_peek_key(h)) > core->now.steady_ns)
+                        return;
+                end_lease(core, CONTAINER_OF(heap_peek(h), struct job, node));
+        }
+}
+
+static void end_graces(struct core *core)
+{
+        struct state *s = &core->state;
+        for (int n = 0; n < TURN_STEPS && s->grace.len; n++) {
+                if (heap_key_to_i64(heap_peek_key(&s->grace)) > core->now.steady_ns)
+                        return;
+                struct job *job = CONTAINER_OF(heap_peek(&s->grace), struct job, node);
+                state_end_grace(s, job);
+                if (core_keeps(core, job->queue, JOB_FAILED))
+                        continue;
+                uint64_t id = job_id(job);
+                s->n_ended--; /* state_end_grace() pushed it just now */
+                let_go(core, &id, 1);
+        }
+}
+
+static void end_waits(struct core *core)
+{
+        while (core->waits.len && heap_key_to_i64(heap_peek_key(&core->waits)) <= core->now.steady_ns)
+                claim_answer_empty(
+                        core, CONTAINER_OF(heap_peek(&core->waits), struct session_wait, timer));
+}
+
+/* Tells the log how much room must be ready, when that has changed by more than a little. */
+static void want_room(struct core *core)
+{
+        uint64_t want = reserve_bytes(core) + core->options.log_slack_bytes / 2;
+        uint64_t apart = want > core->wanted_room ? want - core->wanted_room : core->wanted_room - want;
+        if (apart < core->options.log_slack_bytes / 32 && core->wanted_room)
+                return;
+        core->wanted_room = want;
+        core->options.log->ops->want_room(core->options.log, want);
+}
+
+void core_turn(struct core *core, struct now now)
+{
+        ASSERT(core->is_recovered);
+        if (!core->now.wall_ms) /* first turn: here the steady wall is nailed to the real one */
+                core->wall_minus_steady_ms = now.wall_ms - now.steady_ns / NS_PER_MS;
+        if (now.steady_ns < core->now.steady_ns)
+                now.steady_ns = core->now.steady_ns;
+        if (now.steady_ns != core->now.steady_ns || now.wall_ms != core->now.wall_ms)
+                core->is_clock_told = false;
+        core->now = now;
+        core->options.log->ops->stat(core->options.log, &core->log_stat);
+        want_room(core);
+
+        end_leases(core);
+        end_graces(core);
+        (void)state_promote(&core->state, core_steady_wall_ms(core), now.wall_ms, TURN_STEPS);
+        find_step_all(core);
+        claim_serve(core);
+        end_waits(core);
+}
+
+int64_t core_next_ns(const struct core *core)
+{
+        const struct state *s = &core->state;
+        int64_t next = INT64_MAX;
+        const struct heap *steady[] = {&s->running, &s->grace, &core->waits};
+        for (size_t i = 0; i < ARRAY_LEN(steady); i++) {
+                if (steady[i]->len && heap_key_to_i64(heap_peek_key(steady[i])) < next)
+                        next = heap_key_to_i64(heap_peek_key(steady[i]));
+        }
+        const struct {
+                const struct heap *heap;
+                int64_t now_ms;
+        } walls[] = {{&s->delayed, core_steady_wall_ms(core)}, {&s->timed, core->now.wall_ms}};
+        for (size_t i = 0; i < ARRAY_LEN(walls); i++) {
+                if (!walls[i].heap->len)
+                        continue;
+                int64_t in_ms = heap_key_to_i64(heap_peek_key(walls[i].heap)) - walls[i].now_ms;
+                /* A wall clock may jump: look again at least once a second. */
+                if (walls[i].heap == &s->timed && in_ms > 1000)
+                        in_ms = 1000;
+                int64_t at = core->now.steady_ns + (in_ms > 0 ? in_ms : 0) * NS_PER_MS;
+                if (at < next)
+                        next = at;
+        }
+        if (!list_is_empty(&core->scans))
+                next = core->now.steady_ns;
+        return next;
+}
+
+int core_exec(struct core *core, struct session *session, const struct command *cmd,
+              struct reply *reply, struct problem *problem)
+{
+        ASSERT(cmd->def->exec && !session_is_waiting(session));
+        core->totals.commands++;
+        return cmd->def->exec(core, session, cmd, reply, problem);
+}
+
+void core_commit(struct core *core)
+{
+        claim_serve(core);
+        hand_over(core);
+        core_clean(core);
+        struct buf *b = open_batch(core);
+        if (core->is_in_flight || b->len == 0)
+                return;
+        struct list *oldest = list_peek_front(&core->state.live);
+        core->trim_to = CONTAINER_OF(oldest, struct live, link)->seq;
+        core->is_in_flight = true;
+        core->open ^= 1;
+        core->is_clock_told = false;
+        core->totals.batches++;
+        uint64_t seq = core->open_seq++;
+        /* An error is told through log->failed, and nothing becomes durable any more. */
+        (void)core->options.log->ops->append(core->options.log, seq, buf_slice(b));
+}
+
+void core_durable(struct core *core, uint64_t seq)
+{
+        ASSERT(core->is_in_flight && seq == core->durable_seq + 1);
+        core->durable_seq = seq;
+        core->is_in_flight = false;
+        struct buf *written = &core->batch[core->open ^ 1];
+        if (written->cap > CORE_BATCH_SOFT_BYTES)
+                buf_release(written); /* a rare giant does not stay */
+        buf_clear(written);
+        if (core->trim_to > core->trimmed_to) {
+                core->trimmed_to = core->trim_to;
+                (void)core->options.log->ops->trim(core->options.log, core->trim_to);
+        }
+}
+
+bool core_is_settled(const struct core *core)
+{
+        return !core->is_in_flight && core->batch[core->open].len == 0;
+}
+
+bool core_is_congested(const struct core *core)
+{
+        return core->batch[core->open].len > CORE_BATCH_SOFT_BYTES;
+}
+
+uint64_t core_reply_seq(const struct core *core)
+{
+        if (core->batch[core->open].len)
+                return core->open_seq;
+        return core->is_in_flight ? core->open_seq - 1 : core->durable_seq;
+}
+
+uint64_t core_durable_seq(const struct core *core)
+{
+        return core->durable_seq;
+}
+
+void core_stop(struct core *core)
+{
+        core->is_stopping = true;
+        while (core->waits.len)
+                claim_answer_empty(
+                        core, CONTAINER_OF(heap_peek(&core->waits), struct session_wait, timer));
+}

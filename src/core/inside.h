@@ -1,0 +1,115 @@
+/* What the files of core/ share and nobody else sees: the core itself and how a change is made. */
+#ifndef WEIR_CORE_INSIDE_H
+#define WEIR_CORE_INSIDE_H
+
+#include "core/archive.h"
+#include "core/core.h"
+#include "core/limits.h"
+#include "log/log.h"
+#include "state/state.h"
+
+/* The open batch beyond this: doors read no more until the log has caught up. */
+#define CORE_BATCH_SOFT_BYTES (16 * MIB)
+/* A late completion of a job that timed out for good is accepted for as long as its lease was,
+ * but not longer than this. */
+#define CORE_GRACE_MAX_MS 300000
+/* Log bytes that finishing one accepted job may take at most while the disk is full: a start, an
+ * end with a short text, and their share of ARCHIVED and CLOCK records. */
+#define CORE_FINISH_BYTES 768
+#define CORE_TIGHT_TEXT_BYTES 256
+
+struct core_totals {
+        uint64_t enqueued, started, completed, failed, timed_out, released, retried, canceled;
+        uint64_t late_completions, refused_nospace, cleaned_objects, cleaned_bytes;
+        uint64_t batches, commands, slowed_claims;
+};
+
+struct core {
+        struct core_options options;
+        struct state state;
+        struct now now;
+        int64_t wall_minus_steady_ms; /* fixed at recovery: steady time as a wall that never jumps */
+
+        struct buf batch[2];
+        unsigned open;          /* which of the two is being filled; the other is in flight */
+        uint64_t open_seq;      /* the number the open batch will have */
+        uint64_t durable_seq;
+        bool is_in_flight;
+        bool is_clock_told;     /* the open batch holds a CLOCK of `now` */
+        uint64_t trimmed_to, wanted_room;
+        uint64_t trim_to;       /* when the batch in flight is durable, the log may be cut here */
+        struct log_stat log_stat; /* as of the last turn */
+
+        struct list news;   /* queues with a ready job, for waiting workers */
+        struct heap waits;  /* every session_wait with an end, by steady ns */
+        uint64_t n_waits, next_wait_id;
+        struct list scans;  /* listings that go on next turn */
+
+        uint64_t n_archiving; /* handed to the archive, not yet reported back */
+        bool is_stopping, is_recovered, is_slowed;
+        struct core_totals totals;
+};
+
+/* Writes the effect into the open batch and makes it true.  Our own effects always apply. */
+void core_emit(struct core *core, const struct effect *e);
+/* The same for an effect that needs memory of a client's choosing: nothing happens on failure. */
+int core_try_emit(struct core *core, const struct effect *e, struct problem *problem) MUST_CHECK;
+
+/* Is there room in the log for `bytes` of new work, beside what finishing the accepted needs? */
+int core_admit(struct core *core, uint64_t bytes, uint64_t jobs, struct problem *problem) MUST_CHECK;
+/* May an end carry this text?  Only short ones while the disk is full. */
+int core_admit_text(struct core *core, size_t len, struct problem *problem) MUST_CHECK;
+
+bool core_keeps(const struct core *core, const struct queue *queue, enum job_status outcome);
+int64_t core_steady_wall_ms(const struct core *core);
+/* Due time `in_ms` from now, for an effect: 0 stays 0. */
+int64_t core_due_in(const struct core *core, int64_t in_ms);
+
+/* core/clean.c: keeps the log at most 2 x live + 64 MiB, a bounded step at a time. */
+void core_clean(struct core *core);
+
+/* core/wait.c */
+enum wait_kind { WAIT_CLAIM, WAIT_FIND };
+struct session_wait {
+        struct heap_node timer; /* on core->waits when it has an end */
+        enum wait_kind kind;
+        struct session *session; /* NULL: the peer is gone, only the archive still holds this */
+        struct core *core;
+};
+void wait_begin(struct core *core, struct session_wait *w, enum wait_kind kind, struct session *s);
+void wait_end(struct core *core, struct session_wait *w); /* unlinks; the caller frees */
+
+/* core/claim.c */
+void claim_serve(struct core *core);                              /* waiting workers, new jobs */
+void claim_answer_empty(struct core *core, struct session_wait *w); /* the wait is over */
+void claim_wake_slowed(struct core *core);
+void claim_cancel(struct core *core, struct session_wait *w);
+int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
+              struct reply *reply, struct problem *problem) MUST_CHECK;
+int claim_check(struct core *core, const struct claim_spec *spec,
+                struct problem *problem) MUST_CHECK;
+
+/* core/find.c */
+void find_cancel(struct core *core, struct session_wait *w);
+void find_step_all(struct core *core);
+
+/* Rows of the command table: one function each. */
+#define EXEC(name)                                                                                 \
+        int name(struct core *core, struct session *session, const struct command *cmd,            \
+                 struct reply *reply, struct problem *problem)
+EXEC(exec_enqueue);
+EXEC(exec_claim);
+EXEC(exec_complete);
+EXEC(exec_fail);
+EXEC(exec_release);
+EXEC(exec_extend);
+EXEC(exec_progress);
+EXEC(exec_cancel);
+EXEC(exec_job);
+EXEC(exec_jobs);
+EXEC(exec_events);
+EXEC(exec_queues);
+EXEC(exec_pause);
+EXEC(exec_resume);
+
+#endif

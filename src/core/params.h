@@ -1,0 +1,41 @@
+/* Places of the parameters in their rows of command.c, for the functions that read them. */
+#ifndef WEIR_CORE_PARAMS_H
+#define WEIR_CORE_PARAMS_H
+
+/* ENQUEUE; ENQUEUEMANY has the same options from P_ENQUEUE_QUEUE on, shifted by two. */
+enum {
+        P_ENQUEUE_HOOK,
+        P_ENQUEUE_ARGS,
+        P_ENQUEUE_QUEUE,
+        P_ENQUEUE_GROUP,
+        P_ENQUEUE_PRIORITY,
+        P_ENQUEUE_IN,
+        P_ENQUEUE_AT,
+        P_ENQUEUE_TIMEOUT,
+        P_ENQUEUE_ATTEMPTS,
+};
+#define P_MANY_SHIFT 2 /* ENQUEUEMANY's parameter p is ENQUEUE's p + P_MANY_SHIFT */
+
+enum { P_CLAIM_WORKER, P_CLAIM_MAX, P_CLAIM_WAIT, P_CLAIM_LEASE, P_CLAIM_QUEUES };
+
+/* COMPLETE, FAIL, RELEASE, EXTEND, PROGRESS; and CANCEL, JOB, EVENTS have P_ID alone. */
+enum { P_ID, P_TOKEN };
+enum { P_COMPLETE_RESULT = 2, P_COMPLETE_CLAIM };
+enum { P_FAIL_ERROR = 2, P_FAIL_RETRYIN };
+enum { P_RELEASE_IN = 2 };
+enum { P_EXTEND_MS = 2 };
+enum { P_PROGRESS_TEXT = 2 };
+
+enum {
+        P_JOBS_STATUS,
+        P_JOBS_HOOK,
+        P_JOBS_QUEUE,
+        P_JOBS_GROUP,
+        P_JOBS_MATCH,
+        P_JOBS_LIMIT,
+        P_JOBS_CURSOR,
+};
+
+enum { P_QUEUE_NAME };
+
+#endif

@@ -1,0 +1,52 @@
+/* Waiting answers: a session that is to be answered later holds one session_wait.
+ *
+ * A wait is ended exactly once: by its answer, by its time, or by the peer going away.  The
+ * classic mistake of blocked clients is a second owner; here the session points to the wait, the
+ * wait to the session, and both pointers are cleared together in wait_end(). */
+#include <stdlib.h>
+
+#include "core/inside.h"
+
+void session_init(struct session *s, const struct session_ops *ops)
+{
+        *s = (struct session){.ops = ops};
+}
+
+void session_release(struct core *core, struct session *s)
+{
+        struct session_wait *w = s->wait;
+        if (!w)
+                return;
+        switch (w->kind) {
+        case WAIT_CLAIM:
+                claim_cancel(core, w);
+                break;
+        case WAIT_FIND:
+                find_cancel(core, w);
+                break;
+        }
+        ASSERT(!s->wait);
+}
+
+void wait_begin(struct core *core, struct session_wait *w, enum wait_kind kind, struct session *s)
+{
+        ASSERT(!s->wait);
+        w->timer = (struct heap_node){.id = core->next_wait_id++, .pos = HEAP_NOWHERE};
+        w->kind = kind;
+        w->session = s;
+        w->core = core;
+        s->wait = w;
+        core->n_waits++;
+}
+
+void wait_end(struct core *core, struct session_wait *w)
+{
+        if (heap_has(&w->timer))
+                heap_remove(&core->waits, &w->timer);
+        if (!w->session)
+                return;
+        ASSERT(w->session->wait == w);
+        w->session->wait = NULL;
+        w->session = NULL;
+        core->n_waits--;
+}

@@ -1,0 +1,147 @@
+/* See the header. */
+#include "support/memory_archive.h"
+
+#include <stdlib.h>
+
+#include "state/job.h"
+
+static struct memory_archive *memory_of(struct archive *a)
+{
+        return CONTAINER_OF(a, struct memory_archive, base);
+}
+
+static void memory_store(struct archive *base, struct job *const *jobs, size_t n)
+{
+        struct memory_archive *a = memory_of(base);
+        if (a->n_handed + n > a->cap_handed) {
+                a->cap_handed = 2 * (a->n_handed + n);
+                a->handed = xrealloc(a->handed, a->cap_handed * sizeof(struct job *));
+        }
+        memcpy(a->handed + a->n_handed, jobs, n * sizeof(struct job *));
+        a->n_handed += n;
+}
+
+static void own_texts(struct memory_row *row)
+{
+        struct job_view *v = &row->view;
+        struct slice *texts[] = {&v->hook,     &v->args,   &v->queue, &v->group, &v->worker,
+                                 &v->progress, &v->result, &v->error, &v->events};
+        size_t n = 1;
+        for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+                n += texts[i]->len;
+        char *at = row->bytes = xmalloc(n);
+        for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+                if (texts[i]->len)
+                        memcpy(at, texts[i]->ptr, texts[i]->len);
+                texts[i]->ptr = at;
+                at += texts[i]->len;
+        }
+}
+
+static void keep(struct memory_archive *a, const struct job *job)
+{
+        if (idmap_get(&a->rows, job_id(job))) {
+                a->ignored++;
+                return;
+        }
+        struct memory_row *row = xcalloc(1, sizeof(*row));
+        job_view(job, &row->view);
+        own_texts(row);
+        idmap_put(&a->rows, job_id(job), row);
+}
+
+void memory_archive_commit(struct memory_archive *a, size_t n)
+{
+        for (; n && a->n_committed < a->n_handed; n--)
+                keep(a, a->handed[a->n_committed++]);
+}
+
+static bool matches(const struct job_filter *f, const struct job_view *v)
+{
+        return (f->status < 0 || f->status == (int)v->status) &&
+               (!f->hook.len || slice_eq(f->hook, v->hook)) &&
+               (!f->queue.len || slice_eq(f->queue, v->queue)) &&
+               (!f->group.len || slice_eq(f->group, v->group)) &&
+               (!f->match.len || slice_contains(v->args, f->match) ||
+                slice_contains(v->hook, f->match) || slice_contains(v->error, f->match) ||
+                slice_contains(v->result, f->match));
+}
+
+static void answer(struct memory_archive *a, struct archive_query *q)
+{
+        size_t limit = q->id ? 1 : q->limit;
+        q->rows = arena_array(&q->arena, limit, sizeof(*q->rows));
+        ASSERT(q->rows);
+        uint64_t id = q->id ? q->id : q->before_id - 1;
+        while (q->n_rows < limit && id) {
+                struct memory_row *row = idmap_prev(&a->rows, id, &id);
+                if (!row || (q->id && id != q->id))
+                        break;
+                if (q->id || matches(&q->filter, &row->view))
+                        q->rows[q->n_rows++] = row->view;
+                id--;
+        }
+}
+
+static void memory_query(struct archive *base, struct archive_query *q)
+{
+        struct memory_archive *a = memory_of(base);
+        q->next = a->asked;
+        a->asked = q;
+        if (base->notify)
+                base->notify(base->notify_ctx);
+}
+
+static void memory_poll(struct archive *base)
+{
+        struct memory_archive *a = memory_of(base);
+        while (a->asked) {
+                struct archive_query *q = a->asked;
+                a->asked = q->next;
+                answer(a, q);
+                q->done(q);
+        }
+        size_t n = a->n_committed;
+        if (!n)
+                return;
+        base->stored(base->stored_ctx, a->handed, n);
+        memmove(a->handed, a->handed + n, (a->n_handed - n) * sizeof(struct job *));
+        a->n_handed -= n;
+        a->n_committed = 0;
+}
+
+void memory_archive_crash(struct memory_archive *a)
+{
+        a->n_handed = a->n_committed = 0;
+        a->asked = NULL;
+}
+
+const struct job_view *memory_archive_find(const struct memory_archive *a, uint64_t id)
+{
+        const struct memory_row *row = idmap_get(&a->rows, id);
+        return row ? &row->view : NULL;
+}
+
+static const struct archive_ops memory_ops = {
+        .store = memory_store,
+        .query = memory_query,
+        .poll = memory_poll,
+};
+
+void memory_archive_init(struct memory_archive *a)
+{
+        *a = (struct memory_archive){.base = {.ops = &memory_ops}};
+        idmap_init(&a->rows);
+}
+
+void memory_archive_release(struct memory_archive *a)
+{
+        uint64_t id = 0;
+        for (struct memory_row *row; (row = idmap_next(&a->rows, id, &id)); id++) {
+                (void)idmap_take(&a->rows, id); /* it is `row` itself */
+                free(row->bytes);
+                free(row);
+        }
+        idmap_release(&a->rows);
+        free(a->handed);
+}

@@ -1,0 +1,31 @@
+/* An archive in memory, for tests and simulation: what was handed over is committed when the
+ * test says so, and a crash forgets what was not. */
+#ifndef WEIR_TESTS_MEMORY_ARCHIVE_H
+#define WEIR_TESTS_MEMORY_ARCHIVE_H
+
+#include "base/idmap.h"
+#include "core/archive.h"
+
+struct memory_row {
+        struct job_view view; /* owns its slices */
+        char *bytes;
+};
+
+struct memory_archive {
+        struct archive base;
+        struct idmap rows; /* struct memory_row */
+        struct job **handed;
+        size_t n_handed, cap_handed, n_committed; /* the first n_committed are not yet reported */
+        struct archive_query *asked;
+        uint64_t ignored; /* handed over again after a crash */
+};
+
+void memory_archive_init(struct memory_archive *a);
+void memory_archive_release(struct memory_archive *a);
+/* Makes up to n of what was handed over durable; poll() reports it. */
+void memory_archive_commit(struct memory_archive *a, size_t n);
+/* The process is gone: what was handed over is forgotten, what was committed stays. */
+void memory_archive_crash(struct memory_archive *a);
+const struct job_view *memory_archive_find(const struct memory_archive *a, uint64_t id);
+
+#endif

@@ -1,0 +1,149 @@
+/* See the header. */
+#include "support/rig.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RIG_START_MS 1700000000000
+
+static struct reply *session_begin(struct session *s)
+{
+        struct rig_session *rs = CONTAINER_OF(s, struct rig_session, base);
+        text_reply_clear(&rs->reply);
+        return &rs->reply.base;
+}
+
+static void session_end(struct session *s)
+{
+        CONTAINER_OF(s, struct rig_session, base)->is_answered = true;
+}
+
+static const struct session_ops rig_session_ops = {session_begin, session_end};
+
+void rig_session_init(struct rig_session *s)
+{
+        session_init(&s->base, &rig_session_ops);
+        text_reply_init(&s->reply);
+        s->is_answered = false;
+}
+
+void rig_session_release(struct rig *rig, struct rig_session *s)
+{
+        session_release(rig->core, &s->base);
+        text_reply_release(&s->reply);
+}
+
+static void on_durable(void *ctx, uint64_t seq)
+{
+        struct rig *rig = ctx;
+        core_durable(rig->core, seq);
+}
+
+static void make_core(struct rig *rig)
+{
+        struct problem problem;
+        rig->options.log = &rig->log.base;
+        rig->options.archive = &rig->archive.base;
+        rig->options.rng = &rig->rng;
+        rig->core = core_new(&rig->options);
+        int r = core_recover(rig->core, &problem);
+        if (r != OK)
+                (void)fprintf(stderr, "recovery: %s\n", problem.detail);
+        ASSERT(r == OK);
+        ASSERT(core_steady_ns(rig->core) <= rig->now.steady_ns);
+        core_turn(rig->core, rig->now);
+}
+
+void rig_init(struct rig *rig)
+{
+        *rig = (struct rig){.now = {.steady_ns = NS_PER_S, .wall_ms = RIG_START_MS}};
+        rng_init_seed(&rig->rng, 7);
+        memory_log_init(&rig->log);
+        memory_archive_init(&rig->archive);
+        arena_init(&rig->arena, 64 * MIB);
+        rig->log.base.durable = on_durable;
+        rig->log.base.ctx = rig;
+        rig_session_init(&rig->me);
+        make_core(rig);
+}
+
+void rig_release(struct rig *rig)
+{
+        rig_session_release(rig, &rig->me);
+        rig->core = core_free(rig->core);
+        memory_log_release(&rig->log);
+        memory_archive_release(&rig->archive);
+        arena_release(&rig->arena);
+}
+
+void rig_restart(struct rig *rig)
+{
+        session_release(rig->core, &rig->me.base);
+        rig->core = core_free(rig->core);
+        rig->log.in_flight = 0;
+        memory_archive_crash(&rig->archive);
+        make_core(rig);
+}
+
+void rig_turn(struct rig *rig)
+{
+        core_turn(rig->core, rig->now);
+        core_commit(rig->core);
+        core_archive_poll(rig->core);
+        core_commit(rig->core);
+}
+
+void rig_pass_ms(struct rig *rig, int64_t ms)
+{
+        rig->now.steady_ns += ms * NS_PER_MS;
+        rig->now.wall_ms += ms;
+        rig_turn(rig);
+}
+
+const char *rig_argv(struct rig *rig, struct rig_session *s, const struct slice *argv, size_t argc)
+{
+        struct problem problem = {0};
+        struct command cmd;
+        const struct command_def *def = command_find(argv[0]);
+        ASSERT(def);
+        arena_clear(&rig->arena);
+        text_reply_clear(&s->reply);
+        s->is_answered = false;
+        int r = command_bind_argv(def, argv + 1, argc - 1, &rig->arena, &cmd, &problem);
+        if (r == OK)
+                r = core_exec(rig->core, &s->base, &cmd, &s->reply.base, &problem);
+        if (r < 0)
+                reply_error(&s->reply.base, &problem);
+        core_commit(rig->core);
+        core_archive_poll(rig->core);
+        core_commit(rig->core);
+        if (r == CORE_LATER && !s->is_answered)
+                return "(waits)";
+        return text_reply_str(&s->reply);
+}
+
+const char *rig_words(struct rig *rig, struct rig_session *s, ...)
+{
+        struct slice argv[64];
+        size_t argc = 0;
+        va_list words;
+        va_start(words, s);
+        for (const char *w; (w = va_arg(words, const char *));) {
+                ASSERT(argc < ARRAY_LEN(argv));
+                argv[argc++] = slice_str(w);
+        }
+        va_end(words);
+        return rig_argv(rig, s, argv, argc);
+}
+
+uint64_t rig_claim(struct rig *rig, const char *worker, const char *queue, char *ret_token)
+{
+        unsigned long long id = 0;
+        char token[64] = "";
+        const char *text = rig_do(rig, "CLAIM", worker, "QUEUES", queue);
+        if (sscanf(text, "[{id:%llu token:'%32[0-9a-f]'", &id, token) != 2)
+                return 0;
+        memcpy(ret_token, token, 33);
+        return id;
+}

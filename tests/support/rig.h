@@ -1,0 +1,53 @@
+/* A core on a bench: memory log, memory archive, a clock that is moved by hand, seeded dice.
+ *
+ *      struct rig rig;
+ *      rig_init(&rig);
+ *      assert_string_equal(rig_do(&rig, "ENQUEUE", "mail", "{}"), "1");
+ *      rig_pass_ms(&rig, 1000);
+ */
+#ifndef WEIR_TESTS_RIG_H
+#define WEIR_TESTS_RIG_H
+
+#include "core/core.h"
+#include "support/memory_archive.h"
+#include "support/memory_log.h"
+#include "support/text_reply.h"
+
+struct rig_session {
+        struct session base;
+        struct text_reply reply;
+        bool is_answered;
+};
+
+struct rig {
+        struct memory_log log;
+        struct memory_archive archive;
+        struct rng rng;
+        struct core *core;
+        struct core_options options;
+        struct now now;
+        struct arena arena;
+        struct rig_session me;
+};
+
+void rig_init(struct rig *rig);
+void rig_release(struct rig *rig);
+/* Forgets the core and replays the log into a new one; steady time goes on. */
+void rig_restart(struct rig *rig);
+void rig_pass_ms(struct rig *rig, int64_t ms);
+/* One turn and its commit. */
+void rig_turn(struct rig *rig);
+
+void rig_session_init(struct rig_session *s);
+void rig_session_release(struct rig *rig, struct rig_session *s);
+
+/* Runs a command and returns its reply as text; "(waits)" when it comes later. */
+const char *rig_argv(struct rig *rig, struct rig_session *s, const struct slice *argv, size_t argc);
+const char *rig_words(struct rig *rig, struct rig_session *s, ...) __attribute__((sentinel));
+#define rig_do(rig, ...) rig_words(rig, &(rig)->me, __VA_ARGS__, (char *)NULL)
+#define rig_as(rig, s, ...) rig_words(rig, s, __VA_ARGS__, (char *)NULL)
+
+/* Claims one job of `queue`; the token's text (33 bytes with NUL) goes to ret_token. */
+uint64_t rig_claim(struct rig *rig, const char *worker, const char *queue, char *ret_token);
+
+#endif
