@@ -21,6 +21,7 @@ static void write_again(struct core *core, struct live *live)
                 e.type = EFFECT_META_FULL;
                 e.next_id = core->state.next_id;
                 e.fence = core->state.fence;
+                e.next_queue_id = core->state.next_queue_id;
                 break;
         case LIVE_QUEUE:
                 effect_of_queue(CONTAINER_OF(live, struct queue, live), &e);

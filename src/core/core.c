@@ -274,6 +274,7 @@ static void end_lease(struct core *core, struct job *job)
         struct effect e = {
                 .type = EFFECT_JOB_TIMEOUT,
                 .id = job_id(job),
+                .queue_id = job->queue->id,
                 .is_final = is_final,
                 .keep = core_keeps(core, job->queue, JOB_FAILED),
                 .deadline_ns = is_final ? core->now.steady_ns + grace_ms * NS_PER_MS : 0,
@@ -303,12 +304,11 @@ static void end_graces(struct core *core)
                 if (heap_key_to_i64(heap_peek_key(&s->grace)) > core->now.steady_ns)
                         return;
                 struct job *job = CONTAINER_OF(heap_peek(&s->grace), struct job, node);
-                state_end_grace(s, job);
-                if (core_keeps(core, job->queue, JOB_FAILED))
-                        continue;
                 uint64_t id = job_id(job);
-                s->n_ended--; /* state_end_grace() pushed it just now */
-                let_go(core, &id, 1);
+                if (core_keeps(core, job->queue, JOB_FAILED))
+                        state_end_grace(s, job);
+                else
+                        let_go(core, &id, 1);
         }
 }
 

@@ -45,6 +45,7 @@ static int enqueue_one(struct core *core, const struct job_spec *spec, struct pr
                 .attempts = spec->attempts,
                 .timeout_ms = spec->timeout_ms,
                 .queue = spec->queue,
+                .queue_id = state_queue_get(&core->state, spec->queue)->id,
                 .hook = spec->hook,
                 .group = spec->group,
                 .args = spec->args,
@@ -59,7 +60,11 @@ static int enqueue_one(struct core *core, const struct job_spec *spec, struct pr
 static void undo(struct core *core, uint64_t first_id, size_t n)
 {
         for (size_t i = 0; i < n; i++) {
-                struct effect e = {.type = EFFECT_JOB_CANCEL, .id = first_id + i};
+                struct effect e = {
+                        .type = EFFECT_JOB_CANCEL,
+                        .id = first_id + i,
+                        .queue_id = state_job(&core->state, first_id + i)->queue->id,
+                };
                 core_emit(core, &e);
         }
 }

@@ -71,7 +71,9 @@ EXEC(exec_complete)
         struct effect e = {
                 .type = EFFECT_JOB_DONE,
                 .id = job_id(job),
+                .queue_id = job->queue->id,
                 .text = result->text,
+                .is_final = job->state == JOB_FINISHED, /* timed out for good, and done after all */
                 .keep = core_keeps(core, job->queue, JOB_COMPLETE),
         };
         core->totals.completed++;
@@ -96,6 +98,7 @@ EXEC(exec_fail)
         struct effect e = {
                 .type = EFFECT_JOB_FAIL,
                 .id = job_id(job),
+                .queue_id = job->queue->id,
                 .text = cmd->arg[P_FAIL_ERROR].text,
                 .is_final = is_final,
                 .keep = core_keeps(core, job->queue, JOB_FAILED),
@@ -181,6 +184,7 @@ EXEC(exec_cancel)
         struct effect e = {
                 .type = EFFECT_JOB_CANCEL,
                 .id = job_id(job),
+                .queue_id = job->queue->id,
                 .text = job->state == JOB_LEASED ? SLICE_LIT("while it was running") : SLICE_NONE,
                 .keep = core_keeps(core, job->queue, JOB_CANCELED),
         };

@@ -108,9 +108,15 @@ static int set_paused(struct core *core, const struct command *cmd, bool is_paus
         if (!q && !is_paused)
                 return problem_set(problem, ERR_NOTFOUND, "there is no queue '%.*s'", (int)name.len,
                                    name.ptr);
-        struct effect e = {.type = EFFECT_QUEUE_SET, .queue = name, .is_paused = is_paused};
-        if (!q || q->is_paused != is_paused)
+        if (!q || q->is_paused != is_paused) {
+                struct effect e = {
+                        .type = EFFECT_QUEUE_SET,
+                        .queue = name,
+                        .queue_id = state_queue_get(&core->state, name)->id,
+                        .is_paused = is_paused,
+                };
                 core_emit(core, &e);
+        }
         reply_ok(reply);
         return OK;
 }

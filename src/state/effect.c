@@ -55,6 +55,27 @@ static void get_token(struct reader *r, uint8_t *ret)
                 memcpy(ret, s.ptr, JOB_TOKEN_BYTES);
 }
 
+enum { MARK_KEEP = 1, MARK_FINAL = 2 };
+
+/* What the effects that end an attempt begin with. */
+static void put_end(struct buf *b, const struct effect *e)
+{
+        buf_put_varint(b, e->id);
+        buf_put_byte(b, (char)((e->keep ? MARK_KEEP : 0) | (e->is_final ? MARK_FINAL : 0)));
+        buf_put_varint(b, e->queue_id);
+}
+
+static void get_end(struct reader *r, struct effect *e)
+{
+        e->id = reader_varint(r);
+        uint8_t marks = reader_u8(r);
+        if (marks > (MARK_KEEP | MARK_FINAL))
+                r->failed = true;
+        e->keep = marks & MARK_KEEP;
+        e->is_final = marks & MARK_FINAL;
+        e->queue_id = reader_varint(r);
+}
+
 static void clock_write(struct buf *b, const struct effect *e)
 {
         put_i64(b, e->steady_ns);
@@ -75,6 +96,7 @@ static void job_new_write(struct buf *b, const struct effect *e)
         buf_put_byte(b, (char)e->flags);
         buf_put_varint(b, e->attempts);
         buf_put_varint(b, e->timeout_ms);
+        buf_put_varint(b, e->queue_id);
         buf_put_lv(b, e->queue);
         buf_put_lv(b, e->hook);
         buf_put_lv(b, e->group);
@@ -89,6 +111,7 @@ static void job_new_read(struct reader *r, struct effect *e)
         e->flags = reader_u8(r);
         e->attempts = (uint16_t)get_max(r, UINT16_MAX);
         e->timeout_ms = (uint32_t)get_max(r, UINT32_MAX);
+        e->queue_id = reader_varint(r);
         e->queue = reader_lv(r);
         e->hook = reader_lv(r);
         e->group = reader_lv(r);
@@ -118,49 +141,39 @@ static void job_start_read(struct reader *r, struct effect *e)
 /* DONE and CANCEL. */
 static void job_end_write(struct buf *b, const struct effect *e)
 {
-        buf_put_varint(b, e->id);
-        buf_put_byte(b, e->keep);
+        put_end(b, e);
         buf_put_lv(b, e->text);
 }
 
 static void job_end_read(struct reader *r, struct effect *e)
 {
-        e->id = reader_varint(r);
-        e->keep = get_bool(r);
+        get_end(r, e);
         e->text = reader_lv(r);
 }
 
 static void job_fail_write(struct buf *b, const struct effect *e)
 {
-        buf_put_varint(b, e->id);
-        buf_put_byte(b, e->keep);
-        buf_put_byte(b, e->is_final);
+        put_end(b, e);
         put_i64(b, e->due_ms);
         buf_put_lv(b, e->text);
 }
 
 static void job_fail_read(struct reader *r, struct effect *e)
 {
-        e->id = reader_varint(r);
-        e->keep = get_bool(r);
-        e->is_final = get_bool(r);
+        get_end(r, e);
         e->due_ms = get_i64(r);
         e->text = reader_lv(r);
 }
 
 static void job_timeout_write(struct buf *b, const struct effect *e)
 {
-        buf_put_varint(b, e->id);
-        buf_put_byte(b, e->keep);
-        buf_put_byte(b, e->is_final);
+        put_end(b, e);
         put_i64(b, e->deadline_ns);
 }
 
 static void job_timeout_read(struct reader *r, struct effect *e)
 {
-        e->id = reader_varint(r);
-        e->keep = get_bool(r);
-        e->is_final = get_bool(r);
+        get_end(r, e);
         e->deadline_ns = get_i64(r);
 }
 
@@ -242,12 +255,14 @@ bool effect_next_id(struct slice *rest, uint64_t *at)
 
 static void queue_set_write(struct buf *b, const struct effect *e)
 {
+        buf_put_varint(b, e->queue_id);
         buf_put_lv(b, e->queue);
         buf_put_byte(b, e->is_paused);
 }
 
 static void queue_set_read(struct reader *r, struct effect *e)
 {
+        e->queue_id = reader_varint(r);
         e->queue = reader_lv(r);
         e->is_paused = get_bool(r);
 }
@@ -266,12 +281,14 @@ static void meta_write(struct buf *b, const struct effect *e)
 {
         buf_put_varint(b, e->next_id);
         buf_put_varint(b, e->fence);
+        buf_put_varint(b, e->next_queue_id);
 }
 
 static void meta_read(struct reader *r, struct effect *e)
 {
         e->next_id = reader_varint(r);
         e->fence = reader_varint(r);
+        e->next_queue_id = reader_varint(r);
 }
 
 static void queue_full_write(struct buf *b, const struct effect *e)
@@ -305,6 +322,7 @@ static void job_full_write(struct buf *b, const struct effect *e)
         buf_put_varint(b, v->attempt);
         buf_put_varint(b, v->attempts_max);
         buf_put_varint(b, v->timeout_ms);
+        buf_put_varint(b, e->queue_id);
         buf_put_lv(b, v->queue);
         buf_put_lv(b, v->hook);
         buf_put_lv(b, v->group);
@@ -358,6 +376,7 @@ static void job_full_read(struct reader *r, struct effect *e)
         v->attempt = (uint16_t)get_max(r, UINT16_MAX);
         e->attempts = v->attempts_max = (uint16_t)get_max(r, UINT16_MAX);
         e->timeout_ms = v->timeout_ms = (uint32_t)get_max(r, UINT32_MAX);
+        e->queue_id = reader_varint(r);
         e->queue = v->queue = reader_lv(r);
         e->hook = v->hook = reader_lv(r);
         e->group = v->group = reader_lv(r);
@@ -428,6 +447,7 @@ void effect_of_job(const struct job *job, struct effect *ret)
         *ret = (struct effect){
                 .type = EFFECT_JOB_FULL,
                 .id = job_id(job),
+                .queue_id = job->queue->id,
                 .flags = job->flags,
                 .state = job->state,
                 .outcome = job->outcome,
@@ -448,6 +468,7 @@ void effect_of_queue(const struct queue *q, struct effect *ret)
         *ret = (struct effect){
                 .type = EFFECT_QUEUE_FULL,
                 .queue = name_slice(q->name),
+                .queue_id = q->id,
                 .is_paused = q->is_paused,
                 .enqueued = q->enqueued,
                 .completed = q->completed,
@@ -478,6 +499,7 @@ void effect_to_json(const struct effect *e, uint64_t seq, struct buf *b)
         json_int_field(b, "steady_ns", e->steady_ns);
         json_int_field(b, "wall_ms", e->wall_ms);
         json_int_field(b, "next_id", (int64_t)e->next_id);
+        json_int_field(b, "queue_id", (int64_t)e->queue_id);
         json_int_field(b, "fence", (int64_t)(e->fence ? e->fence : e->view.fence));
         json_int_field(b, "due_ms", e->due_ms);
         json_int_field(b, "deadline_ns", e->deadline_ns);

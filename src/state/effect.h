@@ -5,23 +5,26 @@
  * written.  A new field means a new version of that row's record (EFFECT_VERSION).
  *
  *      type          body
- *      CLOCK         steady_ns u64, wall_ms u64
- *      JOB_NEW       id, due_ms, priority u8, flags u8, attempts, timeout_ms, queue, hook, group,
- *                    args
+ *      CLOCK         steady_ns, wall_ms
+ *      JOB_NEW       id, due_ms, priority u8, flags u8, attempts, timeout_ms, queue_id, queue,
+ *                    hook, group, args
  *      JOB_START     id, fence, token[16], deadline_ns, lease_ms, worker
- *      JOB_DONE      id, keep u8, text (result)
- *      JOB_FAIL      id, keep u8, is_final u8, due_ms, text (error)
- *      JOB_TIMEOUT   id, keep u8, is_final u8, deadline_ns (end of the grace, when final)
+ *      JOB_DONE      id, marks, queue_id, text (result); final: it had failed for good before
+ *      JOB_FAIL      id, marks, queue_id, due_ms, text (error)
+ *      JOB_TIMEOUT   id, marks, queue_id, deadline_ns (end of the grace, when final)
  *      JOB_RELEASE   id, due_ms
  *      JOB_EXTEND    id, deadline_ns, lease_ms
  *      JOB_PROGRESS  id, text
- *      JOB_CANCEL    id, keep u8, text (why)
+ *      JOB_CANCEL    id, marks, queue_id, text (why)
  *      ARCHIVED      ids, as count and differences
- *      QUEUE_SET     queue, is_paused u8
+ *      QUEUE_SET     queue_id, queue, is_paused u8
  *      QUEUE_GONE    queue
- *      META_FULL     next_id, fence
- *      QUEUE_FULL    queue, is_paused u8, enqueued, completed, failed, canceled
+ *      META_FULL     next_id, fence, next_queue_id
+ *      QUEUE_FULL    queue_id, queue, is_paused u8, enqueued, completed, failed, canceled
  *      JOB_FULL      everything a job is
+ *
+ * marks u8: 1 = keep, 2 = final.  The queue is named wherever its totals change, because in
+ * replay the job itself may be gone already while its queue is not.
  *
  * Numbers are varints (due_ms and deadline_ns are never negative), texts are varint length and
  * bytes. */
@@ -70,11 +73,12 @@ struct effect {
         uint8_t priority, flags;
         uint16_t attempts;
         uint32_t timeout_ms, lease_ms;
-        uint64_t id, fence;
+        uint64_t id, fence, queue_id;
         int64_t due_ms, deadline_ns, steady_ns, wall_ms;
         uint8_t token[JOB_TOKEN_BYTES];
         struct slice queue, hook, group, args, worker, text;
-        uint64_t next_id, enqueued, completed, failed, canceled;
+        uint64_t next_id, next_queue_id;
+        uint64_t enqueued, completed, failed, canceled;
         const uint64_t *ids; /* ARCHIVED when written; packed in `text` when read */
         size_t n_ids;
         /* JOB_FULL: borrowed from a live job when written, from the record when read. */

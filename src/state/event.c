@@ -1,6 +1,6 @@
 /* Events, packed and unpacked.  event.h draws the bytes.
  *
- * An event is a few bytes (a start is 3 and the worker's name), because a million running jobs
+ * An event is a few bytes (a start is 5 and the worker's name), because a million running jobs
  * carry one each.  Times are kept as the distance from the job's creation: small, and zigzag
  * because a wall clock may have been set back in between.  The distance is taken modulo 2^64, so
  * that any two times round-trip and none overflows. */

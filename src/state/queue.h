@@ -14,6 +14,7 @@ struct queue {
         struct live live; /* linked once the log knows of it */
         struct hash_node node;
         struct name *name;
+        uint64_t id; /* never reused: effects that count for a queue name it by this */
         struct heap ready;
         struct list waiters; /* core's blocked claims, first come first served */
         struct list news;    /* on the core's list of queues to serve waiters of */

@@ -10,9 +10,10 @@
 
 void state_init(struct state *s, uint64_t hash_seed)
 {
-        *s = (struct state){.next_id = 1, .meta = {.kind = LIVE_META}};
+        *s = (struct state){.next_id = 1, .next_queue_id = 1, .meta = {.kind = LIVE_META}};
         idmap_init(&s->jobs);
         idmap_init(&s->skipped);
+        idmap_init(&s->queues_by_id);
         name_table_init(&s->names, hash_seed);
         hash_init(&s->queues, hash_seed);
         heap_init(&s->delayed);
@@ -60,8 +61,11 @@ static void leave(struct state *s, struct job *job)
         }
 }
 
+/* In replay the job may still be let go further on: state_replay_end() collects what is left. */
 static void push_ended(struct state *s, struct job *job)
 {
+        if (s->is_replaying)
+                return;
         if (s->n_ended == s->cap_ended) {
                 s->cap_ended = s->cap_ended ? s->cap_ended * 2 : 64;
                 s->ended = xrealloc(s->ended, s->cap_ended * sizeof(struct job *));
@@ -145,6 +149,7 @@ static void drop_queue(struct state *s, struct queue *q)
         if (list_is_linked(&q->news))
                 list_remove(&q->news);
         hash_remove(&s->queues, &q->node);
+        (void)idmap_take(&s->queues_by_id, q->id); /* it is `q` itself */
         heap_release(&q->ready);
         name_unref(&s->names, q->name);
         free(q);
@@ -159,6 +164,7 @@ void state_release(struct state *s)
                 drop_queue(s, CONTAINER_OF(n, struct queue, node));
         idmap_release(&s->jobs);
         idmap_release(&s->skipped);
+        idmap_release(&s->queues_by_id);
         hash_release(&s->queues);
         name_table_release(&s->names);
         heap_release(&s->delayed);
@@ -179,24 +185,35 @@ struct queue *state_queue_find(const struct state *s, struct slice name)
         return n ? CONTAINER_OF(n, struct queue, node) : NULL;
 }
 
-struct queue *state_queue_get(struct state *s, struct slice name)
+static struct queue *new_queue(struct state *s, struct slice name, uint64_t id)
 {
-        struct queue *q = state_queue_find(s, name);
-        if (q)
-                return q;
-        q = xcalloc(1, sizeof(*q));
+        struct queue *q = xcalloc(1, sizeof(*q));
         q->live.kind = LIVE_QUEUE;
         q->name = name_get(&s->names, name);
+        q->id = id;
         heap_init(&q->ready);
         list_init(&q->waiters);
         hash_insert(&s->queues, &q->node, name_slice(q->name));
+        idmap_put(&s->queues_by_id, id, q);
+        if (id >= s->next_queue_id)
+                s->next_queue_id = id + 1;
         return q;
 }
 
-/* The same, and the log knows of it from this batch on. */
-static struct queue *durable_queue(struct state *s, struct slice name, uint64_t seq)
+struct queue *state_queue_get(struct state *s, struct slice name)
 {
-        struct queue *q = state_queue_get(s, name);
+        struct queue *q = state_queue_find(s, name);
+        return q ? q : new_queue(s, name, s->next_queue_id);
+}
+
+/* The queue of an effect; the log knows of it from this batch on.  NULL: the id is another's. */
+static struct queue *durable_queue(struct state *s, const struct effect *e, uint64_t seq)
+{
+        struct queue *q = state_queue_find(s, e->queue);
+        if (q ? q->id != e->queue_id : !e->queue_id || idmap_get(&s->queues_by_id, e->queue_id))
+                return NULL;
+        if (!q)
+                q = new_queue(s, e->queue, e->queue_id);
         if (!list_is_linked(&q->live.link)) {
                 mark_full(s, &q->live, seq);
                 s->live_bytes += queue_weight(q);
@@ -261,7 +278,6 @@ static int apply_clock(const struct application *a)
 
 static void fill_job(struct state *s, struct job *job, const struct effect *e, uint64_t seq)
 {
-        job->queue = durable_queue(s, e->queue, seq);
         job->hook = name_get(&s->names, e->hook);
         job->group = e->group.len ? name_get(&s->names, e->group) : NULL;
         job->priority = e->priority;
@@ -274,17 +290,35 @@ static void fill_job(struct state *s, struct job *job, const struct effect *e, u
                 s->next_id = job_id(job) + 1;
 }
 
+/* NULL with *a->problem set when there is no memory or no such queue can be. */
+static struct job *make_job(const struct application *a)
+{
+        const struct effect *e = a->e;
+        struct queue *queue = durable_queue(a->s, e, a->seq);
+        if (!queue) {
+                (void)cannot_be(a, "its queue has another number");
+                return NULL;
+        }
+        struct job *job = job_new(e->id, e->args);
+        if (!job) {
+                (void)problem_set(a->problem, ERR_NOMEM, "no memory for %zu bytes of args",
+                                  e->args.len);
+                return NULL;
+        }
+        job->queue = queue;
+        fill_job(a->s, job, e, a->seq);
+        return job;
+}
+
 static int apply_job_new(const struct application *a)
 {
         struct state *s = a->s;
         const struct effect *e = a->e;
         if (a->job || e->id == 0)
                 return cannot_be(a, "the id is taken");
-        struct job *job = job_new(e->id, e->args);
+        struct job *job = make_job(a);
         if (!job)
-                return problem_set(a->problem, ERR_NOMEM, "no memory for %zu bytes of args",
-                                   e->args.len);
-        fill_job(s, job, e, a->seq);
+                return a->problem->err;
         job->created_ms = s->wall_ms;
         job->due_ms = e->due_ms ? e->due_ms : s->wall_ms;
         job->queue->enqueued++;
@@ -326,20 +360,20 @@ static int end_job(const struct application *a, enum job_status outcome)
 {
         struct state *s = a->s;
         struct job *job = a->job;
-        leave(s, job);
-        job->outcome = (uint8_t)outcome;
-        job_more(job)->finished_ms = s->wall_ms;
         if (outcome == JOB_COMPLETE)
                 job->queue->completed++;
         else if (outcome == JOB_FAILED)
                 job->queue->failed++;
         else
                 job->queue->canceled++;
-        enter(s, job, JOB_FINISHED);
-        if (!a->e->keep && !job->more->is_lease_open) {
-                s->n_ended--; /* enter() pushed it just now */
+        if (!a->e->keep) {
                 drop_job(s, job);
+                return OK;
         }
+        leave(s, job);
+        job->outcome = (uint8_t)outcome;
+        job_more(job)->finished_ms = s->wall_ms;
+        enter(s, job, JOB_FINISHED);
         return OK;
 }
 
@@ -476,7 +510,9 @@ static int apply_archived(const struct application *a)
 
 static int apply_queue_set(const struct application *a)
 {
-        struct queue *q = durable_queue(a->s, a->e->queue, a->seq);
+        struct queue *q = durable_queue(a->s, a->e, a->seq);
+        if (!q)
+                return cannot_be(a, "the queue has another number");
         q->is_paused = a->e->is_paused;
         if (!q->is_paused && q->ready.len && a->s->on_ready)
                 a->s->on_ready(a->s->ctx, q);
@@ -500,13 +536,17 @@ static int apply_meta_full(const struct application *a)
                 a->s->next_id = a->e->next_id;
         if (a->e->fence > a->s->fence)
                 a->s->fence = a->e->fence;
+        if (a->e->next_queue_id > a->s->next_queue_id)
+                a->s->next_queue_id = a->e->next_queue_id;
         mark_full(a->s, &a->s->meta, a->seq);
         return OK;
 }
 
 static int apply_queue_full(const struct application *a)
 {
-        struct queue *q = durable_queue(a->s, a->e->queue, a->seq);
+        struct queue *q = durable_queue(a->s, a->e, a->seq);
+        if (!q)
+                return cannot_be(a, "the queue has another number");
         mark_full(a->s, &q->live, a->seq);
         q->is_paused = a->e->is_paused;
         q->enqueued = a->e->enqueued;
@@ -549,11 +589,9 @@ static int apply_job_full(const struct application *a)
         }
         if (!s->is_replaying || e->id == 0)
                 return cannot_be(a, "there is no such job");
-        struct job *job = job_new(e->id, e->args);
+        struct job *job = make_job(a);
         if (!job)
-                return problem_set(a->problem, ERR_NOMEM, "no memory for %zu bytes of args",
-                                   e->args.len);
-        fill_job(s, job, e, a->seq);
+                return a->problem->err;
         job->created_ms = e->view.created_ms;
         job->due_ms = e->due_ms;
         job->attempt = e->view.attempt;
@@ -590,13 +628,30 @@ static const struct {
         [EFFECT_JOB_FULL] = {apply_job_full, 0},
 };
 
-/* An effect on a job whose full record comes later: nothing to do but to remember it, unless it
- * ends the job without a trace. */
+/* The totals of the queue change even when the job is not seen. */
+static void count_unseen(struct state *s, const struct effect *e)
+{
+        struct queue *q = e->queue_id ? idmap_get(&s->queues_by_id, e->queue_id) : NULL;
+        if (!q)
+                return; /* its own full record comes later and has it all */
+        if (e->type == EFFECT_JOB_DONE) {
+                q->completed++;
+                q->failed -= e->is_final;
+        } else if (e->type == EFFECT_JOB_CANCEL) {
+                q->canceled++;
+        } else if (e->is_final) {
+                q->failed++;
+        }
+}
+
+/* An effect on a job whose full record comes later, or never if the job ends before: remembered,
+ * unless it ends the job without a trace. */
 static void skip_unseen(struct state *s, const struct effect *e)
 {
-        bool is_gone = !e->keep && (e->type == EFFECT_JOB_DONE || e->type == EFFECT_JOB_CANCEL ||
-                                    (e->type == EFFECT_JOB_FAIL && e->is_final));
-        if (is_gone)
+        bool is_end = e->type == EFFECT_JOB_DONE || e->type == EFFECT_JOB_CANCEL ||
+                      (e->type == EFFECT_JOB_FAIL && e->is_final);
+        count_unseen(s, e);
+        if (is_end && !e->keep)
                 (void)idmap_take(&s->skipped, e->id); /* may not be there: its first effect */
         else if (!idmap_get(&s->skipped, e->id))
                 idmap_put(&s->skipped, e->id, s);
@@ -630,10 +685,14 @@ int state_replay_end(struct state *s, struct problem *problem)
 {
         uint64_t id;
         s->is_replaying = false;
-        if (idmap_next(&s->skipped, 0, &id))
+        if (idmap_next(&s->skipped, 0, &id)) /* nothing is handed on from a log with holes */
                 return problem_set(problem, ERR_CORRUPT,
                                    "the log changes job %llu (and %zu more) but does not hold it",
                                    (unsigned long long)id, s->skipped.len - 1);
+        id = 0;
+        for (struct job *job; (job = idmap_next(&s->jobs, id, &id)); id++)
+                if (job->state == JOB_FINISHED && !job->more->is_lease_open)
+                        push_ended(s, job);
         return OK;
 }
 

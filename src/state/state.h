@@ -26,6 +26,8 @@ struct state {
         struct idmap jobs;
         struct name_table names;
         struct hash queues;
+        struct idmap queues_by_id;
+        uint64_t next_queue_id;
         struct heap delayed; /* SCHEDULED by delay: key is due_ms on the steady wall */
         struct heap timed;   /* SCHEDULED by AT: key is due_ms on the real wall */
         struct heap running; /* by deadline_ns */
