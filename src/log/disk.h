@@ -41,5 +41,7 @@ struct disk_ops {
 /* The real one: a folder (made when missing, mode 0700), O_DIRECT where the file system has it,
  * one write and one fdatasync a batch. */
 int disk_open_folder(const char *path, struct disk **ret, struct problem *p) MUST_CHECK;
+/* The same, but a missing folder is ERR_NOTFOUND: for tools that only look. */
+int disk_open_existing(const char *path, struct disk **ret, struct problem *p) MUST_CHECK;
 
 #endif

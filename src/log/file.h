@@ -9,8 +9,9 @@
 #define FILE_LOG_SEGMENT_BYTES (64 * MIB)
 
 struct file_log_options {
-        uint64_t segment_bytes; /* 0 = FILE_LOG_SEGMENT_BYTES; small in tests */
+        uint64_t segment_bytes; /* of a new folder; 0 = FILE_LOG_SEGMENT_BYTES; small in tests */
         bool is_threaded;       /* false: append writes and syncs before it returns (simulation) */
+        uint64_t seed;          /* 0 = drawn at random; else the same bytes are written each time */
 };
 
 /* Takes the disk (it is NULL afterwards, also on error). */
@@ -26,6 +27,9 @@ struct file_log_report {
 };
 typedef void (*file_log_bad_fn)(void *ctx, const char *file, uint64_t offset, const char *reason);
 
+/* Every sound batch in order, read-only and without the lock (`weir log dump`); stops with
+ * ERR_CORRUPT at the first damaged place, and silently before a torn tail. */
+int file_log_walk(struct disk *disk, log_read_fn fn, void *ctx, struct problem *p) MUST_CHECK;
 /* Reads everything and reports every damaged place, not only the first. */
 int file_log_verify(struct disk *disk, file_log_bad_fn bad, void *ctx, struct file_log_report *ret,
                     struct problem *p) MUST_CHECK;

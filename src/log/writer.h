@@ -1,0 +1,40 @@
+/* Puts frames at the end of one segment, a whole number of blocks at a time.
+ *
+ * Not thread-safe: it belongs to whoever commits.  Embedded; owns its buffer, borrows the disk and
+ * the handle. */
+#ifndef WEIR_LOG_WRITER_H
+#define WEIR_LOG_WRITER_H
+
+#include "log/segment.h"
+
+struct writer {
+        struct disk *disk;
+        int fd;
+        struct segment_header header;
+        uint64_t at;   /* of the next frame */
+        uint32_t prev; /* `crc` of the last frame */
+        char *buf;     /* begins with what the block of `at` holds before it */
+};
+
+int writer_init(struct writer *w, struct disk *disk, struct problem *p) MUST_CHECK;
+void writer_release(struct writer *w);
+
+/* Begins a fresh segment. */
+void writer_turn_to(struct writer *w, int fd, const struct segment_header *h);
+/* Goes on at `at`, behind frames that are there: writes `from` to `at` again, clears what follows
+ * and syncs (README, steps 6 and 7 of recovery). */
+int writer_resume(struct writer *w, uint64_t from, uint64_t at, struct problem *p) MUST_CHECK;
+/* Writes a range again just as it is, and syncs. */
+int writer_repeat(struct writer *w, uint64_t from, uint64_t to, struct problem *p) MUST_CHECK;
+
+bool writer_fits(const struct writer *w, size_t body_len);
+bool writer_is_empty(const struct writer *w); /* no frame in this segment yet */
+
+/* One write (one per MiB when it is larger).  Nothing is durable before writer_sync. */
+int writer_put_batch(struct writer *w, uint64_t seq, struct slice batch,
+                     struct problem *p) MUST_CHECK;
+int writer_put_mark(struct writer *w, enum frame_kind kind, uint64_t last_seq,
+                    struct problem *p) MUST_CHECK;
+int writer_sync(struct writer *w, struct problem *p) MUST_CHECK;
+
+#endif
