@@ -1,0 +1,271 @@
+/* Opening the history file, and refusing to when it is not what it should be.
+ *
+ * Settings, each measured with a million 200-byte jobs in transactions of 5,000 (CPU of SQLite
+ * and the kernel, for one job, checkpoints included):
+ *
+ *   page size      4 KiB 3.5 us, 8 KiB 2.0, 16 KiB 1.6, 32 KiB 1.7: fewer, larger writes, until a
+ *                  small transaction writes too much for its rows.
+ *   WAL, FULL      a commit is one sequential write and one sync, readers never wait for it, and
+ *                  it is durable when it returns.
+ *   names as text  numbers with a table of names would save 0.15 us and 50 bytes a job, but the
+ *                  table would need its own retention, and a person could not read the rows.
+ *   no index on    0.6 us a job.  The table span is enough for retention; filters walk back from
+ *   times, hooks   the newest id within a budget.  Failed and canceled jobs, which people look
+ *                  for, have a partial index that complete ones do not pay for.
+ *
+ * A file is checked on opening as far as that is quick: its mark and version, its tables, both
+ * ends of each.  Damage in the middle shows when a query meets it.  A damaged file is never
+ * repaired, emptied or replaced here: that is for a person to decide. */
+#include "history/archive_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "state/job_view.h"
+
+#define APPLICATION_ID  0x77656972 /* "weir" */
+#define BUSY_TIMEOUT_MS 2000       /* somebody's sqlite3 shell may hold the lock for a moment */
+
+/* The numbers are in files out there. */
+_Static_assert(JOB_COMPLETE == 2 && JOB_FAILED == 3 && JOB_CANCELED == 4,
+               "statuses are stored as numbers");
+
+#define STRING(x)      #x
+#define NUMBER(x)      STRING(x)
+#define ISO(ms_column) "strftime('%Y-%m-%dT%H:%M:%fZ', " ms_column " / 1000.0, 'unixepoch')"
+
+/* The page size must be set before the first table; 64 MiB of cache hold the largest
+ * transaction, and the reader's share is smaller because it mostly scans. */
+static const char setup_sql[] = "PRAGMA page_size = 16384;"
+                                "PRAGMA auto_vacuum = NONE;"
+                                "PRAGMA secure_delete = OFF;"
+                                "PRAGMA synchronous = FULL;"
+                                "PRAGMA wal_autocheckpoint = 0;"
+                                "PRAGMA journal_size_limit = 134217728;"
+                                "PRAGMA temp_store = MEMORY;"
+                                "PRAGMA cache_size = -65536;";
+
+/* An `events` that is NULL stands for the plain story, which the other columns tell already:
+ * history/story.h and this view must agree on it. */
+static const char schema_sql[] = "CREATE TABLE job(id INTEGER PRIMARY KEY"
+#define X(name, text, type) ", " text " " type
+        ARCHIVE_COLUMN_MAP(X)
+#undef X
+                ");"
+                "CREATE INDEX job_not_complete ON job(status) WHERE status > 2;"
+                "CREATE TABLE span(block INTEGER PRIMARY KEY, done_ms INTEGER, failed_ms INTEGER);"
+                "CREATE TABLE tally(rows INTEGER);"
+                "INSERT INTO tally VALUES(0);"
+                "CREATE VIEW jobs AS SELECT id,"
+                " CASE status WHEN 2 THEN 'complete' WHEN 3 THEN 'failed' ELSE 'canceled' END AS "
+                "status,"
+                " hook, queue, grp AS \"group\", priority, attempt, attempts_max, timeout_ms,"
+                " " ISO("created_ms") " AS created, " ISO(
+                        "due_ms") " AS due,"
+                                  " " ISO("nullif(started_ms, 0)") " AS started, " ISO(
+                                          "finished_ms") " AS finished,"
+                                                         " worker, fence, args, progress, result, "
+                                                         "error,"
+                                                         " coalesce(events,"
+                                                         "  '[' || json_object('event', 'created', "
+                                                         "'at', created_ms) ||"
+                                                         "  CASE WHEN started_ms > 0 THEN ',' || "
+                                                         "json_patch("
+                                                         "   json_object('event', 'started', 'at', "
+                                                         "started_ms), json_object('worker', "
+                                                         "worker))"
+                                                         "   ELSE '' END || ',' ||"
+                                                         "  json_patch(json_object('event', CASE "
+                                                         "status WHEN 2 THEN 'completed' WHEN 3 "
+                                                         "THEN"
+                                                         "   'failed' ELSE 'canceled' END, 'at', "
+                                                         "finished_ms),"
+                                                         "   json_object('worker', worker, "
+                                                         "'message', CASE status WHEN 3 THEN error "
+                                                         "END))"
+                                                         "  || ']') AS events"
+                                                         " FROM job;"
+                                                         "PRAGMA application_id = " NUMBER(
+                                                                 APPLICATION_ID) ";"
+                                                                                 "PRAGMA "
+                                                                                 "user_version "
+                                                                                 "= " NUMBER(
+                                                                                         ARCHIVE_VERSION) ";";
+
+/* Reads the first and the last page of each table and index, which is quick in any size. */
+static const char touch_sql[] = "SELECT min(id) FROM job UNION ALL SELECT max(id) FROM job "
+                                "UNION ALL SELECT min(block) FROM span "
+                                "UNION ALL SELECT max(block) FROM span "
+                                "UNION ALL SELECT count(*) FROM (SELECT rows FROM tally LIMIT 1) "
+                                "UNION ALL SELECT count(*) FROM "
+                                "(SELECT id FROM job WHERE status = 3 AND status > 2 LIMIT 1) "
+                                "UNION ALL SELECT count(*) FROM (SELECT id FROM jobs LIMIT 1)";
+
+/* Counting every allocation under a process-wide mutex costs 0.1 us a job. */
+static void configure_sqlite(void)
+{
+        (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); /* refused when already in use: fine */
+}
+
+int archive_file_fail(sqlite3 *db, const char *path, struct problem *p)
+{
+        int code = sqlite3_extended_errcode(db);
+        int os = sqlite3_system_errno(db);
+        switch (code & 0xff) {
+        case SQLITE_CORRUPT:
+        case SQLITE_NOTADB:
+                return problem_set(
+                        p, ERR_CORRUPT,
+                        "the history file %.120s is damaged (%s); move it away together with its "
+                        "-wal and -shm files and start again: the finished jobs in it are lost "
+                        "from history, live jobs are not",
+                        path, sqlite3_errmsg(db));
+        case SQLITE_FULL:
+                return problem_set(p, ERR_NOSPACE, "no space is left for the history file %.200s",
+                                   path);
+        case SQLITE_BUSY:
+        case SQLITE_LOCKED:
+                return problem_set(p, ERR_LOCKED,
+                                   "another process holds the history file %.200s locked", path);
+        case SQLITE_NOMEM:
+                return problem_set(p, ERR_NOMEM, "no memory for the history file %.200s", path);
+        default:
+                return problem_set(p, ERR_IO, "history file %.120s: %s%s%s", path,
+                                   sqlite3_errmsg(db), os ? ": " : "", os ? strerror(os) : "");
+        }
+}
+
+/* Runs every statement of `sql`; the last row's first number, if there was one, in *ret. */
+static int run(sqlite3 *db, const char *sql, int64_t *ret)
+{
+        while (*sql) {
+                sqlite3_stmt *stmt = NULL;
+                int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, &sql);
+                if (rc != SQLITE_OK)
+                        return rc;
+                for (rc = sqlite3_step(stmt); rc == SQLITE_ROW; rc = sqlite3_step(stmt))
+                        if (ret)
+                                *ret = sqlite3_column_int64(stmt, 0);
+                (void)sqlite3_finalize(stmt); /* repeats the error of step */
+                if (rc != SQLITE_DONE)
+                        return rc;
+        }
+        return SQLITE_OK;
+}
+
+/* SQLite gives a new file the mode 0644 and its -wal and -shm that of the file; jobs may hold
+ * secrets, so the file is made here. */
+static int make_private(const char *path, struct problem *p)
+{
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0)
+                return problem_set(p, ERR_IO, "cannot open the history file %.200s: %s", path,
+                                   strerror(errno));
+        (void)close(fd); /* nothing was written */
+        return OK;
+}
+
+static int create_tables(sqlite3 *db, const char *path, struct problem *p)
+{
+        if (run(db, "BEGIN IMMEDIATE", NULL) == SQLITE_OK &&
+            run(db, schema_sql, NULL) == SQLITE_OK && run(db, "COMMIT", NULL) == SQLITE_OK)
+                return OK;
+        int err = archive_file_fail(db, path, p);
+        (void)run(db, "ROLLBACK", NULL); /* the error above is the one to tell */
+        return err;
+}
+
+static int check_tables(sqlite3 *db, const char *path, struct problem *p)
+{
+        int64_t application = 0;
+        int64_t version = 0;
+        int64_t tables = 0;
+        if (run(db, "PRAGMA application_id", &application) != SQLITE_OK ||
+            run(db, "PRAGMA user_version", &version) != SQLITE_OK ||
+            run(db, "SELECT count(*) FROM sqlite_schema", &tables) != SQLITE_OK)
+                return archive_file_fail(db, path, p);
+        if (application == 0 && tables == 0)
+                return create_tables(db, path, p);
+        if (application != APPLICATION_ID)
+                return problem_set(p, ERR_CORRUPT,
+                                   "%.200s is an SQLite file, but not weir's history; move it away "
+                                   "or name another file",
+                                   path);
+        if (version != ARCHIVE_VERSION)
+                return problem_set(p, ERR_CORRUPT,
+                                   "the history file %.120s has format %lld, this weir knows %d; "
+                                   "use the weir that wrote it, or move it away",
+                                   path, (long long)version, ARCHIVE_VERSION);
+        if (run(db, touch_sql, NULL) == SQLITE_OK)
+                return OK;
+        int err = archive_file_fail(db, path, p);
+        if (sqlite3_errcode(db) != SQLITE_ERROR)
+                return err;
+        return problem_set(
+                p, ERR_CORRUPT,
+                "the history file %.120s lacks a table (%s); move it away and start "
+                "again: the finished jobs in it are lost from history, live jobs are not",
+                path, sqlite3_errmsg(db));
+}
+
+static int set_up(sqlite3 *db, const char *path, struct problem *p)
+{
+        if (sqlite3_busy_timeout(db, BUSY_TIMEOUT_MS) != SQLITE_OK ||
+            run(db, setup_sql, NULL) != SQLITE_OK ||
+            run(db, "PRAGMA journal_mode = WAL", NULL) != SQLITE_OK)
+                return archive_file_fail(db, path, p);
+        return check_tables(db, path, p);
+}
+
+static int connect_to(const char *path, int flags, sqlite3 **ret, struct problem *p)
+{
+        static pthread_once_t once = PTHREAD_ONCE_INIT;
+        sqlite3 *db = NULL;
+        (void)pthread_once(&once, configure_sqlite);
+        if (sqlite3_open_v2(path, &db, flags | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+                int err = db ? archive_file_fail(db, path, p)
+                             : problem_set(p, ERR_NOMEM, "no memory for the history file");
+                (void)sqlite3_close(db);
+                return err;
+        }
+        (void)sqlite3_extended_result_codes(db, 1); /* only sets a flag */
+        *ret = db;
+        return OK;
+}
+
+int archive_file_open(const char *path, sqlite3 **ret, struct problem *p)
+{
+        sqlite3 *db = NULL;
+        int err = make_private(path, p);
+        if (!err)
+                err = connect_to(path, SQLITE_OPEN_READWRITE, &db, p);
+        if (err)
+                return err;
+        err = set_up(db, path, p);
+        if (err) {
+                (void)sqlite3_close(db); /* no statement is open */
+                return err;
+        }
+        *ret = db;
+        return OK;
+}
+
+int archive_file_open_reader(const char *path, sqlite3 **ret, struct problem *p)
+{
+        sqlite3 *db = NULL;
+        int err = connect_to(path, SQLITE_OPEN_READONLY, &db, p);
+        if (err)
+                return err;
+        if (sqlite3_busy_timeout(db, BUSY_TIMEOUT_MS) != SQLITE_OK ||
+            run(db, "PRAGMA cache_size = -16384", NULL) != SQLITE_OK) {
+                err = archive_file_fail(db, path, p);
+                (void)sqlite3_close(db); /* no statement is open */
+                return err;
+        }
+        *ret = db;
+        return OK;
+}

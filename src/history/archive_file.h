@@ -1,0 +1,65 @@
+/* The history file: its tables, and how a connection to it is opened.  Format version 1.
+ *
+ *   job    one row for each finished job; the columns below, in this order
+ *   span   for each run of ARCHIVE_SPAN_IDS ids that has rows: the earliest end of a complete or
+ *          canceled job in it, and of a failed one (ARCHIVE_NEVER when there is none).  May be
+ *          earlier than the truth, never later.  Retention finds its work here.
+ *   tally  one row: how many rows job has
+ *   jobs   a view for people: names of statuses, ISO times, the whole story
+ *
+ * To change the format: raise ARCHIVE_VERSION, teach archive_file_open() the step from the
+ * version before, and keep a file of the old version among the tests. */
+#ifndef WEIR_HISTORY_ARCHIVE_FILE_H
+#define WEIR_HISTORY_ARCHIVE_FILE_H
+
+#include <sqlite3.h>
+
+#include "base/err.h"
+
+#define ARCHIVE_VERSION    1
+#define ARCHIVE_SPAN_SHIFT 12 /* block = id >> shift */
+#define ARCHIVE_SPAN_IDS   (1LL << ARCHIVE_SPAN_SHIFT)
+#define ARCHIVE_NEVER      INT64_MAX
+
+/* The columns after `id`.  What filters and retention look at comes first, and what may be long
+ * last: SQLite decodes a row from the left and reads overflow pages only when it gets there.
+ * Empty texts are NULL.  Texts that are not UTF-8, or hold a NUL, are blobs of the same bytes. */
+#define ARCHIVE_COLUMN_MAP(X)                                                                      \
+        X(STATUS, "status", "INTEGER") /* enum job_status */                                       \
+        X(FINISHED, "finished_ms", "INTEGER")                                                      \
+        X(QUEUE, "queue", "TEXT")                                                                  \
+        X(GROUP, "grp", "TEXT")                                                                    \
+        X(HOOK, "hook", "TEXT")                                                                    \
+        X(CREATED, "created_ms", "INTEGER")                                                        \
+        X(DUE, "due_ms", "INTEGER")                                                                \
+        X(STARTED, "started_ms", "INTEGER")                                                        \
+        X(PRIORITY, "priority", "INTEGER")                                                         \
+        X(ATTEMPT, "attempt", "INTEGER")                                                           \
+        X(ATTEMPTS_MAX, "attempts_max", "INTEGER")                                                 \
+        X(TIMEOUT, "timeout_ms", "INTEGER")                                                        \
+        X(FENCE, "fence", "INTEGER")                                                               \
+        X(WORKER, "worker", "TEXT")                                                                \
+        X(PROGRESS, "progress", "TEXT")                                                            \
+        X(ERROR, "error", "TEXT")                                                                  \
+        X(RESULT, "result", "TEXT")                                                                \
+        X(ARGS, "args", "TEXT")                                                                    \
+        X(EVENTS, "events", "TEXT") /* history/story.h */
+
+enum archive_column {
+        COLUMN_ID,
+#define X(name, text, type) COLUMN_##name,
+        ARCHIVE_COLUMN_MAP(X)
+#undef X
+                COLUMN_COUNT
+};
+
+/* The writer's connection: makes the file (mode 0600) and its tables when they are missing. */
+int archive_file_open(const char *path, sqlite3 **ret, struct problem *p) MUST_CHECK;
+/* A connection that can only read; the writer's must be open. */
+int archive_file_open_reader(const char *path, sqlite3 **ret, struct problem *p) MUST_CHECK;
+
+/* Turns the connection's last error into a problem: what failed, and what to do when the file
+ * is damaged.  Returns p->err. */
+int archive_file_fail(sqlite3 *db, const char *path, struct problem *p);
+
+#endif

@@ -1,0 +1,621 @@
+/* The archive: two threads, the queues between them and the loop, and when to write.
+ *
+ *      loop thread      store() -> queued ->  writer thread  -> stored   -> poll() ->
+ * archive->stored query() -> asked  ->  reader thread  -> answered -> poll() -> q->done
+ *
+ * Handing over is an append of pointers under a mutex.  The writer swaps the whole array for its
+ * own empty one, so neither side copies a job, allocates for one, or holds the mutex for long.
+ * It is woken only when it waits for what has come: one wake a transaction, not one a store().
+ *
+ * When to commit.  A sync costs the disk that the log writes to as well, so there is at most one
+ * in COMMIT_EVERY_MS: a job that comes after a pause is committed at once, under load a
+ * transaction holds what came in 50 ms, and QUEUE_LONG jobs do not wait.  A job is therefore in
+ * history within about 100 ms.  What follows a failure waits longer each time, up to RETRY_MAX_MS.
+ *
+ * Idle moments are for the rest: moving the -wal file into the main file, and retention, one
+ * short step at a time, jobs first.  A busy writer still takes a step four times a second. */
+#include "history/history.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/say.h"
+#include "history/archive_finder.h"
+#include "history/archive_writer.h"
+
+#define COMMIT_EVERY_MS 50
+#define QUEUE_LONG      20000
+#define RETRY_MIN_MS    100
+#define RETRY_MAX_MS    5000
+#define SWEEP_EVERY_MS  60000
+#define STEP_IDLE_MS    10
+#define STEP_BUSY_MS    250
+#define WAL_PAGES_MAX   2048 /* 32 MiB: then also a busy writer moves it */
+#define WAL_IDLE_MS     1000 /* after the last commit */
+#define CLOSE_MS        1500 /* for writing what is left; the rest is still in the log */
+
+#define NEVER_NS        INT64_MAX
+
+struct job_list {
+        struct job **jobs;
+        size_t len, cap;
+};
+
+struct query_list {
+        struct archive_query *first, **end;
+};
+
+struct history {
+        struct archive archive; /* first: struct archive * is a struct history * */
+        struct history_options options;
+        char *path;
+        pthread_t writer_thread, finder_thread;
+
+        pthread_mutex_t lock; /* for what follows, down to the next comment */
+        pthread_cond_t writer_wake, finder_wake, swept;
+        struct job_list queued;
+        size_t wake_len; /* store() wakes the writer when queued reaches this */
+        struct job_list stored;
+        struct query_list asked, answered;
+        uint64_t sweeps_wanted, sweeps_done;
+        bool is_closing;
+        int64_t close_by_ns;
+
+        /* The loop thread's. */
+        struct job_list reporting;
+
+        /* The writer thread's, once it runs. */
+        struct archive_writer writer;
+        struct job_list taken; /* being written; taken.jobs[at..] is not committed */
+        size_t at;
+        int64_t last_commit_ns;
+        int64_t next_wal_ns; /* when an idle writer looks at the -wal file */
+        int64_t retry_ns;    /* not before this, after a failure */
+        int64_t retry_ms;    /* the last wait; 0 when nothing is wrong */
+        struct archive_sweep sweep;
+        bool is_sweeping;
+        uint64_t sweep_serves; /* sweeps_wanted when it began */
+        int64_t next_sweep_ns, next_step_ns;
+        bool has_wal_error;
+
+        /* The reader thread's, once it runs. */
+        struct archive_finder finder;
+
+        _Atomic uint64_t n_stored, n_deleted, n_errors, n_rows, n_bytes;
+};
+
+static int64_t now_ns(void)
+{
+        struct timespec t;
+        (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail */
+        return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+/* The mutex is an ordinary one and no thread ends while it holds it: these cannot fail. */
+static void lock(struct history *h)
+{
+        (void)pthread_mutex_lock(&h->lock);
+}
+
+static void unlock(struct history *h)
+{
+        (void)pthread_mutex_unlock(&h->lock);
+}
+
+static int64_t after_ms(int64_t ms)
+{
+        return now_ns() + ms * NS_PER_MS;
+}
+
+static void wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until_ns)
+{
+        if (until_ns == NEVER_NS) {
+                (void)pthread_cond_wait(cond, lock); /* the caller looks again in any case */
+                return;
+        }
+        struct timespec t = {until_ns / NS_PER_S, until_ns % NS_PER_S};
+        (void)pthread_cond_timedwait(cond, lock, &t); /* the same */
+}
+
+/* --- lists --- */
+
+static void list_add(struct job_list *l, struct job *const *jobs, size_t n)
+{
+        if (!n)
+                return;
+        if (l->cap - l->len < n) {
+                size_t cap = l->cap ? l->cap : 256;
+                while (cap - l->len < n)
+                        cap *= 2;
+                l->jobs = xrealloc(l->jobs, cap * sizeof(struct job *));
+                l->cap = cap;
+        }
+        memcpy(l->jobs + l->len, jobs, n * sizeof(struct job *));
+        l->len += n;
+}
+
+static void list_swap(struct job_list *a, struct job_list *b)
+{
+        struct job_list was = *a;
+        *a = *b;
+        *b = was;
+}
+
+static void query_list_init(struct query_list *l)
+{
+        *l = (struct query_list){.end = &l->first};
+}
+
+static void query_list_push(struct query_list *l, struct archive_query *q)
+{
+        q->next = NULL;
+        *l->end = q;
+        l->end = &q->next;
+}
+
+static struct archive_query *query_list_pop(struct query_list *l)
+{
+        struct archive_query *q = l->first;
+        if (!q)
+                return NULL;
+        l->first = q->next;
+        if (!l->first)
+                l->end = &l->first;
+        q->next = NULL;
+        return q;
+}
+
+static struct archive_query *query_list_take(struct query_list *l)
+{
+        struct archive_query *first = l->first;
+        query_list_init(l);
+        return first;
+}
+
+/* --- the writer thread --- */
+
+static void publish(struct history *h)
+{
+        atomic_store_explicit(&h->n_rows, (uint64_t)h->writer.rows, memory_order_relaxed);
+        atomic_store_explicit(&h->n_bytes, (uint64_t)h->writer.file_bytes, memory_order_relaxed);
+}
+
+static void count(_Atomic uint64_t *counter, uint64_t n)
+{
+        atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+static void write_failed(struct history *h, const struct problem *p)
+{
+        count(&h->n_errors, 1);
+        if (!h->retry_ms) {
+                say_warn("history", "cannot write, keeping the jobs and retrying", "problem",
+                         p->detail, "jobs", SAY_I64(h->taken.len - h->at));
+                h->retry_ms = RETRY_MIN_MS;
+        } else if (h->retry_ms < RETRY_MAX_MS) {
+                h->retry_ms = h->retry_ms * 2 < RETRY_MAX_MS ? h->retry_ms * 2 : RETRY_MAX_MS;
+        }
+        h->retry_ns = after_ms(h->retry_ms);
+}
+
+static void write_succeeded(struct history *h, size_t n)
+{
+        h->last_commit_ns = now_ns();
+        h->next_wal_ns = h->last_commit_ns + WAL_IDLE_MS * NS_PER_MS;
+        if (h->retry_ms)
+                say_info("history", "writing again", "path", h->path);
+        h->retry_ms = 0;
+        h->retry_ns = 0;
+        count(&h->n_stored, n);
+        publish(h);
+        lock(h);
+        list_add(&h->stored, h->taken.jobs + h->at, n);
+        unlock(h);
+        h->at += n;
+        h->archive.notify(h->archive.notify_ctx);
+}
+
+/* Writes all that was taken, in as many transactions as that needs; stops at a failure. */
+static void write_taken(struct history *h, int64_t close_by_ns)
+{
+        while (h->at < h->taken.len) {
+                struct problem p;
+                size_t n = h->taken.len - h->at;
+                if (close_by_ns != NEVER_NS) {
+                        if (now_ns() >= close_by_ns)
+                                return;
+                        /* Short transactions, so that the deadline is seen in time. */
+                        n = n < QUEUE_LONG ? n : QUEUE_LONG;
+                }
+                if (archive_writer_add(&h->writer, h->taken.jobs + h->at, n, &n, &p) != OK) {
+                        write_failed(h, &p);
+                        return;
+                }
+                write_succeeded(h, n);
+        }
+        h->taken.len = h->at = 0;
+}
+
+/* Trouble that leaves the jobs safe: in deleting and in checkpoints. */
+static void upkeep_failed(struct history *h, const char *what, const struct problem *p)
+{
+        count(&h->n_errors, 1);
+        say_warn("history", what, "problem", p->detail);
+}
+
+static void sweep_end(struct history *h)
+{
+        h->is_sweeping = false;
+        h->next_sweep_ns = after_ms(SWEEP_EVERY_MS);
+        lock(h);
+        h->sweeps_done = h->sweep_serves;
+        (void)pthread_cond_broadcast(&h->swept); /* cannot fail */
+        unlock(h);
+}
+
+static int64_t cutoff(int64_t now_ms, int64_t keep_ms)
+{
+        return keep_ms > 0 ? now_ms - keep_ms : INT64_MIN;
+}
+
+static void sweep_begin(struct history *h, uint64_t serves)
+{
+        int64_t now = h->options.wall_ms(h->options.wall_ctx);
+        h->is_sweeping = true;
+        h->sweep_serves = serves;
+        h->next_step_ns = 0;
+        h->sweep = (struct archive_sweep){
+                .done_until_ms = cutoff(now, h->options.keep_done_ms),
+                .failed_until_ms = cutoff(now, h->options.keep_failed_ms),
+        };
+}
+
+static void sweep_step(struct history *h, int64_t pace_ms)
+{
+        struct problem p;
+        if (archive_writer_sweep(&h->writer, &h->sweep, &p) != OK) {
+                upkeep_failed(h, "cannot delete old jobs, retrying later", &p);
+                sweep_end(h);
+                return;
+        }
+        count(&h->n_deleted, h->sweep.deleted);
+        publish(h);
+        h->next_step_ns = after_ms(pace_ms);
+        if (h->sweep.is_over)
+                sweep_end(h);
+}
+
+/* Readers may keep some of it from being moved, so a try does not make it empty. */
+static void checkpoint(struct history *h)
+{
+        struct problem p;
+        h->next_wal_ns = after_ms(WAL_IDLE_MS);
+        if (archive_writer_checkpoint(&h->writer, &p) == OK) {
+                h->has_wal_error = false;
+                publish(h);
+                return;
+        }
+        if (!h->has_wal_error)
+                upkeep_failed(h, "cannot move the -wal file into the main file, retrying", &p);
+        h->has_wal_error = true;
+}
+
+/* On a full disk what the -wal file holds is room for the next transaction. */
+static bool is_wal_due(const struct history *h, bool is_idle)
+{
+        if (h->writer.wal_pages > WAL_PAGES_MAX)
+                return true;
+        if (h->writer.wal_pages == 0)
+                return false;
+        return h->retry_ms > 0 || (is_idle && now_ns() >= h->next_wal_ns);
+}
+
+/* One piece of what is not urgent. */
+static void upkeep(struct history *h, bool is_idle, uint64_t sweeps_wanted)
+{
+        bool is_asked = sweeps_wanted != h->sweeps_done; /* only this thread writes sweeps_done */
+        if (is_wal_due(h, is_idle))
+                checkpoint(h);
+        if (!h->is_sweeping && (is_asked || now_ns() >= h->next_sweep_ns))
+                sweep_begin(h, sweeps_wanted);
+        if (!h->is_sweeping || (!is_asked && now_ns() < h->next_step_ns))
+                return;
+        if (is_asked)
+                sweep_step(h, 0);
+        else
+                sweep_step(h, is_idle ? STEP_IDLE_MS : STEP_BUSY_MS);
+}
+
+/* When an upkeep is due although nothing comes; called with the lock. */
+static int64_t upkeep_ns(const struct history *h, bool is_idle)
+{
+        if (h->sweeps_wanted != h->sweeps_done)
+                return 0;
+        int64_t at = h->is_sweeping ? h->next_step_ns : h->next_sweep_ns;
+        if (is_idle && h->writer.wal_pages > 0 && h->next_wal_ns < at)
+                at = h->next_wal_ns;
+        return at;
+}
+
+/* Waits until there is something to write, something else to do, or the end has come; true when
+ * it is time to write.  Called with the lock. */
+static bool wait_for_work(struct history *h)
+{
+        for (;;) {
+                bool is_held = h->at < h->taken.len; /* left from a failure */
+                if (h->is_closing)
+                        return is_held || h->queued.len > 0;
+                int64_t write_ns = NEVER_NS;
+                if (is_held)
+                        write_ns = h->retry_ns;
+                else if (h->queued.len >= QUEUE_LONG)
+                        write_ns = 0;
+                else if (h->queued.len > 0)
+                        write_ns = h->last_commit_ns + COMMIT_EVERY_MS * NS_PER_MS;
+                int64_t other_ns = upkeep_ns(h, !is_held && !h->queued.len);
+                int64_t now = now_ns();
+                if (write_ns <= now)
+                        return true;
+                if (other_ns <= now)
+                        return false;
+                h->wake_len = h->queued.len ? QUEUE_LONG : 1;
+                if (is_held)
+                        h->wake_len = SIZE_MAX;
+                wait_until(&h->writer_wake, &h->lock, write_ns < other_ns ? write_ns : other_ns);
+                h->wake_len = SIZE_MAX;
+        }
+}
+
+static void *writer_main(void *ctx)
+{
+        struct history *h = ctx;
+        for (;;) {
+                lock(h);
+                bool is_write = wait_for_work(h);
+                bool is_closing = h->is_closing;
+                if (is_write && h->at == h->taken.len)
+                        list_swap(&h->queued, &h->taken);
+                bool is_idle = !h->queued.len && h->at == h->taken.len;
+                int64_t close_by_ns = is_closing ? h->close_by_ns : NEVER_NS;
+                uint64_t sweeps_wanted = h->sweeps_wanted;
+                unlock(h);
+                if (is_write)
+                        write_taken(h, close_by_ns);
+                if (!is_closing)
+                        upkeep(h, is_idle, sweeps_wanted);
+                else if (!is_write || h->at < h->taken.len)
+                        return NULL;
+        }
+}
+
+/* --- the reader thread --- */
+
+static void *finder_main(void *ctx)
+{
+        struct history *h = ctx;
+        lock(h);
+        for (;;) {
+                struct archive_query *q = query_list_pop(&h->asked);
+                if (!q && h->is_closing)
+                        break;
+                if (!q) {
+                        wait_until(&h->finder_wake, &h->lock, NEVER_NS);
+                        continue;
+                }
+                bool is_closing = h->is_closing;
+                unlock(h);
+                if (is_closing)
+                        q->err = ERR_STOPPING;
+                else
+                        archive_finder_run(&h->finder, q);
+                if (q->err && q->err != ERR_STOPPING)
+                        count(&h->n_errors, 1);
+                lock(h);
+                query_list_push(&h->answered, q);
+                unlock(h);
+                h->archive.notify(h->archive.notify_ctx);
+                lock(h);
+        }
+        unlock(h);
+        return NULL;
+}
+
+/* --- the loop thread --- */
+
+static struct history *of(struct archive *a)
+{
+        return CONTAINER_OF(a, struct history, archive);
+}
+
+static void do_store(struct archive *a, struct job *const *jobs, size_t n)
+{
+        struct history *h = of(a);
+        lock(h);
+        bool is_wake = h->queued.len < h->wake_len && h->queued.len + n >= h->wake_len;
+        list_add(&h->queued, jobs, n);
+        unlock(h);
+        if (is_wake)
+                (void)pthread_cond_signal(&h->writer_wake); /* cannot fail */
+}
+
+static void do_query(struct archive *a, struct archive_query *q)
+{
+        struct history *h = of(a);
+        q->err = OK;
+        q->rows = NULL;
+        q->n_rows = 0;
+        q->is_cut = false;
+        q->last_id = 0;
+        lock(h);
+        query_list_push(&h->asked, q);
+        unlock(h);
+        (void)pthread_cond_signal(&h->finder_wake); /* cannot fail */
+}
+
+static void do_poll(struct archive *a)
+{
+        struct history *h = of(a);
+        lock(h);
+        struct archive_query *q = query_list_take(&h->answered);
+        list_swap(&h->stored, &h->reporting);
+        unlock(h);
+        while (q) {
+                struct archive_query *next = q->next; /* done() may free it */
+                q->done(q);
+                q = next;
+        }
+        if (h->reporting.len && a->stored)
+                a->stored(a->stored_ctx, h->reporting.jobs, h->reporting.len);
+        h->reporting.len = 0;
+}
+
+static void do_stat(struct archive *a, struct archive_stat *ret)
+{
+        struct history *h = of(a);
+        *ret = (struct archive_stat){
+                .stored = atomic_load_explicit(&h->n_stored, memory_order_relaxed),
+                .deleted = atomic_load_explicit(&h->n_deleted, memory_order_relaxed),
+                .errors = atomic_load_explicit(&h->n_errors, memory_order_relaxed),
+                .rows = atomic_load_explicit(&h->n_rows, memory_order_relaxed),
+                .bytes = atomic_load_explicit(&h->n_bytes, memory_order_relaxed),
+        };
+}
+
+static void release(struct history *h)
+{
+        archive_finder_close(&h->finder);
+        archive_writer_close(&h->writer);
+        (void)pthread_cond_destroy(&h->writer_wake); /* nobody waits any more */
+        (void)pthread_cond_destroy(&h->finder_wake);
+        (void)pthread_cond_destroy(&h->swept);
+        (void)pthread_mutex_destroy(&h->lock);
+        free(h->queued.jobs);
+        free(h->stored.jobs);
+        free(h->reporting.jobs);
+        free(h->taken.jobs);
+        free(h->path);
+        free(h);
+}
+
+static void stop(struct history *h)
+{
+        lock(h);
+        h->is_closing = true;
+        h->close_by_ns = after_ms(CLOSE_MS);
+        (void)pthread_cond_broadcast(&h->writer_wake); /* cannot fail */
+        (void)pthread_cond_broadcast(&h->finder_wake);
+        (void)pthread_cond_broadcast(&h->swept);
+        unlock(h);
+}
+
+static struct archive *do_close(struct archive *a)
+{
+        struct history *h = of(a);
+        stop(h);
+        (void)pthread_join(h->finder_thread, NULL); /* a thread of ours that nobody else joins */
+        (void)pthread_join(h->writer_thread, NULL);
+        do_poll(a);
+        size_t left = h->queued.len + h->taken.len - h->at;
+        if (left)
+                say_warn("history", "closed with jobs not written; they come again at the start",
+                         "jobs", SAY_I64(left));
+        release(h);
+        return NULL;
+}
+
+static const struct archive_ops ops = {
+        .store = do_store,
+        .query = do_query,
+        .poll = do_poll,
+        .stat = do_stat,
+        .close = do_close,
+};
+
+void history_sweep(struct archive *a)
+{
+        struct history *h = of(a);
+        lock(h);
+        uint64_t mine = ++h->sweeps_wanted;
+        (void)pthread_cond_signal(&h->writer_wake); /* cannot fail */
+        while (h->sweeps_done < mine && !h->is_closing)
+                wait_until(&h->swept, &h->lock, NEVER_NS);
+        unlock(h);
+}
+
+static void ignore_notify(void *ctx)
+{
+        (void)ctx;
+}
+
+static struct history *make(const struct history_options *options)
+{
+        struct history *h = xcalloc(1, sizeof(*h));
+        pthread_condattr_t attr;
+        h->archive.ops = &ops;
+        h->archive.notify = ignore_notify;
+        h->options = *options;
+        h->path = xstrdup(options->path);
+        h->options.path = h->path;
+        h->wake_len = SIZE_MAX;
+        h->last_commit_ns = now_ns() - NS_PER_S;
+        h->next_sweep_ns = now_ns(); /* the first one at once: weir may have been down for long */
+        query_list_init(&h->asked);
+        query_list_init(&h->answered);
+        /* These fail only without memory or for bad arguments. */
+        int rc = pthread_mutex_init(&h->lock, NULL) | pthread_condattr_init(&attr) |
+                 pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) |
+                 pthread_cond_init(&h->writer_wake, &attr) |
+                 pthread_cond_init(&h->finder_wake, &attr) | pthread_cond_init(&h->swept, &attr) |
+                 pthread_condattr_destroy(&attr);
+        ASSERT(rc == 0);
+        return h;
+}
+
+/* Signals are for the loop thread. */
+static int start_thread(pthread_t *ret, void *(*fn)(void *), struct history *h, const char *name)
+{
+        sigset_t all;
+        sigset_t was;
+        (void)sigfillset(&all); /* these three fail only for bad arguments */
+        (void)pthread_sigmask(SIG_SETMASK, &all, &was);
+        int rc = pthread_create(ret, NULL, fn, h);
+        (void)pthread_sigmask(SIG_SETMASK, &was, NULL);
+        if (rc == 0)
+                (void)pthread_setname_np(*ret, name); /* only for who looks at it */
+        return rc;
+}
+
+static int start_threads(struct history *h, struct problem *p)
+{
+        int rc = start_thread(&h->writer_thread, writer_main, h, "history-write");
+        if (rc == 0) {
+                rc = start_thread(&h->finder_thread, finder_main, h, "history-read");
+                if (rc == 0)
+                        return OK;
+                stop(h);
+                (void)pthread_join(h->writer_thread, NULL); /* a thread of ours */
+        }
+        return problem_set(p, ERR_NOMEM, "cannot start a thread for history: %s", strerror(rc));
+}
+
+int history_open(const struct history_options *options, struct archive **ret, struct problem *p)
+{
+        ASSERT(options->path && options->view_of && options->wall_ms);
+        struct history *h = make(options);
+        int err = archive_writer_open(&h->writer, h->path, options->view_of, p);
+        if (!err)
+                err = archive_finder_open(&h->finder, h->path, p);
+        publish(h);
+        if (!err)
+                err = start_threads(h, p);
+        if (err) {
+                release(h);
+                return err;
+        }
+        *ret = &h->archive;
+        return OK;
+}
