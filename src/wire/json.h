@@ -68,7 +68,7 @@ bool json_key_is_slow(struct slice raw_key, struct slice name);
 static inline bool json_key_is(struct slice raw_key, struct slice name)
 {
         if (raw_key.len == name.len)
-                return memcmp(raw_key.ptr, name.ptr, name.len) == 0;
+                return slice_eq(raw_key, name);
         /* Escapes make it longer, and one in front is the only way to begin differently. */
         if (raw_key.len < name.len || name.len == 0 ||
             (raw_key.ptr[0] != '\\' && raw_key.ptr[0] != name.ptr[0]))

@@ -1,0 +1,573 @@
+/* Connections.
+ *
+ * Input arrives in the server's one read buffer.  When nothing of an earlier read is left over,
+ * requests run straight out of it, and only an unfinished rest is copied to the connection.  So
+ * a busy connection costs one read call a turn and no copy, and an idle one holds no buffer.
+ *
+ * Output collects in one buffer, taken from the server's spares at the first byte and given back
+ * when the last has left.  Bytes that report something not yet durable are held behind a mark.
+ * A reply is thus never a separate object: holding back is one comparison for the whole run of
+ * replies in a batch, and one write call sends them all.
+ *
+ * A peer that does not read: uv_try_write takes what the socket takes; the rest goes out in
+ * copies of at most WRITE_CHUNK, so that taking a chunk counts as progress and the buffer behind
+ * it may grow and move meanwhile.  Past LIMIT_OUTPUT_BYTES no more requests are run.
+ *
+ * Nothing here closes a connection from inside a call of the core: the core may be in the middle
+ * of answering it.  Such a connection is put on `dirty` and falls when it is flushed. */
+#include "door/conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/say.h"
+#include "door/inside.h"
+
+/* A larger piece would make a slow but honest reader look stalled. */
+#define WRITE_CHUNK (256 * KIB)
+/* Pipelined input kept while a claim waits; reading on is how we see that the peer went away. */
+#define WAIT_INPUT_MAX (64 * KIB)
+/* One reply may be large (a claim of many large jobs), but not without end. */
+#define OUT_MAX (256 * MIB)
+/* The largest request, as chunks with their framing, and a read more. */
+#define IN_MAX    (2ULL * LIMIT_COMMAND_BYTES + 2 * SERVER_READ_BYTES)
+#define LINGER_MS 2000
+/* Moving the unsent rest down costs a copy; do it when at least as much is gone. */
+#define COMPACT_BYTES (64 * KIB)
+
+static const int64_t deadline_ms[CONN_DEADLINE_COUNT] = {
+        [CONN_DEADLINE_PREAUTH] = LIMIT_PREAUTH_MS,
+        [CONN_DEADLINE_REQUEST] = LIMIT_STALL_MS,
+        [CONN_DEADLINE_OUTPUT] = LIMIT_STALL_MS,
+        [CONN_DEADLINE_LINGER] = LINGER_MS,
+};
+
+struct write {
+        uv_write_t req;
+        char bytes[];
+};
+
+static void unlink_if(struct list *node)
+{
+        if (list_is_linked(node))
+                list_remove(node);
+}
+
+static void count(struct conn *c, enum door_counter which, uint64_t n)
+{
+        c->server->counter[which] += n;
+}
+
+/* --- deadlines ------------------------------------------------------------------------------ */
+
+static void deadline_clear(struct conn *c)
+{
+        unlink_if(&c->time_link);
+        c->deadline = CONN_DEADLINE_NONE;
+}
+
+static void on_deadline(uv_timer_t *timer);
+
+static void deadline_start(struct conn *c, enum conn_deadline kind)
+{
+        struct server *s = c->server;
+        deadline_clear(c);
+        c->deadline = (uint8_t)kind;
+        c->deadline_ns = s->now.steady_ns + deadline_ms[kind] * NS_PER_MS;
+        list_push_back(&s->deadlines[kind], &c->time_link);
+        uint64_t ms = (uint64_t)deadline_ms[kind];
+        if (!uv_is_active((uv_handle_t *)&s->deadline_timer) ||
+            uv_timer_get_due_in(&s->deadline_timer) > ms)
+                (void)uv_timer_start(&s->deadline_timer, on_deadline, ms, 0);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+        struct server *s = timer->data;
+        server_turn_begin(s);
+        int64_t next_ns = INT64_MAX;
+        for (size_t i = 0; i < CONN_DEADLINE_COUNT; i++) {
+                struct list *head = &s->deadlines[i];
+                while (!list_is_empty(head)) {
+                        struct conn *c = CONTAINER_OF(head->next, struct conn, time_link);
+                        if (c->deadline_ns > s->now.steady_ns) {
+                                if (c->deadline_ns < next_ns)
+                                        next_ns = c->deadline_ns;
+                                break;
+                        }
+                        conn_cut(c);
+                }
+        }
+        if (next_ns != INT64_MAX)
+                (void)uv_timer_start(
+                        timer, on_deadline,
+                        (uint64_t)((next_ns - s->now.steady_ns + NS_PER_MS - 1) / NS_PER_MS), 0);
+}
+
+void conn_cut(struct conn *c)
+{
+        enum conn_deadline kind = c->deadline;
+        struct problem p;
+        deadline_clear(c);
+        if (kind != CONN_DEADLINE_LINGER)
+                count(c, DOOR_CUT, 1);
+        if (kind == CONN_DEADLINE_PREAUTH) {
+                (void)problem_set(&p, ERR_NOAUTH, "not authenticated within %d ms",
+                                  LIMIT_PREAUTH_MS);
+        } else if (kind == CONN_DEADLINE_REQUEST) {
+                (void)problem_set(&p, ERR_TIMEOUT, "the request was not complete within %d ms",
+                                  LIMIT_STALL_MS);
+        } else {
+                conn_close(c);
+                return;
+        }
+        c->door->refuse(c, &p);
+        conn_finish(c, false);
+}
+
+/* --- output --------------------------------------------------------------------------------- */
+
+static size_t unsent(const struct conn *c)
+{
+        return c->out.len - c->sent + c->writing;
+}
+
+struct buf *conn_out(struct conn *c)
+{
+        if (!c->out.cap) {
+                c->out = server_take_buf(c->server);
+                c->out.max = OUT_MAX;
+                c->sent = c->ready = 0;
+        }
+        return &c->out;
+}
+
+static void make_dirty(struct conn *c)
+{
+        if (c->is_closed)
+                return;
+        unlink_if(&c->out_link);
+        list_push_back(&c->server->dirty, &c->out_link);
+}
+
+void conn_replied(struct conn *c, uint64_t seq)
+{
+        struct conn_mark *last = c->n_marks ? &c->marks[c->n_marks - 1] : NULL;
+        if (!last && seq <= c->server->durable_seen) {
+                c->ready = c->out.len;
+        } else if (last && (last->seq >= seq || c->n_marks == CONN_MARKS)) {
+                last->end = c->out.len;
+                if (last->seq < seq)
+                        last->seq = seq;
+        } else {
+                c->marks[c->n_marks++] = (struct conn_mark){seq, c->out.len};
+        }
+        if (!list_is_linked(&c->out_link) || c->out.failed)
+                make_dirty(c);
+}
+
+static void resume(struct conn *c)
+{
+        unlink_if(&c->run_link);
+        list_push_back(&c->server->resumed, &c->run_link);
+}
+
+void conn_replied_late(struct conn *c, uint64_t seq)
+{
+        conn_replied(c, seq);
+        resume(c);
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+        struct conn *c = req->data;
+        free(CONTAINER_OF(req, struct write, req));
+        if (c->is_closed)
+                return;
+        server_turn_begin(c->server);
+        if (status < 0) {
+                conn_close(c);
+                return;
+        }
+        count(c, DOOR_BYTES_OUT, c->writing);
+        c->writing = 0;
+        if (c->deadline == CONN_DEADLINE_OUTPUT)
+                deadline_clear(c);
+        make_dirty(c);
+        resume(c); /* an unfinished request gets its own deadline back */
+}
+
+/* The socket is full: let libuv wait for it. */
+static void write_later(struct conn *c)
+{
+        size_t n = c->ready - c->sent;
+        if (n > WRITE_CHUNK)
+                n = WRITE_CHUNK;
+        struct write *w = malloc(sizeof(*w) + n);
+        if (!w) {
+                conn_close(c);
+                return;
+        }
+        memcpy(w->bytes, c->out.ptr + c->sent, n);
+        w->req.data = c;
+        uv_buf_t b = uv_buf_init(w->bytes, (unsigned)n);
+        if (uv_write(&w->req, &c->uv.stream, &b, 1, on_written) < 0) {
+                free(w);
+                conn_close(c);
+                return;
+        }
+        c->writing = n;
+        c->sent += n;
+        if (c->deadline != CONN_DEADLINE_PREAUTH)
+                deadline_start(c, CONN_DEADLINE_OUTPUT);
+}
+
+static void write_ready(struct conn *c)
+{
+        uv_buf_t b = uv_buf_init(c->out.ptr + c->sent, 0);
+        b.len = c->ready - c->sent;
+        int n = uv_try_write(&c->uv.stream, &b, 1);
+        if (n < 0 && n != UV_EAGAIN) {
+                conn_close(c);
+                return;
+        }
+        if (n > 0) {
+                c->sent += (size_t)n;
+                count(c, DOOR_BYTES_OUT, (uint64_t)n);
+        }
+        if (c->sent < c->ready)
+                write_later(c);
+}
+
+static void pass_marks(struct conn *c)
+{
+        unsigned passed = 0;
+        while (passed < c->n_marks && c->marks[passed].seq <= c->server->durable_seen)
+                c->ready = c->marks[passed++].end;
+        if (!passed)
+                return;
+        c->n_marks = (uint8_t)(c->n_marks - passed);
+        memmove(c->marks, c->marks + passed, c->n_marks * sizeof(c->marks[0]));
+}
+
+static void shrink_output(struct conn *c)
+{
+        if (c->sent == c->out.len) {
+                server_give_buf(c->server, &c->out);
+                c->sent = c->ready = 0;
+        } else if (c->sent >= COMPACT_BYTES && c->sent >= c->out.len / 2) {
+                buf_drop_front(&c->out, c->sent);
+                for (unsigned i = 0; i < c->n_marks; i++)
+                        c->marks[i].end -= c->sent;
+                c->ready -= c->sent;
+                c->sent = 0;
+        }
+}
+
+static void set_reading(struct conn *c, bool is_reading);
+
+/* All output has left and no more will come. */
+static void end_output(struct conn *c)
+{
+        int fd;
+        if (!c->is_faulty || c->is_eof || uv_fileno(&c->uv.handle, &fd) < 0 ||
+            shutdown(fd, SHUT_WR) < 0) {
+                conn_close(c);
+                return;
+        }
+        c->is_lingering = true;
+        deadline_start(c, CONN_DEADLINE_LINGER);
+        set_reading(c, true);
+}
+
+void conn_flush(struct conn *c)
+{
+        unlink_if(&c->out_link);
+        if (c->is_closed || c->is_lingering)
+                return;
+        if (c->out.failed) {
+                say_warn("door", "closing a connection: its reply is too large or memory is out",
+                         "door", c->door->name, "connection", SAY_I64(c->id));
+                conn_close(c);
+                return;
+        }
+        pass_marks(c);
+        if (c->ready > c->sent && !c->writing)
+                write_ready(c);
+        if (c->is_closed)
+                return;
+        if (c->n_marks)
+                list_push_back(&c->server->held, &c->out_link);
+        if (c->out.cap)
+                shrink_output(c);
+        if (c->is_closing && unsent(c) == 0)
+                end_output(c);
+        else if (!c->is_reading && conn_can_run(c))
+                resume(c);
+}
+
+/* --- input ---------------------------------------------------------------------------------- */
+
+bool conn_can_run(const struct conn *c)
+{
+        return !c->is_closing && !c->is_closed && !session_is_waiting(&c->session) &&
+               unsent(c) < LIMIT_OUTPUT_BYTES && !core_is_congested(c->server->core);
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
+{
+        struct conn *c = CONTAINER_OF(handle, struct conn, uv.handle);
+        (void)suggested;
+        *ret = uv_buf_init(c->server->read_buf, SERVER_READ_BYTES);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b);
+
+static void set_reading(struct conn *c, bool is_reading)
+{
+        if (c->is_reading == is_reading)
+                return;
+        c->is_reading = is_reading;
+        if (!is_reading)
+                (void)uv_read_stop(&c->uv.stream); /* never fails (libuv documents it) */
+        else if (uv_read_start(&c->uv.stream, on_alloc, on_read) < 0)
+                conn_close(c);
+}
+
+/* After the input was run as far as it goes: what do we wait for now? */
+static void settle(struct conn *c)
+{
+        if (c->is_closed || c->is_lingering)
+                return;
+        size_t pending = c->in.len - c->in_at;
+        bool can_run = conn_can_run(c), is_waiting = session_is_waiting(&c->session);
+        if (c->is_eof && (can_run || pending == 0) && !is_waiting)
+                conn_finish(c, false);
+        if (pending && !c->is_closing && !is_waiting && core_is_congested(c->server->core) &&
+            !list_is_linked(&c->run_link))
+                list_push_back(&c->server->congested, &c->run_link);
+        bool is_unfinished = pending && can_run && !c->is_closing;
+        if (is_unfinished && c->deadline == CONN_DEADLINE_NONE)
+                deadline_start(c, CONN_DEADLINE_REQUEST);
+        else if (!is_unfinished && c->deadline == CONN_DEADLINE_REQUEST)
+                deadline_clear(c);
+        set_reading(c, !c->is_closing && !c->is_eof &&
+                               (can_run || (is_waiting && pending < WAIT_INPUT_MAX)));
+}
+
+static void shrink_input(struct conn *c)
+{
+        if (c->in_at == c->in.len) {
+                if (c->in.cap)
+                        buf_release(&c->in);
+                c->in_at = 0;
+        } else if (c->in_at >= c->in.len / 2) {
+                buf_drop_front(&c->in, c->in_at);
+                c->in_at = 0;
+        }
+}
+
+void conn_run(struct conn *c)
+{
+        if (c->is_closed || c->is_lingering)
+                return;
+        size_t pending = c->in.len - c->in_at;
+        if (pending && pending >= c->need && conn_can_run(c)) {
+                c->need = 0;
+                c->in_at += c->door->input(c, c->in.ptr + c->in_at, pending);
+                shrink_input(c);
+        }
+        settle(c);
+}
+
+static void keep_input(struct conn *c, const char *bytes, size_t n)
+{
+        if (!c->in.cap)
+                buf_init(&c->in, IN_MAX);
+        buf_put(&c->in, bytes, n);
+        if (c->in.failed)
+                conn_close(c);
+}
+
+static void take_input(struct conn *c, char *bytes, size_t n)
+{
+        if (c->in.len == c->in_at && conn_can_run(c)) {
+                c->need = 0;
+                size_t used = c->door->input(c, bytes, n);
+                if (used < n && !c->is_closing && !c->is_closed)
+                        keep_input(c, bytes + used, n - used);
+                settle(c);
+        } else {
+                keep_input(c, bytes, n);
+                conn_run(c);
+        }
+}
+
+static void check_preauth(struct conn *c, size_t n)
+{
+        struct problem p;
+        c->preauth_bytes += n;
+        if (c->preauth_bytes <= LIMIT_PREAUTH_BYTES || c->is_closing || c->is_closed)
+                return;
+        count(c, DOOR_CUT, 1);
+        (void)problem_set(&p, ERR_NOAUTH, "more than %d bytes before authentication",
+                          LIMIT_PREAUTH_BYTES);
+        c->door->refuse(c, &p);
+        conn_finish(c, true);
+}
+
+static void on_end(struct conn *c, ssize_t why)
+{
+        c->is_eof = true;
+        if (why != UV_EOF || session_is_waiting(&c->session) || c->is_lingering)
+                conn_close(c);
+        else
+                conn_run(c);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
+{
+        struct conn *c = CONTAINER_OF(stream, struct conn, uv.stream);
+        if (n == 0 || c->is_closed)
+                return;
+        server_turn_begin(c->server);
+        if (n < 0) {
+                on_end(c, n);
+                return;
+        }
+        count(c, DOOR_BYTES_IN, (uint64_t)n);
+        if (c->is_lingering || c->is_closing)
+                return;
+        take_input(c, b->base, (size_t)n);
+        if (!c->is_authed && c->door->counts_preauth)
+                check_preauth(c, (size_t)n);
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static void on_closed(uv_handle_t *handle)
+{
+        free(CONTAINER_OF(handle, struct conn, uv.handle));
+}
+
+void conn_close(struct conn *c)
+{
+        if (c->is_closed)
+                return;
+        c->is_closed = true;
+        session_release(c->server->core, &c->session);
+        unlink_if(&c->link);
+        unlink_if(&c->out_link);
+        unlink_if(&c->run_link);
+        deadline_clear(c);
+        c->door->close(c);
+        buf_release(&c->in);
+        if (c->out.cap)
+                server_give_buf(c->server, &c->out);
+        c->server->counter[DOOR_CONNECTIONS]--;
+        uv_close(&c->uv.handle, on_closed);
+}
+
+void conn_finish(struct conn *c, bool is_faulty)
+{
+        if (c->is_closing || c->is_closed)
+                return;
+        c->is_closing = true;
+        c->is_faulty = is_faulty;
+        if (c->deadline == CONN_DEADLINE_REQUEST)
+                deadline_clear(c);
+        if (!is_faulty)
+                set_reading(c, false);
+        make_dirty(c);
+}
+
+void conn_stop(struct conn *c)
+{
+        if (c->is_lingering)
+                conn_close(c);
+        else
+                conn_finish(c, false);
+}
+
+void conn_authenticated(struct conn *c)
+{
+        c->is_authed = true;
+        if (c->deadline == CONN_DEADLINE_PREAUTH)
+                deadline_clear(c);
+}
+
+void conn_forget_auth(struct conn *c)
+{
+        if (!c->server->has_token || !c->is_authed)
+                return;
+        c->is_authed = false;
+        c->preauth_bytes = 0;
+        deadline_start(c, CONN_DEADLINE_PREAUTH);
+}
+
+static struct conn *conn_new(struct server *s, const struct door *door, bool is_local)
+{
+        struct conn *c = calloc(1, door->conn_bytes);
+        if (!c)
+                return NULL;
+        c->server = s;
+        c->door = door;
+        c->is_local = is_local;
+        c->is_authed = !s->has_token;
+        c->id = ++s->next_conn_id;
+        c->opened_ms = s->now.wall_ms;
+        session_init(&c->session, &door->session);
+        int r = is_local ? uv_pipe_init(&s->loop, &c->uv.pipe, 0)
+                         : uv_tcp_init(&s->loop, &c->uv.tcp);
+        if (r < 0) {
+                free(c);
+                return NULL;
+        }
+        list_push_back(&s->conns, &c->link);
+        count(c, DOOR_CONNECTIONS, 1);
+        door->open(c);
+        return c;
+}
+
+int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener, bool is_local)
+{
+        struct problem p;
+        struct conn *c = conn_new(s, door, is_local);
+        if (!c)
+                return ERR_NOMEM;
+        if (uv_accept(listener, &c->uv.stream) < 0) {
+                conn_close(c);
+                return ERR_IO;
+        }
+        count(c, DOOR_ACCEPTED, 1);
+        if (!is_local)
+                (void)uv_tcp_nodelay(&c->uv.tcp, 1); /* slower without it, but not wrong */
+        if (s->counter[DOOR_CONNECTIONS] > LIMIT_CONNECTIONS) {
+                count(c, DOOR_REFUSED, 1);
+                (void)problem_set(&p, ERR_UNAVAIL, "%d connections are open, which is the limit",
+                                  LIMIT_CONNECTIONS);
+                door->refuse(c, &p);
+                conn_finish(c, false);
+                return OK;
+        }
+        if (!c->is_authed)
+                deadline_start(c, CONN_DEADLINE_PREAUTH);
+        set_reading(c, true);
+        return OK;
+}
+
+void conn_check(const struct conn *c)
+{
+        size_t at = c->ready;
+        uint64_t seq = 0;
+        ASSERT(c->sent <= c->ready && c->ready <= c->out.len);
+        for (unsigned i = 0; i < c->n_marks; i++) {
+                ASSERT(c->marks[i].end >= at && c->marks[i].seq > seq);
+                at = c->marks[i].end;
+                seq = c->marks[i].seq;
+        }
+        ASSERT(at == c->out.len);
+        ASSERT(c->n_marks == 0 || list_is_linked(&c->out_link));
+        ASSERT(c->in_at <= c->in.len);
+}

@@ -1,0 +1,132 @@
+/* A connection: bytes in, commands through its door, bytes out when they may leave.
+ *
+ * Life
+ *   OPEN       conn_accept           reads, runs, writes
+ *   CLOSING    conn_finish           reads and runs no more; closes when its output has left
+ *   LINGERING  conn_finish, output   after an error: our half is shut, what still comes in is
+ *              sent                  thrown away, so that the peer can read the error
+ *   CLOSED     conn_close            the handle is closing; freed when libuv is done with it,
+ *                                    which is after the turn, so nothing in a turn dangles
+ *
+ * Output: out[0..sent) has left, out[sent..ready) may leave, the rest waits for the log: each
+ * mark says up to which byte a batch sets free.  Order of replies is order of bytes.
+ *
+ * Invariants, checked by conn_check():
+ *   (1) sent <= ready <= out.len, and marks lie in (ready, out.len], both fields rising
+ *   (2) the last mark, or ready when there is none, is out.len
+ *   (3) a connection with marks is on `dirty` or `held`
+ *   (4) in_at <= in.len */
+#ifndef WEIR_DOOR_CONN_H
+#define WEIR_DOOR_CONN_H
+
+#include <uv.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "core/session.h"
+
+struct server;
+struct conn;
+
+/* What a protocol is to a connection. */
+struct door {
+        const char *name;
+        size_t conn_bytes; /* of the struct that begins with struct conn */
+        /* LIMIT_PREAUTH_BYTES holds; HTTP has its own bound on the head, and looks at the token
+         * before it takes a body. */
+        bool counts_preauth;
+        struct session_ops session;
+        void (*open)(struct conn *c);
+        /* Runs the requests that are complete while conn_can_run(); returns how many bytes they
+         * took and sets c->need when it stopped at an unfinished one.  May write to the bytes. */
+        size_t (*input)(struct conn *c, char *bytes, size_t len);
+        /* Tells the peer why it is turned away; the connection is closed afterwards. */
+        void (*refuse)(struct conn *c, const struct problem *problem);
+        void (*close)(struct conn *c);
+};
+
+/* Each kind has one length, so each list is in order of time by itself. */
+enum conn_deadline {
+        CONN_DEADLINE_NONE,
+        CONN_DEADLINE_PREAUTH, /* LIMIT_PREAUTH_MS from accept to authenticated */
+        CONN_DEADLINE_REQUEST, /* LIMIT_STALL_MS from its first byte to its last */
+        CONN_DEADLINE_OUTPUT,  /* LIMIT_STALL_MS without the peer taking anything */
+        CONN_DEADLINE_LINGER,
+        CONN_DEADLINE_COUNT,
+};
+
+/* At most one batch is in flight and one open, so two are in use; more would be merged. */
+#define CONN_MARKS 4
+
+struct conn_mark {
+        uint64_t seq;
+        size_t end;
+};
+
+struct conn {
+        union {
+                uv_handle_t handle;
+                uv_stream_t stream;
+                uv_tcp_t tcp;
+                uv_pipe_t pipe;
+        } uv;
+        struct session session;
+        struct server *server;
+        const struct door *door;
+        uint64_t id;
+        int64_t opened_ms; /* Unix ms */
+
+        struct list link;      /* server->conns */
+        struct list out_link;  /* dirty or held */
+        struct list run_link;  /* resumed or congested */
+        struct list time_link; /* deadlines[deadline] */
+        int64_t deadline_ns;
+
+        struct buf in; /* input not run yet, from in_at on */
+        size_t in_at;
+        size_t need;          /* bytes without which another look at the input is of no use */
+        size_t preauth_bytes; /* input so far, while not authenticated */
+
+        struct buf out;
+        size_t sent, ready;
+        size_t writing; /* bytes handed to libuv because the socket was full */
+        struct conn_mark marks[CONN_MARKS];
+        uint8_t n_marks;
+
+        uint8_t deadline; /* enum conn_deadline */
+        bool is_local;    /* a unix socket */
+        bool is_authed;
+        bool is_reading;
+        bool is_eof;
+        bool is_closing;
+        bool is_faulty; /* the peer may still be sending: linger */
+        bool is_lingering;
+        bool is_closed;
+};
+
+int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener, bool is_local);
+
+/* Whether the next request may run: not waiting, not closing, output and open batch not full. */
+bool conn_can_run(const struct conn *c);
+
+/* Room for a reply in c->out; call before the first byte of one. */
+struct buf *conn_out(struct conn *c);
+/* A reply was written to c->out that may leave when batch `seq` is durable; 0 = at once. */
+void conn_replied(struct conn *c, uint64_t seq);
+/* For session_ops.reply_end: as above, and the connection may run on, later in this turn. */
+void conn_replied_late(struct conn *c, uint64_t seq);
+void conn_authenticated(struct conn *c);
+void conn_forget_auth(struct conn *c); /* as after accept; nothing without a token */
+
+void conn_finish(struct conn *c, bool is_faulty);
+void conn_close(struct conn *c);
+
+/* For the turn. */
+void conn_run(struct conn *c);   /* the input it has */
+void conn_flush(struct conn *c); /* what may leave; off `dirty` and `held` or back on `held` */
+void conn_cut(struct conn *c);   /* its deadline passed */
+void conn_stop(struct conn *c);  /* the server stops: no more input, answer what is there */
+void conn_check(const struct conn *c);
+
+#endif

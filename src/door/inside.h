@@ -1,0 +1,123 @@
+/* What the files of this room share: the server, its counters, and what a door must provide.
+ * Nobody outside door/ includes this. */
+#ifndef WEIR_DOOR_INSIDE_H
+#define WEIR_DOOR_INSIDE_H
+
+#include <stdatomic.h>
+#include <uv.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "core/core.h"
+#include "core/limits.h"
+#include "door/conn.h"
+#include "door/secret.h"
+#include "door/server.h"
+
+/* One read takes at most this much; a request that is complete in it is never copied. */
+#define SERVER_READ_BYTES (256 * KIB)
+/* Output buffers kept for reuse, so that answering allocates nothing. */
+#define SERVER_SPARE_BUFS 128
+
+/*      name                  kind   what it counts */
+#define DOOR_COUNTER_MAP(X)                                                                        \
+        X(CONNECTIONS, "connections", COUNTER_GAUGE, "Connections that are open.")                 \
+        X(ACCEPTED, "connections_accepted", COUNTER_TOTAL, "Connections that were accepted.")      \
+        X(REFUSED, "connections_refused", COUNTER_TOTAL,                                           \
+          "Connections turned away because too many were open.")                                   \
+        X(CUT, "connections_cut", COUNTER_TOTAL, "Connections cut because a deadline passed.")     \
+        X(FOREIGN, "connections_foreign", COUNTER_TOTAL,                                           \
+          "Connections to the RESP port that spoke HTTP or TLS and were dropped.")                 \
+        X(PROTOCOL_ERRORS, "protocol_errors", COUNTER_TOTAL,                                       \
+          "Connections closed because what they sent was not the protocol.")                       \
+        X(AUTH_FAILURES, "auth_failures", COUNTER_TOTAL, "Wrong access tokens.")                   \
+        X(RESP_COMMANDS, "resp_commands", COUNTER_TOTAL, "Commands run over RESP.")                \
+        X(RESP_ERRORS, "resp_errors", COUNTER_TOTAL, "Error replies over RESP.")                   \
+        X(HTTP_REQUESTS, "http_requests", COUNTER_TOTAL, "Requests answered over HTTP.")           \
+        X(HTTP_ERRORS, "http_errors", COUNTER_TOTAL, "HTTP answers with a status of 400 or more.") \
+        X(BYTES_IN, "bytes_in", COUNTER_TOTAL, "Bytes read from clients.")                         \
+        X(BYTES_OUT, "bytes_out", COUNTER_TOTAL, "Bytes written to clients.")
+
+enum door_counter {
+#define X(id, name, kind, text) DOOR_##id,
+        DOOR_COUNTER_MAP(X)
+#undef X
+                DOOR_COUNTERS
+};
+
+struct listener;
+
+struct server {
+        uv_loop_t loop;
+        struct core *core;
+        const char *version;
+        bool has_token;
+        struct secret token;
+        int64_t steady_base_ns;
+
+        /* The turn. */
+        bool is_in_turn;
+        struct now now;
+        uv_prepare_t prepare;
+        uv_check_t check;
+        uv_timer_t core_timer;
+        int64_t core_timer_ns; /* what it is set to; INT64_MAX = not set */
+
+        /* News from other threads. */
+        uv_async_t durable_async, archive_async;
+        _Atomic uint64_t durable_seq;
+        uint64_t durable_seen;
+        _Atomic bool has_archive_news;
+
+        struct listener **listeners;
+        size_t n_listeners;
+
+        /* Connections, and what they wait for. */
+        struct list conns;
+        struct list dirty;                          /* has output to look at before the turn ends */
+        struct list held;                           /* has output that waits for the log */
+        struct list resumed;                        /* may run input it already has */
+        struct list congested;                      /* has input, but the open batch is large */
+        struct list deadlines[CONN_DEADLINE_COUNT]; /* each in order of time */
+        uv_timer_t deadline_timer;
+        uint64_t next_conn_id;
+
+        /* Stopping. */
+        bool is_stopping;
+        bool is_stop_late;
+        bool is_stopped;
+        uv_timer_t stop_timer;
+
+        /* One request's memory, shared by all: only one request is read at a time. */
+        char *read_buf;
+        struct slice *argv; /* LIMIT_COMMAND_ARGS of them */
+        struct arena arena;
+        struct command command;
+        struct problem problem;
+        struct buf spare[SERVER_SPARE_BUFS];
+        size_t n_spare;
+
+        struct buf openapi; /* made once */
+        int64_t date_s;     /* Unix time of `date`, which changes once a second */
+        char date[32];      /* "Sun, 15 Nov 2026 08:51:00 GMT" */
+
+        uint64_t counter[DOOR_COUNTERS];
+        int64_t started_ms; /* Unix ms */
+};
+
+/* The two doors. */
+extern const struct door resp_door;
+extern const struct door http_door;
+
+/* Every callback of the loop begins with this; the time is read once a turn. */
+void server_turn_begin(struct server *s);
+
+/* Door counters as rows, like core_counters(). */
+size_t server_counters(const struct server *s, struct counter_row *ret, size_t max);
+
+/* An empty buffer, with memory when there is a spare one; and back. */
+struct buf server_take_buf(struct server *s);
+void server_give_buf(struct server *s, struct buf *b);
+
+#endif

@@ -1,0 +1,242 @@
+/* Listening.
+ *
+ * An address is "host:port", ":port", "[v6]:port" or the path of a unix socket.  A name is looked
+ * up once, at the start; "localhost" is the usual one.  Whatever it resolves to decides whether
+ * it is public: a public address without a token is refused, because everybody who can reach it
+ * could run and read jobs.
+ *
+ * A unix socket's file stays behind after a crash and then blocks the next start.  It is removed
+ * only when it is a socket and nobody answers on it; two starting at the same moment are kept
+ * apart by the lock on the data folder, which is taken before.  The mode is set through the umask
+ * at bind, so that there is no moment at which others can connect. */
+#include "door/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/say.h"
+#include "door/inside.h"
+
+/* Clients that wait while we are busy; the kernel caps it at net.core.somaxconn. */
+#define BACKLOG 1024
+/* "[v6]:port" of the longest kind. */
+#define ADDRESS_TEXT 80
+
+static bool is_loopback(const struct address *a)
+{
+        if (a->ip.any.sa_family == AF_INET)
+                return (ntohl(a->ip.v4.sin_addr.s_addr) >> 24) == 127;
+        const struct in6_addr *six = &a->ip.v6.sin6_addr;
+        if (IN6_IS_ADDR_V4MAPPED(six))
+                return six->s6_addr[12] == 127;
+        return IN6_IS_ADDR_LOOPBACK(six);
+}
+
+static int look_up(const char *host, const char *port, struct address *ret, struct problem *p)
+{
+        struct addrinfo hints = {.ai_family = AF_UNSPEC,
+                                 .ai_socktype = SOCK_STREAM,
+                                 .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+        struct addrinfo *found = NULL, *use;
+        int r = getaddrinfo(host, port, &hints, &found);
+        if (r)
+                return problem_set(p, ERR_BADARG, "cannot find the address %s: %s", host,
+                                   gai_strerror(r));
+        use = found;
+        for (struct addrinfo *a = found; a; a = a->ai_next) {
+                if (a->ai_family == AF_INET) { /* "localhost" is 127.0.0.1 to most clients */
+                        use = a;
+                        break;
+                }
+        }
+        memcpy(&ret->ip, use->ai_addr, use->ai_addrlen);
+        freeaddrinfo(found);
+        ret->is_loopback = is_loopback(ret);
+        return OK;
+}
+
+int address_parse(const char *text, struct address *ret, struct problem *p)
+{
+        *ret = (struct address){0};
+        if (strchr(text, '/')) {
+                struct sockaddr_un un;
+                if (strlen(text) >= sizeof(un.sun_path))
+                        return problem_set(p, ERR_BADARG,
+                                           "the path of a unix socket may have %zu bytes: %s",
+                                           sizeof(un.sun_path) - 1, text);
+                ret->path = text;
+                ret->is_loopback = true;
+                return OK;
+        }
+        const char *colon = strrchr(text, ':');
+        int64_t port;
+        if (!colon || !slice_to_i64(slice_str(colon + 1), &port) || port < 0 || port > 65535)
+                return problem_set(p, ERR_BADARG,
+                                   "an address is host:port, :port or a path with '/', not %s",
+                                   text);
+        char host[256] = "127.0.0.1";
+        size_t n = (size_t)(colon - text);
+        if (n >= 2 && text[0] == '[' && colon[-1] == ']') {
+                text++;
+                n -= 2;
+        } else if (memchr(text, ':', n)) {
+                return problem_set(p, ERR_BADARG, "write an IPv6 address as [%.*s]:%s", (int)n,
+                                   text, colon + 1);
+        }
+        if (n >= sizeof(host))
+                return problem_set(p, ERR_BADARG, "this host name is too long");
+        if (n) {
+                memcpy(host, text, n);
+                host[n] = '\0';
+        }
+        return look_up(host, colon + 1, ret, p);
+}
+
+/* --- sockets -------------------------------------------------------------------------------- */
+
+static int remove_stale_socket(const char *path, struct problem *p)
+{
+        struct stat st;
+        if (lstat(path, &st) < 0)
+                return errno == ENOENT ? OK
+                                       : problem_set(p, ERR_IO, "cannot look at %s: %s", path,
+                                                     strerror(errno));
+        if (!S_ISSOCK(st.st_mode))
+                return problem_set(p, ERR_BADARG, "%s is there and is not a socket", path);
+        struct sockaddr_un un = {.sun_family = AF_UNIX};
+        memcpy(un.sun_path, path, strlen(path) + 1);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+                return problem_set(p, ERR_IO, "cannot make a socket: %s", strerror(errno));
+        int r = connect(fd, (struct sockaddr *)&un, sizeof(un));
+        int why = errno;
+        (void)close(fd); /* nothing was written to it */
+        if (r == 0 || why != ECONNREFUSED)
+                return problem_set(p, ERR_LOCKED, "another process answers on %s", path);
+        if (unlink(path) < 0)
+                return problem_set(p, ERR_IO, "cannot remove the stale socket %s: %s", path,
+                                   strerror(errno));
+        say_info("door", "removed a socket that nobody answered on", "path", path);
+        return OK;
+}
+
+static void on_connection(uv_stream_t *stream, int status)
+{
+        struct listener *l = stream->data;
+        if (l->is_closed)
+                return;
+        server_turn_begin(l->server);
+        int r = status < 0 ? status : conn_accept(l->server, l->door, stream, l->is_local);
+        if (r < 0)
+                say_warn("door", "cannot accept a connection", "address", l->address, "why",
+                         status < 0 ? uv_strerror(status) : err_text(r));
+}
+
+static int bind_path(struct listener *l, const struct address *a, struct problem *p)
+{
+        int r = remove_stale_socket(a->path, p);
+        if (r != OK)
+                return r;
+        mode_t old = umask(0117);
+        r = uv_pipe_bind(&l->uv.pipe, a->path);
+        (void)umask(old);
+        if (r < 0)
+                return problem_set(p, ERR_IO, "cannot listen on %s: %s", a->path, uv_strerror(r));
+        l->address = xstrdup(a->path);
+        return OK;
+}
+
+static void describe(struct listener *l)
+{
+        struct sockaddr_storage room;
+        int len = sizeof(room);
+        char host[INET6_ADDRSTRLEN] = "?", text[ADDRESS_TEXT];
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)&room;
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&room;
+        if (uv_tcp_getsockname(&l->uv.tcp, (struct sockaddr *)&room, &len) < 0)
+                room.ss_family = AF_UNSPEC;
+        if (room.ss_family == AF_INET6) {
+                (void)uv_ip6_name(v6, host, sizeof(host));
+                (void)snprintf(text, sizeof(text), "[%s]:%u", host, ntohs(v6->sin6_port));
+        } else {
+                (void)uv_ip4_name(v4, host, sizeof(host));
+                (void)snprintf(text, sizeof(text), "%s:%u", host, ntohs(v4->sin_port));
+        }
+        l->address = xstrdup(text);
+}
+
+static int bind_ip(struct listener *l, const char *text, const struct address *a, struct problem *p)
+{
+        unsigned flags = a->ip.any.sa_family == AF_INET6 ? UV_TCP_IPV6ONLY : 0;
+        int r = uv_tcp_bind(&l->uv.tcp, &a->ip.any, flags);
+        if (r < 0)
+                return problem_set(p, ERR_IO, "cannot listen on %s: %s", text, uv_strerror(r));
+        return OK;
+}
+
+static int listener_open(struct listener *l, const char *text, const struct address *a,
+                         struct problem *p)
+{
+        int r = a->path ? uv_pipe_init(&l->server->loop, &l->uv.pipe, 0)
+                        : uv_tcp_init(&l->server->loop, &l->uv.tcp);
+        if (r < 0) {
+                free(l);
+                return problem_set(p, ERR_IO, "cannot make a socket: %s", uv_strerror(r));
+        }
+        l->uv.handle.data = l;
+        r = a->path ? bind_path(l, a, p) : bind_ip(l, text, a, p);
+        if (r == OK) {
+                r = uv_listen(&l->uv.stream, BACKLOG, on_connection);
+                if (r < 0)
+                        r = problem_set(p, ERR_IO, "cannot listen on %s: %s", text, uv_strerror(r));
+        }
+        if (r != OK)
+                listener_close(l);
+        else if (!l->is_local)
+                describe(l);
+        return r;
+}
+
+int listener_new(struct server *s, enum server_kind kind, const char *text, bool is_protected,
+                 struct listener **ret, struct problem *p)
+{
+        struct address a;
+        int r = address_parse(text, &a, p);
+        if (r != OK)
+                return r;
+        if (!a.is_loopback && !is_protected)
+                return problem_set(p, ERR_FORBIDDEN,
+                                   "%s can be reached from other machines: set a token, or listen "
+                                   "on 127.0.0.1 or a unix socket",
+                                   text);
+        struct listener *l = xcalloc(1, sizeof(*l));
+        l->server = s;
+        l->kind = kind;
+        l->door = kind == SERVER_RESP ? &resp_door : &http_door;
+        l->is_local = a.path != NULL;
+        r = listener_open(l, text, &a, p);
+        if (r == OK)
+                *ret = l;
+        return r;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+        struct listener *l = handle->data;
+        free(l->address);
+        free(l);
+}
+
+void listener_close(struct listener *l)
+{
+        if (l->is_closed)
+                return;
+        l->is_closed = true;
+        uv_close(&l->uv.handle, on_closed);
+}

@@ -1,0 +1,49 @@
+/* Addresses: reading, checking and listening on them. */
+#ifndef WEIR_DOOR_LISTEN_H
+#define WEIR_DOOR_LISTEN_H
+
+#include <netinet/in.h>
+#include <uv.h>
+
+#include "base/err.h"
+#include "door/conn.h"
+#include "door/server.h"
+
+struct server;
+
+/* A unix socket's path, or an internet address. */
+struct address {
+        const char *path; /* borrowed; NULL when it is not a unix socket */
+        union {
+                struct sockaddr any;
+                struct sockaddr_in v4;
+                struct sockaddr_in6 v6;
+                struct sockaddr_storage room;
+        } ip;
+        bool is_loopback; /* nobody outside this machine can reach it */
+};
+
+int address_parse(const char *text, struct address *ret, struct problem *p) MUST_CHECK;
+
+/* One socket that is listened on.  Closed by listener_close; freed when libuv is done. */
+struct listener {
+        union {
+                uv_handle_t handle;
+                uv_stream_t stream;
+                uv_tcp_t tcp;
+                uv_pipe_t pipe;
+        } uv;
+        struct server *server;
+        const struct door *door;
+        enum server_kind kind;
+        char *address; /* as it really is */
+        bool is_local;
+        bool is_closed;
+};
+
+/* A public address needs is_protected: clients must show a token. */
+int listener_new(struct server *s, enum server_kind kind, const char *text, bool is_protected,
+                 struct listener **ret, struct problem *p) MUST_CHECK;
+void listener_close(struct listener *l);
+
+#endif

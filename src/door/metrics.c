@@ -1,0 +1,120 @@
+/* /metrics.
+ *
+ * The rows of core and door under their own names, totals with the suffix Prometheus wants; then
+ * the queues, one family after the other because the format wants the lines of a family
+ * together. */
+#include "door/metrics.h"
+
+#include "door/inside.h"
+
+void metrics_put_label(struct buf *b, struct slice value)
+{
+        for (size_t i = 0; i < value.len; i++) {
+                char c = value.ptr[i];
+                if (c == '\n') {
+                        buf_put_str(b, "\\n");
+                        continue;
+                }
+                if (c == '\\' || c == '"')
+                        buf_put_byte(b, '\\');
+                buf_put_byte(b, c);
+        }
+}
+
+static void put_title(struct buf *b, const char *name, enum counter_kind kind, const char *text)
+{
+        const char *suffix = kind == COUNTER_TOTAL ? "_total" : "";
+        buf_printf(b, "# HELP weir_%s%s %s\n# TYPE weir_%s%s %s\n", name, suffix, text, name,
+                   suffix, kind == COUNTER_TOTAL ? "counter" : "gauge");
+}
+
+static void put_rows(struct buf *b, const char *prefix, const struct counter_row *rows, size_t n)
+{
+        char name[64];
+        for (size_t i = 0; i < n; i++) {
+                (void)snprintf(name, sizeof(name), "%s%s", prefix, rows[i].name);
+                put_title(b, name, rows[i].kind, rows[i].text);
+                buf_printf(b, "weir_%s%s %llu\n", name,
+                           rows[i].kind == COUNTER_TOTAL ? "_total" : "",
+                           (unsigned long long)rows[i].value);
+        }
+}
+
+struct walk {
+        struct buf *b;
+        int64_t wall_ms;
+};
+
+static void put_sample(struct buf *b, const char *name, struct slice queue, const char *label,
+                       const char *label_value, uint64_t value)
+{
+        buf_printf(b, "weir_%s{queue=\"", name);
+        metrics_put_label(b, queue);
+        if (label)
+                buf_printf(b, "\",%s=\"%s", label, label_value);
+        buf_put_str(b, "\"} ");
+        buf_put_u64(b, value);
+        buf_put_byte(b, '\n');
+}
+
+static void put_queue_jobs(void *ctx, const struct queue_stat *q)
+{
+        struct buf *b = ((struct walk *)ctx)->b;
+        put_sample(b, "queue_jobs", q->name, "state", "ready", q->ready);
+        put_sample(b, "queue_jobs", q->name, "state", "scheduled", q->scheduled);
+        put_sample(b, "queue_jobs", q->name, "state", "running", q->running);
+}
+
+static void put_queue_totals(void *ctx, const struct queue_stat *q)
+{
+        struct buf *b = ((struct walk *)ctx)->b;
+        put_sample(b, "queue_events_total", q->name, "event", "enqueued", q->enqueued);
+        put_sample(b, "queue_events_total", q->name, "event", "completed", q->completed);
+        put_sample(b, "queue_events_total", q->name, "event", "failed", q->failed);
+        put_sample(b, "queue_events_total", q->name, "event", "canceled", q->canceled);
+}
+
+static void put_queue_paused(void *ctx, const struct queue_stat *q)
+{
+        put_sample(((struct walk *)ctx)->b, "queue_paused", q->name, NULL, NULL, q->is_paused);
+}
+
+static void put_queue_age(void *ctx, const struct queue_stat *q)
+{
+        struct walk *w = ctx;
+        int64_t age_ms = q->oldest_due_ms ? w->wall_ms - q->oldest_due_ms : 0;
+        put_sample(w->b, "queue_oldest_ready_ms", q->name, NULL, NULL,
+                   age_ms > 0 ? (uint64_t)age_ms : 0);
+}
+
+static const struct family {
+        const char *name;
+        enum counter_kind kind;
+        const char *text;
+        void (*put)(void *ctx, const struct queue_stat *q);
+} families[] = {
+        {"queue_jobs", COUNTER_GAUGE, "Jobs of a queue by state.", put_queue_jobs},
+        {"queue_events", COUNTER_TOTAL, "Jobs of a queue that came to this.", put_queue_totals},
+        {"queue_paused", COUNTER_GAUGE, "1 while a queue is paused.", put_queue_paused},
+        {"queue_oldest_ready_ms", COUNTER_GAUGE,
+         "How long the oldest ready job of a queue has been due, in ms.", put_queue_age},
+};
+
+void metrics_put(const struct server *s, struct buf *ret)
+{
+        struct counter_row rows[CORE_COUNTERS_MAX];
+        struct walk walk = {ret, s->now.wall_ms};
+        put_title(ret, "build_info", COUNTER_GAUGE, "Always 1; the version is in the label.");
+        buf_put_str(ret, "weir_build_info{version=\"");
+        metrics_put_label(ret, slice_str(s->version));
+        buf_put_str(ret, "\"} 1\n");
+        put_title(ret, "uptime_seconds", COUNTER_GAUGE, "Time since the start.");
+        buf_printf(ret, "weir_uptime_seconds %lld\n",
+                   (long long)((s->now.wall_ms - s->started_ms) / MS_PER_S));
+        put_rows(ret, "", rows, core_counters(s->core, rows, ARRAY_LEN(rows)));
+        put_rows(ret, "door_", rows, server_counters(s, rows, ARRAY_LEN(rows)));
+        for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+                put_title(ret, families[i].name, families[i].kind, families[i].text);
+                core_each_queue(s->core, families[i].put, &walk);
+        }
+}

@@ -1,0 +1,277 @@
+/* OpenAPI 3.1 from the rows of the command table.
+ *
+ * Each parameter becomes a path or query parameter or a property of the body, with its range; a
+ * nested claim refers to the schema of CLAIM's body.  What the rows do not know is the shape of
+ * replies: their sentence is the description, and the schema is any JSON. */
+#include "door/openapi.h"
+
+#include "core/command.h"
+#include "core/limits.h"
+#include "state/job_view.h"
+#include "wire/json.h"
+
+#define RAW(b, text) buf_put_str((b), (text))
+
+static bool is_in_body(const struct param_def *p)
+{
+        return !(p->flags & (PARAM_IN_PATH | PARAM_IN_QUERY));
+}
+
+static void put_string(struct buf *b, const char *key, const char *text)
+{
+        json_put_key(b, key);
+        json_put_text(b, slice_str(text));
+}
+
+static void put_number(struct buf *b, const char *key, int64_t v)
+{
+        json_put_key(b, key);
+        buf_put_i64(b, v);
+}
+
+static void put_text_schema(struct buf *b, const struct param_def *p)
+{
+        put_string(b, "type", "string");
+        put_number(b, "minLength", p->min);
+        put_number(b, "maxLength", p->max);
+}
+
+static void put_status_schema(struct buf *b)
+{
+        put_string(b, "type", "string");
+        json_put_key(b, "enum");
+        buf_put_byte(b, '[');
+        for (int i = 0; i < JOB_STATUS_COUNT; i++) {
+                json_put_comma(b);
+                json_put_text(b, slice_str(job_status_name((enum job_status)i)));
+        }
+        buf_put_byte(b, ']');
+}
+
+static void put_names_schema(struct buf *b, const struct param_def *p)
+{
+        put_string(b, "type", "array");
+        put_number(b, "minItems", 1);
+        put_number(b, "maxItems", p->max);
+        json_put_key(b, "items");
+        buf_put_byte(b, '{');
+        put_string(b, "type", "string");
+        put_number(b, "minLength", 1);
+        put_number(b, "maxLength", LIMIT_NAME_BYTES);
+        buf_put_byte(b, '}');
+}
+
+/* The members of a parameter's schema, without the braces. */
+static void put_schema(struct buf *b, const struct param_def *p)
+{
+        switch (p->type) {
+        case PARAM_NAME:
+        case PARAM_TEXT:
+                put_text_schema(b, p);
+                break;
+        case PARAM_INT:
+        case PARAM_ID:
+                put_string(b, "type", "integer");
+                put_string(b, "format", "int64");
+                put_number(b, "minimum", p->min);
+                if (p->max != INT64_MAX)
+                        put_number(b, "maximum", p->max);
+                break;
+        case PARAM_TOKEN:
+                put_string(b, "type", "string");
+                put_string(b, "pattern", "^[0-9a-fA-F]{32}$");
+                break;
+        case PARAM_STATUS:
+                put_status_schema(b);
+                break;
+        case PARAM_NAMES:
+                put_names_schema(b, p);
+                break;
+        case PARAM_CLAIM:
+                put_string(b, "$ref", "#/components/schemas/CLAIM");
+                break;
+        case PARAM_BYTES: /* any JSON value */
+        case PARAM_JOBS:
+                break;
+        }
+}
+
+static void put_described_schema(struct buf *b, const struct param_def *p)
+{
+        buf_put_byte(b, '{');
+        put_schema(b, p);
+        json_put_key(b, "description");
+        if (p->fallback) {
+                struct buf text;
+                buf_init(&text, 0);
+                buf_printf(&text, "%s; default: %s", p->text, p->fallback);
+                json_put_text(b, buf_slice(&text));
+                buf_release(&text);
+        } else {
+                json_put_text(b, slice_str(p->text));
+        }
+        buf_put_byte(b, '}');
+}
+
+static void put_base64_property(struct buf *b, const struct param_def *p)
+{
+        buf_put_byte(b, ',');
+        buf_put_byte(b, '"');
+        RAW(b, p->name);
+        RAW(b, "_base64\":{\"type\":\"string\",\"contentEncoding\":\"base64\",\"description\":"
+               "\"the same for bytes that are no JSON\"}");
+}
+
+/* An object of a command's body parameters. */
+static void put_body_schema(struct buf *b, const struct command_def *def)
+{
+        RAW(b, "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{");
+        for (size_t i = 0; i < def->n_params; i++) {
+                const struct param_def *p = &def->params[i];
+                if (!is_in_body(p))
+                        continue;
+                json_put_key(b, p->name);
+                put_described_schema(b, p);
+                if (p->type == PARAM_BYTES)
+                        put_base64_property(b, p);
+        }
+        RAW(b, "},\"required\":[");
+        for (size_t i = 0; i < def->n_params; i++) {
+                const struct param_def *p = &def->params[i];
+                /* A payload may come under either of its two names. */
+                if (!is_in_body(p) || !(p->flags & PARAM_REQUIRED) || p->type == PARAM_BYTES)
+                        continue;
+                json_put_comma(b);
+                json_put_text(b, slice_str(p->name));
+        }
+        RAW(b, "]}");
+}
+
+static bool has_body(const struct command_def *def)
+{
+        for (size_t i = 0; i < def->n_params; i++)
+                if (is_in_body(&def->params[i]))
+                        return true;
+        return false;
+}
+
+static void put_request_body(struct buf *b, const struct command_def *def)
+{
+        RAW(b,
+            ",\"requestBody\":{\"required\":true,\"content\":{\"application/json\":{\"schema\":");
+        bool is_enqueue = strcmp(def->name, "ENQUEUE") == 0;
+        if (is_enqueue)
+                RAW(b, "{\"oneOf\":[");
+        RAW(b, "{\"$ref\":\"#/components/schemas/");
+        RAW(b, def->name);
+        RAW(b, "\"}");
+        if (is_enqueue) {
+                RAW(b, ",{\"type\":\"array\",\"minItems\":1");
+                put_number(b, "maxItems", LIMIT_BULK_JOBS);
+                RAW(b, ",\"items\":{\"$ref\":\"#/components/schemas/ENQUEUE\"}}]}");
+        }
+        RAW(b, "}}}");
+}
+
+static void put_parameters(struct buf *b, const struct command_def *def)
+{
+        RAW(b, ",\"parameters\":[");
+        for (size_t i = 0; i < def->n_params; i++) {
+                const struct param_def *p = &def->params[i];
+                if (is_in_body(p))
+                        continue;
+                json_put_comma(b);
+                buf_put_byte(b, '{');
+                put_string(b, "name", p->name);
+                put_string(b, "in", p->flags & PARAM_IN_PATH ? "path" : "query");
+                json_put_key(b, "required");
+                RAW(b, p->flags & PARAM_REQUIRED ? "true" : "false");
+                json_put_key(b, "schema");
+                put_described_schema(b, p);
+                buf_put_byte(b, '}');
+        }
+        buf_put_byte(b, ']');
+}
+
+static void put_operation(struct buf *b, const struct command_def *def)
+{
+        char method[8] = "";
+        for (size_t i = 0; def->method[i] && i < sizeof(method) - 1; i++)
+                method[i] = (char)(def->method[i] | 0x20);
+        json_put_key(b, method);
+        buf_put_byte(b, '{');
+        put_string(b, "operationId", def->name);
+        put_string(b, "summary", def->summary);
+        RAW(b, ",\"tags\":[");
+        json_put_text(b, slice_str(def->group));
+        buf_put_byte(b, ']');
+        put_parameters(b, def);
+        if (has_body(def))
+                put_request_body(b, def);
+        RAW(b, ",\"responses\":{");
+        json_put_key(b, strcmp(def->name, "ENQUEUE") == 0 ? "201" : "200");
+        buf_put_byte(b, '{');
+        put_string(b, "description", def->returns);
+        RAW(b, ",\"content\":{\"application/json\":{\"schema\":{}}}}");
+        RAW(b, ",\"default\":{\"$ref\":\"#/components/responses/problem\"}}}");
+}
+
+/* All methods of the path of row `first`, which is the first with that path. */
+static void put_path(struct buf *b, size_t first)
+{
+        const char *path = command_table[first].path;
+        json_put_key(b, path);
+        buf_put_byte(b, '{');
+        for (size_t i = first; i < command_table_len; i++)
+                if (command_table[i].path && strcmp(command_table[i].path, path) == 0)
+                        put_operation(b, &command_table[i]);
+        buf_put_byte(b, '}');
+}
+
+static bool is_first_of_path(size_t row)
+{
+        for (size_t i = 0; i < row; i++)
+                if (command_table[i].path &&
+                    strcmp(command_table[i].path, command_table[row].path) == 0)
+                        return false;
+        return true;
+}
+
+static void put_components(struct buf *b)
+{
+        RAW(b,
+            "\"components\":{\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":"
+            "\"bearer\"}},\"responses\":{\"problem\":{\"description\":\"What was wrong.\","
+            "\"content\":{\"application/problem+json\":{\"schema\":{\"$ref\":"
+            "\"#/components/schemas/problem\"}}}}},\"schemas\":{\"problem\":{\"type\":\"object\","
+            "\"properties\":{\"type\":{\"type\":\"string\"},\"title\":{\"type\":\"string\"},"
+            "\"status\":{\"type\":\"integer\"},\"code\":{\"type\":\"string\",\"enum\":[");
+#define X(name, http, exit, text)                                                                  \
+        json_put_comma(b);                                                                         \
+        json_put_text(b, slice_str(#name));
+        ERR_MAP(X)
+#undef X
+        RAW(b, "]},\"detail\":{\"type\":\"string\"}},"
+               "\"required\":[\"type\",\"title\",\"status\",\"code\",\"detail\"]}");
+        for (size_t i = 0; i < command_table_len; i++) {
+                if (!command_table[i].path || !has_body(&command_table[i]))
+                        continue;
+                json_put_key(b, command_table[i].name);
+                put_body_schema(b, &command_table[i]);
+        }
+        RAW(b, "}}");
+}
+
+void openapi_put(struct buf *ret, const char *version)
+{
+        RAW(ret, "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"weir\",\"summary\":"
+                 "\"A durable job queue.\",\"version\":");
+        json_put_text(ret, slice_str(version));
+        RAW(ret, "},\"security\":[{},{\"token\":[]}],\"paths\":{");
+        for (size_t i = 0; i < command_table_len; i++)
+                if (command_table[i].path && is_first_of_path(i))
+                        put_path(ret, i);
+        RAW(ret, "},");
+        put_components(ret);
+        buf_put_byte(ret, '}');
+}

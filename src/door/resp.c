@@ -1,0 +1,284 @@
+/* The RESP door.
+ *
+ * A read may hold thousands of pipelined commands.  Each is parsed in place, looked up, bound to
+ * its row and executed, and the reply is encoded straight into the connection's output; nothing
+ * is allocated on the way, and what a command needs for itself (a list of jobs, unescaped words)
+ * comes from the server's arena, cleared before the next.
+ *
+ * How weir's replies look in RESP: a record is a plain array, since its order of fields is fixed
+ * and clients take it apart by position; a map is a map in RESP3 and a flat array in RESP2, as
+ * Redis does with HGETALL. */
+#include "door/resp.h"
+
+#include <stdlib.h>
+
+#include "door/inside.h"
+#include "wire/resp.h"
+
+static struct resp_conn *of_conn(struct conn *c)
+{
+        return CONTAINER_OF(c, struct resp_conn, conn);
+}
+
+static struct resp_conn *of_reply(struct reply *r)
+{
+        return CONTAINER_OF(r, struct resp_conn, reply);
+}
+
+/* --- replies -------------------------------------------------------------------------------- */
+
+static void put_null(struct reply *r)
+{
+        struct resp_conn *rc = of_reply(r);
+        resp_put_null(&rc->conn.out, rc->proto);
+}
+
+static void put_boolean(struct reply *r, bool v)
+{
+        struct resp_conn *rc = of_reply(r);
+        resp_put_bool(&rc->conn.out, v, rc->proto);
+}
+
+static void put_integer(struct reply *r, int64_t v)
+{
+        resp_put_int(&of_reply(r)->conn.out, v);
+}
+
+static void put_text(struct reply *r, struct slice v)
+{
+        resp_put_bulk(&of_reply(r)->conn.out, v);
+}
+
+static void put_ok(struct reply *r)
+{
+        buf_put(&of_reply(r)->conn.out, "+OK\r\n", 5);
+}
+
+static void open_container(struct resp_conn *rc, bool has_keys)
+{
+        ASSERT(rc->depth < 32);
+        uint32_t bit = 1U << rc->depth++;
+        rc->maps = has_keys ? rc->maps | bit : rc->maps & ~bit;
+}
+
+static void put_list(struct reply *r, size_t n)
+{
+        struct resp_conn *rc = of_reply(r);
+        open_container(rc, false);
+        resp_put_array(&rc->conn.out, n);
+}
+
+static void put_map(struct reply *r, size_t n)
+{
+        struct resp_conn *rc = of_reply(r);
+        open_container(rc, true);
+        resp_put_map(&rc->conn.out, n, rc->proto);
+}
+
+static void put_key(struct reply *r, const char *name)
+{
+        struct resp_conn *rc = of_reply(r);
+        if (rc->maps & (1U << (rc->depth - 1)))
+                resp_put_bulk(&rc->conn.out, slice_str(name));
+}
+
+static void put_end(struct reply *r)
+{
+        struct resp_conn *rc = of_reply(r);
+        ASSERT(rc->depth > 0);
+        rc->depth--;
+}
+
+static void put_error(struct reply *r, const struct problem *problem)
+{
+        resp_error(of_reply(r), problem);
+}
+
+static const struct reply_ops reply_ops = {
+        .null = put_null,
+        .boolean = put_boolean,
+        .integer = put_integer,
+        .text = put_text,
+        .payload = put_text,
+        .ok = put_ok,
+        .list = put_list,
+        .map = put_map,
+        .record = put_list,
+        .key = put_key,
+        .end = put_end,
+        .error = put_error,
+};
+
+void resp_error(struct resp_conn *rc, const struct problem *problem)
+{
+        rc->conn.server->counter[DOOR_RESP_ERRORS]++;
+        resp_put_error(conn_out(&rc->conn), err_name(problem->err), problem->detail);
+}
+
+static struct reply *reply_begin(struct session *session)
+{
+        struct resp_conn *rc = of_conn(CONTAINER_OF(session, struct conn, session));
+        (void)conn_out(&rc->conn);
+        rc->depth = 0;
+        return &rc->reply;
+}
+
+static void reply_end_late(struct session *session)
+{
+        struct conn *c = CONTAINER_OF(session, struct conn, session);
+        conn_replied_late(c, core_reply_seq(c->server->core));
+}
+
+/* --- commands ------------------------------------------------------------------------------- */
+
+/* Edit distance of two short words, letters compared without case; both at most 31 long. */
+static unsigned distance(struct slice a, struct slice b)
+{
+        unsigned row[32];
+        for (unsigned j = 0; j <= b.len; j++)
+                row[j] = j;
+        for (unsigned i = 1; i <= a.len; i++) {
+                unsigned diagonal = row[0];
+                row[0] = i;
+                for (unsigned j = 1; j <= b.len; j++) {
+                        unsigned change =
+                                diagonal + ((a.ptr[i - 1] ^ b.ptr[j - 1]) & ~0x20 ? 1 : 0);
+                        unsigned gap = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
+                        diagonal = row[j];
+                        row[j] = change < gap ? change : gap;
+                }
+        }
+        return row[b.len];
+}
+
+static const char *nearest_command(struct slice name)
+{
+        const char *best = NULL;
+        unsigned best_distance = 3; /* further apart is no typing mistake */
+        if (name.len > 31)
+                return NULL;
+        for (size_t i = 0; i < command_table_len; i++) {
+                unsigned d = distance(name, slice_str(command_table[i].name));
+                if (d < best_distance && d < name.len) {
+                        best = command_table[i].name;
+                        best_distance = d;
+                }
+        }
+        return best;
+}
+
+static int refuse_unknown(struct slice name, struct problem *p)
+{
+        const char *near = nearest_command(name);
+        int shown = name.len < 40 ? (int)name.len : 40;
+        if (near)
+                return problem_set(p, ERR_UNKNOWN, "there is no command '%.*s'; did you mean %s?",
+                                   shown, name.ptr, near);
+        return problem_set(p, ERR_UNKNOWN, "there is no command '%.*s'; HELP lists them", shown,
+                           name.ptr);
+}
+
+/* Runs one command; its reply is in the output afterwards unless it comes later. */
+static void run(struct resp_conn *rc, const struct slice *argv, size_t argc)
+{
+        struct conn *c = &rc->conn;
+        struct server *s = c->server;
+        struct problem *p = &s->problem;
+        const struct command_def *def = command_find(argv[0]);
+        uint64_t seq = 0;
+        int r = OK;
+
+        s->counter[DOOR_RESP_COMMANDS]++;
+        (void)conn_out(c);
+        rc->depth = 0;
+        if (!c->is_authed && (!def || !(def->flags & COMMAND_NOAUTH))) {
+                r = problem_set(p, ERR_NOAUTH, "send AUTH token first");
+        } else if (!def) {
+                r = refuse_unknown(argv[0], p);
+        } else if (def->flags & COMMAND_DOOR) {
+                resp_command_run(rc, def, argv, argc);
+        } else {
+                r = command_bind_argv(def, argv + 1, argc - 1, &s->arena, &s->command, p);
+                if (r == OK) {
+                        r = core_exec(s->core, &c->session, &s->command, &rc->reply, p);
+                        seq = core_reply_seq(s->core);
+                }
+        }
+        if (r == CORE_LATER)
+                return;
+        if (r != OK)
+                resp_error(rc, p);
+        conn_replied(c, seq);
+}
+
+static void give_up(struct resp_conn *rc, const char *why)
+{
+        struct problem p;
+        rc->conn.server->counter[DOOR_PROTOCOL_ERRORS]++;
+        (void)problem_set(&p, ERR_SYNTAX, "%s", why);
+        resp_error(rc, &p);
+        conn_replied(&rc->conn, 0);
+        conn_finish(&rc->conn, true);
+}
+
+static size_t input(struct conn *c, char *bytes, size_t len)
+{
+        struct server *s = c->server;
+        struct resp_request r = {.argv = s->argv, .argv_max = LIMIT_COMMAND_ARGS};
+        size_t at = 0;
+        while (at < len && conn_can_run(c)) {
+                r.bytes_max = c->is_authed ? LIMIT_COMMAND_BYTES : LIMIT_PREAUTH_BYTES;
+                arena_clear(&s->arena);
+                switch (resp_parse(slice_make(bytes + at, len - at), &s->arena, &r)) {
+                case RESP_REQUEST:
+                        at += r.used;
+                        if (r.argc)
+                                run(of_conn(c), r.argv, r.argc);
+                        break;
+                case RESP_MORE:
+                        c->need = r.need;
+                        return at;
+                case RESP_BAD:
+                        give_up(of_conn(c), r.error);
+                        return at;
+                case RESP_FOREIGN:
+                        s->counter[DOOR_FOREIGN]++;
+                        conn_close(c);
+                        return at;
+                }
+        }
+        return at;
+}
+
+/* --- the door ------------------------------------------------------------------------------- */
+
+static void open_conn(struct conn *c)
+{
+        struct resp_conn *rc = of_conn(c);
+        rc->reply.ops = &reply_ops;
+        rc->proto = 2;
+}
+
+static void close_conn(struct conn *c)
+{
+        struct resp_conn *rc = of_conn(c);
+        free(rc->name);
+        rc->name = NULL;
+}
+
+static void refuse(struct conn *c, const struct problem *problem)
+{
+        resp_error(of_conn(c), problem);
+        conn_replied(c, 0);
+}
+
+const struct door resp_door = {
+        .name = "resp",
+        .conn_bytes = sizeof(struct resp_conn),
+        .counts_preauth = true,
+        .session = {reply_begin, reply_end_late},
+        .open = open_conn,
+        .input = input,
+        .refuse = refuse,
+        .close = close_conn,
+};

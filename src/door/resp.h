@@ -1,0 +1,24 @@
+/* The RESP door: a Redis client is a weir client. */
+#ifndef WEIR_DOOR_RESP_H
+#define WEIR_DOOR_RESP_H
+
+#include "core/command.h"
+#include "door/conn.h"
+
+struct resp_conn {
+        struct conn conn;
+        struct reply reply;
+        uint32_t maps; /* bit i: the open container at depth i has its keys written */
+        uint8_t depth; /* open containers of the reply being written */
+        uint8_t proto; /* 2 or 3 */
+        char *name;    /* CLIENT SETNAME; NULL = none */
+};
+
+void resp_error(struct resp_conn *rc, const struct problem *problem);
+
+/* door/resp_command.c: the commands that concern the connection or the server, not the jobs
+ * (COMMAND_DOOR).  argv[0] is the name. */
+void resp_command_run(struct resp_conn *rc, const struct command_def *def, const struct slice *argv,
+                      size_t argc);
+
+#endif

@@ -1,0 +1,379 @@
+/* The turn of the loop.
+ *
+ * libuv calls back when something happened: bytes came, a timer fell due, another thread has
+ * news.  The first callback of a turn tells the core the time (server_turn_begin); the check
+ * handle, which libuv runs after all callbacks of a poll, ends it:
+ *
+ *      connections that may run on do so          (answered waits, drained output)
+ *      core_commit                                one batch to the log, if none is in flight
+ *      output that may leave is written           one call per connection
+ *
+ * Timers are called before the poll, so the prepare handle ends a turn begun there; otherwise
+ * what it did would wait until the poll returns.
+ *
+ * When the log reports a batch, core_durable and the next core_commit come first, so that the
+ * disk is never idle while there is something to write, and then the replies of that batch leave
+ * at once.  Connections with held replies are on a list of their own; nobody scans all.
+ *
+ * Stopping: the listeners close, waits are answered with nothing, input is read no more, and
+ * each connection closes when its last byte has left; a timer cuts what takes too long. */
+#include "door/server.h"
+
+#include <stdlib.h>
+
+#include "base/say.h"
+#include "door/inside.h"
+#include "door/listen.h"
+#include "door/openapi.h"
+
+/* A spare buffer begins with this much and is kept up to this much: 32 pipelined claims of small
+ * jobs fit, and all spares together stay below 8 MiB. */
+#define SPARE_FIRST_BYTES (16 * KIB)
+#define SPARE_LAST_BYTES  (64 * KIB)
+/* An argument vector of 10,000 jobs, and as much again unescaped or joined. */
+#define ARENA_MAX_BYTES (4ULL * LIMIT_COMMAND_BYTES)
+
+static void end_turn(struct server *s);
+
+/* --- lists of connections ------------------------------------------------------------------- */
+
+static void list_move_all(struct list *from, struct list *to)
+{
+        if (list_is_empty(from))
+                return;
+        from->next->prev = to->prev;
+        to->prev->next = from->next;
+        from->prev->next = to;
+        to->prev = from->prev;
+        list_init(from);
+}
+
+static void run_resumed(struct server *s)
+{
+        /* Those that come on while we run wait for the next round. */
+        struct list now;
+        list_init(&now);
+        list_move_all(&s->resumed, &now);
+        while (!list_is_empty(&now)) {
+                struct conn *c = CONTAINER_OF(now.next, struct conn, run_link);
+                list_remove(&c->run_link);
+                conn_run(c);
+        }
+}
+
+static void flush_dirty(struct server *s)
+{
+        while (!list_is_empty(&s->dirty))
+                conn_flush(CONTAINER_OF(s->dirty.next, struct conn, out_link));
+}
+
+/* --- the turn ------------------------------------------------------------------------------- */
+
+void server_turn_begin(struct server *s)
+{
+        if (s->is_in_turn)
+                return;
+        s->is_in_turn = true;
+        s->now.steady_ns = clock_boot_ns() + s->steady_base_ns;
+        s->now.wall_ms = clock_wall_ms();
+        core_turn(s->core, s->now);
+}
+
+/* What the log has reported since we last looked.  A log without a thread reports from inside
+ * core_commit, so this looks again after each. */
+static void take_durable(struct server *s)
+{
+        for (;;) {
+                uint64_t seq = atomic_load_explicit(&s->durable_seq, memory_order_acquire);
+                if (seq <= s->durable_seen)
+                        return;
+                s->durable_seen = seq;
+                core_durable(s->core, seq);
+                core_commit(s->core);
+                list_move_all(&s->held, &s->dirty);
+                if (!core_is_congested(s->core))
+                        list_move_all(&s->congested, &s->resumed);
+        }
+}
+
+static void on_core_timer(uv_timer_t *timer)
+{
+        struct server *s = timer->data;
+        s->core_timer_ns = INT64_MAX;
+        server_turn_begin(s);
+}
+
+static void arm_core_timer(struct server *s)
+{
+        int64_t next = core_next_ns(s->core);
+        if (next == s->core_timer_ns)
+                return;
+        s->core_timer_ns = next;
+        if (next == INT64_MAX) {
+                (void)uv_timer_stop(&s->core_timer);
+                return;
+        }
+        int64_t ms = (next - s->now.steady_ns + NS_PER_MS - 1) / NS_PER_MS;
+        (void)uv_timer_start(&s->core_timer, on_core_timer, ms > 0 ? (uint64_t)ms : 0, 0);
+}
+
+static void end_turn(struct server *s)
+{
+        if (!s->is_in_turn)
+                return;
+        do {
+                run_resumed(s);
+                core_commit(s->core);
+                take_durable(s);
+                flush_dirty(s);
+        } while (!list_is_empty(&s->resumed));
+        arm_core_timer(s);
+        s->is_in_turn = false;
+        if (s->is_stopping && !s->is_stopped &&
+            (s->is_stop_late || (list_is_empty(&s->conns) && core_is_settled(s->core)))) {
+                s->is_stopped = true;
+                uv_stop(&s->loop);
+        }
+}
+
+static void on_prepare(uv_prepare_t *handle)
+{
+        end_turn(handle->data);
+}
+
+static void on_check(uv_check_t *handle)
+{
+        end_turn(handle->data);
+}
+
+/* The shortest way from the disk to the socket: no other callback comes between. */
+static void on_durable(uv_async_t *handle)
+{
+        struct server *s = handle->data;
+        server_turn_begin(s);
+        take_durable(s);
+        flush_dirty(s);
+}
+
+static void on_archive(uv_async_t *handle)
+{
+        struct server *s = handle->data;
+        server_turn_begin(s);
+        core_archive_poll(s->core);
+}
+
+void server_log_durable(void *ctx, uint64_t seq)
+{
+        struct server *s = ctx;
+        atomic_store_explicit(&s->durable_seq, seq, memory_order_release);
+        (void)uv_async_send(&s->durable_async); /* fails only on a closed handle */
+}
+
+void server_archive_notify(void *ctx)
+{
+        struct server *s = ctx;
+        (void)uv_async_send(&s->archive_async);
+}
+
+/* --- what connections ask for --------------------------------------------------------------- */
+
+struct buf server_take_buf(struct server *s)
+{
+        struct buf b;
+        if (s->n_spare)
+                return s->spare[--s->n_spare];
+        buf_init(&b, 0);
+        if (buf_reserve(&b, SPARE_FIRST_BYTES))
+                return b;
+        buf_clear(&b);
+        return b;
+}
+
+void server_give_buf(struct server *s, struct buf *b)
+{
+        if (b->cap <= SPARE_LAST_BYTES && s->n_spare < SERVER_SPARE_BUFS && b->cap) {
+                buf_clear(b);
+                s->spare[s->n_spare++] = *b;
+                buf_init(b, 0);
+        } else {
+                buf_release(b);
+        }
+}
+
+size_t server_counters(const struct server *s, struct counter_row *ret, size_t max)
+{
+        static const struct counter_row rows[DOOR_COUNTERS] = {
+#define X(id, name, kind, text) {name, kind, text, 0},
+                DOOR_COUNTER_MAP(X)
+#undef X
+        };
+        size_t n = max < DOOR_COUNTERS ? max : DOOR_COUNTERS;
+        for (size_t i = 0; i < n; i++) {
+                ret[i] = rows[i];
+                ret[i].value = s->counter[i];
+        }
+        return n;
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static void on_stop_late(uv_timer_t *timer)
+{
+        struct server *s = timer->data;
+        server_turn_begin(s);
+        s->is_stop_late = true;
+        say_warn("door", "stopping took too long, cutting what is open", "connections",
+                 SAY_I64(s->counter[DOOR_CONNECTIONS]));
+        LIST_FOREACH(&s->conns, it)
+        conn_close(CONTAINER_OF(it, struct conn, link));
+}
+
+void server_stop(struct server *s)
+{
+        if (s->is_stopping)
+                return;
+        server_turn_begin(s);
+        s->is_stopping = true;
+        (void)uv_timer_start(&s->stop_timer, on_stop_late, SERVER_STOP_MS, 0);
+        for (size_t i = 0; i < s->n_listeners; i++)
+                listener_close(s->listeners[i]);
+        s->n_listeners = 0;
+        core_stop(s->core);
+        LIST_FOREACH(&s->conns, it)
+        conn_stop(CONTAINER_OF(it, struct conn, link));
+}
+
+static int init_loop(struct server *s)
+{
+        int r = uv_loop_init(&s->loop);
+        if (r < 0)
+                return r;
+        s->loop.data = s;
+        s->prepare.data = s->check.data = s->core_timer.data = s->deadline_timer.data =
+                s->stop_timer.data = s->durable_async.data = s->archive_async.data = s;
+        /* None of these fails, except the first async handle when file descriptors are out. */
+        r = uv_async_init(&s->loop, &s->durable_async, on_durable);
+        if (r < 0) {
+                (void)uv_loop_close(&s->loop);
+                return r;
+        }
+        ASSERT(uv_async_init(&s->loop, &s->archive_async, on_archive) == 0);
+        ASSERT(uv_prepare_init(&s->loop, &s->prepare) == 0);
+        ASSERT(uv_check_init(&s->loop, &s->check) == 0);
+        ASSERT(uv_timer_init(&s->loop, &s->core_timer) == 0);
+        ASSERT(uv_timer_init(&s->loop, &s->deadline_timer) == 0);
+        ASSERT(uv_timer_init(&s->loop, &s->stop_timer) == 0);
+        ASSERT(uv_prepare_start(&s->prepare, on_prepare) == 0);
+        ASSERT(uv_check_start(&s->check, on_check) == 0);
+        return 0;
+}
+
+static int listen_all(struct server *s, const struct server_options *o, struct problem *p)
+{
+        s->listeners = xcalloc(o->n_resp + o->n_http + 1, sizeof(struct listener *));
+        for (size_t i = 0; i < o->n_resp + o->n_http; i++) {
+                enum server_kind kind = i < o->n_resp ? SERVER_RESP : SERVER_HTTP;
+                const char *text = i < o->n_resp ? o->resp_addrs[i] : o->http_addrs[i - o->n_resp];
+                int r = listener_new(s, kind, text, s->has_token, &s->listeners[i], p);
+                if (r != OK)
+                        return r;
+                s->n_listeners++;
+        }
+        return OK;
+}
+
+int server_new(const struct server_options *options, struct server **ret, struct problem *p)
+{
+        struct server *s = xcalloc(1, sizeof(*s));
+        s->core = options->core;
+        s->version = options->version ? options->version : "0";
+        s->steady_base_ns = options->steady_base_ns;
+        s->core_timer_ns = INT64_MAX;
+        s->durable_seen = core_durable_seq(s->core);
+        atomic_init(&s->durable_seq, s->durable_seen);
+        s->started_ms = clock_wall_ms();
+        list_init(&s->conns);
+        list_init(&s->dirty);
+        list_init(&s->held);
+        list_init(&s->resumed);
+        list_init(&s->congested);
+        for (size_t i = 0; i < CONN_DEADLINE_COUNT; i++)
+                list_init(&s->deadlines[i]);
+        if (options->token && *options->token) {
+                s->has_token = true;
+                secret_init(&s->token, slice_str(options->token));
+        }
+        int uv = init_loop(s);
+        if (uv < 0) {
+                free(s);
+                return problem_set(p, ERR_IO, "cannot make an event loop: %s", uv_strerror(uv));
+        }
+        s->read_buf = xmalloc(SERVER_READ_BYTES);
+        s->argv = xcalloc(LIMIT_COMMAND_ARGS, sizeof(s->argv[0]));
+        arena_init(&s->arena, ARENA_MAX_BYTES);
+        buf_init(&s->openapi, 0);
+        openapi_put(&s->openapi, s->version);
+        int r = listen_all(s, options, p);
+        if (r != OK) {
+                server_free(s);
+                return r;
+        }
+        *ret = s;
+        return OK;
+}
+
+int server_run(struct server *s)
+{
+        /* Jobs may be due and batches open since recovery. */
+        server_turn_begin(s);
+        end_turn(s);
+        if (!s->is_stopped)
+                (void)uv_run(&s->loop,
+                             UV_RUN_DEFAULT); /* says whether handles are left: they are */
+        return s->is_stop_late ? ERR_TIMEOUT : OK;
+}
+
+static void close_handle(uv_handle_t *handle, void *ctx)
+{
+        (void)ctx;
+        if (!uv_is_closing(handle))
+                uv_close(handle, NULL);
+}
+
+struct server *server_free(struct server *s)
+{
+        if (!s)
+                return NULL;
+        LIST_FOREACH(&s->conns, it)
+        conn_close(CONTAINER_OF(it, struct conn, link));
+        for (size_t i = 0; i < s->n_listeners; i++)
+                listener_close(s->listeners[i]);
+        /* Handles of others on this loop (signals) must be closed too, or their memory could go
+         * before the loop has let go of it. */
+        uv_walk(&s->loop, close_handle, NULL);
+        s->is_in_turn = false;
+        (void)uv_run(&s->loop, UV_RUN_DEFAULT);
+        ASSERT(uv_loop_close(&s->loop) == 0);
+        buf_release(&s->openapi);
+        while (s->n_spare)
+                buf_release(&s->spare[--s->n_spare]);
+        arena_release(&s->arena);
+        free(s->listeners);
+        free(s->argv);
+        free(s->read_buf);
+        free(s);
+        return NULL;
+}
+
+const char *server_address(const struct server *s, enum server_kind kind, size_t i)
+{
+        for (size_t k = 0; k < s->n_listeners; k++)
+                if (s->listeners[k]->kind == kind && i-- == 0)
+                        return s->listeners[k]->address;
+        return NULL;
+}
+
+uv_loop_t *server_loop(struct server *s)
+{
+        return &s->loop;
+}
