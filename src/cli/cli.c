@@ -1,0 +1,376 @@
+/* Dispatch and help of the command line.
+ *
+ * A command is a row (cli/command.h); a group is a folder of rows.  One path for all of them:
+ * find the row, parse its options, connect, run, print.  A command fills a buffer and the buffer
+ * is written at the end, so a half-printed table never mixes with an error, and a failed write
+ * (a full disk behind a redirection) is noticed and makes the exit code.
+ *
+ * Data goes to standard output, everything said about it to standard error. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+
+/* Rows of commands that main() runs itself: they are here to be listed and explained. */
+static const struct option_def serve_options[] = {
+        {"config", "FILE", "read settings from FILE, see weir.conf(5); also -c"},
+        {"data", "DIR", "folder of the log and of history (./data)"},
+        {"resp", "ADDR", "listen for RESP on host:port or a socket path; repeatable"},
+        {"http", "ADDR", "listen for HTTP on host:port or a socket path; repeatable"},
+        {"token-file", "FILE", "clients must show the access token that this file holds"},
+        {"log-level", "LEVEL", "debug, info, warn or error (info)"},
+        {"log-json", NULL, "log lines as JSON"},
+        {"check", NULL, "check the settings and exit; also -t"},
+        {"greet", NULL, "print what to try first"},
+        {"help", NULL, "print this help"},
+        {NULL, NULL, NULL},
+};
+
+static const struct cli_command main_serve[] = {{
+        .usage = "[options]",
+        .summary = "Run the server.",
+        .text = "Prints one line 'ready http=... resp=...' when it takes requests; port 0 picks\n"
+                "a free one. Without options it listens on 127.0.0.1:7379 and 127.0.0.1:7380.\n"
+                "SIGTERM stops it: what was accepted is kept, and it exits 0.\n",
+        .options = serve_options,
+}};
+
+static const struct cli_command main_log[] = {
+        {.name = "verify", .usage = "DIR", .summary = "Read a whole log and report all damage."},
+        {.name = "dump", .usage = "DIR", .summary = "Print the records of a log as JSON lines."},
+        {.name = "salvage",
+         .usage = "DIR NEWDIR",
+         .summary = "Write what is sound of a damaged log into a new folder."},
+};
+
+static const struct cli_command main_version[] = {{
+        .usage = "",
+        .summary = "Print the version.",
+}};
+
+static const struct cli_command help_command[] = {{
+        .usage = "[COMMAND [SUBCOMMAND]]",
+        .summary = "Explain a command.",
+}};
+
+static const struct cli_group group_serve = {"serve", "Run the server.", main_serve, 1};
+static const struct cli_group group_log = {"log", "Verify, dump or salvage a log on disk.",
+                                           main_log, ARRAY_LEN(main_log)};
+static const struct cli_group group_version = {"version", "Print the version.", main_version, 1};
+static const struct cli_group group_help = {"help", "Explain a command.", help_command, 1};
+
+/* In the order people meet them. */
+static const struct cli_group *const groups[] = {
+        &group_serve,    &cli_group_job, &cli_group_queue, &cli_group_work,
+        &cli_group_ping, &group_log,     &group_version,   &group_help,
+};
+
+static const struct cli_group *group_find(const char *name)
+{
+        for (size_t i = 0; i < ARRAY_LEN(groups); i++)
+                if (strcmp(groups[i]->name, name) == 0)
+                        return groups[i];
+        return NULL;
+}
+
+static bool group_is_command(const struct cli_group *g)
+{
+        return g->n_commands == 1 && !g->commands[0].name;
+}
+
+static const struct cli_command *command_find(const struct cli_group *g, const char *name)
+{
+        for (size_t i = 0; i < g->n_commands; i++)
+                if (g->commands[i].name && strcmp(g->commands[i].name, name) == 0)
+                        return &g->commands[i];
+        return NULL;
+}
+
+static void print_options(FILE *out, const char *title, const struct option_def *options)
+{
+        fprintf(out, "\n%s:\n", title);
+        for (const struct option_def *o = options; o->name; o++) {
+                char left[48];
+                (void)snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "",
+                               o->arg ? o->arg : "");
+                fprintf(out, "  %-20s  %s\n", left, o->text);
+        }
+}
+
+static void print_command_help(FILE *out, const struct cli_group *g, const struct cli_command *c)
+{
+        fprintf(out, "usage: weir %s%s%s %s%s\n\n%s\n", g->name, c->name ? " " : "",
+                c->name ? c->name : "", c->usage, c->options && c->run ? " [options]" : "",
+                c->summary);
+        if (c->text)
+                fprintf(out, "\n%s", c->text);
+        if (c->options)
+                print_options(out, "options", c->options);
+        if (c->run)
+                print_options(out, "common options", options_common);
+}
+
+static void print_group_help(FILE *out, const struct cli_group *g)
+{
+        if (group_is_command(g)) {
+                print_command_help(out, g, &g->commands[0]);
+                return;
+        }
+        fprintf(out, "usage: weir %s COMMAND ...\n\n%s\n\ncommands:\n", g->name, g->summary);
+        for (size_t i = 0; i < g->n_commands; i++)
+                fprintf(out, "  %-10s  %s\n", g->commands[i].name, g->commands[i].summary);
+        fprintf(out, "\n'weir %s COMMAND --help' explains one.\n", g->name);
+}
+
+static void print_all_help(FILE *out)
+{
+        fprintf(out, "usage: weir COMMAND ...\n\n"
+                     "A durable job queue: what it accepted is on disk before it answers.\n\n"
+                     "commands:\n");
+        for (size_t i = 0; i < ARRAY_LEN(groups); i++)
+                fprintf(out, "  %-10s  %s\n", groups[i]->name, groups[i]->summary);
+        fprintf(out,
+                "\n'weir COMMAND --help' explains one; weir(1) is the manual.\n"
+                "The server is found through --url or WEIR_URL; default " SERVER_URL_DEFAULT ".\n");
+}
+
+static int complain(const struct problem *p, const char *hint)
+{
+        fprintf(stderr, "weir: %s\n", p->detail);
+        if (hint && *hint)
+                fprintf(stderr, "try '%s'\n", hint);
+        return err_exit(p->err);
+}
+
+static int unknown_word(const char *what, const char *word, const char *const *names,
+                        const char *hint)
+{
+        struct problem p;
+        const char *near = nearest_name(word, names);
+        if (near)
+                (void)problem_set(&p, ERR_UNKNOWN, "there is no %s '%.64s'; did you mean '%s'?",
+                                  what, word, near);
+        else
+                (void)problem_set(&p, ERR_UNKNOWN, "there is no %s '%.64s'", what, word);
+        return complain(&p, hint);
+}
+
+static int unknown_group(const char *word)
+{
+        const char *names[ARRAY_LEN(groups) + 1] = {NULL};
+        for (size_t i = 0; i < ARRAY_LEN(groups); i++)
+                names[i] = groups[i]->name;
+        return unknown_word("command", word, names, "weir help");
+}
+
+static int unknown_command(const struct cli_group *g, const char *word)
+{
+        const char *names[16] = {NULL};
+        char what[32], hint[48];
+        for (size_t i = 0; i < g->n_commands && i + 1 < ARRAY_LEN(names); i++)
+                names[i] = g->commands[i].name;
+        (void)snprintf(what, sizeof(what), "'%s' command", g->name);
+        (void)snprintf(hint, sizeof(hint), "weir %s --help", g->name);
+        return unknown_word(what, word, names, hint);
+}
+
+int cli_help(const char *group, const char *name)
+{
+        const struct cli_group *g = group ? group_find(group) : NULL;
+        if (!group) {
+                print_all_help(stdout);
+        } else if (!g) {
+                return unknown_group(group);
+        } else if (!name || group_is_command(g)) {
+                print_group_help(stdout, g);
+        } else {
+                const struct cli_command *c = command_find(g, name);
+                if (!c)
+                        return unknown_command(g, name);
+                print_command_help(stdout, g, c);
+        }
+        return fflush(stdout) == 0 ? 0 : 1;
+}
+
+void cli_request_init(struct cli_request *r, const char *command)
+{
+        *r = (struct cli_request){0};
+        cli_request_add_str(r, command);
+}
+
+void cli_request_add(struct cli_request *r, struct slice word)
+{
+        ASSERT(r->argc < REQUEST_WORDS_MAX);
+        r->argv[r->argc++] = word;
+}
+
+void cli_request_add_str(struct cli_request *r, const char *word)
+{
+        cli_request_add(r, slice_str(word));
+}
+
+void cli_request_add_int(struct cli_request *r, int64_t n)
+{
+        ASSERT(r->n_digits < ARRAY_LEN(r->digits));
+        char *digits = r->digits[r->n_digits++];
+        (void)snprintf(digits, sizeof(r->digits[0]), "%lld", (long long)n);
+        cli_request_add_str(r, digits);
+}
+
+void cli_request_add_option(struct cli_request *r, const struct args *args, const char *option,
+                            const char *keyword)
+{
+        const char *value = args_get(args, option);
+        if (value) {
+                cli_request_add_str(r, keyword);
+                cli_request_add_str(r, value);
+        }
+}
+
+int cli_request_call(struct cli *cli, const struct cli_request *r, const struct value **ret,
+                     struct problem *p)
+{
+        return client_call(&cli->client, r->argv, r->argc, ret, p);
+}
+
+/* The token itself, or the first line of @FILE. */
+static int token_read(const char *text, struct server_url *ret, struct problem *p)
+{
+        if (text[0] != '@') {
+                if (strlen(text) >= sizeof(ret->token))
+                        return problem_set(p, ERR_BADARG, "the token is longer than %zu bytes",
+                                           sizeof(ret->token) - 1);
+                memcpy(ret->token, text, strlen(text) + 1);
+                return OK;
+        }
+        FILE *f = fopen(text + 1, "re");
+        if (!f)
+                return problem_set(p, ERR_IO, "cannot read the token from %.200s: %s", text + 1,
+                                   strerror(errno));
+        const char *line = fgets(ret->token, sizeof(ret->token), f);
+        (void)fclose(f);
+        if (!line)
+                return problem_set(p, ERR_IO, "the token file %.200s is empty", text + 1);
+        ret->token[strcspn(ret->token, "\r\n")] = '\0';
+        return OK;
+}
+
+int cli_server(const struct args *args, struct server_url *ret, struct problem *p)
+{
+        const char *url = args_get(args, "url");
+        const char *token = args_get(args, "token");
+        const char *env_url = getenv("WEIR_URL"), *env_token = getenv("WEIR_TOKEN");
+        if (!url && env_url && *env_url)
+                url = env_url;
+        int r = server_url_parse(url ? url : SERVER_URL_DEFAULT, ret, p);
+        if (r != OK)
+                return r;
+        if (!token && ret->token[0] == '\0' && env_token && *env_token)
+                token = env_token;
+        return token ? token_read(token, ret, p) : OK;
+}
+
+static int write_out(const struct cli *cli, struct problem *p)
+{
+        if (cli->out.failed)
+                return problem_set(p, ERR_NOMEM, "no memory for the output");
+        if (fwrite(cli->out.ptr, 1, cli->out.len, stdout) != cli->out.len || fflush(stdout) != 0)
+                return problem_set(p, ERR_IO, "cannot write the output: %s", strerror(errno));
+        return OK;
+}
+
+static int run_command(struct cli *cli, struct problem *p)
+{
+        const struct cli_command *c = cli->command;
+        if (cli->args.n_positional < c->min_words)
+                return problem_set(p, ERR_SYNTAX, "a word is missing: %s", c->usage);
+        if (cli->args.n_positional > c->max_words)
+                return problem_set(p, ERR_SYNTAX, "'%.64s' is one word too many",
+                                   cli->args.positional[c->max_words]);
+        cli->is_json = args_has(&cli->args, "json");
+        int r = cli_server(&cli->args, &cli->url, p);
+        if (r != OK)
+                return r;
+        client_init(&cli->client, &cli->url);
+        buf_init(&cli->out, 0);
+        screen_init(&cli->screen);
+        r = c->is_local ? OK : client_connect(&cli->client, p);
+        if (r == OK)
+                r = c->run(cli, p);
+        struct problem unwritten;
+        int written = write_out(cli, &unwritten);
+        client_release(&cli->client);
+        buf_release(&cli->out);
+        if (r == OK && written != OK) {
+                *p = unwritten;
+                return written;
+        }
+        return r;
+}
+
+static int run_words(struct cli *cli, const struct cli_group *g, int argc, char **argv)
+{
+        struct problem p = {0};
+        char hint[64];
+        int used;
+        const struct cli_command *c = cli->command;
+        (void)snprintf(hint, sizeof(hint), "weir %s%s%s --help", g->name, c->name ? " " : "",
+                       c->name ? c->name : "");
+        if (!c->run) /* main() has it; only reached when an option stands before it */
+                return unknown_word("client command", g->name, (const char *[]){NULL}, "weir help");
+        int r = args_parse(&cli->args, c->options, argv, argc, false, &used, &p);
+        if (r == OK && args_has(&cli->args, "help")) {
+                print_command_help(stdout, g, c);
+                return fflush(stdout) == 0 ? 0 : 1;
+        }
+        if (r == OK)
+                r = run_command(cli, &p);
+        return r == OK ? 0 : complain(&p, r == ERR_SYNTAX ? hint : NULL);
+}
+
+static int run_group(struct cli *cli, const struct cli_group *g, int argc, char **argv)
+{
+        if (group_is_command(g)) {
+                cli->command = &g->commands[0];
+                return run_words(cli, g, argc, argv);
+        }
+        if (argc == 0) {
+                print_group_help(stderr, g);
+                return err_exit(ERR_SYNTAX);
+        }
+        if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)
+                return cli_help(g->name, NULL);
+        cli->command = command_find(g, argv[0]);
+        if (!cli->command)
+                return unknown_command(g, argv[0]);
+        return run_words(cli, g, argc - 1, argv + 1);
+}
+
+int cli_main(int argc, char **argv)
+{
+        struct cli cli = {0};
+        struct problem p = {0};
+        int used = 0;
+        /* `weir job list | head` ends quietly, whatever the parent had ignored. */
+        (void)signal(SIGPIPE, SIG_DFL);
+        if (args_parse(&cli.args, NULL, argv, argc, true, &used, &p) != OK)
+                return complain(&p, "weir help");
+        if (args_has(&cli.args, "help"))
+                return cli_help(used < argc ? argv[used] : NULL, NULL);
+        if (used == argc) {
+                print_all_help(stderr);
+                return err_exit(ERR_SYNTAX);
+        }
+        const char *word = argv[used];
+        argc -= used + 1;
+        argv += used + 1;
+        if (strcmp(word, "help") == 0)
+                return cli_help(argc > 0 ? argv[0] : NULL, argc > 1 ? argv[1] : NULL);
+        const struct cli_group *g = group_find(word);
+        return g ? run_group(&cli, g, argc, argv) : unknown_group(word);
+}

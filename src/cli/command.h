@@ -1,0 +1,68 @@
+/* Commands of the command line as rows: dispatch, --help, suggestions and the tests read them. */
+#ifndef WEIR_CLI_COMMAND_H
+#define WEIR_CLI_COMMAND_H
+
+#include "cli/client.h"
+#include "cli/options.h"
+#include "cli/screen.h"
+
+struct cli_command;
+
+/* One run of a command: what it was told, and what it says. */
+struct cli {
+        const struct cli_command *command;
+        struct args args;
+        struct screen screen;
+        bool is_json;
+        struct server_url url;
+        struct client client; /* connected before run() unless the row is_local */
+        struct buf out;       /* for standard output, written when run() returned */
+};
+
+struct cli_command {
+        const char *name;    /* NULL: the group itself is the command */
+        const char *usage;   /* the words it takes: "HOOK [ARGS]" */
+        const char *summary; /* one line */
+        const char *text;    /* more lines for its --help; NULL = none */
+        const struct option_def *options;
+        size_t min_words, max_words;
+        bool is_local; /* connects by itself or not at all */
+        /* OK, or an error with its sentence in the problem; both decide the exit code. */
+        int (*run)(struct cli *cli, struct problem *p); /* NULL: belongs to main() */
+};
+
+struct cli_group {
+        const char *name;
+        const char *summary;
+        const struct cli_command *commands;
+        size_t n_commands;
+};
+
+extern const struct cli_group cli_group_job;
+extern const struct cli_group cli_group_queue;
+extern const struct cli_group cli_group_work;
+extern const struct cli_group cli_group_ping;
+
+/* A request being put together; numbers keep their digits in it. */
+#define REQUEST_WORDS_MAX 32
+struct cli_request {
+        struct slice argv[REQUEST_WORDS_MAX];
+        size_t argc;
+        char digits[8][24];
+        size_t n_digits;
+};
+
+void cli_request_init(struct cli_request *r, const char *command);
+void cli_request_add(struct cli_request *r, struct slice word);
+void cli_request_add_str(struct cli_request *r, const char *word);
+void cli_request_add_int(struct cli_request *r, int64_t n);
+/* "QUEUE q" when the option of that (lower-case) name was given. */
+void cli_request_add_option(struct cli_request *r, const struct args *args, const char *option,
+                            const char *keyword);
+int cli_request_call(struct cli *cli, const struct cli_request *r, const struct value **ret,
+                     struct problem *p) MUST_CHECK;
+
+/* --url, --token and their environment variables, in that order of precedence. */
+int cli_server(const struct args *args, struct server_url *ret, struct problem *p) MUST_CHECK;
+
+#endif

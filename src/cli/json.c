@@ -1,0 +1,70 @@
+/* RESP values as JSON documents.
+ *
+ * Integers stay integers (exact 64 bits), maps become objects in the order the server sent.  The
+ * payload fields are the one place where the two formats differ on the wire: RESP sends bytes, so
+ * whether they are JSON is seen here.  Bytes that are no UTF-8 become U+FFFD; a program that
+ * needs them exactly reads RESP. */
+#include "cli/json.h"
+
+#include "wire/json.h"
+
+#define PAYLOAD_DEPTH 64 /* as deep as the server takes a JSON body */
+
+static bool is_payload(struct slice key)
+{
+        return slice_eq(key, SLICE_LIT("args")) || slice_eq(key, SLICE_LIT("result"));
+}
+
+static void put_map(struct buf *b, const struct value *v)
+{
+        buf_put_byte(b, '{');
+        for (size_t i = 0; i + 1 < v->n; i += 2) {
+                const struct value *key = &v->items[i], *item = &v->items[i + 1];
+                if (i > 0)
+                        buf_put_byte(b, ',');
+                json_put_text_lossy(b, key->text);
+                buf_put_byte(b, ':');
+                if (item->type == VALUE_TEXT && is_payload(key->text) &&
+                    json_is_valid(item->text, PAYLOAD_DEPTH))
+                        buf_put_slice(b, item->text);
+                else
+                        value_put_json(b, item);
+        }
+        buf_put_byte(b, '}');
+}
+
+static void put_list(struct buf *b, const struct value *v)
+{
+        buf_put_byte(b, '[');
+        for (size_t i = 0; i < v->n; i++) {
+                if (i > 0)
+                        buf_put_byte(b, ',');
+                value_put_json(b, &v->items[i]);
+        }
+        buf_put_byte(b, ']');
+}
+
+void value_put_json(struct buf *b, const struct value *v)
+{
+        switch (v->type) {
+        case VALUE_NULL:
+                buf_put_str(b, "null");
+                break;
+        case VALUE_BOOL:
+                buf_put_str(b, v->num ? "true" : "false");
+                break;
+        case VALUE_INT:
+                buf_put_i64(b, v->num);
+                break;
+        case VALUE_TEXT:
+        case VALUE_ERROR:
+                json_put_text_lossy(b, v->text);
+                break;
+        case VALUE_LIST:
+                put_list(b, v);
+                break;
+        case VALUE_MAP:
+                put_map(b, v);
+                break;
+        }
+}

@@ -1,0 +1,49 @@
+/* What people see: aligned tables, colours on a terminal only, and never a byte from a job that
+ * a terminal would obey. */
+#ifndef WEIR_CLI_SCREEN_H
+#define WEIR_CLI_SCREEN_H
+
+#include "base/buf.h"
+
+enum tone { TONE_PLAIN, TONE_BOLD, TONE_DIM, TONE_RED, TONE_GREEN, TONE_YELLOW, TONE_BLUE };
+
+struct screen {
+        bool has_tones; /* colours may be used */
+        size_t width;   /* columns of the terminal; 0 = do not cut */
+};
+
+/* For standard output: tones unless NO_COLOR is set or TERM is "dumb". */
+void screen_init(struct screen *s);
+
+void screen_put_toned(const struct screen *s, struct buf *b, enum tone tone, struct slice text);
+
+/* Appends text with everything a terminal might obey made visible: control characters as \n or
+ * \x1b, marks that turn the writing direction as \u202e, bytes that are no UTF-8 as \xff. */
+void text_put_safe(struct buf *b, struct slice text);
+/* The same, but line feeds stay and each new line is indented. */
+void text_put_safe_lines(struct buf *b, struct slice text, size_t indent);
+size_t text_width(struct slice text); /* terminal columns of safe text */
+
+struct column {
+        const char *title;
+        bool is_right;   /* numbers */
+        bool may_shrink; /* cut with an ellipsis when the terminal is too narrow */
+};
+
+struct cell;
+
+struct table {
+        const struct column *columns;
+        size_t n_columns;
+        struct cell *cells; /* row by row */
+        size_t n_cells, cap;
+        struct buf text; /* of all cells */
+};
+
+void table_init(struct table *t, const struct column *columns, size_t n_columns);
+void table_release(struct table *t);
+void table_add(struct table *t, struct slice text, enum tone tone); /* the next cell; made safe */
+void table_add_int(struct table *t, int64_t v);
+void table_print(const struct table *t, const struct screen *s, struct buf *ret);
+
+#endif

@@ -1,0 +1,28 @@
+/* Durations, sizes and moments as people write and read them. */
+#ifndef WEIR_CLI_TEXT_H
+#define WEIR_CLI_TEXT_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* "500ms", "30s", "5m", "2h", "1d", and sums such as "1h30m"; `what` names the option. */
+int duration_parse(const char *what, const char *text, int64_t *ret_ms,
+                   struct problem *p) MUST_CHECK;
+
+/* "4096", "64k", "1m" (1024s); at most max. */
+int size_parse(const char *what, const char *text, uint64_t max, uint64_t *ret,
+               struct problem *p) MUST_CHECK;
+
+int number_parse(const char *what, const char *text, int64_t min, int64_t max, int64_t *ret,
+                 struct problem *p) MUST_CHECK;
+
+/* "2026-11-15T10:00[:05][.5][Z|+01:00]" (a space for the T; local time without a zone),
+ * "10:00[:05]" (the next time it is that late), "@1731661200" (Unix seconds). */
+int moment_parse(const char *what, const char *text, int64_t now_ms, int64_t *ret_ms,
+                 struct problem *p) MUST_CHECK;
+
+void moment_put(struct buf *b, int64_t at_ms); /* 2026-11-15 10:00:05 +0100 */
+void moment_put_relative(struct buf *b, int64_t at_ms, int64_t now_ms); /* in 5 min; 3 s ago */
+void duration_put(struct buf *b, int64_t ms); /* 1.5 s, 5 min, 2 h 5 min */
+
+#endif

@@ -1,0 +1,371 @@
+/* The worker's loop: claim when there is room, end when told to.
+ *
+ * Two connections, because one that waits in CLAIM answers nothing else: `claims` waits for work,
+ * `reports` speaks about the jobs we hold.  While all slots are busy nothing waits; the COMPLETE
+ * that frees a slot asks for the next job in the same step, and a busy worker needs one round
+ * trip a job.  Only when that brings nothing does a waiting CLAIM begin.
+ *
+ *      signal        what happens
+ *        first       no more claims; running commands finish and are reported; exit 0
+ *        second      commands are killed, their jobs given back; exit
+ *        third       not caught any more
+ *
+ * The claims connection is ended by half-closing it: a job granted in the same moment still
+ * arrives, and is given back instead of lying under its lease until that runs out. */
+#include "work/work.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/say.h"
+#include "work/worker.h"
+
+#define WAIT_MS    30000 /* of a CLAIM; the next one follows at once */
+#define PAUSE_MS   1000  /* after a refusal that may pass */
+#define GIVE_UP_MS 5000  /* for giving jobs back after the second signal */
+#define ONCE_DIALS 3     /* --once: so many attempts to connect, under a second */
+
+uint64_t worker_left(const struct worker *w)
+{
+        uint64_t used = w->n_granted + w->n_asked, max = w->options->max_jobs;
+        if (!max)
+                return UINT64_MAX;
+        return used < max ? max - used : 0;
+}
+
+static void add_word(struct claim_words *c, struct slice word)
+{
+        ASSERT(c->argc < ARRAY_LEN(c->argv));
+        c->argv[c->argc++] = word;
+}
+
+static void add_number(struct claim_words *c, const char *keyword, int64_t n, size_t place)
+{
+        (void)snprintf(c->digits[place], sizeof(c->digits[place]), "%lld", (long long)n);
+        add_word(c, slice_str(keyword));
+        add_word(c, slice_str(c->digits[place]));
+}
+
+void worker_claim_words(const struct worker *w, uint64_t max, int64_t wait_ms,
+                        struct claim_words *ret)
+{
+        ret->argc = 0;
+        add_word(ret, slice_str(w->options->name));
+        add_number(ret, "MAX", (int64_t)max, 0);
+        if (wait_ms)
+                add_number(ret, "WAIT", wait_ms, 1);
+        if (w->options->lease_ms)
+                add_number(ret, "LEASE", w->options->lease_ms, 2);
+        add_word(ret, SLICE_LIT("QUEUES"));
+        for (size_t i = 0; i < w->options->n_queues; i++)
+                add_word(ret, slice_str(w->options->queues[i]));
+}
+
+static size_t count_slots(const struct worker *w, enum slot_state state)
+{
+        size_t n = 0;
+        for (size_t i = 0; i < w->options->slots; i++)
+                n += w->slots[i].state == state;
+        return n;
+}
+
+static void on_paused(uv_timer_t *timer)
+{
+        struct worker *w = timer->data;
+        for (size_t i = 0; i < w->options->slots; i++)
+                slot_report(&w->slots[i]);
+        worker_step(w);
+}
+
+void worker_pause(struct worker *w, uint64_t ms)
+{
+        if (!w->is_closed)
+                (void)uv_timer_start(&w->pause, on_paused, ms, 0);
+}
+
+static void close_handle(void *handle)
+{
+        uv_close(handle, NULL);
+}
+
+static void worker_close(struct worker *w)
+{
+        w->is_closed = true;
+        link_close(w->claims);
+        link_close(w->reports);
+        close_handle(&w->on_term);
+        close_handle(&w->on_int);
+        close_handle(&w->pause);
+        close_handle(&w->give_up);
+        for (size_t i = 0; i < w->options->slots; i++)
+                slot_close(&w->slots[i]);
+}
+
+static void worker_drain(struct worker *w)
+{
+        if (w->is_draining)
+                return;
+        w->is_draining = true;
+        link_finish(w->claims);
+}
+
+static void worker_fail(struct worker *w, const struct problem *p)
+{
+        if (w->failure.err == OK)
+                w->failure = *p;
+        worker_drain(w);
+        worker_step(w);
+}
+
+static size_t take_rows(struct worker *w, const struct value *v)
+{
+        size_t n = 0;
+        for (size_t i = 0; i < w->options->slots && n < v->n; i++)
+                if (w->slots[i].state == SLOT_FREE)
+                        slot_take(&w->slots[i], &v->items[n++]);
+        return n;
+}
+
+/* An empty answer long before the wait was over: the server is stopping, or cannot wait. */
+static bool is_hasty(const struct worker *w)
+{
+        return clock_boot_ns() - w->claim_sent_ns < WAIT_MS / 2 * NS_PER_MS;
+}
+
+static void on_claimed(void *ctx, int err, const struct value *v, const struct problem *p)
+{
+        struct worker *w = ctx;
+        if (w->is_closed)
+                return;
+        w->is_claiming = false;
+        w->n_asked -= w->n_claiming;
+        if (!v) { /* lost; the link comes back, or is finished and we drain */
+                worker_step(w);
+        } else if (err == ERR_STOPPING || err == ERR_UNAVAIL || err == ERR_LIMIT ||
+                   err == ERR_NOSPACE || err == ERR_NOMEM || err == ERR_INTERNAL) {
+                say_warn("work", "no jobs are handed out now, retrying", "reason", p->detail);
+                worker_pause(w, PAUSE_MS);
+        } else if (err != OK) {
+                worker_fail(w, p);
+        } else if (v->n > 0) {
+                w->n_granted += v->n;
+                w->is_dry = false;
+                size_t taken = take_rows(w, v);
+                ASSERT(taken == v->n || v->n > w->n_claiming);
+                worker_step(w);
+        } else {
+                w->is_dry = true;
+                if (!w->options->is_once && is_hasty(w))
+                        worker_pause(w, PAUSE_MS);
+                else
+                        worker_step(w);
+        }
+}
+
+static void worker_claim(struct worker *w)
+{
+        size_t n_free = count_slots(w, SLOT_FREE);
+        uint64_t left = worker_left(w);
+        bool is_pausing = uv_is_active((uv_handle_t *)&w->pause);
+        if (w->is_draining || w->is_claiming || is_pausing || !n_free || !left ||
+            !link_is_up(w->claims))
+                return;
+        if (w->options->is_once && w->is_dry) /* until a running job has ended */
+                return;
+        struct claim_words words;
+        struct slice argv[ARRAY_LEN(words.argv) + 1] = {SLICE_LIT("CLAIM")};
+        int64_t wait_ms = w->options->is_once ? 0 : WAIT_MS;
+        w->n_claiming = n_free < left ? n_free : left;
+        worker_claim_words(w, w->n_claiming, wait_ms, &words);
+        memcpy(&argv[1], words.argv, words.argc * sizeof(argv[0]));
+        w->is_claiming = true;
+        w->n_asked += w->n_claiming;
+        w->claim_sent_ns = clock_boot_ns();
+        link_send(w->claims, argv, words.argc + 1, wait_ms + ANSWER_MS, on_claimed, w);
+}
+
+static bool has_ended(const struct worker *w)
+{
+        if (count_slots(w, SLOT_FREE) < w->options->slots || w->is_claiming)
+                return false;
+        return w->is_draining || (w->options->is_once && w->is_dry) ||
+               (w->options->max_jobs && w->n_granted >= w->options->max_jobs);
+}
+
+void worker_step(struct worker *w)
+{
+        if (w->is_closed)
+                return;
+        if (has_ended(w))
+                worker_close(w);
+        else
+                worker_claim(w);
+}
+
+static void on_give_up(uv_timer_t *timer)
+{
+        struct worker *w = timer->data;
+        size_t n = w->options->slots - count_slots(w, SLOT_FREE);
+        if (count_slots(w, SLOT_RUNNING))
+                return; /* killed, but not yet dead; the timer comes again */
+        (void)problem_set(&w->failure, ERR_UNAVAIL,
+                          "the end of %zu jobs could not be reported: they are handed out again "
+                          "when their leases run out",
+                          n);
+        worker_close(w);
+}
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+        struct worker *w = handle->data;
+        const char *name = signum == SIGTERM ? "TERM" : "INT";
+        if (w->is_closed)
+                return;
+        if (!w->is_draining) {
+                say_info("work", "stopping after the running commands", "signal", name, "running",
+                         SAY_I64(count_slots(w, SLOT_RUNNING)));
+                worker_drain(w);
+                worker_step(w);
+                return;
+        }
+        say_warn("work", "stopping now, giving jobs back", "signal", name, "running",
+                 SAY_I64(count_slots(w, SLOT_RUNNING)));
+        (void)uv_signal_stop(&w->on_term);
+        (void)uv_signal_stop(&w->on_int);
+        for (size_t i = 0; i < w->options->slots; i++)
+                slot_give_up(&w->slots[i]);
+        (void)uv_timer_start(&w->give_up, on_give_up, GIVE_UP_MS, GIVE_UP_MS);
+}
+
+static void on_claims_up(void *ctx)
+{
+        worker_step(ctx);
+}
+
+static void on_reports_up(void *ctx)
+{
+        struct worker *w = ctx;
+        if (!w->is_up)
+                say_info("work", w->has_been_up ? "connected again" : "ready", "name",
+                         w->options->name, "url", w->options->url->text, "slots",
+                         SAY_I64(w->options->slots));
+        w->is_up = w->has_been_up = true;
+        for (size_t i = 0; i < w->options->slots; i++) {
+                slot_extend(&w->slots[i]);
+                slot_report(&w->slots[i]);
+        }
+        worker_step(w);
+}
+
+/* What trying again would not change, as long as we never got through. */
+static bool is_hopeless(const struct worker *w, const struct problem *why)
+{
+        if (w->has_been_up)
+                return false;
+        return why->err == ERR_NOAUTH || why->err == ERR_BADTOKEN || why->err == ERR_SYNTAX ||
+               why->err == ERR_UNKNOWN || why->err == ERR_FORBIDDEN ||
+               (w->options->is_once && w->n_dials >= ONCE_DIALS);
+}
+
+static void on_reports_down(void *ctx, const struct problem *why, int64_t wait_ms)
+{
+        struct worker *w = ctx;
+        (void)wait_ms;
+        if (w->is_closed)
+                return;
+        w->n_dials++;
+        if (is_hopeless(w, why)) {
+                worker_fail(w, why);
+                return;
+        }
+        if (w->is_up || w->n_dials == 1)
+                say_warn("work", "no connection, retrying", "reason", why->detail, "running",
+                         SAY_I64(count_slots(w, SLOT_RUNNING)));
+        w->is_up = false;
+}
+
+static void on_claims_down(void *ctx, const struct problem *why, int64_t wait_ms)
+{
+        (void)why; /* the other link says the same */
+        (void)wait_ms;
+        worker_step(ctx);
+}
+
+static int worker_init(struct worker *w, const struct work_options *options, struct problem *p)
+{
+        const struct link_owner claims = {w, on_claims_up, on_claims_down};
+        const struct link_owner reports = {w, on_reports_up, on_reports_down};
+        *w = (struct worker){.options = options};
+        int r = uv_loop_init(&w->loop);
+        if (r != 0)
+                return problem_set(p, ERR_INTERNAL, "cannot make an event loop: %s",
+                                   uv_strerror(r));
+        rng_init_system(&w->rng);
+        (void)uv_timer_init(&w->loop, &w->pause);
+        (void)uv_timer_init(&w->loop, &w->give_up);
+        (void)uv_signal_init(&w->loop, &w->on_term);
+        (void)uv_signal_init(&w->loop, &w->on_int);
+        w->pause.data = w->give_up.data = w->on_term.data = w->on_int.data = w;
+        (void)uv_signal_start(&w->on_term, on_signal, SIGTERM);
+        (void)uv_signal_start(&w->on_int, on_signal, SIGINT);
+        w->slots = xcalloc(options->slots, sizeof(*w->slots));
+        for (size_t i = 0; i < options->slots; i++)
+                slot_init(&w->slots[i], w);
+        w->reports = link_new(&w->loop, options->url, options->name, &w->rng, &reports);
+        w->claims = link_new(&w->loop, options->url, options->name, &w->rng, &claims);
+        return OK;
+}
+
+static bool is_program(const char *folder, size_t len, const char *name)
+{
+        char path[4096];
+        int n = snprintf(path, sizeof(path), "%.*s%s%s", (int)len, folder, len ? "/" : "", name);
+        return n > 0 && (size_t)n < sizeof(path) && access(path, X_OK) == 0;
+}
+
+/* A mistyped command should be told at the start, not by failing every job. */
+static int check_program(const struct work_options *o, struct problem *p)
+{
+        const char *name = o->command.argv[0];
+        const char *path = getenv("PATH");
+        if (strchr(name, '{'))
+                return OK;
+        if (strchr(name, '/') && is_program("", 0, name))
+                return OK;
+        for (const char *at = path; at && *at && !strchr(name, '/');) {
+                const char *end = strchrnul(at, ':');
+                if (is_program(at, (size_t)(end - at), name))
+                        return OK;
+                at = *end ? end + 1 : end;
+        }
+        return problem_set(p, ERR_BADARG, "--exec: there is no program '%.200s'", name);
+}
+
+int work_run(const struct work_options *options, struct problem *p)
+{
+        struct worker *w = xcalloc(1, sizeof(*w));
+        int r = check_program(options, p);
+        if (r == OK)
+                r = worker_init(w, options, p);
+        if (r != OK) {
+                free(w);
+                return r;
+        }
+        /* A command that does not read its input must not kill the worker. */
+        (void)signal(SIGPIPE, SIG_IGN);
+        (void)uv_run(&w->loop, UV_RUN_DEFAULT);
+        ASSERT(uv_loop_close(&w->loop) == 0);
+        if (w->has_been_up)
+                say_info("work", "ended", "completed", SAY_I64(w->completed), "failed",
+                         SAY_I64(w->failed), "released", SAY_I64(w->released), "lost",
+                         SAY_I64(w->lost));
+        r = w->failure.err;
+        *p = w->failure;
+        free(w->slots);
+        free(w);
+        return r;
+}
