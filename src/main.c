@@ -1,0 +1,32 @@
+/* One binary, subcommands, nothing else: each has a room of its own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "serve/inspect.h"
+#include "serve/reference.h"
+#include "serve/serve.h"
+
+static int version_main(int argc, char **argv)
+{
+        (void)argc; /* takes no words */
+        (void)argv;
+        printf("weir %s\n", WEIR_VERSION);
+        return 0;
+}
+
+static const struct {
+        const char *name;
+        int (*main)(int argc, char **argv);
+} programs[] = {
+        {"serve", serve_main},     {"log", inspect_main},      {"docs", reference_main},
+        {"version", version_main}, {"--version", version_main},
+};
+
+int main(int argc, char **argv)
+{
+        for (size_t i = 0; argc > 1 && i < sizeof(programs) / sizeof(programs[0]); i++)
+                if (strcmp(argv[1], programs[i].name) == 0)
+                        return programs[i].main(argc - 1, argv + 1);
+        return cli_main(argc - 1, argv + 1);
+}

@@ -1,0 +1,287 @@
+/* The configuration file, read with libconfuse: a declarative table, errors with file and line.
+ *
+ * The file is looked at once, at start.  A value that is wrong stops the start and says which
+ * value it is and what is allowed. */
+#include "serve/config.h"
+
+#include <confuse.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/text.h"
+#include "history/history.h"
+
+#define TOKEN_MIN_BYTES 16
+#define TOKEN_MAX_BYTES 512
+
+#define DEFAULT_RESP "127.0.0.1:7379"
+#define DEFAULT_HTTP "127.0.0.1:7380"
+
+void config_init(struct config *c)
+{
+        *c = (struct config){
+                .log_level = SAY_INFO,
+                .keep_done_ms = HISTORY_KEEP_DONE_MS,
+                .keep_failed_ms = HISTORY_KEEP_FAILED_MS,
+        };
+}
+
+static void clear_list(char **list, size_t *n)
+{
+        for (size_t i = 0; i < *n; i++) {
+                free(list[i]);
+                list[i] = NULL;
+        }
+        *n = 0;
+}
+
+void config_clear_resp(struct config *c)
+{
+        clear_list(c->resp, &c->n_resp);
+}
+
+void config_clear_http(struct config *c)
+{
+        clear_list(c->http, &c->n_http);
+}
+
+static void wipe_token(struct config *c)
+{
+        if (c->token)
+                explicit_bzero(c->token, strlen(c->token));
+        free(c->token);
+        c->token = NULL;
+}
+
+void config_release(struct config *c)
+{
+        free(c->data);
+        config_clear_resp(c);
+        config_clear_http(c);
+        wipe_token(c);
+        for (size_t i = 0; i < c->n_queues; i++)
+                free(c->queues[i].name);
+        free(c->queues);
+        *c = (struct config){0};
+}
+
+static int add_addr(char **list, size_t *n, const char *addr, struct problem *problem)
+{
+        if (*n == CONFIG_ADDRS_MAX)
+                return problem_set(problem, ERR_BADARG, "more than %d addresses", CONFIG_ADDRS_MAX);
+        list[(*n)++] = xstrdup(addr);
+        return OK;
+}
+
+int config_add_resp(struct config *c, const char *addr, struct problem *problem)
+{
+        return add_addr(c->resp, &c->n_resp, addr, problem);
+}
+
+int config_add_http(struct config *c, const char *addr, struct problem *problem)
+{
+        return add_addr(c->http, &c->n_http, addr, problem);
+}
+
+void config_set_data(struct config *c, const char *path)
+{
+        free(c->data);
+        c->data = xstrdup(path);
+}
+
+static int check_token_file(int fd, const char *path, struct problem *problem)
+{
+        struct stat st;
+        if (fstat(fd, &st) != 0)
+                return problem_set(problem, ERR_IO, "%s: %s", path, strerror(errno));
+        if (st.st_mode & (S_IWGRP | S_IWOTH | S_IROTH))
+                return problem_set(problem, ERR_FORBIDDEN,
+                                   "%s can be read or written by others: chmod 600 it", path);
+        return OK;
+}
+
+int config_set_token_file(struct config *c, const char *path, struct problem *problem)
+{
+        char token[TOKEN_MAX_BYTES + 2];
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return problem_set(problem, ERR_IO, "token file %s: %s", path, strerror(errno));
+        int r = check_token_file(fd, path, problem);
+        ssize_t n = r == OK ? read(fd, token, sizeof(token) - 1) : 0;
+        (void)close(fd); /* only read from */
+        if (r != OK)
+                return r;
+        if (n < 0)
+                return problem_set(problem, ERR_IO, "token file %s: %s", path, strerror(errno));
+        while (n > 0 && (token[n - 1] == '\n' || token[n - 1] == '\r'))
+                n--;
+        token[n] = '\0';
+        if (n < TOKEN_MIN_BYTES || n > TOKEN_MAX_BYTES || strlen(token) != (size_t)n) {
+                explicit_bzero(token, sizeof(token));
+                return problem_set(problem, ERR_BADARG,
+                                   "token file %s must hold one line of %d to %d characters", path,
+                                   TOKEN_MIN_BYTES, TOKEN_MAX_BYTES);
+        }
+        wipe_token(c);
+        c->token = xstrdup(token);
+        explicit_bzero(token, sizeof(token));
+        return OK;
+}
+
+/* ---- the file ---- */
+
+static int parse_history(const char *text, enum history_policy *ret, struct problem *problem)
+{
+        static const char *const names[] = {"full", "failures", "none"};
+        for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+                if (strcmp(text, names[i]) == 0) {
+                        *ret = (enum history_policy)i;
+                        return OK;
+                }
+        }
+        return problem_set(problem, ERR_BADARG, "history must be full, failures or none, not '%s'",
+                           text);
+}
+
+static int take_keep(cfg_t *cfg, const char *name, int64_t *ret, struct problem *problem)
+{
+        const char *text = cfg_getstr(cfg, name);
+        if (!text)
+                return OK;
+        if (strcmp(text, "forever") == 0) {
+                *ret = 0;
+                return OK;
+        }
+        return duration_parse(name, text, ret, problem);
+}
+
+static int take_addrs(struct config *c, cfg_t *cfg, struct problem *problem)
+{
+        int r = OK;
+        for (unsigned i = 0; r == OK && i < cfg_size(cfg, "resp"); i++)
+                r = config_add_resp(c, cfg_getnstr(cfg, "resp", i), problem);
+        for (unsigned i = 0; r == OK && i < cfg_size(cfg, "http"); i++)
+                r = config_add_http(c, cfg_getnstr(cfg, "http", i), problem);
+        return r;
+}
+
+static int take_queues(struct config *c, cfg_t *cfg, struct problem *problem)
+{
+        unsigned n = cfg_size(cfg, "queue");
+        c->queues = xcalloc(n + 1, sizeof(*c->queues));
+        for (unsigned i = 0; i < n; i++) {
+                cfg_t *section = cfg_getnsec(cfg, "queue", i);
+                struct config_queue *q = &c->queues[c->n_queues];
+                int r = parse_history(cfg_getstr(section, "history"), &q->history, problem);
+                if (r != OK)
+                        return r;
+                q->name = xstrdup(cfg_title(section));
+                c->n_queues++;
+        }
+        return OK;
+}
+
+static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
+{
+        const char *data = cfg_getstr(cfg, "data");
+        const char *token_file = cfg_getstr(cfg, "token_file");
+        const char *level = cfg_getstr(cfg, "log_level");
+        const char *history = cfg_getstr(cfg, "history");
+        if (data)
+                config_set_data(c, data);
+        if (level && !say_level_from_name(level, &c->log_level))
+                return problem_set(problem, ERR_BADARG,
+                                   "log_level must be debug, info, warn or error, not '%s'", level);
+        c->is_log_json = cfg_getbool(cfg, "log_json") == cfg_true;
+        int r = history ? parse_history(history, &c->history, problem) : OK;
+        if (r == OK)
+                r = take_keep(cfg, "history_keep_done", &c->keep_done_ms, problem);
+        if (r == OK)
+                r = take_keep(cfg, "history_keep_failed", &c->keep_failed_ms, problem);
+        if (r == OK)
+                r = take_addrs(c, cfg, problem);
+        if (r == OK)
+                r = take_queues(c, cfg, problem);
+        if (r == OK && token_file)
+                r = config_set_token_file(c, token_file, problem);
+        return r;
+}
+
+/* libconfuse tells its errors to a function without context; reading happens once, at start. */
+static struct problem *file_problem;
+
+static void on_error(cfg_t *cfg, const char *fmt, va_list args) PRINTF(2, 0);
+static void on_error(cfg_t *cfg, const char *fmt, va_list args)
+{
+        char text[200];
+        if (!file_problem || file_problem->err != OK)
+                return; /* the first one says most */
+        (void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
+        (void)problem_set(file_problem, ERR_BADARG, "%s:%d: %s",
+                          cfg && cfg->filename ? cfg->filename : "configuration",
+                          cfg ? cfg->line : 0, text);
+}
+
+int config_read_file(struct config *c, const char *path, struct problem *problem)
+{
+        cfg_opt_t queue_opts[] = {
+                CFG_STR("history", "full", CFGF_NONE),
+                CFG_END(),
+        };
+        cfg_opt_t opts[] = {
+                CFG_STR("data", NULL, CFGF_NODEFAULT),
+                CFG_STR_LIST("resp", NULL, CFGF_NODEFAULT),
+                CFG_STR_LIST("http", NULL, CFGF_NODEFAULT),
+                CFG_STR("token_file", NULL, CFGF_NODEFAULT),
+                CFG_STR("log_level", NULL, CFGF_NODEFAULT),
+                CFG_BOOL("log_json", cfg_false, CFGF_NONE),
+                CFG_STR("history", NULL, CFGF_NODEFAULT),
+                CFG_STR("history_keep_done", NULL, CFGF_NODEFAULT),
+                CFG_STR("history_keep_failed", NULL, CFGF_NODEFAULT),
+                CFG_SEC("queue", queue_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+                CFG_END(),
+        };
+        cfg_t *cfg = cfg_init(opts, CFGF_NONE);
+        if (!cfg)
+                return problem_set(problem, ERR_NOMEM, "no memory for the configuration");
+        problem->err = OK;
+        file_problem = problem;
+        (void)cfg_set_error_function(cfg, on_error); /* returns the old one */
+        int parsed = cfg_parse(cfg, path);
+        file_problem = NULL;
+        int r = OK;
+        if (parsed == CFG_FILE_ERROR)
+                r = problem_set(problem, ERR_IO, "configuration %s: %s", path, strerror(errno));
+        else if (parsed != CFG_SUCCESS)
+                r = problem->err != OK ? problem->err
+                                       : problem_set(problem, ERR_BADARG, "%s is not understood",
+                                                     path);
+        else
+                r = take_file(c, cfg, problem);
+        (void)cfg_free(cfg); /* cannot fail on a cfg of ours */
+        return r;
+}
+
+int config_finish(struct config *c, struct problem *problem)
+{
+        int r = OK;
+        if (!c->data)
+                c->data = xstrdup("./data");
+        if (!c->n_resp)
+                r = config_add_resp(c, DEFAULT_RESP, problem);
+        if (r == OK && !c->n_http)
+                r = config_add_http(c, DEFAULT_HTTP, problem);
+        return r;
+}
+
+enum history_policy config_history_of(void *ctx, struct slice queue)
+{
+        const struct config *c = ctx;
+        for (size_t i = 0; i < c->n_queues; i++)
+                if (slice_eq(slice_str(c->queues[i].name), queue))
+                        return c->queues[i].history;
+        return c->history;
+}

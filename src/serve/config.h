@@ -1,0 +1,50 @@
+/* The settings of `weir serve`: defaults, then the file, then the command line.
+ *
+ * The struct owns all its strings. */
+#ifndef WEIR_SERVE_CONFIG_H
+#define WEIR_SERVE_CONFIG_H
+
+#include "base/err.h"
+#include "base/say.h"
+#include "core/core.h"
+
+#define CONFIG_ADDRS_MAX 16
+
+struct config_queue {
+        char *name;
+        enum history_policy history;
+};
+
+struct config {
+        char *data; /* folder of the log and of history */
+        char *resp[CONFIG_ADDRS_MAX + 1];
+        size_t n_resp;
+        char *http[CONFIG_ADDRS_MAX + 1];
+        size_t n_http;
+        char *token; /* the access token itself; NULL = none */
+        enum say_level log_level;
+        bool is_log_json;
+        enum history_policy history;
+        int64_t keep_done_ms, keep_failed_ms; /* 0 = for ever */
+        struct config_queue *queues;
+        size_t n_queues;
+};
+
+void config_init(struct config *c);
+void config_release(struct config *c);
+int config_read_file(struct config *c, const char *path, struct problem *problem) MUST_CHECK;
+
+/* Settings that the command line has too; they replace what the file said. */
+int config_set_token_file(struct config *c, const char *path, struct problem *problem) MUST_CHECK;
+void config_set_data(struct config *c, const char *path);
+void config_clear_resp(struct config *c);
+void config_clear_http(struct config *c);
+int config_add_resp(struct config *c, const char *addr, struct problem *problem) MUST_CHECK;
+int config_add_http(struct config *c, const char *addr, struct problem *problem) MUST_CHECK;
+/* After all of it: what is still missing gets its default. */
+int config_finish(struct config *c, struct problem *problem) MUST_CHECK;
+
+/* For core_options.history_of; ctx is the config. */
+enum history_policy config_history_of(void *ctx, struct slice queue);
+
+#endif

@@ -1,0 +1,363 @@
+/* `weir serve`: the pieces put together, in the order that makes each promise true.
+ *
+ *   lock and recover the log -> open history -> replay into the core -> listen -> "ready"
+ *
+ * and backwards on SIGTERM or SIGINT: no new connections, waits ended, the open batch synced,
+ * answers sent, history given what it was promised, log closed.
+ *
+ * When the log fails there is nothing left to promise: the process says why and ends at once,
+ * answering nobody. */
+#include "serve/serve.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/say.h"
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "door/server.h"
+#include "history/history.h"
+#include "log/file.h"
+#include "serve/config.h"
+#include "state/job.h"
+
+struct daemon {
+        struct config config;
+        struct rng rng;
+        struct log *log;
+        struct archive *archive;
+        struct core *core;
+        struct server *server;
+        bool is_greeting;
+};
+
+static const struct option_def serve_options[] = {
+        {"config", "FILE", "read settings from this file (also -c)"},
+        {"data", "DIR", "folder of the log and of history; ./data by default"},
+        {"resp", "ADDR", "listen for RESP on host:port or a socket path; repeatable"},
+        {"http", "ADDR", "listen for HTTP on host:port or a socket path; repeatable"},
+        {"token-file", "FILE", "clients must show the access token that this file holds"},
+        {"log-level", "LEVEL", "debug, info, warn or error"},
+        {"log-json", NULL, "log lines as JSON"},
+        {"check", NULL, "check the settings and exit (also -t)"},
+        {"greet", NULL, "print what to try first"},
+        {NULL, NULL, NULL},
+};
+
+static void on_durable(void *ctx, uint64_t seq)
+{
+        struct daemon *d = ctx;
+        server_log_durable(d->server, seq);
+}
+
+/* On the log's thread.  Nobody may be answered any more: no flush, no exit handlers. */
+static void on_log_failed(void *ctx, const struct problem *problem)
+{
+        (void)ctx; /* nothing of the daemon may be touched from here */
+        say_error("log", "cannot be written, stopping at once; nothing unsynced was acknowledged",
+                  "why", problem->detail);
+        _exit(err_exit(ERR_IO));
+}
+
+static void on_archive_news(void *ctx)
+{
+        struct daemon *d = ctx;
+        if (d->server)
+                server_archive_notify(d->server);
+}
+
+static int64_t wall_clock(void *ctx)
+{
+        (void)ctx; /* there is one wall clock */
+        return clock_wall_ms();
+}
+
+static int path_in_data(const struct daemon *d, const char *name, char *ret, size_t size,
+                        struct problem *problem)
+{
+        int n = snprintf(ret, size, "%s/%s", d->config.data, name);
+        if (n < 0 || (size_t)n >= size)
+                return problem_set(problem, ERR_BADARG, "the data path is too long");
+        return OK;
+}
+
+static int open_log(struct daemon *d, struct problem *problem)
+{
+        char path[4096];
+        struct disk *disk = NULL;
+        struct log_tail tail;
+        if (mkdir(d->config.data, 0700) != 0 && errno != EEXIST)
+                return problem_set(problem, ERR_IO, "data folder %s: %s", d->config.data,
+                                   strerror(errno));
+        int r = path_in_data(d, "log", path, sizeof(path), problem);
+        if (r == OK)
+                r = disk_open_folder(path, &disk, problem);
+        struct file_log_options options = {.is_threaded = true};
+        if (r == OK)
+                r = file_log_open(&disk, &options, &d->log, problem);
+        if (r != OK)
+                return r;
+        d->log->durable = on_durable;
+        d->log->failed = on_log_failed;
+        d->log->ctx = d;
+        r = d->log->ops->lead(d->log, &tail, problem);
+        if (r == OK && tail.cut_batches)
+                say_warn("log", "cut a torn batch at the end: it was never acknowledged", "bytes",
+                         SAY_I64(tail.cut_bytes));
+        return r;
+}
+
+static int open_history(struct daemon *d, struct problem *problem)
+{
+        char path[4096];
+        int r = path_in_data(d, "history.db", path, sizeof(path), problem);
+        if (r != OK)
+                return r;
+        struct history_options options = {
+                .path = path,
+                .keep_done_ms = d->config.keep_done_ms,
+                .keep_failed_ms = d->config.keep_failed_ms,
+                .view_of = job_view,
+                .wall_ms = wall_clock,
+        };
+        r = history_open(&options, &d->archive, problem);
+        if (r != OK)
+                return r;
+        d->archive->notify = on_archive_news;
+        d->archive->notify_ctx = d;
+        return OK;
+}
+
+static int open_core(struct daemon *d, struct problem *problem)
+{
+        rng_init_system(&d->rng);
+        struct core_options options = {
+                .log = d->log,
+                .archive = d->archive,
+                .rng = &d->rng,
+                .history_of = config_history_of,
+                .ctx = &d->config,
+        };
+        d->core = core_new(&options);
+        int64_t began_ns = clock_boot_ns();
+        int r = core_recover(d->core, problem);
+        if (r != OK)
+                return r;
+        struct counter_row rows[CORE_COUNTERS_MAX];
+        size_t n = core_counters(d->core, rows, ARRAY_LEN(rows));
+        uint64_t jobs = 0;
+        for (size_t i = 0; i < n; i++)
+                if (strcmp(rows[i].name, "jobs_live") == 0)
+                        jobs = rows[i].value;
+        say_info("core", "recovered", "jobs", SAY_I64(jobs), "ms",
+                 SAY_I64((clock_boot_ns() - began_ns) / NS_PER_MS));
+        return OK;
+}
+
+static int open_server(struct daemon *d, struct problem *problem)
+{
+        struct server_options options = {
+                .resp_addrs = (const char *const *)d->config.resp,
+                .n_resp = d->config.n_resp,
+                .http_addrs = (const char *const *)d->config.http,
+                .n_http = d->config.n_http,
+                .token = d->config.token,
+                .version = WEIR_VERSION,
+                .core = d->core,
+                .steady_base_ns = core_steady_ns(d->core) - clock_boot_ns(),
+        };
+        return server_new(&options, &d->server, problem);
+}
+
+/* Tells systemd; without NOTIFY_SOCKET nobody asked. */
+static void notify_systemd(const char *text)
+{
+        const char *path = getenv("NOTIFY_SOCKET");
+        struct sockaddr_un addr = {.sun_family = AF_UNIX};
+        if (!path || (path[0] != '/' && path[0] != '@') || strlen(path) >= sizeof(addr.sun_path))
+                return;
+        memcpy(addr.sun_path, path, strlen(path));
+        if (path[0] == '@')
+                addr.sun_path[0] = '\0';
+        socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+        int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+                return;
+        if (sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&addr, len) < 0)
+                say_warn("serve", "systemd was not told", "errno", strerror(errno));
+        (void)close(fd); /* a datagram is sent or lost by now */
+}
+
+static void print_addresses(const struct server *s, enum server_kind kind, const char *name)
+{
+        printf(" %s=", name);
+        for (size_t i = 0; server_address(s, kind, i); i++)
+                printf("%s%s", i ? "," : "", server_address(s, kind, i));
+}
+
+static void print_ready(const struct daemon *d)
+{
+        printf("ready");
+        print_addresses(d->server, SERVER_HTTP, "http");
+        print_addresses(d->server, SERVER_RESP, "resp");
+        printf("\n");
+        if (d->is_greeting) {
+                const char *http = server_address(d->server, SERVER_HTTP, 0);
+                printf("\n  page       http://%s/\n"
+                       "  data       %s\n\n"
+                       "Try in another terminal:\n"
+                       "  build/weir job add hello '{\"to\":\"world\"}'\n"
+                       "  build/weir work --exec 'cat' --queue default --once\n"
+                       "  curl -s http://%s/v1/jobs\n\n"
+                       "Ctrl-C stops it; nothing accepted is lost.\n",
+                       http, d->config.data, http);
+        }
+        (void)fflush(stdout); /* nobody may be reading */
+        notify_systemd("READY=1");
+}
+
+static void on_signal(uv_signal_t *handle, int signum)
+{
+        struct daemon *d = handle->data;
+        say_info("serve", "stopping", "signal", SAY_I64(signum));
+        notify_systemd("STOPPING=1");
+        server_stop(d->server);
+}
+
+static int run(struct daemon *d)
+{
+        static const int signals[] = {SIGTERM, SIGINT};
+        uv_signal_t handles[ARRAY_LEN(signals)];
+        for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
+                ASSERT(uv_signal_init(server_loop(d->server), &handles[i]) == 0);
+                handles[i].data = d;
+                ASSERT(uv_signal_start(&handles[i], on_signal, signals[i]) == 0);
+                uv_unref((uv_handle_t *)&handles[i]);
+        }
+        print_ready(d);
+        int r = server_run(d->server);
+        for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+                uv_close((uv_handle_t *)&handles[i], NULL);
+        (void)uv_run(server_loop(d->server), UV_RUN_NOWAIT); /* lets the two close */
+        return r;
+}
+
+static void close_all(struct daemon *d)
+{
+        if (d->archive)
+                d->archive = d->archive->ops->close(d->archive);
+        if (d->log)
+                d->log = d->log->ops->close(d->log);
+        d->server = server_free(d->server);
+        d->core = core_free(d->core);
+        config_release(&d->config);
+}
+
+static int start(struct daemon *d, struct problem *problem)
+{
+        int r = open_log(d, problem);
+        if (r == OK)
+                r = open_history(d, problem);
+        if (r == OK)
+                r = open_core(d, problem);
+        if (r == OK)
+                r = open_server(d, problem);
+        return r;
+}
+
+static int take_addresses(struct config *c, const struct args *args, struct problem *problem)
+{
+        int r = OK;
+        size_t at = 0;
+        if (args_has(args, "resp"))
+                config_clear_resp(c);
+        if (args_has(args, "http"))
+                config_clear_http(c);
+        for (const char *a; r == OK && (a = args_next(args, "resp", &at));)
+                r = config_add_resp(c, a, problem);
+        at = 0;
+        for (const char *a; r == OK && (a = args_next(args, "http", &at));)
+                r = config_add_http(c, a, problem);
+        return r;
+}
+
+static int take_settings(struct daemon *d, const struct args *args, struct problem *problem)
+{
+        struct config *c = &d->config;
+        const char *file = args_get(args, "config"), *data = args_get(args, "data");
+        const char *token = args_get(args, "token-file"), *level = args_get(args, "log-level");
+        int r = file ? config_read_file(c, file, problem) : OK;
+        if (r == OK)
+                r = take_addresses(c, args, problem);
+        if (r == OK && token)
+                r = config_set_token_file(c, token, problem);
+        if (r == OK && level && !say_level_from_name(level, &c->log_level))
+                r = problem_set(problem, ERR_BADARG,
+                                "--log-level takes debug, info, warn or error, not '%s'", level);
+        if (data)
+                config_set_data(c, data);
+        c->is_log_json |= args_has(args, "log-json");
+        d->is_greeting = args_has(args, "greet");
+        return r == OK ? config_finish(c, problem) : r;
+}
+
+/* The two short options that every daemon has, as their long ones. */
+static void lengthen(int argc, char **argv)
+{
+        static char config[] = "--config", check[] = "--check";
+        for (int i = 1; i < argc; i++) {
+                if (strcmp(argv[i], "-c") == 0)
+                        argv[i] = config;
+                else if (strcmp(argv[i], "-t") == 0)
+                        argv[i] = check;
+        }
+}
+
+static int fail(const struct problem *problem)
+{
+        (void)fflush(stdout); /* order on a terminal only */
+        fprintf(stderr, "weir serve: %s\n", problem->detail);
+        return err_exit(problem->err);
+}
+
+int serve_main(int argc, char **argv)
+{
+        struct daemon d = {0};
+        struct problem problem = {0};
+        struct args args = {0};
+        int used;
+        config_init(&d.config);
+        lengthen(argc, argv);
+        int r = args_parse(&args, serve_options, argv + 1, argc - 1, false, &used, &problem);
+        if (r == OK && args_has(&args, "help"))
+                return cli_help("serve", NULL);
+        if (r == OK && args.n_positional)
+                r = problem_set(&problem, ERR_SYNTAX, "'%s' is not understood; see weir help serve",
+                                args.positional[0]);
+        if (r == OK)
+                r = take_settings(&d, &args, &problem);
+        if (r == OK && args_has(&args, "check")) {
+                printf("settings are fine\n");
+                config_release(&d.config);
+                return 0;
+        }
+        say_setup(d.config.log_level, d.config.is_log_json);
+        (void)signal(SIGPIPE, SIG_IGN); /* a peer that left is an EPIPE, not an end */
+        if (r == OK)
+                r = start(&d, &problem);
+        if (r != OK) {
+                int code = fail(&problem);
+                close_all(&d);
+                return code;
+        }
+        r = run(&d);
+        close_all(&d);
+        say_info("serve", "stopped");
+        return r == OK ? 0 : err_exit(r);
+}
