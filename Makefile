@@ -1,77 +1,232 @@
 # weir: one Makefile.  `make help` lists the targets people use.
 #
-# Variants live apart: build/<variant>/.  The release binary is build/weir.
+# Variants live apart in build/<variant>/ and never mix; the release binary is build/weir.
+#   release   hardened, what is installed          asan, tsan   gcc with sanitizers, for tests
+#   debug     for gdb                              fuzz         clang, libFuzzer targets
+#   cov       gcc with coverage counters           lint-gcc, lint-clang   -Werror, everything
+#
+# What is built follows from names: src/<room>/*.c is the library, src/main.c the program,
+# tests/*/{test,prop,sim,fault}_*.c are cmocka programs, tests/fuzz/fuzz_*.c fuzz targets.  Any other
+# .c below tests/ is shared by the programs of its folder; those of tests/support/ by all tests.
+# bench/run and tests/crash/run build their own programs, which use nothing of src/.
+
+ifeq ($(MAKELEVEL),0)
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+endif
+endif
+MAKEFLAGS += --no-print-directory
 
 VARIANT ?= release
 OUT     := build/$(VARIANT)
-CC      ?= cc
 PKGS    := libuv libconfuse openssl sqlite3
 LLHTTP  := /usr/share/llhttp
-PREFIX  ?= /usr/local
+ARCH    := $(shell uname -m)
+
+PREFIX     ?= /usr/local
+BINDIR     ?= $(PREFIX)/bin
+MANDIR     ?= $(PREFIX)/share/man
+SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
+UNITDIR    ?= $(PREFIX)/lib/systemd/system
+
+FUZZ_SECONDS ?= 60
+
+ifneq ($(filter fuzz lint-clang,$(VARIANT)),)
+CC := clang
+endif
+
+# --- flags ------------------------------------------------------------------------------------
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
         -Wcast-qual -Wwrite-strings -Wformat=2 -Wundef -Wvla -Wimplicit-fallthrough \
         -Wswitch-enum -Werror=implicit-function-declaration
-HARDEN := -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fstack-clash-protection \
-          -fcf-protection=full -ftrivial-auto-var-init=zero -fno-delete-null-pointer-checks \
-          -fno-strict-overflow
-CFLAGS_release := -O2 -g $(HARDEN)
-CFLAGS_debug   := -O1 -g3
-CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-CFLAGS_tsan    := -O1 -g -fsanitize=thread
-CFLAGS_cov     := -O0 -g --coverage
-CFLAGS_clang   := -O1 -g
-CFLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
-ifneq ($(filter fuzz clang,$(VARIANT)),)
-CC := clang
-endif
+
+CET_x86_64  := -fcf-protection=full
+CET_aarch64 := -mbranch-protection=standard
+# Debian's start files carry no such mark, so the linker must be told; they keep the shadow stack.
+SHSTK_x86_64 := ,-z,shstk
+# Zeroed automatic variables: gcc 12 has it, clang 14 hides it behind a second flag.
+AUTO_ZERO := $(if $(findstring clang,$(CC)),,-ftrivial-auto-var-init=zero)
+HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-protector-strong \
+          -fstack-clash-protection $(CET_$(ARCH)) $(AUTO_ZERO) \
+          -fno-delete-null-pointer-checks -fno-strict-overflow
+
+# Fortified calls and zeroed variables hide what the sanitizers look for: release only.
+UBSAN := undefined -fno-sanitize-recover=all
+CFLAGS_release    := -O2 -g $(HARDEN)
+CFLAGS_debug      := -O1 -g3
+CFLAGS_asan       := -O1 -g -fno-omit-frame-pointer -fsanitize=address,$(UBSAN)
+CFLAGS_tsan       := -O1 -g -fno-omit-frame-pointer -fsanitize=thread
+CFLAGS_cov        := -O0 -g --coverage -fprofile-update=atomic
+CFLAGS_fuzz       := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,$(UBSAN)
+CFLAGS_lint-gcc   := -O2 -Werror $(HARDEN)
+CFLAGS_lint-clang := -O1 -Werror
+LINK_asan := -fsanitize=address,undefined
+LINK_tsan := -fsanitize=thread
+LINK_cov  := --coverage
+LINK_fuzz := -fsanitize=address,undefined
 
 CPPFLAGS += -Isrc -I/usr/share/include/llhttp -D_GNU_SOURCE -MMD -MP
 CFLAGS   += -std=gnu17 -fPIE -pthread $(WARN) $(if $(WERROR),-Werror) $(CFLAGS_$(VARIANT)) \
             $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-LDFLAGS  += -pie -pthread $(filter -fsanitize=% --coverage,$(CFLAGS_$(VARIANT))) \
-            -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code
-LDFLAGS  := $(subst fuzzer-no-link$(,),,$(LDFLAGS))
+LDFLAGS  += -pie -pthread $(LINK_$(VARIANT)) \
+            -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code$(SHSTK_$(ARCH))
 LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 
-SRC    := $(sort $(wildcard src/*/*.c))
-OBJ    := $(SRC:%.c=$(OUT)/%.o) $(patsubst %,$(OUT)/llhttp/%.o,llhttp api http)
-TEST_C := $(sort $(wildcard tests/unit/test_*.c tests/prop/prop_*.c tests/sim/sim_*.c))
-TESTS  := $(TEST_C:%.c=$(OUT)/%)
-FUZZ_C := $(sort $(wildcard tests/fuzz/fuzz_*.c))
-FUZZ   := $(FUZZ_C:%.c=$(OUT)/%)
+# --- what there is ----------------------------------------------------------------------------
 
-.PHONY: all
+objects = $(patsubst %.c,$(OUT)/%.o,$(1))
+
+SRC     := $(sort $(wildcard src/*/*.c))
+OBJ     := $(call objects,$(SRC)) $(patsubst %,$(OUT)/llhttp/%.o,llhttp api http)
+TEST_C  := $(sort $(foreach p,test prop sim fault,$(wildcard tests/*/$(p)_*.c)))
+FUZZ_C  := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+ALONE_C := $(sort $(wildcard tests/crash/*.c bench/*.c))
+SHARED_C := $(filter-out $(TEST_C) $(FUZZ_C) $(ALONE_C),$(sort $(wildcard tests/*/*.c)))
+TESTS   := $(TEST_C:%.c=$(OUT)/%)
+FUZZ    := $(FUZZ_C:%.c=$(OUT)/%)
+ALL_C   := $(wildcard src/main.c) $(SRC) $(TEST_C) $(FUZZ_C) $(SHARED_C) $(ALONE_C)
+FORMATTED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/*/*.[ch] bench/*.[ch]))
+
+.PHONY: all binary tests fuzzers objects FORCE
 all: build/weir
 
 build/weir: build/release/weir
-	@cp -f $< $@.tmp && mv -f $@.tmp $@
+	@cmp -s $< $@ || { cp -f $< $@.tmp && mv -f $@.tmp $@; }
+ifneq ($(VARIANT),release)
 build/release/weir: FORCE
-	@$(MAKE) --no-print-directory VARIANT=release binary
-.PHONY: FORCE binary tests fuzzers
-FORCE:
+	@$(MAKE) VARIANT=release binary
+endif
 binary: $(OUT)/weir
 tests: $(TESTS)
 fuzzers: $(FUZZ)
+objects: $(call objects,$(ALL_C))
 
+# --- how it is made ---------------------------------------------------------------------------
+
+# A change of compiler or flags rebuilds the variant; a change of this file alone does not.
+FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS)
+$(OUT)/.flags: FORCE
+	@pkg-config --exists $(PKGS) && test -f $(LLHTTP)/llhttp.c || \
+	        { echo "weir needs some packages first; run: tools/deps run" >&2; exit 1; }
+	@mkdir -p $(@D); echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
+# The library's list of members, so that a deleted source leaves it too.
+$(OUT)/.members: FORCE
+	@mkdir -p $(@D); echo '$(OBJ)' | cmp -s - $@ || echo '$(OBJ)' > $@
+
+$(OUT)/src/%.o: src/%.c $(OUT)/.flags
+	@mkdir -p $(@D); echo "  cc  $(VARIANT)  $<"
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -include src/base/banned.h -c $< -o $@
+$(OUT)/tests/%.o: tests/%.c $(OUT)/.flags
+	@mkdir -p $(@D); echo "  cc  $(VARIANT)  $<"
+	@$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -c $< -o $@
+$(OUT)/bench/%.o: bench/%.c $(OUT)/.flags
+	@mkdir -p $(@D); echo "  cc  $(VARIANT)  $<"
+	@$(CC) $(CPPFLAGS) -Ibench $(CFLAGS) -c $< -o $@
+# Debian ships llhttp as C sources; its warnings are not ours.
+$(OUT)/llhttp/%.o: $(LLHTTP)/%.c $(OUT)/.flags
+	@mkdir -p $(@D); $(CC) $(CPPFLAGS) $(filter-out $(WARN) -Werror,$(CFLAGS)) -w -c $< -o $@
+
+# q, not r: two rooms may have files of the same name.
+$(OUT)/libweir.a: $(OBJ) $(OUT)/.members
+	@rm -f $@; ar qcs $@ $(OBJ)
+
+link = @echo "  ld  $@"; $(CC) $(LDFLAGS) $(filter %.o,$^) \
+        -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 $(OUT)/weir: $(OUT)/src/main.o $(OUT)/libweir.a
-	$(CC) $(LDFLAGS) $^ $(LDLIBS) -o $@
-$(OUT)/libweir.a: $(OBJ)
-	@rm -f $@; ar rcs $@ $^
-$(OUT)/src/%.o: src/%.c
-	@mkdir -p $(@D); $(CC) $(CPPFLAGS) $(CFLAGS) -include src/base/banned.h -c $< -o $@
-$(OUT)/tests/%.o: tests/%.c
-	@mkdir -p $(@D); $(CC) $(CPPFLAGS) -Itests $(CFLAGS) -c $< -o $@
-$(OUT)/llhttp/%.o: $(LLHTTP)/%.c
-	@mkdir -p $(@D); $(CC) $(CPPFLAGS) $(filter-out $(WARN) -Werror,$(CFLAGS)) -c $< -o $@
-$(OUT)/tests/fuzz/%: $(OUT)/tests/fuzz/%.o $(OUT)/libweir.a
-	$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(LDLIBS) -o $@
-$(OUT)/tests/%: $(OUT)/tests/%.o $(OUT)/libweir.a
-	$(CC) $(LDFLAGS) $^ $(LDLIBS) -lcmocka -o $@
+	$(link) $(LDLIBS) -o $@
 
-.PHONY: clean
-clean:
-	rm -rf build
+# shared(folder): the archive of what the programs of a folder share.
+shared = $(OUT)/$(1)/shared.a
+define shared_rule
+$(call shared,$(1)): $(call objects,$(filter $(1)/%,$(SHARED_C)))
+	@mkdir -p $$(@D); rm -f $$@; ar qcs $$@ $$^
+$(filter $(OUT)/$(1)/%,$(TESTS) $(FUZZ)): $(call shared,$(1))
+endef
+FOLDERS := $(sort $(patsubst %/,%,$(dir $(TEST_C) $(FUZZ_C) $(SHARED_C))))
+$(foreach f,$(FOLDERS),$(eval $(call shared_rule,$(f))))
+SUPPORT := $(if $(filter tests/support,$(FOLDERS)),$(call shared,tests/support))
+
+$(TESTS): %: %.o $(SUPPORT) $(OUT)/libweir.a
+	$(link) $(LDLIBS) -lcmocka -lm -o $@
+$(FUZZ): %: %.o $(SUPPORT) $(OUT)/libweir.a
+	$(link) -fsanitize=fuzzer $(LDLIBS) -o $@
 
 .SECONDARY:
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)
+
+# --- what people use --------------------------------------------------------------------------
+
+.PHONY: help run test lint format bench crash fuzz soak cov docs install uninstall checksec clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## install what is missing, build, and serve from ./data
+	@tools/deps run
+	@$(MAKE) all
+	@exec build/weir serve --data ./data --greet
+
+test: ## everything that must hold: lint, sanitizers, real clients, faults, a quick crash run
+	@tools/deps test
+	@tools/test
+
+lint: ## format, warnings of gcc and clang, clang-tidy, cppcheck, layers, docs in step
+	@tools/deps test
+	@tools/lint
+
+format: ## rewrite the sources in the house format
+	@clang-format -i $(FORMATTED)
+
+bench: ## measure against redis-server and beanstalkd on this machine
+	@tools/deps bench
+	@$(MAKE) all
+	@bench/run $(BENCH_ARGS)
+
+crash: ## kill -9 cycles under load, compared with what clients were told
+	@tools/deps test
+	@$(MAKE) all
+	@tests/crash/run $(CRASH_ARGS)
+
+fuzz: ## every libFuzzer target for FUZZ_SECONDS each (60)
+	@tools/deps test
+	@$(MAKE) VARIANT=fuzz fuzzers
+	@tools/fuzz run $(FUZZ_SECONDS)
+
+soak: ## hours: crash cycles and simulation with many more seeds
+	@tools/deps test
+	@tools/soak
+
+cov: ## branch coverage of the unit, property and simulation tests, by room
+	@tools/deps test
+	@tools/cov
+
+docs: ## write the generated pages (commands, OpenAPI) from the command table
+	@$(MAKE) all
+	@tools/docs-update
+
+checksec: build/weir ## show that build/weir is hardened
+	@tools/checksec build/weir build/release/libweir.a
+
+MAN := $(patsubst docs/man/%.scd,build/man/%,$(wildcard docs/man/*.scd))
+build/man/%: docs/man/%.scd
+	@mkdir -p $(@D); scdoc < $< > $@.tmp && mv $@.tmp $@
+
+install: build/weir $(MAN) ## program, man pages, unit and example settings (DESTDIR, PREFIX)
+	install -D -m 755 build/weir $(DESTDIR)$(BINDIR)/weir
+	@set -e; for m in $(MAN); do s=$${m##*.}; \
+	        install -D -m 644 $$m $(DESTDIR)$(MANDIR)/man$$s/$${m##*/}; done
+	@set -e; for u in $(wildcard packaging/*.service packaging/*.socket); do \
+	        mkdir -p $(DESTDIR)$(UNITDIR); \
+	        sed 's|@BINDIR@|$(BINDIR)|g; s|@SYSCONFDIR@|$(SYSCONFDIR)|g' $$u \
+	                > $(DESTDIR)$(UNITDIR)/$${u##*/}; done
+	@set -e; for c in $(wildcard packaging/*.conf); do \
+	        install -D -m 644 $$c $(DESTDIR)$(SYSCONFDIR)/weir/$${c##*/}.example; done
+
+uninstall: ## take away what install put there
+	rm -f $(DESTDIR)$(BINDIR)/weir $(patsubst %,$(DESTDIR)$(UNITDIR)/%,$(notdir \
+	        $(wildcard packaging/*.service packaging/*.socket)))
+	rm -f $(foreach m,$(notdir $(MAN)),$(DESTDIR)$(MANDIR)/man$(lastword $(subst ., ,$m))/$m)
+
+clean: ## remove build/
+	rm -rf build

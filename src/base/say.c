@@ -86,7 +86,8 @@ struct line {
 /* All of it or nothing. */
 static bool put(struct line *l, const char *text, size_t n)
 {
-        if (l->is_cut || n > LINE_BYTES - TAIL_ROOM - l->len) {
+        /* put_end may have gone into the tail already: no subtraction here. */
+        if (l->is_cut || l->len + n > LINE_BYTES - TAIL_ROOM) {
                 l->is_cut = true;
                 return false;
         }

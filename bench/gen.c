@@ -1,0 +1,161 @@
+/* gen: the load generator of `make bench`, the same for every peer.
+ *
+ *   gen --proto weir|list|stream|beanstalk --port N [--conns N] [--depth N] [--payload BYTES]
+ *       [--many] [--batch] [--next] [--pid PID] [--dir DIR] [--warm S] PHASE...
+ *
+ * A phase is put:SECONDS, put#COUNT, drain:SECONDS, drain, cycle:SECONDS, cycle#COUNT or
+ * latency#SAMPLES[@GAP_US]; phases run one after the other on the same connections, so a drain
+ * finds what a put before it has left.  Each prints one line of JSON.  The exit code is 1 when
+ * the server closed, answered anything unexpected, or lost, changed or doubled a job. */
+#include "gen.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+static const struct proto *const protos[] = {&proto_weir, &proto_list, &proto_stream,
+                                             &proto_beanstalk};
+
+static const struct proto *find_proto(const char *name)
+{
+        for (size_t i = 0; i < sizeof(protos) / sizeof(protos[0]); i++) {
+                if (strcmp(protos[i]->name, name) == 0)
+                        return protos[i];
+        }
+        die("no protocol called %s", name);
+}
+
+static unsigned number_arg(const char *text, unsigned min, unsigned max)
+{
+        char *end;
+        unsigned long v = strtoul(text, &end, 10);
+        if (*end || end == text || v < min || v > max)
+                die("%s is not a number of %u..%u", text, min, max);
+        return (unsigned)v;
+}
+
+static void find_disk(struct run *run, const char *dir)
+{
+        struct stat st;
+        if (stat(dir, &st) != 0)
+                die("no folder %s", dir);
+        snprintf(run->disk, sizeof(run->disk), "/sys/dev/block/%u:%u/stat", major(st.st_dev),
+                 minor(st.st_dev));
+}
+
+static void set_option(struct run *run, int opt)
+{
+        if (opt == 'p')
+                run->proto = find_proto(optarg);
+        else if (opt == 'h')
+                snprintf(run->host, sizeof(run->host), "%s", optarg);
+        else if (opt == 'P')
+                run->port = number_arg(optarg, 1, 65535);
+        else if (opt == 'c')
+                run->n_conns = number_arg(optarg, 1, CONNS_MAX);
+        else if (opt == 'd')
+                run->depth = number_arg(optarg, 1, DEPTH_MAX);
+        else if (opt == 's')
+                run->payload = number_arg(optarg, PAYLOAD_MIN, PAYLOAD_MAX);
+        else if (opt == 'i')
+                run->pid = (pid_t)number_arg(optarg, 1, 1u << 30);
+        else if (opt == 'D')
+                find_disk(run, optarg);
+        else if (opt == 'm')
+                run->is_many = true;
+        else if (opt == 'b')
+                run->is_batch = true;
+        else if (opt == 'n')
+                run->is_next = true;
+        else
+                exit(2);
+}
+
+static void parse_options(struct run *run, int argc, char **argv, double *warm_s)
+{
+        static const struct option options[] = {
+                {"proto", required_argument, NULL, 'p'},
+                {"host", required_argument, NULL, 'h'},
+                {"port", required_argument, NULL, 'P'},
+                {"conns", required_argument, NULL, 'c'},
+                {"depth", required_argument, NULL, 'd'},
+                {"payload", required_argument, NULL, 's'},
+                {"many", no_argument, NULL, 'm'},
+                {"batch", no_argument, NULL, 'b'},
+                {"next", no_argument, NULL, 'n'},
+                {"pid", required_argument, NULL, 'i'},
+                {"dir", required_argument, NULL, 'D'},
+                {"warm", required_argument, NULL, 'w'},
+                {NULL, 0, NULL, 0},
+        };
+        int opt;
+        while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+                if (opt == 'w')
+                        *warm_s = strtod(optarg, NULL);
+                else
+                        set_option(run, opt);
+        }
+        if (!run->proto || !run->port || optind == argc)
+                die("--proto, --port and a phase are needed");
+}
+
+/* {"n":"0000000000","pad":"abc..."}: JSON, so that no peer can take it for something else. */
+static char *make_template(unsigned payload)
+{
+        static const char head[] = "{\"n\":\"0000000000\",\"pad\":\"";
+        size_t head_len = sizeof(head) - 1;
+        char *p = malloc(payload + 1);
+        if (!p)
+                die("out of memory");
+        memcpy(p, head, head_len);
+        for (size_t i = head_len; i < payload; i++)
+                p[i] = (char)('a' + i % 26);
+        memcpy(p + payload - 2, "\"}", 3);
+        return p;
+}
+
+static void run_phase(struct run *run, const char *phase, double warm_s)
+{
+        size_t word = strcspn(phase, ":#");
+        char kind = phase[word];
+        const char *value = kind ? phase + word + 1 : "";
+        double seconds = kind == ':' ? strtod(value, NULL) : 0;
+        unsigned count = kind == '#' ? (unsigned)strtoul(value, NULL, 10) : 0;
+        warm_s = kind == ':' ? warm_s : 0;
+
+        run->put_limit = count ? run->next_number + count : NUMBERS_MAX;
+        if (run->put_limit > NUMBERS_MAX)
+                die("more jobs than numbers");
+        if (strncmp(phase, "put", word) == 0 && (seconds > 0 || count > 0)) {
+                engine_run(run, WORK_PUT, seconds, warm_s);
+        } else if (strncmp(phase, "cycle", word) == 0 && (seconds > 0 || count > 0)) {
+                engine_run(run, WORK_CYCLE, seconds, warm_s);
+        } else if (strncmp(phase, "drain", word) == 0) {
+                engine_run(run, WORK_DRAIN, seconds, warm_s);
+        } else if (strncmp(phase, "latency", word) == 0 && count > 0) {
+                const char *gap = strchr(value, '@');
+                latency_run(run, count, gap ? number_arg(gap + 1, 0, 1000000) : 5000);
+        } else {
+                die("no phase called %s", phase);
+        }
+}
+
+int main(int argc, char **argv)
+{
+        static struct run run = {.host = "127.0.0.1", .n_conns = 1, .depth = 1, .payload = 200};
+        double warm_s = 0.05;
+        parse_options(&run, argc, argv, &warm_s);
+        run.template = make_template(run.payload);
+        run.seen = calloc(NUMBERS_MAX / 64, sizeof(*run.seen));
+        run.conns = calloc(run.n_conns, sizeof(*run.conns));
+        if (!run.seen || !run.conns)
+                die("out of memory");
+        for (unsigned i = 0; i < run.n_conns; i++)
+                conn_open(&run.conns[i], &run, i);
+        for (int i = optind; i < argc; i++)
+                run_phase(&run, argv[i], warm_s);
+        return 0;
+}

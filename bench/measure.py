@@ -1,0 +1,146 @@
+"""The measurements: one slot (a fresh server, one shape), memory and recovery, latency, raw disk."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+from peers import Broken, Server
+
+SHAPES = ((1, 1), (8, 1), (64, 1), (1, 32), (8, 32), (64, 32))
+QUICK_SHAPES = ((1, 1), (64, 1), (64, 32))
+PAYLOAD = 200
+GAP_US = 5000       # between two jobs on the idle system
+WARM_S = 0.05
+
+
+class Bench:
+    """Where things lie, how long they take, and what was measured so far."""
+
+    def __init__(self, options):
+        self.options = options
+        self.out = os.path.abspath(options.out)
+        self.data = os.path.abspath(options.dir or os.path.join(self.out, "data"))
+        self.weir = os.path.abspath(options.weir)
+        self.gen = os.path.join(self.out, "gen")
+        self.raw = os.path.join(self.out, "raw")
+        self.samples = []  # dicts: contender, work, shape, round, ...
+        self.broken = []   # sentences
+        self.count = 0
+        self.jobs_checked = 0
+
+    def build(self, source):
+        """The generator, compiled when a source is newer; cc is the only tool needed."""
+        os.makedirs(self.out, exist_ok=True)
+        flags = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra"]
+        parts = ("gen", "engine", "latency", "conn", "proto_weir", "proto_redis",
+                 "proto_beanstalk")
+        for target, names in ((self.gen, parts), (self.raw, ("raw",))):
+            files = [os.path.join(source, n + ".c") for n in names]
+            subprocess.run([os.environ.get("CC", "cc"), *flags, *files, "-o", target], check=True)
+
+    def folder(self):
+        self.count += 1
+        return os.path.join(self.data, f"{self.count:05d}")
+
+    def settle(self):
+        """What others wrote is on disk before the next one is measured."""
+        os.sync()
+
+    def server(self, contender):
+        self.settle()
+        os.makedirs(self.data, exist_ok=True)
+        return Server(contender, self.folder(), self.weir)
+
+    def generate(self, server, shape, phases, options=(), timeout=300):
+        conns, depth = shape
+        args = [self.gen, "--proto", server.contender.proto, "--port", str(server.port),
+                "--conns", str(conns), "--depth", str(depth), "--payload", str(PAYLOAD),
+                "--pid", str(server.proc.pid), "--dir", self.data, "--warm", str(WARM_S),
+                *server.contender.gen, *options, *phases]
+        done = subprocess.run(args, capture_output=True, text=True, timeout=timeout, check=False)
+        if done.returncode != 0:
+            raise Broken(f"{server.contender.title} {conns}x{depth} {' '.join(phases)}: "
+                         f"{done.stderr.strip() or done.returncode}")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def keep(self, contender, shape, round_no, result):
+        self.samples.append({"contender": contender.key, "shape": list(shape), "round": round_no,
+                             **result})
+
+    def slot(self, contender, shape, round_no, works, seconds):
+        """Cycle first, as it leaves the queue empty; then put, then drain what was put."""
+        with self.server(contender) as server:
+            phases = [f"{w}:{seconds(w, shape)}" for w in ("cycle", "put", "drain") if w in works]
+            results = self.generate(server, shape, phases)
+            for result in results:
+                if result["work"] in contender.works:
+                    self.keep(contender, shape, round_no, result)
+            self.jobs_checked += results[-1]["puts_total"]
+            left = results[-1]["puts_total"] - results[-1]["acks_total"]
+            pending = server.pending()
+            if pending is not None and pending != left:
+                raise Broken(f"{contender.title} {shape}: {left} jobs should be left, "
+                             f"the server has {pending}")
+
+    def raw_disk(self, mode, round_no, seconds, gap_us=0):
+        self.settle()
+        os.makedirs(self.data, exist_ok=True)
+        done = subprocess.run([self.raw, "--dir", self.data, "--mode", mode, "--seconds",
+                               str(seconds), "--gap-us", str(gap_us)],
+                              capture_output=True, text=True, timeout=60, check=True)
+        result = json.loads(done.stdout)
+        result["work"] = "raw-idle" if gap_us else "raw"
+        self.samples.append({"contender": mode, "shape": [1, 1], "round": round_no, **result})
+
+    def latency(self, contender, round_no, samples):
+        with self.server(contender) as server:
+            (result,) = self.generate(server, (2, 1), [f"latency#{samples}@{GAP_US}"])
+            self.keep(contender, (2, 1), round_no, result)
+            self.jobs_checked += samples
+
+    def memory(self, contender, jobs):
+        """Fills a queue, weighs the server, kills it, and times the recovery."""
+        with self.server(contender) as server:
+            before = server.rss_bytes()
+            (filled,) = self.generate(server, (64, 32), [f"put#{jobs}"], timeout=900)
+            after = server.rss_bytes()
+            server.proc.send_signal(signal.SIGKILL)
+            server.proc.wait()
+            log_before = len(server.log_text())
+            server.start()
+            result = {
+                "work": "memory", "jobs": jobs, "rss_bytes": after - before,
+                "bytes_per_job": (after - before) / jobs - PAYLOAD,
+                "fill_seconds": filled["seconds"], "recovery_s": server.ready_s,
+                "recovered_bytes_per_job": server.rss_bytes() / jobs - PAYLOAD,
+                "disk_bytes": folder_bytes(server.folder),
+                "replay_said": replay_line(server.log_text()[log_before:]),
+            }
+            self.keep(contender, (64, 32), 0, result)
+            pending = server.pending()
+            self.jobs_checked += jobs
+            if pending is not None and pending != jobs:
+                raise Broken(f"{contender.title}: {jobs} jobs were accepted, "
+                             f"{pending} are there after kill -9")
+
+    def clean(self):
+        shutil.rmtree(self.data, ignore_errors=True)
+
+
+def replay_line(log):
+    """What the server itself said of its recovery, if it did."""
+    for line in log.splitlines():
+        if re.search(r"replay|recover|loaded from", line, re.IGNORECASE):
+            return line.strip()
+    return ""
+
+
+def folder_bytes(folder):
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            total += os.lstat(os.path.join(where, name)).st_blocks * 512
+    return total

@@ -1,0 +1,212 @@
+"""The servers under test: how each is started, known to be ready, asked for its count, and ended.
+
+A contender is a server with its settings plus the way the generator speaks to it.  Every
+measurement gets a fresh server on an empty folder, so nobody carries the ballast of an earlier
+one, and all folders lie on the same disk.
+"""
+
+import dataclasses
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+READY_S = 120  # a recovery of five million jobs may take long; silence beyond it is a failure
+
+
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    key: str            # short, for --only and the JSON
+    title: str          # as printed
+    server: str         # weir, redis, beanstalkd
+    proto: str          # of the generator
+    synced: bool        # on disk before the answer
+    settings: tuple = ()
+    gen: tuple = ()     # options of the generator
+    works: tuple = ("put", "drain", "cycle")
+    shapes: tuple = ()  # empty: all
+    config: str = ""    # weir's configuration file
+
+
+NO_HISTORY = 'queue "bench" {\n        history = none\n}\n'
+ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
+EVERYSEC = ("--appendonly", "yes", "--appendfsync", "everysec")
+
+CONTENDERS = (
+    Contender("weir", "weir", "weir", "weir", True, gen=("--next", "--batch")),
+    Contender("weir-3", "weir, three commands", "weir", "weir", True, works=("drain", "cycle")),
+    Contender("weir-nohistory", "weir, history none", "weir", "weir", True,
+              gen=("--next", "--batch"), works=("drain", "cycle"), config=NO_HISTORY),
+    Contender("list", "Redis list, always", "redis", "list", True, ALWAYS),
+    Contender("stream", "Redis stream, always", "redis", "stream", True, ALWAYS),
+    Contender("beanstalkd", "beanstalkd -f0", "beanstalkd", "beanstalk", True, ("-f0",)),
+    Contender("list-lossy", "Redis list, everysec", "redis", "list", False, EVERYSEC),
+    Contender("stream-lossy", "Redis stream, everysec", "redis", "stream", False, EVERYSEC),
+    Contender("beanstalkd-lossy", "beanstalkd, 50 ms", "beanstalkd", "beanstalk", False),
+    Contender("weir-claim32", "weir, CLAIM MAX 32", "weir", "weir", True, gen=("--batch",),
+              works=("cycle",), shapes=((64, 32),)),
+    Contender("weir-many", "weir, batch verbs", "weir", "weir", True,
+              gen=("--many", "--batch", "--next"), works=("cycle",), shapes=((64, 32),)),
+    Contender("list-many", "Redis list, batch verbs", "redis", "list", True, ALWAYS,
+              gen=("--many", "--batch"), works=("cycle",), shapes=((64, 32),)),
+)
+
+# What each does for one job (depth 1) and for a batch of 32, printed with the results.
+PATTERNS = """\
+weir                    ENQUEUE; COMPLETE .. CLAIM MAX 1 (finish one, get the next)
+                        x32: 32 ENQUEUE; 31 COMPLETE and one COMPLETE .. CLAIM MAX 32
+weir, three commands    ENQUEUE; CLAIM MAX 1; COMPLETE          x32: 32 of each
+weir, history none      as weir, in a queue that keeps no history
+weir, CLAIM MAX 32      32 ENQUEUE; one CLAIM MAX 32; 32 COMPLETE
+weir, batch verbs       one ENQUEUEMANY of 32; 31 COMPLETE and one COMPLETE .. CLAIM MAX 32
+Redis list              LPUSH; LMOVE to the worker's own list; LREM from its tail
+                        x32: 32 of each (there is no batch claim that keeps the jobs)
+Redis list, batch verbs one LPUSH of 32; 32 LMOVE; one DEL of the worker's list
+Redis stream            XADD; XREADGROUP COUNT 1; XACK + XDEL in one write
+                        x32: 32 XADD; XREADGROUP COUNT 32; one XACK and one XDEL of 32 ids
+beanstalkd              put; reserve; delete                    x32: 32 of each"""
+
+
+class Broken(Exception):
+    """A server did not start, answered wrongly, or lost or doubled a job."""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for_line(proc, pattern, deadline):
+    """The first line of the server's output that matches; lines are read as they come."""
+    fd = proc.stdout.fileno()
+    text = b""
+    while True:
+        if not select.select([fd], [], [], max(0, deadline - time.monotonic()))[0]:
+            raise Broken(f"no line like {pattern!r} from {proc.args[0]}")
+        chunk = os.read(fd, 65536)
+        if not chunk:
+            raise Broken(f"{proc.args[0]} ended at start: {text.decode(errors='replace')[-500:]}")
+        text += chunk
+        found = re.search(pattern.encode() + rb".*\n", text)
+        if found:
+            return found.group().decode().strip()
+
+
+def wait_for_port(proc, port, deadline):
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            if proc.poll() is not None or time.monotonic() > deadline:
+                raise Broken(f"{proc.args[0]} does not listen") from None
+            time.sleep(0.001)
+
+
+class Server:
+    """A running server; `with Server(...) as s` kills it and removes its folder at the end."""
+
+    def __init__(self, contender, folder, weir):
+        self.contender, self.folder, self.weir = contender, folder, weir
+        self.proc = self.port = None
+        self.ready_s = self.ready_line = None
+
+    def __enter__(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.folder)
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def start(self):
+        began = time.monotonic()
+        getattr(self, "_start_" + self.contender.server)(began + READY_S)
+        self.ready_s = time.monotonic() - began
+
+    def kill(self):
+        if self.proc:
+            self.proc.send_signal(signal.SIGKILL)
+            self.proc.wait()
+            if self.proc.stdout:
+                self.proc.stdout.close()
+            self.proc = None
+
+    def _spawn(self, args, stdout=subprocess.PIPE):
+        with open(self.folder + ".log", "ab") as log:
+            self.proc = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=stdout, stderr=log)
+
+    def _start_weir(self, deadline):
+        args = [self.weir, "serve", "--data", self.folder, "--resp", "127.0.0.1:0",
+                "--http", "127.0.0.1:0"]
+        if self.contender.config:
+            path = self.folder + ".conf"
+            with open(path, "w", encoding="ascii") as f:
+                f.write(self.contender.config)
+            args += ["-c", path]
+        self._spawn(args)
+        self.ready_line = wait_for_line(self.proc, r"(?m)^ready .*resp=", deadline)
+        self.port = int(re.search(r"resp=\S*:(\d+)", self.ready_line).group(1))
+
+    def _start_redis(self, deadline):
+        self.port = free_port()
+        # No rewrites in the background: they would only slow Redis down.
+        self._spawn(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+                     "--auto-aof-rewrite-percentage", "0", "--dir", self.folder,
+                     *self.contender.settings])
+        wait_for_line(self.proc, "Ready to accept connections", deadline)
+
+    def _start_beanstalkd(self, deadline):
+        self.port = free_port()
+        self._spawn(["beanstalkd", "-l", "127.0.0.1", "-p", str(self.port), "-b", self.folder,
+                     *self.contender.settings], stdout=subprocess.DEVNULL)
+        wait_for_port(self.proc, self.port, deadline)
+        # It listens before it has read its log, and answers only after.
+        self.pending()
+
+    def rss_bytes(self):
+        with open(f"/proc/{self.proc.pid}/status", encoding="ascii") as f:
+            return int(re.search(r"VmRSS:\s+(\d+) kB", f.read()).group(1)) * 1024
+
+    def pending(self):
+        """Jobs the server says it still has, or None when it cannot say."""
+        return getattr(self, "_pending_" + self.contender.proto)()
+
+    def call(self, line, end=b"\r\n"):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=READY_S) as s:
+            s.sendall(line.encode() + b"\r\n")
+            text = b""
+            while not text.endswith(end):
+                chunk = s.recv(65536)
+                if not chunk:
+                    break
+                text += chunk
+            return text.decode(errors="replace")
+
+    def _pending_list(self):
+        return int(self.call("LLEN bench")[1:])
+
+    def _pending_stream(self):
+        return int(self.call("XLEN bench")[1:])
+
+    def _pending_beanstalk(self):
+        return int(re.search(r"current-jobs-ready: (\d+)", self.call("stats")).group(1))
+
+    def _pending_weir(self):
+        """QUEUES is a list of maps; the numbers of the queue follow their names."""
+        found = re.search(r"\$7\r\npending\r\n:(\d+)", self.call("QUEUES"))
+        return int(found.group(1)) if found else None
+
+    def log_text(self):
+        try:
+            with open(self.folder + ".log", encoding="utf-8", errors="replace") as f:
+                return f.read()
+        except OSError:
+            return ""

@@ -1,0 +1,254 @@
+#!/usr/bin/python3
+"""Damage in the log's files: found, named by file and place, and never delivered.
+
+A folder with jobs in every state is made once and killed.  Each case copies it, changes something
+in the used part of a log file, and then:
+
+  weir log verify   must find it (damage, or a torn tail that a start would cut)
+  weir serve        must refuse with file, offset and reason, or start after cutting the tail
+  weir log salvage  must write a folder that starts
+  whatever starts   must deliver payloads exactly as they were sent, or not at all
+"""
+import glob
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+
+from harness import (FULL, Server, claim, equal, expect, job_list, main, test, text, weir)
+
+SEED = int(os.environ.get("SEED", "20261115"))
+CHUNK = 1 << 16
+
+
+def payload(number):
+    digest = hashlib.sha256(b"%d" % number).hexdigest().encode()
+    return b"%d:" % number + digest * (1 + number % 30)
+
+
+def is_sent(args):
+    number = args.split(b":", 1)[0]
+    return number.isdigit() and payload(int(number)) == args
+
+
+def make_folder(folder):
+    """Jobs pending, delayed, running, failed, canceled, complete; then kill -9."""
+    server = Server(folder)
+    with server.client() as c:
+        for i in range(300):
+            c("ENQUEUE", "hook%d" % (i % 5), payload(i), "QUEUE", "q%d" % (i % 3), "ATTEMPTS",
+              1 + i % 2)
+        for i in range(300, 330):
+            c("ENQUEUE", "later", payload(i), "IN", 3600000)
+        for row in claim(c, ["q0", "q1"], count=100, lease=3600000):
+            kind = row.id % 5
+            if kind == 0:
+                c("COMPLETE", row.id, row.token, b"result %d" % row.id)
+            elif kind == 1:
+                c("FAIL", row.id, row.token, "no")
+            elif kind == 2:
+                c("RELEASE", row.id, row.token)
+            elif kind == 3:
+                c("CANCEL", row.id)
+    server.kill()
+    return server.data
+
+
+def log_files(data):
+    """Files of the log with the number of bytes up to the last one that is not zero."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(data, "**"), recursive=True)):
+        if not os.path.isfile(path) or "history" in os.path.basename(path):
+            continue
+        size = os.path.getsize(path)
+        used = 0
+        with open(path, "rb") as f:
+            at = 0
+            while True:
+                chunk = f.read(CHUNK)
+                if not chunk:
+                    break
+                stripped = chunk.rstrip(b"\0")
+                if stripped:
+                    used = at + len(stripped)
+                at += len(chunk)
+        if used and size >= 4096:
+            found[os.path.relpath(path, data)] = used
+    return found
+
+
+def copy(data, to):
+    shutil.rmtree(to, ignore_errors=True)
+    subprocess.run(["cp", "-a", "--sparse=always", data, to], check=True)
+
+
+def verify(data):
+    done = weir("log", "verify", data)
+    return done.returncode, done.stdout + done.stderr
+
+
+def damage(path, offset, change):
+    """Changes the bytes at offset; False when that left them as they were."""
+    with open(path, "r+b") as f:
+        f.seek(offset)
+        before = f.read(4096)
+        after = change(before)
+        f.seek(offset)
+        f.write(after)
+    return after != before
+
+
+def flip(bit):
+    return lambda data: bytes([data[0] ^ (1 << bit)]) + data[1:]
+
+
+def zero_512(data):
+    return bytes(min(512, len(data))) + data[512:]
+
+
+def cut_short(path, offset):
+    """Everything from here on is as if never written."""
+    size = os.path.getsize(path)
+    with open(path, "r+b") as f:
+        f.truncate(offset)
+        f.truncate(size)
+
+
+def deliver_all(server):
+    """Every payload that can be got out, by listing and by claiming."""
+    with server.client() as c:
+        rows = job_list(c, "LIMIT", 1000)
+        for row in rows:
+            expect(is_sent(row["args"]), "job %d is listed with a changed payload" % row["id"])
+        while True:
+            got = claim(c, ["q0", "q1", "q2", "default"], count=1000)
+            if not got:
+                return len(rows)
+            for row in got:
+                expect(is_sent(row.args), "job %d is delivered with a changed payload" % row.id)
+
+
+def check_damaged(folder, data, name, offset, what, tally):
+    """The three tools on a damaged copy."""
+    place = "%s in %s at %d" % (what, name, offset)
+    code, said = verify(data)
+    is_found = code != 0
+    is_cut = bool(re.search(r"torn_batches=[1-9]", said))
+    try:
+        server = Server(folder, data=data)
+    except AssertionError as refusal:
+        expect("before it was ready" in str(refusal), "%s: %s" % (place, refusal))
+        with open(os.path.join(folder, "stderr"), errors="replace") as f:
+            log = f.read()
+        expect(name.split("/")[-1] in log and re.search(r"\d", log) and "offset" in log.lower(),
+               "%s: the refusal does not name file and offset: %s" % (place, log[-300:]))
+        expect(is_found, "%s: the start refused, but verify found nothing: %s" % (
+            place, said[-300:]))
+        tally["refused"] += 1
+        salvaged = data + ".salvaged"
+        shutil.rmtree(salvaged, ignore_errors=True)
+        done = weir("log", "salvage", data, salvaged)
+        equal(done.returncode, 9, "%s: exit code of salvage (%s)" % (place, done.stderr[-200:]))
+        expect(name.split("/")[-1] in done.stdout + done.stderr,
+               "%s: salvage does not say what it left behind" % place)
+        server = Server(folder, data=salvaged)
+        tally["saved"] += deliver_all(server)
+        server.kill()
+        shutil.rmtree(salvaged)
+        return
+    expect(is_found or is_cut, "%s: the server starts and verify says nothing: %s" % (
+        place, said[-300:]))
+    log = server.log()
+    expect(re.search("cut|torn", log, re.I), "%s: started without a word about it" % place)
+    tally["cut"] += 1
+    deliver_all(server)
+    server.kill()
+
+
+def run_cases(folder, cases):
+    data = make_folder(folder)
+    files = log_files(data)
+    expect(files, "no log files in " + data)
+    equal(verify(data)[0], 0, "exit code of verify on the sound folder")
+    dice = random.Random(SEED)
+    tally = {"refused": 0, "cut": 0, "saved": 0}
+    damaged = os.path.join(folder, "damaged")
+    for number in range(cases):
+        name = dice.choice(sorted(files))
+        offset = dice.randrange(files[name])
+        if number % 10 == 9:
+            offset -= offset % 512
+            change, what = zero_512, "zeroed sector"
+        else:
+            change, what = flip(dice.randrange(8)), "flipped bit"
+        copy(data, damaged)
+        open(os.path.join(folder, "stderr"), "w").close()
+        if damage(os.path.join(damaged, name), offset, change):
+            check_damaged(folder, damaged, name, offset, what, tally)
+    print("# %d cases, seed %d: %s" % (cases, SEED, json.dumps(tally)))
+
+
+@test("flipped bits and zeroed sectors in the log are found and never delivered")
+def _(folder):
+    run_cases(folder, 1500 if FULL else 25)
+
+
+@test("a log cut off anywhere in its last segment starts, or says where it is damaged")
+def _(folder):
+    data = make_folder(folder)
+    name, used = sorted(log_files(data).items())[-1]
+    dice = random.Random(SEED)
+    damaged = os.path.join(folder, "damaged")
+    last = None
+    for offset in sorted({used - 1, used - 100, *(dice.randrange(used) for _ in range(
+            200 if FULL else 8))}, reverse=True):
+        copy(data, damaged)
+        open(os.path.join(folder, "stderr"), "w").close()
+        cut_short(os.path.join(damaged, name), offset)
+        try:
+            server = Server(folder, data=damaged)
+        except AssertionError as refusal:
+            expect("before it was ready" in str(refusal), str(refusal))
+            continue
+        n = deliver_all(server)
+        expect(last is None or n <= last, "cutting more gave more jobs: %s after %s" % (n, last))
+        last = n
+        server.kill()
+
+
+@test("salvage refuses a folder that is not empty, and never changes what it reads")
+def _(folder):
+    data = make_folder(folder)
+    before = {n: hashlib.sha256(open(os.path.join(data, n), "rb").read()).digest()
+              for n in log_files(data)}
+    full = os.path.join(folder, "full")
+    os.mkdir(full)
+    with open(os.path.join(full, "something"), "w") as f:
+        f.write("mine")
+    done = weir("log", "salvage", data, full)
+    expect(done.returncode != 0, "salvage wrote into a folder that was not empty")
+    equal(os.listdir(full), ["something"], "the folder")
+    verify(data)
+    weir("log", "dump", data)
+    weir("log", "salvage", data, os.path.join(folder, "new"))
+    after = {n: hashlib.sha256(open(os.path.join(data, n), "rb").read()).digest()
+             for n in log_files(data)}
+    equal(after, before, "the files")
+
+
+@test("weir log dump prints every record as a line of JSON")
+def _(folder):
+    data = make_folder(folder)
+    done = weir("log", "dump", data)
+    equal(done.returncode, 0, "exit code")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    expect(len(lines) >= 330, "only %d lines" % len(lines))
+    seen = text(done.stdout)
+    expect(payload(7).decode() in seen, "the payload of a job is not in the dump")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+"""Time: leases and delays run on a clock that nobody can set, also over restarts."""
+import glob
+import os
+import time
+
+from harness import (FULL, Server, Skip, claim, equal, expect, job, main, pack, test, text, until)
+
+
+class FakeClock:
+    """A wall clock that jumps while the server runs; the steady clocks stay real."""
+
+    def __init__(self, folder):
+        libs = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+        if not libs:
+            raise Skip("libfaketime is not installed (package faketime)")
+        self.path = os.path.join(folder, "faketime")
+        self.jump("+0")
+        self.env = {"LD_PRELOAD": libs[0], "FAKETIME_TIMESTAMP_FILE": self.path,
+                    "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                    "DONT_FAKE_MONOTONIC": "1"}
+
+    def jump(self, offset):
+        with open(self.path + ".new", "w") as f:
+            f.write(offset + "\n")
+        os.rename(self.path + ".new", self.path)
+
+
+def wall_of(c):
+    """The server's wall clock, through the creation time of a job."""
+    job_id = c("ENQUEUE", "clock", "", "QUEUE", "clock")
+    at = job(c, job_id)["created_ms"]
+    c("CANCEL", job_id)
+    return at / 1000.0
+
+
+@test("a jump of the wall clock ends no lease early and keeps none longer")
+def _(folder):
+    clock = FakeClock(folder)
+    server = Server(folder, env=clock.env)
+    with server.client() as c:
+        real = time.time()
+        expect(abs(wall_of(c) - real) < 5, "the clocks differ before any jump")
+        for offset in ("+3650d", "-3650d", "+1d", "-1d") if FULL else ("+3650d", "-3650d"):
+            job_id = c("ENQUEUE", "hook", "args", "ATTEMPTS", 5)
+            begin = time.monotonic()
+            held = claim(c, lease=1500)[0]
+            clock.jump(offset)
+            days = int(offset[:-1])
+            expect(abs(wall_of(c) - (time.time() + days * 86400)) < 5, "the jump was not seen")
+            equal(c("PROGRESS", held.id, held.token, "still mine"), "OK")
+            # The next holder is served when the lease ends: not before, and soon after.
+            again = claim(c, wait=10000, lease=60000)
+            took = time.monotonic() - begin
+            equal([g.id for g in again], [job_id], "claimed after the lease ended")
+            expect(took >= 1.5, "the lease ended after %.3f s of 1.5" % took)
+            expect(took < 2.5, "the lease ended only after %.3f s of 1.5" % took)
+            c("COMPLETE", again[0].id, again[0].token)
+
+
+@test("a delay in milliseconds is the same whatever the wall clock does")
+def _(folder):
+    clock = FakeClock(folder)
+    server = Server(folder, env=clock.env)
+    with server.client() as c:
+        for offset in ("+365d", "-365d", "+0"):
+            begin = time.monotonic()
+            c("ENQUEUE", "hook", "args", "IN", 800)
+            clock.jump(offset)
+            wall_of(c)
+            got = claim(c, wait=10000)
+            took = time.monotonic() - begin
+            equal(len(got), 1, "jobs")
+            expect(0.8 <= took < 1.8, "due after %.3f s of 0.8 with a jump of %s" % (took, offset))
+            c("COMPLETE", got[0].id, got[0].token)
+
+
+@test("a time of day follows the wall clock")
+def _(folder):
+    clock = FakeClock(folder)
+    server = Server(folder, env=clock.env)
+    with server.client() as c:
+        job_id = c("ENQUEUE", "hook", "args", "AT", int((time.time() + 3600) * 1000))
+        equal(claim(c), [], "claimed an hour early")
+        clock.jump("+2h")
+        until(lambda: [g.id for g in claim(c)] == [job_id], 5, "due after the jump")
+
+
+@test("a lease lasts at least its full time over a restart")
+def _(folder):
+    server = Server(folder)
+    with server.client() as c:
+        job_id = c("ENQUEUE", "hook", "args", "ATTEMPTS", 9)
+        begin = time.monotonic()
+        held = claim(c, lease=1200)[0]
+    for _ in range(2):
+        server.kill()
+        server = Server(folder)
+        with server.client() as c:
+            equal(claim(c), [], "a second holder during the lease")
+            equal(c("PROGRESS", held.id, held.token, "mine"), "OK")
+    with server.client() as c:
+        again = claim(c, wait=10000)
+        took = time.monotonic() - begin
+        equal([g.id for g in again], [job_id], "claimed after the lease")
+        expect(took >= 1.2, "the lease ended after %.3f s of 1.2" % took)
+        expect(took < 4, "the lease ended only after %.3f s of 1.2" % took)
+        expect(again[0].fence > held.fence, "the fence did not grow")
+        c.refused("COMPLETE", held.id, held.token, name="NOTOWNER")
+        equal(again[0].attempt, 2, "attempt")
+
+
+@test("the last holder may complete late, after a restart as well, while nobody was granted it")
+def _(folder):
+    server = Server(folder)
+    with server.client() as c:
+        job_id = c("ENQUEUE", "hook", "args", "ATTEMPTS", 3)
+        held = claim(c, lease=150)[0]
+        until(lambda: text(job(c, job_id)["status"]) == "pending", 5, "the lease ended")
+    server.kill()
+    server = Server(folder)
+    with server.client() as c:
+        equal(c("COMPLETE", held.id, held.token, "late but done"), "OK")
+        equal(text(job(c, job_id)["status"]), "complete")
+        equal(claim(c), [], "jobs")
+
+
+@test("a delayed job falls due over a restart")
+def _(folder):
+    server = Server(folder)
+    with server.client() as c:
+        job_id = c("ENQUEUE", "hook", "args", "IN", 600)
+    server.kill()
+    server = Server(folder)
+    with server.client() as c:
+        equal([g.id for g in claim(c, wait=10000)], [job_id], "jobs")
+
+
+@test("a frozen server gives no job to two holders when it goes on")
+def _(folder):
+    import signal
+    server = Server(folder)
+    with server.client() as a, server.client() as b:
+        a("ENQUEUE", "hook", "args", "ATTEMPTS", 9)
+        held = claim(a, lease=300)[0]
+        server.process.send_signal(signal.SIGSTOP)
+        # Both want it, and both are heard in the same turn after the freeze.
+        a.send(pack("COMPLETE", held.id, held.token))
+        b.send(pack("CLAIM", "other", "QUEUES", "default"))
+        deadline = time.monotonic() + 0.5
+        until(lambda: time.monotonic() > deadline, 2)
+        server.process.send_signal(signal.SIGCONT)
+        done, got = a.read(), b.read()
+        if done == "OK":
+            equal(got, [], "granted although it was completed")
+        else:
+            equal(len(got), 1, "neither completed nor granted")
+
+
+if __name__ == "__main__":
+    main()

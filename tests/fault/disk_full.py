@@ -1,0 +1,161 @@
+#!/usr/bin/python3
+"""No space left: new work is refused with its own error, accepted work can be finished, the server
+can be killed and started, and takes new work again by itself when there is space."""
+import contextlib
+import os
+import subprocess
+import time
+
+from harness import (FULL, Server, Skip, WeirError, check_error, claim, equal, expect, job_list,
+                     main, status, test, text, until)
+
+BIG = 256 * 1024
+
+
+@contextlib.contextmanager
+def small_disk(folder, megabytes):
+    place = os.path.join(folder, "disk")
+    os.mkdir(place)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dm" % megabytes, "tmpfs", place],
+                          stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise Skip("cannot mount a tmpfs here: " + done.stderr.strip())
+    try:
+        yield place
+    finally:
+        for server in list(Server.alive):
+            server.kill()
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+def free_bytes(place):
+    s = os.statvfs(place)
+    return s.f_bavail * s.f_frsize
+
+
+class Ballast:
+    """A file that takes whatever space there is."""
+
+    def __init__(self, place):
+        self.path = os.path.join(place, "ballast")
+
+    def fill(self):
+        with open(self.path, "ab") as f:
+            with contextlib.suppress(OSError):
+                while True:
+                    f.write(b"x" * (1 << 20))
+                    f.flush()
+        with open(self.path, "ab", buffering=0) as f:
+            with contextlib.suppress(OSError):
+                while f.write(b"x" * 4096) == 4096:
+                    pass
+
+    def drop(self):
+        os.unlink(self.path)
+
+
+def payload(number):
+    return (b"%08d" % number) * (BIG // 8)
+
+
+def fill_up(c, first=0):
+    """Enqueues until refused; what was accepted as {id: number}."""
+    accepted = {}
+    number = first
+    while True:
+        reply = c.ask("ENQUEUE", "big", payload(number))
+        if isinstance(reply, WeirError):
+            check_error(reply, "NOSPACE", ("space",), "ENQUEUE on a full disk")
+            return accepted
+        accepted[reply] = number
+        number += 1
+        expect(number < 20000, "the disk never gets full")
+
+
+def check_all(c, accepted):
+    rows = {row["id"]: row for row in job_list(c, "LIMIT", 50)}
+    for job_id, number in accepted.items():
+        expect(job_id in rows, "job %d was accepted and is gone" % job_id)
+        expect(rows[job_id]["args"] == payload(number), "job %d changed its payload" % job_id)
+
+
+@test("a full disk refuses new work clearly, and accepted work can all be finished")
+def _(folder):
+    with small_disk(folder, 260) as place:
+        server = Server(folder, data=os.path.join(place, "data"))
+        with server.client() as c:
+            accepted = fill_up(c)
+            expect(len(accepted) > 20, "only %d jobs were accepted" % len(accepted))
+            check_all(c, accepted)
+            Ballast(place).fill()
+            for job_id in accepted:
+                rows = claim(c, lease=60000)
+                equal(len(rows), 1, "jobs claimed")
+                expect(rows[0].args == payload(accepted[rows[0].id]), "a payload changed")
+                equal(c("COMPLETE", rows[0].id, rows[0].token, "done"), "OK")
+            equal({status(c, i) for i in accepted}, {"complete"}, "statuses")
+        equal(server.stop(), 0, "exit code")
+
+
+@test("a server killed on a full disk starts again there, with everything it had accepted")
+def _(folder):
+    with small_disk(folder, 260) as place:
+        data = os.path.join(place, "data")
+        server = Server(folder, data=data)
+        with server.client() as c:
+            accepted = fill_up(c)
+            held = claim(c, lease=600000)[0]
+        ballast = Ballast(place)
+        for how in ("kill", "stop", "kill", "kill") + (("kill", "stop") * 5 if FULL else ()):
+            ballast.fill()
+            equal(free_bytes(place) < 4096, True, "the disk is full")
+            getattr(server, how)()
+            server = Server(folder, data=data)
+            with server.client() as c:
+                check_all(c, accepted)
+                c.refused("ENQUEUE", "big", payload(1), name="NOSPACE")
+        with server.client() as c:
+            equal(c("EXTEND", held.id, held.token, 600000), "OK")
+            equal(c("PROGRESS", held.id, held.token, "half"), "OK")
+            equal(text(c("FAIL", held.id, held.token, "no luck")), "pending")
+            equal(c("CANCEL", held.id), "OK")
+            equal(status(c, held.id), "canceled")
+
+
+@test("when space returns, new work is taken again without a restart")
+def _(folder):
+    with small_disk(folder, 300) as place:
+        server = Server(folder, data=os.path.join(place, "data"))
+        ballast = Ballast(place)
+        ballast.fill()
+        with server.client() as c:
+            accepted = fill_up(c)
+            ballast.drop()
+            begin = time.monotonic()
+            until(lambda: not isinstance(c.ask("ENQUEUE", "again", "x"), WeirError), 10,
+                  "ENQUEUE after space returned")
+            took = time.monotonic() - begin
+            expect(took < 5, "it took %.1f s" % took)
+            check_all(c, accepted)
+
+
+@test("work finished on a full disk makes room for new work")
+def _(folder):
+    with small_disk(folder, 300) as place:
+        server = Server(folder, data=os.path.join(place, "data"))
+        with server.client() as c:
+            accepted = fill_up(c)
+            for _ in accepted:
+                row = claim(c, lease=60000)[0]
+                c("COMPLETE", row.id, row.token)
+            # History keeps the payloads too, so the place may stay full; cancel nothing, lose
+            # nothing: either there is room now, or the refusal is still clear.
+            reply = c.ask("ENQUEUE", "small", "x")
+            if isinstance(reply, WeirError):
+                check_error(reply, "NOSPACE", ("space",), "ENQUEUE")
+            equal({status(c, i) for i in accepted}, {"complete"}, "statuses")
+        equal(server.stop(), 0, "exit code")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,549 @@
+"""What the fault and integration tests share: the server as a process, a RESP client and an HTTP
+client written apart from the server's own code, and a runner that prints one line per check.
+
+A test is a function marked @test("a sentence that is true when it passes").  It gets a fresh
+folder.  `main()` runs the tests of a file, or those whose sentence contains a word given on the
+command line; --full asks for the long form.  Nothing sleeps for a fixed time: `until` polls for a
+condition up to a deadline.
+"""
+import atexit
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WEIR = os.environ.get("WEIR", os.path.join(ROOT, "build", "weir"))
+FULL = "--full" in sys.argv
+
+# ---------------------------------------------------------------- running tests
+
+_tests = []
+
+
+def test(sentence):
+    def mark(fn):
+        _tests.append((sentence, fn))
+        return fn
+    return mark
+
+
+class Skip(Exception):
+    """The machine cannot do this one; says why."""
+
+
+def expect(condition, why):
+    if not condition:
+        raise AssertionError(why)
+
+
+def equal(got, wanted, what="value"):
+    if got != wanted:
+        raise AssertionError("%s is %s, wanted %s" % (what, short(got), short(wanted)))
+
+
+def short(value, limit=300):
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def until(condition, seconds=10.0, what="the condition"):
+    """Polls until the condition is true and returns its value."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError("%s did not come true in %s s" % (what, seconds))
+        time.sleep(0.005)
+
+
+def main():
+    words = [a for a in sys.argv[1:] if not a.startswith("--")]
+    failed = 0
+    for sentence, fn in _tests:
+        if words and not any(w in sentence for w in words):
+            continue
+        folder = tempfile.mkdtemp(prefix="weir-test.", dir=os.environ.get("TEST_TMP"))
+        begin = time.monotonic()
+        try:
+            fn(folder)
+            line = "ok - " + sentence
+        except Skip as skip:
+            line = "ok - %s # skip %s" % (sentence, skip)
+        except Exception as error:  # every failure becomes one line, the next test still runs
+            failed += 1
+            why = str(error).replace("\n", " ") or type(error).__name__
+            line = "not ok - %s: %s" % (sentence, why)
+            if not isinstance(error, AssertionError) or os.environ.get("TRACE"):
+                traceback.print_exc()
+        finally:
+            for server in list(Server.alive):
+                server.kill()
+        if os.environ.get("TIMES"):
+            line += " (%.1f s)" % (time.monotonic() - begin)
+        print(line, flush=True)
+        if line.startswith("not ok"):
+            log = os.path.join(folder, "stderr")
+            if os.path.exists(log):
+                with open(log, errors="replace") as f:
+                    for text in f.read().splitlines()[-15:]:
+                        print("#   " + text)
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(1 if failed else 0)
+
+
+# ---------------------------------------------------------------- the server as a process
+
+
+class Server:
+    """`weir serve` on ports of its own choosing.
+
+    trace and inject: strace expressions, e.g. trace="fdatasync",
+    inject="fdatasync:error=EIO:when=5+".
+    """
+    alive = []
+
+    def __init__(self, folder, *args, data=None, trace=None, inject=None, env=None, wait=True,
+                 seconds=30, token=None, config=None, resp="127.0.0.1:0", http="127.0.0.1:0"):
+        self.folder = folder
+        self.data = data or os.path.join(folder, "data")
+        self.token = token
+        self.ready = self.resp = self.http = None
+        command = [WEIR, "serve", "--data", self.data, "--resp", resp, "--http", http]
+        if token:
+            path = os.path.join(folder, "token")
+            with open(path, "w") as f:
+                f.write(token + "\n")
+            os.chmod(path, 0o600)
+            command += ["--token-file", path]
+        if config:
+            path = os.path.join(folder, "weir.conf")
+            with open(path, "w") as f:
+                f.write(config)
+            command += ["-c", path]
+        command += list(args)
+        if trace:
+            # -D: the tracer is a grandchild, so that our child is weir itself.
+            command = ["strace", "-D", "-f", "--seccomp-bpf", "-qq", "-o",
+                       os.path.join(folder, "strace"), "-e", "trace=" + trace,
+                       *(["-e", "inject=" + inject] if inject else [])] + command
+        self.stderr_path = os.path.join(folder, "stderr")
+        self.stderr = open(self.stderr_path, "ab")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.stderr,
+                                        env={**os.environ, **(env or {})})
+        Server.alive.append(self)
+        if wait:
+            self.wait_ready(seconds)
+
+    def wait_ready(self, seconds=30):
+        """The addresses, once the ready line has come; AssertionError when it ends before."""
+        deadline = time.monotonic() + seconds
+        out = self.process.stdout
+        os.set_blocking(out.fileno(), False)
+        text = b""
+        while True:
+            chunk = out.read()
+            if chunk:
+                text += chunk
+            found = re.search(rb"^ready http=(\S+) resp=(\S+)$", text, re.M)
+            if found and text.endswith(b"\n"):
+                self.ready = found.group(0).decode()
+                self.http = split_address(found.group(1).decode())
+                self.resp = split_address(found.group(2).decode())
+                return self
+            if chunk == b"" and self.process.poll() is not None:
+                self.forget()
+                raise AssertionError("weir ended with %s before it was ready: %s" % (
+                    self.process.returncode, self.log()[-400:]))
+            if time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError("weir was not ready in %s s" % seconds)
+            time.sleep(0.002)
+
+    def log(self):
+        with open(self.stderr_path, errors="replace") as f:
+            return f.read()
+
+    def forget(self):
+        if self in Server.alive:
+            Server.alive.remove(self)
+        self.stderr.close()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+    def kill(self, sig=signal.SIGKILL):
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+            self.process.wait(10)
+        self.forget()
+        return self.process.returncode
+
+    def stop(self, seconds=5):
+        """SIGTERM; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait(seconds)
+
+    def wait(self, seconds=10):
+        """The exit code once it ended by itself; AssertionError when it does not."""
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError("weir did not end within %s s" % seconds) from None
+        self.forget()
+        return code
+
+    def client(self, **options):
+        return Resp(self.resp, **options)
+
+    def web(self, **options):
+        return Http(self.http, token=self.token, **options)
+
+
+def split_address(text):
+    if text.startswith("/") or text.startswith("unix:"):
+        return text[5:] if text.startswith("unix:") else text
+    host, port = text.rsplit(":", 1)
+    return host.strip("[]"), int(port)
+
+
+@atexit.register
+def _end_servers():
+    for server in list(Server.alive):
+        with contextlib.suppress(Exception):
+            server.process.kill()
+
+
+def weir(*args, seconds=60, **options):
+    """The command line; the finished process with its output as text."""
+    return subprocess.run([WEIR, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=seconds, text=True, **options)
+
+
+# ---------------------------------------------------------------- RESP
+
+
+class WeirError(Exception):
+    def __init__(self, line):
+        super().__init__(line)
+        self.name, _, self.detail = line.partition(" ")
+
+
+class Closed(Exception):
+    """The server closed the connection."""
+
+
+def connect(address, seconds=10):
+    if isinstance(address, str):
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(seconds)
+        s.connect(address)
+        return s
+    s = socket.create_connection(address, seconds)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return s
+
+
+def to_bytes(word):
+    if isinstance(word, bytes):
+        return word
+    return str(word).encode()
+
+
+def pack(*words):
+    out = [b"*%d\r\n" % len(words)]
+    for word in words:
+        word = to_bytes(word)
+        out.append(b"$%d\r\n%s\r\n" % (len(word), word))
+    return b"".join(out)
+
+
+class Resp:
+    """RESP2 and RESP3.  Strings come back as bytes, maps as dict with text keys."""
+
+    def __init__(self, address, seconds=15):
+        self.socket = connect(address, seconds)
+        self.buffer = b""
+
+    def close(self):
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def _more(self):
+        try:
+            chunk = self.socket.recv(1 << 16)
+        except ConnectionError as error:
+            raise Closed(str(error)) from None
+        if not chunk:
+            raise Closed("end of stream")
+        self.buffer += chunk
+
+    def _line(self):
+        while b"\r\n" not in self.buffer:
+            self._more()
+        line, self.buffer = self.buffer.split(b"\r\n", 1)
+        return line
+
+    def _exactly(self, n):
+        while len(self.buffer) < n + 2:
+            self._more()
+        data, end, self.buffer = self.buffer[:n], self.buffer[n:n + 2], self.buffer[n + 2:]
+        if end != b"\r\n":
+            raise AssertionError("a string of %d bytes does not end with CRLF: %r" % (n, end))
+        return data
+
+    def read(self):
+        """One reply; an error reply is returned as a WeirError, not raised."""
+        line = self._line()
+        kind, rest = line[:1], line[1:]
+        if kind == b"+":
+            return rest.decode()
+        if kind == b"-":
+            return WeirError(rest.decode("utf-8", "replace"))
+        if kind == b":":
+            return int(rest)
+        if kind == b"_":
+            return None
+        if kind == b"#":
+            return rest == b"t"
+        if kind == b",":
+            return float(rest)
+        if kind in b"$=":
+            n = int(rest)
+            return None if n < 0 else self._exactly(n)
+        if kind in b"*~>":
+            n = int(rest)
+            return None if n < 0 else [self.read() for _ in range(n)]
+        if kind == b"%":
+            return {text(self.read()): self.read() for _ in range(int(rest))}
+        raise AssertionError("not RESP: %r" % line[:80])
+
+    def ask(self, *words):
+        """Sends a command and returns the reply, errors included."""
+        self.send(pack(*words))
+        return self.read()
+
+    def __call__(self, *words):
+        reply = self.ask(*words)
+        if isinstance(reply, WeirError):
+            raise reply
+        return reply
+
+    def refused(self, *words, name=None, mentions=()):
+        """The command must be refused; the error, its name and words checked."""
+        reply = self.ask(*words)
+        return check_error(reply, name, mentions, short(words))
+
+    def is_closed(self, seconds=10):
+        """True when the server closes; whatever it still says is dropped."""
+        self.socket.settimeout(seconds)
+        try:
+            while True:
+                if not self.socket.recv(1 << 16):
+                    return True
+        except ConnectionError:
+            return True
+        except (TimeoutError, socket.timeout):
+            return False
+
+
+def check_error(reply, name, mentions, what):
+    if not isinstance(reply, WeirError):
+        raise AssertionError("%s was answered with %s, not refused" % (what, short(reply)))
+    names = (name,) if isinstance(name, str) else name
+    if names and reply.name not in names:
+        raise AssertionError("%s: the error is %r, wanted %s" % (what, str(reply), names))
+    if not reply.detail.strip():
+        raise AssertionError("%s: the error %r says nothing more" % (what, str(reply)))
+    for word in (mentions,) if isinstance(mentions, str) else mentions:
+        if word.lower() not in str(reply).lower():
+            raise AssertionError("%s: %r does not mention %r" % (what, str(reply), word))
+    return reply
+
+
+def text(value):
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+
+
+CLAIM_FIELDS = ("id", "token", "hook", "args", "attempt", "queue", "group", "priority",
+                "attempts", "fence", "lease_ms", "created_ms")
+
+
+class Grant(dict):
+    """A row of CLAIM by name: grant.id, grant.token ..."""
+    __getattr__ = dict.__getitem__
+
+
+def grants(reply):
+    rows = reply or []
+    for row in rows:
+        equal(len(row), len(CLAIM_FIELDS), "number of fields of a claimed job")
+    return [Grant(zip(CLAIM_FIELDS, row)) for row in rows]
+
+
+def mapping(reply):
+    """A map as RESP2 (flat list) or RESP3 sends it, keys as text."""
+    if isinstance(reply, dict):
+        return reply
+    return {text(reply[i]): reply[i + 1] for i in range(0, len(reply), 2)}
+
+
+def claim(client, queues="default", worker="w", count=1, wait=None, lease=None):
+    words = ["CLAIM", worker, "MAX", count]
+    if wait is not None:
+        words += ["WAIT", wait]
+    if lease is not None:
+        words += ["LEASE", lease]
+    queues = [queues] if isinstance(queues, str) else list(queues)
+    return grants(client(*words, "QUEUES", *queues))
+
+
+def job(client, job_id):
+    return Grant(mapping(client("JOB", job_id)))
+
+
+def status(client, job_id):
+    return text(job(client, job_id)["status"])
+
+
+def job_list(client, *filters):
+    """All pages of JOBS."""
+    rows, cursor = [], None
+    while True:
+        reply = mapping(client("JOBS", *filters, *(["CURSOR", cursor] if cursor else [])))
+        rows += [Grant(mapping(row)) for row in reply["jobs"]]
+        cursor = reply.get("cursor")
+        if not cursor:
+            return rows
+
+
+# ---------------------------------------------------------------- HTTP
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    def header(self, name):
+        for key, value in self.headers:
+            if key.lower() == name.lower():
+                return value
+        return None
+
+    def __repr__(self):
+        return "%d %s" % (self.status, self.body[:200])
+
+
+class Http:
+    """HTTP/1.1 on a raw socket, so that a test can send exactly the bytes it means."""
+
+    def __init__(self, address, token=None, seconds=15):
+        self.address, self.token = address, token
+        self.socket = connect(address, seconds)
+        self.buffer = b""
+
+    def close(self):
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def host(self):
+        return "localhost" if isinstance(self.address, str) else "%s:%d" % self.address
+
+    def head(self, method, path, headers=()):
+        lines = ["%s %s HTTP/1.1" % (method, path), "Host: " + self.host()]
+        if self.token:
+            lines.append("Authorization: Bearer " + self.token)
+        return ("\r\n".join(lines + list(headers)) + "\r\n\r\n").encode()
+
+    def _fill(self):
+        try:
+            chunk = self.socket.recv(1 << 16)
+        except ConnectionError as error:
+            raise Closed(str(error)) from None
+        if not chunk:
+            raise Closed("end of stream")
+        self.buffer += chunk
+
+    def read(self, method="GET"):
+        while b"\r\n\r\n" not in self.buffer:
+            self._fill()
+        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
+        lines = head.decode("latin-1").split("\r\n")
+        status = int(lines[0].split(" ")[1])
+        headers = [tuple(p.strip() for p in line.split(":", 1)) for line in lines[1:]]
+        length = [int(v) for k, v in headers if k.lower() == "content-length"]
+        body = b""
+        if length and method != "HEAD" and status not in (204, 304) and status >= 200:
+            while len(self.buffer) < length[0]:
+                self._fill()
+            body, self.buffer = self.buffer[:length[0]], self.buffer[length[0]:]
+        return Answer(status, headers, body)
+
+    def ask(self, method, path, body=None, headers=()):
+        headers = list(headers)
+        data = b""
+        if body is not None:
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            if not any(h.lower().startswith("content-type:") for h in headers):
+                headers.append("Content-Type: application/json")
+            headers.append("Content-Length: %d" % len(data))
+        elif method in ("POST", "PUT", "PATCH"):
+            headers.append("Content-Length: 0")
+        self.send(self.head(method, path, headers) + data)
+        return self.read(method)
+
+    def good(self, method, path, body=None, headers=()):
+        answer = self.ask(method, path, body, headers)
+        expect(200 <= answer.status < 300, "%s %s: %r" % (method, path, answer))
+        return answer.json if answer.body else None
+
+    def is_closed(self, seconds=10):
+        return Resp.is_closed(self, seconds)
+
+
+def check_problem(answer, status, code, mentions, what):
+    """An error answer: status, problem+json, stable code, a detail that names what was wrong."""
+    statuses = (status,) if isinstance(status, int) else status
+    expect(answer.status in statuses, "%s: %r, wanted %s" % (what, answer, statuses))
+    kind = answer.header("content-type") or ""
+    expect(kind.startswith("application/problem+json"), "%s: content type %r" % (what, kind))
+    problem = answer.json
+    codes = (code,) if isinstance(code, str) else code
+    expect(not codes or problem.get("code") in codes, "%s: %r, wanted code %s" % (
+        what, problem, codes))
+    equal(problem.get("status"), answer.status, what + ": status in the body")
+    detail = json.dumps(problem, ensure_ascii=False)
+    for word in (mentions,) if isinstance(mentions, str) else mentions:
+        expect(word.lower() in detail.lower(), "%s: %s does not mention %r" % (
+            what, detail, word))
+    return problem

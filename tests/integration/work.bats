@@ -1,0 +1,379 @@
+#!/usr/bin/env bats
+# The worker against a real server: commands run, ends reported, leases kept, nothing lost.
+
+load lib.bash
+
+setup() {
+        start_weir
+        cd "$DATA" || return 1
+        mkfifo go said
+        # Both ends stay open here, so that neither side ever waits for the other to open.
+        exec 8<>go 9<>said
+        WORKER=
+}
+
+teardown() {
+        if [ -n "$WORKER" ]; then
+                kill -KILL "$WORKER" 2>/dev/null || true
+                wait "$WORKER" || true
+        fi
+        exec 8>&- 9>&-
+        stop_weir
+}
+
+# start_worker OPTIONS...: in the background, its pid in WORKER, what it says in work.log
+start_worker() {
+        "$WEIR_BIN" work "$@" 2>>work.log 3>&- 8>&- 9>&- &
+        WORKER=$!
+}
+
+end_worker() {
+        local status=0
+        wait "$WORKER" || status=$?
+        WORKER=
+        return "$status"
+}
+
+# hear: the next line a command wrote to `said`
+hear() {
+        IFS= read -r -t 20 REPLY <&9
+}
+
+let_go() {
+        echo go >&8
+}
+
+# Says its pid, waits until it may go on.
+WAITER="sh -c 'echo \$\$ >said; read x <go; echo done'"
+
+once() {
+        weir work --once "$@" 2>>work.log
+}
+
+@test "standard input is the payload, standard output the result" {
+        printf '{"n": 1}' | weir job add upper - --queue q
+        once --exec 'tr a-z A-Z' --queue q
+        has_status 1 complete
+        [ "$(field 1 result.N)" = 1 ]
+        [ "$(field 1 'events | map(.event) | join(" ")')" = "created started completed" ]
+        [[ $(field 1 worker) == *-* ]]
+}
+
+@test "the job is in the environment and in the placeholders" {
+        weir job add my-hook payload --queue q --group g --priority 9 --attempts 4 --timeout 77s
+        once --name tester --queue q --exec \
+                "sh -c 'echo \$WEIR_JOB_ID \$WEIR_HOOK \$WEIR_QUEUE \$WEIR_GROUP \$WEIR_ATTEMPT \$WEIR_ATTEMPTS \$WEIR_PRIORITY \$WEIR_FENCE \$WEIR_LEASE_MS \$1 \$2' x {id} a-{hook}-{queue}"
+        [ "$(field 1 result)" = "1 my-hook q g 1 4 9 1 77000 1 a-my-hook-q" ]
+        [ "$(field 1 worker)" = tester ]
+}
+
+@test "a failing command fails its job with the end of its standard error" {
+        weir job add a --queue q --attempts 2
+        once --queue q --exec "sh -c 'echo first >&2; echo the reason >&2; exit 3'"
+        has_status 1 failed
+        [ "$(field 1 error)" = $'exit 3: first\nthe reason' ]
+        [ "$(field 1 attempt)" = 2 ]
+        weir job add a --queue q --attempts 1
+        once --queue q --exec "sh -c 'exit 75'"
+        [ "$(field 2 error)" = "exit 75" ]
+        weir job add a --queue q --attempts 1
+        once --queue q --exec "sh -c 'kill -9 \$\$'"
+        [ "$(field 3 error)" = "killed by signal 9" ]
+}
+
+@test "only the last lines of a long standard error are kept" {
+        weir job add a --queue q --attempts 1
+        once --queue q --exec "sh -c 'seq 100000 >&2; exit 1'"
+        [[ $(field 1 error) == "exit 1: "*$'\n100000' ]]
+        [ "$(weir job show 1 --json | jq '.error | length')" -le 5000 ]
+        [ "$(weir job show 1 --json | jq '.error | length')" -ge 4000 ]
+}
+
+@test "a failed job waits --retry-in before the next attempt" {
+        weir job add a --queue q
+        once --queue q --retry-in 1h --exec false
+        has_status 1 pending
+        [ "$(field 1 attempt)" = 1 ]
+        [ "$(field 1 '(.due_ms - .created_ms) >= 3600000')" = true ]
+}
+
+@test "output beyond --output is dropped, and the command does not hang on it" {
+        weir job add a --queue q
+        weir job add b --queue q
+        once --queue q --max 1 --exec "head -c 3000000 /dev/zero"
+        [ "$(weir job show 1 --json | jq '.result | length')" = 65536 ]
+        grep -q 'longer than --output' work.log
+        once --queue q --output 1m --exec "sh -c 'head -c 1048576 /dev/zero | tr \"\\0\" x'"
+        [ "$(weir job show 2 --json | jq '.result | length')" = 1048576 ]
+}
+
+@test "a command that does not read its input is no trouble" {
+        head -c 1000000 /dev/zero | tr '\0' x | weir job add big - --queue q
+        once --queue q --exec true
+        has_status 1 complete
+}
+
+@test "a result that reads like a keyword is still a result" {
+        weir job add a --queue q
+        weir job add b --queue q
+        once --queue q --exec 'echo claim'
+        [ "$(field 1 result)" = claim ]
+        [ "$(field 2 result)" = claim ]
+}
+
+@test "commands have clean surroundings: three open files, pipes, default signals" {
+        weir job add a --queue q
+        once --queue q --exec "sh -c 'ls /proc/self/fd | tr \"\\n\" \" \"; echo x >/dev/stderr; echo y >/dev/stdout; grep -E \"Sig(Ign|Blk)\" /proc/self/status | cut -f 2 | sort -u'"
+        has_status 1 complete
+        # 3 is the folder that ls itself reads.
+        [ "$(field 1 result)" = $'0 1 2 3 y\n0000000000000000' ]
+}
+
+@test "what needs a shell, or is not there, is told at the start" {
+        run weir work --queue q --exec 'cat | wc'
+        [ "$status" -eq 2 ]
+        [[ $output == *"would need a shell"* ]]
+        run weir work --queue q --exec 'no-such-program-anywhere'
+        [ "$status" -eq 2 ]
+        [[ $output == *"there is no program"* ]]
+        run weir work --queue q --exec './no-such-program'
+        [ "$status" -eq 2 ]
+        run weir work --exec cat
+        [ "$status" -eq 2 ]
+        [[ $output == *"--queue is missing"* ]]
+        run weir work --queue q
+        [ "$status" -eq 2 ]
+        run weir work --queue q --exec cat --slots 0
+        [ "$status" -eq 2 ]
+}
+
+@test "a hook may choose a program of a folder, and none outside of it" {
+        mkdir handlers
+        printf '#!/bin/sh\necho "handled $WEIR_HOOK"\n' >handlers/mail
+        chmod +x handlers/mail
+        weir job add mail --queue q --attempts 1
+        weir job add ../../bin/sh --queue q --attempts 1
+        weir job add unknown --queue q --attempts 1
+        once --queue q --exec './handlers/{hook}'
+        [ "$(field 1 result)" = "handled mail" ]
+        has_status 2 failed
+        [[ $(field 2 error) == *"cannot be part of a program's name"* ]]
+        has_status 3 failed
+        [[ $(field 3 error) == *"cannot run ./handlers/unknown"* ]]
+}
+
+@test "--once ends when nothing is ready, --max after so many" {
+        run weir work --once --queue q --exec cat
+        [ "$status" -eq 0 ]
+        seq 5 | weir job add n --many - --queue q
+        weir work --max 2 --queue q --exec cat
+        [ "$(weir queue list --json | jq '.[0].completed')" = 2 ]
+        once --queue q --slots 2 --exec cat
+        [ "$(weir queue list --json | jq '.[0].completed')" = 5 ]
+}
+
+@test "a thousand jobs through four slots, each exactly once" {
+        seq 1000 | weir job add n --many - --queue q --id-only >ids
+        once --quiet --queue q --slots 4 --exec "sh -c 'read n; echo \$n >>ran; echo \$n'"
+        [ "$(weir queue list --json | jq -c '.[0] | [.completed, .ready, .running]')" = '[1000,0,0]' ]
+        [ "$(sort -n ran | uniq | wc -l)" = 1000 ]
+        [ "$(wc -l <ran)" = 1000 ]
+        weir job list --all --json | jq -e 'all(.jobs[]; .result == .args)'
+}
+
+@test "several queues, the most important job first" {
+        weir job add a --queue q1 --priority 50
+        weir job add b --queue q2 --priority 10
+        weir job add c --queue q1 --priority 30
+        once --queue q1 --queue q2 --exec "sh -c 'echo \$WEIR_HOOK >>order'"
+        [ "$(tr '\n' ' ' <order)" = "b c a " ]
+}
+
+@test "slots run side by side" {
+        mkfifo left right
+        weir job add left --queue q
+        weir job add right --queue q
+        # Each waits for the other: one after the other they would never end.
+        once --queue q --slots 2 --exec "sh -c 'if [ \$WEIR_HOOK = left ]; then echo x >left; read y <right; else read y <left; echo x >right; fi'"
+        has_status 1 complete
+        has_status 2 complete
+}
+
+@test "a waiting worker gets a job the moment it is there" {
+        start_worker --queue q --exec "$WAITER"
+        eventually grep -q ready work.log
+        weir job add a --queue q
+        hear
+        has_status 1 in-progress
+        let_go
+        eventually has_status 1 complete
+        kill -TERM "$WORKER"
+        end_worker
+}
+
+@test "the lease is renewed while the command runs" {
+        weir job add a --queue q
+        start_worker --queue q --lease 1s --exec "$WAITER"
+        hear
+        local first
+        first=$(field 1 lease_until_ms)
+        # Two whole leases later it is still the first attempt.
+        renewed() {
+                [ "$(field 1 lease_until_ms)" -gt $((first + 2000)) ]
+        }
+        eventually renewed
+        [ "$(field 1 attempt)" = 1 ]
+        let_go
+        eventually has_status 1 complete
+        [ "$(field 1 'events | map(.event) | join(" ")')" = "created started completed" ]
+        kill -TERM "$WORKER"
+        end_worker
+}
+
+@test "a job that is not ours any more takes its whole process group with it" {
+        weir job add a --queue q
+        start_worker --queue q --lease 1s --exec "sh -c 'cat go & echo \$! >said; wait'"
+        hear
+        local child=$REPLY
+        kill -0 "$child"
+        weir job cancel 1
+        gone() {
+                ! kill -0 "$child" 2>/dev/null
+        }
+        eventually gone
+        eventually grep -q 'not ours any more' work.log
+        has_status 1 canceled
+        kill -TERM "$WORKER"
+        end_worker
+        grep -q 'lost=1' work.log
+}
+
+@test "what a command leaves behind in its group is killed" {
+        weir job add a --queue q
+        once --queue q --exec "sh -c 'cat go >/dev/null 2>&1 & echo \$! >said; echo fine'"
+        hear
+        gone() {
+                ! kill -0 "$REPLY" 2>/dev/null
+        }
+        eventually gone
+        [ "$(field 1 result)" = fine ]
+}
+
+@test "a child that keeps the output open does not keep the job" {
+        weir job add a --queue q
+        once --queue q --exec "sh -c 'cat go & echo fine'"
+        [ "$(field 1 result)" = fine ]
+}
+
+@test "--timeout kills what runs too long" {
+        weir job add a --queue q --attempts 1
+        once --queue q --timeout 1s --exec "sh -c 'echo slow >&2; exec cat go'"
+        has_status 1 failed
+        [ "$(field 1 error)" = "killed after 1 s (--timeout): slow" ]
+}
+
+@test "SIGTERM lets running commands finish and takes no more" {
+        weir job add a --queue q
+        weir job add b --queue q
+        start_worker --queue q --exec "$WAITER"
+        hear
+        kill -TERM "$WORKER"
+        eventually grep -q stopping work.log
+        let_go
+        end_worker
+        has_status 1 complete
+        [ "$(field 1 result)" = done ]
+        has_status 2 pending
+        [ "$(field 2 attempt)" = 0 ]
+}
+
+@test "an idle worker stops at once" {
+        start_worker --queue q --slots 3 --exec cat
+        eventually grep -q ready work.log
+        kill -INT "$WORKER" # not caught by a background shell job: see below
+        kill -TERM "$WORKER"
+        end_worker
+}
+
+@test "a second SIGTERM kills the commands and gives the jobs back" {
+        weir job add a --queue q --attempts 1
+        start_worker --queue q --exec "sh -c 'trap \"\" TERM; echo \$\$ >said; cat go'"
+        hear
+        kill -TERM "$WORKER"
+        eventually grep -q stopping work.log
+        kill -TERM "$WORKER"
+        end_worker
+        ! kill -0 "$REPLY" 2>/dev/null
+        has_status 1 pending
+        [ "$(field 1 'events | map(.event) | join(" ")')" = "created started released" ]
+        once --queue q --exec cat
+        has_status 1 complete
+}
+
+@test "a result outlives a server that was away" {
+        weir job add a --queue q
+        start_worker --url "$RESP_SOCK" --queue q --exec "$WAITER"
+        hear
+        stop_weir
+        eventually grep -q 'no connection' work.log
+        let_go
+        start_weir
+        eventually has_status 1 complete
+        [ "$(field 1 result)" = done ]
+        [ "$(field 1 attempt)" = 1 ]
+        weir job add b --queue q
+        hear
+        let_go
+        eventually has_status 2 complete
+        kill -TERM "$WORKER"
+        end_worker
+        grep -q 'connected again' work.log
+}
+
+@test "a result outlives a server that was killed" {
+        weir job add a --queue q
+        start_worker --url "$RESP_SOCK" --queue q --exec "$WAITER"
+        hear
+        kill -KILL "$WEIR_PID"
+        wait "$WEIR_PID" || true
+        let_go
+        start_weir
+        eventually has_status 1 complete
+        [ "$(field 1 'events | map(.event) | join(" ")')" = "created started completed" ]
+        kill -TERM "$WORKER"
+        end_worker
+}
+
+@test "a worker that starts before the server waits for it, with --once it does not" {
+        stop_weir
+        run weir work --url "$RESP_SOCK" --once --queue q --exec cat
+        [ "$status" -eq 7 ]
+        [[ $output == *"nothing answers on"* ]]
+        start_worker --url "$RESP_SOCK" --queue q --exec cat
+        eventually grep -q 'no connection' work.log
+        start_weir
+        weir job add a hello --queue q
+        eventually has_status 1 complete
+        kill -TERM "$WORKER"
+        end_worker
+}
+
+@test "a paused queue hands out nothing until it is resumed" {
+        weir job add a --queue q
+        weir queue pause q
+        run weir work --once --queue q --exec cat
+        [ "$status" -eq 0 ]
+        has_status 1 pending
+        start_worker --queue q --exec cat
+        eventually grep -q ready work.log
+        weir queue resume q
+        eventually has_status 1 complete
+        kill -TERM "$WORKER"
+        end_worker
+}
+
+@test "a server's refusal of the claim ends the worker with the reason" {
+        run weir work --queue "$(printf 'x%.0s' {1..300})" --exec cat
+        [ "$status" -eq 2 ]
+        [[ $output == *"255"* ]]
+}

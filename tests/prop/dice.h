@@ -1,0 +1,40 @@
+/* What the property tests share: a seed that is printed and can be given, and how long to run.
+ *
+ *      WEIR_SEED=7 build/asan/tests/prop/prop_heap     repeats the run of seed 7
+ *      WEIR_ROUNDS=100 ...                             runs 100 times as long */
+#ifndef WEIR_TESTS_PROP_DICE_H
+#define WEIR_TESTS_PROP_DICE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/rand.h"
+#include "base/slice.h"
+
+static inline uint64_t dice_env(const char *name, uint64_t fallback)
+{
+        const char *text = getenv(name);
+        uint64_t v;
+
+        return text && slice_to_u64(slice_str(text), &v) ? v : fallback;
+}
+
+/* Seeds the dice, says so, and returns the seed. */
+static inline uint64_t dice_init(struct rng *r, const char *test)
+{
+        uint64_t seed = dice_env("WEIR_SEED", (uint64_t)clock_boot_ns() % 1000000007);
+
+        (void)printf("# %s: WEIR_SEED=%llu\n", test, (unsigned long long)seed);
+        (void)fflush(stdout);
+        rng_init_seed(r, seed);
+        return seed;
+}
+
+/* n, or as many times n as WEIR_ROUNDS says. */
+static inline uint64_t dice_rounds(uint64_t n)
+{
+        return n * dice_env("WEIR_ROUNDS", 1);
+}
+
+#endif
