@@ -3,15 +3,16 @@
  * The live list is in log order (state/live.h), so its head is the object that keeps the oldest
  * part of the log alive.  While the log is longer than 2 x live bytes + slack, each turn
  * writes the heads again: at least twice the bytes the turn itself wrote, so the cleaner always
- * gains on the load, and at most CLEAN_STEP_MAX_BYTES, so no turn is long.
+ * gains on the load, and at most CLEAN_STEP_MAX, so no turn is long.
  *
  * Cost: an object is written again once per trip of the head around the log.  With the log at
  * twice the live bytes, half of what it meets is dead already and costs nothing.  A queue that is
  * drained as fast as it is filled is cleaned for almost nothing. */
 #include "core/inside.h"
 
-#define CLEAN_STEP_MIN_BYTES (64 * KIB)
-#define CLEAN_STEP_MAX_BYTES (1 * MIB)
+/* Shares of the slack: 64 KiB and 1 MiB of the usual 40 MiB. */
+#define CLEAN_STEP_MIN(slack) ((slack) / 640)
+#define CLEAN_STEP_MAX(slack) ((slack) / 40)
 
 static void write_again(struct core *core, struct live *live)
 {
@@ -37,14 +38,15 @@ static void write_again(struct core *core, struct live *live)
 void core_clean(struct core *core)
 {
         struct buf *b = &core->batch[core->open];
-        uint64_t allowed = 2 * core->state.live_bytes + core->options.log_slack_bytes;
+        uint64_t slack = core->options.log_slack_bytes;
+        uint64_t allowed = 2 * core->state.live_bytes + slack;
         if (core->log_stat.retained_bytes <= allowed || core_is_congested(core))
                 return;
         uint64_t budget = 2 * b->len;
-        if (budget < CLEAN_STEP_MIN_BYTES)
-                budget = CLEAN_STEP_MIN_BYTES;
-        if (budget > CLEAN_STEP_MAX_BYTES)
-                budget = CLEAN_STEP_MAX_BYTES;
+        if (budget < CLEAN_STEP_MIN(slack))
+                budget = CLEAN_STEP_MIN(slack);
+        if (budget > CLEAN_STEP_MAX(slack))
+                budget = CLEAN_STEP_MAX(slack);
         size_t before = b->len;
         while (b->len - before < budget) {
                 struct live *oldest =

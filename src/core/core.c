@@ -225,14 +225,17 @@ bool core_keeps(const struct core *core, const struct queue *queue, enum job_sta
 
 /* ---- the archive ---- */
 
-static void hand_over(struct core *core)
+/* Gives the first n ended jobs to the archive.  Only those whose end is durable: the archive must
+ * not know of an end that a crash can still undo. */
+static void hand_over(struct core *core, size_t n)
 {
         struct state *s = &core->state;
-        if (!s->n_ended || !core->options.archive)
+        if (!n || !core->options.archive)
                 return;
-        core->options.archive->ops->store(core->options.archive, s->ended, s->n_ended);
-        core->n_archiving += s->n_ended;
-        s->n_ended = 0;
+        core->options.archive->ops->store(core->options.archive, s->ended, n);
+        core->n_archiving += n;
+        s->n_ended -= n;
+        memmove(s->ended, s->ended + n, s->n_ended * sizeof(struct job *));
 }
 
 static void let_go(struct core *core, const uint64_t *ids, size_t n)
@@ -391,11 +394,15 @@ int core_exec(struct core *core, struct session *session, const struct command *
 void core_commit(struct core *core)
 {
         claim_serve(core);
-        hand_over(core);
         core_clean(core);
         struct buf *b = open_batch(core);
-        if (core->is_in_flight || b->len == 0)
+        if (core->is_in_flight)
                 return;
+        if (b->len == 0) {
+                hand_over(core, core->state.n_ended); /* all that is true is durable */
+                return;
+        }
+        core->n_ending = core->state.n_ended;
         struct list *oldest = list_peek_front(&core->state.live);
         core->trim_to = CONTAINER_OF(oldest, struct live, link)->seq;
         core->is_in_flight = true;
@@ -413,6 +420,8 @@ void core_durable(struct core *core, uint64_t seq)
         core->durable_seq = seq;
         core->is_in_flight = false;
         struct buf *written = &core->batch[core->open ^ 1];
+        hand_over(core, core->n_ending);
+        core->n_ending = 0;
         if (written->cap > CORE_BATCH_SOFT_BYTES)
                 buf_release(written); /* a rare giant does not stay */
         buf_clear(written);
