@@ -266,9 +266,15 @@ static void be_born(struct world *w)
 static void die(struct world *w)
 {
         /* Whoever sent the end of its lease has let go, whether or not that arrived. */
-        for (size_t i = 0; i < w->n_said; i++)
-                if (w->said[i].what == S_ENDED || w->said[i].what == S_RETURNED)
-                        w->jobs[w->said[i].id].is_held = false;
+        for (size_t i = 0; i < w->n_said; i++) {
+                const struct saying *s = &w->said[i];
+                struct promise *p = &w->jobs[s->id];
+                if (s->what == S_ENDED || s->what == S_RETURNED)
+                        p->is_held = false;
+                /* EXTEND may also shorten, and nobody knows whether it did. */
+                if (s->what == S_EXTENDED && s->until_ns < p->held_until_ns)
+                        p->held_until_ns = s->until_ns;
+        }
         session_release(w->core, &w->session);
         w->core = core_free(w->core);
         w->log.inner = w->log.inner->ops->close(w->log.inner);
