@@ -81,7 +81,7 @@ class Bench:
             self.jobs_checked += results[-1]["puts_total"]
             left = results[-1]["puts_total"] - results[-1]["acks_total"]
             pending = server.pending()
-            if pending is not None and pending != left:
+            if pending != left:
                 raise Broken(f"{contender.title} {shape}: {left} jobs should be left, "
                              f"the server has {pending}")
 
@@ -122,7 +122,7 @@ class Bench:
             self.keep(contender, (64, 32), 0, result)
             pending = server.pending()
             self.jobs_checked += jobs
-            if pending is not None and pending != jobs:
+            if pending != jobs:
                 raise Broken(f"{contender.title}: {jobs} jobs were accepted, "
                              f"{pending} are there after kill -9")
 

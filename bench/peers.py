@@ -176,18 +176,24 @@ class Server:
             return int(re.search(r"VmRSS:\s+(\d+) kB", f.read()).group(1)) * 1024
 
     def pending(self):
-        """Jobs the server says it still has, or None when it cannot say."""
+        """Jobs the server says are ready."""
         return getattr(self, "_pending_" + self.contender.proto)()
 
-    def call(self, line, end=b"\r\n"):
+    def call(self, line):
+        """One command, one reply: a line, or a length (RESP $n, beanstalkd OK n) and its bytes."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=READY_S) as s:
             s.sendall(line.encode() + b"\r\n")
-            text = b""
-            while not text.endswith(end):
+            text, need = b"", None
+            while need is None or len(text) < need:
                 chunk = s.recv(65536)
                 if not chunk:
-                    break
+                    raise Broken(f"{self.contender.title} closed the connection on {line}")
                 text += chunk
+                head = re.match(rb"(?:\$|OK )(\d+)\r\n", text)
+                if head:
+                    need = head.end() + int(head.group(1)) + 2
+                elif b"\r\n" in text:
+                    need = len(text)
             return text.decode(errors="replace")
 
     def _pending_list(self):
@@ -200,9 +206,7 @@ class Server:
         return int(re.search(r"current-jobs-ready: (\d+)", self.call("stats")).group(1))
 
     def _pending_weir(self):
-        """QUEUES is a list of maps; the numbers of the queue follow their names."""
-        found = re.search(r"\$7\r\npending\r\n:(\d+)", self.call("QUEUES"))
-        return int(found.group(1)) if found else None
+        return int(re.search(r"jobs_ready:(\d+)", self.call("INFO")).group(1))
 
     def log_text(self):
         try:

@@ -16,6 +16,8 @@ def shape_name(shape):
 
 
 def number(v):
+    if v is None:
+        return "-"
     if v >= 100:
         return f"{v:,.0f}"
     return f"{v:.1f}" if v >= 10 else f"{v:.2f}"
@@ -83,7 +85,7 @@ def print_block(results, work, title, shape):
         ratio = None if c.server == "weir" else results.ratio("weir", c.key, work, shape)
         note = "" if c.synced else "  (lossy)"
         print(f"  {c.title:25} {statistics.median(rates):9,.0f}  "
-              f"{min(rates):8,.0f} - {max(rates):8,.0f}  {number(cpu):>7}  {syncs:7.3f}  "
+              f"{min(rates):8,.0f} - {max(rates):8,.0f}  {number(cpu):>7}  {'-' if syncs is None else f'{syncs:.3f}':>7}  "
               f"{number(gen):>6}  {f'{ratio:.2f}x' if ratio else '':7}{note}")
 
 

@@ -279,7 +279,8 @@ static int write_out(const struct cli *cli, struct problem *p)
 {
         if (cli->out.failed)
                 return problem_set(p, ERR_NOMEM, "no memory for the output");
-        if (fwrite(cli->out.ptr, 1, cli->out.len, stdout) != cli->out.len || fflush(stdout) != 0)
+        size_t n = cli->out.len ? fwrite(cli->out.ptr, 1, cli->out.len, stdout) : 0;
+        if (n != cli->out.len || fflush(stdout) != 0)
                 return problem_set(p, ERR_IO, "cannot write the output: %s", strerror(errno));
         return OK;
 }
@@ -298,14 +299,18 @@ static int run_command(struct cli *cli, struct problem *p)
                 return r;
         client_init(&cli->client, &cli->url);
         buf_init(&cli->out, 0);
+        buf_init(&cli->notes, 0);
         screen_init(&cli->screen);
         r = c->is_local ? OK : client_connect(&cli->client, p);
         if (r == OK)
                 r = c->run(cli, p);
         struct problem unwritten;
         int written = write_out(cli, &unwritten);
+        if (cli->notes.len)
+                fputs(buf_cstr(&cli->notes), stderr);
         client_release(&cli->client);
         buf_release(&cli->out);
+        buf_release(&cli->notes);
         if (r == OK && written != OK) {
                 *p = unwritten;
                 return written;

@@ -17,6 +17,7 @@ struct cli {
         struct server_url url;
         struct client client; /* connected before run() unless the row is_local */
         struct buf out;       /* for standard output, written when run() returned */
+        struct buf notes;     /* for standard error, after it */
 };
 
 struct cli_command {

@@ -347,13 +347,14 @@ static void list_finish(struct cli *cli, struct listing *l)
                 return;
         }
         if (l->n == 0) {
-                fprintf(stderr, "no jobs\n");
+                buf_put_str(&cli->notes, "no jobs\n");
                 return;
         }
         table_print(&l->table, &cli->screen, &cli->out);
         if (l->cursor.len)
-                fprintf(stderr, "there are more: --all shows them, --cursor %s the next page\n",
-                        buf_cstr(&l->cursor));
+                buf_printf(&cli->notes,
+                           "there are more: --all shows them, --cursor %s the next page\n",
+                           buf_cstr(&l->cursor));
 }
 
 static int job_list(struct cli *cli, struct problem *p)

@@ -15,6 +15,7 @@ static bool is_payload(struct slice key)
         return slice_eq(key, SLICE_LIT("args")) || slice_eq(key, SLICE_LIT("result"));
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): at most VALUE_DEPTH_MAX deep */
 static void put_map(struct buf *b, const struct value *v)
 {
         buf_put_byte(b, '{');
@@ -33,6 +34,7 @@ static void put_map(struct buf *b, const struct value *v)
         buf_put_byte(b, '}');
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): at most VALUE_DEPTH_MAX deep */
 static void put_list(struct buf *b, const struct value *v)
 {
         buf_put_byte(b, '[');
@@ -44,6 +46,7 @@ static void put_list(struct buf *b, const struct value *v)
         buf_put_byte(b, ']');
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): at most VALUE_DEPTH_MAX deep */
 void value_put_json(struct buf *b, const struct value *v)
 {
         switch (v->type) {

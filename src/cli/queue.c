@@ -1,6 +1,4 @@
 /* weir queue: list, pause, resume. */
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/json.h"
@@ -44,7 +42,7 @@ static int queue_list(struct cli *cli, struct problem *p)
                 return OK;
         }
         if (v->n == 0) {
-                fprintf(stderr, "no queues yet: the first job makes one\n");
+                buf_put_str(&cli->notes, "no queues yet: the first job makes one\n");
                 return OK;
         }
         struct table t;

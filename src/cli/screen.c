@@ -258,6 +258,7 @@ static void put_cell(const struct screen *s, struct buf *b, struct slice text, e
 
 void table_print(const struct table *t, const struct screen *s, struct buf *ret)
 {
+        ASSERT(t->n_columns > 0);
         size_t *widths = xcalloc(t->n_columns, sizeof(*widths));
         table_measure(t, s, widths);
         for (size_t c = 0; c < t->n_columns; c++) {

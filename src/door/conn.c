@@ -301,9 +301,9 @@ void conn_flush(struct conn *c)
                 list_push_back(&c->server->held, &c->out_link);
         if (c->out.cap)
                 shrink_output(c);
-        if (c->is_closing && unsent(c) == 0)
+        if (c->is_closing && unsent(c) == 0 && !session_is_waiting(&c->session))
                 end_output(c);
-        else if (!c->is_reading && conn_can_run(c))
+        else if (!c->is_reading && !c->is_closing && unsent(c) < LIMIT_OUTPUT_BYTES)
                 resume(c);
 }
 
@@ -344,7 +344,7 @@ static void settle(struct conn *c)
         bool can_run = conn_can_run(c), is_waiting = session_is_waiting(&c->session);
         if (c->is_eof && (can_run || pending == 0) && !is_waiting)
                 conn_finish(c, false);
-        if (pending && !c->is_closing && !is_waiting && core_is_congested(c->server->core) &&
+        if (!c->is_closing && !is_waiting && core_is_congested(c->server->core) &&
             !list_is_linked(&c->run_link))
                 list_push_back(&c->server->congested, &c->run_link);
         bool is_unfinished = pending && can_run && !c->is_closing;
@@ -545,7 +545,7 @@ int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener
                 (void)uv_tcp_nodelay(&c->uv.tcp, 1); /* slower without it, but not wrong */
         if (s->counter[DOOR_CONNECTIONS] > LIMIT_CONNECTIONS) {
                 count(c, DOOR_REFUSED, 1);
-                (void)problem_set(&p, ERR_UNAVAIL, "%d connections are open, which is the limit",
+                (void)problem_set(&p, ERR_LIMIT, "%d connections are open, which is the limit",
                                   LIMIT_CONNECTIONS);
                 door->refuse(c, &p);
                 conn_finish(c, false);

@@ -34,6 +34,7 @@ struct http_conn {
         /* The request being answered, which may be later. */
         bool is_head;
         bool is_last; /* close afterwards */
+        bool is_old;  /* HTTP/1.0 */
         bool is_creating;
         bool is_many;
         struct json_reply reply;
@@ -86,6 +87,7 @@ static void answer(struct http_conn *hc, int status, const char *type, struct sl
                 .content_type = status == 204 ? NULL : type,
                 .length = hc->body.len,
                 .is_closing = hc->is_last,
+                .is_keeping = hc->is_old,
                 .date = http_date(s),
                 .extra = extra,
         };
@@ -336,7 +338,8 @@ static bool handle(struct http_conn *hc, const char *bytes)
                 answer_options(hc, match.allow[0] ? match.allow : ALLOW_ANYWHERE);
                 r = OK;
         } else if (r == ERR_METHOD) {
-                (void)problem_set(p, r, "this address takes %s", match.allow);
+                (void)problem_set(p, r, "%.*s is not taken here; this address takes %s",
+                                  (int)method.len, method.ptr, match.allow);
                 (void)snprintf(extra, sizeof(extra), "Allow: %s\r\n", match.allow);
         } else if (r != OK) {
                 (void)problem_set(p, r, "there is nothing at %.*s; /openapi.json lists what is",
@@ -361,6 +364,7 @@ static bool handle(struct http_conn *hc, const char *bytes)
 static void begin_request(struct http_conn *hc)
 {
         hc->is_head = hc->parser.ll.method == HTTP_HEAD;
+        hc->is_old = hc->parser.ll.http_minor == 0;
         hc->is_last = !hc->parser.is_keep_alive || hc->conn.server->is_stopping;
         hc->is_creating = hc->is_many = false;
 }
@@ -460,14 +464,18 @@ static void close_conn(struct conn *c)
 static void refuse(struct conn *c, const struct problem *problem)
 {
         struct http_conn *hc = of_conn(c);
+        int status = err_http(problem->err);
         /* A connection that never asked anything is closed without a word; an answer to nothing
          * would be taken for the answer to what is asked next. */
-        if (problem->err != ERR_UNAVAIL && c->in.len == c->in_at)
+        if (problem->err != ERR_LIMIT && c->in.len == c->in_at)
                 return;
+        if (problem->err == ERR_TIMEOUT)
+                status = 408;
+        else if (problem->err == ERR_LIMIT)
+                status = 503; /* not this client's doing, as 429 would say */
         hc->is_last = true;
         hc->is_head = false;
-        answer_problem(hc, problem->err == ERR_TIMEOUT ? 408 : err_http(problem->err), problem,
-                       NULL);
+        answer_problem(hc, status, problem, NULL);
         conn_replied(c, 0);
 }
 

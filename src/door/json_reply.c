@@ -1,7 +1,8 @@
 /* Replies as JSON.
  *
  * A payload is whatever a client once sent: JSON is shown as JSON, other text as a string, and
- * bytes that are neither as {"base64": "..."}.  Records and maps are both objects. */
+ * bytes that are neither under NAME_base64, the name by which they can be sent as well; no JSON
+ * value means the same.  Records and maps are both objects. */
 #include "door/json_reply.h"
 
 #include "core/limits.h"
@@ -47,6 +48,18 @@ static void put_text(struct reply *r, struct slice v)
         json_put_text_lossy(next(r), v);
 }
 
+static void put_base64(struct json_reply *j, struct slice v)
+{
+        ASSERT(j->key); /* payloads are fields of a job */
+        j->body->len = j->key_at;
+        json_put_comma(j->body);
+        buf_put_byte(j->body, '"');
+        buf_put_str(j->body, j->key);
+        buf_put_str(j->body, "_base64\":\"");
+        base64_put(j->body, v);
+        buf_put_byte(j->body, '"');
+}
+
 static void put_payload(struct reply *r, struct slice v)
 {
         struct buf *b = next(r);
@@ -55,9 +68,7 @@ static void put_payload(struct reply *r, struct slice v)
         } else if (slice_is_utf8(v)) {
                 json_put_text(b, v);
         } else {
-                buf_put_str(b, "{\"base64\":\"");
-                base64_put(b, v);
-                buf_put_str(b, "\"}");
+                put_base64(of(r), v);
         }
 }
 
@@ -89,7 +100,10 @@ static void put_map(struct reply *r, size_t n)
 
 static void put_key(struct reply *r, const char *name)
 {
-        json_put_key(of(r)->body, name);
+        struct json_reply *j = of(r);
+        j->key = name;
+        j->key_at = j->body->len;
+        json_put_key(j->body, name);
 }
 
 static void put_end(struct reply *r)

@@ -10,6 +10,8 @@ struct json_reply {
         struct buf *body; /* not owned */
         uint32_t arrays;  /* bit i: the open container at depth i is an array */
         uint8_t depth;
+        const char *key; /* the newest one, and where it begins */
+        size_t key_at;
         bool is_wrapped;
         bool is_first_int_set;
         int64_t first_int; /* the id of a created job, for Location */

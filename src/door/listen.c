@@ -126,6 +126,21 @@ static int remove_stale_socket(const char *path, struct problem *p)
         return OK;
 }
 
+static void on_spare_closed(uv_handle_t *handle)
+{
+        ((struct listener *)handle->data)->is_spare_used = false;
+}
+
+static void turn_away(struct listener *l)
+{
+        if (l->is_spare_used || uv_tcp_init(&l->server->loop, &l->spare) < 0)
+                return;
+        l->is_spare_used = true;
+        l->spare.data = l;
+        (void)uv_accept(&l->uv.stream, (uv_stream_t *)&l->spare); /* closed either way */
+        uv_close((uv_handle_t *)&l->spare, on_spare_closed);
+}
+
 static void on_connection(uv_stream_t *stream, int status)
 {
         struct listener *l = stream->data;
@@ -133,6 +148,8 @@ static void on_connection(uv_stream_t *stream, int status)
                 return;
         server_turn_begin(l->server);
         int r = status < 0 ? status : conn_accept(l->server, l->door, stream, l->is_local);
+        if (r == ERR_NOMEM && !l->is_local)
+                turn_away(l);
         if (r < 0)
                 say_warn("door", "cannot accept a connection", "address", l->address, "why",
                          status < 0 ? uv_strerror(status) : err_text(r));

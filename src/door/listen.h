@@ -39,6 +39,10 @@ struct listener {
         char *address; /* as it really is */
         bool is_local;
         bool is_closed;
+        /* Takes a connection off the queue when there is no memory for a real one; libuv would
+         * never offer another before. */
+        uv_tcp_t spare;
+        bool is_spare_used;
 };
 
 /* A public address needs is_protected: clients must show a token. */

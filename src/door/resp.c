@@ -154,7 +154,7 @@ static unsigned distance(struct slice a, struct slice b)
 static const char *nearest_command(struct slice name)
 {
         const char *best = NULL;
-        unsigned best_distance = 3; /* further apart is no typing mistake */
+        unsigned best_distance = 2 + (name.len > 5); /* further apart is no typing mistake */
         if (name.len > 31)
                 return NULL;
         for (size_t i = 0; i < command_table_len; i++) {

@@ -20,6 +20,7 @@
 #include "door/server.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/say.h"
 #include "door/inside.h"
@@ -268,6 +269,19 @@ static int init_loop(struct server *s)
         return 0;
 }
 
+/* The usual soft limit of 1024 is for programs that use select(2). */
+static void raise_open_files(void)
+{
+        const rlim_t want = LIMIT_CONNECTIONS + 256; /* and the files of log and history */
+        struct rlimit limit;
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= want)
+                return;
+        limit.rlim_cur = limit.rlim_max < want ? limit.rlim_max : want;
+        if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < want)
+                say_warn("door", "fewer files may be open than connections are allowed", "files",
+                         SAY_I64(limit.rlim_cur), "connections", SAY_I64(LIMIT_CONNECTIONS));
+}
+
 static int listen_all(struct server *s, const struct server_options *o, struct problem *p)
 {
         s->listeners = xcalloc(o->n_resp + o->n_http + 1, sizeof(struct listener *));
@@ -313,6 +327,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
         arena_init(&s->arena, ARENA_MAX_BYTES);
         buf_init(&s->openapi, 0);
         openapi_put(&s->openapi, s->version);
+        raise_open_files();
         int r = listen_all(s, options, p);
         if (r != OK) {
                 server_free(s);

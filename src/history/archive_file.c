@@ -27,8 +27,11 @@
 
 #include "state/job_view.h"
 
-#define APPLICATION_ID  0x77656972 /* "weir" */
-#define BUSY_TIMEOUT_MS 2000       /* somebody's sqlite3 shell may hold the lock for a moment */
+#define APPLICATION_ID 0x77656972 /* "weir" */
+/* Somebody's sqlite3 shell may hold the lock for a moment.  Later on history.c tries again by
+ * itself, and must be able to stop soon. */
+#define OPEN_WAIT_MS 2000
+#define BUSY_WAIT_MS 200
 
 /* The numbers are in files out there. */
 _Static_assert(JOB_COMPLETE == 2 && JOB_FAILED == 3 && JOB_CANCELED == 4,
@@ -38,8 +41,8 @@ _Static_assert(JOB_COMPLETE == 2 && JOB_FAILED == 3 && JOB_CANCELED == 4,
 #define NUMBER(x)      STRING(x)
 #define ISO(ms_column) "strftime('%Y-%m-%dT%H:%M:%fZ', " ms_column " / 1000.0, 'unixepoch')"
 
-/* The page size must be set before the first table; 64 MiB of cache hold the largest
- * transaction, and the reader's share is smaller because it mostly scans. */
+/* The page size must be set before the first table.  16 MiB of cache hold an ordinary
+ * transaction; of a larger one pages go to the -wal file early, which costs nothing more. */
 static const char setup_sql[] = "PRAGMA page_size = 16384;"
                                 "PRAGMA auto_vacuum = NONE;"
                                 "PRAGMA secure_delete = OFF;"
@@ -47,7 +50,7 @@ static const char setup_sql[] = "PRAGMA page_size = 16384;"
                                 "PRAGMA wal_autocheckpoint = 0;"
                                 "PRAGMA journal_size_limit = 134217728;"
                                 "PRAGMA temp_store = MEMORY;"
-                                "PRAGMA cache_size = -65536;";
+                                "PRAGMA cache_size = -16384;";
 
 /* An `events` that is NULL stands for the plain story, which the other columns tell already:
  * history/story.h and this view must agree on it. */
@@ -214,11 +217,14 @@ static int check_tables(sqlite3 *db, const char *path, struct problem *p)
 
 static int set_up(sqlite3 *db, const char *path, struct problem *p)
 {
-        if (sqlite3_busy_timeout(db, BUSY_TIMEOUT_MS) != SQLITE_OK ||
+        if (sqlite3_busy_timeout(db, OPEN_WAIT_MS) != SQLITE_OK ||
             run(db, setup_sql, NULL) != SQLITE_OK ||
             run(db, "PRAGMA journal_mode = WAL", NULL) != SQLITE_OK)
                 return archive_file_fail(db, path, p);
-        return check_tables(db, path, p);
+        int err = check_tables(db, path, p);
+        if (!err && sqlite3_busy_timeout(db, BUSY_WAIT_MS) != SQLITE_OK)
+                return archive_file_fail(db, path, p);
+        return err;
 }
 
 static int connect_to(const char *path, int flags, sqlite3 **ret, struct problem *p)
@@ -260,8 +266,8 @@ int archive_file_open_reader(const char *path, sqlite3 **ret, struct problem *p)
         int err = connect_to(path, SQLITE_OPEN_READONLY, &db, p);
         if (err)
                 return err;
-        if (sqlite3_busy_timeout(db, BUSY_TIMEOUT_MS) != SQLITE_OK ||
-            run(db, "PRAGMA cache_size = -16384", NULL) != SQLITE_OK) {
+        if (sqlite3_busy_timeout(db, BUSY_WAIT_MS) != SQLITE_OK ||
+            run(db, "PRAGMA cache_size = -8192", NULL) != SQLITE_OK) {
                 err = archive_file_fail(db, path, p);
                 (void)sqlite3_close(db); /* no statement is open */
                 return err;

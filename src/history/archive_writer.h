@@ -11,8 +11,8 @@
 
 struct job;
 
-/* One transaction holds at most this much: what the page cache takes without spilling, and what
- * is written again when it fails. */
+/* One transaction holds at most this much: it is what is written again when it fails, and what a
+ * stop may have to wait for. */
 #define ARCHIVE_BATCH_JOBS  50000
 #define ARCHIVE_BATCH_BYTES (48 * MIB)
 

@@ -4,11 +4,12 @@
  * most one frame can be torn, it is the last one, and nothing behind it was ever written.  Turned
  * around: a place that should hold a frame and does not is the end of the log only if no frame
  * with a higher number exists behind it.  segment_scan() looks for one, in the head only, because
- * a seal is on disk before the first frame of the next segment is written (invariant 6): as long
- * as a segment is not sealed, there is nothing in the next one.
+ * the seal of a segment is on disk before the first frame of the next one is written (invariant
+ * 6): as long as a segment is not sealed, there is nothing in the next one.
  *
- * After an orderly stop the log ends with a CLOSE mark.  Then even the last frame cannot be torn,
- * and a bit that flipped in it is damage.
+ * A footer, sealed or closed, names a batch that was durable when it was written.  If the frames
+ * end before that batch, they did not end there then: damage, even where it hit the last frame of
+ * the log.  It stands in a block of its own, so that one lost sector cannot take both.
  *
  * Cost: two blocks of each segment, all of the head (64 MiB at most), and of the segment before
  * it only when the head has no sound frame. */
@@ -118,7 +119,7 @@ static int load_segment(struct disk *disk, struct segment *s, char *blocks, int 
                                      (unsigned long long)size, (unsigned long long)h.size);
         s->header = h;
         struct frame f;
-        if (frame_decode(&h, blocks + SEGMENT_DATA_AT, &f) && f.kind == FRAME_BATCH)
+        if (frame_decode(&h, blocks + SEGMENT_DATA_AT, &f))
                 s->base_seq = f.seq;
         return OK;
 }
@@ -182,12 +183,14 @@ int chain_load(struct disk *disk, struct chain *ret, struct problem *p)
  * number or its link to the frame before.  Only counted, never believed. */
 static int count_cut(struct segment_reader *r, struct chain_tail *t, struct problem *p)
 {
+        if (t->at > segment_data_end(&r->header) - FRAME_HEADER_BYTES)
+                return OK;
         const char *bytes;
         int e = segment_read(r, t->at, FRAME_HEADER_BYTES, &bytes, p);
         if (e)
                 return e;
         struct frame f;
-        if (frame_decode(&r->header, bytes, &f) && f.kind == FRAME_BATCH) {
+        if (frame_decode(&r->header, bytes, &f)) {
                 t->cut_batches = 1;
                 t->cut_bytes = frame_bytes(f.body_len);
         } else if (load_u64(bytes + 8) == t->last_seq + 1 ||
@@ -198,18 +201,27 @@ static int count_cut(struct segment_reader *r, struct chain_tail *t, struct prob
         return OK;
 }
 
-/* The walk stopped at t->at without a mark.  A torn last frame, or damage? */
+/* The frames of the head end at t->at.  The last batch, a torn one behind it, or damage? */
 static int judge_end(struct segment_reader *r, const char *why, struct chain_tail *t,
                      struct problem *p)
 {
+        uint64_t number = r->header.number;
         struct frame_found here;
         int e = segment_read_frame(r, t->at, false, &here, p);
         if (e)
                 return e;
-        const struct frame *f = &here.frame;
-        bool is_due = f->kind == FRAME_BATCH && f->seq == t->last_seq + 1 && f->prev == t->last_crc;
+        bool is_due = here.frame.seq == t->last_seq + 1 && here.frame.prev == t->last_crc;
         if (here.has_header && !is_due)
-                return chain_corrupt(p, r->header.number, t->at, "%s", why);
+                return chain_corrupt(p, number, t->at, "%s", why);
+        struct footer footer;
+        bool has_footer;
+        e = segment_read_footer(r, &has_footer, &footer, p);
+        if (e)
+                return e;
+        if (has_footer && footer.last_seq > t->last_seq)
+                return chain_corrupt(p, number, t->at,
+                                     "%s; it is not the end of the log, batch %llu was here", why,
+                                     (unsigned long long)footer.last_seq);
         uint64_t later_at;
         struct frame later;
         e = segment_scan(r, t->at + FRAME_ALIGN, t->last_seq + 1, &later_at, &later, p);
@@ -217,32 +229,33 @@ static int judge_end(struct segment_reader *r, const char *why, struct chain_tai
                 return count_cut(r, t, p);
         if (e)
                 return e;
-        return chain_corrupt(p, r->header.number, t->at,
+        return chain_corrupt(p, number, t->at,
                              "%s; it is not the end of the log, batch %llu follows at byte %llu",
                              why, (unsigned long long)later.seq, (unsigned long long)later_at);
 }
 
-/* Walks all frames of segment `i` and notes the last one.  *ret_end is the mark, or the frame
- * that is not sound. */
+/* Walks all frames of segment `i` and notes the last one.  *ret_why: why no more. */
 static int walk_segment(struct segment_reader *r, const struct chain *c, size_t i,
-                        struct chain_tail *t, struct frame_found *ret_end, struct problem *p)
+                        struct chain_tail *t, const char **ret_why, struct problem *p)
 {
         struct segment_walk w = {
                 .reader = r, .at = SEGMENT_DATA_AT, .next_seq = c->segs[i].base_seq};
+        struct frame_found found;
         for (;;) {
                 uint64_t from = w.at;
-                int e = segment_walk_next(&w, true, ret_end, p);
+                int e = segment_walk_next(&w, true, &found, p);
                 if (e)
                         return e;
-                if (ret_end->why || ret_end->frame.kind != FRAME_BATCH)
+                if (found.why)
                         break;
                 t->last_seg = i;
                 t->last_from = from;
                 t->last_to = w.at;
-                t->last_seq = ret_end->frame.seq;
-                t->last_crc = ret_end->frame.crc;
+                t->last_seq = found.frame.seq;
+                t->last_crc = found.frame.crc;
         }
         t->at = w.at;
+        *ret_why = found.why;
         return OK;
 }
 
@@ -258,9 +271,9 @@ static int turn_to(struct segment_reader *r, const struct segment *s, struct pro
         return e;
 }
 
-/* The last segment in use begins with the header of a batch whose body is not sound, or with a
- * header that does not belong there.  The segment before must then hold the last batch; it is
- * kept until a batch behind it is durable (invariant 7). */
+/* The last segment in use begins with the header of a batch whose body is not sound.  The segment
+ * before must then hold the last batch; it is kept until a batch behind it is durable (invariant
+ * 7). */
 static int end_before_head(struct segment_reader *r, const struct chain *c, size_t head,
                            const char *why, struct chain_tail *t, struct problem *p)
 {
@@ -268,17 +281,16 @@ static int end_before_head(struct segment_reader *r, const struct chain *c, size
         if (head == 0 && s->base_seq > 1)
                 return chain_corrupt(p, s->header.number, SEGMENT_DATA_AT, "%s", why);
         if (head > 0) {
-                struct frame_found end;
+                const char *end_why;
                 int e = turn_to(r, s - 1, p);
                 if (!e)
-                        e = walk_segment(r, c, head - 1, t, &end, p);
+                        e = walk_segment(r, c, head - 1, t, &end_why, p);
                 if (e)
                         return e;
                 if (t->last_seq != s->base_seq - 1)
-                        return chain_corrupt(p, s[-1].header.number, t->at, "%s",
-                                             end.why ? end.why : "it does not end where the next one begins");
-                if (!end.why)
-                        t->last_to += FRAME_MARK_BYTES;
+                        return chain_corrupt(p, s[-1].header.number, t->at,
+                                             "%s; the next segment begins with batch %llu", end_why,
+                                             (unsigned long long)s->base_seq);
                 e = turn_to(r, s, p);
                 if (e)
                         return e;
@@ -288,16 +300,28 @@ static int end_before_head(struct segment_reader *r, const struct chain *c, size
         return judge_end(r, why, t, p);
 }
 
-static int end_after_seal(struct segment_reader *r, const struct chain *c, size_t sealed,
-                          struct chain_tail *t, struct problem *p)
+/* The frames of segment `last` end with t->last_seq, and no later segment begins with a frame. */
+static int end_in(struct segment_reader *r, const struct chain *c, size_t last, const char *why,
+                  struct chain_tail *t, struct problem *p)
 {
-        if (sealed + 1 == c->n)
-                return chain_corrupt(p, c->segs[sealed].header.number + 1, 0,
+        struct footer footer;
+        bool has_footer;
+        t->head = last;
+        int e = segment_read_footer(r, &has_footer, &footer, p);
+        if (e)
+                return e;
+        if (!has_footer || footer.kind != FOOTER_SEALED || footer.last_seq > t->last_seq)
+                return judge_end(r, why, t, p);
+        if (footer.last_seq != t->last_seq || footer.end != t->at)
+                return chain_corrupt(p, c->segs[last].header.number, segment_data_end(&r->header),
+                                     "sealed after batch %llu, and yet it goes on",
+                                     (unsigned long long)footer.last_seq);
+        if (last + 1 == c->n)
+                return chain_corrupt(p, c->segs[last].header.number + 1, 0,
                                      "this segment is missing: the one before says it goes on");
-        t->last_to += FRAME_MARK_BYTES;
-        t->head = sealed + 1;
+        t->head = last + 1;
         t->at = SEGMENT_DATA_AT;
-        int e = turn_to(r, &c->segs[t->head], p);
+        e = turn_to(r, &c->segs[t->head], p);
         return e ? e : judge_end(r, "no frame header", t, p);
 }
 
@@ -315,21 +339,15 @@ static int find_tail(struct segment_reader *r, const struct chain *c, struct cha
                 return e ? e : judge_end(r, "no frame header", t, p);
         }
         size_t last = in_use - 1;
-        struct frame_found end;
+        const char *why;
         int e = turn_to(r, &c->segs[last], p);
         if (!e)
-                e = walk_segment(r, c, last, t, &end, p);
+                e = walk_segment(r, c, last, t, &why, p);
         if (e)
                 return e;
         if (t->last_from == t->last_to)
-                return end_before_head(r, c, last, end.why, t, p);
-        t->head = last;
-        if (end.why)
-                return judge_end(r, end.why, t, p);
-        if (end.frame.kind == FRAME_SEAL)
-                return end_after_seal(r, c, last, t, p);
-        t->is_closed = true;
-        return OK;
+                return end_before_head(r, c, last, why, t, p);
+        return end_in(r, c, last, why, t, p);
 }
 
 int chain_find_tail(struct disk *disk, const struct chain *c, struct chain_tail *ret,

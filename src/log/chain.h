@@ -39,11 +39,10 @@ struct chain_tail {
         uint64_t at;       /* and its offset there */
         uint64_t last_seq; /* 0: no batch yet */
         uint32_t last_crc; /* what the next frame's `prev` must be */
-        /* The last frame and the mark behind it, if any: what recovery writes again. */
+        /* The last frame: what recovery writes again. */
         size_t last_seg;
         uint64_t last_from, last_to; /* equal when there is no frame */
         uint64_t cut_batches, cut_bytes;
-        bool is_closed; /* ends with a CLOSE mark */
 };
 
 /* ERR_CORRUPT when anything but the very last, never acknowledged batch is not sound, as far as

@@ -75,9 +75,7 @@ static int roll(struct file_log *f, uint64_t last_seq, struct problem *p)
         int e = await_spare(f, p);
         pthread_mutex_unlock(&f->mu);
         if (!e)
-                e = writer_put_mark(&f->writer, FRAME_SEAL, last_seq, p);
-        if (!e)
-                e = writer_sync(&f->writer, p);
+                e = writer_put_footer(&f->writer, FOOTER_SEALED, last_seq, p);
         if (e)
                 return e;
         pthread_mutex_lock(&f->mu);
@@ -176,8 +174,7 @@ static int file_append(struct log *log, uint64_t seq, struct slice batch)
 {
         struct file_log *f = file_log_of(log);
         ASSERT(f->is_leading && batch.len <= LOG_BATCH_MAX);
-        ASSERT(SEGMENT_DATA_AT + frame_bytes(batch.len) + FRAME_MARK_BYTES <=
-               f->options.segment_bytes);
+        ASSERT(SEGMENT_DATA_AT + frame_bytes(batch.len) <= f->options.segment_bytes - DISK_BLOCK);
         if (atomic_load(&f->has_failed))
                 return ERR_IO;
         ASSERT(atomic_load(&f->mail) == MAIL_EMPTY); /* one in flight */
@@ -282,9 +279,8 @@ static int read_segment(struct reading *g, const struct segment *s, uint64_t end
                 int e = segment_walk_next(&g->walk, is_wanted, &found, p);
                 if (e)
                         return e;
-                if (found.why || found.frame.kind != FRAME_BATCH)
-                        return chain_corrupt(p, s->header.number, at, "%s",
-                                             found.why ? found.why : "it ends too early");
+                if (found.why)
+                        return chain_corrupt(p, s->header.number, at, "%s", found.why);
                 if (!is_wanted)
                         continue;
                 e = g->fn(g->ctx, found.frame.seq, found.body);
@@ -340,7 +336,11 @@ static int file_read(struct log *log, uint64_t from, log_read_fn fn, void *ctx, 
 /* Steps 5 to 8 of recovery (README): from here on the folder is changed. */
 static int take_over(struct file_log *f, const struct chain_tail *t, struct problem *p)
 {
-        int e = keeper_tidy(f, p);
+        /* The names that were listed may be known to a cache only, left by a process that ended
+         * between a rename and its sync.  Nothing may build on them before they are on disk. */
+        int e = f->disk->ops->sync_names(f->disk, p);
+        if (!e)
+                e = keeper_tidy(f, p);
         for (size_t i = t->head; !e && i < f->chain.n; i++) {
                 struct segment *s = &f->chain.segs[i];
                 if (s->fd < 0)
@@ -358,6 +358,8 @@ static int take_over(struct file_log *f, const struct chain_tail *t, struct prob
                         return e;
                 writer_turn_to(w, fd, &s->header);
                 e = writer_repeat(w, t->last_from, t->last_to, p);
+                if (!e)
+                        e = writer_repeat(w, segment_data_end(&s->header), s->header.size, p);
                 f->disk->ops->close(f->disk, fd);
                 if (e)
                         return e;
@@ -368,8 +370,7 @@ static int take_over(struct file_log *f, const struct chain_tail *t, struct prob
         bool has_frame = is_last_in_head && t->last_from != t->last_to;
         e = writer_resume(w, has_frame ? t->last_from : at, at, p);
         w->prev = t->last_crc;
-        /* Names, too, may be known to the cache only. */
-        return e ? e : f->disk->ops->sync_names(f->disk, p);
+        return e;
 }
 
 static int start_threads(struct file_log *f, struct problem *p)
@@ -449,23 +450,19 @@ static void stop_threads(struct file_log *f)
         f->has_threads = false;
 }
 
-/* Says that the last batch is whole, so that a later start need not ask whether it was torn.
- * Everything was durable before; should this fail, the next start just knows less. */
-static void put_close_mark(struct file_log *f)
-{
-        struct problem ignored;
-        uint64_t last_seq = atomic_load(&f->last_seq);
-        if (writer_put_mark(&f->writer, FRAME_CLOSE, last_seq, &ignored) == OK)
-                (void)!writer_sync(&f->writer, &ignored);
-}
-
 static struct log *file_close(struct log *log)
 {
         struct file_log *f = file_log_of(log);
         if (f->has_threads)
                 stop_threads(f);
-        if (f->is_leading && !atomic_load(&f->has_failed) && !writer_is_empty(&f->writer))
-                put_close_mark(f);
+        if (f->is_leading && !atomic_load(&f->has_failed) && !writer_is_empty(&f->writer)) {
+                /* So that a later start need not ask whether the last batch was torn.  It was
+                 * durable before; should this fail, that start just knows less. */
+                struct problem ignored;
+                int r = writer_put_footer(&f->writer, FOOTER_CLOSED, atomic_load(&f->last_seq),
+                                          &ignored);
+                (void)r;
+        }
         for (size_t i = 0; i < f->chain.n; i++)
                 if (f->chain.segs[i].fd >= 0)
                         f->disk->ops->close(f->disk, f->chain.segs[i].fd);
@@ -519,7 +516,7 @@ int file_log_open(struct disk **disk, const struct file_log_options *options, st
         pthread_condattr_destroy(&monotonic);
         int e = settle_options(&f->options, p);
         if (!e)
-                e = writer_init(&f->writer, f->disk, p);
+                e = writer_init(&f->writer, f->disk, f->options.segment_bytes, p);
         if (e) {
                 file_close(&f->log);
                 return e;

@@ -29,7 +29,7 @@
 static uint64_t sure_room(const struct file_log *f, uint64_t at)
 {
         uint64_t size = f->options.segment_bytes;
-        uint64_t lost = at + FRAME_MARK_BYTES + ROOM_LOST(size);
+        uint64_t lost = at + DISK_BLOCK + ROOM_LOST(size); /* the block is the footer's */
         return size > lost ? size - lost : 0;
 }
 

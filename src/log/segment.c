@@ -50,9 +50,17 @@ enum {
         AT_FRAME_PREV = 28,
 };
 
-/* In place of the number of records.  A batch cannot have as many: a record has 12 bytes. */
-#define RECORDS_CLOSE 0xfffffffeU
-#define RECORDS_SEAL  0xffffffffU
+/* Offsets in the footer. */
+enum {
+        AT_FOOTER_TAG = 0,
+        AT_FOOTER_CRC = 4,
+        AT_FOOTER_SEQ = 8, /* the sum begins here */
+        AT_FOOTER_END = 16,
+        AT_FOOTER_KIND = 24,
+        FOOTER_BYTES = 32,
+};
+/* Not a frame header, even where the sum would allow it. */
+#define FOOTER_SEED 0x746f6f66U
 
 #define WINDOW_BYTES  (1 * MIB)
 
@@ -119,15 +127,10 @@ static uint32_t header_crc(const struct segment_header *h, const char *bytes)
 
 void frame_encode(const struct segment_header *h, struct frame *f, char *ret_bytes)
 {
-        uint32_t records = f->n_records;
-        if (f->kind != FRAME_BATCH) {
-                ASSERT(f->body_len == 0);
-                records = f->kind == FRAME_SEAL ? RECORDS_SEAL : RECORDS_CLOSE;
-        }
         store_u32(ret_bytes + AT_FRAME_TAG, h->tag);
         store_u64(ret_bytes + AT_FRAME_SEQ, f->seq);
         store_u32(ret_bytes + AT_FRAME_BODY_LEN, f->body_len);
-        store_u32(ret_bytes + AT_FRAME_RECORDS, records);
+        store_u32(ret_bytes + AT_FRAME_RECORDS, f->n_records);
         store_u32(ret_bytes + AT_FRAME_BODY_CRC, f->body_crc);
         store_u32(ret_bytes + AT_FRAME_PREV, f->prev);
         f->crc = header_crc(h, ret_bytes);
@@ -139,8 +142,7 @@ bool frame_decode(const struct segment_header *h, const char *bytes, struct fram
         if (load_u32(bytes + AT_FRAME_TAG) != h->tag ||
             load_u32(bytes + AT_FRAME_CRC) != header_crc(h, bytes))
                 return false;
-        struct frame f = {
-                .kind = FRAME_BATCH,
+        *ret = (struct frame){
                 .seq = load_u64(bytes + AT_FRAME_SEQ),
                 .body_len = load_u32(bytes + AT_FRAME_BODY_LEN),
                 .n_records = load_u32(bytes + AT_FRAME_RECORDS),
@@ -148,11 +150,37 @@ bool frame_decode(const struct segment_header *h, const char *bytes, struct fram
                 .prev = load_u32(bytes + AT_FRAME_PREV),
                 .crc = load_u32(bytes + AT_FRAME_CRC),
         };
-        if (f.n_records >= RECORDS_CLOSE) {
-                f.kind = f.n_records == RECORDS_SEAL ? FRAME_SEAL : FRAME_CLOSE;
-                f.n_records = 0;
-        }
-        *ret = f;
+        return true;
+}
+
+static uint32_t footer_crc(const struct segment_header *h, const char *bytes)
+{
+        return crc32c(h->seed ^ FOOTER_SEED, bytes + AT_FOOTER_SEQ, FOOTER_BYTES - AT_FOOTER_SEQ);
+}
+
+void footer_encode(const struct segment_header *h, const struct footer *f, char *ret_block)
+{
+        memset(ret_block, 0, DISK_BLOCK);
+        store_u32(ret_block + AT_FOOTER_TAG, h->tag);
+        store_u64(ret_block + AT_FOOTER_SEQ, f->last_seq);
+        store_u64(ret_block + AT_FOOTER_END, f->end);
+        store_u32(ret_block + AT_FOOTER_KIND, f->kind);
+        store_u32(ret_block + AT_FOOTER_CRC, footer_crc(h, ret_block));
+}
+
+bool footer_decode(const struct segment_header *h, const char *block, struct footer *ret)
+{
+        if (load_u32(block + AT_FOOTER_TAG) != h->tag ||
+            load_u32(block + AT_FOOTER_CRC) != footer_crc(h, block))
+                return false;
+        uint32_t kind = load_u32(block + AT_FOOTER_KIND);
+        if (kind != FOOTER_CLOSED && kind != FOOTER_SEALED)
+                return false;
+        *ret = (struct footer){
+                .kind = (enum footer_kind)kind,
+                .last_seq = load_u64(block + AT_FOOTER_SEQ),
+                .end = load_u64(block + AT_FOOTER_END),
+        };
         return true;
 }
 
@@ -218,7 +246,8 @@ int segment_read_frame(struct segment_reader *r, uint64_t at, bool with_body,
                        struct frame_found *ret, struct problem *p)
 {
         *ret = (struct frame_found){.why = "no frame header"};
-        if (at > r->header.size - FRAME_HEADER_BYTES)
+        uint64_t end = segment_data_end(&r->header);
+        if (at > end - FRAME_HEADER_BYTES)
                 return OK;
         const char *bytes;
         int e = segment_read(r, at, FRAME_HEADER_BYTES, &bytes, p);
@@ -227,9 +256,8 @@ int segment_read_frame(struct segment_reader *r, uint64_t at, bool with_body,
         struct frame f;
         if (!frame_decode(&r->header, bytes, &f))
                 return OK;
-        uint64_t need = frame_bytes(f.body_len) + (f.kind == FRAME_BATCH ? FRAME_MARK_BYTES : 0);
-        if (need > r->header.size - at) {
-                ret->why = "frame reaches beyond the end of the file";
+        if (frame_bytes(f.body_len) > end - at) {
+                ret->why = "frame reaches beyond the end of the segment";
                 return OK;
         }
         ret->frame = f;
@@ -248,12 +276,9 @@ int segment_read_frame(struct segment_reader *r, uint64_t at, bool with_body,
 
 static const char *chain_fault(const struct segment_walk *w, const struct frame *f)
 {
-        bool is_mark = f->kind != FRAME_BATCH;
-        uint64_t due = is_mark ? w->next_seq - 1 : w->next_seq;
-        uint32_t prev = is_mark ? ~w->prev : w->prev;
-        if (w->next_seq != 0 && f->seq != due)
+        if (w->next_seq != 0 && f->seq != w->next_seq)
                 return "not the batch that must follow here";
-        if (w->is_prev_known && f->prev != prev)
+        if (w->is_prev_known && f->prev != w->prev)
                 return "does not continue the frame before it";
         return NULL;
 }
@@ -269,7 +294,7 @@ int segment_walk_next(struct segment_walk *w, bool with_body, struct frame_found
                 if (fault)
                         ret->why = fault;
         }
-        if (ret->why || ret->frame.kind != FRAME_BATCH)
+        if (ret->why)
                 return OK;
         w->at += frame_bytes(ret->frame.body_len);
         w->next_seq = ret->frame.seq + 1;
@@ -278,10 +303,21 @@ int segment_walk_next(struct segment_walk *w, bool with_body, struct frame_found
         return OK;
 }
 
+int segment_read_footer(struct segment_reader *r, bool *ret_is_there, struct footer *ret,
+                        struct problem *p)
+{
+        const char *block;
+        int e = segment_read(r, segment_data_end(&r->header), DISK_BLOCK, &block, p);
+        if (!e)
+                *ret_is_there = footer_decode(&r->header, block, ret);
+        return e;
+}
+
 int segment_scan(struct segment_reader *r, uint64_t from, uint64_t min_seq, uint64_t *ret_at,
                  struct frame *ret, struct problem *p)
 {
         uint64_t at = ALIGN_UP(from, (uint64_t)FRAME_ALIGN);
+        /* The footer's block as well: a disk may have put a block in the wrong place. */
         uint64_t end = r->header.size - FRAME_HEADER_BYTES;
         while (at <= end) {
                 const char *bytes;

@@ -1,9 +1,10 @@
 /* The bytes of a segment file, and a reader over them.  log/README.md draws them.
  *
- * A segment is one block with its header and then frames, packed at 8-byte alignment.  A frame is
- * a 32-byte header and a body: a batch.  A mark is a frame without a body that says how the
- * frames before it end.  Frames are told from remains of an earlier life of the file by `tag` and
- * `seed`, which are drawn anew each time the file is prepared (invariant 3). */
+ * A segment is one block with its header, then frames packed at 8-byte alignment, and one block
+ * with its footer.  A frame is a 32-byte header and a body: a batch.  The footer says how far the
+ * frames reached when the segment was left or the log closed.  Frames and footer are told from
+ * remains of an earlier life of the file by `tag` and `seed`, which are drawn anew each time the
+ * file is prepared (invariant 3). */
 #ifndef WEIR_LOG_SEGMENT_H
 #define WEIR_LOG_SEGMENT_H
 
@@ -18,8 +19,6 @@
 
 #define FRAME_HEADER_BYTES  32
 #define FRAME_ALIGN         8
-/* Every frame leaves room behind it for the mark that ends the segment (invariant 4). */
-#define FRAME_MARK_BYTES FRAME_HEADER_BYTES
 
 struct segment_header {
         uint64_t number; /* the same as in the file's name */
@@ -28,21 +27,31 @@ struct segment_header {
         uint32_t seed;   /* start value of each frame header's sum; random */
 };
 
-enum frame_kind {
-        FRAME_BATCH,
-        FRAME_CLOSE, /* the log was closed here in good order */
-        FRAME_SEAL,  /* the log goes on in the next segment */
-};
-
 struct frame {
-        enum frame_kind kind;
-        uint64_t seq; /* of a mark: that of the last batch before it */
+        uint64_t seq;
         uint32_t body_len;
         uint32_t n_records;
         uint32_t body_crc;
-        uint32_t prev; /* `crc` of the frame before, also across segments; of a mark: its complement */
+        uint32_t prev; /* `crc` of the frame before, also across segments */
         uint32_t crc;  /* of this header */
 };
+
+enum footer_kind {
+        FOOTER_CLOSED = 1, /* the log was closed here in good order; it may have gone on since */
+        FOOTER_SEALED = 2, /* the log goes on in the next segment */
+};
+
+struct footer {
+        enum footer_kind kind;
+        uint64_t last_seq; /* durable then: a batch up to this one that is missing is damage */
+        uint64_t end;      /* offset behind it */
+};
+
+/* Where the frames end at the latest, and the footer stands (invariant 4). */
+static inline uint64_t segment_data_end(const struct segment_header *h)
+{
+        return h->size - DISK_BLOCK;
+}
 
 static inline uint64_t frame_bytes(uint64_t body_len)
 {
@@ -63,6 +72,9 @@ int segment_header_decode(const char *block, size_t at, struct segment_header *r
 void frame_encode(const struct segment_header *h, struct frame *f, char *ret_bytes);
 /* Is there a frame header of this life of the file?  Looks at FRAME_HEADER_BYTES. */
 bool frame_decode(const struct segment_header *h, const char *bytes, struct frame *ret);
+
+void footer_encode(const struct segment_header *h, const struct footer *f, char *ret_block);
+bool footer_decode(const struct segment_header *h, const char *block, struct footer *ret);
 
 /* Reads one segment through a window of aligned memory.  Embedded; owns the window, borrows the
  * disk and the handle. */
@@ -104,9 +116,13 @@ struct segment_walk {
 };
 
 /* The next frame, which must continue the chain; otherwise `why` says what is wrong and the walk
- * stays where it is.  Also stays in front of a mark, which is delivered as a frame. */
+ * stays where it is. */
 int segment_walk_next(struct segment_walk *w, bool with_body, struct frame_found *ret,
                       struct problem *p) MUST_CHECK;
+
+/* false: there is none of this life of the file. */
+int segment_read_footer(struct segment_reader *r, bool *ret_is_there, struct footer *ret,
+                        struct problem *p) MUST_CHECK;
 
 /* The first frame header from `from` on that belongs to this life of the file and has at least
  * sequence number `min_seq`.  ERR_NOTFOUND when there is none. */

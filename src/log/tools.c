@@ -44,7 +44,8 @@ struct survey {
 struct surveyed {
         uint64_t number;              /* by its name */
         struct segment_header header; /* size: as much of it as is there */
-        bool is_usable, has_frames;
+        uint64_t base_seq;            /* of its first sound frame header, 0 when it has none */
+        bool is_usable;
 };
 
 static void tell(struct survey *s, uint64_t number, uint64_t at, const char *why)
@@ -171,7 +172,7 @@ static int take_damaged(struct survey *s, uint64_t at, uint64_t next, const stru
                 seq = later->seq - 1;
         struct slice body = found.body;
         uint32_t n_records = 0, kept = 0;
-        if (found.has_header && found.frame.kind == FRAME_BATCH) {
+        if (found.has_header) {
                 seq = found.frame.seq;
                 n_records = found.frame.n_records;
         } else if (next > at + FRAME_HEADER_BYTES) {
@@ -195,52 +196,53 @@ static int take_damaged(struct survey *s, uint64_t at, uint64_t next, const stru
         return OK;
 }
 
-/* At a place without a sound frame.  Goes on to the next in this file; *ret_at is the file's size
- * when there is none. */
-static int skip_damage(struct survey *s, uint64_t at, const char *why, bool is_last,
+/* At a place without a sound frame.  Goes on to the next in this file; *ret_at is the end of the
+ * frames when there is none.  `until_seq`: batches below it are known to have been here. */
+static int skip_damage(struct survey *s, uint64_t at, const char *why, uint64_t until_seq,
                        uint64_t *ret_at, struct problem *p)
 {
         struct frame later;
-        uint64_t next = s->reader.header.size;
-        int e = segment_scan(&s->reader, at + FRAME_ALIGN, s->next_seq ? s->next_seq : 1, &next,
+        *ret_at = segment_data_end(&s->reader.header);
+        int e = segment_scan(&s->reader, at + FRAME_ALIGN, s->next_seq ? s->next_seq : 1, ret_at,
                              &later, p);
-        if (e && e != ERR_NOTFOUND)
+        if (e == OK)
+                return take_damaged(s, at, *ret_at, &later, why, p);
+        if (e != ERR_NOTFOUND)
                 return e;
-        bool is_end = e == ERR_NOTFOUND;
-        *ret_at = next;
-        if (!is_end)
-                return take_damaged(s, at, next, &later, why, p);
-        if (!is_last)
-                return take_damaged(s, at, next, NULL, why, p);
-        return OK; /* as a start would see it: nothing, or a torn batch */
+        if (s->next_seq < until_seq)
+                return take_damaged(s, at, *ret_at, NULL, why, p);
+        return OK; /* the end, as a start would see it: nothing, or a torn batch */
 }
 
-/* All frames of the file the reader is turned to.  `is_last`: no frames in any later file. */
-static int survey_frames(struct survey *s, bool is_last, struct problem *p)
+/* All frames of the file the reader is turned to.  `next_base`: the batch that the next file with
+ * frames begins with, 0 when there is none. */
+static int survey_frames(struct survey *s, uint64_t next_base, struct problem *p)
 {
-        uint64_t at = SEGMENT_DATA_AT, size = s->reader.header.size;
-        while (at < size) {
+        const struct segment_header *h = &s->reader.header;
+        uint64_t at = SEGMENT_DATA_AT, until_seq = next_base;
+        struct footer footer;
+        bool has_footer;
+        int e = segment_read_footer(&s->reader, &has_footer, &footer, p);
+        if (e)
+                return e;
+        if (has_footer && (footer.kind == FOOTER_SEALED || footer.last_seq >= until_seq))
+                until_seq = footer.last_seq + 1;
+        while (at < segment_data_end(h)) {
                 struct frame_found found;
-                int e = segment_read_frame(&s->reader, at, true, &found, p);
+                e = segment_read_frame(&s->reader, at, true, &found, p);
                 if (e)
                         return e;
                 if (found.why) {
-                        e = skip_damage(s, at, found.why, is_last, &at, p);
-                } else if (found.frame.kind == FRAME_BATCH) {
+                        e = skip_damage(s, at, found.why, until_seq, &at, p);
+                } else {
                         e = take_batch(s, at, &found, p);
                         at += frame_bytes(found.frame.body_len);
-                } else {
-                        if (s->next_seq && found.frame.seq != s->next_seq - 1)
-                                tell(s, s->reader.header.number, at,
-                                     "a mark that does not belong here");
-                        else if (found.frame.kind == FRAME_CLOSE && !is_last)
-                                tell(s, s->reader.header.number, at,
-                                     "the log was closed here, and yet goes on");
-                        return OK;
                 }
                 if (e)
                         return e;
         }
+        if (next_base && !(has_footer && footer.kind == FOOTER_SEALED))
+                tell(s, h->number, segment_data_end(h), "the footer that seals it is damaged");
         return OK;
 }
 
@@ -281,12 +283,12 @@ static int survey_header(struct survey *s, struct surveyed *v, int fd, char *blo
         return OK;
 }
 
-static int has_any_frame(struct survey *s, bool *ret, struct problem *p)
+static int find_base(struct survey *s, uint64_t *ret, struct problem *p)
 {
         uint64_t at;
-        struct frame f;
+        struct frame f = {0};
         int e = segment_scan(&s->reader, SEGMENT_DATA_AT, 1, &at, &f, p);
-        *ret = e == OK;
+        *ret = e ? 0 : f.seq;
         return e == ERR_NOTFOUND ? OK : e;
 }
 
@@ -310,7 +312,7 @@ static int survey_files(struct survey *s, const struct chain *c, struct surveyed
                 e = survey_header(s, v, fd, block, p);
                 if (!e && v->is_usable) {
                         segment_reader_turn_to(&s->reader, fd, &v->header);
-                        e = has_any_frame(s, &v->has_frames, p);
+                        e = find_base(s, &v->base_seq, p);
                 }
                 s->disk->ops->close(s->disk, fd);
         }
@@ -323,7 +325,7 @@ static int survey_contents(struct survey *s, const struct surveyed *files, size_
                            struct problem *p)
 {
         size_t in_use = n; /* behind the last file with frames */
-        while (in_use > 0 && !files[in_use - 1].has_frames)
+        while (in_use > 0 && files[in_use - 1].base_seq == 0)
                 in_use--;
         s->report->segments = in_use;
         s->report->spares = n - in_use;
@@ -336,7 +338,10 @@ static int survey_contents(struct survey *s, const struct surveyed *files, size_
                 if (e)
                         return e;
                 segment_reader_turn_to(&s->reader, fd, &v->header);
-                e = survey_frames(s, i + 1 == in_use, p);
+                uint64_t next_base = 0;
+                for (size_t j = i + 1; j < in_use && next_base == 0; j++)
+                        next_base = files[j].base_seq;
+                e = survey_frames(s, next_base, p);
                 s->disk->ops->close(s->disk, fd);
                 if (e)
                         return e;

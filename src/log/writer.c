@@ -19,11 +19,13 @@
 
 #define BUF_BYTES (1 * MIB)
 
-int writer_init(struct writer *w, struct disk *disk, struct problem *p)
+int writer_init(struct writer *w, struct disk *disk, uint64_t largest, struct problem *p)
 {
         *w = (struct writer){.disk = disk, .fd = -1};
-        w->buf = aligned_alloc(DISK_BLOCK, BUF_BYTES);
-        if (!w->buf)
+        w->cap = largest < BUF_BYTES ? ALIGN_UP(largest, (size_t)DISK_BLOCK) : BUF_BYTES;
+        w->buf = aligned_alloc(DISK_BLOCK, w->cap);
+        w->footer = aligned_alloc(DISK_BLOCK, DISK_BLOCK);
+        if (!w->buf || !w->footer)
                 return problem_set(p, ERR_NOMEM, "no memory for the log's write buffer");
         return OK;
 }
@@ -31,6 +33,7 @@ int writer_init(struct writer *w, struct disk *disk, struct problem *p)
 void writer_release(struct writer *w)
 {
         free(w->buf);
+        free(w->footer);
         *w = (struct writer){.fd = -1};
 }
 
@@ -43,7 +46,7 @@ void writer_turn_to(struct writer *w, int fd, const struct segment_header *h)
 
 bool writer_fits(const struct writer *w, size_t body_len)
 {
-        return w->at + frame_bytes(body_len) + FRAME_MARK_BYTES <= w->header.size;
+        return w->at + frame_bytes(body_len) <= segment_data_end(&w->header);
 }
 
 bool writer_is_empty(const struct writer *w)
@@ -62,7 +65,7 @@ static int rewrite(struct writer *w, uint64_t from, uint64_t keep, uint64_t to, 
         const struct disk_ops *ops = w->disk->ops;
         to = ALIGN_UP(to, (uint64_t)DISK_BLOCK);
         for (uint64_t at = block_of(from); at < to;) {
-                size_t n = to - at < BUF_BYTES ? to - at : BUF_BYTES;
+                size_t n = to - at < w->cap ? to - at : w->cap;
                 int e = ops->read(w->disk, w->fd, at, w->buf, n, p);
                 if (e)
                         return e;
@@ -81,7 +84,9 @@ static int rewrite(struct writer *w, uint64_t from, uint64_t keep, uint64_t to, 
 int writer_resume(struct writer *w, uint64_t from, uint64_t at, struct problem *p)
 {
         /* The header of the next frame is where a torn one may stand: all of it is cleared. */
-        int e = rewrite(w, from, at, at + FRAME_HEADER_BYTES, p);
+        uint64_t end = segment_data_end(&w->header);
+        uint64_t to = at + FRAME_HEADER_BYTES < end ? at + FRAME_HEADER_BYTES : end;
+        int e = rewrite(w, from, at, to, p);
         if (e)
                 return e;
         w->at = at;
@@ -99,21 +104,21 @@ static int put(struct writer *w, struct frame *f, struct slice body, struct prob
         const struct disk_ops *ops = w->disk->ops;
         uint64_t off = block_of(w->at), end = w->at + frame_bytes(body.len);
         size_t fill = w->at - off;
-        f->prev = f->kind == FRAME_BATCH ? w->prev : ~w->prev;
+        f->prev = w->prev;
         frame_encode(&w->header, f, w->buf + fill);
         fill += FRAME_HEADER_BYTES;
         while (body.len > 0) {
-                size_t n = body.len < BUF_BYTES - fill ? body.len : BUF_BYTES - fill;
+                size_t n = body.len < w->cap - fill ? body.len : w->cap - fill;
                 memcpy(w->buf + fill, body.ptr, n);
                 fill += n;
                 body.ptr += n;
                 body.len -= n;
-                if (fill < BUF_BYTES)
+                if (fill < w->cap)
                         break;
-                int e = ops->write(w->disk, w->fd, off, w->buf, BUF_BYTES, p);
+                int e = ops->write(w->disk, w->fd, off, w->buf, w->cap, p);
                 if (e)
                         return e;
-                off += BUF_BYTES;
+                off += w->cap;
                 fill = 0;
         }
         if (fill > 0) {
@@ -124,6 +129,7 @@ static int put(struct writer *w, struct frame *f, struct slice body, struct prob
                         return e;
         }
         w->at = end;
+        w->prev = f->crc;
         if (block_of(end) != off && end != block_of(end))
                 memcpy(w->buf, w->buf + (block_of(end) - off), end - block_of(end));
         return OK;
@@ -133,23 +139,22 @@ int writer_put_batch(struct writer *w, uint64_t seq, struct slice batch, struct 
 {
         ASSERT(writer_fits(w, batch.len));
         struct frame f = {
-                .kind = FRAME_BATCH,
                 .seq = seq,
                 .body_len = (uint32_t)batch.len,
                 .body_crc = crc32c(0, batch.ptr, batch.len),
         };
         bool is_batch = record_count(batch, &f.n_records);
         ASSERT(is_batch); /* else nobody could read it back */
-        int e = put(w, &f, batch, p);
-        if (!e)
-                w->prev = f.crc;
-        return e;
+        return put(w, &f, batch, p);
 }
 
-int writer_put_mark(struct writer *w, enum frame_kind kind, uint64_t last_seq, struct problem *p)
+int writer_put_footer(struct writer *w, enum footer_kind kind, uint64_t last_seq, struct problem *p)
 {
-        struct frame f = {.kind = kind, .seq = last_seq};
-        return put(w, &f, SLICE_NONE, p);
+        struct footer f = {.kind = kind, .last_seq = last_seq, .end = w->at};
+        footer_encode(&w->header, &f, w->footer);
+        int e = w->disk->ops->write(w->disk, w->fd, segment_data_end(&w->header), w->footer,
+                                    DISK_BLOCK, p);
+        return e ? e : writer_sync(w, p);
 }
 
 int writer_sync(struct writer *w, struct problem *p)

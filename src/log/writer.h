@@ -14,9 +14,13 @@ struct writer {
         uint64_t at;   /* of the next frame */
         uint32_t prev; /* `crc` of the last frame */
         char *buf;     /* begins with what the block of `at` holds before it */
+        size_t cap;    /* of buf: whole blocks */
+        char *footer;  /* one block */
 };
 
-int writer_init(struct writer *w, struct disk *disk, struct problem *p) MUST_CHECK;
+/* `largest`: no frame is larger; saves memory where segments are small. */
+int writer_init(struct writer *w, struct disk *disk, uint64_t largest,
+                struct problem *p) MUST_CHECK;
 void writer_release(struct writer *w);
 
 /* Begins a fresh segment. */
@@ -33,8 +37,9 @@ bool writer_is_empty(const struct writer *w); /* no frame in this segment yet */
 /* One write (one per MiB when it is larger).  Nothing is durable before writer_sync. */
 int writer_put_batch(struct writer *w, uint64_t seq, struct slice batch,
                      struct problem *p) MUST_CHECK;
-int writer_put_mark(struct writer *w, enum frame_kind kind, uint64_t last_seq,
-                    struct problem *p) MUST_CHECK;
+/* Says in the footer that everything so far is durable (it must be), and syncs. */
+int writer_put_footer(struct writer *w, enum footer_kind kind, uint64_t last_seq,
+                      struct problem *p) MUST_CHECK;
 int writer_sync(struct writer *w, struct problem *p) MUST_CHECK;
 
 #endif

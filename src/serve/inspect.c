@@ -10,6 +10,7 @@
 
 #include "log/file.h"
 #include "log/record.h"
+#include "serve/salvage.h"
 #include "state/effect.h"
 
 static const char usage[] =
@@ -17,7 +18,8 @@ static const char usage[] =
         "       weir log dump DIR              print every record as a line of JSON\n"
         "       weir log salvage DIR NEWDIR    write what is sound into a new data folder\n"
         "\n"
-        "DIR is a data folder; weir must not be running on it for salvage.\n"
+        "DIR is a data folder; weir must not be running on it for salvage, which leaves\n"
+        "history.db to you: copy it into NEWDIR when it is sound.\n"
         "verify and salvage exit with 9 when there is damage.\n";
 
 /* `dir`, or `dir`/log when that is there. */
@@ -105,27 +107,16 @@ static int dump(char **words, struct problem *problem)
         return r;
 }
 
-static int salvage(char **words, struct problem *problem)
+static int save(char **words, struct problem *problem)
 {
-        char path[4096];
-        struct disk *from = NULL, *to = NULL;
+        struct disk *from = NULL;
         struct file_log_report report = {0};
-        int n = snprintf(path, sizeof(path), "%s/log", words[1]);
-        if (n < 0 || (size_t)n >= sizeof(path))
-                return problem_set(problem, ERR_BADARG, "the path is too long");
         int r = open_log_disk(words[0], &from, problem);
         if (r != OK)
                 return r;
-        if (mkdir(words[1], 0700) != 0)
-                r = problem_set(problem, ERR_IO, "%s must be a new folder", words[1]);
-        if (r == OK)
-                r = disk_open_folder(path, &to, problem);
         char prefix[] = "left behind: ";
-        if (r == OK)
-                r = file_log_salvage(from, to, tell_bad, prefix, &report, problem);
+        r = salvage(from, words[1], tell_bad, prefix, &report, problem);
         from = from->ops->release(from);
-        if (to)
-                to = to->ops->release(to);
         if (r != OK)
                 return r;
         tell_report(&report);
@@ -143,7 +134,7 @@ static const struct {
 } tools[] = {
         {"verify", 1, verify},
         {"dump", 1, dump},
-        {"salvage", 2, salvage},
+        {"salvage", 2, save},
 };
 
 int inspect_main(int argc, char **argv)

@@ -82,8 +82,8 @@ static int on_header_value_complete(llhttp_t *ll)
         struct slice name = http_slice(p->base, p->field);
         struct http_span value = trimmed(p, p->value);
         p->field = p->value = (struct http_span){0};
-        if (memchr(name.ptr, ' ', name.len))
-                return refuse(p, 400, "a header's name holds a space");
+        if (name.len == 0 || memchr(name.ptr, ' ', name.len))
+                return refuse(p, 400, "a header's name is empty or holds a space");
         /* Trailers of a chunked body come here too; they may not say anything about the head. */
         if (p->is_head_done)
                 return 0;
@@ -113,6 +113,16 @@ static int check_head_bytes(struct http_parser *p, const char *end)
                         return refuse(p, 400, "a CR stands without LF");
         if (memchr(p->base, '\0', (size_t)(end - p->base)))
                 return refuse(p, 400, "a NUL byte stands in the head");
+        return 0;
+}
+
+/* Exactly "METHOD target HTTP/1.x" CR LF: llhttp also takes more spaces. */
+static int check_request_line(struct http_parser *p)
+{
+        const char *target = p->base + p->target.at, *after = target + p->target.len;
+        if (target[-1] != ' ' || target[-2] == ' ' || memcmp(after, " HTTP/1.", 8) != 0 ||
+            memcmp(after + 9, "\r\n", 2) != 0)
+                return refuse(p, 400, "the request line must be METHOD address HTTP/1.1");
         return 0;
 }
 
@@ -154,7 +164,9 @@ static int on_headers_complete(llhttp_t *ll)
                 return refuse(p, 501, "the only transfer coding taken is chunked");
         if ((ll->flags & F_CONTENT_LENGTH) && ll->content_length > p->body_max)
                 return refuse(p, 413, "the body is larger than the limit");
-        int r = split_target(p);
+        int r = check_request_line(p);
+        if (!r)
+                r = split_target(p);
         if (r)
                 return r;
         if (!p->header[HTTP_HEADER_HOST].is_set && ll->http_minor == 1)
@@ -193,7 +205,10 @@ static int check_chunk_end(struct http_parser *p)
 
 static int on_chunk_header(llhttp_t *ll)
 {
-        return check_chunk_end(ll->data);
+        struct http_parser *p = ll->data;
+        if (ll->content_length > p->body_max - p->body.len)
+                return refuse(p, 413, "the body is larger than the limit");
+        return check_chunk_end(p);
 }
 
 static int on_message_complete(llhttp_t *ll)
@@ -396,6 +411,8 @@ void http_put_head(struct buf *b, const struct http_head *h)
                 put_line(b, "Date: ", h->date);
         if (h->is_closing)
                 put_line(b, "Connection: ", "close");
+        else if (h->is_keeping)
+                put_line(b, "Connection: ", "keep-alive");
         buf_put_slice(b, h->extra);
         buf_put(b, "\r\n", 2);
 }

@@ -88,6 +88,7 @@ struct http_head {
         const char *content_type; /* NULL: no such line */
         size_t length;            /* Content-Length, also of a HEAD answer */
         bool is_closing;          /* "Connection: close" */
+        bool is_keeping;          /* "Connection: keep-alive", which HTTP/1.0 wants to hear */
         const char *date;         /* IMF-fixdate; NULL: no such line */
         struct slice extra;       /* more lines, each with its CR LF */
 };

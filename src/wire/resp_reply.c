@@ -134,6 +134,7 @@ static void parser_skip(struct parser *p, size_t n)
 
 static int parse_value(struct parser *p, struct value *ret);
 
+/* NOLINTNEXTLINE(misc-no-recursion): at most VALUE_DEPTH_MAX deep */
 static int parse_items(struct parser *p, const struct line *line, struct value *ret)
 {
         int64_t n;
@@ -180,6 +181,7 @@ static int parse_bulk(struct parser *p, const struct line *line, struct value *r
         return OK;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): at most VALUE_DEPTH_MAX deep */
 static int parse_value(struct parser *p, struct value *ret)
 {
         struct line line;

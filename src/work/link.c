@@ -311,13 +311,13 @@ static void on_looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *all
                 conn_try_free(c);
                 return;
         }
-        if (status < 0) {
-                link_drop_uv(l, "cannot find the host of", status);
+        if (status < 0 || !all) {
+                link_drop_uv(l, "cannot find the host of", status < 0 ? status : UV_EAI_NONAME);
                 return;
         }
         /* A name may have several addresses: each attempt takes the next. */
-        unsigned n = 0;
-        for (struct addrinfo *a = all; a; a = a->ai_next)
+        unsigned n = 1;
+        for (struct addrinfo *a = all->ai_next; a; a = a->ai_next)
                 n++;
         struct addrinfo *chosen = all;
         for (unsigned i = l->attempt % n; i > 0; i--)

@@ -6,7 +6,8 @@
  * KILL.
  *
  * A report that was sent and not answered is sent again after reconnecting.  If the first had
- * arrived, the second is refused by its token, which is as good as an answer. */
+ * arrived, the second is refused by its token, and the job itself is asked for: if its last lease
+ * is ours, the report was taken. */
 #include "work/slot.h"
 
 #include <signal.h>
@@ -354,6 +355,39 @@ static bool is_passing(int err)
                err == ERR_NOMEM || err == ERR_LIMIT || err == ERR_INTERNAL || err == ERR_TIMEOUT;
 }
 
+static void report_lost(struct slot *s, const char *reason)
+{
+        s->worker->lost++;
+        say_warn("work", "the result was not taken", "job", JOB_NAME(s), "hook", s->hook, "reason",
+                 reason);
+        slot_end(s);
+        worker_step(s->worker);
+}
+
+/* Was it our report that ended the job?  Its last lease says so. */
+static void on_asked(void *ctx, int err, const struct value *v, const struct problem *p)
+{
+        struct slot *s = ctx;
+        s->is_sent = false;
+        if (!v) /* lost again: the report is repeated, and then this question */
+                return;
+        bool is_complete = slice_eq(value_text(value_get(v, "status")), SLICE_LIT("complete"));
+        if (err == OK && value_int(value_get(v, "fence"), 0) == s->fence &&
+            is_complete == (s->report == REPORT_COMPLETE))
+                report_taken(s, v);
+        else
+                report_lost(s, err == OK ? "another has the job" : p->detail);
+}
+
+static void slot_ask(struct slot *s)
+{
+        char id[24];
+        (void)snprintf(id, sizeof(id), "%lld", (long long)s->id);
+        const struct slice argv[] = {SLICE_LIT("JOB"), slice_str(id)};
+        s->is_sent = true;
+        link_send(s->worker->reports, argv, ARRAY_LEN(argv), ANSWER_MS, on_asked, s);
+}
+
 static void report_refused(struct slot *s, int err, const struct problem *p)
 {
         if (is_passing(err)) {
@@ -370,13 +404,11 @@ static void report_refused(struct slot *s, int err, const struct problem *p)
                 slot_report(s);
                 return;
         }
-        s->worker->lost++;
-        say_warn("work",
-                 s->is_repeated ? "a result sent twice was taken before, or another has the job"
-                                : "the result was not taken",
-                 "job", JOB_NAME(s), "hook", s->hook, "reason", p->detail);
-        slot_end(s);
-        worker_step(s->worker);
+        if (!is_ours && s->is_repeated && link_is_up(s->worker->reports)) {
+                slot_ask(s); /* the first one may have arrived */
+                return;
+        }
+        report_lost(s, p->detail);
 }
 
 static void on_reported(void *ctx, int err, const struct value *v, const struct problem *p)

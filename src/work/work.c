@@ -99,6 +99,9 @@ static void worker_close(struct worker *w)
         link_close(w->reports);
         close_handle(&w->on_term);
         close_handle(&w->on_int);
+        /* Ending already: one more signal changes nothing, least of all the exit code. */
+        (void)signal(SIGTERM, SIG_IGN);
+        (void)signal(SIGINT, SIG_IGN);
         close_handle(&w->pause);
         close_handle(&w->give_up);
         for (size_t i = 0; i < w->options->slots; i++)
@@ -349,6 +352,8 @@ int work_run(const struct work_options *options, struct problem *p)
 {
         struct worker *w = xcalloc(1, sizeof(*w));
         int r = check_program(options, p);
+        /* Whatever we were started with: commands get their three streams and nothing else. */
+        (void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
         if (r == OK)
                 r = worker_init(w, options, p);
         if (r != OK) {

@@ -113,8 +113,8 @@ static void take_grants(struct conn *c, uint32_t claim, const struct reply_tree 
                          answer->num);
         for (size_t i = 1; answer->type == '*' && i < answer->next; i = tree->nodes[i].next) {
                 uint64_t nonce = answer_grant(tree, i, claim);
-                if (nonce && c->n_held < HELD_MAX)
-                        c->held[c->n_held++] = nonce;
+                if (nonce)
+                        conn_hold(c, nonce);
         }
 }
 
@@ -259,6 +259,11 @@ void answer_take(struct conn *c, const struct op *op, const struct reply_tree *t
                 break;
         case OP_CANCEL:
                 take_cancel(op, answer);
+                break;
+        case OP_STALE:
+                if (!is_refused(answer))
+                        complain(DOUBLED, "n=%" PRIu64 " was completed under a stale lease",
+                                 op->nonce);
                 break;
         case OP_JOB:
                 take_job(op, tree);

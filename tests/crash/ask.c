@@ -66,8 +66,10 @@ static void send_enqueue_many(struct conn *c)
         uint8_t attempts = (uint8_t)(1 + dice_below(5));
         uint64_t first = n_jobs;
         n_bulks++;
-        for (uint32_t i = 0; i < n; i++)
-                jobs[job_new(queue, attempts, priority, false)].bulk = n_bulks;
+        for (uint32_t i = 0; i < n; i++) {
+                uint64_t nonce = job_new(queue, attempts, priority, false);
+                jobs[nonce].bulk = n_bulks;
+        }
         request_begin(&c->out, 8 + 2 * (size_t)n);
         request_str(&c->out, "ENQUEUEMANY");
         put_job_options(&c->out, &jobs[first]);
@@ -209,11 +211,26 @@ static void send_progress(struct conn *c, uint64_t nonce)
         op_add(c, OP_PROGRESS, nonce);
 }
 
+/* The worker does not know that its lease ended long ago. */
+static void send_stale(struct conn *c, const struct held *h)
+{
+        request_begin(&c->out, 3);
+        request_str(&c->out, "COMPLETE");
+        request_num(&c->out, jobs[h->nonce].id);
+        request_word(&c->out, h->token, TOKEN_CHARS);
+        op_add(c, OP_STALE, h->nonce);
+}
+
 static void send_held(struct conn *c)
 {
         unsigned i = dice_below(c->n_held);
-        uint64_t nonce = c->held[i];
+        uint64_t nonce = c->held[i].nonce;
         uint32_t roll = dice_below(100);
+        if (c->held[i].fence != jobs[nonce].fence) {
+                send_stale(c, &c->held[i]);
+                c->held[i] = c->held[--c->n_held];
+                return;
+        }
         if (roll >= 90) {
                 if (roll < 95)
                         send_extend(c, nonce);

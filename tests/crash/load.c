@@ -76,16 +76,26 @@ void load_see_side(bool is_paused)
         side.is_busy = false;
 }
 
+void conn_hold(struct conn *c, uint64_t nonce)
+{
+        if (c->n_held == HELD_MAX)
+                return; /* Forgotten: its lease will end by itself. */
+        struct held *h = &c->held[c->n_held++];
+        *h = (struct held){.nonce = nonce, .fence = jobs[nonce].fence};
+        memcpy(h->token, jobs[nonce].token, TOKEN_CHARS);
+}
+
 void load_hold(uint64_t nonce)
 {
-        struct conn *c = &conns[nonce % LOAD_CONNECTIONS];
         jobs[nonce].is_given_up = false;
-        for (unsigned i = 0; i < c->n_held; i++) {
-                if (c->held[i] == nonce)
-                        return;
+        for (int i = 0; i < LOAD_CONNECTIONS; i++) {
+                for (unsigned k = 0; k < conns[i].n_held; k++) {
+                        if (conns[i].held[k].nonce == nonce &&
+                            conns[i].held[k].fence == jobs[nonce].fence)
+                                return;
+                }
         }
-        if (c->n_held < HELD_MAX)
-                c->held[c->n_held++] = nonce;
+        conn_hold(&conns[nonce % LOAD_CONNECTIONS], nonce);
 }
 
 static void conn_end(struct conn *c)

@@ -22,6 +22,7 @@ enum op_type {
         OP_EXTEND,
         OP_PROGRESS,
         OP_CANCEL,
+        OP_STALE, /* COMPLETE under a lease that somebody else was granted since */
         OP_JOB,
         OP_PAUSE,
         OP_RESUME,
@@ -37,12 +38,18 @@ struct op {
         uint8_t may_before;
 };
 
+/* A lease as its holder remembers it; a newer grant of the job makes it stale. */
+struct held {
+        uint64_t nonce, fence;
+        char token[TOKEN_CHARS];
+};
+
 struct conn {
         int fd;
         struct bytes in, out;
         struct op ops[PIPELINE];
         unsigned head, len, target;
-        uint64_t held[HELD_MAX];
+        struct held held[HELD_MAX];
         unsigned n_held;
 };
 
@@ -56,6 +63,9 @@ struct side {
         int64_t resume_us;
 };
 extern struct side side;
+
+/* The lease of the job, as known now, goes on the connection's list. */
+void conn_hold(struct conn *c, uint64_t nonce);
 
 /* Something a client might want now; may add no request at all. */
 void ask_something(struct conn *c);

@@ -61,9 +61,15 @@ def payload(number):
 def fill_up(c, first=0):
     """Enqueues until refused; what was accepted as {id: number}."""
     accepted = {}
-    number = first
+    number, deadline = first, None
     while True:
         reply = c.ask("ENQUEUE", "big", payload(number))
+        if isinstance(reply, WeirError) and reply.name == "UNAVAIL":
+            # More room is being made; that must end soon, one way or the other.
+            deadline = deadline or time.monotonic() + 10
+            expect(time.monotonic() < deadline, "for 10 s: %s" % reply)
+            continue
+        deadline = None
         if isinstance(reply, WeirError):
             check_error(reply, "NOSPACE", ("space",), "ENQUEUE on a full disk")
             return accepted

@@ -134,7 +134,7 @@ class Server:
         command += list(args)
         if trace:
             # -D: the tracer is a grandchild, so that our child is weir itself.
-            command = ["strace", "-D", "-f", "--seccomp-bpf", "-qq", "-o",
+            command = ["strace", "-D", "-f", "-qq", "-o",
                        os.path.join(folder, "strace"), "-e", "trace=" + trace,
                        *(["-e", "inject=" + inject] if inject else [])] + command
         self.stderr_path = os.path.join(folder, "stderr")

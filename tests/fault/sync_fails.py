@@ -30,16 +30,16 @@ def attach(server, call, error, folder):
     tracer = subprocess.Popen(
         ["strace", "-f", "-p", str(server.process.pid), "-e", "trace=" + call,
          "-e", "inject=%s:error=%s" % (call, error), "-o", log],
-        stderr=subprocess.PIPE, text=True)
+        stderr=subprocess.PIPE)
     # It says "attached" once per thread; all threads are there when the count stands.
     threads = len(os.listdir("/proc/%d/task" % server.process.pid))
     os.set_blocking(tracer.stderr.fileno(), False)
-    said = ""
+    said = b""
 
     def is_attached():
         nonlocal said
-        said += tracer.stderr.read() or ""
-        return "attached" in said and (said.count("attached") >= threads or "threads" in said)
+        said += tracer.stderr.read() or b""
+        return b"attached" in said and (said.count(b"attached") >= threads or b"threads" in said)
 
     until(is_attached, what="strace attached")
     return tracer

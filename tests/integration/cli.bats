@@ -5,6 +5,7 @@ load lib.bash
 
 setup() {
         start_weir
+        cd "$DATA" || return 1
 }
 
 teardown() {
@@ -126,7 +127,7 @@ teardown() {
         run weir job list --hook nobody
         [ "$status" -eq 0 ]
         [ "$output" = "no jobs" ]
-        run weir job list --status done
+        run weir job list --status 'done'
         [ "$status" -eq 2 ]
         [[ $output == *pending*in-progress* ]]
 }
@@ -244,8 +245,8 @@ teardown() {
         printf '\033]0;owned\007\xff\342\200\256' | weir job add evil -
         weir job list >"$DATA/out"
         weir job show 1 >>"$DATA/out"
-        ! LC_ALL=C grep -q $'\033' "$DATA/out"
-        ! LC_ALL=C grep -q $'\377' "$DATA/out"
+        LC_ALL=C not grep -q $'\033' "$DATA/out"
+        LC_ALL=C not grep -q $'\377' "$DATA/out"
         grep -qF '\x1b]0;owned' "$DATA/out"
         weir job show 1 --json | jq . >/dev/null
 }
@@ -254,11 +255,11 @@ teardown() {
         command -v script >/dev/null || skip "script(1) is not here"
         weir job add a
         weir job list >"$DATA/piped"
-        ! grep -q $'\033' "$DATA/piped"
+        not grep -q $'\033' "$DATA/piped"
         TERM=xterm script -qec "'$WEIR_BIN' job list" /dev/null </dev/null >"$DATA/tty"
         grep -q $'\033\[' "$DATA/tty"
         NO_COLOR=1 TERM=xterm script -qec "'$WEIR_BIN' job list" /dev/null </dev/null >"$DATA/plain"
-        ! grep -q $'\033' "$DATA/plain"
+        not grep -q $'\033' "$DATA/plain"
 }
 
 @test "a table is cut to the terminal's width" {
@@ -276,4 +277,32 @@ teardown() {
         run bash -c "'$WEIR_BIN' job list --all >/dev/full"
         [ "$status" -eq 1 ]
         [[ $output == *"cannot write the output"* ]]
+}
+
+@test "every option of every command is in the manual" {
+        local man=$BATS_TEST_DIRNAME/../../docs/man words page option
+        for words in "job add" "job list" "job show" "queue list" "work" "serve" "ping"; do
+                page=$man/weir.1.scd
+                [ "$words" = work ] && page=$man/weir-work.1.scd
+                # shellcheck disable=SC2086
+                for option in $(weir help $words | grep -oE '^  --[a-z-]+'); do
+                        grep -qF -- "*$option*" "$page" || {
+                                echo "weir $words: $option is not in $page"
+                                return 1
+                        }
+                done
+        done
+}
+
+@test "the example configuration is valid, and the manual names every setting of it" {
+        local root=$BATS_TEST_DIRNAME/../.. name
+        run weir serve --check --config "$root/packaging/weir.conf"
+        [ "$status" -eq 0 ]
+        # Also with everything uncommented but the token.
+        sed -E 's/^# ((log_|history|queue|        hist|\}).*)/\1/' "$root/packaging/weir.conf" >all.conf
+        run weir serve --check --config all.conf
+        [ "$status" -eq 0 ]
+        for name in $(grep -oE '^(# )?[a-z_]+ =' "$root/packaging/weir.conf" | tr -d '#='); do
+                grep -q "^\*$name\* =" "$root/docs/man/weir.conf.5.scd"
+        done
 }

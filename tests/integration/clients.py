@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Real clients, each against a server of its own, without and with an access token.
 
-    tests/integration/clients.py [redis_cli ioredis node_redis python_redis php_redis curl]
+    tests/integration/clients.py [redis_cli ioredis node_redis node_redis_resp3
+                                  python_redis php_redis curl]
 
 Each client's script prints its own lines; a client that is not installed is a failure, since a
 test that did not run proves nothing.
@@ -19,7 +20,8 @@ from harness import Server  # noqa: E402
 CLIENTS = {
     "redis_cli": ["bash", "redis_cli.sh"],
     "ioredis": ["node", "ioredis.js"],
-    "node_redis": ["node", "node_redis.js"],
+    "node_redis": ["node", "node_redis.js", "2"],
+    "node_redis_resp3": ["node", "node_redis.js", "3"],
     "python_redis": ["/usr/bin/python3", "python_redis.py"],
     "php_redis": ["php", "php_redis.php"],
     "curl": ["bash", "curl.sh"],
@@ -28,7 +30,7 @@ CLIENTS = {
 
 def run(name, token):
     command = list(CLIENTS[name])
-    command[-1] = os.path.join(HERE, "clients", command[-1])
+    command[1] = os.path.join(HERE, "clients", command[1])
     with tempfile.TemporaryDirectory(prefix="weir-test.") as folder:
         server = Server(folder, token=token)
         env = {**os.environ, "WEIR_RESP": "%s:%d" % server.resp, "WEIR_HTTP": "%s:%d" % server.http}

@@ -40,7 +40,7 @@ def _(folder):
         equal(c("COMPLETE", got.id, got.token, b"\xff\x00 raw bytes"), "OK")
         seen = web.good("GET", "/v1/jobs/%d" % job_id)
         equal(seen["status"], "complete")
-        expect("result" in seen, "a result that is not JSON is still told")
+        equal(seen.get("result_base64"), "/wAgcmF3IGJ5dGVz", "a result that is not JSON")
 
 
 @test("a worker waiting at one door is woken by a job through the other")
@@ -111,7 +111,7 @@ def _(folder):
         grant = web.good("POST", "/v1/claims",
                          {"worker": "worker-b", "queues": ["default"]})["jobs"][0]
         web.good("POST", "/v1/jobs/%d/complete" % job_id, {"token": grant["token"]})
-        shown = weir("job", "show", str(job_id), "--url", "http://%s:%d" % server.http)
+        shown = weir("job", "show", str(job_id), "--url", "redis://%s:%d" % server.resp)
         equal(shown.returncode, 0, "exit code (%s)" % shown.stderr)
         for word in ("story", "complete", "worker-a", "worker-b", "first try", "created", "started",
                      "completed"):

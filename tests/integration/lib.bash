@@ -19,7 +19,7 @@ weir() {
 }
 
 start_weir() {
-        local line
+        local line form='^ready http=[^ ,]+:([0-9]+) resp=[^ ,]+:([0-9]+),'
         if [ -z "${DATA:-}" ]; then
                 DATA=$(mktemp -d "${BATS_TEST_TMPDIR:-${TMPDIR:-/tmp}}/weir.XXXXXX")
                 RESP_SOCK=$DATA/resp.sock
@@ -31,13 +31,13 @@ start_weir() {
                 --http 127.0.0.1:0 "$@" >"$DATA/ready" 2>>"$DATA/server.log" 3>&- &
         WEIR_PID=$!
         IFS= read -r -t 30 line <"$DATA/ready" || line=
-        if [[ ! $line =~ ^ready\ http=([^ ,]+):([0-9]+)\ resp=[^ ,]+:([0-9]+)[,\ ] ]]; then
+        if [[ ! $line =~ $form ]]; then
                 echo "weir did not get ready: '$line'" >&2
                 cat "$DATA/server.log" >&2
                 return 1
         fi
-        HTTP_PORT=${BASH_REMATCH[2]}
-        RESP_PORT=${BASH_REMATCH[3]}
+        HTTP_PORT=${BASH_REMATCH[1]}
+        RESP_PORT=${BASH_REMATCH[2]}
         HTTP_URL=http://127.0.0.1:$HTTP_PORT
         WEIR_URL=redis://127.0.0.1:$RESP_PORT
         export WEIR_URL HTTP_URL RESP_PORT HTTP_PORT RESP_SOCK DATA WEIR_PID
@@ -46,7 +46,7 @@ start_weir() {
 stop_weir() {
         local status=0
         [ -n "${WEIR_PID:-}" ] || return 0
-        kill -TERM "$WEIR_PID"
+        kill -TERM "$WEIR_PID" 2>/dev/null || true
         wait "$WEIR_PID" || status=$?
         WEIR_PID=
         if [ "$status" -ne 0 ]; then
@@ -64,6 +64,11 @@ eventually() {
                         return 1
                 fi
         done
+}
+
+# In the middle of a test "! command" would not fail it.
+not() {
+        ! "$@"
 }
 
 # field ID NAME: one field of a job, as JSON without quotes.

@@ -378,7 +378,7 @@ def _(folder):
         expect(closed, "much input before AUTH: still open")
     slow, silent = server.client(seconds=15), server.client(seconds=15)
     begin = time.monotonic()
-    drip = iter(pack("AUTH", "x" * 200))
+    drip = iter(pack("AUTH", "x" * 4000))
 
     def is_cut():
         try:
@@ -423,13 +423,13 @@ def _(folder):
 def _(folder):
     server = Server(folder)
     with server.client() as c, server.client() as lazy:
-        c("ENQUEUE", "h", b"x" * 1000000)
+        c("ENQUEUE", "h", b"x" * 100000)
         lazy.socket.setblocking(False)
         sent = 0
         request = pack("JOB", 1)
         # Far more answers than the socket and the server's bound hold.
         try:
-            for _ in range(2000):
+            for _ in range(600):
                 lazy.socket.send(request)
                 sent += 1
         except BlockingIOError:

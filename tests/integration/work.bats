@@ -94,7 +94,7 @@ once() {
         once --queue q --retry-in 1h --exec false
         has_status 1 pending
         [ "$(field 1 attempt)" = 1 ]
-        [ "$(field 1 '(.due_ms - .created_ms) >= 3600000')" = true ]
+        [ "$(field 1 'due_ms - .created_ms >= 3600000')" = true ]
 }
 
 @test "output beyond --output is dropped, and the command does not hang on it" {
@@ -149,13 +149,13 @@ once() {
 
 @test "a hook may choose a program of a folder, and none outside of it" {
         mkdir handlers
-        printf '#!/bin/sh\necho "handled $WEIR_HOOK"\n' >handlers/mail
+        printf '#!/bin/sh\necho handled by %s\n' '"${0##*/}"' >handlers/mail
         chmod +x handlers/mail
         weir job add mail --queue q --attempts 1
         weir job add ../../bin/sh --queue q --attempts 1
         weir job add unknown --queue q --attempts 1
         once --queue q --exec './handlers/{hook}'
-        [ "$(field 1 result)" = "handled mail" ]
+        [ "$(field 1 result)" = "handled by mail" ]
         has_status 2 failed
         [[ $(field 2 error) == *"cannot be part of a program's name"* ]]
         has_status 3 failed
@@ -282,7 +282,7 @@ once() {
         let_go
         end_worker
         has_status 1 complete
-        [ "$(field 1 result)" = done ]
+        [ "$(field 1 result)" = 'done' ]
         has_status 2 pending
         [ "$(field 2 attempt)" = 0 ]
 }
@@ -290,8 +290,7 @@ once() {
 @test "an idle worker stops at once" {
         start_worker --queue q --slots 3 --exec cat
         eventually grep -q ready work.log
-        kill -INT "$WORKER" # not caught by a background shell job: see below
-        kill -TERM "$WORKER"
+        kill -INT "$WORKER"
         end_worker
 }
 
@@ -303,7 +302,7 @@ once() {
         eventually grep -q stopping work.log
         kill -TERM "$WORKER"
         end_worker
-        ! kill -0 "$REPLY" 2>/dev/null
+        not kill -0 "$REPLY" 2>/dev/null
         has_status 1 pending
         [ "$(field 1 'events | map(.event) | join(" ")')" = "created started released" ]
         once --queue q --exec cat
@@ -319,7 +318,7 @@ once() {
         let_go
         start_weir
         eventually has_status 1 complete
-        [ "$(field 1 result)" = done ]
+        [ "$(field 1 result)" = 'done' ]
         [ "$(field 1 attempt)" = 1 ]
         weir job add b --queue q
         hear
@@ -342,6 +341,60 @@ once() {
         [ "$(field 1 'events | map(.event) | join(" ")')" = "created started completed" ]
         kill -TERM "$WORKER"
         end_worker
+}
+
+@test "a worker frozen beyond its lease loses the job to another, and its command" {
+        weir job add a --queue q
+        start_worker --queue q --lease 1s --name frozen --exec "$WAITER"
+        hear
+        kill -STOP "$WORKER"
+        eventually has_status 1 pending
+        once --queue q --name second --exec 'echo second'
+        has_status 1 complete
+        kill -0 "$REPLY"
+        kill -CONT "$WORKER"
+        gone() {
+                ! kill -0 "$REPLY" 2>/dev/null
+        }
+        eventually gone
+        kill -TERM "$WORKER"
+        end_worker
+        [ "$(field 1 result)" = second ]
+        [ "$(field 1 worker)" = second ]
+        grep -q 'lost=1' work.log
+}
+
+@test "a completion after the lease ran out counts when nobody else had the job" {
+        weir job add a --queue q
+        start_worker --queue q --lease 1s --exec "$WAITER"
+        hear
+        weir queue pause q
+        kill -STOP "$WORKER"
+        let_go
+        eventually has_status 1 pending
+        kill -CONT "$WORKER"
+        eventually has_status 1 complete
+        [ "$(field 1 result)" = 'done' ]
+        [ "$(field 1 'events | map(.event) | join(", ")')" = "created, started, timed out, retried, completed" ]
+        kill -TERM "$WORKER"
+        end_worker
+        grep -q 'completed=1 failed=0 released=0 lost=0' work.log
+}
+
+@test "told twice to stop with the server away, a worker ends and says what it could not report" {
+        weir job add a --queue q
+        start_worker --url "$RESP_SOCK" --queue q --exec "$WAITER"
+        hear
+        stop_weir
+        eventually grep -q 'no connection' work.log
+        kill -TERM "$WORKER"
+        eventually grep -q 'stopping after' work.log
+        kill -TERM "$WORKER"
+        local status=0
+        end_worker || status=$?
+        [ "$status" -eq 7 ]
+        grep -q 'the end of 1 jobs could not be reported' work.log
+        not kill -0 "$REPLY" 2>/dev/null
 }
 
 @test "a worker that starts before the server waits for it, with --once it does not" {

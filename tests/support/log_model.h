@@ -12,8 +12,8 @@
 #include "log/record.h"
 #include "support/sim_disk.h"
 
-#define MODEL_SEGMENT_BYTES (16 * KIB)
-#define MODEL_BATCHES_MAX   8192
+#define MODEL_SEGMENT_BYTES (20 * KIB)
+#define MODEL_BATCHES_MAX   1024
 
 struct log_model {
         struct sim_disk disk;
@@ -74,14 +74,14 @@ SIM_FN void model_on_failed(void *ctx, const struct problem *p)
         m->failure = *p;
 }
 
-/* A batch of `n` records with about `body` bytes each. */
-SIM_FN struct slice model_batch(struct log_model *m, size_t n, size_t body)
+/* A batch of `n` records with `least` to `most` bytes each. */
+SIM_FN struct slice model_batch_of(struct log_model *m, size_t n, size_t least, size_t most)
 {
         struct buf b;
         buf_init(&b, 0);
         for (size_t i = 0; i < n; i++) {
                 size_t begun_at = record_begin(&b, (uint8_t)i, 1);
-                size_t len = body ? rng_below(&m->rng, body + 1) : 0;
+                size_t len = least + rng_below(&m->rng, most - least + 1);
                 for (size_t at = 0; at < len; at += 8) {
                         uint64_t word = rng_u64(&m->rng);
                         buf_put(&b, &word, len - at < 8 ? len - at : 8);
@@ -92,6 +92,11 @@ SIM_FN struct slice model_batch(struct log_model *m, size_t n, size_t body)
         if (!b.ptr)
                 buf_put_byte(&b, 0); /* so that an empty batch has an address as well */
         return slice_make(b.ptr, n ? b.len : 0);
+}
+
+SIM_FN struct slice model_batch(struct log_model *m, size_t n, size_t most)
+{
+        return model_batch_of(m, n, 0, most);
 }
 
 SIM_FN int model_open(struct log_model *m, struct problem *p)

@@ -24,7 +24,7 @@
 #include "log/disk.h"
 
 #define SIM_SECTOR    512
-#define SIM_FILES_MAX 256
+#define SIM_FILES_MAX 64
 #define SIM_NAME_MAX  64
 #define SIM_FN        __attribute__((unused)) static
 

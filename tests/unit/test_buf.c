@@ -184,6 +184,9 @@ static void formatted_text_longer_than_the_room_makes_room(void **state)
                 buf_release(&b);
         }
         buf_init(&b, 10);
+        buf_printf(&b, "%s", "");
+        assert_false(b.failed);
+        assert_int_equal(b.len, 0);
         buf_printf(&b, "%s", "0123456789");
         assert_slice(buf_slice(&b), "0123456789");
         buf_clear(&b);
@@ -200,7 +203,9 @@ static void dropping_the_front_moves_the_rest_down(void **state)
         (void)state;
         buf_init(&b, 0);
         buf_put_str(&b, "0123456789");
-        buf_drop_front(&b, 3);
+        buf_drop_front(&b, 1);
+        assert_slice(buf_slice(&b), "123456789");
+        buf_drop_front(&b, 2);
         assert_slice(buf_slice(&b), "3456789");
         buf_drop_front(&b, 0);
         assert_slice(buf_slice(&b), "3456789");

@@ -83,11 +83,24 @@ static void every_flipped_bit_is_seen(void **state)
         }
 }
 
+static void the_instruction_is_used_where_there_is_one(void **state)
+{
+        (void)state;
+#if defined(__x86_64__)
+        if (__builtin_cpu_supports("sse4.2")) {
+                assert_true(crc_update == update_sse42);
+                return;
+        }
+#endif
+        assert_true(crc_update == update_table);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(known_values_come_out),
                 cmocka_unit_test(every_length_agrees_with_the_definition_at_any_alignment),
+                cmocka_unit_test(the_instruction_is_used_where_there_is_one),
                 cmocka_unit_test(a_sum_can_be_continued),
                 cmocka_unit_test(every_flipped_bit_is_seen),
         };

@@ -93,6 +93,22 @@ static void a_long_detail_is_cut_between_characters(void **state)
         }
 }
 
+static void a_detail_that_is_one_byte_too_long_is_cut_between_characters_too(void **state)
+{
+        char text[PROBLEM_DETAIL_MAX + 2];
+        struct problem p;
+
+        (void)state;
+        for (size_t len = PROBLEM_DETAIL_MAX - 1; len <= PROBLEM_DETAIL_MAX + 1; len++) {
+                memset(text, 'a', sizeof(text));
+                memcpy(text + len - 2, "\xc3\xa4", 3);
+                problem_set(&p, ERR_BADARG, "%s", text);
+                assert_true(slice_is_utf8(slice_str(p.detail)));
+                assert_int_equal(strlen(p.detail),
+                                 PROBLEM_DETAIL_MAX - 1 - (len == PROBLEM_DETAIL_MAX ? 1 : 0));
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -102,6 +118,7 @@ int main(void)
                 cmocka_unit_test(a_problem_says_what_was_wrong_and_returns_its_code),
                 cmocka_unit_test(control_characters_do_not_get_into_a_detail),
                 cmocka_unit_test(a_long_detail_is_cut_between_characters),
+                cmocka_unit_test(a_detail_that_is_one_byte_too_long_is_cut_between_characters_too),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

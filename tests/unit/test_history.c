@@ -215,6 +215,31 @@ static void close_answers_every_query(void **state)
         box_release(&box);
 }
 
+static void a_query_sees_all_that_was_reported_while_more_is_written(void **state)
+{
+        enum { N = 4000, STEP = 50 };
+        struct box box;
+        static struct job *jobs[N];
+        (void)state;
+        box_init(&box);
+        for (size_t i = 0; i < N; i++)
+                jobs[i] = job_plain(i + 1);
+        for (size_t i = 0; i < N; i += STEP) {
+                box_hand_over(&box, jobs + i, STEP);
+                size_t reported = box.n_reported;
+                struct archive_query q = {.limit = 1000, .filter = {.status = -1}};
+                box_ask(&box, &q);
+                assert_true(q.n_rows >= (reported < 1000 ? reported : 1000));
+                assert_true(!reported || q.rows[0].id >= reported);
+                for (size_t k = 0; k < q.n_rows; k++)
+                        assert_same_view(&q.rows[k], &jobs[q.rows[k].id - 1]->view);
+                arena_release(&q.arena);
+        }
+        box_wait_reported(&box, N);
+        box_release(&box);
+        jobs_drop(jobs, N);
+}
+
 /* ---- listings ---- */
 
 static void a_listing_goes_from_the_newest_id_to_the_oldest(void **state)
@@ -635,6 +660,9 @@ static void zero_keeps_for_ever(void **state)
         history_sweep(box.archive);
         assert_true(box_has(&box, 1));
         assert_false(box_has(&box, 2));
+        box_store(&box, jobs + 1, 1);
+        history_sweep(box.archive);
+        assert_false(box_has(&box, 2));
         box_release(&box);
         jobs_drop(jobs, 2);
 }
@@ -836,6 +864,26 @@ static void a_full_disk_delays_jobs_and_loses_none(void **state)
         jobs_drop(jobs, N);
 }
 
+static void somebody_elses_write_lock_is_waited_out(void **state)
+{
+        struct box box;
+        struct job *job = job_plain(1);
+        sqlite3 *db;
+        (void)state;
+        box_init(&box);
+        assert_int_equal(sqlite3_open(box.path, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+        box_hand_over(&box, &job, 1);
+        await_errors(&box, 1);
+        assert_int_equal(job->reported, 0);
+        assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+        box_wait_reported(&box, 1);
+        assert_found(&box, &job->view);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+        box_release(&box);
+        job_drop(job);
+}
+
 static void close_gives_up_on_a_full_disk_and_the_jobs_come_again(void **state)
 {
         enum { N = 4000 };
@@ -1032,6 +1080,7 @@ int main(void)
                 cmocka_unit_test(jobs_are_reported_once_each_and_in_order),
                 cmocka_unit_test(close_writes_and_reports_what_was_handed_over),
                 cmocka_unit_test(close_answers_every_query),
+                cmocka_unit_test(a_query_sees_all_that_was_reported_while_more_is_written),
                 cmocka_unit_test(a_listing_goes_from_the_newest_id_to_the_oldest),
                 cmocka_unit_test(filters_are_exact_and_match_looks_inside),
                 cmocka_unit_test(a_walk_stops_at_its_budget_and_goes_on_from_there),
@@ -1047,6 +1096,7 @@ int main(void)
                 cmocka_unit_test(the_space_of_deleted_jobs_is_used_again),
                 cmocka_unit_test(what_was_reported_survives_a_kill),
                 cmocka_unit_test(a_full_disk_delays_jobs_and_loses_none),
+                cmocka_unit_test(somebody_elses_write_lock_is_waited_out),
                 cmocka_unit_test(close_gives_up_on_a_full_disk_and_the_jobs_come_again),
                 cmocka_unit_test(a_read_only_disk_is_refused_with_its_name),
                 cmocka_unit_test(a_folder_that_is_not_there_is_refused),

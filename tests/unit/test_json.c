@@ -76,118 +76,118 @@ static void well_formed_documents_are_taken(void **state)
                         fail_msg("refused: %s", good[i]);
 }
 
+static const char *const not_json[] = {
+        "",
+        " ",
+        "nul",
+        "nulll",
+        "True",
+        "tru",
+        "fals",
+        "NaN",
+        "+1",
+        "-",
+        "01",
+        "-01",
+        "00",
+        "1.",
+        ".5",
+        "1.e5",
+        "1e",
+        "1e+",
+        "1e+x",
+        "0x10",
+        "1 2",
+        "1,",
+        "Infinity",
+        "--1",
+        "\"",
+        "\"a",
+        "'a'",
+        "\"\\",
+        "\"\\\"",
+        "\"\\x\"",
+        "\"\\u\"",
+        "\"\\u12\"",
+        "\"\\u123",
+        "\"\\u123g\"",
+        "\"\\U0041\"",
+        "\"\n\"",
+        "\"\t\"",
+        "\"\x01\"",
+        "\"a\x1f\"",
+        "\"\\\n\"",
+        "[",
+        "]",
+        "[1",
+        "[1,",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "[1,,2]",
+        "[}",
+        "[1}",
+        "[\"a\"",
+        "[\"a\":1]",
+        "{",
+        "}",
+        "{]",
+        "{\"a\"",
+        "{\"a\":",
+        "{\"a\":1",
+        "{\"a\":1,",
+        "{\"a\":1,}",
+        "{,}",
+        "{1:2}",
+        "{a:1}",
+        "{\"a\" 1}",
+        "{\"a\":1 \"b\":2}",
+        "{\"a\"::1}",
+        "{\"a\":1]",
+        "{\"a\",\"b\"}",
+        "{\"a\":}",
+        "[]]",
+        "{}{}",
+        "[] x",
+        "// c\n1",
+        "/**/1",
+        "\xef\xbb\xbf"
+        "1",
+        "\xc2\xa0"
+        "1",
+        "\f1",
+        "\v1",
+        "@",
+        "\x80",
+        /* lone surrogates */
+        "\"\\ud800\"",
+        "\"\\udbff x\"",
+        "\"\\udc00\"",
+        "\"\\udfff\"",
+        "\"\\ud800\\ud800\"",
+        "\"\\ud800\\u0041\"",
+        "\"\\ud800\\n\"",
+        "\"\\ud800\\udc0\"",
+        "\"\\ud800\\",
+        "\"\\ud800\\u\"",
+        "\"\\ud800",
+        /* ill-formed UTF-8 */
+        "\"\x80\"",
+        "\"\xc0\x80\"",
+        "\"\xc3\"",
+        "\"\xe2\x82\"",
+        "\"\xed\xa0\x80\"",
+        "\"\xf4\x90\x80\x80\"",
+        "\"\xff\"",
+        "\"\xf0\x9f\x90",
+};
+
 static void everything_else_is_refused(void **state)
 {
-        static const char *const bad[] = {
-                "",
-                " ",
-                "nul",
-                "nulll",
-                "True",
-                "tru",
-                "fals",
-                "NaN",
-                "+1",
-                "-",
-                "01",
-                "-01",
-                "00",
-                "1.",
-                ".5",
-                "1.e5",
-                "1e",
-                "1e+",
-                "1e+x",
-                "0x10",
-                "1 2",
-                "1,",
-                "Infinity",
-                "--1",
-                "\"",
-                "\"a",
-                "'a'",
-                "\"\\",
-                "\"\\\"",
-                "\"\\x\"",
-                "\"\\u\"",
-                "\"\\u12\"",
-                "\"\\u123",
-                "\"\\u123g\"",
-                "\"\\U0041\"",
-                "\"\n\"",
-                "\"\t\"",
-                "\"\x01\"",
-                "\"a\x1f\"",
-                "\"\\\n\"",
-                "[",
-                "]",
-                "[1",
-                "[1,",
-                "[1,]",
-                "[,1]",
-                "[1 2]",
-                "[1,,2]",
-                "[}",
-                "[1}",
-                "[\"a\"",
-                "[\"a\":1]",
-                "{",
-                "}",
-                "{]",
-                "{\"a\"",
-                "{\"a\":",
-                "{\"a\":1",
-                "{\"a\":1,",
-                "{\"a\":1,}",
-                "{,}",
-                "{1:2}",
-                "{a:1}",
-                "{\"a\" 1}",
-                "{\"a\":1 \"b\":2}",
-                "{\"a\"::1}",
-                "{\"a\":1]",
-                "{\"a\",\"b\"}",
-                "{\"a\":}",
-                "[]]",
-                "{}{}",
-                "[] x",
-                "// c\n1",
-                "/**/1",
-                "\xef\xbb\xbf"
-                "1",
-                "\xc2\xa0"
-                "1",
-                "\f1",
-                "\v1",
-                "@",
-                "\x80",
-                /* lone surrogates */
-                "\"\\ud800\"",
-                "\"\\udbff x\"",
-                "\"\\udc00\"",
-                "\"\\udfff\"",
-                "\"\\ud800\\ud800\"",
-                "\"\\ud800\\u0041\"",
-                "\"\\ud800\\n\"",
-                "\"\\ud800\\udc0\"",
-                "\"\\ud800\\",
-                "\"\\ud800\\u\"",
-                "\"\\ud800",
-                /* ill-formed UTF-8 */
-                "\"\x80\"",
-                "\"\xc0\x80\"",
-                "\"\xc3\"",
-                "\"\xe2\x82\"",
-                "\"\xed\xa0\x80\"",
-                "\"\xf4\x90\x80\x80\"",
-                "\"\xff\"",
-                "\"\xf0\x9f\x90",
-        };
-
         (void)state;
-        for (size_t i = 0; i < ARRAY_LEN(bad); i++)
-                if (is_good(bad[i]))
-                        fail_msg("taken: %s", bad[i]);
+        for (size_t i = 0; i < ARRAY_LEN(not_json); i++)
+                if (is_good(not_json[i]))
+                        fail_msg("taken: %s", not_json[i]);
         assert_false(json_is_valid(SLICE_NONE, 8));
         assert_false(json_is_valid(SLICE_LIT("\0"), 8));
         assert_false(json_is_valid(SLICE_LIT("1\0"), 8));
@@ -288,56 +288,56 @@ static void objects_and_arrays_may_alternate_at_any_depth(void **state)
         buf_release(&b);
 }
 
+static const struct {
+        const char *doc, *detail;
+} sentences[] = {
+        {"", "JSON: expected a value, found the end at offset 0 (line 1, column 1)"},
+        {"{\"a\" 1}", "JSON: expected ':' after the key, found '1' at offset 5 (line 1, "
+                      "column 6)"},
+        {"{\n  \"\xc3\xa4\": tru\n}", "JSON: expected true, found byte 0x0a at offset 13 "
+                                      "(line 2, column 11)"},
+        {"[1,\n2,\n]", "JSON: expected a value, found ']' at offset 7 (line 3, column 1)"},
+        {"[1 2]", "JSON: expected ',' or ']' after the value, found '2' at offset 3 (line "
+                  "1, column 4)"},
+        {"{\"a\":1 2}", "JSON: expected ',' or '}' after the value, found '2' at offset 7 "
+                        "(line 1, column 8)"},
+        {"{a:1}", "JSON: expected a key or '}', found 'a' at offset 1 (line 1, column 2)"},
+        {"{\"a\":1,}", "JSON: expected a key after ',', found '}' at offset 7 (line 1, "
+                       "column 8)"},
+        {"\"abc", "JSON: expected the string's closing quote, found the end at offset 4 "
+                  "(line 1, column 5)"},
+        {"1 x", "JSON: expected nothing more after the value, found 'x' at offset 2 (line "
+                "1, column 3)"},
+        {"01", "JSON: expected no digit after a leading zero, found '1' at offset 1 (line "
+               "1, column 2)"},
+        {"1.x", "JSON: expected a digit after the point, found 'x' at offset 2 (line 1, "
+                "column 3)"},
+        {"1e+", "JSON: expected a digit of the exponent, found the end at offset 3 (line "
+                "1, column 4)"},
+        {"-a", "JSON: expected a digit, found 'a' at offset 1 (line 1, column 2)"},
+        {"\"a\tb\"", "JSON: expected an escape in place of the raw control character, "
+                     "found byte 0x09 at offset 2 (line 1, column 3)"},
+        {"\"\\q\"", "JSON: expected one of \" \\ / b f n r t u after a backslash, found "
+                    "'q' at offset 2 (line 1, column 3)"},
+        {"\"\\u00g0\"", "JSON: expected four hex digits after \\u, found 'g' at offset 5 "
+                        "(line 1, column 6)"},
+        {"\"\\udc00\"", "JSON: expected a high surrogate before this low one, found '\\' "
+                        "at offset 1 (line 1, column 2)"},
+        {"\"\\ud800x\"", "JSON: expected a low surrogate after this high one, found 'x' "
+                         "at offset 7 (line 1, column 8)"},
+        {"\"\xc3x\"", "JSON: expected well-formed UTF-8, found byte 0xc3 at offset 1 (line "
+                      "1, column 2)"},
+};
+
 static void an_error_says_where_and_what_was_expected(void **state)
 {
-        static const struct {
-                const char *doc, *detail;
-        } known[] = {
-                {"", "JSON: expected a value, found the end at offset 0 (line 1, column 1)"},
-                {"{\"a\" 1}", "JSON: expected ':' after the key, found '1' at offset 5 (line 1, "
-                              "column 6)"},
-                {"{\n  \"\xc3\xa4\": tru\n}", "JSON: expected true, found byte 0x0a at offset 13 "
-                                              "(line 2, column 11)"},
-                {"[1,\n2,\n]", "JSON: expected a value, found ']' at offset 7 (line 3, column 1)"},
-                {"[1 2]", "JSON: expected ',' or ']' after the value, found '2' at offset 3 (line "
-                          "1, column 4)"},
-                {"{\"a\":1 2}", "JSON: expected ',' or '}' after the value, found '2' at offset 7 "
-                                "(line 1, column 8)"},
-                {"{a:1}", "JSON: expected a key or '}', found 'a' at offset 1 (line 1, column 2)"},
-                {"{\"a\":1,}", "JSON: expected a key after ',', found '}' at offset 7 (line 1, "
-                               "column 8)"},
-                {"\"abc", "JSON: expected the string's closing quote, found the end at offset 4 "
-                          "(line 1, column 5)"},
-                {"1 x", "JSON: expected nothing more after the value, found 'x' at offset 2 (line "
-                        "1, column 3)"},
-                {"01", "JSON: expected no digit after a leading zero, found '1' at offset 1 (line "
-                       "1, column 2)"},
-                {"1.x", "JSON: expected a digit after the point, found 'x' at offset 2 (line 1, "
-                        "column 3)"},
-                {"1e+", "JSON: expected a digit of the exponent, found the end at offset 3 (line "
-                        "1, column 4)"},
-                {"-a", "JSON: expected a digit, found 'a' at offset 1 (line 1, column 2)"},
-                {"\"a\tb\"", "JSON: expected an escape in place of the raw control character, "
-                             "found byte 0x09 at offset 2 (line 1, column 3)"},
-                {"\"\\q\"", "JSON: expected one of \" \\ / b f n r t u after a backslash, found "
-                            "'q' at offset 2 (line 1, column 3)"},
-                {"\"\\u00g0\"", "JSON: expected four hex digits after \\u, found 'g' at offset 5 "
-                                "(line 1, column 6)"},
-                {"\"\\udc00\"", "JSON: expected a high surrogate before this low one, found '\\' "
-                                "at offset 1 (line 1, column 2)"},
-                {"\"\\ud800x\"", "JSON: expected a low surrogate after this high one, found 'x' "
-                                 "at offset 7 (line 1, column 8)"},
-                {"\"\xc3x\"", "JSON: expected well-formed UTF-8, found byte 0xc3 at offset 1 (line "
-                              "1, column 2)"},
-        };
-
         (void)state;
-        for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+        for (size_t i = 0; i < ARRAY_LEN(sentences); i++) {
                 struct json_value v = {JSON_BOOL, SLICE_LIT("untouched")};
                 struct problem p = {0};
-                assert_int_equal(json_parse(slice_str(known[i].doc), 8, &v, &p), ERR_SYNTAX);
+                assert_int_equal(json_parse(slice_str(sentences[i].doc), 8, &v, &p), ERR_SYNTAX);
                 assert_int_equal(p.err, ERR_SYNTAX);
-                assert_string_equal(p.detail, known[i].detail);
+                assert_string_equal(p.detail, sentences[i].detail);
                 assert_slice(v.text, "untouched");
         }
         struct json_value v;

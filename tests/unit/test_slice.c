@@ -112,6 +112,7 @@ static void ill_formed_utf8_is_refused_wherever_it_stands(void **state)
                         size_t n = strlen(bad[i]);
                         memset(text, 'x', sizeof(text));
                         memcpy(text + before, bad[i], n);
+                        assert_int_equal(utf8_sequence(text + before, n), 0);
                         assert_false(slice_is_utf8(slice_make(text, before + n)));
                         assert_false(slice_is_utf8(slice_make(text, before + n + 9)));
                 }
@@ -236,9 +237,11 @@ static void hex_of_another_length_or_with_other_letters_is_refused(void **state)
         assert_false(slice_to_hex_bytes(lit("deadbee"), bytes, 3));
         static const char others[] = "/:@G`g \xe1";
         for (size_t i = 0; i < sizeof(others); i++) {
-                char text[] = "deadbeef";
-                text[7] = others[i];
-                assert_false(slice_to_hex_bytes(slice_make(text, 8), bytes, 4));
+                for (size_t at = 0; at < 8; at++) {
+                        char text[] = "deadbeef";
+                        text[at] = others[i];
+                        assert_false(slice_to_hex_bytes(slice_make(text, 8), bytes, 4));
+                }
         }
         assert_memory_equal(bytes, "\1\2\3\4", 4);
 }

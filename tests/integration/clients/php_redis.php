@@ -21,12 +21,7 @@ $r = connect();
 function call(...$words)
 {
     global $r;
-    $r->clearLastError();
-    $reply = $r->rawCommand(...array_map('strval', $words));
-    if ($r->getLastError() !== null) {
-        throw new RuntimeException($r->getLastError());
-    }
-    return $reply;
+    return $r->rawCommand(...array_map('strval', $words));
 }
 
 function pairs(array $reply): array
@@ -56,7 +51,7 @@ function refuses(string $name, ...$words): void
 {
     try {
         $reply = call(...$words);
-    } catch (RuntimeException $e) {
+    } catch (RedisException $e) {
         if (!str_starts_with($e->getMessage(), "$name ")) {
             throw $e;
         }
