@@ -76,17 +76,18 @@ def print_block(results, work, title, shape):
         return
     print(f"\n{title}, {shape_name(shape)}")
     print(f"  {'':25} {'jobs/s':>9}  {'min - max':>19}  {'CPU us':>7}  {'syncs':>7}  "
-          f"{'gen us':>6}  weir is")
+          f"{'disk B':>6}  {'gen us':>6}  weir is")
     for c in rows:
         rates = results.rates(c.key, work, shape)
         cpu = results.per_job(c.key, work, shape, "server_us")
         syncs = results.per_job(c.key, work, shape, "flushes")
+        disk = results.per_job(c.key, work, shape, "written_bytes")
         gen = results.per_job(c.key, work, shape, "generator_us")
         ratio = None if c.server == "weir" else results.ratio("weir", c.key, work, shape)
         note = "" if c.synced else "  (lossy)"
         print(f"  {c.title:25} {statistics.median(rates):9,.0f}  "
               f"{min(rates):8,.0f} - {max(rates):8,.0f}  {number(cpu):>7}  {'-' if syncs is None else f'{syncs:.3f}':>7}  "
-              f"{number(gen):>6}  {f'{ratio:.2f}x' if ratio else '':7}{note}")
+              f"{'-' if disk is None else f'{disk:,.0f}':>6}  {number(gen):>6}  {f'{ratio:.2f}x' if ratio else '':7}{note}")
 
 
 def print_disk(results):

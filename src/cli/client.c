@@ -139,8 +139,8 @@ static int dial_tcp(struct client *c, struct problem *p)
 static int lost_problem(const struct client *c, int error, struct problem *p)
 {
         if (error == ETIMEDOUT)
-                return problem_set(p, ERR_TIMEOUT, "%s gave no answer within %d s", c->url->text,
-                                   CLIENT_REPLY_MS / 1000);
+                return problem_set(p, ERR_TIMEOUT, "%s took the connection but gives no answer",
+                                   c->url->text);
         if (error == 0 || error == EPIPE || error == ECONNRESET)
                 return problem_set(p, ERR_UNAVAIL,
                                    "%s closed the connection before it answered; whether it did "

@@ -300,16 +300,19 @@ static void end_leases(struct core *core)
         }
 }
 
+/* An effect, because a restart sets steady time back to the last one logged: the archive must
+ * not hold a failure that could still be completed then. */
 static void end_graces(struct core *core)
 {
-        struct state *s = &core->state;
-        for (int n = 0; n < TURN_STEPS && s->grace.len; n++) {
-                if (heap_key_to_i64(heap_peek_key(&s->grace)) > core->now.steady_ns)
+        struct heap *h = &core->state.grace;
+        for (int n = 0; n < TURN_STEPS && h->len; n++) {
+                if (heap_key_to_i64(heap_peek_key(h)) > core->now.steady_ns)
                         return;
-                struct job *job = CONTAINER_OF(heap_peek(&s->grace), struct job, node);
+                struct job *job = CONTAINER_OF(heap_peek(h), struct job, node);
                 uint64_t id = job_id(job);
+                struct effect e = {.type = EFFECT_GRACE_END, .id = id};
                 if (core_keeps(core, job->queue, JOB_FAILED))
-                        state_end_grace(s, job);
+                        core_emit(core, &e);
                 else
                         let_go(core, &id, 1);
         }

@@ -24,7 +24,11 @@ struct target {
         struct command *cmd;   /* or NULL: */
         struct job_spec *spec; /* then param is of ENQUEUE */
         const struct command_def *def;
-        uint32_t seen; /* bit per parameter; of a spec only */
+        uint32_t seen; /* bit per parameter */
+        /* A nested claim is bound when the object around it is done: claim_at is its place among
+         * the parameters, or -1. */
+        int claim_at;
+        struct json_value claim;
 };
 
 static bool is_in_body(const struct param_def *p)
@@ -151,31 +155,6 @@ static int bind_names(const struct binding *b, struct target *t, size_t param,
         return command_set_names(t->cmd, param, names, n, b->problem);
 }
 
-static int bind_object(const struct binding *b, struct target *t, const struct json_value *object);
-
-static int bind_claim(const struct binding *b, struct target *t, size_t param,
-                      const struct json_value *v)
-{
-        const struct param_def *p = &t->def->params[param];
-        const struct command_def *def = command_find(SLICE_LIT("CLAIM"));
-        struct command claim;
-        struct target inner = {.cmd = &claim, .def = def};
-        if (v->type != JSON_OBJECT)
-                return refuse_type(p, "an object", v, b->problem);
-        if (t->cmd->arg[param].is_set)
-                return problem_set(b->problem, ERR_BADARG, "%s is given twice", p->name);
-        command_init(&claim, def);
-        int r = bind_object(b, &inner, v);
-        if (r == OK)
-                r = command_finish(&claim, b->arena, b->problem);
-        if (r != OK)
-                return r;
-        t->cmd->arg[param].is_set = true;
-        t->cmd->claim = claim.claim;
-        t->cmd->has_claim = true;
-        return OK;
-}
-
 static int bind_value(const struct binding *b, struct target *t, size_t param,
                       const struct json_value *v)
 {
@@ -193,7 +172,9 @@ static int bind_value(const struct binding *b, struct target *t, size_t param,
         case PARAM_NAMES:
                 return bind_names(b, t, param, v);
         case PARAM_CLAIM:
-                return bind_claim(b, t, param, v);
+                t->claim_at = (int)param;
+                t->claim = *v;
+                return OK;
         case PARAM_JOBS:
                 break;
         }
@@ -235,7 +216,7 @@ static int bind_object(const struct binding *b, struct target *t, const struct j
                 if (param < 0)
                         return refuse_key(t->def, false, key, b->problem);
                 uint32_t bit = 1U << param;
-                if (t->spec && (t->seen & bit))
+                if (t->seen & bit)
                         return problem_set(b->problem, ERR_BADARG, "%s is given twice",
                                            t->def->params[param].name);
                 t->seen |= bit;
@@ -247,12 +228,32 @@ static int bind_object(const struct binding *b, struct target *t, const struct j
         return OK;
 }
 
+static int bind_claim(const struct binding *b, struct target *t)
+{
+        const struct command_def *def = command_find(SLICE_LIT("CLAIM"));
+        struct command claim;
+        struct target inner = {.cmd = &claim, .def = def, .claim_at = -1};
+        if (t->claim.type != JSON_OBJECT)
+                return refuse_type(&t->def->params[t->claim_at], "an object", &t->claim,
+                                   b->problem);
+        command_init(&claim, def);
+        int r = bind_object(b, &inner, &t->claim);
+        if (r == OK)
+                r = command_finish(&claim, b->arena, b->problem);
+        if (r != OK)
+                return r;
+        t->cmd->arg[t->claim_at].is_set = true;
+        t->cmd->claim = claim.claim;
+        t->cmd->has_claim = true;
+        return OK;
+}
+
 /* --- many jobs ------------------------------------------------------------------------------ */
 
 static int bind_spec(const struct binding *b, const struct command_def *enqueue,
                      const struct json_value *v, struct job_spec *spec)
 {
-        struct target t = {.spec = spec, .def = enqueue};
+        struct target t = {.spec = spec, .def = enqueue, .claim_at = -1};
         if (v->type != JSON_OBJECT)
                 return problem_set(b->problem, ERR_BADARG, "a job must be an object, not %s",
                                    json_type_name(v->type));
@@ -296,7 +297,7 @@ static int bind_jobs(const struct binding *b, const struct json_value *array)
 static int bind_body(const struct binding *b, const struct command_def *def, struct slice body)
 {
         struct json_value root;
-        struct target t = {.cmd = b->cmd, .def = def};
+        struct target t = {.cmd = b->cmd, .def = def, .claim_at = -1};
         int r = json_parse(body, LIMIT_JSON_DEPTH, &root, b->problem);
         if (r != OK)
                 return r;
@@ -307,7 +308,8 @@ static int bind_body(const struct binding *b, const struct command_def *def, str
                 return problem_set(b->problem, ERR_BADARG, "the body must be an object%s, not %s",
                                    is_enqueue ? " or an array of them" : "",
                                    json_type_name(root.type));
-        return bind_object(b, &t, &root);
+        r = bind_object(b, &t, &root);
+        return r == OK && t.claim_at >= 0 ? bind_claim(b, &t) : r;
 }
 
 static int unescape(const struct binding *b, struct slice s, bool is_query, struct slice *ret)
@@ -327,7 +329,7 @@ static int bind_path(const struct binding *b, const struct command_def *def,
                      const struct bind_request *request)
 {
         for (size_t i = 0; i < request->n_path; i++) {
-                struct slice text;
+                struct slice text = SLICE_NONE;
                 int param = command_param(def, request->path[i].name);
                 ASSERT(param >= 0); /* the path template and the parameters are one row */
                 int r = unescape(b, request->path[i].value, false, &text);
@@ -341,7 +343,7 @@ static int bind_path(const struct binding *b, const struct command_def *def,
 
 static int bind_query(const struct binding *b, const struct command_def *def, struct slice query)
 {
-        struct slice raw_key, raw_value, key, value;
+        struct slice raw_key, raw_value, key = SLICE_NONE, value = SLICE_NONE;
         while (http_query_next(&query, &raw_key, &raw_value)) {
                 int r = unescape(b, raw_key, true, &key);
                 if (r == OK)

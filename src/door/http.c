@@ -263,7 +263,7 @@ static int check_head(struct http_conn *hc, const char *bytes, struct problem *p
 static int check_media(const struct http_parser *parser, const char *bytes, struct problem *p)
 {
         struct slice type = http_slice(bytes, parser->header[HTTP_HEADER_CONTENT_TYPE]);
-        const char *semicolon = memchr(type.ptr ? type.ptr : "", ';', type.len);
+        const char *semicolon = type.len ? memchr(type.ptr, ';', type.len) : NULL;
         if (semicolon)
                 type.len = (size_t)(semicolon - type.ptr);
         while (type.len && (type.ptr[type.len - 1] == ' ' || type.ptr[type.len - 1] == '\t'))

@@ -45,7 +45,7 @@ static int look_up(const char *host, const char *port, struct address *ret, stru
                                  .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
         struct addrinfo *found = NULL, *use;
         int r = getaddrinfo(host, port, &hints, &found);
-        if (r)
+        if (r || !found)
                 return problem_set(p, ERR_BADARG, "cannot find the address %s: %s", host,
                                    gai_strerror(r));
         use = found;

@@ -184,9 +184,8 @@ static bool fits(const char *template, struct slice path, struct site_match *ret
 static void allow(struct site_match *m, const char *method)
 {
         size_t used = strlen(m->allow);
-        (void)snprintf(m->allow + used, sizeof(m->allow) - used, "%s%s", used ? ", " : "", method);
-        if (strcmp(method, "GET") == 0)
-                allow(m, "HEAD");
+        (void)snprintf(m->allow + used, sizeof(m->allow) - used, "%s%s%s", used ? ", " : "", method,
+                       strcmp(method, "GET") == 0 ? ", HEAD" : "");
 }
 
 int site_find(struct slice method, struct slice path, struct site_match *ret)

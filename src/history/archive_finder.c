@@ -1,7 +1,7 @@
 /* Finding jobs in the history file.
  *
  * A listing walks back from the newest id (or from the cursor) and filters in C: the columns a
- * filter needs come first in a row, and a look at one that does not match costs 0.2-0.4 us.  Only
+ * filter needs come first in a row, and a look at one that does not match costs 0.4-0.6 us.  Only
  * failed and canceled jobs have an index.  A filter that matches little would walk for ever in a
  * large file, so a walk has a budget of rows and of time; what it found until then is the
  * answer, with is_cut and the id it got to, and the asker decides whether to go on.  Rows

@@ -29,7 +29,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define LOCK_NAME  "lock"
+#define LOCK_NAME "lock"
 /* Zero-filling in pieces this large; aligned for O_DIRECT. */
 #define FILL_BYTES (1 * MIB)
 

@@ -56,9 +56,9 @@ struct file_log {
         uint64_t head_at;     /* as writer.at, after the last durable batch */
         uint64_t trim_before; /* batches below are not needed */
         uint64_t want_room;
-        bool is_refused;      /* the disk gave no more space when last asked */
-        bool may_ask_again;   /* by trim, want_room and the clock */
-        int64_t ask_at_ns;    /* CLOCK_MONOTONIC: when the clock says so */
+        bool is_refused;    /* the disk gave no more space when last asked */
+        bool may_ask_again; /* by trim, want_room and the clock */
+        int64_t ask_at_ns;  /* CLOCK_MONOTONIC: when the clock says so */
         bool is_stopping;
 
         /* Written by committer and keeper, read by stat on any thread. */

@@ -24,7 +24,6 @@
 
 #include "base/say.h"
 
-
 /* Bytes of a segment from `at` on that can surely be filled. */
 static uint64_t sure_room(const struct file_log *f, uint64_t at)
 {
@@ -112,8 +111,7 @@ static uint64_t next_number(const struct file_log *f)
 }
 
 /* mu is not held.  ERR_NOSPACE only when nothing was changed. */
-static int create_spare(struct file_log *f, uint64_t number, struct segment *ret,
-                        struct problem *p)
+static int create_spare(struct file_log *f, uint64_t number, struct segment *ret, struct problem *p)
 {
         int fd;
         int e = f->disk->ops->create(f->disk, CHAIN_NAME_CREATE, f->options.segment_bytes, &fd, p);

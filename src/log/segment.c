@@ -60,9 +60,9 @@ enum {
         FOOTER_BYTES = 32,
 };
 /* Not a frame header, even where the sum would allow it. */
-#define FOOTER_SEED 0x746f6f66U
+#define FOOTER_SEED  0x746f6f66U
 
-#define WINDOW_BYTES  (1 * MIB)
+#define WINDOW_BYTES (1 * MIB)
 
 void segment_name(uint64_t number, char ret[SEGMENT_NAME_SIZE])
 {

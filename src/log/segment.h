@@ -98,9 +98,9 @@ int segment_read(struct segment_reader *r, uint64_t at, size_t n, const char **r
 
 struct frame_found {
         struct frame frame;
-        struct slice body;    /* borrowed until the next read */
-        const char *why;      /* NULL: sound */
-        bool has_header;      /* the header is sound, and `frame` filled, whatever the body is */
+        struct slice body; /* borrowed until the next read */
+        const char *why;   /* NULL: sound */
+        bool has_header;   /* the header is sound, and `frame` filled, whatever the body is */
 };
 /* The frame at `at`, on its own. */
 int segment_read_frame(struct segment_reader *r, uint64_t at, bool with_body,

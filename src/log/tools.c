@@ -186,8 +186,8 @@ static int take_damaged(struct survey *s, uint64_t at, uint64_t next, const stru
                 return e;
         char text[160];
         if (s->sink)
-                snprintf(text, sizeof(text), "%s (batch %" PRIu64 ", %" PRIu32 " records kept)", why,
-                         seq, kept);
+                snprintf(text, sizeof(text), "%s (batch %" PRIu64 ", %" PRIu32 " records kept)",
+                         why, seq, kept);
         tell(s, s->reader.header.number, at, s->sink ? text : why);
         if (seq >= s->next_seq)
                 s->next_seq = seq + 1;
@@ -420,17 +420,24 @@ static void sink_failed(void *ctx, const struct problem *p)
         k->failure = *p;
 }
 
-/* The segment size of the old log, so that each of its batches fits. */
-static uint64_t size_like(struct disk *from)
+/* The segment size of the old log, so that each of its batches fits; 0 when nobody knows. */
+static uint64_t size_like(struct disk *from, const struct chain *c)
 {
-        struct chain c;
         struct problem ignored;
-        uint64_t size = 0;
-        if (chain_load(from, &c, &ignored) == OK) {
-                size = c.n ? c.segs[0].header.size : 0;
-                chain_release(&c);
+        struct segment_header h = {0};
+        char *block = aligned_alloc(DISK_BLOCK, DISK_BLOCK);
+        for (size_t i = 0; block && h.size == 0 && i < c->n; i++) {
+                int fd;
+                if (chain_open_segment(from, c->segs[i].header.number, &fd, &ignored) != OK)
+                        continue;
+                if (from->ops->read(from, fd, 0, block, DISK_BLOCK, &ignored) == OK &&
+                    segment_header_decode(block, 0, &h) != OK &&
+                    segment_header_decode(block, SEGMENT_HEADER_COPY, &h) != OK)
+                        h.size = 0;
+                from->ops->close(from, fd);
         }
-        return size > FILE_LOG_SEGMENT_BYTES ? size : 0;
+        free(block);
+        return h.size;
 }
 
 static int sink_open(struct sink *k, struct disk *from, struct disk *to, struct problem *p)
@@ -442,10 +449,13 @@ static int sink_open(struct sink *k, struct disk *from, struct disk *to, struct 
         bool is_empty = c.n == 0 && !c.has_create_tmp && !c.has_recycle_tmp;
         chain_release(&c);
         if (!is_empty)
-                return problem_set(p, ERR_BADARG,
-                                   "the folder to salvage into holds a log already");
+                return problem_set(p, ERR_BADARG, "the folder to salvage into holds a log already");
+        e = chain_list(from, &c, p);
+        if (e)
+                return e;
         struct log *log;
-        struct file_log_options o = {.segment_bytes = size_like(from)};
+        struct file_log_options o = {.segment_bytes = size_like(from, &c)};
+        chain_release(&c);
         e = file_log_open(&to, &o, &log, p);
         if (e)
                 return e;

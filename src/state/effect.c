@@ -215,6 +215,16 @@ static void job_progress_read(struct reader *r, struct effect *e)
         e->text = reader_lv(r);
 }
 
+static void grace_end_write(struct buf *b, const struct effect *e)
+{
+        buf_put_varint(b, e->id);
+}
+
+static void grace_end_read(struct reader *r, struct effect *e)
+{
+        e->id = reader_varint(r);
+}
+
 static void archived_write(struct buf *b, const struct effect *e)
 {
         /* Ids come in the order they ended, so differences may be negative: zigzag. */
@@ -408,6 +418,7 @@ static const struct effect_row effect_rows[EFFECT_COUNT] = {
         [EFFECT_META_FULL] = {"meta_full", meta_write, meta_read},
         [EFFECT_QUEUE_FULL] = {"queue_full", queue_full_write, queue_full_read},
         [EFFECT_JOB_FULL] = {"job_full", job_full_write, job_full_read},
+        [EFFECT_GRACE_END] = {"grace_end", grace_end_write, grace_end_read},
 };
 
 const char *effect_name(enum effect_type type)

@@ -22,6 +22,7 @@
  *      META_FULL     next_id, fence, next_queue_id
  *      QUEUE_FULL    queue_id, queue, is_paused u8, enqueued, completed, failed, canceled
  *      JOB_FULL      everything a job is
+ *      GRACE_END     id: failed for good, no late completion is accepted any more
  *
  * marks u8: 1 = keep, 2 = final.  The queue is named wherever its totals change, because in
  * replay the job itself may be gone already while its queue is not.
@@ -53,7 +54,8 @@
         X(QUEUE_GONE)                                                                              \
         X(META_FULL)                                                                               \
         X(QUEUE_FULL)                                                                              \
-        X(JOB_FULL)
+        X(JOB_FULL)                                                                                \
+        X(GRACE_END)
 
 /* Numbers in the log: append new rows at the end, never reuse one. */
 enum effect_type {

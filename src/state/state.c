@@ -244,14 +244,6 @@ size_t state_promote(struct state *s, int64_t steady_wall_ms, int64_t wall_ms, s
         return n;
 }
 
-void state_end_grace(struct state *s, struct job *job)
-{
-        ASSERT(job->state == JOB_FINISHED && job->more->is_lease_open);
-        leave(s, job);
-        job->more->is_lease_open = false;
-        enter(s, job, JOB_FINISHED);
-}
-
 /* ---- effects ---- */
 
 struct application {
@@ -476,6 +468,17 @@ static int apply_job_cancel(const struct application *a)
         return end_job(a, JOB_CANCELED);
 }
 
+static int apply_grace_end(const struct application *a)
+{
+        struct job *job = a->job;
+        if (job->state != JOB_FINISHED || !has_open_lease(job))
+                return cannot_be(a, "there is no late completion to wait for");
+        leave(a->s, job);
+        job->more->is_lease_open = false;
+        enter(a->s, job, JOB_FINISHED);
+        return OK;
+}
+
 static int archive_one(const struct application *a, uint64_t id)
 {
         struct state *s = a->s;
@@ -604,7 +607,7 @@ static int apply_job_full(const struct application *a)
         return OK;
 }
 
-enum { NAMES_JOB = 1, CHANGES_WEIGHT = 2 };
+enum { NAMES_JOB = 1 };
 
 static const struct {
         int (*apply)(const struct application *a);
@@ -626,6 +629,7 @@ static const struct {
         [EFFECT_META_FULL] = {apply_meta_full, 0},
         [EFFECT_QUEUE_FULL] = {apply_queue_full, 0},
         [EFFECT_JOB_FULL] = {apply_job_full, 0},
+        [EFFECT_GRACE_END] = {apply_grace_end, NAMES_JOB},
 };
 
 /* The totals of the queue change even when the job is not seen. */
@@ -763,15 +767,13 @@ void state_check(const struct state *s)
         heap_check(&s->grace);
 }
 
-/* SCHEDULED and READY differ only by what the clock says, and so does the end of the grace. */
+/* SCHEDULED and READY differ only by what the clock says, so both count as pending here. */
 static uint64_t digest_job(const struct job *job, struct buf *b)
 {
         struct effect e;
         effect_of_job(job, &e);
         if (e.state == JOB_SCHEDULED)
                 e.state = JOB_READY;
-        if (e.state == JOB_FINISHED)
-                e.is_lease_open = false;
         buf_clear(b);
         effect_write(b, &e);
         return hash_bytes(1, buf_slice(b));

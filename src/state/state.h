@@ -67,9 +67,6 @@ size_t state_n_queues(const struct state *s);
  * what the clock says.  steady_wall_ms: wall time that never jumps (see core.c). */
 size_t state_promote(struct state *s, int64_t steady_wall_ms, int64_t wall_ms, size_t max);
 
-/* The time for a late completion of a job that timed out for good is over: to the archive. */
-void state_end_grace(struct state *s, struct job *job);
-
 void state_check(const struct state *s);
 /* A digest of everything durable, for "replay equals live". */
 uint64_t state_digest(const struct state *s);

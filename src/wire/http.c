@@ -131,7 +131,7 @@ static int split_target(struct http_parser *p)
 {
         struct slice t = http_slice(p->base, p->target);
         static const struct slice scheme = SLICE_LIT("http://");
-        if (memchr(t.ptr, '#', t.len))
+        if (t.len && memchr(t.ptr, '#', t.len))
                 return refuse(p, 400, "the address holds a fragment");
         if (t.len > scheme.len && slice_eq_nocase(slice_make(t.ptr, scheme.len), scheme)) {
                 const char *host = t.ptr + scheme.len;

@@ -213,11 +213,11 @@ static void run_cycle(long number)
         deaths[death]++;
         cycles[death]();
         start_plain();
-        if (!verify_cycle(server.host, server.port, id_floor, down_us, SAMPLE))
+        if (!verify_cycle(server.host, server.port, id_floor, SAMPLE))
                 give_up("comparing stopped");
         if (number % FULL_LOOK_CYCLES == 0) {
                 full_looks++;
-                if (!verify_all(server.host, server.port, down_us))
+                if (!verify_all(server.host, server.port))
                         give_up("comparing stopped");
                 printf("# %ld cycles, %" PRIu64 " acknowledged, %" PRIu64 " comparisons\n", number,
                        tally.acked, tally.checked);
@@ -231,14 +231,14 @@ static void finish(void)
 {
         if (!verify_drain(server.host, server.port, 40 * SECOND_US))
                 give_up("draining stopped");
-        if (!verify_all(server.host, server.port, down_us))
+        if (!verify_all(server.host, server.port))
                 give_up("comparing stopped");
         kill(server.pid, SIGTERM);
         int status = server_wait(&server, 5 * SECOND_US);
         if (status != 0)
                 complain(WRONG, "SIGTERM: wait status %#x", status);
         start_plain();
-        if (!verify_all(server.host, server.port, steady_us()))
+        if (!verify_all(server.host, server.port))
                 give_up("comparing stopped");
         verify_conservation();
         kill(server.pid, SIGTERM);

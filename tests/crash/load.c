@@ -197,8 +197,10 @@ void load_close(void)
                 struct conn *c = &conns[i];
                 for (unsigned k = 0; k < c->len; k++) {
                         const struct op *op = &c->ops[(c->head + k) % PIPELINE];
-                        if (op->type == OP_CLAIM || op->type == OP_COMPLETE_CLAIM)
+                        if (op->type == OP_CLAIM || op->type == OP_COMPLETE_CLAIM) {
                                 claims[op->claim].fate = CLAIM_IN_DOUBT;
+                                claims[op->claim].lost_us = steady_us();
+                        }
                         if (op->type == OP_PAUSE || op->type == OP_RESUME)
                                 side.is_known = false;
                 }

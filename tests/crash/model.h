@@ -53,6 +53,7 @@ struct told_job {
 enum claim_fate { CLAIM_SENT, CLAIM_ANSWERED, CLAIM_IN_DOUBT };
 struct told_claim {
         int64_t sent_us;
+        int64_t lost_us; /* in doubt: the server was dead by then; it granted nothing later */
         uint32_t lease_ms;
         uint16_t max, seen; /* seen: jobs found under a claim in doubt */
         uint8_t fate;

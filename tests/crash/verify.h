@@ -6,11 +6,10 @@
 #include <stdint.h>
 
 /* After a restart, before new load: every job of the last cycle (and `sample` older ones).
- * `id_floor`: the highest id known before that cycle; `down_us`: when the server had surely died.
- */
-bool verify_cycle(const char *host, int port, uint64_t id_floor, int64_t down_us, uint32_t sample);
+ * `id_floor`: the highest id known before that cycle. */
+bool verify_cycle(const char *host, int port, uint64_t id_floor, uint32_t sample);
 /* Every job there is, by paging through the whole list once. */
-bool verify_all(const char *host, int port, int64_t down_us);
+bool verify_all(const char *host, int port);
 /* Finishes everything that is not over and waits out leases nobody holds. */
 bool verify_drain(const char *host, int port, int64_t patience_us);
 /* All jobs ever enqueued are over, and the server counts the same. */

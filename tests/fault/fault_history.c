@@ -8,8 +8,6 @@
  * weir-test: timeout=300 */
 #include "../unit/check.h"
 
-#include <sqlite3.h>
-
 #include "../unit/history_box.h"
 
 #define JOBS 60

@@ -290,8 +290,11 @@ once() {
 @test "an idle worker stops at once" {
         start_worker --queue q --slots 3 --exec cat
         eventually grep -q ready work.log
+        local began=$SECONDS
         kill -INT "$WORKER"
         end_worker
+        # A claim waits for 30 s: it was not waited for.
+        [ $((SECONDS - began)) -lt 15 ]
 }
 
 @test "a second SIGTERM kills the commands and gives the jobs back" {

@@ -363,7 +363,8 @@ static uint64_t used_bytes(const struct sim_file *f)
 static bool is_worth_a_flip(uint64_t at, uint64_t used, uint64_t size)
 {
         static const uint64_t EDGE = 400;
-        bool is_header = at < 64, is_footer = at + DISK_BLOCK >= size && at + DISK_BLOCK < size + 32;
+        bool is_header = at < 64,
+             is_footer = at + DISK_BLOCK >= size && at + DISK_BLOCK < size + 32;
         bool is_first = at >= DISK_BLOCK && at < DISK_BLOCK + EDGE;
         bool is_last = at < used && at + EDGE >= used;
         return is_header || is_footer || (used > DISK_BLOCK && (is_first || is_last)) ||
@@ -470,8 +471,8 @@ static void a_misplaced_or_lost_sector_is_never_believed(void **state)
                                 sim_disk_copy(copy, &m->disk);
                                 sim_disk_poke(copy, name, at, f->seen + other, unit);
                                 sim_disk_poke(copy, name, other, f->seen + at, unit);
-                                count.may_cut = at >= f->size - DISK_BLOCK ||
-                                                other >= f->size - DISK_BLOCK;
+                                count.may_cut =
+                                        at >= f->size - DISK_BLOCK || other >= f->size - DISK_BLOCK;
                                 judge_and_count(m, copy, &count, "an exchange", at);
                                 count.may_cut = false;
                         }

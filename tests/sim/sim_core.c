@@ -323,7 +323,8 @@ static void do_enqueue(struct world *w)
         struct slice argv[] = {SLICE_LIT("ENQUEUE"),  SLICE_LIT("hook"),
                                slice_make(w->payload, len), SLICE_LIT("QUEUE"),
                                roll(w, 2) ? SLICE_LIT("a") : SLICE_LIT("b"),
-                               SLICE_LIT("IN"),       slice_str(in)};
+                               SLICE_LIT("IN"),       slice_str(in),
+                               SLICE_LIT("ATTEMPTS"), roll(w, 2) ? SLICE_LIT("1") : SLICE_LIT("3")};
         unsigned long long id = 0;
         const char *text = run(w, argv, ARRAY_LEN(argv));
         if (sscanf(text, "%llu", &id) != 1)
@@ -510,6 +511,21 @@ static void commit(struct world *w)
         w->digest_flying = state_digest(&w->core->state);
 }
 
+/* Nobody sends anything: time passes, the archive catches up, the log may stand still.  True
+ * when the process is killed at the end of it. */
+static bool be_quiet(struct world *w)
+{
+        for (uint64_t n = 5 + roll(w, 20); n && !w->disk.is_dead && !w->has_failed; n--) {
+                late_log_step(&w->log);
+                do_time(w);
+                commit(w);
+                memory_archive_commit(&w->archive, 1000);
+                if (roll(w, 4) == 0)
+                        core_archive_poll(w->core);
+        }
+        return roll(w, 3) == 0;
+}
+
 static void live(struct world *w)
 {
         be_born(w);
@@ -520,6 +536,8 @@ static void live(struct world *w)
         else
                 w->disk.fail_at = w->disk.n_calls + 1 + roll(w, 120);
         for (int turn = 0; turn < 400 && !w->disk.is_dead && !w->has_failed; turn++) {
+                if (roll(w, 40) == 0 && be_quiet(w))
+                        break;
                 for (uint64_t n = 1 + roll(w, 5); n; n--)
                         do_one(w);
                 commit(w);

@@ -1,12 +1,12 @@
 /* A history in a folder of its own, for the tests: jobs made of views, an archive opened on them,
- * and ways to wait for what it reports.  Included by unit/test_history.c and prop/prop_history.c.
- */
+ * and ways to wait for what it reports. */
 #ifndef WEIR_TESTS_UNIT_HISTORY_BOX_H
 #define WEIR_TESTS_UNIT_HISTORY_BOX_H
 
 #include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -333,6 +333,43 @@ static inline bool box_has(struct box *box, uint64_t id)
         bool is_there = q.n_rows == 1;
         arena_release(&q.arena);
         return is_there;
+}
+
+/* ---- the file, as others see it ---- */
+
+/* The first column of the first row, as people would ask for it. */
+static inline void ask_sql(const struct box *box, const char *sql, char *ret, size_t size)
+{
+        sqlite3 *db;
+        sqlite3_stmt *stmt;
+        assert_int_equal(sqlite3_open_v2(box->path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+        if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK)
+                fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+        assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+        const unsigned char *text = sqlite3_column_text(stmt, 0);
+        (void)snprintf(ret, size, "%s", text ? (const char *)text : "NULL");
+        assert_int_equal(sqlite3_finalize(stmt), SQLITE_OK);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static inline void assert_sql(const struct box *box, const char *sql, const char *want)
+{
+        char got[4096];
+        ask_sql(box, sql, got, sizeof(got));
+        assert_string_equal(got, want);
+}
+
+/* The archive says nothing when it fails: it only counts. */
+static inline void await_errors(struct box *box, uint64_t n)
+{
+        struct timespec t;
+        (void)clock_gettime(CLOCK_MONOTONIC, &t);
+        time_t until = t.tv_sec + BOX_WAIT_NS / NS_PER_S;
+        while (box_stat(box).errors < n) {
+                (void)sched_yield();
+                (void)clock_gettime(CLOCK_MONOTONIC, &t);
+                assert_true(t.tv_sec < until);
+        }
 }
 
 #endif

@@ -1,0 +1,130 @@
+/* The OpenAPI text: valid JSON, every address of the table in it, nothing that points nowhere. */
+#include "check.h"
+
+#include <stdio.h>
+
+#include "core/command.h"
+#include "door/openapi.h"
+#include "wire/json.h"
+
+static struct json_value made(struct buf *b)
+{
+        struct json_value root;
+        struct problem p;
+        buf_init(b, 0);
+        openapi_put(b, "1.2.\"3\"");
+        assert_false(b->failed);
+        if (json_parse(buf_slice(b), 64, &root, &p) != OK)
+                fail_msg("%s", p.detail);
+        return root;
+}
+
+static struct json_value at(const struct json_value *v, const char *key)
+{
+        struct json_value ret = {0};
+        if (!json_get(v, key, &ret))
+                fail_msg("there is no '%s'", key);
+        return ret;
+}
+
+static struct json_value operation(const struct json_value *root, const struct command_def *def)
+{
+        char method[8] = "";
+        for (size_t i = 0; def->method[i]; i++)
+                method[i] = (char)(def->method[i] | 0x20);
+        struct json_value paths = at(root, "paths"), path = at(&paths, def->path);
+        return at(&path, method);
+}
+
+static void every_command_with_an_address_is_described(void **state)
+{
+        struct buf b;
+        struct json_value root = made(&b);
+
+        (void)state;
+        assert_slice(at(&root, "openapi").text, "\"3.1.0\"");
+        for (size_t i = 0; i < command_table_len; i++) {
+                const struct command_def *def = &command_table[i];
+                if (!def->path)
+                        continue;
+                struct json_value op = operation(&root, def);
+                assert_memory_equal(at(&op, "operationId").text.ptr + 1, def->name,
+                                    strlen(def->name));
+                assert_int_equal(at(&op, "responses").type, JSON_OBJECT);
+        }
+        buf_release(&b);
+}
+
+static bool has_parameter(const struct json_value *op, const struct param_def *p)
+{
+        struct json_value list = at(op, "parameters"), item;
+        struct json_iter it = {0};
+        char want[64];
+        (void)snprintf(want, sizeof(want), "\"%s\"", p->name);
+        while (json_array_next(&list, &it, &item)) {
+                if (!slice_eq(at(&item, "name").text, slice_str(want)))
+                        continue;
+                assert_slice(at(&item, "in").text,
+                             p->flags & PARAM_IN_PATH ? "\"path\"" : "\"query\"");
+                return true;
+        }
+        return false;
+}
+
+static void every_parameter_is_in_the_address_or_in_the_body(void **state)
+{
+        struct buf b;
+        struct json_value root = made(&b), components = at(&root, "components");
+        struct json_value schemas = at(&components, "schemas");
+
+        (void)state;
+        for (size_t i = 0; i < command_table_len; i++) {
+                const struct command_def *def = &command_table[i];
+                for (size_t k = 0; def->path && k < def->n_params; k++) {
+                        const struct param_def *p = &def->params[k];
+                        struct json_value op = operation(&root, def);
+                        if (p->flags & (PARAM_IN_PATH | PARAM_IN_QUERY)) {
+                                assert_true(has_parameter(&op, p));
+                                continue;
+                        }
+                        assert_int_equal(at(&op, "requestBody").type, JSON_OBJECT);
+                        struct json_value schema = at(&schemas, def->name);
+                        struct json_value properties = at(&schema, "properties");
+                        struct json_value property = at(&properties, p->name);
+                        assert_int_equal(at(&property, "description").type, JSON_STRING);
+                }
+        }
+        buf_release(&b);
+}
+
+static void every_reference_points_to_something(void **state)
+{
+        static const char mark[] = "\"$ref\":\"#/components/";
+        struct buf b;
+        struct json_value root = made(&b), components = at(&root, "components");
+        const char *end = b.ptr + b.len;
+        size_t n = 0;
+
+        (void)state;
+        for (const char *p = b.ptr; (p = memmem(p, (size_t)(end - p), mark, sizeof(mark) - 1));
+             n++) {
+                char kind[32], name[32];
+                p += sizeof(mark) - 1;
+                assert_int_equal(sscanf(p, "%31[^/]/%31[^\"]", kind, name), 2);
+                struct json_value kinds = at(&components, kind);
+                assert_int_equal(at(&kinds, name).type, JSON_OBJECT);
+        }
+        assert_true(n > 10);
+        buf_release(&b);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(every_command_with_an_address_is_described),
+                cmocka_unit_test(every_parameter_is_in_the_address_or_in_the_body),
+                cmocka_unit_test(every_reference_points_to_something),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

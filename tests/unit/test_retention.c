@@ -1,0 +1,157 @@
+/* How long history keeps jobs, to the millisecond, with a clock that the test moves.
+ *
+ * weir-test: tsan */
+#include "check.h"
+
+#include "history_box.h"
+
+static void a_job_goes_when_its_time_has_come_and_not_before(void **state)
+{
+        static const struct {
+                enum job_status status;
+                int64_t keep_ms;
+        } cases[] = {
+                {JOB_COMPLETE, HISTORY_KEEP_DONE_MS},
+                {JOB_CANCELED, HISTORY_KEEP_DONE_MS},
+                {JOB_FAILED, HISTORY_KEEP_FAILED_MS},
+        };
+        (void)state;
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct box box;
+                struct job *job = job_make(7, 64);
+                box_init_folder(&box);
+                box.keep_done_ms = HISTORY_KEEP_DONE_MS;
+                box.keep_failed_ms = HISTORY_KEEP_FAILED_MS;
+                box_open(&box);
+                job->view.status = cases[i].status;
+                job_tell_plainly(job);
+                box_store(&box, &job, 1);
+                for (int64_t off = -1; off <= 1; off++) {
+                        atomic_store(&box.wall_ms, BOX_NOW + cases[i].keep_ms + off);
+                        history_sweep(box.archive);
+                        assert_int_equal(box_has(&box, 7), off < 0);
+                        assert_int_equal(box_stat(&box).deleted, off >= 0);
+                        assert_int_equal(box_stat(&box).rows, off < 0);
+                }
+                box_release(&box);
+                job_drop(job);
+        }
+}
+
+static void zero_keeps_for_ever(void **state)
+{
+        struct box box;
+        struct job *jobs[2] = {job_plain(1), job_make(2, 64)};
+        (void)state;
+        jobs[1]->view.status = JOB_FAILED;
+        job_tell_plainly(jobs[1]);
+        box_init_folder(&box);
+        box.keep_done_ms = 1000; /* and failed ones for ever */
+        box_open(&box);
+        box_store(&box, jobs, 2);
+        atomic_store(&box.wall_ms, BOX_NOW * 5);
+        history_sweep(box.archive);
+        assert_false(box_has(&box, 1));
+        assert_true(box_has(&box, 2));
+        box_close(&box);
+        box.keep_done_ms = 0;
+        box.keep_failed_ms = 1000;
+        box_open(&box);
+        box_store(&box, jobs, 1);
+        history_sweep(box.archive);
+        assert_true(box_has(&box, 1));
+        assert_false(box_has(&box, 2));
+        box_store(&box, jobs + 1, 1);
+        history_sweep(box.archive);
+        assert_false(box_has(&box, 2));
+        box_release(&box);
+        jobs_drop(jobs, 2);
+}
+
+/* More rows than a step deletes, over several spans, in any order of ends. */
+static void a_sweep_takes_all_that_is_due_and_nothing_else(void **state)
+{
+        enum { N = 9000 };
+        struct box box;
+        static struct job *jobs[N];
+        size_t due = 0;
+        (void)state;
+        box_init_folder(&box);
+        box.keep_done_ms = 100000;
+        box.keep_failed_ms = 200000;
+        box_open(&box);
+        for (size_t i = 0; i < N; i++) {
+                jobs[i] = job_make(i + 1, 16);
+                jobs[i]->view.status = i % 10 ? JOB_COMPLETE : JOB_FAILED;
+                jobs[i]->view.finished_ms = BOX_NOW + (int64_t)(i * 7919 % 150000);
+                job_tell_plainly(jobs[i]);
+        }
+        box_store(&box, jobs, N);
+        int64_t now = BOX_NOW + 210000;
+        atomic_store(&box.wall_ms, now);
+        history_sweep(box.archive);
+        for (size_t i = 0; i < N; i++) {
+                const struct job_view *v = &jobs[i]->view;
+                int64_t keep_ms = v->status == JOB_FAILED ? 200000 : 100000;
+                bool is_due = v->finished_ms + keep_ms <= now;
+                due += is_due;
+                if (i % 37 == 0)
+                        assert_int_equal(box_has(&box, v->id), !is_due);
+        }
+        assert_in_range(due, 5000, 8000);
+        assert_int_equal(box_stat(&box).deleted, due);
+        assert_int_equal(box_stat(&box).rows, N - due);
+        char text[32];
+        (void)snprintf(text, sizeof(text), "%zu", N - due);
+        assert_sql(&box, "SELECT count(*) FROM job", text);
+        assert_sql(&box, "SELECT rows FROM tally", text);
+        assert_sql(&box, "SELECT count(*) FROM span", "3");
+        atomic_store(&box.wall_ms, BOX_NOW + 1000000);
+        history_sweep(box.archive);
+        assert_int_equal(box_stat(&box).rows, 0);
+        assert_sql(&box, "SELECT count(*) FROM span", "0");
+        assert_sql(&box, "PRAGMA integrity_check", "ok");
+        box_release(&box);
+        jobs_drop(jobs, N);
+}
+
+static void the_space_of_deleted_jobs_is_used_again(void **state)
+{
+        enum { N = 2000, ROUNDS = 6 };
+        struct box box;
+        static struct job *jobs[N];
+        uint64_t bytes[ROUNDS];
+        (void)state;
+        box_init_folder(&box);
+        box.keep_done_ms = 1000;
+        box_open(&box);
+        for (size_t i = 0; i < N; i++)
+                jobs[i] = job_plain(i + 1);
+        for (int round = 0; round < ROUNDS; round++) {
+                for (size_t i = 0; i < N; i++)
+                        jobs[i]->view.id = (uint64_t)round * N + i + 1;
+                box_store(&box, jobs, N);
+                atomic_store(&box.wall_ms, BOX_NOW + 1000);
+                history_sweep(box.archive);
+                assert_int_equal(box_stat(&box).rows, 0);
+                box_close(&box); /* moves the -wal into the file */
+                struct stat st;
+                assert_int_equal(stat(box.path, &st), 0);
+                bytes[round] = (uint64_t)st.st_size;
+                box_open(&box);
+        }
+        assert_true(bytes[ROUNDS - 1] <= bytes[0] + 64 * KIB);
+        box_release(&box);
+        jobs_drop(jobs, N);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_job_goes_when_its_time_has_come_and_not_before),
+                cmocka_unit_test(zero_keeps_for_ever),
+                cmocka_unit_test(a_sweep_takes_all_that_is_due_and_nothing_else),
+                cmocka_unit_test(the_space_of_deleted_jobs_is_used_again),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
