@@ -17,7 +17,7 @@
 #include "cli/command.h"
 
 /* Rows of commands that main() runs itself: they are here to be listed and explained. */
-static const struct option_def serve_options[] = {
+const struct option_def cli_serve_options[] = {
         {"config", "FILE", "read settings from FILE, see weir.conf(5); also -c"},
         {"data", "DIR", "folder of the log and of history (./data)"},
         {"resp", "ADDR", "listen for RESP on host:port or a socket path; repeatable"},
@@ -37,7 +37,7 @@ static const struct cli_command main_serve[] = {{
         .text = "Prints one line 'ready http=... resp=...' when it takes requests; port 0 picks\n"
                 "a free one. Without options it listens on 127.0.0.1:7379 and 127.0.0.1:7380.\n"
                 "SIGTERM stops it: what was accepted is kept, and it exits 0.\n",
-        .options = serve_options,
+        .options = cli_serve_options,
 }};
 
 static const struct cli_command main_log[] = {

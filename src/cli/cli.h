@@ -4,6 +4,11 @@
 #ifndef WEIR_CLI_CLI_H
 #define WEIR_CLI_CLI_H
 
+#include "cli/options.h"
+
+/* What `weir serve` takes: its --help is printed here, the options are read in serve/. */
+extern const struct option_def cli_serve_options[];
+
 /* argv[0] is the first word after `weir` (a group such as "job", or an option such as --url);
  * argc may be 0.  Returns the exit code. */
 int cli_main(int argc, char **argv);

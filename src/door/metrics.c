@@ -111,8 +111,10 @@ void metrics_put(const struct server *s, struct buf *ret)
         put_title(ret, "uptime_seconds", COUNTER_GAUGE, "Time since the start.");
         buf_printf(ret, "weir_uptime_seconds %lld\n",
                    (long long)((s->now.wall_ms - s->started_ms) / MS_PER_S));
-        put_rows(ret, "", rows, core_counters(s->core, rows, ARRAY_LEN(rows)));
-        put_rows(ret, "door_", rows, server_counters(s, rows, ARRAY_LEN(rows)));
+        size_t n = core_counters(s->core, rows, ARRAY_LEN(rows));
+        put_rows(ret, "", rows, n);
+        n = server_counters(s, rows, ARRAY_LEN(rows));
+        put_rows(ret, "door_", rows, n);
         for (size_t i = 0; i < ARRAY_LEN(families); i++) {
                 put_title(ret, families[i].name, families[i].kind, families[i].text);
                 core_each_queue(s->core, families[i].put, &walk);

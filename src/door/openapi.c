@@ -196,7 +196,7 @@ static void put_parameters(struct buf *b, const struct command_def *def)
 static void put_operation(struct buf *b, const struct command_def *def)
 {
         char method[8] = "";
-        for (size_t i = 0; def->method[i] && i < sizeof(method) - 1; i++)
+        for (size_t i = 0; i < sizeof(method) - 1 && def->method[i]; i++)
                 method[i] = (char)(def->method[i] | 0x20);
         json_put_key(b, method);
         buf_put_byte(b, '{');

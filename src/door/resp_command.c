@@ -316,7 +316,7 @@ static void put_lower(struct resp_conn *rc, const char *name)
 {
         char lower[32];
         size_t n = 0;
-        for (; name[n] && n < sizeof(lower); n++)
+        for (; n < sizeof(lower) && name[n]; n++)
                 lower[n] = (char)(name[n] | 0x20);
         resp_put_bulk(out(rc), slice_make(lower, n));
 }
@@ -383,7 +383,7 @@ static void put_upper(struct resp_conn *rc, const char *name)
 {
         char upper[32];
         size_t n = 0;
-        for (; name[n] && n < sizeof(upper); n++)
+        for (; n < sizeof(upper) && name[n]; n++)
                 upper[n] = (char)(name[n] >= 'a' && name[n] <= 'z' ? name[n] - 32 : name[n]);
         resp_put_bulk(out(rc), slice_make(upper, n));
 }

@@ -1,17 +1,18 @@
 /* Opening the history file, and refusing to when it is not what it should be.
  *
- * Settings, each measured with a million 200-byte jobs in transactions of 5,000 (CPU of SQLite
- * and the kernel, for one job, checkpoints included):
+ * Settings, measured with a million 200-byte jobs (CPU of SQLite and the kernel for one job,
+ * syncs and checkpoints included, on a machine whose figures vary by 0.3 us):
  *
- *   page size      4 KiB 3.5 us, 8 KiB 2.0, 16 KiB 1.6, 32 KiB 1.7: fewer, larger writes, until a
- *                  small transaction writes too much for its rows.
+ *   page size      4 KiB 3.5 us, 8 KiB 2.5, 16 KiB 2.1, when stories were still written out;
+ *                  without them 16 KiB 1.4 and 32 KiB 1.7.  Fewer, larger writes, until a small
+ *                  transaction writes too much for its rows.
  *   WAL, FULL      a commit is one sequential write and one sync, readers never wait for it, and
  *                  it is durable when it returns.
- *   names as text  numbers with a table of names would save 0.15 us and 50 bytes a job, but the
+ *   names as text  numbers with a table of names would save 0.2 us and 50 bytes a job, but the
  *                  table would need its own retention, and a person could not read the rows.
- *   no index on    0.6 us a job.  The table span is enough for retention; filters walk back from
- *   times, hooks   the newest id within a budget.  Failed and canceled jobs, which people look
- *                  for, have a partial index that complete ones do not pay for.
+ *   no index on    0.6-0.9 us a job.  The table span is enough for retention; filters walk back
+ *   times, hooks   from the newest id within a budget.  Failed and canceled jobs, which people
+ *                  look for, have a partial index that complete ones do not pay for.
  *
  * A file is checked on opening as far as that is quick: its mark and version, its tables, both
  * ends of each.  Damage in the middle shows when a query meets it.  A damaged file is never
@@ -54,50 +55,38 @@ static const char setup_sql[] = "PRAGMA page_size = 16384;"
 
 /* An `events` that is NULL stands for the plain story, which the other columns tell already:
  * history/story.h and this view must agree on it. */
-static const char schema_sql[] = "CREATE TABLE job(id INTEGER PRIMARY KEY"
+/* clang-format off */
+static const char schema_sql[] =
+        "CREATE TABLE job(id INTEGER PRIMARY KEY"
 #define X(name, text, type) ", " text " " type
         ARCHIVE_COLUMN_MAP(X)
 #undef X
-                ");"
-                "CREATE INDEX job_not_complete ON job(status) WHERE status > 2;"
-                "CREATE TABLE span(block INTEGER PRIMARY KEY, done_ms INTEGER, failed_ms INTEGER);"
-                "CREATE TABLE tally(rows INTEGER);"
-                "INSERT INTO tally VALUES(0);"
-                "CREATE VIEW jobs AS SELECT id,"
-                " CASE status WHEN 2 THEN 'complete' WHEN 3 THEN 'failed' ELSE 'canceled' END AS "
-                "status,"
-                " hook, queue, grp AS \"group\", priority, attempt, attempts_max, timeout_ms,"
-                " " ISO("created_ms") " AS created, " ISO(
-                        "due_ms") " AS due,"
-                                  " " ISO("nullif(started_ms, 0)") " AS started, " ISO(
-                                          "finished_ms") " AS finished,"
-                                                         " worker, fence, args, progress, result, "
-                                                         "error,"
-                                                         " coalesce(events,"
-                                                         "  '[' || json_object('event', 'created', "
-                                                         "'at', created_ms) ||"
-                                                         "  CASE WHEN started_ms > 0 THEN ',' || "
-                                                         "json_patch("
-                                                         "   json_object('event', 'started', 'at', "
-                                                         "started_ms), json_object('worker', "
-                                                         "worker))"
-                                                         "   ELSE '' END || ',' ||"
-                                                         "  json_patch(json_object('event', CASE "
-                                                         "status WHEN 2 THEN 'completed' WHEN 3 "
-                                                         "THEN"
-                                                         "   'failed' ELSE 'canceled' END, 'at', "
-                                                         "finished_ms),"
-                                                         "   json_object('worker', worker, "
-                                                         "'message', CASE status WHEN 3 THEN error "
-                                                         "END))"
-                                                         "  || ']') AS events"
-                                                         " FROM job;"
-                                                         "PRAGMA application_id = " NUMBER(
-                                                                 APPLICATION_ID) ";"
-                                                                                 "PRAGMA "
-                                                                                 "user_version "
-                                                                                 "= " NUMBER(
-                                                                                         ARCHIVE_VERSION) ";";
+        ");"
+        "CREATE INDEX job_not_complete ON job(status) WHERE status > 2;"
+        "CREATE TABLE span(block INTEGER PRIMARY KEY, done_ms INTEGER, failed_ms INTEGER);"
+        "CREATE TABLE tally(rows INTEGER);"
+        "INSERT INTO tally VALUES(0);"
+        "CREATE VIEW jobs AS SELECT id,"
+        " CASE status WHEN 2 THEN 'complete' WHEN 3 THEN 'failed' ELSE 'canceled' END AS status,"
+        " hook, queue, grp AS \"group\", priority, attempt, attempts_max, timeout_ms,"
+        " " ISO("created_ms") " AS created,"
+        " " ISO("due_ms") " AS due,"
+        " " ISO("nullif(started_ms, 0)") " AS started,"
+        " " ISO("finished_ms") " AS finished,"
+        " worker, fence, args, progress, result, error,"
+        " coalesce(events,"
+        "  '[' || json_object('event', 'created', 'at', created_ms) ||"
+        "  CASE WHEN started_ms > 0 THEN ',' || json_patch("
+        "   json_object('event', 'started', 'at', started_ms), json_object('worker', worker))"
+        "   ELSE '' END || ',' ||"
+        "  json_patch(json_object('event', CASE status WHEN 2 THEN 'completed' WHEN 3 THEN"
+        "   'failed' ELSE 'canceled' END, 'at', finished_ms),"
+        "   json_object('worker', worker, 'message', CASE status WHEN 3 THEN error END))"
+        "  || ']') AS events"
+        " FROM job;"
+        "PRAGMA application_id = " NUMBER(APPLICATION_ID) ";"
+        "PRAGMA user_version = " NUMBER(ARCHIVE_VERSION) ";";
+/* clang-format on */
 
 /* Reads the first and the last page of each table and index, which is quick in any size. */
 static const char touch_sql[] = "SELECT min(id) FROM job UNION ALL SELECT max(id) FROM job "
@@ -108,7 +97,7 @@ static const char touch_sql[] = "SELECT min(id) FROM job UNION ALL SELECT max(id
                                 "(SELECT id FROM job WHERE status = 3 AND status > 2 LIMIT 1) "
                                 "UNION ALL SELECT count(*) FROM (SELECT id FROM jobs LIMIT 1)";
 
-/* Counting every allocation under a process-wide mutex costs 0.1 us a job. */
+/* Counting allocations would take a process-wide mutex for each of them. */
 static void configure_sqlite(void)
 {
         (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); /* refused when already in use: fine */

@@ -9,7 +9,7 @@
  *
  * Most jobs have the plain story: started once (or never), then ended, at the times and by the
  * worker that the other columns tell, a failure with the job's error as its message.  That is
- * kept as NULL, which saves a third of the file and 0.6 us of CPU a job; the view `jobs` in
+ * kept as NULL, which saves a third of the file and 0.7 us of CPU a job; the view `jobs` in
  * archive_file.c writes it out.  story_read() of NULL gives the same packed events back. */
 #ifndef WEIR_HISTORY_STORY_H
 #define WEIR_HISTORY_STORY_H

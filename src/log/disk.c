@@ -350,8 +350,8 @@ static int sync_parent(const char *path)
         return r;
 }
 
-/* Makes the folder and those above it, each name durable. */
-static int make_folder(char *path)
+/* Makes one folder, its name durable. */
+static int make_one(const char *path)
 {
         struct stat st;
         if (stat(path, &st) == 0) {
@@ -360,17 +360,22 @@ static int make_folder(char *path)
                 (void)sync_parent(path);
                 return 0;
         }
-        char *slash = strrchr(path, '/');
-        if (slash && slash != path) {
+        if (mkdir(path, 0700) < 0 && errno != EEXIST)
+                return -1;
+        return sync_parent(path);
+}
+
+static int make_folders(char *path)
+{
+        for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
                 *slash = '\0';
-                int r = stat(path, &st) == 0 ? 0 : make_folder(path);
+                struct stat st;
+                int r = stat(path, &st) == 0 ? 0 : make_one(path);
                 *slash = '/';
                 if (r < 0)
                         return -1;
         }
-        if (mkdir(path, 0700) < 0 && errno != EEXIST)
-                return -1;
-        return sync_parent(path);
+        return make_one(path);
 }
 
 static int open_folder(const char *path, bool may_make, struct disk **ret, struct problem *p)
@@ -380,7 +385,7 @@ static int open_folder(const char *path, bool may_make, struct disk **ret, struc
         for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
                 f->path[n - 1] = '\0';
         f->dir_fd = -1;
-        if (!may_make || make_folder(f->path) == 0)
+        if (!may_make || make_folders(f->path) == 0)
                 f->dir_fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (f->dir_fd < 0) {
                 int r = failed(f, "open the folder", "", p);

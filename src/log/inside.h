@@ -35,20 +35,24 @@ struct file_log {
         struct disk *disk;
         struct file_log_options options;
         struct writer writer;
+        pthread_t committer, keeper;
+
+        /* The hand-over of a batch: see committer_wait in file.c. */
+        uint64_t batch_seq;
+        struct slice batch; /* the caller's bytes */
+        _Atomic int mail;
+        _Atomic bool is_asleep; /* the committer sleeps on for_committer */
+
+        _Atomic bool has_failed;
         bool is_leading;
         bool has_threads;
         bool is_disk_borrowed; /* salvage: the caller releases it */
         bool is_lazy;          /* salvage: synced at the end of a segment, not at each batch */
-        pthread_t committer, keeper;
 
-        /* The hand-over of a batch: see committer_wait in file.c. */
-        _Atomic int mail;
-        _Atomic bool is_asleep; /* the committer sleeps on for_committer */
-        uint64_t batch_seq;
-        struct slice batch; /* the caller's bytes */
-
-        _Atomic bool has_failed;
-
+        /* Under mu, down to the next empty line. */
+        bool is_refused;    /* the disk gave no more space when last asked */
+        bool may_ask_again; /* by trim, want_room and the clock */
+        bool is_stopping;
         pthread_mutex_t mu;
         pthread_cond_t for_committer, for_keeper;
         struct chain chain;
@@ -56,10 +60,7 @@ struct file_log {
         uint64_t head_at;     /* as writer.at, after the last durable batch */
         uint64_t trim_before; /* batches below are not needed */
         uint64_t want_room;
-        bool is_refused;    /* the disk gave no more space when last asked */
-        bool may_ask_again; /* by trim, want_room and the clock */
-        int64_t ask_at_ns;  /* CLOCK_MONOTONIC: when the clock says so */
-        bool is_stopping;
+        int64_t ask_at_ns; /* CLOCK_MONOTONIC: when the clock lets it ask again */
 
         /* Written by committer and keeper, read by stat on any thread. */
         _Atomic uint64_t last_seq; /* durable */

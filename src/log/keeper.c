@@ -36,6 +36,7 @@ static uint64_t sure_room(const struct file_log *f, uint64_t at)
 static size_t spares_wanted(const struct file_log *f)
 {
         uint64_t in_head = sure_room(f, f->head_at), in_spare = sure_room(f, SEGMENT_DATA_AT);
+        ASSERT(in_spare > 0); /* SEGMENT_BYTES_MIN sees to it */
         if (f->want_room <= in_head)
                 return 1;
         return (size_t)((f->want_room - in_head + in_spare - 1) / in_spare);

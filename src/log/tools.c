@@ -484,6 +484,7 @@ int file_log_salvage(struct disk *from, struct disk *to, file_log_bad_fn left_be
         if (e)
                 return e;
         e = survey(&s, p);
+        ASSERT(sink.f);
         if (!e)
                 e = writer_sync(&sink.f->writer, p);
         sink.f->log.ops->close(&sink.f->log);

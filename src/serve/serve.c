@@ -37,19 +37,6 @@ struct daemon {
         bool is_greeting;
 };
 
-static const struct option_def serve_options[] = {
-        {"config", "FILE", "read settings from this file (also -c)"},
-        {"data", "DIR", "folder of the log and of history; ./data by default"},
-        {"resp", "ADDR", "listen for RESP on host:port or a socket path; repeatable"},
-        {"http", "ADDR", "listen for HTTP on host:port or a socket path; repeatable"},
-        {"token-file", "FILE", "clients must show the access token that this file holds"},
-        {"log-level", "LEVEL", "debug, info, warn or error"},
-        {"log-json", NULL, "log lines as JSON"},
-        {"check", NULL, "check the settings and exit (also -t)"},
-        {"greet", NULL, "print what to try first"},
-        {NULL, NULL, NULL},
-};
-
 static void on_durable(void *ctx, uint64_t seq)
 {
         struct daemon *d = ctx;
@@ -334,7 +321,7 @@ int serve_main(int argc, char **argv)
         int used;
         config_init(&d.config);
         lengthen(argc, argv);
-        int r = args_parse(&args, serve_options, argv + 1, argc - 1, false, &used, &problem);
+        int r = args_parse(&args, cli_serve_options, argv + 1, argc - 1, false, &used, &problem);
         if (r == OK && args_has(&args, "help"))
                 return cli_help("serve", NULL);
         if (r == OK && args.n_positional)

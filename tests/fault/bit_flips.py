@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: timeout=300
 """Damage in the log's files: found, named by file and place, and never delivered.
 
 A folder with jobs in every state is made once and killed.  Each case copies it, changes something

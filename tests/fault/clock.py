@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: timeout=300 alone
 """Time: leases and delays run on a clock that nobody can set, also over restarts."""
 import glob
 import os

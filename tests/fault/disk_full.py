@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: timeout=300
 """No space left: new work is refused with its own error, accepted work can be finished, the server
 can be killed and started, and takes new work again by itself when there is space."""
 import contextlib

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: timeout=300
 """A finished job is archived exactly once, whenever the server is killed."""
 import glob
 import os

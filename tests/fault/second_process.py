@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: timeout=120
 """One folder, one process."""
 from harness import Server, WEIR, equal, expect, main, test
 import subprocess

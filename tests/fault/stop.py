@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: timeout=120 alone
 """SIGTERM: the batch is finished, answered and synced; exit code 0 within two seconds."""
 import signal
 import threading

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: timeout=300 alone
 """The disk fails under the log: the server ends at once, nobody hears "yes" for what is not safe,
 and what was answered before is there after a restart."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: timeout=300
 """Real clients, each against a server of its own, without and with an access token.
 
     tests/integration/clients.py [redis_cli ioredis node_redis node_redis_resp3

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: timeout=120 tsan
 """One core, two doors: what goes in by one is seen, claimed and finished by the other."""
 import os
 import sys

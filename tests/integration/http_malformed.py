@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: timeout=200 tsan
 """Malformed HTTP and JSON of every kind.  Each gets a problem+json answer with a stable code and a
 detail that names what was wrong; nothing is changed; the next request of the connection works
 unless the end of the bad one cannot be known."""

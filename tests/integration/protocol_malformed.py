@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: timeout=200 tsan
 """Malformed RESP of every kind.  Each gets an error that names what was wrong; nothing is changed;
 and the next request of the connection works wherever the protocol still knows where it begins."""
 import os

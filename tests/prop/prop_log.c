@@ -53,7 +53,7 @@ static struct slice some_batch(struct log_model *m)
         case 0:
                 return model_batch(m, 0, 0);
         case 1: /* nearly a whole segment */
-                return model_batch(m, 1, MODEL_SEGMENT_BYTES - 2 * DISK_BLOCK - 64);
+                return model_batch(m, 1, MODEL_SEGMENT_BYTES - 2 * (uint64_t)DISK_BLOCK - 64);
         case 2:
                 return model_batch(m, 1 + rng_below(&m->rng, 40), 100);
         default:
@@ -108,7 +108,7 @@ static void check_space(struct log_model *m, uint64_t wanted)
 {
         struct log_stat stat;
         m->log->ops->stat(m->log, &stat);
-        uint64_t spare = MODEL_SEGMENT_BYTES - MODEL_SEGMENT_BYTES / 4 - 2 * DISK_BLOCK;
+        uint64_t spare = MODEL_SEGMENT_BYTES - MODEL_SEGMENT_BYTES / 4 - 2 * (uint64_t)DISK_BLOCK;
         uint64_t bound = stat.retained_bytes + (wanted / spare + 4) * MODEL_SEGMENT_BYTES;
         assert_true(sim_used_bytes(&m->disk) <= bound);
 }

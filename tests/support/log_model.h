@@ -3,10 +3,11 @@
 #ifndef WEIR_TESTS_SUPPORT_LOG_MODEL_H
 #define WEIR_TESTS_SUPPORT_LOG_MODEL_H
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
+#include <cmocka.h>
 
 #include "log/file.h"
 #include "log/record.h"

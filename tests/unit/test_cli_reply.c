@@ -67,6 +67,8 @@ static void what_follows_a_reply_is_left_alone(void **state)
 
 static void what_is_no_resp_is_refused(void **state)
 {
+#define FOUR "*1\r\n*1\r\n*1\r\n*1\r\n"
+        static const char nested[] = FOUR FOUR FOUR FOUR FOUR;
         static const char *const bad[] = {
                 "HTTP/1.1 400 Bad Request\r\n",
                 "\r\n",
@@ -76,9 +78,7 @@ static void what_is_no_resp_is_refused(void **state)
                 "*99999999999\r\n",
                 "+OK\rX",
                 ">1\r\n+push\r\n",
-                "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*"
-                "1\r\n"
-                "*1\r\n*1\r\n*1\r\n*1\r\n",
+                nested,
         };
         (void)state;
         for (size_t i = 0; i < ARRAY_LEN(bad); i++) {

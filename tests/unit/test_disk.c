@@ -1,8 +1,9 @@
 /* The real disk, as far as a folder of a working file system shows it. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
+#include <cmocka.h>
 
 #include <sys/stat.h>
 
@@ -71,8 +72,8 @@ static void what_is_written_is_read_back_at_any_alignment(void **state)
         struct disk *d = *state;
         struct problem p;
         int fd;
-        assert_int_equal(d->ops->create(d, "f", 4 * DISK_BLOCK, &fd, &p), OK);
-        char *buf = aligned_alloc(DISK_BLOCK, 2 * DISK_BLOCK);
+        assert_int_equal(d->ops->create(d, "f", 4 * (uint64_t)DISK_BLOCK, &fd, &p), OK);
+        char *buf = aligned_alloc(DISK_BLOCK, 2 * (size_t)DISK_BLOCK);
         for (int i = 0; i < 2 * DISK_BLOCK; i++)
                 buf[i] = (char)(i * 7);
         assert_int_equal(d->ops->write(d, fd, DISK_BLOCK, buf, 2 * (size_t)DISK_BLOCK, &p), OK);
@@ -82,7 +83,7 @@ static void what_is_written_is_read_back_at_any_alignment(void **state)
         char odd[1001];
         assert_int_equal(d->ops->read(d, fd, DISK_BLOCK + 4000, odd, sizeof(odd), &p), OK);
         assert_memory_equal(odd, buf + 4000, sizeof(odd));
-        assert_int_equal(d->ops->read(d, fd, 4 * DISK_BLOCK, odd, 1, &p), ERR_IO);
+        assert_int_equal(d->ops->read(d, fd, 4 * (uint64_t)DISK_BLOCK, odd, 1, &p), ERR_IO);
         d->ops->close(d, fd);
         free(buf);
 }

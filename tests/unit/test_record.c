@@ -1,8 +1,9 @@
 /* Records: what a batch is made of. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
+#include <cmocka.h>
 
 #include "base/bytes.h"
 #include "log/record.h"

@@ -22,173 +22,9 @@
 #undef LIMIT_STALL_MS
 #undef LIMIT_PREAUTH_MS
 
-#include "support/memory_log.h"
+#include "support/bench.h"
 
-#define PATIENCE_NS (20 * NS_PER_S) /* a turn that takes longer will never come */
 #define GET_HEALTHZ "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-struct bench {
-        struct memory_log log;
-        struct rng rng;
-        struct core *core;
-        struct server *server;
-        int resp_port, http_port;
-};
-
-static void bench_durable(void *ctx, uint64_t seq)
-{
-        struct bench *b = ctx;
-        server_log_durable(b->server, seq);
-}
-
-static int port_of(const char *address)
-{
-        int64_t port = 0;
-        const char *colon = strrchr(address, ':');
-        assert_true(colon && slice_to_i64(slice_str(colon + 1), &port));
-        return (int)port;
-}
-
-static void bench_init(struct bench *b, const char *token)
-{
-        static const char *const any[] = {":0"};
-        struct problem p;
-        *b = (struct bench){0};
-        memory_log_init(&b->log);
-        b->log.base.durable = bench_durable;
-        b->log.base.ctx = b;
-        rng_init_seed(&b->rng, 1);
-        struct core_options core = {.log = &b->log.base, .rng = &b->rng};
-        b->core = core_new(&core);
-        assert_int_equal(core_recover(b->core, &p), OK);
-        struct server_options options = {.resp_addrs = any,
-                                         .n_resp = 1,
-                                         .http_addrs = any,
-                                         .n_http = 1,
-                                         .token = token,
-                                         .version = "test",
-                                         .core = b->core};
-        assert_int_equal(server_new(&options, &b->server, &p), OK);
-        b->resp_port = port_of(server_address(b->server, SERVER_RESP, 0));
-        b->http_port = port_of(server_address(b->server, SERVER_HTTP, 0));
-}
-
-static void bench_release(struct bench *b)
-{
-        b->server = server_free(b->server);
-        b->core = core_free(b->core);
-        memory_log_release(&b->log);
-}
-
-static void turn(struct bench *b)
-{
-        (void)uv_run(&b->server->loop, UV_RUN_NOWAIT); /* handles are always left */
-        LIST_FOREACH(&b->server->conns, it)
-        conn_check(CONTAINER_OF(it, struct conn, link));
-}
-
-/* Turns the loop until the condition holds. */
-#define until(b, condition)                                                                        \
-        do {                                                                                       \
-                int64_t give_up_ns_ = clock_boot_ns() + PATIENCE_NS;                               \
-                while (!(condition)) {                                                             \
-                        turn(b);                                                                   \
-                        assert_true(clock_boot_ns() < give_up_ns_);                                \
-                }                                                                                  \
-        } while (0)
-
-/* Enough turns for everything that needs no clock: accept, read, commit, write. */
-static void turns(struct bench *b)
-{
-        for (int i = 0; i < 20; i++)
-                turn(b);
-}
-
-/* --- the client's side ---------------------------------------------------------------------- */
-
-static int dial(int port)
-{
-        struct sockaddr_in to = {.sin_family = AF_INET,
-                                 .sin_port = htons((uint16_t)port),
-                                 .sin_addr = {htonl(INADDR_LOOPBACK)}};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_true(fd >= 0);
-        assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-        return fd;
-}
-
-static void tell(int fd, const char *text)
-{
-        assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
-}
-
-/* What has arrived by now; "" when nothing, NULL at the end of the stream. */
-static const char *heard(int fd)
-{
-        static char text[65536];
-        ssize_t n = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT);
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-                return "";
-        if (n <= 0)
-                return NULL; /* closed, or reset */
-        text[n] = '\0';
-        return text;
-}
-
-static void expect_text(struct bench *b, int fd, const char *want)
-{
-        char got[4096] = "";
-        int64_t give_up_ns = clock_boot_ns() + PATIENCE_NS;
-        while (strlen(got) < strlen(want)) {
-                const char *more = heard(fd);
-                assert_non_null(more);
-                assert_true(strlen(got) + strlen(more) < sizeof(got));
-                memcpy(got + strlen(got), more, strlen(more) + 1);
-                turn(b);
-                assert_true(clock_boot_ns() < give_up_ns);
-        }
-        assert_string_equal(got, want);
-}
-
-/* Something that holds `part`, and then the end. */
-static void expect_farewell(struct bench *b, int fd, const char *part)
-{
-        char all[4096] = "";
-        const char *more = "";
-        int64_t give_up_ns = clock_boot_ns() + PATIENCE_NS;
-        for (; more; more = heard(fd)) {
-                assert_true(strlen(all) + strlen(more) < sizeof(all));
-                memcpy(all + strlen(all), more, strlen(more) + 1);
-                turn(b);
-                assert_true(clock_boot_ns() < give_up_ns);
-        }
-        if (!strstr(all, part))
-                fail_msg("'%s' does not hold '%s'", all, part);
-}
-
-static void expect_nothing(struct bench *b, int fd)
-{
-        turns(b);
-        const char *text = heard(fd);
-        assert_non_null(text);
-        assert_string_equal(text, "");
-}
-
-static uint64_t counter(const struct bench *b, const char *name)
-{
-        struct counter_row rows[CORE_COUNTERS_MAX];
-        size_t n = core_counters(b->core, rows, ARRAY_LEN(rows));
-        for (size_t i = 0; i < n; i++)
-                if (strcmp(rows[i].name, name) == 0)
-                        return rows[i].value;
-        fail_msg("there is no counter %s", name);
-        return 0;
-}
-
-static uint64_t open_connections(const struct bench *b)
-{
-        return b->server->counter[DOOR_CONNECTIONS];
-}
 
 /* --- when replies leave --------------------------------------------------------------------- */
 
@@ -230,7 +66,7 @@ static void the_batches_of_a_connection_are_let_go_one_by_one(void **state)
         assert_int_equal(b.log.in_flight, 2);
         memory_log_sync(&b.log);
         expect_text(&b, fd, ":2\r\n$1\r\nx\r\n");
-        until(&b, strncmp(heard(other), "*40\r\n", 5) == 0);
+        (void)expect_begin(&b, other, "*40\r\n");
         close(fd);
         close(other);
         bench_release(&b);
@@ -249,7 +85,7 @@ static void an_error_that_tells_of_the_state_waits_as_well(void **state)
         tell(other, "COMPLETE 1 00000000000000000000000000000000\r\n");
         expect_nothing(&b, other);
         memory_log_sync(&b.log);
-        until(&b, strncmp(heard(other), "-NOTOWNER ", 10) == 0);
+        (void)expect_begin(&b, other, "-NOTOWNER ");
         close(fd);
         close(other);
         bench_release(&b);
@@ -267,9 +103,7 @@ static void a_waiting_claim_is_answered_and_the_pipeline_behind_it_goes_on(void 
         expect_nothing(&b, fd);
         tell(other, "ENQUEUE h a QUEUE q\r\n");
         expect_text(&b, other, ":1\r\n");
-        const char *text = "";
-        until(&b, strlen(text = heard(fd)) > 0);
-        assert_memory_equal(text, "*1\r\n*12\r\n:1\r\n$32\r\n", 18);
+        const char *text = expect_begin(&b, fd, "*1\r\n*12\r\n:1\r\n$32\r\n");
         assert_non_null(strstr(text, "$5\r\nafter\r\n"));
         close(fd);
         close(other);
@@ -339,7 +173,7 @@ static void a_request_that_is_not_finished_is_cut_and_an_idle_peer_is_not(void *
         tell(idle, "PING\r\n");
         expect_text(&b, idle, "+PONG\r\n");
         tell(idle_web, GET_HEALTHZ);
-        until(&b, strncmp(heard(idle_web), "HTTP/1.1 200 OK\r\n", 17) == 0);
+        (void)expect_begin(&b, idle_web, "HTTP/1.1 200 OK\r\n");
         close(idle);
         close(idle_web);
         close(half);
@@ -435,15 +269,13 @@ static void the_token_opens_both_doors_and_nothing_else_does(void **state)
         int fd = dial(b.resp_port), web = dial(b.http_port);
         tell(fd, "QUEUES\r\nAUTH secre\r\nAUTH secret1\r\nAUTH secret\r\nQUEUES\r\n");
         until(&b, b.server->counter[DOOR_RESP_COMMANDS] == 5);
-        const char *text = heard(fd);
-        assert_memory_equal(text, "-NOAUTH ", 8);
+        const char *text = expect_begin(&b, fd, "-NOAUTH ");
         assert_non_null(strstr(text, "+OK\r\n*0\r\n"));
         tell(web, "GET /v1/queues HTTP/1.1\r\nHost: x\r\n\r\n"
                   "GET /v1/queues HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secreT\r\n\r\n"
                   "GET /v1/queues HTTP/1.1\r\nHost: x\r\nAuthorization: bearer secret\r\n\r\n");
         until(&b, b.server->counter[DOOR_HTTP_REQUESTS] == 3);
-        text = heard(web);
-        assert_memory_equal(text, "HTTP/1.1 401 ", 13);
+        text = expect_begin(&b, web, "HTTP/1.1 401 ");
         assert_non_null(strstr(text, "WWW-Authenticate: Bearer"));
         assert_non_null(strstr(text, "{\"queues\":[]}"));
         assert_int_equal(b.server->counter[DOOR_AUTH_FAILURES], 3);
@@ -587,7 +419,7 @@ static void an_idle_connection_holds_no_buffers(void **state)
         tell(fd, "c\r\n");
         expect_text(&b, fd, "$3\r\nabc\r\n");
         tell(web, GET_HEALTHZ);
-        until(&b, strlen(heard(web)) > 0);
+        (void)expect_begin(&b, web, "HTTP/1.1 200 ");
         assert_int_equal(open_connections(&b), 2);
         LIST_FOREACH(&b.server->conns, it)
         {
