@@ -56,7 +56,7 @@ void file_log_fail(struct file_log *f, const struct problem *p)
  * accepts work, so that this does not happen.) */
 static int await_spare(struct file_log *f, struct problem *p) /* mu held */
 {
-        if (!f->has_threads) {
+        if (!f->has_threads && file_log_spares(f) == 0) {
                 f->may_ask_again = true;
                 keeper_run_inline(f);
         }
@@ -196,6 +196,8 @@ static int file_append(struct log *log, uint64_t seq, struct slice batch)
                 file_log_fail(f, &p);
                 return e;
         }
+        if (atomic_load(&f->has_failed))
+                return ERR_IO; /* the keeper, on the way: nothing succeeds any more */
         f->log.durable(f->log.ctx, seq);
         pthread_mutex_lock(&f->mu);
         keeper_run_inline(f);

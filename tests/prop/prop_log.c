@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "base/bytes.h"
+#include "base/say.h"
 #include "support/log_model.h"
 
 static uint64_t seed, rounds;
@@ -82,9 +83,24 @@ static struct slice batch_with_own_frames(struct log_model *m)
         return some_batch(m);
 }
 
+/* As the core does: while the disk is full, only what the log said there is room for. */
+static void append_if_there_is_room(struct log_model *m, struct slice batch)
+{
+        struct log_stat stat;
+        m->log->ops->stat(m->log, &stat);
+        bool is_small = batch.len + 64 <= MODEL_SEGMENT_BYTES / 4;
+        if (m->disk.capacity_bytes && (!is_small || batch.len + 64 > stat.room_bytes)) {
+                model_forget(&batch);
+                return;
+        }
+        int e = model_append(m, batch);
+        if (e && m->failure.err == ERR_NOSPACE)
+                fail_msg("seed %" PRIu64 ": there was no room where room was told", seed);
+}
+
 static void one_operation(struct log_model *m)
 {
-        switch (rng_below(&m->rng, 16)) {
+        switch (rng_below(&m->rng, 20)) {
         case 0:
                 model_trim(m, m->last ? 1 + rng_below(&m->rng, m->last + 1) : 1);
                 break;
@@ -95,10 +111,13 @@ static void one_operation(struct log_model *m)
                 m->log->ops->want_room(m->log, rng_below(&m->rng, 6 * MODEL_SEGMENT_BYTES));
                 break;
         case 3:
-                (void)model_append(m, batch_with_own_frames(m));
+                append_if_there_is_room(m, batch_with_own_frames(m));
+                break;
+        case 4: /* the disk is full, or has space again */
+                m->disk.capacity_bytes = m->disk.capacity_bytes ? 0 : 1;
                 break;
         default:
-                (void)model_append(m, some_batch(m));
+                append_if_there_is_room(m, some_batch(m));
                 break;
         }
 }
@@ -491,6 +510,7 @@ static uint64_t number_from_env(const char *name, uint64_t otherwise)
 
 int main(void)
 {
+        say_setup(SAY_ERROR, false); /* a full disk is no news here */
         struct rng system;
         rng_init_system(&system);
         seed = number_from_env("WEIR_SEED", rng_u64(&system) % 1000000000);

@@ -42,6 +42,7 @@ static inline void bench_init(struct bench *b, const char *token)
         static const char *const any[] = {":0"};
         struct problem p;
         *b = (struct bench){0};
+        (void)signal(SIGPIPE, SIG_IGN); /* as `weir serve` does */
         memory_log_init(&b->log);
         b->log.base.durable = bench_durable;
         b->log.base.ctx = b;
