@@ -218,12 +218,12 @@ install: build/weir $(MAN) ## program, man pages, unit and example settings (DES
 	        install -D -m 644 $$m $(DESTDIR)$(MANDIR)/man$$s/$${m##*/}; done
 	@set -e; for u in $(wildcard packaging/*.service packaging/*.socket); do \
 	        mkdir -p $(DESTDIR)$(UNITDIR); \
-	        sed 's|@BINDIR@|$(BINDIR)|g; s|@SYSCONFDIR@|$(SYSCONFDIR)|g' $$u \
+	        sed 's|/usr/bin/weir|$(BINDIR)/weir|g; s|/etc/weir/|$(SYSCONFDIR)/weir/|g' $$u \
 	                > $(DESTDIR)$(UNITDIR)/$${u##*/}; done
-	@set -e; for c in $(wildcard packaging/*.conf); do \
-	        install -D -m 644 $$c $(DESTDIR)$(SYSCONFDIR)/weir/$${c##*/}.example; done
+	@set -e; for c in $(wildcard packaging/*.conf); do to=$(DESTDIR)$(SYSCONFDIR)/weir/$${c##*/}; \
+	        install -D -m 644 $$c $$to.example; test -e $$to || install -m 644 $$c $$to; done
 
-uninstall: ## take away what install put there
+uninstall: ## take away what install put there, but not the settings
 	rm -f $(DESTDIR)$(BINDIR)/weir $(patsubst %,$(DESTDIR)$(UNITDIR)/%,$(notdir \
 	        $(wildcard packaging/*.service packaging/*.socket)))
 	rm -f $(foreach m,$(notdir $(MAN)),$(DESTDIR)$(MANDIR)/man$(lastword $(subst ., ,$m))/$m)

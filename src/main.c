@@ -19,7 +19,7 @@ static const struct {
         const char *name;
         int (*main)(int argc, char **argv);
 } programs[] = {
-        {"serve", serve_main},     {"log", inspect_main},      {"docs", reference_main},
+        {"serve", serve_main},     {"log", inspect_main},       {"docs", reference_main},
         {"version", version_main}, {"--version", version_main},
 };
 

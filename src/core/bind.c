@@ -147,8 +147,7 @@ static int check_once(const struct command *cmd, size_t param, struct problem *p
 int command_set_text(struct command *cmd, size_t param, struct slice text, struct problem *problem)
 {
         int r = check_once(cmd, param, problem);
-        return r != OK ? r
-                       : parse_value(&cmd->def->params[param], text, &cmd->arg[param], problem);
+        return r != OK ? r : parse_value(&cmd->def->params[param], text, &cmd->arg[param], problem);
 }
 
 int command_set_int(struct command *cmd, size_t param, int64_t value, struct problem *problem)
@@ -292,20 +291,6 @@ static int bind_jobs(struct words *w, size_t param)
         return OK;
 }
 
-static int bind_claim(struct words *w, size_t param)
-{
-        struct command claim;
-        int r = command_bind_argv(row("CLAIM"), w->argv + w->at, w->argc - w->at, w->arena, &claim,
-                                  w->problem);
-        if (r != OK)
-                return r;
-        w->at = w->argc;
-        w->cmd->claim = claim.claim;
-        w->cmd->has_claim = true;
-        w->cmd->arg[param].is_set = true;
-        return OK;
-}
-
 static int bind_keyword(struct words *w, size_t param)
 {
         const struct param_def *p = &w->cmd->def->params[param];
@@ -317,8 +302,9 @@ static int bind_keyword(struct words *w, size_t param)
                 return r;
         case PARAM_JOBS:
                 return bind_jobs(w, param);
-        case PARAM_CLAIM:
-                return bind_claim(w, param);
+        case PARAM_CLAIM: /* the words behind it are bound by bind_clause */
+                w->cmd->arg[param].is_set = true;
+                return OK;
         case PARAM_NAME:
         case PARAM_BYTES:
         case PARAM_TEXT:
@@ -349,9 +335,9 @@ static int usage_problem(const struct command_def *def, struct problem *problem,
         struct buf usage;
         buf_init(&usage, 1024);
         command_usage(def, &usage);
-        int r = problem_set(problem, ERR_SYNTAX, "%s%s%.*s%s; usage: %s", what, word.len ? " '" : "",
-                            show(word.len), word.ptr ? word.ptr : "", word.len ? "'" : "",
-                            buf_cstr(&usage));
+        int r = problem_set(problem, ERR_SYNTAX, "%s%s%.*s%s; usage: %s", what,
+                            word.len ? " '" : "", show(word.len), word.ptr ? word.ptr : "",
+                            word.len ? "'" : "", buf_cstr(&usage));
         buf_release(&usage);
         return r;
 }
@@ -379,19 +365,50 @@ static int bind_positional(struct words *w)
         return OK;
 }
 
+/* All words of one row, up to the first that opens a clause of another row. */
+static int bind_words(struct words *w, bool *ret_has_clause)
+{
+        const struct command_def *def = w->cmd->def;
+        *ret_has_clause = false;
+        int r = bind_positional(w);
+        while (r == OK && w->at < w->argc && !*ret_has_clause) {
+                int param = find_keyword(def, w->argv[w->at]);
+                if (param < 0)
+                        return usage_problem(def, w->problem, "not understood:", w->argv[w->at]);
+                w->at++;
+                *ret_has_clause = def->params[param].type == PARAM_CLAIM;
+                r = bind_keyword(w, (size_t)param);
+        }
+        return r;
+}
+
+/* The rest of the words are those of a CLAIM, which has no clause itself. */
+static int bind_clause(struct words *w)
+{
+        struct command claim;
+        struct words rest = *w;
+        bool has_clause;
+        rest.cmd = &claim;
+        command_init(&claim, row("CLAIM"));
+        int r = bind_words(&rest, &has_clause);
+        if (r == OK)
+                r = command_finish(&claim, w->arena, w->problem);
+        if (r != OK)
+                return r;
+        w->cmd->claim = claim.claim;
+        w->cmd->has_claim = true;
+        return OK;
+}
+
 int command_bind_argv(const struct command_def *def, const struct slice *argv, size_t argc,
                       struct arena *arena, struct command *ret, struct problem *problem)
 {
         struct words w = {argv, argc, 0, arena, ret, problem};
+        bool has_clause;
         command_init(ret, def);
-        int r = bind_positional(&w);
-        while (r == OK && w.at < w.argc) {
-                int param = find_keyword(def, argv[w.at]);
-                if (param < 0)
-                        return usage_problem(def, problem, "not understood:", argv[w.at]);
-                w.at++;
-                r = bind_keyword(&w, (size_t)param);
-        }
+        int r = bind_words(&w, &has_clause);
+        if (r == OK && has_clause)
+                r = bind_clause(&w);
         return r != OK ? r : command_finish(ret, arena, problem);
 }
 
@@ -474,8 +491,9 @@ void command_usage(const struct command_def *def, struct buf *ret)
                 else if (p->type == PARAM_CLAIM)
                         buf_put_str(ret, "worker MAX n ... QUEUES name...");
                 else
-                        buf_put_str(ret, p->flags & PARAM_KEYWORD && p->type == PARAM_INT ? "n"
-                                                                                          : p->name);
+                        buf_put_str(ret, p->flags & PARAM_KEYWORD && p->type == PARAM_INT
+                                                 ? "n"
+                                                 : p->name);
                 if (is_optional)
                         buf_put_byte(ret, ']');
         }

@@ -185,7 +185,7 @@ int claim_check(struct core *core, const struct claim_spec *spec, struct problem
 int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
               struct reply *reply, struct problem *problem)
 {
-        struct queue *queues[LIMIT_CLAIM_QUEUES];
+        struct queue *queues[LIMIT_CLAIM_QUEUES] = {NULL};
         int r = claim_check(core, spec, problem);
         if (r != OK)
                 return r;
@@ -215,7 +215,7 @@ void claim_cancel(struct core *core, struct session_wait *base)
 /* Answers a waiting claim with n jobs (0: its time is over). */
 static void answer(struct core *core, struct claim_wait *w, size_t n)
 {
-        struct queue *queues[LIMIT_CLAIM_QUEUES];
+        struct queue *queues[LIMIT_CLAIM_QUEUES] = {NULL};
         struct session *session = w->base.session;
         for (size_t i = 0; i < w->n_links; i++) {
                 queues[i] = w->links[i].queue;
@@ -239,7 +239,7 @@ static bool serve_first(struct core *core, struct queue *q)
         if (!first || q->is_paused || !q->ready.len)
                 return false;
         struct claim_wait *w = CONTAINER_OF(first, struct claim_link, link)->wait;
-        struct queue *queues[LIMIT_CLAIM_QUEUES];
+        struct queue *queues[LIMIT_CLAIM_QUEUES] = {NULL};
         for (size_t i = 0; i < w->n_links; i++)
                 queues[i] = w->links[i].queue;
         size_t n = count_grants(core, queues, w->n_links, w->spec.max);

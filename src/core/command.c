@@ -4,27 +4,49 @@
 
 #include "core/inside.h"
 
-#define YEAR_3000_MS 32503680000000
+#define YEAR_3000_MS   32503680000000
 
-#define REQ PARAM_REQUIRED
-#define KEY PARAM_KEYWORD
-#define PATH (PARAM_REQUIRED | PARAM_IN_PATH)
-#define QUERY (PARAM_KEYWORD | PARAM_IN_QUERY)
+#define REQ            PARAM_REQUIRED
+#define KEY            PARAM_KEYWORD
+#define PATH           (PARAM_REQUIRED | PARAM_IN_PATH)
+#define QUERY          (PARAM_KEYWORD | PARAM_IN_QUERY)
 #define NAME_MAX_BYTES LIMIT_NAME_BYTES
 
 #define ENQUEUE_OPTIONS                                                                            \
         {"queue", PARAM_NAME, KEY, 1, NAME_MAX_BYTES, "default", "queue to wait in"},              \
-        {"group", PARAM_NAME, KEY, 1, NAME_MAX_BYTES, "none", "tenant or batch it belongs to"},    \
-        {"priority", PARAM_INT, KEY, 0, 255, "100", "lower runs first"},                           \
-        {"in", PARAM_INT, KEY | PARAM_EXCLUSIVE, 0, LIMIT_DELAY_MS, "0",                           \
-         "milliseconds from now until it may run"},                                                \
-        {"at", PARAM_INT, KEY | PARAM_EXCLUSIVE, 0, YEAR_3000_MS, "now",                           \
-         "Unix time in milliseconds from when it may run"},                                        \
-        {"timeout", PARAM_INT, KEY, LIMIT_LEASE_MIN_MS, LIMIT_LEASE_MAX_MS,                        \
-         "the claim's LEASE, or 300000",                                                           \
-         "milliseconds a worker may hold it without extending"},                                   \
-        {"attempts", PARAM_INT, KEY, 1, LIMIT_ATTEMPTS, "3",                                       \
-         "how often it may be started before it is failed"}
+                {"group",                                                                          \
+                 PARAM_NAME,                                                                       \
+                 KEY,                                                                              \
+                 1,                                                                                \
+                 NAME_MAX_BYTES,                                                                   \
+                 "none",                                                                           \
+                 "tenant or batch it belongs to"},                                                 \
+                {"priority", PARAM_INT, KEY, 0, 255, "100", "lower runs first"},                   \
+                {"in",                                                                             \
+                 PARAM_INT,                                                                        \
+                 KEY | PARAM_EXCLUSIVE,                                                            \
+                 0,                                                                                \
+                 LIMIT_DELAY_MS,                                                                   \
+                 "0",                                                                              \
+                 "milliseconds from now until it may run"},                                        \
+                {"at",                                                                             \
+                 PARAM_INT,                                                                        \
+                 KEY | PARAM_EXCLUSIVE,                                                            \
+                 0,                                                                                \
+                 YEAR_3000_MS,                                                                     \
+                 "now",                                                                            \
+                 "Unix time in milliseconds from when it may run"},                                \
+                {"timeout",                                                                        \
+                 PARAM_INT,                                                                        \
+                 KEY,                                                                              \
+                 LIMIT_LEASE_MIN_MS,                                                               \
+                 LIMIT_LEASE_MAX_MS,                                                               \
+                 "the claim's LEASE, or 300000",                                                   \
+                 "milliseconds a worker may hold it without extending"},                           \
+        {                                                                                          \
+                "attempts", PARAM_INT, KEY, 1, LIMIT_ATTEMPTS, "3",                                \
+                        "how often it may be started before it is failed"                          \
+        }
 
 static const struct param_def enqueue_params[] = {
         {"hook", PARAM_NAME, REQ, 1, NAME_MAX_BYTES, NULL, "what to run: the name workers know"},
@@ -50,8 +72,14 @@ static const struct param_def claim_params[] = {
          "queues to take from; the best job over all of them comes first"},
 };
 
-#define ID {"id", PARAM_ID, PATH, 1, INT64_MAX, NULL, "id of the job"}
-#define TOKEN {"token", PARAM_TOKEN, REQ, 32, 32, NULL, "token of the lease, from CLAIM"}
+#define ID                                                                                         \
+        {                                                                                          \
+                "id", PARAM_ID, PATH, 1, INT64_MAX, NULL, "id of the job"                          \
+        }
+#define TOKEN                                                                                      \
+        {                                                                                          \
+                "token", PARAM_TOKEN, REQ, 32, 32, NULL, "token of the lease, from CLAIM"          \
+        }
 
 static const struct param_def complete_params[] = {
         ID,
@@ -119,13 +147,18 @@ static const struct param_def words_params[] = {
 };
 
 #define ROW(name, group, flags, method, path, summary, returns, exec, params)                      \
-        {name, group, flags, method, path, summary, returns, exec, params, ARRAY_LEN(params)}
+        {                                                                                          \
+                name, group, flags, method, path, summary, returns, exec, params,                  \
+                        ARRAY_LEN(params)                                                          \
+        }
 #define ROW0(name, group, flags, method, path, summary, returns, exec)                             \
-        {name, group, flags, method, path, summary, returns, exec, NULL, 0}
+        {                                                                                          \
+                name, group, flags, method, path, summary, returns, exec, NULL, 0                  \
+        }
 
-#define W COMMAND_WRITE
-#define B COMMAND_BLOCKS
-#define D COMMAND_DOOR
+#define W      COMMAND_WRITE
+#define B      COMMAND_BLOCKS
+#define D      COMMAND_DOOR
 #define NOAUTH COMMAND_NOAUTH
 
 const struct command_def command_table[] = {
@@ -153,8 +186,8 @@ const struct command_def command_table[] = {
             "fence, lease_ms, created_ms.",
             exec_claim, claim_params),
         ROW("COMPLETE", "workers", W | B, "POST", "/v1/jobs/{id}/complete",
-            "Ends a job well, and may claim the next in the same step.",
-            "OK, or the jobs claimed.", exec_complete, complete_params),
+            "Ends a job well, and may claim the next in the same step.", "OK, or the jobs claimed.",
+            exec_complete, complete_params),
         ROW("FAIL", "workers", W, "POST", "/v1/jobs/{id}/fail",
             "Reports a failed attempt. The job returns to its queue while attempts are left.",
             "The status the job has now: pending or failed.", exec_fail, fail_params),
@@ -172,8 +205,8 @@ const struct command_def command_table[] = {
         ROW("RESUME", "queues", W, "POST", "/v1/queues/{queue}/resume",
             "Hands out jobs of a queue again.", "OK.", exec_resume, queue_params),
 
-        ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.", "PONG, or the message.",
-            NULL, message_params),
+        ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.", "PONG, or the message.", NULL,
+            message_params),
         ROW("ECHO", "connection", D, NULL, NULL, "Sends back a text.", "The text.", NULL,
             echo_params),
         ROW("AUTH", "connection", D | NOAUTH, NULL, NULL,
@@ -187,8 +220,8 @@ const struct command_def command_table[] = {
         ROW0("RESET", "connection", D | NOAUTH, NULL, NULL,
              "Returns the connection to how it began.", "RESET.", NULL),
         ROW0("QUIT", "connection", D | NOAUTH, NULL, NULL, "Closes the connection.", "OK.", NULL),
-        ROW("SELECT", "connection", D, NULL, NULL,
-            "Takes 0 only: there are no numbered databases.", "OK.", NULL, words_params),
+        ROW("SELECT", "connection", D, NULL, NULL, "Takes 0 only: there are no numbered databases.",
+            "OK.", NULL, words_params),
         ROW("COMMAND", "server", D, NULL, NULL,
             "Describes the commands, as Redis clients expect: COMMAND [COUNT | LIST | DOCS name].",
             "As the subcommand says.", NULL, words_params),

@@ -187,7 +187,8 @@ int core_admit(struct core *core, uint64_t bytes, uint64_t jobs, struct problem 
         uint64_t need = reserve_bytes(core) + unwritten_bytes(core) + bytes + jobs * 1024;
         if (core->log_stat.room_bytes >= need)
                 return OK;
-        if (!core->log_stat.is_disk_full && core->log_stat.room_bytes >= unwritten_bytes(core) + bytes)
+        if (!core->log_stat.is_disk_full &&
+            core->log_stat.room_bytes >= unwritten_bytes(core) + bytes)
                 return OK; /* the log is making more room at this moment */
         core->totals.refused_nospace++;
         if (!core->log_stat.is_disk_full)
@@ -320,7 +321,8 @@ static void end_graces(struct core *core)
 
 static void end_waits(struct core *core)
 {
-        while (core->waits.len && heap_key_to_i64(heap_peek_key(&core->waits)) <= core->now.steady_ns)
+        while (core->waits.len &&
+               heap_key_to_i64(heap_peek_key(&core->waits)) <= core->now.steady_ns)
                 claim_answer_empty(
                         core, CONTAINER_OF(heap_peek(&core->waits), struct session_wait, timer));
 }
@@ -329,7 +331,8 @@ static void end_waits(struct core *core)
 static void want_room(struct core *core)
 {
         uint64_t want = reserve_bytes(core) + core->options.log_slack_bytes / 2;
-        uint64_t apart = want > core->wanted_room ? want - core->wanted_room : core->wanted_room - want;
+        uint64_t apart =
+                want > core->wanted_room ? want - core->wanted_room : core->wanted_room - want;
         if (apart < core->options.log_slack_bytes / 32 && core->wanted_room)
                 return;
         core->wanted_room = want;
@@ -407,6 +410,7 @@ void core_commit(struct core *core)
         }
         core->n_ending = core->state.n_ended;
         struct list *oldest = list_peek_front(&core->state.live);
+        ASSERT(oldest); /* meta is always there */
         core->trim_to = CONTAINER_OF(oldest, struct live, link)->seq;
         core->is_in_flight = true;
         core->open ^= 1;

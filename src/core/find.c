@@ -13,8 +13,8 @@
 #include "core/params.h"
 
 #define LIST_LIMIT_DEFAULT 50
-#define SCAN_STEP_JOBS 20000
-#define PAGE_BYTES_MAX (8 * MIB)
+#define SCAN_STEP_JOBS     20000
+#define PAGE_BYTES_MAX     (8 * MIB)
 
 enum find_what { FIND_JOB, FIND_EVENTS, FIND_PAGE };
 
@@ -124,9 +124,8 @@ static void view_live(const struct core *core, const struct job *job, struct job
 {
         job_view(job, ret);
         if (job->state == JOB_LEASED)
-                ret->lease_until_ms =
-                        core->now.wall_ms +
-                        (job->more->deadline_ns - core->now.steady_ns) / NS_PER_MS;
+                ret->lease_until_ms = core->now.wall_ms +
+                                      (job->more->deadline_ns - core->now.steady_ns) / NS_PER_MS;
 }
 
 /* ---- pages ---- */
@@ -225,8 +224,8 @@ static size_t merge_page(const struct find *f, const struct job_view **ret, uint
         const struct job_view *row = NULL;
         while (n < q->limit && (row = merge_next(f, &live, &old)) && row->id >= low)
                 ret[n++] = row;
-        bool is_more = low > 0 || (n == q->limit && (live < f->n_live || old < q->n_rows ||
-                                                     q->n_rows == q->limit));
+        bool is_more = low > 0 || (n == q->limit &&
+                                   (live < f->n_live || old < q->n_rows || q->n_rows == q->limit));
         *ret_cursor = 0;
         if (is_more)
                 *ret_cursor = n == q->limit || !low ? (n ? ret[n - 1]->id : low) : low;

@@ -43,13 +43,14 @@ static int find_held(struct core *core, const struct command *cmd, bool is_late_
         unsigned long long id = job_id(job);
         const char *status = job_status_name(job_status(job));
         bool is_mine = job->more && job->more->fence && is_token(job, cmd->arg[P_TOKEN].token);
-        if (!is_mine && job->state == JOB_LEASED)
+        if (!is_mine && job->state == JOB_LEASED && job->more) /* (1) of job.h */
                 return problem_set(problem, ERR_NOTOWNER,
                                    "job %llu is held under another token, by worker '%.*s'", id,
                                    (int)job->more->worker->len, job->more->worker->text);
         if (!is_mine)
                 return problem_set(problem, ERR_NOTOWNER,
-                                   "job %llu is %s and that token holds no lease of it", id, status);
+                                   "job %llu is %s and that token holds no lease of it", id,
+                                   status);
         if (job->state != JOB_LEASED && !(is_late_fine && job->more->is_lease_open))
                 return problem_set(problem, ERR_STATE, "job %llu is %s%s: the lease is over", id,
                                    status, job->more->is_lease_open ? " again (timed out)" : "");

@@ -15,7 +15,7 @@
 #define CORE_GRACE_MAX_MS 300000
 /* Log bytes that finishing one accepted job may take at most while the disk is full: a start, an
  * end with a short text, and their share of ARCHIVED and CLOCK records. */
-#define CORE_FINISH_BYTES 768
+#define CORE_FINISH_BYTES     768
 #define CORE_TIGHT_TEXT_BYTES 256
 
 struct core_totals {
@@ -28,22 +28,23 @@ struct core {
         struct core_options options;
         struct state state;
         struct now now;
-        int64_t wall_minus_steady_ms; /* fixed at recovery: steady time as a wall that never jumps */
+        int64_t wall_minus_steady_ms; /* fixed at recovery: steady time as a wall that never jumps
+                                       */
 
         struct buf batch[2];
-        unsigned open;          /* which of the two is being filled; the other is in flight */
-        uint64_t open_seq;      /* the number the open batch will have */
+        unsigned open;     /* which of the two is being filled; the other is in flight */
+        uint64_t open_seq; /* the number the open batch will have */
         uint64_t durable_seq;
         bool is_in_flight;
-        bool is_clock_told;     /* the open batch holds a CLOCK of `now` */
+        bool is_clock_told; /* the open batch holds a CLOCK of `now` */
         uint64_t trimmed_to, wanted_room;
-        uint64_t trim_to;       /* when the batch in flight is durable, the log may be cut here */
+        uint64_t trim_to;         /* when the batch in flight is durable, the log may be cut here */
         struct log_stat log_stat; /* as of the last turn */
 
-        struct list news;   /* queues with a ready job, for waiting workers */
-        struct heap waits;  /* every session_wait with an end, by steady ns */
+        struct list news;  /* queues with a ready job, for waiting workers */
+        struct heap waits; /* every session_wait with an end, by steady ns */
         uint64_t n_waits, next_wait_id;
-        struct list scans;  /* listings that go on next turn */
+        struct list scans; /* listings that go on next turn */
 
         size_t n_ending;      /* ended jobs whose end is in the batch in flight, or before it */
         uint64_t n_archiving; /* handed to the archive, not yet reported back */
@@ -57,7 +58,8 @@ void core_emit(struct core *core, const struct effect *e);
 int core_try_emit(struct core *core, const struct effect *e, struct problem *problem) MUST_CHECK;
 
 /* Is there room in the log for `bytes` of new work, beside what finishing the accepted needs? */
-int core_admit(struct core *core, uint64_t bytes, uint64_t jobs, struct problem *problem) MUST_CHECK;
+int core_admit(struct core *core, uint64_t bytes, uint64_t jobs,
+               struct problem *problem) MUST_CHECK;
 /* May an end carry this text?  Only short ones while the disk is full. */
 int core_admit_text(struct core *core, size_t len, struct problem *problem) MUST_CHECK;
 
@@ -81,10 +83,10 @@ void wait_begin(struct core *core, struct session_wait *w, enum wait_kind kind, 
 void wait_end(struct core *core, struct session_wait *w); /* unlinks; the caller frees */
 
 /* core/claim.c */
-void claim_serve(struct core *core);                              /* waiting workers, new jobs */
-void claim_answer_empty(struct core *core, struct session_wait *w); /* the wait is over */
+void claim_serve(struct core *core); /* waiting workers, new jobs */
+void claim_answer_empty(struct core *core, struct session_wait *base); /* the wait is over */
 void claim_wake_slowed(struct core *core);
-void claim_cancel(struct core *core, struct session_wait *w);
+void claim_cancel(struct core *core, struct session_wait *base);
 int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
               struct reply *reply, struct problem *problem) MUST_CHECK;
 int claim_check(struct core *core, const struct claim_spec *spec,

@@ -18,8 +18,7 @@ static void stat_of(const struct queue *q, struct queue_stat *ret)
                 .canceled = q->canceled,
         };
         if (q->ready.len)
-                ret->oldest_due_ms =
-                        CONTAINER_OF(heap_peek(&q->ready), struct job, node)->due_ms;
+                ret->oldest_due_ms = CONTAINER_OF(heap_peek(&q->ready), struct job, node)->due_ms;
 }
 
 /* A queue that only a waiting worker has named so far is nobody else's business. */

@@ -61,8 +61,8 @@ struct server {
         struct now now;
         uv_prepare_t prepare;
         uv_check_t check;
-        uv_idle_t spin;      /* while active, polls do not sleep */
-        uint64_t quiet_ns;   /* uv_hrtime() when the last turn ended */
+        uv_idle_t spin;    /* while active, polls do not sleep */
+        uint64_t quiet_ns; /* uv_hrtime() when the last turn ended */
         uv_timer_t core_timer;
         int64_t core_timer_ns; /* what it is set to; INT64_MAX = not set */
 

@@ -15,6 +15,12 @@
  * disk is never idle while there is something to write, and then the replies of that batch leave
  * at once.  Connections with held replies are on a list of their own; nobody scans all.
  *
+ * Sleeping in the poll and being woken again costs 20 to 30 us, twice for each command of a lone
+ * client: once for its bytes, once for the log's word.  Measured on a quiet machine of two cores,
+ * waiting awake instead is worth 1.5 times the commands at 1 and 8 connections.  So after news
+ * that came within SPIN_NS of the turn before, the loop polls without sleeping for as long again.
+ * A server that is asked something now and then never does this, and a busy one has no time to.
+ *
  * Stopping: the listeners close, waits are answered with nothing, input is read no more, and
  * each connection closes when its last byte has left; a timer cuts what takes too long. */
 #include "door/server.h"
@@ -34,7 +40,7 @@
 /* An argument vector of 10,000 jobs, and as much again unescaped or joined. */
 #define ARENA_MAX_BYTES (4ULL * LIMIT_COMMAND_BYTES)
 
-/* How long news is waited for without sleeping: a sync of a good disk. */
+/* How long news is waited for without sleeping: the sync of a good disk takes half of it. */
 #define SPIN_NS 250000
 
 /* --- lists of connections ------------------------------------------------------------------- */
@@ -76,15 +82,13 @@ static void on_spin(uv_idle_t *handle)
         (void)handle; /* that it is active is all */
 }
 
-/* Sleeping in the poll and being woken costs some 20 us each time, which is much of what a lone
- * client waits for.  So when the last news came soon after a turn, the next is waited for awake. */
+/* After the callbacks of a poll: go on waiting awake, or has it been quiet for too long? */
 static void update_spin(struct server *s, bool was_busy)
 {
-        uint64_t now_ns = uv_hrtime();
         if (was_busy)
-                s->quiet_ns = now_ns;
-        else if (now_ns - s->quiet_ns > SPIN_NS && uv_is_active((uv_handle_t *)&s->spin))
-                (void)uv_idle_stop(&s->spin);
+                s->quiet_ns = uv_hrtime();
+        else if (uv_is_active((uv_handle_t *)&s->spin) && uv_hrtime() - s->quiet_ns > SPIN_NS)
+                (void)uv_idle_stop(&s->spin); /* never fails */
 }
 
 void server_turn_begin(struct server *s)
@@ -92,8 +96,8 @@ void server_turn_begin(struct server *s)
         if (s->is_in_turn)
                 return;
         s->is_in_turn = true;
-        if (uv_hrtime() - s->quiet_ns <= SPIN_NS && !s->is_stopping)
-                (void)uv_idle_start(&s->spin, on_spin);
+        if (uv_hrtime() - s->quiet_ns <= SPIN_NS)
+                (void)uv_idle_start(&s->spin, on_spin); /* fails only without a callback */
         s->now.steady_ns = clock_boot_ns() + s->steady_base_ns;
         s->now.wall_ms = clock_wall_ms();
         core_turn(s->core, s->now);

@@ -17,8 +17,8 @@
 #define TOKEN_MIN_BYTES 16
 #define TOKEN_MAX_BYTES 512
 
-#define DEFAULT_RESP "127.0.0.1:7379"
-#define DEFAULT_HTTP "127.0.0.1:7380"
+#define DEFAULT_RESP    "127.0.0.1:7379"
+#define DEFAULT_HTTP    "127.0.0.1:7380"
 
 void config_init(struct config *c)
 {
@@ -218,7 +218,7 @@ static void on_error(cfg_t *cfg, const char *fmt, va_list args)
 {
         char text[200];
         if (!file_problem || file_problem->err != OK)
-                return; /* the first one says most */
+                return;                                 /* the first one says most */
         (void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
         (void)problem_set(file_problem, ERR_BADARG, "%s:%d: %s",
                           cfg && cfg->filename ? cfg->filename : "configuration",
@@ -256,9 +256,9 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
         if (parsed == CFG_FILE_ERROR)
                 r = problem_set(problem, ERR_IO, "configuration %s: %s", path, strerror(errno));
         else if (parsed != CFG_SUCCESS)
-                r = problem->err != OK ? problem->err
-                                       : problem_set(problem, ERR_BADARG, "%s is not understood",
-                                                     path);
+                r = problem->err != OK
+                            ? problem->err
+                            : problem_set(problem, ERR_BADARG, "%s is not understood", path);
         else
                 r = take_file(c, cfg, problem);
         (void)cfg_free(cfg); /* cannot fail on a cfg of ours */

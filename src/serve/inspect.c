@@ -67,7 +67,8 @@ static int verify(char **words, struct problem *problem)
         if (r == OK)
                 tell_report(&report);
         if (r == OK && report.bad_places)
-                r = problem_set(problem, ERR_CORRUPT, "%llu damaged places; 'weir log salvage' "
+                r = problem_set(problem, ERR_CORRUPT,
+                                "%llu damaged places; 'weir log salvage' "
                                 "writes what is sound into a new folder",
                                 (unsigned long long)report.bad_places);
         return r;

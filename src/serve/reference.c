@@ -83,10 +83,11 @@ static void put_group(struct buf *b, const char *group,
 
 static void commands_md(struct buf *b)
 {
-        buf_put_str(b, "# Commands\n\n"
-                       "Written from the command table by `tools/docs-update`; not edited by hand.\n"
-                       "RESP takes the words below; HTTP takes the same names as JSON keys, path or "
-                       "query parameters.\n\n");
+        buf_put_str(b,
+                    "# Commands\n\n"
+                    "Written from the command table by `tools/docs-update`; not edited by hand.\n"
+                    "RESP takes the words below; HTTP takes the same names as JSON keys, path or "
+                    "query parameters.\n\n");
         for (size_t g = 0; g < ARRAY_LEN(groups); g++) {
                 buf_printf(b, "## %s\n\n", groups[g]);
                 put_group(b, groups[g], put_md_command);
@@ -95,7 +96,8 @@ static void commands_md(struct buf *b)
 #define X(name, http, exit, text) buf_printf(b, "| %s | %d | %d | %s |\n", #name, http, exit, text);
         ERR_MAP(X)
 #undef X
-        buf_put_str(b, "\n## Limits\n\n| limit | value | unit | what it bounds |\n|---|---|---|---|\n");
+        buf_put_str(
+                b, "\n## Limits\n\n| limit | value | unit | what it bounds |\n|---|---|---|---|\n");
         for (size_t i = 0; i < limit_table_len; i++)
                 buf_printf(b, "| %s | %lld | %s | %s |\n", limit_table[i].name,
                            (long long)limit_table[i].value, limit_table[i].unit,
@@ -144,9 +146,10 @@ static void put_man_command(struct buf *b, const struct command_def *def)
 
 static void commands_man(struct buf *b)
 {
-        buf_put_str(b, "weir-commands(7)\n\n# NAME\n\nweir-commands - the commands of a weir server\n\n"
-                       "# DESCRIPTION\n\nRESP takes the words below; HTTP takes the same names as "
-                       "JSON keys, path or query parameters.\n\n");
+        buf_put_str(
+                b, "weir-commands(7)\n\n# NAME\n\nweir-commands - the commands of a weir server\n\n"
+                   "# DESCRIPTION\n\nRESP takes the words below; HTTP takes the same names as "
+                   "JSON keys, path or query parameters.\n\n");
         for (size_t g = 0; g < ARRAY_LEN(groups); g++) {
                 buf_put_str(b, "# ");
                 for (const char *c = groups[g]; *c; c++)

@@ -58,7 +58,8 @@ static void tell_lost_jobs(struct refuge *f)
         uint64_t id = 0;
         for (; idmap_next(&f->state.skipped, id, &id); id++) {
                 char why[80];
-                (void)snprintf(why, sizeof(why), "job %llu is lost: it is changed here but not held",
+                (void)snprintf(why, sizeof(why),
+                               "job %llu is lost: it is changed here but not held",
                                (unsigned long long)id);
                 f->left_behind(f->ctx, "log", 0, why);
                 f->report->bad_places++;
@@ -183,8 +184,8 @@ int salvage(struct disk *from, const char *new_folder, file_log_bad_fn left_behi
 {
         char raw_path[4096], log_path[4096];
         struct disk *raw;
-        struct refuge f = {.left_behind = left_behind, .ctx = ctx, .report = ret,
-                           .problem = problem};
+        struct refuge f = {
+                .left_behind = left_behind, .ctx = ctx, .report = ret, .problem = problem};
         if (snprintf(raw_path, sizeof(raw_path), "%s/raw", new_folder) >= (int)sizeof(raw_path) ||
             snprintf(log_path, sizeof(log_path), "%s/log", new_folder) >= (int)sizeof(log_path))
                 return problem_set(problem, ERR_BADARG, "the path is too long");

@@ -63,7 +63,7 @@ enum effect_type {
 #define X(name) EFFECT_##name,
         EFFECT_MAP(X)
 #undef X
-        EFFECT_COUNT
+                EFFECT_COUNT
 };
 
 /* One shape for all: each type uses the fields its row names.  Borrowed throughout. */
@@ -102,6 +102,6 @@ void effect_of_job(const struct job *job, struct effect *ret);
 void effect_of_queue(const struct queue *queue, struct effect *ret);
 
 /* One JSON object on one line, for `weir log dump`. */
-void effect_to_json(const struct effect *e, uint64_t seq, struct buf *ret);
+void effect_to_json(const struct effect *e, uint64_t seq, struct buf *b);
 
 #endif

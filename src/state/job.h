@@ -75,7 +75,7 @@ struct job {
 };
 
 #define JOB_FLAG_TIMED 1 /* due at a wall-clock time (AT): on state->timed, not ->delayed */
-#define JOB_FLAGS_ALL 1
+#define JOB_FLAGS_ALL  1
 
 /* NULL without memory: the args are as long as a client made them. */
 struct job *job_new(uint64_t id, struct slice args);

@@ -20,7 +20,7 @@
 struct state {
         struct live meta; /* next_id and fence have a full record of their own */
         uint64_t next_id;
-        uint64_t fence; /* the highest given out */
+        uint64_t fence;             /* the highest given out */
         int64_t steady_ns, wall_ms; /* of the last CLOCK */
 
         struct idmap jobs;

@@ -16,7 +16,7 @@
 #include "support/rig.h"
 
 #define JOBS_MAX 400
-#define STEPS 600
+#define STEPS    600
 
 static const char *const queue_names[] = {"a", "b", "c"};
 
@@ -125,7 +125,8 @@ static void step_enqueue(struct world *w)
                             id);
 }
 
-static const char *take_granted(struct world *w, const char *text, size_t expected, int64_t lease_ms)
+static const char *take_granted(struct world *w, const char *text, size_t expected,
+                                int64_t lease_ms)
 {
         unsigned long long id = 0, fence = 0;
         char token[33];

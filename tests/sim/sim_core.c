@@ -34,11 +34,11 @@
 #include "support/sim_disk.h"
 #include "support/text_reply.h"
 
-#define JOBS_MAX        3000
-#define LIVES           12
-#define SEGMENT_BYTES   (64 * KIB)
-#define WANTED_LIVE     50
-#define SAID_MAX        512
+#define JOBS_MAX      3000
+#define LIVES         12
+#define SEGMENT_BYTES (64 * KIB)
+#define WANTED_LIVE   50
+#define SAID_MAX      512
 
 enum told { T_NOTHING, T_ENQUEUED, T_ENDED };
 
@@ -320,11 +320,15 @@ static void do_enqueue(struct world *w)
         char in[24];
         size_t len = roll(w, 5) ? roll(w, 300) : roll(w, sizeof(w->payload));
         (void)snprintf(in, sizeof(in), "%d", roll(w, 4) ? 0 : (int)roll(w, 300));
-        struct slice argv[] = {SLICE_LIT("ENQUEUE"),  SLICE_LIT("hook"),
-                               slice_make(w->payload, len), SLICE_LIT("QUEUE"),
+        struct slice argv[] = {SLICE_LIT("ENQUEUE"),
+                               SLICE_LIT("hook"),
+                               slice_make(w->payload, len),
+                               SLICE_LIT("QUEUE"),
                                roll(w, 2) ? SLICE_LIT("a") : SLICE_LIT("b"),
-                               SLICE_LIT("IN"),       slice_str(in),
-                               SLICE_LIT("ATTEMPTS"), roll(w, 2) ? SLICE_LIT("1") : SLICE_LIT("3")};
+                               SLICE_LIT("IN"),
+                               slice_str(in),
+                               SLICE_LIT("ATTEMPTS"),
+                               roll(w, 2) ? SLICE_LIT("1") : SLICE_LIT("3")};
         unsigned long long id = 0;
         const char *text = run(w, argv, ARRAY_LEN(argv));
         if (sscanf(text, "%llu", &id) != 1)

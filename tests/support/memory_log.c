@@ -38,8 +38,7 @@ void memory_log_sync(struct memory_log *m)
                 m->base.durable(m->base.ctx, seq);
 }
 
-static int memory_read(struct log *log, uint64_t from, log_read_fn fn, void *ctx,
-                       struct problem *p)
+static int memory_read(struct log *log, uint64_t from, log_read_fn fn, void *ctx, struct problem *p)
 {
         struct memory_log *m = memory_of(log);
         (void)p; /* fn says what is wrong */
@@ -83,8 +82,7 @@ static const struct log_ops memory_ops = {
 
 void memory_log_init(struct memory_log *m)
 {
-        *m = (struct memory_log){.base = {.ops = &memory_ops},
-                                 .stat = {.room_bytes = 1ULL << 40}};
+        *m = (struct memory_log){.base = {.ops = &memory_ops}, .stat = {.room_bytes = 1ULL << 40}};
         m->batches = calloc(MEMORY_LOG_BATCHES, sizeof(struct buf));
         ASSERT(m->batches);
 }

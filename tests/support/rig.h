@@ -44,7 +44,7 @@ void rig_session_release(struct rig *rig, struct rig_session *s);
 /* Runs a command and returns its reply as text; "(waits)" when it comes later. */
 const char *rig_argv(struct rig *rig, struct rig_session *s, const struct slice *argv, size_t argc);
 const char *rig_words(struct rig *rig, struct rig_session *s, ...) __attribute__((sentinel));
-#define rig_do(rig, ...) rig_words(rig, &(rig)->me, __VA_ARGS__, (char *)NULL)
+#define rig_do(rig, ...)    rig_words(rig, &(rig)->me, __VA_ARGS__, (char *)NULL)
 #define rig_as(rig, s, ...) rig_words(rig, s, __VA_ARGS__, (char *)NULL)
 
 /* Claims one job of `queue`; the token's text (33 bytes with NUL) goes to ret_token. */

@@ -78,14 +78,14 @@ static void order_is_priority_then_attempts_then_due_then_id(void **unused)
         struct rig rig;
         char token[33];
         rig_init(&rig);
-        rig_do(&rig, "ENQUEUE", "late", "", "PRIORITY", "5");      /* 1 */
-        rig_do(&rig, "ENQUEUE", "first", "", "PRIORITY", "1");     /* 2 */
+        rig_do(&rig, "ENQUEUE", "late", "", "PRIORITY", "5");  /* 1 */
+        rig_do(&rig, "ENQUEUE", "first", "", "PRIORITY", "1"); /* 2 */
         assert_int_equal(rig_claim(&rig, "w", "default", token), 2);
         rig_do(&rig, "FAIL", "2", token, "x");
-        rig_do(&rig, "ENQUEUE", "fresh", "", "PRIORITY", "1");     /* 3: same priority, no attempt */
+        rig_do(&rig, "ENQUEUE", "fresh", "", "PRIORITY", "1"); /* 3: same priority, no attempt */
         assert_int_equal(rig_claim(&rig, "w", "default", token), 3);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 2);
-        rig_do(&rig, "ENQUEUE", "second", "", "PRIORITY", "5");    /* 4 */
+        rig_do(&rig, "ENQUEUE", "second", "", "PRIORITY", "5"); /* 4 */
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 4);
         rig_release(&rig);
@@ -228,7 +228,8 @@ static void a_job_fails_for_good_when_its_attempts_are_used_up(void **unused)
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "h", "", "ATTEMPTS", "2");
         rig_claim(&rig, "w", "default", token);
-        assert_string_equal(rig_do(&rig, "FAIL", "1", token, "boom", "RETRYIN", "500"), "'pending'");
+        assert_string_equal(rig_do(&rig, "FAIL", "1", token, "boom", "RETRYIN", "500"),
+                            "'pending'");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
         rig_pass_ms(&rig, 500);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
@@ -285,8 +286,8 @@ static void a_waiting_claim_gets_the_job_in_the_batch_that_brings_it(void **unus
         struct rig_session worker;
         rig_init(&rig);
         rig_session_init(&worker);
-        assert_string_equal(
-                rig_as(&rig, &worker, "CLAIM", "w", "WAIT", "1000", "QUEUES", "x", "y"), "(waits)");
+        assert_string_equal(rig_as(&rig, &worker, "CLAIM", "w", "WAIT", "1000", "QUEUES", "x", "y"),
+                            "(waits)");
         uint64_t batches = rig.log.last_seq;
         rig_do(&rig, "ENQUEUE", "h", "", "QUEUE", "y");
         assert_true(worker.is_answered);
@@ -347,9 +348,9 @@ static void complete_can_claim_the_next_in_one_step(void **unused)
         rig_do(&rig, "ENQUEUE", "h", "");
         rig_claim(&rig, "w", "default", token);
         uint64_t batches = rig.log.last_seq;
-        starts_with(rig_do(&rig, "COMPLETE", "1", token, "CLAIM", "w", "MAX", "1", "QUEUES",
-                           "default"),
-                    "[{id:2 ");
+        starts_with(
+                rig_do(&rig, "COMPLETE", "1", token, "CLAIM", "w", "MAX", "1", "QUEUES", "default"),
+                "[{id:2 ");
         assert_int_equal(rig.log.last_seq, batches + 1);
         /* A result that is called like the clause is a result when nothing follows it. */
         rig_do(&rig, "ENQUEUE", "h", "");
@@ -419,9 +420,9 @@ static void many_are_taken_all_or_none(void **unused)
         (void)unused;
         struct rig rig;
         rig_init(&rig);
-        assert_string_equal(
-                rig_do(&rig, "ENQUEUEMANY", "QUEUE", "q", "PRIORITY", "7", "JOBS", "a", "1", "b", "2"),
-                "[1 2]");
+        assert_string_equal(rig_do(&rig, "ENQUEUEMANY", "QUEUE", "q", "PRIORITY", "7", "JOBS", "a",
+                                   "1", "b", "2"),
+                            "[1 2]");
         has(rig_do(&rig, "JOB", "2"), "hook:'b' args:'2' queue:'q'");
         has(rig_do(&rig, "JOB", "2"), "priority:7");
         starts_with(rig_do(&rig, "ENQUEUEMANY", "JOBS", "a", "1", "b"), "!BADARG");
@@ -639,7 +640,8 @@ int main(void)
                 cmocka_unit_test(a_lease_ends_at_its_deadline_and_not_before),
                 cmocka_unit_test(extend_moves_the_end_of_the_lease),
                 cmocka_unit_test(a_late_completion_counts_while_nobody_else_was_granted_the_job),
-                cmocka_unit_test(a_job_whose_last_lease_runs_out_is_failed_and_may_still_be_completed),
+                cmocka_unit_test(
+                        a_job_whose_last_lease_runs_out_is_failed_and_may_still_be_completed),
                 cmocka_unit_test(a_job_fails_for_good_when_its_attempts_are_used_up),
                 cmocka_unit_test(a_release_uses_no_attempt),
                 cmocka_unit_test(cancel_ends_a_pending_and_a_running_job),
