@@ -70,7 +70,6 @@ struct server {
         uv_async_t durable_async, archive_async;
         _Atomic uint64_t durable_seq;
         uint64_t durable_seen;
-        _Atomic bool has_archive_news;
 
         struct listener **listeners;
         size_t n_listeners;

@@ -136,6 +136,8 @@ static void job_start_read(struct reader *r, struct effect *e)
         e->deadline_ns = get_i64(r);
         e->lease_ms = (uint32_t)get_max(r, UINT32_MAX);
         e->worker = reader_lv(r);
+        if (e->fence == 0)
+                r->failed = true;
 }
 
 /* DONE and CANCEL. */
@@ -373,6 +375,25 @@ static void job_full_read_more(struct reader *r, struct effect *e)
         v->events = reader_lv(r);
 }
 
+/* What state/job.h promises of a job in that state. */
+static bool is_sound_full(const struct effect *e)
+{
+        const struct job_view *v = &e->view;
+        if (v->attempt > v->attempts_max || e->outcome >= JOB_STATUS_COUNT)
+                return false;
+        switch ((enum job_state)e->state) {
+        case JOB_SCHEDULED:
+        case JOB_READY:
+                return true;
+        case JOB_LEASED:
+                return e->has_more && e->is_lease_open && v->fence > 0;
+        case JOB_FINISHED:
+                return e->has_more && e->outcome >= JOB_COMPLETE &&
+                       (!e->is_lease_open || e->outcome == JOB_FAILED);
+        }
+        return false;
+}
+
 static void job_full_read(struct reader *r, struct effect *e)
 {
         struct job_view *v = &e->view;
@@ -394,10 +415,7 @@ static void job_full_read(struct reader *r, struct effect *e)
         e->has_more = get_bool(r);
         if (e->has_more)
                 job_full_read_more(r, e);
-        if (e->state > JOB_FINISHED || e->outcome >= JOB_STATUS_COUNT ||
-            v->attempt > v->attempts_max)
-                r->failed = true;
-        if ((e->state == JOB_LEASED || e->state == JOB_FINISHED) && !e->has_more)
+        if (!is_sound_full(e))
                 r->failed = true;
 }
 

@@ -326,6 +326,8 @@ static int apply_job_start(const struct application *a)
         /* In replay a job may still wait for a time that had come when it was started. */
         if (job->state != JOB_READY && !(a->s->is_replaying && job->state == JOB_SCHEDULED))
                 return cannot_be(a, "it was not ready");
+        if (job->attempt >= job->attempts_max)
+                return cannot_be(a, "its attempts are used up");
         if (e->fence <= a->s->fence && !a->s->is_replaying)
                 return cannot_be(a, "its fence did not grow");
         leave(a->s, job);

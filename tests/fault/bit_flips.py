@@ -214,7 +214,7 @@ def run_cases(folder, cases):
 
 @test("flipped bits and zeroed sectors in the log are found and never delivered")
 def _(folder):
-    run_cases(folder, 1500 if FULL else 25)
+    run_cases(folder, 1500 if FULL else 15)
 
 
 @test("a log cut off anywhere in its last segment starts, or says where it is damaged")

@@ -45,7 +45,7 @@ def run_with(folder, how):
     with open(path, "w") as f:
         f.write(WRAPPER.replace("WEIR", repr(WEIR)).replace("HOW", repr(how)))
     os.chmod(path, 0o755)
-    done = subprocess.run([os.path.join(ROOT, "tests", "crash", "run"), "--cycles", "8", "--seed",
+    done = subprocess.run([os.path.join(ROOT, "tests", "crash", "run"), "--cycles", "4", "--seed",
                            "5"], env={**os.environ, "WEIR": path, "CRASH_TMP": folder},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode, done.stdout

@@ -230,6 +230,33 @@ static void a_power_loss_in_any_call_loses_nothing(void **state)
         print_message("%" PRIu64 " calls, each cut 4 ways\n", n_calls);
 }
 
+/* A process that ends leaves more in the cache than on the disk.  The next start must not build on
+ * it: the power goes in any of its first calls, and then everything is as it was. */
+static void a_start_on_what_a_killed_process_left_may_be_cut_off(void **state)
+{
+        (void)state;
+        uint64_t n_calls = calls_of_script();
+        for (uint64_t at = 1; at <= n_calls; at++) {
+                for (uint64_t later = 1; later <= 6; later++) {
+                        struct log_model *m = model_new(seed + at * 10 + later);
+                        struct problem p;
+                        m->disk.crash_at = at;
+                        script(m);
+                        sim_disk_process_end(&m->disk);
+                        m->disk.crash_at = m->disk.n_calls + later;
+                        (void)model_open(m, &p);
+                        model_close(m);
+                        sim_disk_power_loss(&m->disk);
+                        if (model_open(m, &p) != OK)
+                                fail_msg("seed %" PRIu64 ", killed in call %" PRIu64 ": %s", seed,
+                                         at, p.detail);
+                        model_settle(m);
+                        model_check(m);
+                        model_free(m);
+                }
+        }
+}
+
 static void a_failed_call_is_told_once_and_nothing_succeeds_afterwards(void **state)
 {
         (void)state;
@@ -519,6 +546,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(whatever_happens_the_acknowledged_batches_are_there),
                 cmocka_unit_test(a_power_loss_in_any_call_loses_nothing),
+                cmocka_unit_test(a_start_on_what_a_killed_process_left_may_be_cut_off),
                 cmocka_unit_test(a_failed_call_is_told_once_and_nothing_succeeds_afterwards),
                 cmocka_unit_test(a_start_does_not_believe_the_cache),
                 cmocka_unit_test(a_flipped_bit_is_never_believed),

@@ -162,6 +162,9 @@ static void a_torn_last_batch_is_cut_and_counted(void **state)
         assert_int_equal(m->tail.cut_batches, 1);
         assert_int_equal(m->tail.cut_bytes, ALIGN_UP(32 + 12 + 3000, 8));
         model_check(m);
+        const char *cut = sim_disk_file(&m->disk, "0000000000000001.seg")->safe + DISK_BLOCK + 144;
+        char nothing[32] = {0};
+        assert_memory_equal(cut, nothing, sizeof(nothing)); /* for good */
         /* A shorter one over the remains, and again an end without warning. */
         append_sized(m, 20);
         m->disk.is_dead = true;

@@ -1,0 +1,131 @@
+/* The configuration file: what is taken, and what is refused with its place. */
+#include "check.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "history/history.h"
+#include "serve/config.h"
+
+static char folder[] = "/tmp/weir-config-XXXXXX";
+
+static int make_folder(void **unused)
+{
+        (void)unused;
+        return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **unused)
+{
+        (void)unused;
+        return rmdir(folder);
+}
+
+/* Writes the text to a file, reads it as a configuration, removes it. */
+static int read_text(const char *text, struct config *c, struct problem *problem)
+{
+        char path[64];
+        (void)snprintf(path, sizeof(path), "%s/conf", folder);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        assert_true(fputs(text, f) >= 0);
+        assert_int_equal(fclose(f), 0);
+        config_init(c);
+        int r = config_read_file(c, path, problem);
+        (void)unlink(path); /* made above */
+        return r;
+}
+
+static void a_file_sets_what_it_names_and_leaves_the_rest(void **unused)
+{
+        (void)unused;
+        struct config c;
+        struct problem problem = {0};
+        assert_int_equal(read_text("data = \"/x/y\"\n"
+                                   "resp = {\"127.0.0.1:1\", \"/run/w.sock\"}\n"
+                                   "log_level = warn\nlog_json = true\n"
+                                   "history = failures\nhistory_keep_done = 2d\n"
+                                   "history_keep_failed = forever\n"
+                                   "queue \"quick\" { history = none }\n",
+                                   &c, &problem),
+                         OK);
+        assert_int_equal(config_finish(&c, &problem), OK);
+        assert_string_equal(c.data, "/x/y");
+        assert_int_equal(c.n_resp, 2);
+        assert_string_equal(c.resp[1], "/run/w.sock");
+        assert_int_equal(c.n_http, 1);
+        assert_string_equal(c.http[0], "127.0.0.1:7380");
+        assert_int_equal(c.log_level, SAY_WARN);
+        assert_true(c.is_log_json);
+        assert_int_equal(c.keep_done_ms, 2 * HISTORY_DAY_MS);
+        assert_int_equal(c.keep_failed_ms, 0);
+        assert_int_equal(config_history_of(&c, SLICE_LIT("quick")), HISTORY_NONE);
+        assert_int_equal(config_history_of(&c, SLICE_LIT("other")), HISTORY_FAILURES);
+        config_release(&c);
+}
+
+static void what_is_wrong_is_named_and_nothing_is_guessed(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *text, *told;
+        } cases[] = {
+                {"nosuch = 1\n", "nosuch"},
+                {"data = \n", "conf:"},
+                {"log_level = loud\n", "log_level must be"},
+                {"history = some\n", "history must be"},
+                {"history_keep_done = soon\n", "history_keep_done"},
+                {"queue \"q\" { history = maybe }\n", "history must be"},
+                {"token_file = /nosuch/file\n", "/nosuch/file"},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct config c;
+                struct problem problem = {0};
+                assert_true(read_text(cases[i].text, &c, &problem) != OK);
+                if (!strstr(problem.detail, cases[i].told))
+                        fail_msg("'%s' does not name '%s'", problem.detail, cases[i].told);
+                config_release(&c);
+        }
+}
+
+static void a_token_file_must_be_private_and_of_a_sane_length(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *text;
+                mode_t mode;
+                int err;
+        } cases[] = {
+                {"0123456789abcdef\n", 0600, OK},
+                {"0123456789abcdef\n", 0644, ERR_FORBIDDEN},
+                {"0123456789abcde\n", 0600, ERR_BADARG},
+                {"", 0600, ERR_BADARG},
+        };
+        char path[64];
+        (void)snprintf(path, sizeof(path), "%s/token", folder);
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct config c;
+                struct problem problem = {0};
+                FILE *f = fopen(path, "w");
+                assert_non_null(f);
+                assert_true(fputs(cases[i].text, f) >= 0);
+                assert_int_equal(fclose(f), 0);
+                assert_int_equal(chmod(path, cases[i].mode), 0);
+                config_init(&c);
+                assert_int_equal(config_set_token_file(&c, path, &problem), cases[i].err);
+                if (cases[i].err == OK)
+                        assert_string_equal(c.token, "0123456789abcdef");
+                config_release(&c);
+        }
+        (void)unlink(path); /* made above */
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_file_sets_what_it_names_and_leaves_the_rest),
+                cmocka_unit_test(what_is_wrong_is_named_and_nothing_is_guessed),
+                cmocka_unit_test(a_token_file_must_be_private_and_of_a_sane_length),
+        };
+        return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
