@@ -397,16 +397,16 @@ int core_exec(struct core *core, struct session *session, const struct command *
         return cmd->def->exec(core, session, cmd, reply, problem);
 }
 
-void core_commit(struct core *core)
+bool core_commit(struct core *core)
 {
         claim_serve(core);
         core_clean(core);
         struct buf *b = open_batch(core);
         if (core->is_in_flight)
-                return;
+                return false;
         if (b->len == 0) {
                 hand_over(core, core->state.n_ended); /* all that is true is durable */
-                return;
+                return false;
         }
         core->n_ending = core->state.n_ended;
         struct list *oldest = list_peek_front(&core->state.live);
@@ -419,6 +419,12 @@ void core_commit(struct core *core)
         uint64_t seq = core->open_seq++;
         /* An error is told through log->failed, and nothing becomes durable any more. */
         (void)core->options.log->ops->append(core->options.log, seq, buf_slice(b));
+        return true;
+}
+
+uint64_t core_sync_ns(const struct core *core)
+{
+        return core->log_stat.sync_ns_last;
 }
 
 void core_durable(struct core *core, uint64_t seq)

@@ -52,7 +52,9 @@ int64_t core_next_ns(const struct core *core);
 int core_exec(struct core *core, struct session *session, const struct command *cmd,
               struct reply *reply, struct problem *problem);
 
-void core_commit(struct core *core);
+/* True when a batch was handed to the log. */
+bool core_commit(struct core *core);
+uint64_t core_sync_ns(const struct core *core); /* time of the last write and sync */
 void core_durable(struct core *core, uint64_t seq);
 bool core_is_settled(const struct core *core);   /* nothing open and nothing in flight */
 bool core_is_congested(const struct core *core); /* the open batch is large: read no more input */

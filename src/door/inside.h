@@ -61,8 +61,9 @@ struct server {
         struct now now;
         uv_prepare_t prepare;
         uv_check_t check;
-        uv_idle_t spin;    /* while active, polls do not sleep */
-        uint64_t quiet_ns; /* uv_hrtime() when the last turn ended */
+        uv_idle_t gather;         /* active while the next commands are waited for */
+        uint64_t gather_until_ns; /* 0 = not waiting */
+        uint64_t gather_want, committed, answered;
         uv_timer_t core_timer;
         int64_t core_timer_ns; /* what it is set to; INT64_MAX = not set */
 

@@ -11,15 +11,13 @@
  * Timers are called before the poll, so the prepare handle ends a turn begun there; otherwise
  * what it did would wait until the poll returns.
  *
- * When the log reports a batch, core_durable and the next core_commit come first, so that the
- * disk is never idle while there is something to write, and then the replies of that batch leave
- * at once.  Connections with held replies are on a list of their own; nobody scans all.
- *
- * Sleeping in the poll and being woken again costs 20 to 30 us, twice for each command of a lone
- * client: once for its bytes, once for the log's word.  Measured on a quiet machine of two cores,
- * waiting awake instead is worth 1.5 times the commands at 1 and 8 connections.  So after news
- * that came within SPIN_NS of the turn before, the loop polls without sleeping for as long again.
- * A server that is asked something now and then never does this, and a busy one has no time to.
+ * When the log reports a batch, its replies leave at once, and the next batch follows.  With many
+ * clients that each wait for their answer, it follows a moment later: those just answered are about
+ * to send their next command, and taking them along makes one batch of what would become two, with
+ * half the syncs and half the work around them (measured at 64 clients: 1.3 times the commands).
+ * The loop waits for them awake, for at most an eighth of a sync, and only until as many have come
+ * as were answered.  A single client is never waited for.  Connections with held replies are on a
+ * list of their own; nobody scans all.
  *
  * Stopping: the listeners close, waits are answered with nothing, input is read no more, and
  * each connection closes when its last byte has left; a timer cuts what takes too long. */
@@ -40,8 +38,12 @@
 /* An argument vector of 10,000 jobs, and as much again unescaped or joined. */
 #define ARENA_MAX_BYTES (4ULL * LIMIT_COMMAND_BYTES)
 
-/* How long news is waited for without sleeping: the sync of a good disk takes half of it. */
-#define SPIN_NS 250000
+/* How long the next commands of answered clients are waited for: a share of a sync, and never
+ * long; and for how many it is worth it. */
+#define GATHER_SHARE 8
+#define GATHER_NS    50000
+#define GATHER_MIN   4
+#define GATHER_MAX   512
 
 /* --- lists of connections ------------------------------------------------------------------- */
 
@@ -77,18 +79,40 @@ static void flush_dirty(struct server *s)
 
 /* --- the turn ------------------------------------------------------------------------------- */
 
-static void on_spin(uv_idle_t *handle)
+static void on_gather(uv_idle_t *handle)
 {
-        (void)handle; /* that it is active is all */
+        (void)handle; /* while it is active, polls do not sleep: that is all */
 }
 
-/* After the callbacks of a poll: go on waiting awake, or has it been quiet for too long? */
-static void update_spin(struct server *s, bool was_busy)
+static uint64_t n_commands(const struct server *s)
 {
-        if (was_busy)
-                s->quiet_ns = uv_hrtime();
-        else if (uv_is_active((uv_handle_t *)&s->spin) && uv_hrtime() - s->quiet_ns > SPIN_NS)
-                (void)uv_idle_stop(&s->spin); /* never fails */
+        return s->counter[DOOR_RESP_COMMANDS] + s->counter[DOOR_HTTP_REQUESTS];
+}
+
+/* Hands the open batch to the log, unless one is in flight or more is expected any moment. */
+static void commit(struct server *s)
+{
+        if (s->gather_until_ns && n_commands(s) < s->gather_want &&
+            uv_hrtime() < s->gather_until_ns)
+                return;
+        if (s->gather_until_ns) {
+                s->gather_until_ns = 0;
+                (void)uv_idle_stop(&s->gather); /* never fails */
+        }
+        if (core_commit(s->core))
+                s->committed = n_commands(s);
+}
+
+/* The clients of a batch that was just answered are likely to send their next command at once:
+ * waiting for them a little, awake, makes one batch of what would become two. */
+static void gather(struct server *s, uint64_t answered)
+{
+        uint64_t ns = core_sync_ns(s->core) / GATHER_SHARE;
+        if (answered < GATHER_MIN || answered > GATHER_MAX)
+                return;
+        s->gather_until_ns = uv_hrtime() + (ns < GATHER_NS ? ns : GATHER_NS);
+        s->gather_want = n_commands(s) + answered;
+        (void)uv_idle_start(&s->gather, on_gather); /* fails only without a callback */
 }
 
 void server_turn_begin(struct server *s)
@@ -96,8 +120,6 @@ void server_turn_begin(struct server *s)
         if (s->is_in_turn)
                 return;
         s->is_in_turn = true;
-        if (uv_hrtime() - s->quiet_ns <= SPIN_NS)
-                (void)uv_idle_start(&s->spin, on_spin); /* fails only without a callback */
         s->now.steady_ns = clock_boot_ns() + s->steady_base_ns;
         s->now.wall_ms = clock_wall_ms();
         core_turn(s->core, s->now);
@@ -113,7 +135,9 @@ static void take_durable(struct server *s)
                         return;
                 s->durable_seen = seq;
                 core_durable(s->core, seq);
-                core_commit(s->core);
+                gather(s, s->committed - s->answered);
+                s->answered = s->committed;
+                commit(s);
                 list_move_all(&s->held, &s->dirty);
                 if (!core_is_congested(s->core))
                         list_move_all(&s->congested, &s->resumed);
@@ -147,7 +171,7 @@ static void end_turn(struct server *s)
                 return;
         do {
                 run_resumed(s);
-                core_commit(s->core);
+                commit(s);
                 take_durable(s);
                 flush_dirty(s);
         } while (!list_is_empty(&s->resumed));
@@ -168,9 +192,9 @@ static void on_prepare(uv_prepare_t *handle)
 static void on_check(uv_check_t *handle)
 {
         struct server *s = handle->data;
-        bool was_busy = s->is_in_turn;
         end_turn(s);
-        update_spin(s, was_busy);
+        if (s->gather_until_ns)
+                commit(s);
 }
 
 /* The shortest way from the disk to the socket: no other callback comes between. */
@@ -287,7 +311,7 @@ static int init_loop(struct server *s)
         ASSERT(uv_async_init(&s->loop, &s->archive_async, on_archive) == 0);
         ASSERT(uv_prepare_init(&s->loop, &s->prepare) == 0);
         ASSERT(uv_check_init(&s->loop, &s->check) == 0);
-        ASSERT(uv_idle_init(&s->loop, &s->spin) == 0);
+        ASSERT(uv_idle_init(&s->loop, &s->gather) == 0);
         ASSERT(uv_timer_init(&s->loop, &s->core_timer) == 0);
         ASSERT(uv_timer_init(&s->loop, &s->deadline_timer) == 0);
         ASSERT(uv_timer_init(&s->loop, &s->stop_timer) == 0);
