@@ -66,7 +66,7 @@ LINK_tsan := -fsanitize=thread
 LINK_cov  := --coverage
 LINK_fuzz := -fsanitize=address,undefined
 
-CPPFLAGS += -Isrc -I/usr/share/include/llhttp -D_GNU_SOURCE -MMD -MP
+CPPFLAGS += -Isrc -I/usr/share/include/llhttp -D_GNU_SOURCE -DLLHTTP_STRICT_MODE=1 -MMD -MP
 CFLAGS   += -std=gnu17 -fPIE -pthread $(WARN) $(if $(WERROR),-Werror) $(CFLAGS_$(VARIANT)) \
             $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LDFLAGS  += -pie -pthread $(LINK_$(VARIANT)) \

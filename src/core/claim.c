@@ -12,6 +12,9 @@
 #include "base/say.h"
 #include "core/inside.h"
 
+/* Args in one answer, about: a claim for more gets fewer jobs than it asked for. */
+#define CLAIM_BYTES (16 * MIB)
+
 struct claim_link {
         struct list link; /* on queue->waiters */
         struct queue *queue;
@@ -136,17 +139,23 @@ static size_t count_grants(struct core *core, struct queue *const *queues, size_
         return found < max ? found : max;
 }
 
+/* Grants up to n jobs, fewer when their args together would make a reply without bounds. */
 static void grant_and_tell(struct core *core, struct queue *const *queues, size_t n_queues,
                            const struct claim_spec *spec, size_t n, struct reply *reply)
 {
-        reply_wrap(reply, "jobs");
-        reply_list(reply, n);
-        for (size_t i = 0; i < n; i++) {
+        struct job *jobs[LIMIT_CLAIM_JOBS];
+        size_t granted = 0, bytes = 0;
+        while (granted < n && bytes < CLAIM_BYTES) {
                 struct queue *q = best_queue(queues, n_queues);
                 struct job *job = CONTAINER_OF(heap_peek(&q->ready), struct job, node);
                 grant(core, job, spec);
-                emit_granted(reply, job);
+                jobs[granted++] = job;
+                bytes += job->args_len;
         }
+        reply_wrap(reply, "jobs");
+        reply_list(reply, granted);
+        for (size_t i = 0; i < granted; i++)
+                emit_granted(reply, jobs[i]);
         reply_end(reply);
 }
 

@@ -148,12 +148,13 @@ static const struct param_def words_params[] = {
 
 #define ROW(name, group, flags, method, path, summary, returns, exec, params)                      \
         {                                                                                          \
-                name, group, flags, method, path, summary, returns, exec, params,                  \
-                        ARRAY_LEN(params)                                                          \
+                name, sizeof(name) - 1, group, flags, method, path, summary, returns, exec,        \
+                        params, ARRAY_LEN(params)                                                  \
         }
 #define ROW0(name, group, flags, method, path, summary, returns, exec)                             \
         {                                                                                          \
-                name, group, flags, method, path, summary, returns, exec, NULL, 0                  \
+                name, sizeof(name) - 1, group, flags, method, path, summary, returns, exec, NULL,  \
+                        0                                                                          \
         }
 
 #define W      COMMAND_WRITE
@@ -238,7 +239,8 @@ const size_t command_table_len = ARRAY_LEN(command_table);
 const struct command_def *command_find(struct slice name)
 {
         for (size_t i = 0; i < command_table_len; i++)
-                if (slice_eq_nocase(slice_str(command_table[i].name), name))
+                if (command_table[i].name_len == name.len &&
+                    slice_eq_nocase(slice_make(command_table[i].name, name.len), name))
                         return &command_table[i];
         return NULL;
 }

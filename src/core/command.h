@@ -104,7 +104,8 @@ typedef int (*command_exec)(struct core *core, struct session *session, const st
                             struct reply *reply, struct problem *problem);
 
 struct command_def {
-        const char *name;  /* upper case */
+        const char *name; /* upper case */
+        size_t name_len;
         const char *group; /* "jobs", "workers", "queues", "server", "connection" */
         unsigned flags;
         const char *method; /* "POST"; NULL when HTTP has no such command */

@@ -184,9 +184,11 @@ static int file_append(struct log *log, uint64_t seq, struct slice batch)
                 f->batch = batch;
                 atomic_store(&f->mail, MAIL_GIVEN);
                 if (atomic_load(&f->is_asleep)) {
+                        /* With the lock taken once it is surely in the wait; signaled after,
+                         * because it must not wake up only to wait for the lock. */
                         pthread_mutex_lock(&f->mu);
-                        pthread_cond_signal(&f->for_committer);
                         pthread_mutex_unlock(&f->mu);
+                        pthread_cond_signal(&f->for_committer);
                 }
                 return OK;
         }
