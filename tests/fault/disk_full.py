@@ -51,6 +51,10 @@ class Ballast:
                 while f.write(b"x" * 4096) == 4096:
                     pass
 
+    def leave(self, n):
+        """Frees n bytes again."""
+        os.truncate(self.path, max(0, os.path.getsize(self.path) - n))
+
     def drop(self):
         os.unlink(self.path)
 
@@ -127,6 +131,33 @@ def _(folder):
             equal(text(c("FAIL", held.id, held.token, "no luck")), "pending")
             equal(c("CANCEL", held.id), "OK")
             equal(status(c, held.id), "canceled")
+
+
+@test("whatever little space is left, a start works and nothing accepted is lost")
+def _(folder):
+    with small_disk(folder, 200) as place:
+        data = os.path.join(place, "data")
+        server = Server(folder, data=data)
+        ballast = Ballast(place)
+        with server.client() as c:
+            small = [c("ENQUEUE", "small", b"%d" % i) for i in range(20)]
+        for left in (0, 4096, 65536, 1 << 20) if not FULL else (
+                0, 4096, 8192, 65536, 1 << 20, 5 << 20, 30 << 20, 60 << 20, 64 << 20, 70 << 20):
+            ballast.fill()
+            ballast.leave(left)
+            server.kill()
+            server = Server(folder, data=data)
+            with server.client() as c:
+                c.refused("JOB", 999999, name="NOTFOUND")
+                row = claim(c, lease=60000)[0]
+                # A large result may be refused for lack of space; a small one never is.
+                reply = c.ask("COMPLETE", row.id, row.token, b"r" * 1000000)
+                if isinstance(reply, WeirError):
+                    check_error(reply, "NOSPACE", ("space",), "a large result")
+                    equal(c("COMPLETE", row.id, row.token, "r"), "OK")
+                equal(status(c, row.id), "complete")
+                rows = {r["id"] for r in job_list(c, "LIMIT", 1000)}
+                expect(set(small) <= rows, "lost %s" % sorted(set(small) - rows))
 
 
 @test("when space returns, new work is taken again without a restart")

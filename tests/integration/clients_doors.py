@@ -6,8 +6,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import (Server, claim, equal, expect, job, main, mapping, pack, status, test,  # noqa: E402
-                     text, weir)
+from harness import (  # noqa: E402
+    Server, claim, equal, expect, job, main, mapping, pack, status, test, text, weir)
 
 
 @test("a job enqueued over RESP is seen, claimed and finished over HTTP")

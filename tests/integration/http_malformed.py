@@ -6,10 +6,12 @@ unless the end of the bad one cannot be known."""
 import json
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import (Closed, Server, check_problem, equal, expect, main, short, test)  # noqa: E402
+from harness import (  # noqa: E402
+    Closed, Server, check_problem, equal, expect, main, short, test)
 
 JOB = {"hook": "h", "args": 1}
 TOKEN = "0" * 32
@@ -33,11 +35,13 @@ BAD_JSON = [
     b'{"hook":"h","args":1e}', b'{"hook":"h","args":-}', b'{"hook":"h","args":0x1}',
     b'{"hook":"h","args":NaN}', b'{"hook":"h","args":Infinity}', b'{"hook":"h","args":nul}',
     b'{"hook":"h","args":True}', b'{"hook":"h","args":"a\nb"}', b'{"hook":"h","args":"a\x00b"}',
-    b'{"hook":"h","args":"\\x41"}', b'{"hook":"h","args":"\\u12"}', b'{"hook":"h","args":"\\ud800"}',
+    b'{"hook":"h","args":"\\x41"}', b'{"hook":"h","args":"\\u12"}',
+    b'{"hook":"h","args":"\\ud800"}',
     b'{"hook":"h","args":"\\udc00\\ud800"}', b'{"hook":"h","args":"\xff"}',
     b'{"hook":"h","args":"\xc0\xaf"}', b'{"hook":"h","args":"\xed\xa0\x80"}',
     b'{"hook":"h","args":"abc', b'{"hook":"h","args":1} x', b'{"hook":"h","args":1}{}',
-    b'\xef\xbb\xbf{"hook":"h","args":1}', b'{"hook":"h","args":1}\x00', b'/**/{"hook":"h","args":1}',
+    b'\xef\xbb\xbf{"hook":"h","args":1}', b'{"hook":"h","args":1}\x00',
+    b'/**/{"hook":"h","args":1}',
     b'{"hook":"h","args":[1 2]}', b'{"hook":"h","args":[1,]}', b'{"hook":"h","args":[,1]}',
     b'{"hook":"h","args":tru', b"nonsense", b"\x80\x81",
 ]
@@ -89,7 +93,7 @@ BAD_VALUES = [
     ('{"hook":"%s","args":1}' % ("n" * 256), "TOOBIG", "hook"),
 ]
 
-#   method  path                              body                                 status code mentions
+#   method  path                 body                       status code mentions
 BAD_REQUESTS = [
     ("POST", "/v1/claims", {}, 400, "BADARG", "worker"),
     ("POST", "/v1/claims", {"worker": "w"}, 400, "BADARG", "queues"),
@@ -249,8 +253,10 @@ FATAL = [
      b"POST /v1/jobs HTTP/1.0\r\nHost: x\r\nContent-Type: application/json\r\n"
      b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
     ("a chunk size that is no number", HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"),
-    ("a chunk size with a sign", HEAD + b"Transfer-Encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n"),
-    ("a chunk longer than its size", HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n"),
+    ("a chunk size with a sign",
+     HEAD + b"Transfer-Encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n"),
+    ("a chunk longer than its size",
+     HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n"),
     ("a huge chunk size", HEAD + b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n"),
     ("a header without a colon", b"GET /healthz HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n"),
     ("a header with a space before the colon",
@@ -280,8 +286,8 @@ def _(folder):
     for what, data in FATAL:
         with server.web() as web:
             # What follows must not be taken for a request of its own.
-            web.send(data + b"\r\n\r\nPOST /v1/queues/smuggled/pause HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-                     b"Content-Length: 0\r\n\r\n")
+            web.send(data + b"\r\n\r\nPOST /v1/queues/smuggled/pause HTTP/1.1\r\n"
+                     b"Host: 127.0.0.1\r\nContent-Length: 0\r\n\r\n")
             try:
                 answer = web.read()
             except Closed:
@@ -407,7 +413,8 @@ def _(folder):
 @test("Connection: close and HTTP/1.0 close after the answer")
 def _(folder):
     server = Server(folder)
-    answer, closed = raw(server, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    answer, closed = raw(server, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                         b"Connection: close\r\n\r\n")
     equal((answer.status, closed), (200, True))
     answer, closed = raw(server, b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
     equal((answer.status, closed), (200, True))
@@ -455,13 +462,29 @@ def _(folder):
         check_problem(web.ask("GET", "/v1/queues"), 401, "NOAUTH", "", "no token")
         expect(web.ask("GET", "/v1/queues").header("www-authenticate"), "no WWW-Authenticate")
         equal(web.ask("GET", "/healthz").status, 200)
-        for bad in ("Bearer wrong-token-wrong-token", "Bearer", "Bearer " + token + "x", "Basic eDp5",
-                    token, "bearer"):
+        for bad in ("Bearer wrong-token-wrong-token", "Bearer", "Bearer " + token + "x",
+                    "Basic eDp5", token, "bearer"):
             answer = web.ask("GET", "/v1/queues", headers=["Authorization: " + bad])
             check_problem(answer, 401, ("NOAUTH", "BADTOKEN"), "", bad)
         answer = web.ask("GET", "/v1/queues", headers=["Authorization: bearer " + token])
         equal(answer.status, 200, "the scheme in lower case")
         check_problem(web.ask("GET", "/metrics"), 401, "NOAUTH", "", "/metrics")
+
+
+@test("without a token shown a connection lives 5 s, whatever it says or does not say")
+def _(folder):
+    server = Server(folder, token="a-good-long-token-0123456789")
+    begin = time.monotonic()
+    silent, half, healthy, good = [server.web() for _ in range(4)]
+    half.send(b"GET /healthz HTTP/1.1\r\nHo")
+    healthy.token = None
+    equal(healthy.ask("GET", "/healthz").status, 200)
+    equal(good.ask("GET", "/v1/queues").status, 200)
+    for what, web in (("silent", silent), ("half", half), ("healthy", healthy)):
+        expect(web.is_closed(8), "a %s connection stays open" % what)
+        took = time.monotonic() - begin
+        expect(4.5 < took < 8, "a %s connection was cut after %.1f s" % (what, took))
+    equal(good.ask("GET", "/v1/queues").status, 200, "who has shown the token stays")
 
 
 @test("a request may arrive byte by byte")

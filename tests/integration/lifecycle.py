@@ -15,8 +15,8 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
 from hypothesis import HealthCheck, settings, strategies as st  # noqa: E402
-from hypothesis.stateful import (RuleBasedStateMachine, initialize, invariant, precondition,  # noqa: E402
-                                 rule, run_state_machine_as_test)
+from hypothesis.stateful import (  # noqa: E402
+    RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test)
 
 from harness import FULL, Server, WeirError, claim, job, mapping, text  # noqa: E402
 

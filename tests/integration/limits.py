@@ -12,8 +12,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import (ROOT, Server, WeirError, check_error, check_problem, claim, equal, expect,  # noqa: E402
-                     grants, job, main, mapping, pack, test, text, until)
+from harness import (  # noqa: E402
+    FULL, ROOT, Server, Skip, WeirError, check_error, check_problem, claim, equal, expect, grants,
+    job, main, mapping, pack, test, text, until)
 
 with open(os.path.join(ROOT, "src", "core", "limits.h")) as f:
     LIMIT = {name: int(value) for name, value in re.findall(r"X\((\w+),\s*(\d+),", f.read())}
@@ -294,7 +295,8 @@ def _(folder):
             if is_allowed:
                 expect(answer.status in (200, 201), "%d levels: %r" % (n, answer))
             else:
-                check_problem(answer, (400, 413), ("SYNTAX", "BADARG", "TOOBIG"), "", "%d levels" % n)
+                check_problem(answer, (400, 413), ("SYNTAX", "BADARG", "TOOBIG"), "",
+                              "%d levels" % n)
         answer = web.ask("POST", "/v1/jobs", b"[" * 500000)
         check_problem(answer, (400, 413), ("SYNTAX", "BADARG", "TOOBIG"), "", "a very deep body")
         equal(web.ask("GET", "/healthz").status, 200)
@@ -319,7 +321,6 @@ def _(folder):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     need = limit + 200
     if hard != resource.RLIM_INFINITY and hard < need:
-        from harness import Skip
         raise Skip("this machine allows %d open files" % hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, need), hard))
     server = Server(folder)
@@ -362,12 +363,33 @@ def _(folder):
             equal(len(mapping(c.read())["args"]), 500000, "args")
 
 
+@test("a request begun and not finished, and output not taken, are cut after their time")
+def _(folder):
+    if not FULL:
+        raise Skip("half a minute of waiting: --full")
+    server = Server(folder)
+    seconds = LIMIT["STALL_MS"] / 1000
+    with server.client() as c, server.client() as idle, server.client() as lazy:
+        c("ENQUEUE", "h", b"x" * 1000000)
+        begin = time.monotonic()
+        c.send(b"*3\r\n$7\r\nENQ")
+        lazy.send(pack("JOB", 1) * 40)
+        expect(c.is_closed(seconds + 10), "half a request stays open")
+        took = time.monotonic() - begin
+        expect(seconds - 1 < took < seconds + 5, "cut after %.1f s" % took)
+
+        def is_cut():
+            return b"door=resp" not in idle("CLIENT", "LIST").replace(b"door=resp", b"", 1)
+        until(is_cut, 10, "the peer that reads nothing is cut")
+        equal(idle("PING"), "PONG", "a connection that asks for nothing")
+
+
 @test("every row of the table of limits is walked")
 def _(folder):
     elsewhere = {
         "PREAUTH_BYTES": "protocol_malformed.py",
         "PREAUTH_MS": "protocol_malformed.py",
-        "STALL_MS": "half a minute of waiting; tests/unit",
+        "STALL_MS": "above, with --full",
     }
     missing = sorted(set(LIMIT) - walked - set(elsewhere))
     if any(not a.startswith("--") for a in sys.argv[1:]):

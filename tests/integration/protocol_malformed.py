@@ -9,11 +9,10 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import (Server, WeirError, check_error, claim, equal, expect, job_list,  # noqa: E402
-                     main, pack, short, test, until)
+from harness import (  # noqa: E402
+    Server, WeirError, check_error, claim, equal, expect, job_list, main, pack, short, test, until)
 
 TOKEN = "0" * 32
-LONG = "n" * 255
 BIG = "9" * 30
 
 # Framing that cannot be resumed: one error, then the connection closes.
@@ -331,7 +330,8 @@ def _(folder):
                   b"OPTIONS * HTTP/1.1\r\n\r\n", b"HEAD / HTTP/1.0\r\n\r\n",
                   b"DELETE /v1/jobs/1 HTTP/1.1\r\n\r\n", b"PROPFIND / HTTP/1.1\r\n\r\n",
                   b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"post / HTTP/1.1\r\n\r\n",
-                  b"Host: localhost\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 50):
+                  b"Host: localhost\r\n",
+                  b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 50):
         with server.client() as c:
             c.send(first + body)
             expect(c.is_closed(5), "%r: the connection stays open" % first[:20])

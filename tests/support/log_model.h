@@ -145,7 +145,7 @@ SIM_FN void model_trim(struct log_model *m, uint64_t before)
 
 struct model_walk {
         struct log_model *m;
-        uint64_t next; /* 0 before the first */
+        uint64_t first, next; /* 0 before the first */
         unsigned n_wrong;
 };
 
@@ -154,6 +154,8 @@ SIM_FN int model_walk_batch(void *ctx, uint64_t seq, struct slice batch)
         struct model_walk *w = ctx;
         if (w->next && seq != w->next)
                 w->n_wrong++;
+        if (!w->first)
+                w->first = seq;
         w->next = seq + 1;
         if (seq > w->m->last || !slice_eq(batch, w->m->batches[seq]))
                 w->n_wrong++;
@@ -193,6 +195,8 @@ SIM_FN void model_check(struct log_model *m)
         assert_int_equal(e, OK);
         assert_int_equal(w.n_wrong, 0);
         assert_int_equal(w.next, due);
+        if (due)
+                assert_int_equal(w.first, m->trimmed_to);
 }
 
 #endif

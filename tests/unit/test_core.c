@@ -588,6 +588,28 @@ static void names_and_payloads_are_bounded_at_exactly_their_limit(void **unused)
         rig_release(&rig);
 }
 
+static void a_claim_of_large_jobs_carries_a_bounded_number_of_them(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        char *bytes = malloc(LIMIT_PAYLOAD_BYTES);
+        assert_non_null(bytes);
+        memset(bytes, 'a', LIMIT_PAYLOAD_BYTES);
+        struct slice argv[] = {SLICE_LIT("ENQUEUE"), SLICE_LIT("h"),
+                               slice_make(bytes, LIMIT_PAYLOAD_BYTES)};
+        for (int i = 0; i < 20; i++)
+                assert_int_not_equal(rig_argv(&rig, &rig.me, argv, 3)[0], '!');
+        const char *text = rig_do(&rig, "CLAIM", "w", "MAX", "20", "QUEUES", "default");
+        size_t n = 0;
+        for (const char *at = text; (at = strstr(at, "{id:")); at++)
+                n++;
+        assert_int_equal(n, 16); /* MiB */
+        has(rig_do(&rig, "QUEUES"), "ready:4 ");
+        free(bytes);
+        rig_release(&rig);
+}
+
 static void a_job_remembers_its_newest_events_and_counts_the_rest(void **unused)
 {
         (void)unused;
@@ -658,6 +680,7 @@ int main(void)
                 cmocka_unit_test(a_listing_shows_live_and_archived_jobs_as_one),
                 cmocka_unit_test(bad_input_gets_a_clear_error_and_changes_nothing),
                 cmocka_unit_test(names_and_payloads_are_bounded_at_exactly_their_limit),
+                cmocka_unit_test(a_claim_of_large_jobs_carries_a_bounded_number_of_them),
                 cmocka_unit_test(a_job_remembers_its_newest_events_and_counts_the_rest),
                 cmocka_unit_test(every_command_is_in_the_table_once_and_explains_itself),
         };

@@ -5,7 +5,9 @@ const run = require('./lifecycle');
 const { host, port, password } = run.address();
 
 async function connect() {
-  const redis = new Redis({ host, port, password, lazyConnect: true, connectionName: 'ioredis-test' });
+  const redis = new Redis({
+    host, port, password, lazyConnect: true, connectionName: 'ioredis-test',
+  });
   redis.on('error', () => {});
   await redis.connect();
   return { call: (...words) => redis.call(...words), close: () => redis.quit() };

@@ -41,8 +41,8 @@ async function rejects(promise, name, ...words) {
 
 const steps = {
   async 'a job is added, found and claimed'(c) {
-    const id = await c.call('ENQUEUE', 'mail', '{"to":"ü@example.org"}', 'QUEUE', 'one', 'GROUP', 'g1',
-      'PRIORITY', '7', 'ATTEMPTS', '5', 'TIMEOUT', '60000');
+    const id = await c.call('ENQUEUE', 'mail', '{"to":"ü@example.org"}', 'QUEUE', 'one', 'GROUP',
+      'g1', 'PRIORITY', '7', 'ATTEMPTS', '5', 'TIMEOUT', '60000');
     assert(Number(id) > 0);
     const job = toObject(await c.call('JOB', id));
     assert.strictEqual(job.status, 'pending');
@@ -79,7 +79,8 @@ const steps = {
     assert.strictEqual(grant.id, id);
     assert(Date.now() - begin >= 250);
     await c.call('COMPLETE', grant.id, grant.token);
-    const at = await c.call('ENQUEUE', 'past', '', 'QUEUE', 'delayed', 'AT', String(Date.now() - 5));
+    const at = await c.call('ENQUEUE', 'past', '', 'QUEUE', 'delayed', 'AT',
+      String(Date.now() - 5));
     const [past] = toGrants(await c.call('CLAIM', 'w', 'QUEUES', 'delayed'));
     assert.strictEqual(past.id, at);
     await c.call('COMPLETE', past.id, past.token);
@@ -116,8 +117,8 @@ const steps = {
     const [a, b] = await c.call('ENQUEUEMANY', 'QUEUE', 'chain', 'JOBS', 'h', '1', 'h', '2');
     const [first] = toGrants(await c.call('CLAIM', 'w', 'QUEUES', 'chain'));
     assert.strictEqual(first.id, a);
-    const [second] = toGrants(await c.call('COMPLETE', a, first.token, 'r', 'CLAIM', 'w', 'MAX', '1',
-      'QUEUES', 'chain'));
+    const [second] = toGrants(await c.call('COMPLETE', a, first.token, 'r', 'CLAIM', 'w', 'MAX',
+      '1', 'QUEUES', 'chain'));
     assert.strictEqual(second.id, b);
     assert.deepStrictEqual(
       toGrants(await c.call('COMPLETE', b, second.token, 'CLAIM', 'w', 'QUEUES', 'chain')), []);

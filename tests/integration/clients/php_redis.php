@@ -43,7 +43,8 @@ function grants($reply): array
 function same($got, $wanted, string $what): void
 {
     if ($got !== $wanted) {
-        throw new RuntimeException("$what is " . json_encode($got) . ', wanted ' . json_encode($wanted));
+        $both = json_encode($got) . ', wanted ' . json_encode($wanted);
+        throw new RuntimeException("$what is $both");
     }
 }
 
@@ -101,9 +102,10 @@ $steps = [
     'completing one job and claiming the next is one round trip' => function () {
         [$a, $b] = call('ENQUEUEMANY', 'QUEUE', 'chain', 'JOBS', 'h', '1', 'h', '2');
         $one = grants(call('CLAIM', 'w', 'QUEUES', 'chain'))[0];
-        $two = grants(call('COMPLETE', $a, $one['token'], 'r', 'CLAIM', 'w', 'MAX', 1, 'QUEUES', 'chain'));
+        $more = ['CLAIM', 'w', 'MAX', 1, 'QUEUES', 'chain'];
+        $two = grants(call('COMPLETE', $a, $one['token'], 'r', ...$more));
         same($two[0]['id'], $b, 'id');
-        same(grants(call('COMPLETE', $b, $two[0]['token'], 'CLAIM', 'w', 'QUEUES', 'chain')), [], 'rest');
+        same(grants(call('COMPLETE', $b, $two[0]['token'], ...$more)), [], 'rest');
     },
     'a failing job is tried until its attempts are used up' => function () {
         $id = call('ENQUEUE', 'h', 'x', 'QUEUE', 'fail', 'ATTEMPTS', 2);
