@@ -287,6 +287,8 @@ static void on_extended(void *ctx, int err, const struct value *v, const struct 
                 return;
         if (err != ERR_NOTOWNER && err != ERR_STATE && err != ERR_NOTFOUND)
                 return; /* the next third may go better */
+        if (s->task && task_has_ended(s->task))
+                return; /* what it did is done: its report may still be in time */
         s->is_lost = true;
         say_warn("work", "the job is not ours any more, killing its command", "job", JOB_NAME(s),
                  "hook", s->hook, "reason", p->detail);

@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -306,6 +307,16 @@ int task_start(uv_loop_t *loop, const struct task_spec *spec, struct task **ret,
         task_feed(t, spec->input);
         *ret = t;
         return OK;
+}
+
+bool task_has_ended(const struct task *t)
+{
+        siginfo_t info = {0};
+        if (t->has_exited)
+                return true;
+        /* Only looked at: libuv waits for it. */
+        return waitid(P_PID, (id_t)t->process.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+               info.si_pid != 0;
 }
 
 void task_kill(struct task *t, int signum)

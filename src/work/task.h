@@ -36,5 +36,7 @@ struct task_spec {
 int task_start(uv_loop_t *loop, const struct task_spec *spec, struct task **ret,
                struct problem *p) MUST_CHECK;
 void task_kill(struct task *t, int signum); /* its whole group */
+/* Whether the command has ended by itself, also when the loop has not heard of it yet. */
+bool task_has_ended(const struct task *t);
 
 #endif

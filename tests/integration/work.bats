@@ -374,6 +374,10 @@ once() {
         weir queue pause q
         kill -STOP "$WORKER"
         let_go
+        ended() { # and not yet waited for, since the worker stands still
+                grep -q '^State:.*Z' "/proc/$REPLY/status"
+        }
+        eventually ended
         eventually has_status 1 pending
         kill -CONT "$WORKER"
         eventually has_status 1 complete
