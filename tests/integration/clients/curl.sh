@@ -75,7 +75,7 @@ same "$(get '[.jobs[].id]|sort|join(" ")')" "$ids" ids
 end
 
 step "a delayed job comes when it is due"
-ask POST /v1/jobs '{"hook":"later","args":null,"queue":"delayed","in":200}'
+ask POST /v1/jobs '{"hook":"later","args":null,"queue":"delayed","in":1500}'
 id=$(get .id)
 ask POST /v1/claims '{"worker":"w","queues":["delayed"]}'
 same "$(get '.jobs|length')" 0 early

@@ -67,7 +67,7 @@ same "${rows[0]:-}" "${ids[0]:-}" "first id"
 end
 
 step "a delayed job comes when it is due"
-id=$(cli ENQUEUE later x QUEUE delayed IN 200)
+id=$(cli ENQUEUE later x QUEUE delayed IN 1500)
 same "$(cli CLAIM w QUEUES delayed)" "" early
 mapfile -t row < <(cli CLAIM w WAIT 10000 QUEUES delayed)
 same "${row[0]:-}" "$id" id
