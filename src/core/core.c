@@ -123,7 +123,9 @@ int64_t core_steady_wall_ms(const struct core *core)
 
 int64_t core_due_in(const struct core *core, int64_t in_ms)
 {
-        return in_ms > 0 ? core_steady_wall_ms(core) + in_ms : 0;
+        /* A part of a millisecond counts whole: late by that much, never early. */
+        bool is_part = core->now.steady_ns % NS_PER_MS != 0;
+        return in_ms > 0 ? core_steady_wall_ms(core) + is_part + in_ms : 0;
 }
 
 /* ---- making a change ---- */

@@ -118,6 +118,16 @@ static void a_delayed_job_is_ready_at_its_time_and_not_before(void **unused)
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
         rig_pass_ms(&rig, 1);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+
+        rig.now.steady_ns += NS_PER_MS / 2; /* not early by a part of a millisecond either */
+        rig_turn(&rig);
+        rig_do(&rig, "ENQUEUE", "h", "", "IN", "10");
+        rig.now.steady_ns += 10 * NS_PER_MS - 1;
+        rig_turn(&rig);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        rig.now.steady_ns += NS_PER_MS;
+        rig_turn(&rig);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 2);
         rig_release(&rig);
 }
 
