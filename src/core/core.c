@@ -399,7 +399,7 @@ int core_exec(struct core *core, struct session *session, const struct command *
         return cmd->def->exec(core, session, cmd, reply, problem);
 }
 
-bool core_commit(struct core *core)
+static bool commit(struct core *core, bool is_now)
 {
         claim_serve(core);
         core_clean(core);
@@ -420,8 +420,22 @@ bool core_commit(struct core *core)
         core->totals.batches++;
         uint64_t seq = core->open_seq++;
         /* An error is told through log->failed, and nothing becomes durable any more. */
-        (void)core->options.log->ops->append(core->options.log, seq, buf_slice(b));
+        struct log *log = core->options.log;
+        if (is_now && log->ops->append_now)
+                (void)log->ops->append_now(log, seq, buf_slice(b));
+        else
+                (void)log->ops->append(log, seq, buf_slice(b));
         return true;
+}
+
+bool core_commit(struct core *core)
+{
+        return commit(core, false);
+}
+
+bool core_commit_now(struct core *core)
+{
+        return commit(core, true);
 }
 
 uint64_t core_sync_ns(const struct core *core)

@@ -14,9 +14,10 @@
  * succeeds would prove nothing, so there is none: the owner is told, the process ends, and the
  * next start looks at what is there and writes it again before it believes it.
  *
- * The hand-over to the committer is a word of shared memory.  After a batch the committer looks at
- * it for SPIN_NS before it sleeps: a busy loop thread hands the next batch over within that time,
- * and then neither side makes a system call for it.
+ * The hand-over to the committer is a mutex and a condition.  Letting it look for the next batch
+ * for 20 or 50 us before it sleeps was measured and costs more than it saves: on two cores it takes
+ * the time from the thread that is about to hand the batch over (98 us a batch without, 108-114
+ * with; the write and sync alone are 80).
  *
  * Costs: one copy and one sum of the batch; no allocation; the memory of one 1 MiB buffer. */
 #include "log/file.h"
@@ -26,10 +27,6 @@
 
 #include "base/clock.h"
 #include "log/inside.h"
-
-/* Longer than a loop turn that has little to do, shorter than anybody notices on a CPU meter: at
- * most this much per batch. */
-#define SPIN_NS 20000
 
 static struct file_log *file_log_of(struct log *log)
 {
@@ -125,29 +122,13 @@ static int commit(struct file_log *f, uint64_t seq, struct slice batch, struct p
         return OK;
 }
 
-static inline void cpu_relax(void)
-{
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-}
-
 /* True: a batch is there.  False: it is time to end. */
 static bool committer_wait(struct file_log *f)
 {
-        for (int64_t until_ns = clock_boot_ns() + SPIN_NS; clock_boot_ns() < until_ns;) {
-                if (atomic_load_explicit(&f->mail, memory_order_acquire) == MAIL_GIVEN)
-                        return true;
-                cpu_relax();
-        }
         pthread_mutex_lock(&f->mu);
-        /* Either append sees is_asleep and signals, or its mail is seen here: both are
-         * sequentially consistent, stored before the other is read. */
-        atomic_store(&f->is_asleep, true);
-        while (atomic_load(&f->mail) != MAIL_GIVEN && !f->is_stopping)
+        while (!f->is_given && !f->is_stopping)
                 pthread_cond_wait(&f->for_committer, &f->mu);
-        atomic_store(&f->is_asleep, false);
-        bool is_given = atomic_load(&f->mail) == MAIL_GIVEN;
+        bool is_given = f->is_given;
         pthread_mutex_unlock(&f->mu);
         return is_given;
 }
@@ -163,7 +144,9 @@ static void *committer_main(void *file_log)
                         file_log_fail(f, &p);
                         break;
                 }
-                atomic_store(&f->mail, MAIL_EMPTY);
+                pthread_mutex_lock(&f->mu);
+                f->is_given = false; /* first, since the answer to `durable` is the next batch */
+                pthread_mutex_unlock(&f->mu);
                 if (!atomic_load(&f->has_failed))
                         f->log.durable(f->log.ctx, seq);
         }
@@ -177,19 +160,16 @@ static int file_append(struct log *log, uint64_t seq, struct slice batch)
         ASSERT(SEGMENT_DATA_AT + frame_bytes(batch.len) <= f->options.segment_bytes - DISK_BLOCK);
         if (atomic_load(&f->has_failed))
                 return ERR_IO;
-        ASSERT(atomic_load(&f->mail) == MAIL_EMPTY); /* one in flight */
         ASSERT(seq == atomic_load(&f->last_seq) + 1);
         if (f->has_threads) {
+                pthread_mutex_lock(&f->mu);
+                ASSERT(!f->is_given); /* one in flight */
                 f->batch_seq = seq;
                 f->batch = batch;
-                atomic_store(&f->mail, MAIL_GIVEN);
-                if (atomic_load(&f->is_asleep)) {
-                        /* With the lock taken once it is surely in the wait; signaled after,
-                         * because it must not wake up only to wait for the lock. */
-                        pthread_mutex_lock(&f->mu);
-                        pthread_mutex_unlock(&f->mu);
-                        pthread_cond_signal(&f->for_committer);
-                }
+                f->is_given = true;
+                pthread_mutex_unlock(&f->mu);
+                /* Without the lock: it must not wake up only to wait for it. */
+                pthread_cond_signal(&f->for_committer);
                 return OK;
         }
         struct problem p;
@@ -204,6 +184,29 @@ static int file_append(struct log *log, uint64_t seq, struct slice batch)
         pthread_mutex_lock(&f->mu);
         keeper_run_inline(f);
         pthread_mutex_unlock(&f->mu);
+        return OK;
+}
+
+/* The committer waits while no batch is given, so the writer is free for the caller.  Not when a
+ * new segment is needed: that may wait for the disk to have space. */
+static int file_append_now(struct log *log, uint64_t seq, struct slice batch)
+{
+        struct file_log *f = file_log_of(log);
+        pthread_mutex_lock(&f->mu); /* also orders what the committer wrote before what we write */
+        ASSERT(f->is_leading && !f->is_given);
+        pthread_mutex_unlock(&f->mu);
+        if (!f->has_threads || atomic_load(&f->has_failed) || !writer_fits(&f->writer, batch.len))
+                return file_append(log, seq, batch);
+        ASSERT(seq == atomic_load(&f->last_seq) + 1);
+        struct problem p = {0};
+        int e = commit(f, seq, batch, &p);
+        if (e) {
+                file_log_fail(f, &p);
+                return e;
+        }
+        if (atomic_load(&f->has_failed))
+                return ERR_IO; /* the keeper, meanwhile: nothing succeeds any more */
+        f->log.durable(f->log.ctx, seq);
         return OK;
 }
 
@@ -484,6 +487,7 @@ static struct log *file_close(struct log *log)
 static const struct log_ops FILE_LOG_OPS = {
         .lead = file_lead,
         .append = file_append,
+        .append_now = file_append_now,
         .read = file_read,
         .trim = file_trim,
         .want_room = file_want_room,

@@ -7,7 +7,7 @@
  *
  *      field           who
  *      writer          committer; lead and close while there is none
- *      batch, seq      written by append while mail is EMPTY, read by the committer while GIVEN
+ *      batch, its seq  written by append, read by the committer while is_given
  *      chain, head,    under `mu`.  The committer moves `head` on; the keeper takes from the front
  *      and the rest    and adds and takes at the back, never the head or the one behind it
  */
@@ -28,8 +28,6 @@
 /* While room is wanted and refused, the disk is asked again this often. */
 #define RETRY_NS NS_PER_S
 
-enum mail { MAIL_EMPTY, MAIL_GIVEN };
-
 struct file_log {
         struct log log;
         struct disk *disk;
@@ -37,11 +35,8 @@ struct file_log {
         struct writer writer;
         pthread_t committer, keeper;
 
-        /* The hand-over of a batch: see committer_wait in file.c. */
-        uint64_t batch_seq;
+        uint64_t batch_seq; /* in flight, when is_given */
         struct slice batch; /* the caller's bytes */
-        _Atomic int mail;
-        _Atomic bool is_asleep; /* the committer sleeps on for_committer */
 
         _Atomic bool has_failed;
         bool is_leading;
@@ -50,6 +45,7 @@ struct file_log {
         bool is_lazy;          /* salvage: synced at the end of a segment, not at each batch */
 
         /* Under mu, down to the next empty line. */
+        bool is_given;      /* a batch was handed over and is not durable yet */
         bool is_refused;    /* the disk gave no more space when last asked */
         bool may_ask_again; /* by trim, want_room and the clock */
         bool is_stopping;

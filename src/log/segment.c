@@ -150,7 +150,7 @@ bool frame_decode(const struct segment_header *h, const char *bytes, struct fram
                 .prev = load_u32(bytes + AT_FRAME_PREV),
                 .crc = load_u32(bytes + AT_FRAME_CRC),
         };
-        return true;
+        return ret->seq >= 1 && ret->seq <= FRAME_SEQ_MAX;
 }
 
 static uint32_t footer_crc(const struct segment_header *h, const char *bytes)

@@ -19,6 +19,7 @@
 
 #define FRAME_HEADER_BYTES  32
 #define FRAME_ALIGN         8
+#define FRAME_SEQ_MAX       (UINT64_MAX / 2) /* so that "the next one" never overflows */
 
 struct segment_header {
         uint64_t number; /* the same as in the file's name */

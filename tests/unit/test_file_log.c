@@ -193,6 +193,37 @@ static void damage_names_the_file_the_place_and_the_reason_and_changes_nothing(v
         assert_int_equal(m->disk.n_calls, calls);
 }
 
+/* Frames of just a sector each, every one sound on its own: only their order is wrong. */
+static void sound_frames_in_the_wrong_order_are_noticed(void **state)
+{
+        struct log_model *m = *state;
+        const char *name = "0000000000000001.seg";
+        enum { N = 5 };
+        start(m);
+        for (int i = 0; i < N; i++)
+                append_sized(m, SIM_SECTOR - 32 - 12);
+        model_close(m);
+        struct sim_disk *copy = xmalloc(sizeof(*copy)), intact = m->disk;
+        const char *frames = sim_disk_file(&m->disk, name)->seen + DISK_BLOCK;
+        for (unsigned i = 0; i < 2 * N * N; i++) {
+                unsigned a = i % N, b = i / N % N;
+                if (a == b)
+                        continue;
+                sim_disk_copy(copy, &intact);
+                sim_disk_poke(copy, name, DISK_BLOCK + a * SIM_SECTOR, frames + b * SIM_SECTOR,
+                              SIM_SECTOR);
+                if (i >= N * N) /* exchanged, not only doubled */
+                        sim_disk_poke(copy, name, DISK_BLOCK + b * SIM_SECTOR,
+                                      frames + a * SIM_SECTOR, SIM_SECTOR);
+                m->disk = *copy;
+                struct problem p;
+                assert_int_equal(model_open(m, &p), ERR_CORRUPT);
+                sim_disk_release(copy);
+        }
+        m->disk = intact;
+        free(copy);
+}
+
 static void a_newer_format_is_refused_untouched(void **state)
 {
         struct log_model *m = *state;
@@ -780,6 +811,7 @@ int main(void)
                 MODEL(trimming_everything_keeps_the_count),
                 MODEL(a_torn_last_batch_is_cut_and_counted),
                 MODEL(damage_names_the_file_the_place_and_the_reason_and_changes_nothing),
+                MODEL(sound_frames_in_the_wrong_order_are_noticed),
                 MODEL(a_newer_format_is_refused_untouched),
                 MODEL(a_segment_under_another_name_is_noticed),
                 MODEL(other_files_in_the_folder_are_left_alone),
