@@ -6,6 +6,8 @@
  * the exact bytes of its JSON value; bytes that are no JSON come as NAME_base64. */
 #include "door/bind.h"
 
+#include <stdio.h>
+
 #include "core/limits.h"
 #include "door/base64.h"
 #include "wire/http.h"
@@ -197,9 +199,8 @@ static int find_param(const struct command_def *def, struct slice key, bool *ret
                 if (p->type != PARAM_BYTES || name.len + sizeof(BASE64_SUFFIX) > sizeof(encoded))
                         continue;
                 *ret_is_base64 = true;
-                memcpy(encoded, name.ptr, name.len);
-                memcpy(encoded + name.len, BASE64_SUFFIX, sizeof(BASE64_SUFFIX));
-                if (json_key_is(key, slice_str(encoded)))
+                int n = snprintf(encoded, sizeof(encoded), "%s" BASE64_SUFFIX, p->name);
+                if (json_key_is(key, slice_make(encoded, (size_t)n)))
                         return (int)i;
         }
         return -1;

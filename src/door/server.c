@@ -43,7 +43,7 @@
 /* How long the next commands of answered clients are waited for: a share of a sync, and never
  * long; and for how many it is worth it. */
 #define GATHER_SHARE 8
-#define GATHER_NS    50000
+#define GATHER_NS    400000
 #define GATHER_MIN   4
 #define GATHER_MAX   512
 /* While syncs take less than this, the loop may wait for one itself. */

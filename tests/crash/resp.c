@@ -32,7 +32,8 @@ void bytes_put(struct bytes *b, const void *ptr, size_t n)
         b->len += n;
 }
 
-static void bytes_vprintf(struct bytes *b, const char *fmt, va_list args)
+__attribute__((format(printf, 2, 0))) static void bytes_vprintf(struct bytes *b, const char *fmt,
+                                                                va_list args)
 {
         va_list again;
         va_copy(again, args);

@@ -170,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ASSERT(v == OK || v == ERR_UNAVAIL);
         ASSERT(v != OK || report.bad_places > 0 || e == OK);
         /* A gap is filled with empty batches, and a forged number makes a gap of any size. */
-        to.capacity_bytes = 48 * SEGMENT;
+        to.capacity_bytes = 4 * SEGMENT;
         if (v == OK) {
                 v = file_log_salvage(&copy.disk, &to.disk, NULL, NULL, &report, &p);
                 ASSERT(v == OK || v == ERR_NOSPACE);

@@ -294,6 +294,54 @@ static void a_failed_call_is_told_once_and_nothing_succeeds_afterwards(void **st
         }
 }
 
+static int ignore_batch(void *ctx, uint64_t seq, struct slice batch)
+{
+        (void)ctx;
+        (void)seq;
+        (void)batch;
+        return OK;
+}
+
+/* A read that fails is an error of the disk: never the end of the log, never damage. */
+static void a_failed_read_is_neither_an_end_nor_damage(void **state)
+{
+        (void)state;
+        struct log_model *m = model_new(seed);
+        struct sim_disk *to = xmalloc(sizeof(*to));
+        script(m);
+        bool is_hit = true;
+        for (uint64_t n = 1; is_hit; n++) {
+                struct problem p;
+                struct file_log_report report;
+                int e[4];
+                m->disk.fail_read_at = m->disk.n_reads + n;
+                e[0] = file_log_verify(&m->disk.disk, NULL, NULL, &report, &p);
+                m->disk.fail_read_at = m->disk.n_reads + n;
+                sim_disk_init(to, n);
+                e[1] = file_log_salvage(&m->disk.disk, &to->disk, NULL, NULL, &report, &p);
+                sim_disk_release(to);
+                m->disk.fail_read_at = m->disk.n_reads + n;
+                e[2] = file_log_walk(&m->disk.disk, ignore_batch, NULL, &p);
+                m->disk.fail_read_at = m->disk.n_reads + n;
+                e[3] = model_open(m, &p);
+                if (!e[3])
+                        e[3] = m->log->ops->read(m->log, 0, ignore_batch, NULL, &p);
+                m->disk.fail_read_at = 0;
+                is_hit = false;
+                for (int i = 0; i < 4; i++) {
+                        assert_true(e[i] == OK || e[i] == ERR_IO);
+                        is_hit |= e[i] != OK;
+                }
+                model_close(m);
+                assert_int_equal(model_open(m, &p), OK);
+                model_settle(m);
+                model_check(m);
+                model_close(m);
+        }
+        free(to);
+        model_free(m);
+}
+
 /* A batch that a start found whole, though its sync had failed, must survive the next power loss:
  * the start has to write it again, since the cache says it is there and the disk knows nothing. */
 static void a_start_does_not_believe_the_cache(void **state)
@@ -548,6 +596,7 @@ int main(void)
                 cmocka_unit_test(a_power_loss_in_any_call_loses_nothing),
                 cmocka_unit_test(a_start_on_what_a_killed_process_left_may_be_cut_off),
                 cmocka_unit_test(a_failed_call_is_told_once_and_nothing_succeeds_afterwards),
+                cmocka_unit_test(a_failed_read_is_neither_an_end_nor_damage),
                 cmocka_unit_test(a_start_does_not_believe_the_cache),
                 cmocka_unit_test(a_flipped_bit_is_never_believed),
                 cmocka_unit_test(after_an_orderly_end_not_even_the_last_batch_may_be_cut),

@@ -388,6 +388,22 @@ static void verify_counts_a_sound_log_and_changes_nothing(void **state)
         assert_int_equal(m->disk.n_calls, calls);
 }
 
+static void a_walk_from_outside_reads_what_a_start_would(void **state)
+{
+        struct log_model *m = *state;
+        fill_for_tools(m);
+        struct problem p;
+        struct model_walk w = {.m = m};
+        uint64_t calls = m->disk.n_calls;
+        assert_int_equal(file_log_walk(&m->disk.disk, model_walk_batch, &w, &p), OK);
+        assert_int_equal(w.n_wrong, 0);
+        assert_int_equal(w.first, 1);
+        assert_int_equal(w.next, 21);
+        assert_int_equal(m->disk.n_calls, calls);
+        sim_disk_flip(&m->disk, "0000000000000002.seg", (DISK_BLOCK + 100) * 8ULL);
+        assert_int_equal(file_log_walk(&m->disk.disk, model_walk_batch, &w, &p), ERR_CORRUPT);
+}
+
 #define FRAME_2080(i) (DISK_BLOCK + (i)*2080ULL)
 
 static void verify_tells_every_damaged_place(void **state)
@@ -570,13 +586,18 @@ static int rig_teardown(void **state)
         return 0;
 }
 
-static void rig_append(struct rig *r, size_t bytes)
+static void rig_fill(struct rig *r, size_t bytes)
 {
         buf_clear(&r->batch);
         size_t begun_at = record_begin(&r->batch, 1, 1);
         for (size_t i = 0; i < bytes; i++)
                 buf_put_byte(&r->batch, (char)(i * 31 + r->durable));
         record_end(&r->batch, begun_at);
+}
+
+static void rig_append(struct rig *r, size_t bytes)
+{
+        rig_fill(r, bytes);
         assert_int_equal(r->log->ops->append(r->log, r->durable + 1, buf_slice(&r->batch)), OK);
 }
 
@@ -631,6 +652,36 @@ static void the_thread_writes_what_was_given_in_order(void **state)
         assert_true(stat.appended_bytes > sum && stat.sync_ns_last > 0);
         r->log = r->log->ops->close(r->log);
         rig_open(r, 0); /* the folder knows its segment size */
+        assert_int_equal(r->tail.last_seq, 500);
+        uint64_t found = 0;
+        struct problem p;
+        assert_int_equal(r->log->ops->read(r->log, 0, sum_bytes, &found, &p), OK);
+        assert_int_equal(found, sum);
+}
+
+static void a_batch_appended_now_is_durable_when_the_call_returns(void **state)
+{
+        struct rig *r = *state;
+        rig_open(r, 256 * KIB);
+        uint64_t sum = 0, n_now = 0;
+        for (uint64_t seq = 1; seq <= 500; seq++) {
+                size_t bytes = seq * 7 % 5000;
+                sum += bytes;
+                if (seq % 3 == 0) { /* those of the thread in between */
+                        rig_append(r, bytes);
+                        rig_wait(r, seq);
+                        continue;
+                }
+                rig_fill(r, bytes);
+                assert_int_equal(r->log->ops->append_now(r->log, seq, buf_slice(&r->batch)), OK);
+                pthread_mutex_lock(&r->mu);
+                n_now += r->durable == seq;
+                pthread_mutex_unlock(&r->mu);
+                rig_wait(r, seq); /* one that needs a new segment is given to the thread */
+        }
+        assert_true(n_now > 300);
+        r->log = r->log->ops->close(r->log);
+        rig_open(r, 0);
         assert_int_equal(r->tail.last_seq, 500);
         uint64_t found = 0;
         struct problem p;
@@ -818,10 +869,12 @@ int main(void)
                 MODEL(the_room_that_is_told_is_there_on_a_full_disk),
                 MODEL(a_refused_file_leaves_nothing_and_a_batch_without_room_is_final),
                 MODEL(verify_counts_a_sound_log_and_changes_nothing),
+                MODEL(a_walk_from_outside_reads_what_a_start_would),
                 MODEL(verify_tells_every_damaged_place),
                 MODEL(salvage_keeps_every_sound_record_and_lists_the_rest),
                 MODEL(salvage_keeps_numbers_where_a_segment_is_missing),
                 RIG(the_thread_writes_what_was_given_in_order),
+                RIG(a_batch_appended_now_is_durable_when_the_call_returns),
                 RIG(a_batch_larger_than_the_buffer_is_written_whole),
                 RIG(a_second_leader_is_refused),
                 RIG(nothing_is_durable_before_its_sync_returns),
