@@ -20,7 +20,10 @@ if HOW == "past" and os.path.isdir(past):
     os.rename(past, data)
     os.execv(WEIR, [WEIR] + sys.argv[1:])
 if HOW == "past" and os.path.isdir(data) and os.path.exists(data + ".once"):
-    os.system("cp -a --sparse=always '%s' '%s'" % (data, past))
+    # The crash test may kill us in the middle of it: a half copy must not become the past.
+    shutil.rmtree(past + ".half", ignore_errors=True)
+    shutil.copytree(data, past + ".half")
+    os.rename(past + ".half", past)
 open(data + ".once", "w").close()
 newest = None
 for path in sorted(glob.glob(data + "/log/*.seg")) if HOW == "forget" else []:
