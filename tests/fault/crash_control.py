@@ -50,7 +50,8 @@ def run_with(folder, how):
     os.chmod(path, 0o755)
     done = subprocess.run([os.path.join(ROOT, "tests", "crash", "run"), "--cycles", "4", "--seed",
                            "5"], env={**os.environ, "WEIR": path, "CRASH_TMP": folder},
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace")
     return done.returncode, done.stdout
 
 
@@ -63,7 +64,9 @@ def _(folder):
 @test("the crash test catches a folder that is restored from the past")
 def _(folder):
     code, said = run_with(folder, "past")
-    expect(code != 0 and ("lost" in said or "doubled" in said), "it says: " + said[-300:])
+    # Depending on when it dies: jobs are gone, granted twice, or not as far as clients were told.
+    caught = ("lost", "doubled", "not what the clients were told")
+    expect(code != 0 and any(word in said for word in caught), "it says: " + said[-300:])
 
 
 if __name__ == "__main__":
