@@ -2,7 +2,7 @@
  *
  *   lead    become the one writer, recover the tail; nothing may be appended before
  *   append  hand over batch `seq` (the next number, no gaps); asynchronous, completes in order
- *   read    walk the batches from `from` to the end, in order
+ *   read    walk the batches from `from`, or the oldest that is kept, to the end, in order
  *   trim    batches before `before` are not needed any more; their space may be reused
  *
  * A batch is the unit of durability: after a crash it is there whole or not at all.  It is a

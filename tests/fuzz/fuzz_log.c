@@ -47,7 +47,7 @@ static struct segment_header header_of(uint64_t number)
 /* Puts the sums right of whatever begins with the tag. */
 static void mend(const struct segment_header *h, char *file, unsigned flags)
 {
-        for (size_t at = SEGMENT_DATA_AT; at + 2 * FRAME_HEADER_BYTES <= SEGMENT; at += 8) {
+        for (size_t at = SEGMENT_DATA_AT; at + 2ULL * FRAME_HEADER_BYTES <= SEGMENT; at += 8) {
                 char *b = file + at;
                 if (load_u32(b) != h->tag)
                         continue;

@@ -78,6 +78,8 @@ SIM_FN void model_on_failed(void *ctx, const struct problem *p)
 /* A batch of `n` records with `least` to `most` bytes each. */
 SIM_FN struct slice model_batch_of(struct log_model *m, size_t n, size_t least, size_t most)
 {
+        if (n == 0) /* so that an empty batch has an address as well */
+                return slice_make(xmalloc(1), 0);
         struct buf b;
         buf_init(&b, 0);
         for (size_t i = 0; i < n; i++) {
@@ -90,9 +92,7 @@ SIM_FN struct slice model_batch_of(struct log_model *m, size_t n, size_t least, 
                 record_end(&b, begun_at);
         }
         ASSERT(!b.failed);
-        if (!b.ptr)
-                buf_put_byte(&b, 0); /* so that an empty batch has an address as well */
-        return slice_make(b.ptr, n ? b.len : 0);
+        return buf_slice(&b);
 }
 
 SIM_FN struct slice model_batch(struct log_model *m, size_t n, size_t most)

@@ -206,7 +206,7 @@ static void sound_frames_in_the_wrong_order_are_noticed(void **state)
         struct sim_disk *copy = xmalloc(sizeof(*copy)), intact = m->disk;
         const char *frames = sim_disk_file(&m->disk, name)->seen + DISK_BLOCK;
         for (unsigned i = 0; i < 2 * N * N; i++) {
-                unsigned a = i % N, b = i / N % N;
+                size_t a = i % N, b = i / N % N;
                 if (a == b)
                         continue;
                 sim_disk_copy(copy, &intact);
