@@ -52,8 +52,8 @@ int64_t core_next_ns(const struct core *core);
 int core_exec(struct core *core, struct session *session, const struct command *cmd,
               struct reply *reply, struct problem *problem);
 
-/* True when a batch was handed to the log.  core_commit_now: and waited for, if the log offers it;
- * when nobody else is there to be kept waiting. */
+/* True when a batch was handed to the log.  core_commit_now: and waited for, if the log offers it.
+ */
 bool core_commit(struct core *core);
 bool core_commit_now(struct core *core);
 uint64_t core_sync_ns(const struct core *core); /* time of the last write and sync */

@@ -63,7 +63,7 @@ struct server {
         uv_check_t check;
         uv_idle_t gather;         /* active while the next commands are waited for */
         uint64_t gather_until_ns; /* 0 = not waiting */
-        uint64_t gather_want, committed, answered, last_commit;
+        uint64_t gather_want, committed, answered;
         pthread_t loop_thread;
         uv_timer_t core_timer;
         int64_t core_timer_ns; /* what it is set to; INT64_MAX = not set */

@@ -11,15 +11,20 @@
  * Timers are called before the poll, so the prepare handle ends a turn begun there; otherwise
  * what it did would wait until the poll returns.
  *
- * When the log reports a batch, its replies leave at once, and the next batch follows.  With many
- * clients that each wait for their answer, it follows a moment later: those just answered are about
- * to send their next command, and taking them along makes one batch of what would become two, with
- * half the syncs and half the work around them (measured at 64 clients: 1.3 times the commands).
- * The loop waits for them awake, for at most an eighth of a sync, and only until as many have come
- * as were answered.  A single client is never waited for; its batches are synced by the loop
- * itself, which has nobody else to serve, as long as syncs are short: being woken by another thread
- * twice costs as much as a third of the sync.  Connections with held replies are on a list of their
- * own; nobody scans all.
+ * Who waits for the disk depends on the disk and on the load (measured on two cores, a sync of 100
+ * us).  As long as syncs are quick and batches small, the loop does: waking the log's thread and
+ * being woken by it would cost a third of the sync again, and while it waits the next commands of
+ * all other clients collect in their sockets, so the next batch has them all.  That is 1.3 times
+ * the commands at 1, 8 and 64 clients.  What it costs: an answer that needs no disk may be late by
+ * one sync.
+ *
+ * Large batches, as pipelining makes them, and slow syncs are the thread's: there the loop applies
+ * the next batch meanwhile.  With slow syncs the clients just answered are about to send their next
+ * command, and taking them along makes one batch of what would become two; the loop waits for them
+ * awake, for at most an eighth of a sync, and only until as many have come as were answered.
+ *
+ * Replies leave when the log has reported their batch.  Connections with held replies are on a list
+ * of their own; nobody scans all.
  *
  * Stopping: the listeners close, waits are answered with nothing, input is read no more, and
  * each connection closes when its last byte has left; a timer cuts what takes too long. */
@@ -46,8 +51,10 @@
 #define GATHER_NS    400000
 #define GATHER_MIN   4
 #define GATHER_MAX   512
-/* While syncs take less than this, the loop may wait for one itself. */
-#define ALONE_SYNC_NS 500000
+/* While syncs take less than this, the loop waits for those of batches of at most so many
+ * commands itself. */
+#define QUICK_SYNC_NS 500000
+#define NOW_COMMANDS  128
 
 /* --- lists of connections ------------------------------------------------------------------- */
 
@@ -93,6 +100,11 @@ static uint64_t n_commands(const struct server *s)
         return s->counter[DOOR_RESP_COMMANDS] + s->counter[DOOR_HTTP_REQUESTS];
 }
 
+static bool has_quick_syncs(const struct server *s)
+{
+        return core_sync_ns(s->core) < QUICK_SYNC_NS;
+}
+
 /* Hands the open batch to the log, unless one is in flight or more is expected any moment. */
 static void commit(struct server *s)
 {
@@ -103,13 +115,10 @@ static void commit(struct server *s)
                 s->gather_until_ns = 0;
                 (void)uv_idle_stop(&s->gather); /* never fails */
         }
-        /* A lone client gets no answer sooner if the log has a thread of its own. */
         uint64_t n = n_commands(s) - s->committed;
-        bool is_alone = n <= 1 && s->last_commit <= 1 && core_sync_ns(s->core) < ALONE_SYNC_NS;
-        if (is_alone ? core_commit_now(s->core) : core_commit(s->core)) {
+        bool is_now = n <= NOW_COMMANDS && has_quick_syncs(s);
+        if (is_now ? core_commit_now(s->core) : core_commit(s->core))
                 s->committed += n;
-                s->last_commit = n;
-        }
 }
 
 /* The clients of a batch that was just answered are likely to send their next command at once:
@@ -117,7 +126,7 @@ static void commit(struct server *s)
 static void gather(struct server *s, uint64_t answered)
 {
         uint64_t ns = core_sync_ns(s->core) / GATHER_SHARE;
-        if (answered < GATHER_MIN || answered > GATHER_MAX)
+        if (answered < GATHER_MIN || answered > GATHER_MAX || has_quick_syncs(s))
                 return;
         s->gather_until_ns = uv_hrtime() + (ns < GATHER_NS ? ns : GATHER_NS);
         s->gather_want = n_commands(s) + answered;

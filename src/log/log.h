@@ -47,9 +47,9 @@ struct log_ops {
         int (*read)(struct log *log, uint64_t from, log_read_fn fn, void *ctx,
                     struct problem *problem);
         int (*trim)(struct log *log, uint64_t before);
-        /* append, and durable before it returns: for a small batch that nobody waits behind, where
-         * waking another thread and being woken by it would cost a third of the time.  May be NULL;
-         * may choose to be an append. */
+        /* append, and durable before it returns: for a small batch, where waking another thread and
+         * being woken by it would cost a third of the time.  May be NULL; may choose to be an
+         * append. */
         int (*append_now)(struct log *log, uint64_t seq, struct slice batch);
         /* Not part of the four, but every keeper of bytes has to answer them: */
         void (*want_room)(struct log *log, uint64_t bytes); /* keep at least this much room */
