@@ -236,7 +236,6 @@ static void hand_over(struct core *core, size_t n)
         if (!n || !core->options.archive)
                 return;
         core->options.archive->ops->store(core->options.archive, s->ended, n);
-        core->n_archiving += n;
         s->n_ended -= n;
         memmove(s->ended, s->ended + n, s->n_ended * sizeof(struct job *));
 }
@@ -251,7 +250,6 @@ static void on_stored(void *ctx, struct job *const *jobs, size_t n)
 {
         struct core *core = ctx;
         uint64_t ids[512];
-        core->n_archiving -= n;
         while (n) {
                 size_t k = n < ARRAY_LEN(ids) ? n : ARRAY_LEN(ids);
                 for (size_t i = 0; i < k; i++)

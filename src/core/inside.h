@@ -46,8 +46,7 @@ struct core {
         uint64_t n_waits, next_wait_id;
         struct list scans; /* listings that go on next turn */
 
-        size_t n_ending;      /* ended jobs whose end is in the batch in flight, or before it */
-        uint64_t n_archiving; /* handed to the archive, not yet reported back */
+        size_t n_ending; /* ended jobs whose end is in the batch in flight, or before it */
         bool is_stopping, is_recovered, is_slowed;
         struct core_totals totals;
 };

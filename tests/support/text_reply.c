@@ -88,7 +88,6 @@ static const struct reply_ops text_ops = {
 void text_reply_init(struct text_reply *r)
 {
         r->base.ops = &text_ops;
-        r->depth = 0;
         buf_init(&r->text, 0);
 }
 

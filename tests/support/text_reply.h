@@ -8,7 +8,6 @@
 struct text_reply {
         struct reply base;
         struct buf text;
-        int depth;
 };
 
 void text_reply_init(struct text_reply *r);
