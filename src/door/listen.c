@@ -14,6 +14,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -188,12 +189,25 @@ static void describe(struct listener *l)
         l->address = xstrdup(text);
 }
 
+/* Nothing is lost on the way to ourselves, so a congestion control that paces its packets (bbr,
+ * where the system prefers it) only costs a timer per answer: 3 % at 64 clients.  reno is in every
+ * kernel; where it may not be chosen, the system's choice serves as well. */
+static void stop_pacing(const uv_handle_t *handle)
+{
+        static const char plain[] = "reno";
+        int fd;
+        if (uv_fileno(handle, &fd) == 0)
+                (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof(plain) - 1);
+}
+
 static int bind_ip(struct listener *l, const char *text, const struct address *a, struct problem *p)
 {
         unsigned flags = a->ip.any.sa_family == AF_INET6 ? UV_TCP_IPV6ONLY : 0;
         int r = uv_tcp_bind(&l->uv.tcp, &a->ip.any, flags);
         if (r < 0)
                 return problem_set(p, ERR_IO, "cannot listen on %s: %s", text, uv_strerror(r));
+        if (a->is_loopback)
+                stop_pacing(&l->uv.handle);
         return OK;
 }
 
