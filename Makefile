@@ -19,7 +19,7 @@ MAKEFLAGS += --no-print-directory
 
 VARIANT ?= release
 OUT     := build/$(VARIANT)
-PKGS    := libuv libconfuse openssl sqlite3
+PKGS    := libuv libconfuse openssl sqlite3 libcurl
 LLHTTP  := /usr/share/llhttp
 ARCH    := $(shell uname -m)
 

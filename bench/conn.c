@@ -15,22 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A whole batch of 32 claimed 200-byte jobs is some 15 kB; larger reads only save calls. */
 #define IN_BYTES (256u << 10)
-
-void die(const char *fmt, ...)
-{
-        va_list ap;
-        va_start(ap, fmt);
-        fputs("gen: ", stderr);
-        vfprintf(stderr, fmt, ap);
-        fputc('\n', stderr);
-        va_end(ap);
-        exit(1);
-}
 
 static const char *stage_name(enum stage stage)
 {
@@ -57,13 +45,6 @@ void conn_wrong(struct conn *c, const char *fmt, ...)
         }
         fputs("\"\n", stderr);
         exit(1);
-}
-
-int64_t now_ns(void)
-{
-        struct timespec ts;
-        clock_gettime(CLOCK_MONOTONIC, &ts);
-        return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 static void *must_alloc(size_t n)

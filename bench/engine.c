@@ -5,6 +5,8 @@
  *           CLAIM, NEXT, NEXT ...                      (the combined form)
  *   cycle   PUT, CLAIM, ACK ...
  *           PUT, CLAIM, then PUT, NEXT, PUT, NEXT ...  (the combined form)
+ *           `depth` PUTs, CLAIM, `depth` ACKs ...      (one by one: a round trip for each job)
+ *   lock    CLAIM, ACK, CLAIM, ACK ...                 until the time is over
  *
  * In a cycle a connection claims as many jobs as it has put (c->debt), not the same ones: any
  * connection may get any job.  As nobody claims more than was put before, a claim finds a job; if
@@ -13,8 +15,7 @@
  * checked, and a difference is a lost job.
  *
  * The clock starts after the warm-up and stops at the first event after the deadline; what is
- * counted between the two are answered jobs.  The server's CPU time is its process clock, all
- * threads together, in nanoseconds. */
+ * counted between the two are answered jobs. */
 #include "gen.h"
 
 #include <errno.h>
@@ -23,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A server that says nothing for so long has lost a request. */
@@ -39,47 +39,16 @@ struct engine {
         bool is_over; /* no new work is begun */
 };
 
-struct sample {
-        int64_t at_ns;
-        int64_t server_ns, self_ns;
-        uint64_t flushes, sectors;
+/* The machine's counters and ours at the same moment. */
+struct mark {
+        struct sample sample;
         struct counters count;
 };
 
-static int64_t timespec_ns(const struct timespec *ts)
+static void mark_take(const struct run *run, struct mark *ret)
 {
-        return (int64_t)ts->tv_sec * 1000000000 + ts->tv_nsec;
-}
-
-static void read_disk(const char *path, struct sample *ret)
-{
-        FILE *f = *path ? fopen(path, "re") : NULL;
-        if (!f)
-                return;
-        /* Documentation/block/stat.rst: field 7 sectors written, field 16 flushes. */
-        uint64_t v[17] = {0};
-        for (int i = 0; i < 17; i++) {
-                if (fscanf(f, "%" SCNu64, &v[i]) != 1)
-                        break;
-        }
-        ret->sectors = v[6];
-        ret->flushes = v[15];
-        fclose(f);
-}
-
-static void sample_take(const struct run *run, struct sample *ret)
-{
-        struct timespec ts;
-        clockid_t clock;
-        memset(ret, 0, sizeof(*ret));
-        if (run->pid && clock_getcpuclockid(run->pid, &clock) == 0 &&
-            clock_gettime(clock, &ts) == 0)
-                ret->server_ns = timespec_ns(&ts);
-        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-        ret->self_ns = timespec_ns(&ts);
-        read_disk(run->disk, ret);
+        sample_take(run->pid, run->disk, &ret->sample);
         ret->count = run->count;
-        ret->at_ns = now_ns();
 }
 
 static void watch(struct engine *e, struct conn *c, bool wants_write, int op)
@@ -106,14 +75,15 @@ static enum stage choose(const struct engine *e, const struct conn *c)
 
         if (e->work == WORK_PUT)
                 return may_put ? STAGE_PUT : STAGE_DONE;
-        if (e->work == WORK_DRAIN) {
+        if (e->work == WORK_DRAIN || e->work == WORK_LOCK) {
                 if (c->n_held > 0)
                         return combines && !e->is_over ? STAGE_NEXT : STAGE_ACK;
                 return e->is_over || c->was_empty ? STAGE_DONE : STAGE_CLAIM;
         }
         if (c->n_held > 0 && (!combines || c->debt > 0 || !may_put))
                 return combines && c->debt > 0 ? STAGE_NEXT : STAGE_ACK;
-        if (c->debt > 0)
+        bool is_gathering = run->is_single && c->debt < run->depth && may_put;
+        if (c->debt > 0 && !is_gathering)
                 return STAGE_CLAIM;
         return may_put ? STAGE_PUT : STAGE_DONE;
 }
@@ -122,11 +92,12 @@ static void start_stage(struct engine *e, struct conn *c, enum stage stage)
 {
         struct run *run = e->run;
         size_t n = run->depth;
+        size_t single = run->is_single && e->work == WORK_CYCLE ? 1 : SIZE_MAX;
 
         c->stage = stage;
         switch (stage) {
         case STAGE_PUT:
-                n = smaller(n, run->put_limit - run->next_number);
+                n = smaller(smaller(n, single), run->put_limit - run->next_number);
                 c->batch = n;
                 c->awaited = run->proto->put(c, n);
                 break;
@@ -135,7 +106,7 @@ static void start_stage(struct engine *e, struct conn *c, enum stage stage)
                 c->awaited = run->proto->claim(c, n, c->was_empty ? RETRY_WAIT_MS : 0);
                 break;
         case STAGE_ACK:
-                c->batch = c->n_held;
+                c->batch = smaller(c->n_held, single);
                 c->awaited = run->proto->ack(c);
                 break;
         case STAGE_NEXT:
@@ -230,23 +201,18 @@ static void check_nothing_lost(const struct engine *e, const struct counters *be
                 die("%" PRIu64 " jobs put, %" PRIu64 " finished: jobs were lost", puts, acks);
 }
 
-static void report(const struct engine *e, const struct sample *a, const struct sample *b)
+static void report(const struct engine *e, const struct mark *a, const struct mark *b)
 {
-        static const char *const names[] = {"put", "drain", "cycle"};
+        static const char *const names[] = {"put", "drain", "cycle", "lock"};
         uint64_t puts = b->count.puts - a->count.puts, acks = b->count.acks - a->count.acks;
         uint64_t ops = e->work == WORK_PUT ? puts : acks;
         /* All connections move in step, so a short window on a slow peer may hold many puts and no
          * ack; over time both are the same number. */
         if (e->work == WORK_CYCLE)
                 ops = (puts + acks) / 2;
-        double seconds = (double)(b->at_ns - a->at_ns) / 1e9;
-        printf("{\"work\":\"%s\",\"ops\":%" PRIu64 ",\"seconds\":%.6f,\"server_us\":%.1f,"
-               "\"generator_us\":%.1f,\"flushes\":%" PRIu64 ",\"written_bytes\":%" PRIu64
-               ",\"empty\":%" PRIu64 ",\"puts_total\":%" PRIu64 ",\"acks_total\":%" PRIu64 "}\n",
-               names[e->work], ops, seconds, (double)(b->server_ns - a->server_ns) / 1e3,
-               (double)(b->self_ns - a->self_ns) / 1e3, b->flushes - a->flushes,
-               (b->sectors - a->sectors) * 512, b->count.empty - a->count.empty, e->run->count.puts,
-               e->run->count.acks);
+        sample_print(names[e->work], ops, &a->sample, &b->sample);
+        printf(",\"empty\":%" PRIu64 ",\"puts_total\":%" PRIu64 ",\"acks_total\":%" PRIu64 "}\n",
+               b->count.empty - a->count.empty, e->run->count.puts, e->run->count.acks);
         fflush(stdout);
 }
 
@@ -256,13 +222,13 @@ void engine_run(struct run *run, enum work work, double seconds, double warm_s)
         if (e.epoll < 0)
                 die("epoll_create1: %s", strerror(errno));
         struct counters before = run->count;
-        struct sample first, last;
+        struct mark first, last;
         bool has_first = warm_s <= 0, has_last = false;
 
         for (unsigned i = 0; i < run->n_conns; i++)
                 watch(&e, &run->conns[i], false, EPOLL_CTL_ADD);
-        sample_take(run, &first);
-        int64_t start = first.at_ns, warm = start + (int64_t)(warm_s * 1e9);
+        mark_take(run, &first);
+        int64_t start = first.sample.at_ns, warm = start + (int64_t)(warm_s * 1e9);
         int64_t end = seconds > 0 ? warm + (int64_t)(seconds * 1e9) : INT64_MAX;
         for (unsigned i = 0; i < run->n_conns; i++) {
                 struct conn *c = &run->conns[i];
@@ -274,16 +240,16 @@ void engine_run(struct run *run, enum work work, double seconds, double warm_s)
                 turn(&e);
                 int64_t now = now_ns();
                 if (!has_first && now >= warm) {
-                        sample_take(run, &first);
+                        mark_take(run, &first);
                         has_first = true;
                 }
                 if (!has_last && now >= end) {
-                        sample_take(run, &last);
+                        mark_take(run, &last);
                         has_last = e.is_over = true;
                 }
         }
         if (!has_last)
-                sample_take(run, &last);
+                mark_take(run, &last);
         check_nothing_lost(&e, &before);
         report(&e, &first, &last);
         for (unsigned i = 0; i < run->n_conns; i++)

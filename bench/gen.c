@@ -1,23 +1,25 @@
 /* gen: the load generator of `make bench`, the same for every peer.
  *
- *   gen --proto weir|list|stream|beanstalk --port N [--conns N] [--depth N] [--payload BYTES]
- *       [--many] [--batch] [--next] [--pid PID] [--dir DIR] [--warm S] PHASE...
+ *   gen --proto weir|list|stream|beanstalk|weir-lock|redis-lock --port N [--conns N] [--depth N]
+ *       [--payload BYTES] [--many] [--batch] [--next] [--single] [--pid PID] [--dir DIR] [--warm S]
+ *       PHASE...
  *
- * A phase is put:SECONDS, put#COUNT, drain:SECONDS, drain, cycle:SECONDS, cycle#COUNT or
- * latency#SAMPLES[@GAP_US]; phases run one after the other on the same connections, so a drain
- * finds what a put before it has left.  Each prints one line of JSON.  The exit code is 1 when
- * the server closed, answered anything unexpected, or lost, changed or doubled a job. */
+ * A phase is put:SECONDS, put#COUNT, drain:SECONDS, drain, cycle:SECONDS, cycle#COUNT,
+ * latency#SAMPLES[@GAP_US] or, with the lock protocols, lock:SECONDS; phases run one after the
+ * other on the same connections, so a drain finds what a put before it has left.  Each prints one
+ * line of JSON.  The exit code is 1 when the server closed, answered anything unexpected, or lost,
+ * changed or doubled a job. */
 #include "gen.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
-static const struct proto *const protos[] = {&proto_weir, &proto_list, &proto_stream,
-                                             &proto_beanstalk};
+static const struct proto *const protos[] = {
+        &proto_weir,      &proto_list,      &proto_stream,
+        &proto_beanstalk, &proto_weir_lock, &proto_redis_lock,
+};
 
 static const struct proto *find_proto(const char *name)
 {
@@ -37,15 +39,6 @@ static unsigned number_arg(const char *text, unsigned min, unsigned max)
         return (unsigned)v;
 }
 
-static void find_disk(struct run *run, const char *dir)
-{
-        struct stat st;
-        if (stat(dir, &st) != 0)
-                die("no folder %s", dir);
-        snprintf(run->disk, sizeof(run->disk), "/sys/dev/block/%u:%u/stat", major(st.st_dev),
-                 minor(st.st_dev));
-}
-
 static void set_option(struct run *run, int opt)
 {
         if (opt == 'p')
@@ -63,13 +56,15 @@ static void set_option(struct run *run, int opt)
         else if (opt == 'i')
                 run->pid = (pid_t)number_arg(optarg, 1, 1u << 30);
         else if (opt == 'D')
-                find_disk(run, optarg);
+                sample_find_disk(optarg, run->disk, sizeof(run->disk));
         else if (opt == 'm')
                 run->is_many = true;
         else if (opt == 'b')
                 run->is_batch = true;
         else if (opt == 'n')
                 run->is_next = true;
+        else if (opt == 'o')
+                run->is_single = true;
         else
                 exit(2);
 }
@@ -77,19 +72,13 @@ static void set_option(struct run *run, int opt)
 static void parse_options(struct run *run, int argc, char **argv, double *warm_s)
 {
         static const struct option options[] = {
-                {"proto", required_argument, NULL, 'p'},
-                {"host", required_argument, NULL, 'h'},
-                {"port", required_argument, NULL, 'P'},
-                {"conns", required_argument, NULL, 'c'},
-                {"depth", required_argument, NULL, 'd'},
-                {"payload", required_argument, NULL, 's'},
-                {"many", no_argument, NULL, 'm'},
-                {"batch", no_argument, NULL, 'b'},
-                {"next", no_argument, NULL, 'n'},
-                {"pid", required_argument, NULL, 'i'},
-                {"dir", required_argument, NULL, 'D'},
-                {"warm", required_argument, NULL, 'w'},
-                {NULL, 0, NULL, 0},
+                {"proto", required_argument, NULL, 'p'}, {"host", required_argument, NULL, 'h'},
+                {"port", required_argument, NULL, 'P'},  {"conns", required_argument, NULL, 'c'},
+                {"depth", required_argument, NULL, 'd'}, {"payload", required_argument, NULL, 's'},
+                {"many", no_argument, NULL, 'm'},        {"batch", no_argument, NULL, 'b'},
+                {"next", no_argument, NULL, 'n'},        {"single", no_argument, NULL, 'o'},
+                {"pid", required_argument, NULL, 'i'},   {"dir", required_argument, NULL, 'D'},
+                {"warm", required_argument, NULL, 'w'},  {NULL, 0, NULL, 0},
         };
         int opt;
         while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -100,6 +89,8 @@ static void parse_options(struct run *run, int argc, char **argv, double *warm_s
         }
         if (!run->proto || !run->port || optind == argc)
                 die("--proto, --port and a phase are needed");
+        if (run->is_single && (run->proto != &proto_weir || run->is_next))
+                die("--single is for the protocol weir without --next");
 }
 
 /* {"n":"0000000000","pad":"abc..."}: JSON, so that no peer can take it for something else. */
@@ -129,7 +120,12 @@ static void run_phase(struct run *run, const char *phase, double warm_s)
         run->put_limit = count ? run->next_number + count : NUMBERS_MAX;
         if (run->put_limit > NUMBERS_MAX)
                 die("more jobs than numbers");
-        if (strncmp(phase, "put", word) == 0 && (seconds > 0 || count > 0)) {
+        bool is_lock_proto = !run->proto->put, is_lock = strncmp(phase, "lock", word) == 0;
+        if (is_lock != is_lock_proto)
+                die("%s does not do %s", run->proto->name, phase);
+        if (is_lock && seconds > 0) {
+                engine_run(run, WORK_LOCK, seconds, warm_s);
+        } else if (strncmp(phase, "put", word) == 0 && (seconds > 0 || count > 0)) {
                 engine_run(run, WORK_PUT, seconds, warm_s);
         } else if (strncmp(phase, "cycle", word) == 0 && (seconds > 0 || count > 0)) {
                 engine_run(run, WORK_CYCLE, seconds, warm_s);

@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sample.h"
+
 #define DEPTH_MAX   1024
 #define CONNS_MAX   1024
 #define PAYLOAD_MIN 64
@@ -51,7 +53,8 @@ struct conn {
         size_t debt;         /* jobs put by this connection and not yet claimed by it */
         struct held *held;
         size_t n_held;
-        int64_t last_id; /* ids of accepted jobs must grow on each connection */
+        int64_t last_id;    /* ids of accepted jobs must grow on each connection */
+        unsigned next_lock; /* locks only: how many names were asked for so far */
         char *in;
         size_t in_len, in_done, in_cap;
         char *puts; /* `depth` enqueue requests, written once; only the numbers change */
@@ -69,7 +72,7 @@ struct proto {
         void (*prepare)(struct conn *c); /* writes c->puts; may talk to the server first */
         size_t (*put)(struct conn *c, size_t n);
         size_t (*claim)(struct conn *c, size_t n, unsigned wait_ms);
-        size_t (*ack)(struct conn *c);            /* everything held */
+        size_t (*ack)(struct conn *c);            /* the last c->batch of those held: all or one */
         size_t (*next)(struct conn *c, size_t n); /* ack everything and claim n; NULL: no such */
         /* One reply of c->stage from p: bytes consumed, or 0 when it is not whole yet.
          * A reply that is wrong ends the program. */
@@ -89,6 +92,7 @@ struct run {
         bool is_many;   /* one request puts a whole batch, where the protocol can */
         bool is_batch;  /* one request claims a whole batch, where the protocol can */
         bool is_next;   /* finish and claim in one request, where the protocol can */
+        bool is_single; /* a cycle puts and finishes one by one, claims `depth`; weir only */
         pid_t pid;      /* the server, for its CPU time; 0: not asked */
         char disk[64];  /* /sys/dev/block/M:m/stat of the data folder, or "" */
         char *template; /* one payload, without its number */
@@ -101,6 +105,8 @@ struct run {
 
 /* proto_weir.c, proto_redis.c, proto_beanstalk.c */
 extern const struct proto proto_weir, proto_list, proto_stream, proto_beanstalk;
+/* proto_lock.c: no puts; a lock is claimed and finished */
+extern const struct proto proto_weir_lock, proto_redis_lock;
 
 /* conn.c */
 void conn_open(struct conn *c, struct run *run, unsigned index);
@@ -118,11 +124,9 @@ bool conn_flush(struct conn *c); /* one send; false when some is left */
 void number_write(char *to, uint32_t number);
 __attribute__((noreturn, format(printf, 2, 3))) void conn_wrong(struct conn *c, const char *fmt,
                                                                 ...);
-__attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
-int64_t now_ns(void);
 
 /* engine.c: one phase; seconds == 0 means until the work is used up. */
-enum work { WORK_PUT, WORK_DRAIN, WORK_CYCLE };
+enum work { WORK_PUT, WORK_DRAIN, WORK_CYCLE, WORK_LOCK };
 void engine_run(struct run *run, enum work work, double seconds, double warm_s);
 
 /* latency.c */

@@ -7,13 +7,14 @@ import shutil
 import signal
 import subprocess
 
-from peers import Broken, Server
+from peers import BACKLOG, Broken, Missing, Server
 
 SHAPES = ((1, 1), (8, 1), (64, 1), (1, 32), (8, 32), (64, 32))
 QUICK_SHAPES = ((1, 1), (64, 1), (64, 32))
 PAYLOAD = 200
 GAP_US = 5000       # between two jobs on the idle system
 WARM_S = 0.05
+TABLE_WARM_S = 0.25     # the table queue is slow: its workers are out of step only after a while
 
 
 class Bench:
@@ -26,20 +27,29 @@ class Bench:
         self.weir = os.path.abspath(options.weir)
         self.gen = os.path.join(self.out, "gen")
         self.raw = os.path.join(self.out, "raw")
+        self.table = os.path.join(self.out, "table_queue")
+        self.source = None
+        self.has_table = False
         self.samples = []  # dicts: contender, work, shape, round, ...
         self.broken = []   # sentences
+        self.missing = {}  # sentences, each once
         self.count = 0
-        self.jobs_checked = 0
+        self.jobs_checked = self.locks_checked = 0
 
     def build(self, source):
-        """The generator, compiled when a source is newer; cc is the only tool needed."""
+        """The generators, all but the one that needs libmariadb; cc is the only tool needed."""
         os.makedirs(self.out, exist_ok=True)
+        self.source = source
+        parts = ("gen", "engine", "latency", "conn", "sample", "proto_weir", "proto_redis",
+                 "proto_beanstalk", "proto_lock")
+        self.compile(parts, self.gen)
+        self.compile(("raw",), self.raw)
+
+    def compile(self, names, target, libraries=()):
         flags = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra"]
-        parts = ("gen", "engine", "latency", "conn", "proto_weir", "proto_redis",
-                 "proto_beanstalk")
-        for target, names in ((self.gen, parts), (self.raw, ("raw",))):
-            files = [os.path.join(source, n + ".c") for n in names]
-            subprocess.run([os.environ.get("CC", "cc"), *flags, *files, "-o", target], check=True)
+        files = [os.path.join(self.source, n + ".c") for n in names]
+        subprocess.run([os.environ.get("CC", "cc"), *flags, *files, "-o", target, *libraries],
+                       check=True)
 
     def folder(self):
         self.count += 1
@@ -60,10 +70,13 @@ class Bench:
                 "--conns", str(conns), "--depth", str(depth), "--payload", str(PAYLOAD),
                 "--pid", str(server.proc.pid), "--dir", self.data, "--warm", str(WARM_S),
                 *server.contender.gen, *options, *phases]
+        what = f"{server.contender.title} {conns}x{depth} {' '.join(phases)}"
+        return self.run_generator(args, what, timeout)
+
+    def run_generator(self, args, what, timeout):
         done = subprocess.run(args, capture_output=True, text=True, timeout=timeout, check=False)
         if done.returncode != 0:
-            raise Broken(f"{server.contender.title} {conns}x{depth} {' '.join(phases)}: "
-                         f"{done.stderr.strip() or done.returncode}")
+            raise Broken(f"{what}: {done.stderr.strip() or done.returncode}")
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def keep(self, contender, shape, round_no, result):
@@ -73,17 +86,57 @@ class Bench:
     def slot(self, contender, shape, round_no, works, seconds):
         """Cycle first, as it leaves the queue empty; then put, then drain what was put."""
         with self.server(contender) as server:
-            phases = [f"{w}:{seconds(w, shape)}" for w in ("cycle", "put", "drain") if w in works]
+            self.check_needs(server)
+            phases = [f"{w}:{seconds(w, shape)}" for w in ("cycle", "put", "drain", "lock")
+                      if w in works]
             results = self.generate(server, shape, phases)
             for result in results:
                 if result["work"] in contender.works:
                     self.keep(contender, shape, round_no, result)
-            self.jobs_checked += results[-1]["puts_total"]
-            left = results[-1]["puts_total"] - results[-1]["acks_total"]
-            pending = server.pending()
-            if pending != left:
-                raise Broken(f"{contender.title} {shape}: {left} jobs should be left, "
-                             f"the server has {pending}")
+            if "lock" in works:
+                self.locks_checked += results[-1]["puts_total"]
+            else:
+                self.jobs_checked += results[-1]["puts_total"]
+            self.check_left(server, shape, results[-1])
+
+    def check_needs(self, server):
+        needs = server.contender.needs
+        if needs and not server.knows(needs):
+            raise Missing(f"{server.contender.title}: this one has no {needs}")
+
+    def check_left(self, server, shape, result):
+        left = result["puts_total"] - result["acks_total"]
+        pending = server.pending()
+        if pending != left:
+            raise Broken(f"{server.contender.title} {shape}: {left} should be left, "
+                         f"the server has {pending}")
+
+    def table_slot(self, contender, work, shape, round_no, seconds):
+        """Workers that claim a batch and finish it: with nothing else in the queue, or behind a
+        backlog, which stays as long as it is, as everyone claims as many jobs as it enqueues."""
+        backlog = BACKLOG if work == "backlog" else 0
+        with self.server(contender) as server:
+            if contender.server == "mariadb":
+                result = self.generate_table(server, shape, backlog, seconds)
+            else:
+                phases = [f"put#{backlog}"] * bool(backlog) + [f"cycle:{seconds}"]
+                result = self.generate(server, shape, phases)[-1]
+                self.check_left(server, shape, result)
+            result["work"] = work
+            self.keep(contender, shape, round_no, result)
+            self.jobs_checked += result["puts_total"]
+
+    def generate_table(self, server, shape, backlog, seconds):
+        """It counts its tables itself at the end."""
+        if not self.has_table:
+            self.compile(("table_queue", "sample"), self.table, ("-pthread", "-lmariadb"))
+            self.has_table = True
+        workers, batch = shape
+        args = [self.table, "--port", str(server.port), "--workers", str(workers), "--batch",
+                str(batch), "--payload", str(PAYLOAD), "--backlog", str(backlog), "--pid",
+                str(server.proc.pid), "--dir", self.data, "--warm", str(TABLE_WARM_S),
+                "--seconds", str(seconds)]
+        return self.run_generator(args, f"{server.contender.title} {workers}x{batch}", 120)[0]
 
     def raw_disk(self, mode, round_no, seconds, gap_us=0):
         self.settle()

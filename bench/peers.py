@@ -22,7 +22,7 @@ READY_S = 120  # a recovery of five million jobs may take long; silence beyond i
 class Contender:
     key: str            # short, for --only and the JSON
     title: str          # as printed
-    server: str         # weir, redis, beanstalkd
+    server: str         # weir, redis, beanstalkd, mariadb
     proto: str          # of the generator
     synced: bool        # on disk before the answer
     settings: tuple = ()
@@ -30,11 +30,16 @@ class Contender:
     works: tuple = ("put", "drain", "cycle")
     shapes: tuple = ()  # empty: all
     config: str = ""    # weir's configuration file
+    needs: str = ""     # a command that an older weir may not know
 
 
 NO_HISTORY = 'queue "bench" {\n        history = none\n}\n'
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 EVERYSEC = ("--appendonly", "yes", "--appendfsync", "everysec")
+LOCK_SHAPES = ((1, 1), (8, 1), (64, 1))
+# Workers, and jobs in a claim: Action Scheduler's default.
+TABLE_SHAPES = ((1, 25), (8, 25), (64, 25))
+BACKLOG = 100000    # jobs that wait in the queue meanwhile
 
 CONTENDERS = (
     Contender("weir", "weir", "weir", "weir", True, gen=("--next", "--batch")),
@@ -53,6 +58,20 @@ CONTENDERS = (
               gen=("--many", "--batch", "--next"), works=("cycle",), shapes=((64, 32),)),
     Contender("list-many", "Redis list, batch verbs", "redis", "list", True, ALWAYS,
               gen=("--many", "--batch"), works=("cycle",), shapes=((64, 32),)),
+    Contender("weir-lock", "weir", "weir", "weir-lock", True, works=("lock",), shapes=LOCK_SHAPES,
+              needs="LOCK"),
+    Contender("redis-lock", "Redis, always", "redis", "redis-lock", True, ALWAYS, works=("lock",),
+              shapes=LOCK_SHAPES),
+    Contender("redis-lock-lossy", "Redis, everysec", "redis", "redis-lock", False, EVERYSEC,
+              works=("lock",), shapes=LOCK_SHAPES),
+    Contender("weir-single", "weir, one by one", "weir", "weir", True, gen=("--batch", "--single"),
+              works=("table", "backlog"), shapes=TABLE_SHAPES),
+    Contender("mariadb", "MariaDB tables", "mariadb", "table", True, works=("table", "backlog"),
+              shapes=TABLE_SHAPES),
+    Contender("weir-25", "weir, 25 in one write", "weir", "weir", True, gen=("--batch",),
+              works=("table", "backlog"), shapes=TABLE_SHAPES),
+    Contender("weir-25-many", "weir, batch verbs", "weir", "weir", True,
+              gen=("--many", "--batch", "--next"), works=("table",), shapes=TABLE_SHAPES),
 )
 
 # What each does for one job (depth 1) and for a batch of 32, printed with the results.
@@ -68,11 +87,27 @@ Redis list              LPUSH; LMOVE to the worker's own list; LREM from its tai
 Redis list, batch verbs one LPUSH of 32; 32 LMOVE; one DEL of the worker's list
 Redis stream            XADD; XREADGROUP COUNT 1; XACK + XDEL in one write
                         x32: 32 XADD; XREADGROUP COUNT 32; one XACK and one XDEL of 32 ids
-beanstalkd              put; reserve; delete                    x32: 32 of each"""
+beanstalkd              put; reserve; delete                    x32: 32 of each
+
+lock + unlock, each connection on names of its own, out of a thousand:
+weir                    LOCK name 30000; UNLOCK name token
+Redis                   SET name token NX PX 30000; EVALSHA of compare-and-delete
+
+workers that claim 25 at a time:
+MariaDB tables          Action Scheduler's tables and statements: INSERT action and log row;
+                        INSERT claim, UPDATE .. JOIN (SELECT .. LIMIT 25 FOR UPDATE SKIP LOCKED);
+                        each: re-read, UPDATE and log row at the start, the same at the end
+weir, one by one        25 times ENQUEUE; CLAIM MAX 25; 25 times COMPLETE: a round trip for each
+weir, 25 in one write   the same commands, 25 ENQUEUE or 25 COMPLETE in one write
+weir, batch verbs       one ENQUEUEMANY of 25; 24 COMPLETE and one COMPLETE .. CLAIM MAX 25"""
 
 
 class Broken(Exception):
     """A server did not start, answered wrongly, or lost or doubled a job."""
+
+
+class Missing(Exception):
+    """The server is an older one and does not know the command: no result, and no failure."""
 
 
 def free_port():
@@ -171,13 +206,45 @@ class Server:
         # It listens before it has read its log, and answers only after.
         self.pending()
 
+    def _start_mariadb(self, deadline):
+        """Every commit synced, no binary log, a buffer pool that holds everything, else as is."""
+        program = shutil.which("mariadbd", path=os.environ.get("PATH", "") + ":/usr/sbin")
+        if not program:
+            raise Broken("mariadbd is not installed")
+        args = [program, "--no-defaults", "--datadir", self.folder, "--skip-name-resolve"]
+        if os.geteuid() == 0:
+            args.append("--user=root")
+        if not os.path.exists(os.path.join(self.folder, "mysql")):
+            self._fill_mariadb(args)
+        self.port = free_port()
+        self._spawn([*args, "--bind-address=127.0.0.1", f"--port={self.port}",
+                     "--socket=mariadb.sock", "--pid-file=mariadb.pid", "--max-connections=300",
+                     "--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=1G"],
+                    stdout=subprocess.DEVNULL)
+        wait_for_port(self.proc, self.port, deadline)
+
+    def _fill_mariadb(self, args):
+        """The system tables, as mariadb-install-db makes them."""
+        os.mkdir(os.path.join(self.folder, "mysql"))
+        sql = b"USE mysql;\n"
+        for name in ("system_tables", "performance_tables", "system_tables_data"):
+            with open(f"/usr/share/mysql/mysql_{name}.sql", "rb") as f:
+                sql += f.read()
+        with open(self.folder + ".log", "ab") as log:
+            subprocess.run([*args, "--bootstrap"], input=sql, stdout=log, stderr=log, check=True,
+                           timeout=60)
+
+    def knows(self, command):
+        """Without its arguments it is refused in either case, but not for the same reason."""
+        return not re.search(r"no command|unknown command", self.call(command), re.IGNORECASE)
+
     def rss_bytes(self):
         with open(f"/proc/{self.proc.pid}/status", encoding="ascii") as f:
             return int(re.search(r"VmRSS:\s+(\d+) kB", f.read()).group(1)) * 1024
 
     def pending(self):
-        """Jobs the server says are ready."""
-        return getattr(self, "_pending_" + self.contender.proto)()
+        """Jobs the server says are ready, or locks that are held."""
+        return getattr(self, "_pending_" + self.contender.proto.replace("-", "_"))()
 
     def call(self, line):
         """One command, one reply: a line, or a length (RESP $n, beanstalkd OK n) and its bytes."""
@@ -207,6 +274,12 @@ class Server:
 
     def _pending_weir(self):
         return int(re.search(r"jobs_ready:(\d+)", self.call("INFO")).group(1))
+
+    def _pending_redis_lock(self):
+        return int(self.call("DBSIZE")[1:])
+
+    def _pending_weir_lock(self):
+        return int(re.search(r"locks_held:(\d+)", self.call("INFO")).group(1))
 
     def log_text(self):
         try:

@@ -2,7 +2,7 @@
  *
  *   put    ENQUEUE bench <payload> QUEUE bench            (--many: one ENQUEUEMANY for the batch)
  *   claim  CLAIM w<n> MAX 1 QUEUES bench, one per job     (--batch: one CLAIM MAX n)
- *   ack    COMPLETE id token, one per job
+ *   ack    COMPLETE id token, one per job                 (--single: and wait after each)
  *   next   COMPLETE id token CLAIM w<n> MAX 1 QUEUES bench, one per job: what a busy worker sends
  *          (--batch: only the last COMPLETE of the batch claims, MAX n)
  *
@@ -98,11 +98,11 @@ static void add_complete(struct conn *c, const struct held *h, const char *head,
 
 static size_t weir_ack(struct conn *c)
 {
-        size_t n = c->n_held;
+        size_t n = c->batch, rest = c->n_held - n;
         c->reqs_len = 0;
         for (size_t i = 0; i < n; i++)
-                add_complete(c, &c->held[i], COMPLETE_PLAIN, sizeof(COMPLETE_PLAIN) - 1);
-        c->n_held = 0;
+                add_complete(c, &c->held[rest + i], COMPLETE_PLAIN, sizeof(COMPLETE_PLAIN) - 1);
+        c->n_held = rest;
         conn_use_reqs(c);
         return n;
 }

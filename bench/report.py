@@ -2,12 +2,17 @@
 
 import statistics
 
-from peers import CONTENDERS, PATTERNS
+from peers import BACKLOG, CONTENDERS, LOCK_SHAPES, PATTERNS, TABLE_SHAPES
 
 WORKS = (("put", "enqueue"), ("drain", "claim + complete"), ("cycle", "full cycle"))
+# Measured in shapes of their own, and next to a row of weir's own.
+TABLE_WORKS = (("table", "full cycle, 25 jobs in a claim"),
+               ("backlog", f"the same behind a backlog of {BACKLOG:,} jobs"))
+BASE = {"lock": "weir-lock", "table": "weir-single", "backlog": "weir-single"}
 BY_KEY = {c.key: c for c in CONTENDERS}
 SYNCED_PEERS = ("list", "stream", "beanstalkd")
 LOSSY_PEERS = ("list-lossy", "stream-lossy", "beanstalkd-lossy")
+LOCK_PEERS = ("redis-lock", "redis-lock-lossy")
 
 
 def shape_name(shape):
@@ -70,12 +75,18 @@ def percentile(values, p):
     return values[min(len(values) - 1, int(len(values) * p / 100))]
 
 
-def print_block(results, work, title, shape):
+def worker_name(shape):
+    return f"{shape[0]} worker{'s' if shape[0] > 1 else ''}"
+
+
+def print_block(results, work, title, name, shape):
+    """The rates of everyone in one shape, best read from the top: weir, synced peers, lossy."""
     rows = [c for c in CONTENDERS if results.rates(c.key, work, shape)]
     if not rows:
         return
-    print(f"\n{title}, {shape_name(shape)}")
-    print(f"  {'':25} {'jobs/s':>9}  {'min - max':>19}  {'CPU us':>7}  {'syncs':>7}  "
+    unit = "locks/s" if work == "lock" else "jobs/s"
+    print(f"\n{title}, {name}")
+    print(f"  {'':25} {unit:>9}  {'min - max':>19}  {'CPU us':>7}  {'syncs':>7}  "
           f"{'disk B':>6}  {'gen us':>6}  weir is")
     for c in rows:
         rates = results.rates(c.key, work, shape)
@@ -83,7 +94,8 @@ def print_block(results, work, title, shape):
         syncs = results.per_job(c.key, work, shape, "flushes")
         disk = results.per_job(c.key, work, shape, "written_bytes")
         gen = results.per_job(c.key, work, shape, "generator_us")
-        ratio = None if c.server == "weir" else results.ratio("weir", c.key, work, shape)
+        ratio = None if c.server == "weir" else results.ratio(BASE.get(work, "weir"), c.key, work,
+                                                                      shape)
         note = "" if c.synced else "  (lossy)"
         print(f"  {c.title:25} {statistics.median(rates):9,.0f}  "
               f"{min(rates):8,.0f} - {max(rates):8,.0f}  {number(cpu):>7}  {'-' if syncs is None else f'{syncs:.3f}':>7}  "
@@ -134,9 +146,10 @@ def print_memory(results):
 def print_matrix(results, shapes):
     print("\nweir to each peer, ratio of medians")
     print(f"  {'':42}" + "".join(f"{f'{c}x{d}':>8}" for c, d in shapes))
-    for work, title in WORKS:
-        for key in SYNCED_PEERS + LOSSY_PEERS:
-            ratios = [results.ratio("weir", key, work, s) for s in shapes]
+    for work, title, keys in (*((w, t, SYNCED_PEERS + LOSSY_PEERS) for w, t in WORKS),
+                              ("lock", "lock + unlock", LOCK_PEERS)):
+        for key in keys:
+            ratios = [results.ratio(BASE.get(work, "weir"), key, work, s) for s in shapes]
             if not any(ratios):
                 continue
             peer = BY_KEY[key]
@@ -212,6 +225,43 @@ class Targets:
                   f"{percentile(v, 50) / percentile(raw, 50):.2f} syncs of p50 "
                   f"{percentile(raw, 50):,.0f} us", at_least=False)
 
+    def compare(self, a, b, work, shape):
+        """'47,004 to 26,499', and the ratio; None where one of them was not measured."""
+        r = self.results
+        ratio = r.ratio(a, b, work, shape)
+        text = ratio and f"{r.rate(a, work, shape):,.0f} to {r.rate(b, work, shape):,.0f}"
+        return ratio, text
+
+    def compared(self, title, goal, cell, notes):
+        a, b, work, shape = cell
+        ratio, text = self.compare(a, b, work, shape)
+        if ratio:
+            low, high = self.results.ratio_spread(a, b, work, shape)
+            text += f" a second = {ratio:.2f}x (rounds {low:.2f} - {high:.2f})"
+        self.line(title, ratio, goal, text)
+        for what, *other in notes:
+            ratio, text = self.compare(*other)
+            if ratio:
+                print(f"  {'':14}   {what}: {text} = {ratio:.2f}x")
+
+    def lock(self):
+        self.compared(
+            "lock + unlock, synced, 64 connections, at least 2x Redis always", 2,
+            ("weir-lock", "redis-lock", "lock", (64, 1)),
+            [(shape_name(s), "weir-lock", "redis-lock", "lock", s) for s in LOCK_SHAPES[:-1]] +
+            [("against Redis everysec", "weir-lock", "redis-lock-lossy", "lock", (64, 1))])
+
+    def table(self):
+        """A round trip for each job on both sides; what weir can do beside it."""
+        notes = [(f"{worker_name(s)}, one by one", "weir-single", "mariadb", "table", s)
+                 for s in TABLE_SHAPES[:-1]]
+        notes += [(f"{worker_name(s)}, 25 jobs in one write", "weir-25", "mariadb", "table", s)
+                  for s in TABLE_SHAPES]
+        notes += [(f"{worker_name(s)}, one by one, behind {BACKLOG:,} jobs", "weir-single",
+                   "mariadb", "backlog", s) for s in TABLE_SHAPES]
+        self.compared("the queue, 64 workers, one by one, at least 20x the MariaDB table queue", 20,
+                      ("weir-single", "mariadb", "table", (64, 25)), notes)
+
     def memory(self):
         rows = self.results.of("weir", "memory")
         if not rows:
@@ -224,12 +274,27 @@ class Targets:
                           f"{s['recovery_s']:.2f} s", at_least=False)
 
 
+def print_stalls(results):
+    """A measurement in which nothing was answered has no ratio: it is missing in the rounds'
+    spread, though not in the medians, so it is named."""
+    for s in results.samples:
+        if s.get("ops") == 0:
+            conns, depth = s["shape"]
+            print(f"stalled {s['contender']}, {s['work']} {conns}x{depth}, round "
+                  f"{s['round'] + 1}: no answer in {s['seconds']:.2f} s")
+
+
 def print_all(results, shapes, bench):
     print("\nWhat each contender does for a job:\n")
     print("\n".join("  " + line for line in PATTERNS.splitlines()))
     for work, title in WORKS:
         for shape in shapes:
-            print_block(results, work, title, shape)
+            print_block(results, work, title, shape_name(shape), shape)
+    for shape in LOCK_SHAPES:
+        print_block(results, "lock", "lock + unlock", shape_name(shape), shape)
+    for work, title in TABLE_WORKS:
+        for shape in TABLE_SHAPES:
+            print_block(results, work, title, worker_name(shape), shape)
     print_disk(results)
     print_latency(results)
     print_memory(results)
@@ -241,7 +306,12 @@ def print_all(results, shapes, bench):
     targets.one_connection()
     targets.latency()
     targets.memory()
-    print(f"\n{bench.jobs_checked:,} jobs checked by number: "
+    targets.lock()
+    targets.table()
+    print(f"\n{bench.jobs_checked:,} jobs checked by number, {bench.locks_checked:,} locks: "
           + ("none lost, none doubled, no wrong reply" if not bench.broken else "see below"))
+    print_stalls(results)
+    for sentence in bench.missing:
+        print(f"missing {sentence}")
     for sentence in bench.broken:
         print(f"BROKEN  {sentence}")

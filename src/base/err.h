@@ -20,6 +20,8 @@
         X(METHOD, 405, 2, "this address does not take that method")                                \
         X(NOTOWNER, 409, 5, "the token is not that of the current lease")                          \
         X(STATE, 409, 5, "the job is not in a state that allows this")                             \
+        X(CONFLICT, 409, 5, "another holds what must be unique")                                   \
+        X(CANCELED, 409, 5, "the job was canceled")                                                \
         X(TOOBIG, 413, 2, "larger than the limit")                                                 \
         X(MEDIA, 415, 2, "the body must be application/json")                                      \
         X(HOST, 421, 2, "this Host name is not served here")                                       \

@@ -66,8 +66,9 @@ static const struct cli_group group_help = {"help", "Explain a command.", help_c
 
 /* In the order people meet them. */
 static const struct cli_group *const groups[] = {
-        &group_serve,    &cli_group_job, &cli_group_queue, &cli_group_work,
-        &cli_group_ping, &group_log,     &group_version,   &group_help,
+        &group_serve,    &cli_group_job,  &cli_group_queue, &cli_group_schedule, &cli_group_cap,
+        &cli_group_work, &cli_group_lock, &cli_group_mutex, &cli_group_limit,    &cli_group_breaker,
+        &cli_group_ping, &group_log,      &group_version,   &group_help,
 };
 
 static const struct cli_group *group_find(const char *name)
@@ -98,15 +99,21 @@ static void print_options(FILE *out, const char *title, const struct option_def 
                 char left[48];
                 (void)snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "",
                                o->arg ? o->arg : "");
-                fprintf(out, "  %-20s  %s\n", left, o->text);
+                fprintf(out, "  %-22s  %s\n", left, o->text);
         }
+}
+
+/* "NAME -- COMMAND": what follows the dashes is not ours to read. */
+static bool takes_command(const struct cli_command *c)
+{
+        return strstr(c->usage, " -- ") != NULL;
 }
 
 static void print_command_help(FILE *out, const struct cli_group *g, const struct cli_command *c)
 {
         fprintf(out, "usage: weir %s%s%s %s%s\n\n%s\n", g->name, c->name ? " " : "",
-                c->name ? c->name : "", c->usage, c->options && c->run ? " [options]" : "",
-                c->summary);
+                c->name ? c->name : "", c->usage,
+                c->options && c->run && !takes_command(c) ? " [options]" : "", c->summary);
         if (c->text)
                 fprintf(out, "\n%s", c->text);
         if (c->options)
@@ -318,6 +325,18 @@ static int run_command(struct cli *cli, struct problem *p)
         return r;
 }
 
+/* The words before "--"; what follows belongs to a command that we do not read. */
+static int split_rest(struct cli *cli, int argc, char **argv)
+{
+        for (int i = 0; i < argc; i++) {
+                if (strcmp(argv[i], "--") == 0) {
+                        cli->rest = argv + i + 1;
+                        return i;
+                }
+        }
+        return argc;
+}
+
 static int run_words(struct cli *cli, const struct cli_group *g, int argc, char **argv)
 {
         struct problem p = {0};
@@ -328,6 +347,8 @@ static int run_words(struct cli *cli, const struct cli_group *g, int argc, char 
                        c->name ? c->name : "");
         if (!c->run) /* main() has it; only reached when an option stands before it */
                 return unknown_word("client command", g->name, (const char *[]){NULL}, "weir help");
+        if (takes_command(c))
+                argc = split_rest(cli, argc, argv);
         int r = args_parse(&cli->args, c->options, argv, argc, false, &used, &p);
         if (r == OK && args_has(&cli->args, "help")) {
                 print_command_help(stdout, g, c);
@@ -335,7 +356,7 @@ static int run_words(struct cli *cli, const struct cli_group *g, int argc, char 
         }
         if (r == OK)
                 r = run_command(cli, &p);
-        return r == OK ? 0 : complain(&p, r == ERR_SYNTAX ? hint : NULL);
+        return r == OK ? cli->exit_code : complain(&p, r == ERR_SYNTAX ? hint : NULL);
 }
 
 static int run_group(struct cli *cli, const struct cli_group *g, int argc, char **argv)

@@ -12,17 +12,19 @@ struct cli_command;
 struct cli {
         const struct cli_command *command;
         struct args args;
+        char **rest; /* what follows "--" when the usage has one; ends with NULL */
         struct screen screen;
         bool is_json;
         struct server_url url;
         struct client client; /* connected before run() unless the row is_local */
         struct buf out;       /* for standard output, written when run() returned */
         struct buf notes;     /* for standard error, after it */
+        int exit_code;        /* when run() returned OK */
 };
 
 struct cli_command {
         const char *name;    /* NULL: the group itself is the command */
-        const char *usage;   /* the words it takes: "HOOK [ARGS]" */
+        const char *usage;   /* the words it takes: "HOOK [ARGS]", or "NAME -- COMMAND" */
         const char *summary; /* one line */
         const char *text;    /* more lines for its --help; NULL = none */
         const struct option_def *options;
@@ -41,11 +43,17 @@ struct cli_group {
 
 extern const struct cli_group cli_group_job;
 extern const struct cli_group cli_group_queue;
+extern const struct cli_group cli_group_schedule;
+extern const struct cli_group cli_group_cap;
 extern const struct cli_group cli_group_work;
+extern const struct cli_group cli_group_lock;
+extern const struct cli_group cli_group_mutex;
+extern const struct cli_group cli_group_limit;
+extern const struct cli_group cli_group_breaker;
 extern const struct cli_group cli_group_ping;
 
 /* A request being put together; numbers keep their digits in it. */
-#define REQUEST_WORDS_MAX 32
+#define REQUEST_WORDS_MAX 64
 struct cli_request {
         struct slice argv[REQUEST_WORDS_MAX];
         size_t argc;

@@ -1,213 +1,19 @@
-/* weir job: add, list, show, cancel, events.
+/* weir job: list, show, why, events; add, cancel and retry have files of their own.
  *
  * `show` is the page an operator reads at night: every field that says something, what the job
  * was given and what it gave back, and then its story, one line an event. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
+#include "cli/add.h"
+#include "cli/cancel.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/retry.h"
 #include "cli/text.h"
 
-#define ARGS_MAX_BYTES MIB        /* what the server takes as a payload */
-#define MANY_MAX_JOBS  10000      /* in one ENQUEUEMANY */
-#define MANY_MAX_BYTES (16 * MIB) /* well below the server's limit of a request */
-#define LIST_DEFAULT   "50"
-#define LIST_ALL_STEP  "1000"
-
-/* Reads a file (or standard input for "-") whole; at most max bytes. */
-static int read_whole(const char *path, size_t max, struct buf *ret, struct problem *p)
-{
-        bool is_stdin = strcmp(path, "-") == 0;
-        FILE *f = is_stdin ? stdin : fopen(path, "re");
-        if (!f)
-                return problem_set(p, ERR_IO, "cannot read %.200s: %s", path, strerror(errno));
-        size_t n;
-        do {
-                if (!buf_reserve(ret, 65536))
-                        break;
-                n = fread(ret->ptr + ret->len, 1, 65536, f);
-                ret->len += n;
-        } while (n > 0 && ret->len <= max);
-        int error = ferror(f) ? errno : 0;
-        if (!is_stdin)
-                (void)fclose(f);
-        if (error)
-                return problem_set(p, ERR_IO, "cannot read %.200s: %s", path, strerror(error));
-        if (ret->failed || ret->len > max)
-                return problem_set(p, ERR_TOOBIG, "%.200s is larger than %zu bytes", path, max);
-        return OK;
-}
-
-/* The ARGS word: the text itself, "-" or "@FILE". */
-static int read_args(const char *word, struct buf *ret, struct problem *p)
-{
-        if (strcmp(word, "-") == 0)
-                return read_whole("-", ARGS_MAX_BYTES, ret, p);
-        if (word[0] == '@')
-                return read_whole(word + 1, ARGS_MAX_BYTES, ret, p);
-        buf_put_str(ret, word);
-        return OK;
-}
-
-/* The options of ENQUEUE that were given, translated. */
-static int add_options(const struct args *args, struct cli_request *req, struct problem *p)
-{
-        const char *in = args_get(args, "in"), *at = args_get(args, "at");
-        const char *timeout = args_get(args, "timeout");
-        int64_t ms;
-        if (in && at)
-                return problem_set(p, ERR_BADARG, "--in and --at exclude each other");
-        cli_request_add_option(req, args, "queue", "QUEUE");
-        cli_request_add_option(req, args, "group", "GROUP");
-        cli_request_add_option(req, args, "priority", "PRIORITY");
-        cli_request_add_option(req, args, "attempts", "ATTEMPTS");
-        if (in) {
-                int r = duration_parse("--in", in, &ms, p);
-                if (r != OK)
-                        return r;
-                cli_request_add_str(req, "IN");
-                cli_request_add_int(req, ms);
-        }
-        if (at) {
-                int r = moment_parse("--at", at, clock_wall_ms(), &ms, p);
-                if (r != OK)
-                        return r;
-                cli_request_add_str(req, "AT");
-                cli_request_add_int(req, ms);
-        }
-        if (timeout) {
-                int r = duration_parse("--timeout", timeout, &ms, p);
-                if (r != OK)
-                        return r;
-                cli_request_add_str(req, "TIMEOUT");
-                cli_request_add_int(req, ms);
-        }
-        return OK;
-}
-
-static int add_one(struct cli *cli, struct problem *p)
-{
-        struct cli_request req;
-        struct buf args CLEANUP(buf_release);
-        const struct value *v;
-        buf_init(&args, 0);
-        int r = OK;
-        if (cli->args.n_positional > 1)
-                r = read_args(cli->args.positional[1], &args, p);
-        if (r != OK)
-                return r;
-        cli_request_init(&req, "ENQUEUE");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        cli_request_add(&req, buf_slice(&args));
-        r = add_options(&cli->args, &req, p);
-        if (r == OK)
-                r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json)
-                value_put_json(&cli->out, v);
-        else
-                buf_printf(&cli->out, args_has(&cli->args, "id-only") ? "%lld" : "added job %lld",
-                           (long long)value_int(v, 0));
-        buf_put_byte(&cli->out, '\n');
-        return OK;
-}
-
-struct many {
-        struct slice *argv;
-        size_t argc, first; /* words before the first job */
-        size_t bytes;
-        uint64_t added;
-};
-
-/* Sends what was collected; the ids go to cli->out. */
-static int many_flush(struct cli *cli, struct many *m, struct problem *p)
-{
-        const struct value *v;
-        if (m->argc == m->first)
-                return OK;
-        int r = client_call(&cli->client, m->argv, m->argc, &v, p);
-        if (r != OK)
-                return r;
-        for (size_t i = 0; i < v->n; i++) {
-                if (cli->is_json)
-                        buf_put_str(&cli->out, m->added ? "," : "");
-                if (cli->is_json || args_has(&cli->args, "id-only"))
-                        buf_put_i64(&cli->out, value_int(&v->items[i], 0));
-                if (!cli->is_json && args_has(&cli->args, "id-only"))
-                        buf_put_byte(&cli->out, '\n');
-                m->added++;
-        }
-        m->argc = m->first;
-        m->bytes = 0;
-        return OK;
-}
-
-static int many_lines(struct cli *cli, struct many *m, struct slice text, struct problem *p)
-{
-        while (text.len) {
-                const char *end = memchr(text.ptr, '\n', text.len);
-                size_t len = end ? (size_t)(end - text.ptr) : text.len;
-                struct slice line = slice_make(text.ptr, len);
-                text = slice_make(text.ptr + len + (end ? 1 : 0), text.len - len - (end ? 1 : 0));
-                if (line.len && line.ptr[line.len - 1] == '\r')
-                        line.len--;
-                if (line.len == 0)
-                        continue;
-                bool is_full = m->argc - m->first >= 2 * (size_t)MANY_MAX_JOBS ||
-                               m->bytes + line.len > MANY_MAX_BYTES;
-                int r = is_full ? many_flush(cli, m, p) : OK;
-                if (r != OK)
-                        return r;
-                m->argv[m->argc++] = slice_str(cli->args.positional[0]);
-                m->argv[m->argc++] = line;
-                m->bytes += line.len;
-        }
-        return many_flush(cli, m, p);
-}
-
-static int add_many(struct cli *cli, struct problem *p)
-{
-        struct cli_request req;
-        struct buf text CLEANUP(buf_release);
-        struct many m = {0};
-        buf_init(&text, 0);
-        if (cli->args.n_positional > 1)
-                return problem_set(p, ERR_SYNTAX, "with --many the file holds the arguments");
-        cli_request_init(&req, "ENQUEUEMANY");
-        int r = add_options(&cli->args, &req, p);
-        if (r == OK)
-                r = read_whole(args_get(&cli->args, "many"), 1024 * MIB, &text, p);
-        if (r != OK)
-                return r;
-        cli_request_add_str(&req, "JOBS");
-        m.argv = xcalloc(REQUEST_WORDS_MAX + 2 * (size_t)MANY_MAX_JOBS, sizeof(*m.argv));
-        memcpy(m.argv, req.argv, req.argc * sizeof(*m.argv));
-        m.argc = m.first = req.argc;
-        if (cli->is_json)
-                buf_put_byte(&cli->out, '[');
-        r = many_lines(cli, &m, buf_slice(&text), p);
-        free(m.argv);
-        if (r != OK && m.added) {
-                struct problem cause = *p;
-                return problem_set(p, r, "%.200s (after %llu jobs had been added)", cause.detail,
-                                   (unsigned long long)m.added);
-        }
-        if (cli->is_json)
-                buf_put_str(&cli->out, "]\n");
-        else if (!args_has(&cli->args, "id-only"))
-                buf_printf(&cli->out, "added %llu jobs\n", (unsigned long long)m.added);
-        return r;
-}
-
-static int job_add(struct cli *cli, struct problem *p)
-{
-        return args_has(&cli->args, "many") ? add_many(cli, p) : add_one(cli, p);
-}
+#define LIST_DEFAULT  "50"
+#define LIST_ALL_STEP "1000"
 
 static enum tone status_tone(struct slice status)
 {
@@ -440,7 +246,7 @@ static void show_times(struct cli *cli, const struct value *job, int64_t now_ms)
                 duration_put(&cli->out, finished - started);
                 buf_put_byte(&cli->out, '\n');
         }
-        show_moment(cli, "lease until", field_int(job, "lease_until_ms"), now_ms);
+        show_moment(cli, "lease ends", field_int(job, "lease_until_ms"), now_ms);
 }
 
 static enum tone event_tone(struct slice event)
@@ -484,18 +290,86 @@ static void put_events(struct cli *cli, const struct value *events)
         }
 }
 
-static void put_job(struct cli *cli, const struct value *job)
+static void put_head(struct cli *cli, const struct value *job)
 {
-        int64_t now_ms = clock_wall_ms();
         struct slice status = field(job, "status");
         buf_printf(&cli->out, "job %lld  ", (long long)field_int(job, "id"));
         screen_put_toned(&cli->screen, &cli->out, status_tone(status), status);
         buf_put_byte(&cli->out, '\n');
+}
+
+/* How the options of a job are read by people; those not named here are shown as they are. */
+static const struct {
+        struct slice key;
+        const char *label;
+        enum { SHOW_TEXT, SHOW_DURATION, SHOW_MOMENT } as;
+} option_labels[] = {
+        {SLICE_LIT("uniquefor"), "unique for", SHOW_DURATION},
+        {SLICE_LIT("keymax"), "key max", SHOW_TEXT},
+        {SLICE_LIT("expires_ms"), "expires", SHOW_MOMENT},
+        {SLICE_LIT("resultfor"), "result for", SHOW_DURATION},
+        {SLICE_LIT("slot_ms"), "slot", SHOW_MOMENT},
+};
+
+static void put_plain(struct buf *b, const struct value *v)
+{
+        if (v->type == VALUE_TEXT)
+                buf_put_slice(b, v->text);
+        else if (v->type == VALUE_INT || v->type == VALUE_BOOL)
+                buf_put_i64(b, v->num);
+}
+
+/* A text, a number, or a list of them. */
+static void show_option_text(struct cli *cli, const char *label, const struct value *v)
+{
+        struct buf text CLEANUP(buf_release);
+        buf_init(&text, 0);
+        put_plain(&text, v);
+        for (size_t i = 0; v->type == VALUE_LIST && i < v->n; i++) {
+                buf_put_str(&text, i ? ", " : "");
+                put_plain(&text, &v->items[i]);
+        }
+        show_text(cli, label, buf_slice(&text));
+}
+
+static void show_option(struct cli *cli, struct slice key, const struct value *v, int64_t now_ms)
+{
+        char name[16];
+        (void)snprintf(name, sizeof(name), "%.*s", (int)key.len, key.ptr);
+        for (size_t i = 0; i < ARRAY_LEN(option_labels); i++) {
+                const char *label = option_labels[i].label;
+                if (!slice_eq(key, option_labels[i].key))
+                        continue;
+                if (option_labels[i].as == SHOW_MOMENT) {
+                        show_moment(cli, label, value_int(v, 0), now_ms);
+                } else if (option_labels[i].as == SHOW_DURATION) {
+                        put_label(cli, label);
+                        duration_put(&cli->out, value_int(v, 0));
+                        buf_put_byte(&cli->out, '\n');
+                } else {
+                        show_option_text(cli, label, v);
+                }
+                return;
+        }
+        show_option_text(cli, name, v);
+}
+
+static void show_options(struct cli *cli, const struct value *options, int64_t now_ms)
+{
+        for (size_t i = 0; options && options->type == VALUE_MAP && i + 1 < options->n; i += 2)
+                show_option(cli, value_text(&options->items[i]), &options->items[i + 1], now_ms);
+}
+
+static void put_job(struct cli *cli, const struct value *job)
+{
+        int64_t now_ms = clock_wall_ms();
+        put_head(cli, job);
         show_text(cli, "hook", field(job, "hook"));
         show_text(cli, "queue", field(job, "queue"));
         show_text(cli, "group", field(job, "group"));
         show_numbers(cli, job);
         show_times(cli, job, now_ms);
+        show_options(cli, value_get(job, "options"), now_ms);
         show_text(cli, "worker", field(job, "worker"));
         show_text(cli, "args", field(job, "args"));
         show_text(cli, "progress", field(job, "progress"));
@@ -541,6 +415,46 @@ static int job_show(struct cli *cli, struct problem *p)
         return OK;
 }
 
+static void put_blocker(struct cli *cli, const struct value *blocker)
+{
+        char code[32];
+        struct slice name = field(blocker, "code");
+        int len = snprintf(code, sizeof(code), "%-16.*s ", (int)name.len, name.ptr);
+        buf_put_str(&cli->out, "  ");
+        screen_put_toned(&cli->screen, &cli->out, TONE_BOLD, slice_make(code, (size_t)len));
+        text_put_safe(&cli->out, field(blocker, "message"));
+        buf_put_byte(&cli->out, '\n');
+}
+
+static int job_why(struct cli *cli, struct problem *p)
+{
+        const struct value *v;
+        int r = call_with_id(cli, "WHY", &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                value_put_json(&cli->out, v);
+                buf_put_byte(&cli->out, '\n');
+                return OK;
+        }
+        const struct value *blockers = value_get(v, "blockers");
+        int64_t expected_ms = field_int(v, "expected_ms");
+        put_head(cli, v);
+        for (size_t i = 0; blockers && i < blockers->n; i++)
+                put_blocker(cli, &blockers->items[i]);
+        if (expected_ms > 0) {
+                buf_put_str(&cli->out, "expected ");
+                moment_put(&cli->out, expected_ms);
+                buf_put_str(&cli->out, " (");
+                moment_put_relative(&cli->out, expected_ms, clock_wall_ms());
+                buf_put_str(&cli->out, ")\n");
+        } else if (slice_eq(field(v, "status"), SLICE_LIT("pending"))) {
+                buf_put_str(&cli->out, blockers && blockers->n ? "expected at no known time\n"
+                                                               : "expected at any moment\n");
+        }
+        return OK;
+}
+
 static int job_events(struct cli *cli, struct problem *p)
 {
         const struct value *v;
@@ -555,33 +469,6 @@ static int job_events(struct cli *cli, struct problem *p)
         }
         return OK;
 }
-
-static int job_cancel(struct cli *cli, struct problem *p)
-{
-        const struct value *v;
-        int r = call_with_id(cli, "CANCEL", &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json)
-                value_put_json(&cli->out, v);
-        else
-                buf_printf(&cli->out, "canceled job %s", cli->args.positional[0]);
-        buf_put_byte(&cli->out, '\n');
-        return OK;
-}
-
-static const struct option_def add_option_table[] = {
-        {"queue", "NAME", "the queue it waits in (default)"},
-        {"group", "NAME", "a name to find related jobs by"},
-        {"priority", "N", "0 to 255, lower runs first (100)"},
-        {"in", "DURATION", "not before this long from now: 500ms, 30s, 5m, 2h, 1d"},
-        {"at", "TIME", "not before: 2026-11-15T10:00[Z|+01:00], 10:00, @UNIX"},
-        {"timeout", "DURATION", "how long one attempt may go without a sign of life (5m)"},
-        {"attempts", "N", "how often it is tried (3)"},
-        {"many", "FILE", "one job for each line of FILE (- for stdin); the line is its ARGS"},
-        {"id-only", NULL, "print the id and nothing else"},
-        {NULL, NULL, NULL},
-};
 
 static const struct option_def list_option_table[] = {
         {"status", "STATUS", "pending, in-progress, complete, failed or canceled"},
@@ -600,15 +487,37 @@ static const struct cli_command commands[] = {
          "HOOK says what is to be done, ARGS with what (often JSON; any bytes will do).\n"
          "'-' reads ARGS from standard input, '@FILE' from a file.\n\n"
          "  weir job add resize '{\"image\": 17}' --queue media\n"
-         "  weir job add report --at 06:00 --attempts 5\n",
-         add_option_table, 1, 2, false, job_add},
+         "  weir job add report --at 06:00 --attempts 5 --expires 1d\n"
+         "  weir job add sync shop-7 --unique '*' --key sync:shop-7\n"
+         "  weir job add mail.bill 17 --after 4,5 --otherwise fail\n"
+         "  weir job add wipe disk-3 --sign /etc/weir/signing.keys\n",
+         add_options, 1, 2, false, cli_job_add},
         {"list", "", "List jobs, newest first, waiting or finished.", NULL, list_option_table, 0, 0,
          false, job_list},
-        {"show", "ID", "Show a job and its whole story.", NULL, NULL, 1, 1, false, job_show},
-        {"cancel", "ID", "Cancel a job that has not finished.", NULL, NULL, 1, 1, false,
-         job_cancel},
+        {"show", "ID", "Show a job and its whole story.",
+         "Options it was given are shown by the names of 'weir job add'.\n\n"
+         "  weir job show 17\n",
+         NULL, 1, 1, false, job_show},
+        {"why", "ID", "Say why a job is not running.",
+         "One line for each thing that keeps it, in the order in which they are met: a code for\n"
+         "programs and a sentence; then when it is expected to run, if that is known.\n\n"
+         "  weir job why 17\n",
+         NULL, 1, 1, false, job_why},
+        {"cancel", "ID... | --all | FILTERS", "Cancel jobs that have not finished.",
+         "A worker that runs one loses it. Filters take pending jobs only, page by page.\n\n"
+         "  weir job cancel 17 18\n"
+         "  weir job cancel --hook report --group shop-7\n",
+         cancel_options, 0, ARGS_MAX, false, cli_job_cancel},
         {"events", "ID", "Show what happened to a job.", NULL, NULL, 1, 1, false, job_events},
+        {"retry", "ID... | --all | FILTERS", "Run failed or canceled jobs again.",
+         "A job keeps its id and gets all its attempts anew. Without ids, all failed jobs that\n"
+         "fit the filters are taken, newest first, a page at a time.\n\n"
+         "  weir job retry 17 18\n"
+         "  weir job retry --failed --hook mail.send --match timeout\n",
+         retry_options, 0, ARGS_MAX, false, cli_job_retry},
+        {"run", "ID", "Run a waiting job now, whatever time it was to wait for.", NULL, NULL, 1, 1,
+         false, cli_job_run},
 };
 
-const struct cli_group cli_group_job = {"job", "Add, list, show and cancel jobs.", commands,
+const struct cli_group cli_group_job = {"job", "Add, list, show, cancel and retry jobs.", commands,
                                         ARRAY_LEN(commands)};

@@ -1,8 +1,9 @@
 /* Where finished jobs go, and where they are found again.  history/ implements it on SQLite.
  *
  * store: the jobs stay untouched (they are on the `finished` list) until the archive reports
- * them back through `stored`, after its commit is durable.  A job may be handed over again after
- * a crash: the archive keeps the first.
+ * them back through `stored`, after its commit is durable, in the order they were handed over.  A
+ * job may be handed over again after a crash: the archive keeps the first, unless the options of
+ * the later one have a larger `run`: a job that was taken back and ended again takes its own place.
  *
  * query: runs on the archive's reader thread; `done` is called from archive->ops->poll, on the
  * loop thread.  The rows borrow from query->arena.

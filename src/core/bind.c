@@ -23,18 +23,13 @@ static const struct command_def *row(const char *name)
         return command_find(slice_str(name));
 }
 
-void job_spec_init(struct job_spec *spec)
-{
-        *spec = (struct job_spec){
-                .queue = SLICE_LIT(JOB_QUEUE_DEFAULT),
-                .priority = JOB_PRIORITY_DEFAULT,
-                .attempts = JOB_ATTEMPTS_DEFAULT,
-        };
-}
-
 void command_init(struct command *cmd, const struct command_def *def)
 {
-        *cmd = (struct command){.def = def, .claim = {.max = 1}};
+        /* Only the arguments this row has: 32 of them are more than a command takes to run. */
+        size_t n = offsetof(struct command, arg) + def->n_params * sizeof(cmd->arg[0]);
+        memset(cmd, 0, n);
+        cmd->def = def;
+        cmd->claim = (struct claim_spec){.max = 1};
 }
 
 int command_param(const struct command_def *def, struct slice name)
@@ -97,6 +92,66 @@ static int parse_int(const struct param_def *p, struct slice text, int64_t *ret,
         return check_int(p, *ret, problem);
 }
 
+struct slice param_choices(const struct param_def *p)
+{
+        return slice_make(p->text, strcspn(p->text, ":"));
+}
+
+/* The place of a word among "skip|one|all", or -1. */
+static int find_choice(struct slice choices, struct slice word)
+{
+        size_t at = 0;
+        for (int place = 0; at < choices.len; place++) {
+                size_t end = at;
+                while (end < choices.len && choices.ptr[end] != '|')
+                        end++;
+                if (slice_eq_nocase(slice_make(choices.ptr + at, end - at), word))
+                        return place;
+                at = end + 1;
+        }
+        return -1;
+}
+
+bool ids_next(struct slice *rest, uint64_t *ret)
+{
+        size_t n = 0;
+        if (!rest->len)
+                return false;
+        while (n < rest->len && rest->ptr[n] != ',')
+                n++;
+        bool is_id = slice_to_u64(slice_make(rest->ptr, n), ret) && *ret > 0;
+        n += n < rest->len; /* the comma */
+        *rest = slice_make(rest->ptr + n, rest->len - n);
+        return is_id;
+}
+
+static int check_ids(const struct param_def *p, struct slice text, struct problem *problem)
+{
+        struct slice rest = text;
+        uint64_t id;
+        int64_t n = 0;
+        while (ids_next(&rest, &id))
+                n++;
+        if (rest.len || n == 0 || text.ptr[text.len - 1] == ',')
+                return problem_set(problem, ERR_BADARG,
+                                   "%s must be job ids with commas between them, not '%.*s'",
+                                   p->name, show(text.len), text.ptr ? text.ptr : "");
+        if (n > p->max)
+                return problem_set(problem, ERR_TOOBIG, "%s takes at most %lld ids, not %lld",
+                                   p->name, (long long)p->max, (long long)n);
+        return OK;
+}
+
+static int parse_flag(const struct param_def *p, struct slice text, int64_t *ret,
+                      struct problem *problem)
+{
+        *ret = slice_eq_nocase(text, SLICE_LIT("true")) || slice_eq(text, SLICE_LIT("1"));
+        if (*ret || slice_eq_nocase(text, SLICE_LIT("false")) || slice_eq(text, SLICE_LIT("0")))
+                return OK;
+        return problem_set(problem, ERR_BADARG, "%s must be true or false, not '%.*s'", p->name,
+                           show(text.len), text.ptr ? text.ptr : "");
+}
+
 static int parse_value(const struct param_def *p, struct slice text, struct arg *ret,
                        struct problem *problem)
 {
@@ -116,13 +171,26 @@ static int parse_value(const struct param_def *p, struct slice text, struct arg 
         case PARAM_TOKEN:
                 if (!slice_to_hex_bytes(text, ret->token, TOKEN_BYTES))
                         r = problem_set(problem, ERR_BADARG,
-                                        "%s must be the 32 hex digits that CLAIM gave", p->name);
+                                        "%s must be the 32 hex digits that were given", p->name);
                 break;
         case PARAM_STATUS:
                 ret->num = job_status_from_name(text);
                 if (ret->num < 0)
                         r = problem_set(problem, ERR_BADARG, "%s must be %s, not '%.*s'", p->name,
                                         p->text, show(text.len), text.ptr ? text.ptr : "");
+                break;
+        case PARAM_CHOICE:
+                ret->num = find_choice(param_choices(p), text);
+                if (ret->num < 0)
+                        r = problem_set(problem, ERR_BADARG, "%s must be one of %.*s, not '%.*s'",
+                                        p->name, (int)param_choices(p).len, p->text, show(text.len),
+                                        text.ptr ? text.ptr : "");
+                break;
+        case PARAM_FLAG:
+                r = parse_flag(p, text, &ret->num, problem);
+                break;
+        case PARAM_IDS:
+                r = check_ids(p, text, problem);
                 break;
         case PARAM_NAMES:
         case PARAM_JOBS:
@@ -187,48 +255,12 @@ int command_set_names(struct command *cmd, size_t param, const struct slice *nam
 
 /* ---- one job of many ---- */
 
-static int spec_set(struct job_spec *spec, size_t param, const struct arg *arg)
-{
-        switch (param) {
-        case P_ENQUEUE_HOOK:
-                spec->hook = arg->text;
-                break;
-        case P_ENQUEUE_ARGS:
-                spec->args = arg->text;
-                break;
-        case P_ENQUEUE_QUEUE:
-                spec->queue = arg->text;
-                break;
-        case P_ENQUEUE_GROUP:
-                spec->group = arg->text;
-                break;
-        case P_ENQUEUE_PRIORITY:
-                spec->priority = (uint8_t)arg->num;
-                break;
-        case P_ENQUEUE_IN:
-                spec->in_ms = arg->num;
-                break;
-        case P_ENQUEUE_AT:
-                spec->at_ms = arg->num;
-                break;
-        case P_ENQUEUE_TIMEOUT:
-                spec->timeout_ms = (uint32_t)arg->num;
-                break;
-        case P_ENQUEUE_ATTEMPTS:
-                spec->attempts = (uint16_t)arg->num;
-                break;
-        default:
-                ASSERT(!"a parameter of ENQUEUE");
-        }
-        return OK;
-}
-
 int job_spec_set_text(struct job_spec *spec, size_t param, struct slice text,
                       struct problem *problem)
 {
         struct arg arg = {0};
         int r = parse_value(&row("ENQUEUE")->params[param], text, &arg, problem);
-        return r != OK ? r : spec_set(spec, param, &arg);
+        return r != OK ? r : job_spec_set(spec, param, &arg, problem);
 }
 
 int job_spec_set_int(struct job_spec *spec, size_t param, int64_t value, struct problem *problem)
@@ -238,16 +270,7 @@ int job_spec_set_int(struct job_spec *spec, size_t param, int64_t value, struct 
         if (p->type != PARAM_INT)
                 return problem_set(problem, ERR_BADARG, "%s is not a number", p->name);
         int r = check_int(p, value, problem);
-        return r != OK ? r : spec_set(spec, param, &arg);
-}
-
-int job_spec_finish(const struct job_spec *spec, struct problem *problem)
-{
-        if (!spec->hook.len)
-                return problem_set(problem, ERR_BADARG, "hook is missing");
-        if (spec->in_ms && spec->at_ms)
-                return problem_set(problem, ERR_BADARG, "in and at cannot both be given");
-        return OK;
+        return r != OK ? r : job_spec_set(spec, param, &arg, problem);
 }
 
 /* ---- words ---- */
@@ -305,6 +328,8 @@ static int bind_keyword(struct words *w, size_t param)
         case PARAM_CLAIM: /* the words behind it are bound by bind_clause */
                 w->cmd->arg[param].is_set = true;
                 return OK;
+        case PARAM_FLAG:
+                return command_set_text(w->cmd, param, SLICE_LIT("true"), w->problem);
         case PARAM_NAME:
         case PARAM_BYTES:
         case PARAM_TEXT:
@@ -312,6 +337,8 @@ static int bind_keyword(struct words *w, size_t param)
         case PARAM_ID:
         case PARAM_TOKEN:
         case PARAM_STATUS:
+        case PARAM_CHOICE:
+        case PARAM_IDS:
                 break;
         }
         if (w->at == w->argc)
@@ -444,10 +471,13 @@ static int finish_enqueue(struct command *cmd, struct arena *arena, struct probl
                 job_spec_init(cmd->specs);
         }
         cmd->is_many = is_many;
+        int r = OK;
         for (size_t p = 0; p < n_options; p++)
-                for (size_t i = 0; cmd->arg[p].is_set && i < cmd->n_specs; i++)
-                        (void)spec_set(&cmd->specs[i], p + shift, &cmd->arg[p]);
-        return OK;
+                for (size_t i = 0; cmd->arg[p].is_set && i < cmd->n_specs && r == OK; i++)
+                        r = job_spec_set(&cmd->specs[i], p + shift, &cmd->arg[p], problem);
+        for (size_t i = 0; i < cmd->n_specs && r == OK; i++)
+                r = job_spec_finish(&cmd->specs[i], problem);
+        return r;
 }
 
 static void finish_claim(struct command *cmd)
@@ -482,9 +512,18 @@ void command_usage(const struct command_def *def, struct buf *ret)
                 if (p->flags & PARAM_KEYWORD) {
                         for (const char *c = p->name; *c; c++)
                                 buf_put_byte(ret, (char)(*c - ('a' - 'A')));
-                        buf_put_byte(ret, ' ');
+                        if (p->type != PARAM_FLAG)
+                                buf_put_byte(ret, ' ');
                 }
-                if (p->type == PARAM_NAMES)
+                if (p->type == PARAM_FLAG) {
+                        buf_put_str(ret, is_optional ? "]" : "");
+                        continue;
+                }
+                if (p->type == PARAM_CHOICE)
+                        buf_put_slice(ret, param_choices(p));
+                else if (p->type == PARAM_IDS)
+                        buf_put_str(ret, "id[,id...]");
+                else if (p->type == PARAM_NAMES)
                         buf_put_str(ret, "name...");
                 else if (p->type == PARAM_JOBS)
                         buf_put_str(ret, "hook args [hook args ...]");

@@ -10,7 +10,11 @@
 #include <stdlib.h>
 
 #include "base/say.h"
+#include "core/breaker.h"
+#include "core/cap.h"
+#include "core/ends.h"
 #include "core/inside.h"
+#include "core/limit.h"
 
 /* Args in one answer, about: a claim for more gets fewer jobs than it asked for. */
 #define CLAIM_BYTES (16 * MIB)
@@ -28,27 +32,75 @@ struct claim_wait {
         struct claim_link links[];
 };
 
+static const struct wait_ops claim_wait_ops;
+
 static struct claim_wait *claim_of(struct session_wait *w)
 {
-        ASSERT(w->kind == WAIT_CLAIM);
         return CONTAINER_OF(w, struct claim_wait, base);
 }
 
-/* The queue whose first job is the best; NULL when all are empty or paused. */
-static struct queue *best_queue(struct queue *const *queues, size_t n)
+/* A claim in the making: which queues may still give, and what they gave. */
+struct claiming {
+        struct core *core;
+        const struct claim_spec *spec;
+        struct queue *queues[LIMIT_CLAIM_QUEUES]; /* NULL: not there, or gives no more */
+        uint32_t given[LIMIT_CLAIM_QUEUES];
+        size_t n_queues;
+        struct job *jobs[LIMIT_CLAIM_JOBS];
+        size_t n_jobs, bytes;
+        uint64_t number; /* fence of the first job: what the claim is called */
+};
+
+static void claiming_init(struct claiming *c, struct core *core, const struct claim_spec *spec,
+                          size_t n_queues)
 {
-        struct queue *best = NULL;
-        for (size_t i = 0; i < n; i++) {
-                struct queue *q = queues[i];
-                if (!q || q->is_paused || !q->ready.len)
+        c->core = core;
+        c->spec = spec;
+        c->n_queues = n_queues;
+        c->n_jobs = c->bytes = 0;
+        c->number = 0;
+        for (size_t i = 0; i < n_queues; i++)
+                c->given[i] = 0;
+}
+
+/* May this queue give a job to this claim now? */
+static bool may_give(struct claiming *c, size_t i)
+{
+        struct queue *q = c->queues[i];
+        const struct queue_settings *set = &q->settings;
+        if (q->is_paused || !q->n_ready || (set->claim_size && c->given[i] >= set->claim_size))
+                return false;
+        if (set->cap && q->n_running >= set->cap)
+                return false;
+        if (set->claims && q->claims.len >= set->claims && !idmap_get(&q->claims, c->number))
+                return false;
+        struct thing *by = limit_of_queue(c->core, q);
+        if (by) {
+                limit_want(c->core, by);
+                return false;
+        }
+        by = breaker_of_queue(c->core, q);
+        if (by)
+                breaker_want(c->core, by);
+        return !by;
+}
+
+/* The place of the queue whose first job is the best; -1 when none gives any more. */
+static int best_queue(const struct claiming *c)
+{
+        int best = -1;
+        uint64_t best_key = 0, best_id = 0;
+        for (size_t i = 0; i < c->n_queues; i++) {
+                const struct queue *q = c->queues[i];
+                if (!q)
                         continue;
-                if (!best) {
-                        best = q;
+                const struct job *job = queue_first(q);
+                uint64_t key = job_ready_key(job), id = job_id(job);
+                if (best >= 0 && (key > best_key || (key == best_key && id > best_id)))
                         continue;
-                }
-                uint64_t a = heap_peek_key(&q->ready), b = heap_peek_key(&best->ready);
-                if (a < b || (a == b && heap_peek(&q->ready)->id < heap_peek(&best->ready)->id))
-                        best = q;
+                best = (int)i;
+                best_key = key;
+                best_id = id;
         }
         return best;
 }
@@ -57,23 +109,65 @@ static uint32_t lease_ms_of(const struct job *job, const struct claim_spec *spec
 {
         if (job->timeout_ms)
                 return job->timeout_ms;
-        return spec->lease_ms ? spec->lease_ms : JOB_LEASE_DEFAULT_MS;
+        if (spec->lease_ms)
+                return spec->lease_ms;
+        uint64_t of_queue = job->queue->settings.lease_ms;
+        return of_queue ? (uint32_t)of_queue : JOB_LEASE_DEFAULT_MS;
 }
 
-static void grant(struct core *core, struct job *job, const struct claim_spec *spec)
+static void grant(struct claiming *c, struct job *job, size_t queue)
 {
-        uint32_t lease_ms = lease_ms_of(job, spec);
+        struct core *core = c->core;
+        uint32_t lease_ms = lease_ms_of(job, c->spec);
         struct effect e = {
                 .type = EFFECT_JOB_START,
                 .id = job_id(job),
                 .fence = core->state.fence + 1,
                 .deadline_ns = core->now.steady_ns + lease_ms * NS_PER_MS,
                 .lease_ms = lease_ms,
-                .worker = spec->worker,
+                .worker = c->spec->worker,
         };
+        if (!c->number)
+                c->number = e.fence;
+        e.other_id = c->number;
+        limit_start(core, job);
+        breaker_start(core, job);
         rng_fill(core->options.rng, e.token, sizeof(e.token));
         core->totals.started++;
         core_emit(core, &e);
+        c->given[queue]++;
+        c->jobs[c->n_jobs++] = job;
+        c->bytes += job->args_len;
+}
+
+/* What keeps this job from being started now; NULL: nothing. */
+static struct thing *block_of(struct core *core, const struct job *job)
+{
+        struct thing *by = cap_block(core, job);
+        if (by)
+                return by;
+        by = limit_block(core, job);
+        if (by) {
+                limit_want(core, by);
+                return by;
+        }
+        by = breaker_block(core, job);
+        if (by)
+                breaker_want(core, by);
+        return by;
+}
+
+/* Takes the first job of a queue: granted, or put aside because something keeps it. */
+static void take_first(struct claiming *c, size_t i)
+{
+        struct job *job = queue_first(c->queues[i]);
+        struct thing *by = block_of(c->core, job);
+        if (by)
+                state_block(&c->core->state, job, by);
+        else if (job_is_trusted(c->core, job)) /* else it was failed */
+                grant(c, job, i);
+        if (!may_give(c, i))
+                c->queues[i] = NULL;
 }
 
 static void emit_granted(struct reply *reply, const struct job *job)
@@ -119,43 +213,33 @@ static bool is_slowed(struct core *core)
         return is_slow;
 }
 
-/* How many jobs a claim gets now. */
-static size_t count_grants(struct core *core, struct queue *const *queues, size_t n, uint32_t max)
+/* Grants as many jobs as the claim wants and its queues give; fewer when their args together
+ * would make a reply without bounds. */
+static void claim_jobs(struct claiming *c)
 {
-        size_t found = 0;
-        if (core->is_stopping)
-                return 0;
-        if (is_slowed(core)) {
-                core->totals.slowed_claims++;
-                return 0;
+        if (c->core->is_stopping)
+                return;
+        if (is_slowed(c->core)) {
+                c->core->totals.slowed_claims++;
+                return;
         }
-        for (size_t i = 0; i < n; i++) {
-                bool is_again = false; /* a queue named twice counts once */
-                for (size_t j = 0; j < i; j++)
-                        is_again |= queues[j] == queues[i];
-                if (queues[i] && !queues[i]->is_paused && !is_again)
-                        found += queues[i]->ready.len;
+        for (size_t i = 0; i < c->n_queues; i++) {
+                for (size_t j = 0; j < i && c->queues[i]; j++)
+                        if (c->queues[j] == c->queues[i])
+                                c->queues[i] = NULL; /* named twice */
+                if (c->queues[i] && !may_give(c, i))
+                        c->queues[i] = NULL;
         }
-        return found < max ? found : max;
+        for (int i; c->n_jobs < c->spec->max && c->bytes < CLAIM_BYTES && (i = best_queue(c)) >= 0;)
+                take_first(c, (size_t)i);
 }
 
-/* Grants up to n jobs, fewer when their args together would make a reply without bounds. */
-static void grant_and_tell(struct core *core, struct queue *const *queues, size_t n_queues,
-                           const struct claim_spec *spec, size_t n, struct reply *reply)
+static void tell_jobs(const struct claiming *c, struct reply *reply)
 {
-        struct job *jobs[LIMIT_CLAIM_JOBS];
-        size_t granted = 0, bytes = 0;
-        while (granted < n && bytes < CLAIM_BYTES) {
-                struct queue *q = best_queue(queues, n_queues);
-                struct job *job = CONTAINER_OF(heap_peek(&q->ready), struct job, node);
-                grant(core, job, spec);
-                jobs[granted++] = job;
-                bytes += job->args_len;
-        }
         reply_wrap(reply, "jobs");
-        reply_list(reply, granted);
-        for (size_t i = 0; i < granted; i++)
-                emit_granted(reply, jobs[i]);
+        reply_list(reply, c->n_jobs);
+        for (size_t i = 0; i < c->n_jobs; i++)
+                emit_granted(reply, c->jobs[i]);
         reply_end(reply);
 }
 
@@ -169,14 +253,13 @@ static int wait_for_jobs(struct core *core, struct session *session, const struc
         w->spec.worker.ptr = worker;
         w->spec.queues = NULL;
         w->n_links = n;
-        wait_begin(core, &w->base, WAIT_CLAIM, session);
+        wait_begin(core, &w->base, &claim_wait_ops, session);
         for (size_t i = 0; i < n; i++) {
                 struct queue *q = state_queue_get(&core->state, spec->queues[i]);
                 w->links[i] = (struct claim_link){.queue = q, .wait = w};
                 list_push_back(&q->waiters, &w->links[i].link);
         }
-        heap_push(&core->waits, &w->base.timer,
-                  heap_key_i64(core->now.steady_ns + spec->wait_ms * NS_PER_MS));
+        wait_until(core, &w->base, core->now.steady_ns + spec->wait_ms * NS_PER_MS);
         return CORE_LATER;
 }
 
@@ -194,16 +277,17 @@ int claim_check(struct core *core, const struct claim_spec *spec, struct problem
 int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
               struct reply *reply, struct problem *problem)
 {
-        struct queue *queues[LIMIT_CLAIM_QUEUES] = {NULL};
+        struct claiming *c = core->claiming;
         int r = claim_check(core, spec, problem);
         if (r != OK)
                 return r;
+        claiming_init(c, core, spec, spec->n_queues);
         for (size_t i = 0; i < spec->n_queues; i++)
-                queues[i] = state_queue_find(&core->state, spec->queues[i]);
-        size_t n = count_grants(core, queues, spec->n_queues, spec->max);
-        if (n == 0 && spec->wait_ms && !core->is_stopping)
+                c->queues[i] = state_queue_find(&core->state, spec->queues[i]);
+        claim_jobs(c);
+        if (!c->n_jobs && spec->wait_ms && !core->is_stopping)
                 return wait_for_jobs(core, session, spec);
-        grant_and_tell(core, queues, spec->n_queues, spec, n, reply);
+        tell_jobs(c, reply);
         return OK;
 }
 
@@ -212,7 +296,7 @@ EXEC(exec_claim)
         return claim_run(core, session, &cmd->claim, reply, problem);
 }
 
-void claim_cancel(struct core *core, struct session_wait *base)
+static void claim_cancel(struct core *core, struct session_wait *base)
 {
         struct claim_wait *w = claim_of(base);
         for (size_t i = 0; i < w->n_links; i++)
@@ -221,40 +305,42 @@ void claim_cancel(struct core *core, struct session_wait *base)
         free(w);
 }
 
-/* Answers a waiting claim with n jobs (0: its time is over). */
-static void answer(struct core *core, struct claim_wait *w, size_t n)
+/* Answers a waiting claim with what was granted; with nothing when its time is over. */
+static void answer(struct core *core, struct claim_wait *w, const struct claiming *c)
 {
-        struct queue *queues[LIMIT_CLAIM_QUEUES] = {NULL};
         struct session *session = w->base.session;
-        for (size_t i = 0; i < w->n_links; i++) {
-                queues[i] = w->links[i].queue;
+        for (size_t i = 0; i < w->n_links; i++)
                 list_remove(&w->links[i].link);
-        }
         wait_end(core, &w->base);
-        struct reply *reply = session->ops->reply_begin(session);
-        grant_and_tell(core, queues, w->n_links, &w->spec, n, reply);
+        tell_jobs(c, session->ops->reply_begin(session));
         free(w);
         session->ops->reply_end(session);
 }
 
-void claim_answer_empty(struct core *core, struct session_wait *base)
+static void claim_answer_empty(struct core *core, struct session_wait *base)
 {
-        answer(core, claim_of(base), 0);
+        struct claim_wait *w = claim_of(base);
+        struct claiming *c = core->claiming;
+        claiming_init(c, core, &w->spec, 0);
+        answer(core, w, c);
 }
+
+static const struct wait_ops claim_wait_ops = {claim_answer_empty, claim_cancel};
 
 static bool serve_first(struct core *core, struct queue *q)
 {
         struct list *first = list_peek_front(&q->waiters);
-        if (!first || q->is_paused || !q->ready.len)
+        if (!first || q->is_paused || !q->n_ready)
                 return false;
         struct claim_wait *w = CONTAINER_OF(first, struct claim_link, link)->wait;
-        struct queue *queues[LIMIT_CLAIM_QUEUES] = {NULL};
+        struct claiming *c = core->claiming;
+        claiming_init(c, core, &w->spec, w->n_links);
         for (size_t i = 0; i < w->n_links; i++)
-                queues[i] = w->links[i].queue;
-        size_t n = count_grants(core, queues, w->n_links, w->spec.max);
-        if (n == 0)
+                c->queues[i] = w->links[i].queue;
+        claim_jobs(c);
+        if (!c->n_jobs)
                 return false;
-        answer(core, w, n);
+        answer(core, w, c);
         return true;
 }
 
@@ -265,9 +351,14 @@ void claim_wake_slowed(struct core *core)
                 return;
         for (struct hash_node *n = NULL; (n = hash_next(&core->state.queues, n));) {
                 struct queue *q = CONTAINER_OF(n, struct queue, node);
-                if (q->ready.len && !list_is_empty(&q->waiters) && !list_is_linked(&q->news))
+                if (q->n_ready && !list_is_empty(&q->waiters) && !list_is_linked(&q->news))
                         list_push_back(&core->news, &q->news);
         }
+}
+
+struct claiming *claiming_new(void)
+{
+        return xcalloc(1, sizeof(struct claiming));
 }
 
 void claim_serve(struct core *core)

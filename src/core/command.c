@@ -12,41 +12,12 @@
 #define QUERY          (PARAM_KEYWORD | PARAM_IN_QUERY)
 #define NAME_MAX_BYTES LIMIT_NAME_BYTES
 
+#include "core/rows_job.h"
+
+/* clang-format off */
 #define ENQUEUE_OPTIONS                                                                            \
-        {"queue", PARAM_NAME, KEY, 1, NAME_MAX_BYTES, "default", "queue to wait in"},              \
-                {"group",                                                                          \
-                 PARAM_NAME,                                                                       \
-                 KEY,                                                                              \
-                 1,                                                                                \
-                 NAME_MAX_BYTES,                                                                   \
-                 "none",                                                                           \
-                 "tenant or batch it belongs to"},                                                 \
-                {"priority", PARAM_INT, KEY, 0, 255, "100", "lower runs first"},                   \
-                {"in",                                                                             \
-                 PARAM_INT,                                                                        \
-                 KEY | PARAM_EXCLUSIVE,                                                            \
-                 0,                                                                                \
-                 LIMIT_DELAY_MS,                                                                   \
-                 "0",                                                                              \
-                 "milliseconds from now until it may run"},                                        \
-                {"at",                                                                             \
-                 PARAM_INT,                                                                        \
-                 KEY | PARAM_EXCLUSIVE,                                                            \
-                 0,                                                                                \
-                 YEAR_3000_MS,                                                                     \
-                 "now",                                                                            \
-                 "Unix time in milliseconds from when it may run"},                                \
-                {"timeout",                                                                        \
-                 PARAM_INT,                                                                        \
-                 KEY,                                                                              \
-                 LIMIT_LEASE_MIN_MS,                                                               \
-                 LIMIT_LEASE_MAX_MS,                                                               \
-                 "the claim's LEASE, or 300000",                                                   \
-                 "milliseconds a worker may hold it without extending"},                           \
-        {                                                                                          \
-                "attempts", PARAM_INT, KEY, 1, LIMIT_ATTEMPTS, "3",                                \
-                        "how often it may be started before it is failed"                          \
-        }
+        JOB_PLACE, JOB_WHEN, JOB_TRIES, JOB_UNIQUE, JOB_SHARES, JOB_TIES, JOB_ENDS
+/* clang-format on */
 
 static const struct param_def enqueue_params[] = {
         {"hook", PARAM_NAME, REQ, 1, NAME_MAX_BYTES, NULL, "what to run: the name workers know"},
@@ -157,6 +128,15 @@ static const struct param_def words_params[] = {
                         0                                                                          \
         }
 
+#include "core/rows_answer.h"
+#include "core/rows_batch.h"
+#include "core/rows_breaker.h"
+#include "core/rows_limit.h"
+#include "core/rows_lock.h"
+#include "core/rows_retry.h"
+#include "core/rows_queue.h"
+#include "core/rows_schedule.h"
+
 #define W      COMMAND_WRITE
 #define B      COMMAND_BLOCKS
 #define D      COMMAND_DOOR
@@ -205,6 +185,10 @@ const struct command_def command_table[] = {
             exec_pause, queue_params),
         ROW("RESUME", "queues", W, "POST", "/v1/queues/{queue}/resume",
             "Hands out jobs of a queue again.", "OK.", exec_resume, queue_params),
+
+        /* Each ends in a comma. */
+        QUEUE_ROWS SCHEDULE_ROWS BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS ANSWER_ROWS
+        RETRY_ROWS
 
         ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.", "PONG, or the message.", NULL,
             message_params),

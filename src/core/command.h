@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/slice.h"
+#include "state/option.h"
 
 enum param_type {
         PARAM_NAME,  /* 1..LIMIT_NAME_BYTES bytes of UTF-8 without control characters -> text */
@@ -21,6 +22,9 @@ enum param_type {
                        */
         PARAM_NAMES,  /* one or more names up to max; takes all that is left in RESP -> names */
         PARAM_JOBS,   /* hook args [hook args ...] in RESP, array of objects in HTTP -> specs */
+        PARAM_CHOICE, /* a word of the list its text begins with, "skip|one|all: what ..." -> num */
+        PARAM_FLAG,   /* in RESP the keyword alone, in HTTP true or false -> num */
+        PARAM_IDS,    /* job ids: 1,2,3 in RESP, an array of numbers in HTTP -> text (the former) */
         PARAM_CLAIM,  /* a nested CLAIM clause: worker MAX n ... QUEUES q... -> claim */
 };
 
@@ -41,7 +45,7 @@ struct param_def {
         const char *text;
 };
 
-#define COMMAND_PARAMS_MAX 12
+#define COMMAND_PARAMS_MAX 32
 #define TOKEN_BYTES        16
 
 struct job_spec {
@@ -51,7 +55,15 @@ struct job_spec {
         uint32_t timeout_ms; /* 0 = the default lease */
         int64_t in_ms;       /* delay from now, when at_ms == 0 */
         int64_t at_ms;       /* Unix ms, or 0 */
+        bool has_options;    /* one of the following is given: */
+        uint64_t conflict;   /* enum job_conflict */
+        uint64_t expires_in; /* ms from now, or 0 */
+        struct slice after;  /* ids as text */
+        /* As given: `backoff` is the text, `unique` may be "*"; enqueue.c makes the rest of it. */
+        struct job_options options;
 };
+
+enum job_conflict { CONFLICT_FIRST, CONFLICT_REPLACE, CONFLICT_REJECT };
 
 #define JOB_PRIORITY_DEFAULT 100
 #define JOB_ATTEMPTS_DEFAULT 3
@@ -78,12 +90,15 @@ struct command_def;
 
 struct command {
         const struct command_def *def;
-        struct arg arg[COMMAND_PARAMS_MAX]; /* in the order of def->params */
-        struct job_spec *specs;             /* ENQUEUE (one), ENQUEUEMANY */
+        struct job_spec *specs; /* ENQUEUE (one), ENQUEUEMANY */
         size_t n_specs;
         bool is_many;            /* ENQUEUEMANY, and POST of an array: the reply is a list of ids */
         struct claim_spec claim; /* CLAIM, and the clause of COMPLETE */
         bool has_claim;
+        struct slice idempotency; /* the key under which the answer is kept; empty: none */
+        struct slice raw;         /* the JSON it was bound from; empty: words */
+        /* In the order of def->params; last, since command_init() clears no more than those. */
+        struct arg arg[COMMAND_PARAMS_MAX];
 };
 
 enum command_flags {
@@ -120,6 +135,9 @@ struct command_def {
 extern const struct command_def command_table[];
 extern const size_t command_table_len;
 
+/* The words of a PARAM_CHOICE: its text up to the colon. */
+struct slice param_choices(const struct param_def *p);
+
 const struct command_def *command_find(struct slice name); /* any case; NULL when unknown */
 
 /* Defaults for everything not given; call before binding arguments. */
@@ -142,6 +160,8 @@ int command_set_names(struct command *cmd, size_t param, const struct slice *nam
                       struct problem *problem) MUST_CHECK;
 /* Index of the parameter with that (lower-case) name, or -1. */
 int command_param(const struct command_def *def, struct slice name);
+/* Takes the next id off the text of a PARAM_IDS; false at its end. */
+bool ids_next(struct slice *rest, uint64_t *ret);
 
 /* ENQUEUE's options apply to a spec as well: the same rows, one job of an HTTP array.  `param` is
  * an index into the ENQUEUE row. */
@@ -153,6 +173,13 @@ int job_spec_set_int(struct job_spec *spec, size_t param, int64_t value,
 /* After binding: required ones present, exclusive ones not both, specs filled for ENQUEUE. */
 int command_finish(struct command *cmd, struct arena *arena, struct problem *problem) MUST_CHECK;
 int job_spec_finish(const struct job_spec *spec, struct problem *problem) MUST_CHECK;
+/* core/spec.c: stores a checked argument of ENQUEUE in its place. */
+int job_spec_set(struct job_spec *spec, size_t param, const struct arg *arg,
+                 struct problem *problem) MUST_CHECK;
+
+/* Gives a bound command its idempotency key (core/answer.c); only commands that change something
+ * take one. */
+int command_set_key(struct command *cmd, struct slice key, struct problem *problem) MUST_CHECK;
 
 /* "ENQUEUE hook args [QUEUE q] [PRIORITY n] ..." */
 void command_usage(const struct command_def *def, struct buf *ret);

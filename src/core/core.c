@@ -13,14 +13,14 @@
 #include <stdlib.h>
 
 #include "base/say.h"
+#include "core/breaker.h"
+#include "core/ends.h"
 #include "core/inside.h"
+#include "core/retry.h"
 
 #define FINISHED_MAX_DEFAULT 200000
 /* With segments of 64 MiB this keeps the promise of 2 x live + 64 MiB. */
 #define LOG_SLACK_DEFAULT (40 * MIB)
-
-/* Jobs promoted or leases ended per turn, so that one turn stays short. */
-#define TURN_STEPS 2000
 
 static void on_ready(void *ctx, struct queue *queue)
 {
@@ -44,9 +44,14 @@ struct core *core_new(const struct core_options *options)
         core->state.ctx = core;
         buf_init(&core->batch[0], LOG_BATCH_MAX);
         buf_init(&core->batch[1], LOG_BATCH_MAX);
+        core->claiming = claiming_new();
+        buf_init(&core->packed, 0);
+        buf_init(&core->body, 0);
         heap_init(&core->waits);
         list_init(&core->news);
         list_init(&core->scans);
+        retry_init(core);
+        list_init(&core->lookups);
         if (options->archive) {
                 options->archive->stored = on_stored;
                 options->archive->stored_ctx = core;
@@ -59,8 +64,13 @@ struct core *core_free(struct core *core)
         if (!core)
                 return NULL;
         ASSERT(core->n_waits == 0);
+        retry_release(core);
         state_release(&core->state);
         heap_release(&core->waits);
+        ends_release(core);
+        free(core->claiming);
+        buf_release(&core->packed);
+        buf_release(&core->body);
         buf_release(&core->batch[0]);
         buf_release(&core->batch[1]);
         free(core);
@@ -213,9 +223,12 @@ bool core_keeps(const struct core *core, const struct queue *queue, enum job_sta
 {
         if (!core->options.archive)
                 return false;
-        if (!core->options.history_of)
-                return true;
-        switch (core->options.history_of(core->options.ctx, name_slice(queue->name))) {
+        enum history_policy policy = HISTORY_FULL;
+        if (queue->settings.history)
+                policy = (enum history_policy)(queue->settings.history - 1);
+        else if (core->options.history_of)
+                policy = core->options.history_of(core->options.ctx, name_slice(queue->name));
+        switch (policy) {
         case HISTORY_NONE:
                 return false;
         case HISTORY_FAILURES:
@@ -250,6 +263,7 @@ static void on_stored(void *ctx, struct job *const *jobs, size_t n)
 {
         struct core *core = ctx;
         uint64_t ids[512];
+        size_t total = n;
         while (n) {
                 size_t k = n < ARRAY_LEN(ids) ? n : ARRAY_LEN(ids);
                 for (size_t i = 0; i < k; i++)
@@ -259,6 +273,7 @@ static void on_stored(void *ctx, struct job *const *jobs, size_t n)
                 n -= k;
         }
         claim_wake_slowed(core);
+        retry_stored(core, total);
 }
 
 void core_archive_poll(struct core *core)
@@ -288,13 +303,16 @@ static void end_lease(struct core *core, struct job *job)
                 core->totals.failed++;
         else
                 core->totals.retried++;
+        breaker_end(core, job, BREAKER_TIMED_OUT);
+        if (is_final)
+                job_ending(core, job, JOB_FAILED, false);
         core_emit(core, &e);
 }
 
 static void end_leases(struct core *core)
 {
         struct heap *h = &core->state.running;
-        for (int n = 0; n < TURN_STEPS && h->len; n++) {
+        for (int n = 0; n < CORE_TURN_STEPS && h->len; n++) {
                 if (heap_key_to_i64(heap_peek_key(h)) > core->now.steady_ns)
                         return;
                 end_lease(core, CONTAINER_OF(heap_peek(h), struct job, node));
@@ -306,7 +324,7 @@ static void end_leases(struct core *core)
 static void end_graces(struct core *core)
 {
         struct heap *h = &core->state.grace;
-        for (int n = 0; n < TURN_STEPS && h->len; n++) {
+        for (int n = 0; n < CORE_TURN_STEPS && h->len; n++) {
                 if (heap_key_to_i64(heap_peek_key(h)) > core->now.steady_ns)
                         return;
                 struct job *job = CONTAINER_OF(heap_peek(h), struct job, node);
@@ -319,12 +337,17 @@ static void end_graces(struct core *core)
         }
 }
 
+static void end_first_wait(struct core *core)
+{
+        struct session_wait *w = CONTAINER_OF(heap_peek(&core->waits), struct session_wait, timer);
+        w->ops->time_over(core, w);
+}
+
 static void end_waits(struct core *core)
 {
         while (core->waits.len &&
                heap_key_to_i64(heap_peek_key(&core->waits)) <= core->now.steady_ns)
-                claim_answer_empty(
-                        core, CONTAINER_OF(heap_peek(&core->waits), struct session_wait, timer));
+                end_first_wait(core);
 }
 
 /* Tells the log how much room must be ready, when that has changed by more than a little. */
@@ -342,7 +365,8 @@ static void want_room(struct core *core)
 void core_turn(struct core *core, struct now now)
 {
         ASSERT(core->is_recovered);
-        if (!core->now.wall_ms) /* first turn: here the steady wall is nailed to the real one */
+        bool is_first = !core->now.wall_ms;
+        if (is_first) /* here the steady wall is nailed to the real one */
                 core->wall_minus_steady_ms = now.wall_ms - now.steady_ns / NS_PER_MS;
         if (now.steady_ns < core->now.steady_ns)
                 now.steady_ns = core->now.steady_ns;
@@ -352,9 +376,13 @@ void core_turn(struct core *core, struct now now)
         core->options.log->ops->stat(core->options.log, &core->log_stat);
         want_room(core);
 
+        if (is_first)
+                ends_look_up_all(core);
         end_leases(core);
         end_graces(core);
-        (void)state_promote(&core->state, core_steady_wall_ms(core), now.wall_ms, TURN_STEPS);
+        ends_expire(core);
+        (void)state_promote(&core->state, core_steady_wall_ms(core), now.wall_ms, CORE_TURN_STEPS);
+        things_ring(core);
         find_step_all(core);
         claim_serve(core);
         end_waits(core);
@@ -372,7 +400,9 @@ int64_t core_next_ns(const struct core *core)
         const struct {
                 const struct heap *heap;
                 int64_t now_ms;
-        } walls[] = {{&s->delayed, core_steady_wall_ms(core)}, {&s->timed, core->now.wall_ms}};
+        } walls[] = {{&s->delayed, core_steady_wall_ms(core)},
+                     {&s->expiring, core_steady_wall_ms(core)},
+                     {&s->timed, core->now.wall_ms}};
         for (size_t i = 0; i < ARRAY_LEN(walls); i++) {
                 if (!walls[i].heap->len)
                         continue;
@@ -384,6 +414,9 @@ int64_t core_next_ns(const struct core *core)
                 if (at < next)
                         next = at;
         }
+        int64_t alarm = things_next_ns(core);
+        if (alarm < next)
+                next = alarm;
         if (!list_is_empty(&core->scans))
                 next = core->now.steady_ns;
         return next;
@@ -394,12 +427,16 @@ int core_exec(struct core *core, struct session *session, const struct command *
 {
         ASSERT(cmd->def->exec && !session_is_waiting(session));
         core->totals.commands++;
+        if (cmd->idempotency.len)
+                return answer_exec(core, session, cmd, reply, problem);
         return cmd->def->exec(core, session, cmd, reply, problem);
 }
 
 static bool commit(struct core *core, bool is_now)
 {
+        ends_settle(core);
         claim_serve(core);
+        ends_settle(core); /* a claim may have ended jobs too: those without a right signature */
         core_clean(core);
         struct buf *b = open_batch(core);
         if (core->is_in_flight)
@@ -484,6 +521,5 @@ void core_stop(struct core *core)
 {
         core->is_stopping = true;
         while (core->waits.len)
-                claim_answer_empty(
-                        core, CONTAINER_OF(heap_peek(&core->waits), struct session_wait, timer));
+                end_first_wait(core);
 }

@@ -19,6 +19,7 @@
 #include "core/session.h"
 
 struct archive;
+struct sign_keys;
 struct log;
 
 enum history_policy { HISTORY_FULL, HISTORY_FAILURES, HISTORY_NONE };
@@ -30,6 +31,8 @@ struct core_options {
         /* What is kept of a finished job of this queue; NULL = always HISTORY_FULL. */
         enum history_policy (*history_of)(void *ctx, struct slice queue);
         void *ctx;
+        /* Keys that every job must be signed with; NULL or none: no job needs to be.  Not owned. */
+        const struct sign_keys *sign_keys;
         /* Ended jobs that the archive has not confirmed, before no more work is handed out. */
         uint64_t finished_max; /* 0 = 200,000 */
         /* The log may be 2 x live bytes + this long before the cleaner works; other reserves are
@@ -84,7 +87,7 @@ size_t core_counters(const struct core *core, struct counter_row *ret, size_t ma
 struct queue_stat {
         struct slice name;
         bool is_paused;
-        uint64_t ready, scheduled, running, enqueued, completed, failed, canceled;
+        uint64_t ready, scheduled, waiting, running, enqueued, completed, failed, canceled;
         int64_t oldest_due_ms; /* age basis: due time of the oldest ready job, 0 = none */
 };
 /* Calls fn for every queue, by name. */

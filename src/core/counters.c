@@ -9,7 +9,7 @@ size_t core_counters(const struct core *core, struct counter_row *ret, size_t ma
         uint64_t ready = 0, scheduled = 0;
         for (struct hash_node *n = NULL; (n = hash_next(&s->queues, n));) {
                 const struct queue *q = CONTAINER_OF(n, struct queue, node);
-                ready += q->ready.len;
+                ready += q->n_ready;
                 scheduled += q->n_scheduled;
         }
         const struct counter_row rows[] = {
@@ -29,6 +29,12 @@ size_t core_counters(const struct core *core, struct counter_row *ret, size_t ma
                  t->refused_nospace},
                 {"slowed_claims", COUNTER_TOTAL,
                  "Claims answered with nothing because history was behind.", t->slowed_claims},
+                {"answers_repeated", COUNTER_TOTAL,
+                 "Answers given again for their idempotency key.", t->answers_repeated},
+                {"answers_kept", COUNTER_GAUGE, "Idempotency keys whose answer is kept.",
+                 s->things[THING_ANSWER].len},
+                {"answers_bytes", COUNTER_GAUGE, "Bytes of the kept answers with their keys.",
+                 s->answer_bytes},
                 {"jobs_ready", COUNTER_GAUGE, "Jobs that could run now.", ready},
                 {"jobs_scheduled", COUNTER_GAUGE, "Jobs waiting for their time.", scheduled},
                 {"jobs_running", COUNTER_GAUGE, "Jobs under a lease.", s->running.len},
@@ -36,6 +42,17 @@ size_t core_counters(const struct core *core, struct counter_row *ret, size_t ma
                 {"jobs_live", COUNTER_GAUGE, "Jobs in memory.", s->jobs.len},
                 {"queues", COUNTER_GAUGE, "Queues known.", s->queues.len},
                 {"waiting_claims", COUNTER_GAUGE, "Answers that are waited for.", core->n_waits},
+                {"locks_granted", COUNTER_TOTAL, "Locks given to a holder.", t->locks_granted},
+                {"locks_expired", COUNTER_TOTAL, "Holders whose time ran out.", t->locks_expired},
+                {"locks_forced", COUNTER_TOTAL, "Locks taken away with FORCEUNLOCK.",
+                 t->locks_forced},
+                {"locks_held", COUNTER_GAUGE, "Names that are locked.", s->things[THING_LOCK].len},
+                {"slots_fired", COUNTER_TOTAL, "Jobs made by schedules at their slots.",
+                 t->slots_fired},
+                {"slots_missed", COUNTER_TOTAL, "Slots of schedules that went by without a job.",
+                 t->slots_missed},
+                {"slots_overlapped", COUNTER_TOTAL,
+                 "Slots skipped because the job before had not ended.", t->slots_overlapped},
                 {"live_bytes", COUNTER_GAUGE, "Bytes of the live objects as the log keeps them.",
                  s->live_bytes},
                 {"fence", COUNTER_GAUGE, "Highest fence number given.", s->fence},

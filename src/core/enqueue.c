@@ -1,8 +1,17 @@
 /* Taking new work: one job or many, all or none. */
-#include "core/inside.h"
+#include "core/enqueue.h"
+
+#include <stdlib.h>
+
+#include "core/batch.h"
+#include "core/ends.h"
+#include "state/backoff.h"
+#include "state/hold.h"
+#include "wire/digest.h"
 
 /* About what the record takes beside args and names. */
 #define NEW_RECORD_BYTES 64
+#define OPTIONS_BYTES    1024
 
 /* Forgets queues that nothing uses, when the limit needs their place. */
 static void reap_idle_queues(struct core *core)
@@ -35,7 +44,131 @@ static int check_queues(struct core *core, const struct command *cmd, struct pro
                            LIMIT_QUEUES);
 }
 
-static int enqueue_one(struct core *core, const struct job_spec *spec, struct problem *problem)
+/* ---- options ---- */
+
+static int pack_after(const struct core *core, struct slice text, struct buf *ret,
+                      struct problem *problem)
+{
+        uint64_t id;
+        while (ids_next(&text, &id)) {
+                if (id >= core->state.next_id)
+                        return problem_set(problem, ERR_NOTFOUND,
+                                           "after: there is no job %llu; a job comes after jobs "
+                                           "that exist, so it can never wait for itself",
+                                           (unsigned long long)id);
+                buf_put_varint(ret, id);
+        }
+        return OK;
+}
+
+/* "*" stands for hook, group and args. */
+static struct slice unique_key(const struct job_spec *spec, char room[DIGEST_TEXT])
+{
+        const struct slice parts[] = {spec->hook, spec->group, spec->args};
+        if (!slice_eq(spec->options.unique, SLICE_LIT("*")))
+                return spec->options.unique;
+        digest_text(parts, ARRAY_LEN(parts), room);
+        return slice_make(room, DIGEST_TEXT);
+}
+
+/* The options as they are kept, packed into core->options. */
+static int pack_options(struct core *core, const struct job_spec *spec, struct problem *problem)
+{
+        struct job_options o = spec->options;
+        struct backoff backoff;
+        struct buf packed_backoff, after;
+        char room[DIGEST_TEXT];
+        int r = OK;
+        buf_init(&packed_backoff, 0);
+        buf_init(&after, 0);
+        if (o.unique.len)
+                o.unique = unique_key(spec, room);
+        if (spec->expires_in)
+                o.expires_ms = (uint64_t)core_due_in(core, (int64_t)spec->expires_in);
+        if (o.backoff.len) {
+                r = backoff_parse(o.backoff, &backoff, problem);
+                if (r == OK)
+                        backoff_pack(&backoff, &packed_backoff);
+                o.backoff = buf_slice(&packed_backoff);
+        }
+        if (r == OK)
+                r = pack_after(core, spec->after, &after, problem);
+        o.after = buf_slice(&after);
+        buf_clear(&core->packed);
+        options_pack(&o, &core->packed);
+        buf_release(&packed_backoff);
+        buf_release(&after);
+        return r;
+}
+
+/* ---- unique keys ---- */
+
+/* The job that has this key now, live or by a hold; 0: nobody. */
+static uint64_t key_holder(const struct core *core, struct slice key)
+{
+        const struct job *job = state_unique_holder(&core->state, key);
+        if (job)
+                return job_id(job);
+        struct thing *t = thing_find(&core->state, THING_HOLD, key);
+        return t ? CONTAINER_OF(t, struct hold, thing)->job_id : 0;
+}
+
+/* Somebody has the key.  The holder gets the args if it may, and its id is the answer. */
+static int meet_conflict(struct core *core, const struct job_spec *spec, uint64_t holder,
+                         struct problem *problem)
+{
+        const struct job *job = state_job(&core->state, holder);
+        if (spec->conflict == CONFLICT_REJECT)
+                return problem_set(problem, ERR_CONFLICT, "job %llu holds that unique key",
+                                   (unsigned long long)holder);
+        bool is_pending = job && job->state != JOB_LEASED && job->state != JOB_FINISHED;
+        if (spec->conflict != CONFLICT_REPLACE || !is_pending)
+                return OK;
+        struct effect e = {.type = EFFECT_JOB_ARGS, .id = holder, .args = spec->args};
+        return core_try_emit(core, &e, problem);
+}
+
+/* Before anything is changed: would a job of this request be refused because of its key, also by
+ * one before it in the same request? */
+static int check_rejects(struct core *core, const struct command *cmd, struct problem *problem)
+{
+        struct hash seen;
+        int r = OK;
+        bool is_asked = false;
+        for (size_t i = 0; i < cmd->n_specs; i++)
+                is_asked |= cmd->specs[i].conflict == CONFLICT_REJECT;
+        if (!is_asked)
+                return OK;
+        hash_init(&seen, 1);
+        struct unique_mark {
+                struct hash_node node;
+                char room[DIGEST_TEXT];
+        } *marks = xcalloc(cmd->n_specs, sizeof(*marks));
+        for (size_t i = 0; i < cmd->n_specs && r == OK; i++) {
+                const struct job_spec *spec = &cmd->specs[i];
+                if (!spec->options.unique.len)
+                        continue;
+                struct slice key = unique_key(spec, marks[i].room);
+                uint64_t holder = key_holder(core, key);
+                bool is_seen = hash_find(&seen, key) != NULL;
+                if (spec->conflict == CONFLICT_REJECT && holder)
+                        r = meet_conflict(core, spec, holder, problem);
+                else if (spec->conflict == CONFLICT_REJECT && is_seen)
+                        r = problem_set(problem, ERR_CONFLICT,
+                                        "job %zu of this request has the unique key of one before",
+                                        i);
+                if (!is_seen)
+                        hash_insert(&seen, &marks[i].node, key);
+        }
+        hash_release(&seen);
+        free(marks);
+        return r;
+}
+
+/* ---- one job ---- */
+
+static int enqueue_new(struct core *core, const struct job_spec *spec, struct slice options,
+                       struct problem *problem)
 {
         struct effect e = {
                 .type = EFFECT_JOB_NEW,
@@ -49,6 +182,7 @@ static int enqueue_one(struct core *core, const struct job_spec *spec, struct pr
                 .hook = spec->hook,
                 .group = spec->group,
                 .args = spec->args,
+                .options = options,
                 .due_ms = core_due_in(core, spec->in_ms),
         };
         if (spec->at_ms)
@@ -56,49 +190,112 @@ static int enqueue_one(struct core *core, const struct job_spec *spec, struct pr
         return core_try_emit(core, &e, problem);
 }
 
-/* Takes back the first n jobs of a request that could not be met whole: nothing was promised. */
-static void undo(struct core *core, uint64_t first_id, size_t n)
+int enqueue_one(struct core *core, const struct job_spec *spec, uint64_t *ret,
+                struct problem *problem)
 {
-        for (size_t i = 0; i < n; i++) {
-                struct effect e = {
-                        .type = EFFECT_JOB_CANCEL,
-                        .id = first_id + i,
-                        .queue_id = state_job(&core->state, first_id + i)->queue->id,
-                };
+        struct slice options = SLICE_NONE;
+        *ret = core->state.next_id;
+        if (spec->has_options) {
+                char room[DIGEST_TEXT];
+                int r = pack_options(core, spec, problem);
+                if (r != OK)
+                        return r;
+                uint64_t holder =
+                        spec->options.unique.len ? key_holder(core, unique_key(spec, room)) : 0;
+                if (holder) {
+                        *ret = holder;
+                        return meet_conflict(core, spec, holder, problem);
+                }
+                options = buf_slice(&core->packed);
+        }
+        int r = enqueue_new(core, spec, options, problem);
+        if (r != OK)
+                return r;
+        core->totals.enqueued++;
+        const struct job *job = state_job(&core->state, *ret);
+        if (job->state == JOB_HELD)
+                ends_look_up(core, job);
+        return OK;
+}
+
+/* Takes back the jobs of a request that could not be met whole: nothing was promised, so nobody is
+ * told of an end. */
+static void undo(struct core *core, uint64_t first_id)
+{
+        for (uint64_t id = first_id; id < core->state.next_id; id++) {
+                const struct job *job = state_job(&core->state, id);
+                struct effect e = {.type = EFFECT_JOB_CANCEL, .id = id, .queue_id = job->queue->id};
                 core_emit(core, &e);
         }
+}
+
+/* The jobs of a request that was met whole are counted by their batches; those of before, which
+ * hold a unique key of the request, are not.  Neighbours of one batch share a record. */
+static void add_to_batches(struct core *core, uint64_t first_id)
+{
+        const struct thing *batch = NULL;
+        uint64_t n = 0;
+        for (uint64_t id = first_id; id < core->state.next_id; id++) {
+                const struct job *job = state_job(&core->state, id);
+                const struct thing *of = job->extra ? job->extra->batch : NULL;
+                if (of != batch && n)
+                        batch_add(core, thing_name(batch), n);
+                if (of != batch)
+                        n = 0;
+                batch = of;
+                n += batch != NULL;
+        }
+        if (n)
+                batch_add(core, thing_name(batch), n);
+}
+
+static int check_batches(struct core *core, const struct command *cmd, struct problem *problem)
+{
+        int r = OK;
+        for (size_t i = 0; i < cmd->n_specs && r == OK; i++)
+                if (cmd->specs[i].options.batch.len)
+                        r = batch_check(core, cmd->specs[i].options.batch, cmd->n_specs, problem);
+        return r;
+}
+
+/* All that can be known before the first change. */
+static int check_request(struct core *core, const struct command *cmd, struct problem *problem)
+{
+        uint64_t bytes = 0;
+        for (size_t i = 0; i < cmd->n_specs; i++)
+                bytes += cmd->specs[i].args.len + NEW_RECORD_BYTES +
+                         (cmd->specs[i].has_options ? OPTIONS_BYTES : 0);
+        int r = core_admit(core, bytes, cmd->n_specs, problem);
+        if (r == OK)
+                r = check_queues(core, cmd, problem);
+        if (r == OK)
+                r = check_batches(core, cmd, problem);
+        return r == OK ? check_rejects(core, cmd, problem) : r;
 }
 
 EXEC(exec_enqueue)
 {
         (void)session; /* whoever asks may add work */
-        uint64_t bytes = 0;
-        for (size_t i = 0; i < cmd->n_specs; i++)
-                bytes += cmd->specs[i].args.len + NEW_RECORD_BYTES;
-        int r = core_admit(core, bytes, cmd->n_specs, problem);
+        int r = check_request(core, cmd, problem);
+        uint64_t first_id = core->state.next_id, one = 0;
+        uint64_t *ids = cmd->n_specs > 1 ? xcalloc(cmd->n_specs, sizeof(*ids)) : &one;
+        for (size_t i = 0; i < cmd->n_specs && r == OK; i++)
+                r = enqueue_one(core, &cmd->specs[i], &ids[i], problem);
         if (r == OK)
-                r = check_queues(core, cmd, problem);
-        if (r != OK)
-                return r;
-
-        uint64_t first_id = core->state.next_id;
-        for (size_t i = 0; i < cmd->n_specs; i++) {
-                r = enqueue_one(core, &cmd->specs[i], problem);
-                if (r != OK) {
-                        undo(core, first_id, i);
-                        return r;
-                }
-        }
-        core->totals.enqueued += cmd->n_specs;
-        if (!cmd->is_many) {
+                add_to_batches(core, first_id);
+        if (r != OK) {
+                undo(core, first_id);
+        } else if (!cmd->is_many) {
                 reply_wrap(reply, "id");
-                reply_int(reply, (int64_t)first_id);
-                return OK;
+                reply_int(reply, (int64_t)ids[0]);
+        } else {
+                reply_wrap(reply, "ids");
+                reply_list(reply, cmd->n_specs);
+                for (size_t i = 0; i < cmd->n_specs; i++)
+                        reply_int(reply, (int64_t)ids[i]);
+                reply_end(reply);
         }
-        reply_wrap(reply, "ids");
-        reply_list(reply, cmd->n_specs);
-        for (size_t i = 0; i < cmd->n_specs; i++)
-                reply_int(reply, (int64_t)(first_id + i));
-        reply_end(reply);
-        return OK;
+        if (ids != &one)
+                free(ids);
+        return r;
 }

@@ -5,12 +5,17 @@
  * a turn, and matching ones are copied; then the archive is asked for the same range.  In this
  * order a job that moves from live to archive in between is seen twice at worst, never missed;
  * the merge drops the double.  Either side may stop early (a budget): then the page ends where
- * the shorter side ended, and the cursor says so. */
+ * the shorter side ended, and the cursor says so.
+ *
+ * A job that was taken back from history (retry.c) has a row there that is true no longer.  So a
+ * row of a job that is live when the page is put together stands for the live job: it is shown as
+ * it is now, if it still is what was asked for. */
 #include <stdlib.h>
 
 #include "base/say.h"
 #include "core/inside.h"
 #include "core/params.h"
+#include "core/tell_options.h"
 
 #define LIST_LIMIT_DEFAULT 50
 #define SCAN_STEP_JOBS     20000
@@ -63,7 +68,7 @@ static void tell_int(struct reply *reply, const char *key, int64_t value)
 
 static void tell_job(struct reply *reply, const struct job_view *v)
 {
-        reply_map(reply, 20);
+        reply_map(reply, 21);
         tell_int(reply, "id", (int64_t)v->id);
         tell_text(reply, "hook", v->hook);
         reply_key(reply, "args");
@@ -86,6 +91,8 @@ static void tell_job(struct reply *reply, const struct job_view *v)
         else
                 reply_null(reply);
         tell_text(reply, "error", v->error);
+        reply_key(reply, "options");
+        tell_options(reply, v->options);
         reply_end(reply);
 }
 
@@ -152,8 +159,9 @@ static bool copy_row(struct find *f, const struct job_view *v)
 {
         struct job_view *row = &f->live[f->n_live];
         struct arena *a = &f->query.arena;
-        struct slice *texts[] = {&row->hook,   &row->args,     &row->queue,  &row->group,
-                                 &row->worker, &row->progress, &row->result, &row->error};
+        struct slice *texts[] = {&row->hook,   &row->args,   &row->queue,
+                                 &row->group,  &row->worker, &row->progress,
+                                 &row->result, &row->error,  &row->options};
         *row = *v;
         row->events = SLICE_NONE;
         for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -194,16 +202,30 @@ static bool walk_live(struct core *core, struct find *f)
         return false;
 }
 
-/* The next row of both lists, largest id first; a job on both comes once, as it was live. */
-static const struct job_view *merge_next(const struct find *f, size_t *live, size_t *old)
+/* The archive's rows from *old on: the next that is no double of a live job that was walked, with
+ * what is true of it now.  NULL at the end. */
+static const struct job_view *next_old(struct find *f, size_t *old, uint64_t walked_id)
 {
-        const struct archive_query *q = &f->query;
-        const struct job_view *a = *live < f->n_live ? &f->live[*live] : NULL;
-        const struct job_view *b = *old < q->n_rows ? &q->rows[*old] : NULL;
-        if (a && b && a->id == b->id) {
-                ++*old;
-                b = NULL;
+        struct archive_query *q = &f->query;
+        for (; *old < q->n_rows; ++*old) {
+                struct job_view *row = &q->rows[*old];
+                const struct job *job = state_job(&f->base.core->state, row->id);
+                if (row->id == walked_id)
+                        continue;
+                if (!job)
+                        return row;
+                view_live(f->base.core, job, row); /* borrowed, and told in this same step */
+                if (is_match(&q->filter, row))
+                        return row;
         }
+        return NULL;
+}
+
+/* The next row of both lists, largest id first; a job on both comes once, as it was live. */
+static const struct job_view *merge_next(struct find *f, size_t *live, size_t *old)
+{
+        const struct job_view *a = *live < f->n_live ? &f->live[*live] : NULL;
+        const struct job_view *b = next_old(f, old, a ? a->id : 0);
         if (a && (!b || a->id > b->id)) {
                 ++*live;
                 return a;
@@ -212,23 +234,28 @@ static const struct job_view *merge_next(const struct find *f, size_t *live, siz
         return b;
 }
 
-/* The rows of the page, and the cursor behind it (0: nothing is left). */
-static size_t merge_page(const struct find *f, const struct job_view **ret, uint64_t *ret_cursor)
+/* Below this id one of the two sides has not looked. */
+static uint64_t page_low(const struct find *f)
 {
         const struct archive_query *q = &f->query;
-        /* Below `low` one of the two sides has not looked. */
-        uint64_t low = f->live_low;
-        if (q->is_cut && q->last_id > low)
+        uint64_t low = 0;
+        if (q->is_cut)
                 low = q->last_id;
+        else if (q->n_rows && q->n_rows == q->limit)
+                low = q->rows[q->n_rows - 1].id;
+        return low > f->live_low ? low : f->live_low;
+}
+
+/* The rows of the page, and the cursor behind it (0: nothing is left). */
+static size_t merge_page(struct find *f, const struct job_view **ret, uint64_t *ret_cursor)
+{
+        uint64_t low = page_low(f);
         size_t n = 0, live = 0, old = 0;
-        const struct job_view *row = NULL;
-        while (n < q->limit && (row = merge_next(f, &live, &old)) && row->id >= low)
+        const struct job_view *row;
+        while ((row = merge_next(f, &live, &old)) && row->id >= low && n < f->query.limit)
                 ret[n++] = row;
-        bool is_more = low > 0 || (n == q->limit &&
-                                   (live < f->n_live || old < q->n_rows || q->n_rows == q->limit));
-        *ret_cursor = 0;
-        if (is_more)
-                *ret_cursor = n == q->limit || !low ? (n ? ret[n - 1]->id : low) : low;
+        bool is_full = row && n == f->query.limit; /* and there is another */
+        *ret_cursor = is_full ? ret[n - 1]->id : low;
         return n;
 }
 
@@ -269,7 +296,12 @@ static void find_free(struct find *f)
 static void tell_found(struct find *f, struct reply *reply)
 {
         struct problem problem;
-        if (f->query.err != OK) {
+        struct job_view view;
+        const struct job *job = f->query.id ? state_job(&f->base.core->state, f->query.id) : NULL;
+        if (job) { /* taken back meanwhile */
+                view_live(f->base.core, job, &view);
+                tell_one(reply, f->what, &view);
+        } else if (f->query.err != OK) {
                 (void)problem_set(&problem, f->query.err, "history could not be read");
                 reply_error(reply, &problem);
         } else if (f->what == FIND_PAGE) {
@@ -307,7 +339,7 @@ static void ask_archive(struct core *core, struct find *f)
                 find_done(&f->query);
 }
 
-void find_cancel(struct core *core, struct session_wait *w)
+static void find_cancel(struct core *core, struct session_wait *w)
 {
         struct find *f = CONTAINER_OF(w, struct find, base);
         wait_end(core, w);
@@ -316,6 +348,8 @@ void find_cancel(struct core *core, struct session_wait *w)
                 find_free(f);
         } /* else the archive has it, and find_done() frees it */
 }
+
+static const struct wait_ops find_wait_ops = {.cancel = find_cancel};
 
 void find_step_all(struct core *core)
 {
@@ -336,7 +370,7 @@ static struct find *find_new(struct core *core, struct session *session, enum fi
         struct find *f = xcalloc(1, sizeof(*f));
         f->what = what;
         arena_init(&f->query.arena, 64 * MIB);
-        wait_begin(core, &f->base, WAIT_FIND, session);
+        wait_begin(core, &f->base, &find_wait_ops, session);
         return f;
 }
 

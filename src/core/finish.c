@@ -3,8 +3,10 @@
  *
  * Every one of them names the token of the lease; a late word never touches the next holder.  A
  * completion is accepted after the lease ran out as long as nobody was granted the job since. */
-#include "core/inside.h"
+#include "core/breaker.h"
+#include "core/ends.h"
 #include "core/params.h"
+#include "state/backoff.h"
 
 static int no_such_job(uint64_t id, const struct core *core, struct problem *problem)
 {
@@ -51,6 +53,8 @@ static int find_held(struct core *core, const struct command *cmd, bool is_late_
                 return problem_set(problem, ERR_NOTOWNER,
                                    "job %llu is %s and that token holds no lease of it", id,
                                    status);
+        if (job->state == JOB_FINISHED && job->outcome == JOB_CANCELED)
+                return problem_set(problem, ERR_CANCELED, "job %llu was canceled: stop it", id);
         if (job->state != JOB_LEASED && !(is_late_fine && job->more->is_lease_open))
                 return problem_set(problem, ERR_STATE, "job %llu is %s%s: the lease is over", id,
                                    status, job->more->is_lease_open ? " again (timed out)" : "");
@@ -79,11 +83,28 @@ EXEC(exec_complete)
         };
         core->totals.completed++;
         core->totals.late_completions += job->state != JOB_LEASED;
+        if (job->state == JOB_LEASED) /* else its time-out has been told already */
+                breaker_end(core, job, BREAKER_OK);
+        job_ending(core, job, JOB_COMPLETE, job->state == JOB_FINISHED);
         core_emit(core, &e);
         if (cmd->has_claim)
                 return claim_run(core, session, &cmd->claim, reply, problem);
         reply_ok(reply);
         return OK;
+}
+
+/* How long a failed job waits: as the worker says, or the job, or its queue. */
+static int64_t retry_in(struct core *core, const struct job *job, const struct command *cmd)
+{
+        struct slice packed = job->queue->settings.backoff;
+        struct backoff backoff;
+        if (cmd->arg[P_FAIL_RETRYIN].is_set)
+                return cmd->arg[P_FAIL_RETRYIN].num;
+        if (job->extra && job->extra->options.backoff.len)
+                packed = job->extra->options.backoff;
+        if (!packed.len || !backoff_unpack(&backoff, &packed))
+                return 0;
+        return backoff_delay_ms(&backoff, job->attempt, core->options.rng);
 }
 
 EXEC(exec_fail)
@@ -103,12 +124,15 @@ EXEC(exec_fail)
                 .text = cmd->arg[P_FAIL_ERROR].text,
                 .is_final = is_final,
                 .keep = core_keeps(core, job->queue, JOB_FAILED),
-                .due_ms = is_final ? 0 : core_due_in(core, cmd->arg[P_FAIL_RETRYIN].num),
+                .due_ms = is_final ? 0 : core_due_in(core, retry_in(core, job, cmd)),
         };
         if (is_final)
                 core->totals.failed++;
         else
                 core->totals.retried++;
+        breaker_end(core, job, BREAKER_HANDLER_FAILED);
+        if (is_final)
+                job_ending(core, job, JOB_FAILED, false);
         core_emit(core, &e);
         reply_wrap(reply, "status");
         reply_str(reply, job_status_name(is_final ? JOB_FAILED : JOB_PENDING));
@@ -128,6 +152,7 @@ EXEC(exec_release)
                 .due_ms = core_due_in(core, cmd->arg[P_RELEASE_IN].num),
         };
         core->totals.released++;
+        breaker_end(core, job, BREAKER_RELEASED);
         core_emit(core, &e);
         reply_ok(reply);
         return OK;
@@ -182,15 +207,10 @@ EXEC(exec_cancel)
                 return problem_set(problem, ERR_STATE, "job %llu is %s already",
                                    (unsigned long long)job_id(job),
                                    job_status_name(job_status(job)));
-        struct effect e = {
-                .type = EFFECT_JOB_CANCEL,
-                .id = job_id(job),
-                .queue_id = job->queue->id,
-                .text = job->state == JOB_LEASED ? SLICE_LIT("while it was running") : SLICE_NONE,
-                .keep = core_keeps(core, job->queue, JOB_CANCELED),
-        };
-        core->totals.canceled++;
-        core_emit(core, &e);
+        if (job->state == JOB_LEASED)
+                breaker_end(core, job, BREAKER_RELEASED);
+        job_cancel(core, job,
+                   job->state == JOB_LEASED ? SLICE_LIT("while it was running") : SLICE_NONE);
         reply_ok(reply);
         return OK;
 }

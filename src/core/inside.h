@@ -18,11 +18,20 @@
 #define CORE_FINISH_BYTES     768
 #define CORE_TIGHT_TEXT_BYTES 256
 
+/* Jobs promoted, leases or waits ended per turn, so that one turn stays short. */
+#define CORE_TURN_STEPS 2000
+
 struct core_totals {
         uint64_t enqueued, started, completed, failed, timed_out, released, retried, canceled;
         uint64_t late_completions, refused_nospace, cleaned_objects, cleaned_bytes;
-        uint64_t batches, commands, slowed_claims;
+        uint64_t batches, commands, slowed_claims, unsigned_jobs;
+        uint64_t answers_repeated;
+        uint64_t locks_granted, locks_expired, locks_forced;
+        uint64_t slots_fired, slots_missed, slots_overlapped;
 };
+
+struct claiming;
+struct settled;
 
 struct core {
         struct core_options options;
@@ -41,10 +50,21 @@ struct core {
         uint64_t trim_to;         /* when the batch in flight is durable, the log may be cut here */
         struct log_stat log_stat; /* as of the last turn */
 
-        struct list news;  /* queues with a ready job, for waiting workers */
+        struct buf packed; /* options of the job being made */
+        struct buf body;   /* of the thing being written; cleared by whoever uses it next */
+
+        struct claiming *claiming; /* claim.c's scratch: too large for the stack */
+        struct list news;          /* queues with a ready job, for waiting workers */
+        /* ends.c: jobs that ended and that others come after; questions to the archive about them
+         */
+        struct settled *settled;
+        size_t n_settled, cap_settled;
+        struct list lookups;
+
         struct heap waits; /* every session_wait with an end, by steady ns */
         uint64_t n_waits, next_wait_id;
-        struct list scans; /* listings that go on next turn */
+        struct list scans;                   /* listings that go on next turn */
+        struct list retry_asks, retry_waits; /* core/retry.c */
 
         size_t n_ending; /* ended jobs whose end is in the batch in flight, or before it */
         bool is_stopping, is_recovered, is_slowed;
@@ -71,28 +91,54 @@ int64_t core_due_in(const struct core *core, int64_t in_ms);
 void core_clean(struct core *core);
 
 /* core/wait.c */
-enum wait_kind { WAIT_CLAIM, WAIT_FIND };
+struct session_wait;
+struct wait_ops {
+        /* Its time is over, or weir stops: answer with nothing and free it. */
+        void (*time_over)(struct core *core, struct session_wait *w);
+        /* The peer is gone: free it, or leave it to whoever holds it. */
+        void (*cancel)(struct core *core, struct session_wait *w);
+};
 struct session_wait {
         struct heap_node timer; /* on core->waits when it has an end */
-        enum wait_kind kind;
+        const struct wait_ops *ops;
         struct session *session; /* NULL: the peer is gone, only the archive still holds this */
         struct core *core;
 };
-void wait_begin(struct core *core, struct session_wait *w, enum wait_kind kind, struct session *s);
+void wait_begin(struct core *core, struct session_wait *w, const struct wait_ops *ops,
+                struct session *s);
+void wait_until(struct core *core, struct session_wait *w, int64_t steady_ns);
 void wait_end(struct core *core, struct session_wait *w); /* unlinks; the caller frees */
 
+/* core/things.c: effects of named things (state/thing.h), and their alarms. */
+void thing_set(struct core *core, enum thing_kind kind, struct slice name, struct slice body);
+/* The same for a body of a client's choosing: refused when the log is behind. */
+int thing_try_set(struct core *core, enum thing_kind kind, struct slice name, struct slice body,
+                  struct problem *problem) MUST_CHECK;
+void thing_note(struct core *core, struct thing *t, struct slice body);
+void thing_gone(struct core *core, struct thing *t);
+void things_ring(struct core *core); /* calls <kind>_due for those whose time has come */
+int64_t things_next_ns(const struct core *core); /* when the next alarm rings; INT64_MAX: never */
+/* <kind>_due: the thing's alarm rang (it is off the heap).  It must emit what follows from that
+ * (an effect whose set or note arms the next alarm), or arm it again with thing_alarm(). */
+#define X(name, text) void text##_due(struct core *core, struct thing *t);
+THING_MAP(X)
+#undef X
+
 /* core/claim.c */
+struct claiming *claiming_new(void);
 void claim_serve(struct core *core); /* waiting workers, new jobs */
-void claim_answer_empty(struct core *core, struct session_wait *base); /* the wait is over */
 void claim_wake_slowed(struct core *core);
-void claim_cancel(struct core *core, struct session_wait *base);
 int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
               struct reply *reply, struct problem *problem) MUST_CHECK;
 int claim_check(struct core *core, const struct claim_spec *spec,
                 struct problem *problem) MUST_CHECK;
 
+/* core/answer.c: runs a command with an idempotency key, or gives its first answer again. */
+int answer_exec(struct core *core, struct session *session, const struct command *cmd,
+                struct reply *reply, struct problem *problem) MUST_CHECK;
+void answer_cancel(struct session *s); /* the peer is gone: no answer, nothing to keep */
+
 /* core/find.c */
-void find_cancel(struct core *core, struct session_wait *w);
 void find_step_all(struct core *core);
 
 /* Rows of the command table: one function each. */
@@ -111,6 +157,9 @@ EXEC(exec_job);
 EXEC(exec_jobs);
 EXEC(exec_events);
 EXEC(exec_queues);
+EXEC(exec_queue);
+EXEC(exec_queueset);
+EXEC(exec_why);
 EXEC(exec_pause);
 EXEC(exec_resume);
 

@@ -32,7 +32,33 @@
         X(HTTP_HEADER_BYTES, 16384, "bytes", "request line and headers")                           \
         X(JSON_DEPTH, 64, "levels", "nesting of a JSON body")                                      \
         X(STALL_MS, 30000, "ms",                                                                   \
-          "a peer that does not take its output, or a request begun and not finished")
+          "a peer that does not take its output, or a request begun and not finished")             \
+        X(KEYMAX, 1000000, "jobs", "KEYMAX of a job, and CAP")                                     \
+        X(AFTER, 100, "jobs", "jobs that one comes AFTER")                                         \
+        X(ANSWER_KEY_BYTES, 255, "bytes", "an idempotency key")                                    \
+        X(ANSWER_BYTES, 1048576, "bytes", "answer kept for an idempotency key")                    \
+        X(ANSWER_MS, 86400000, "ms", "how long it is given again")                                 \
+        X(ANSWERS, 1000000, "answers", "idempotency keys known at once")                           \
+        X(ANSWERS_BYTES, 268435456, "bytes", "all kept answers with their keys")                   \
+        X(RATE_LIMITS, 10000, "limits", "rate limits that exist at once")                          \
+        X(CAPS, 10000, "caps", "caps set, and told by CAPS")                                       \
+        X(BREAKERS, 10000, "breakers", "circuit breakers that exist at once")                      \
+        X(LOCK_TTL_MIN_MS, 100, "ms", "shortest time of a lock")                                   \
+        X(LOCK_TTL_MS, 86400000, "ms", "longest time of a lock")                                   \
+        X(LOCK_WAIT_MS, 86400000, "ms", "WAIT of a LOCK")                                          \
+        X(LOCK_PLACES, 1000, "places", "COUNT of a LOCK")                                          \
+        X(LOCKS, 100000, "locks", "names that are locked at once")                                 \
+        X(LIST_LOCKS, 1000, "locks", "LIMIT of LOCKS")                                             \
+        X(SCHEDULES, 10000, "schedules", "schedules that exist at once")                           \
+        X(LIST_SCHEDULES, 1000, "schedules", "LIMIT of SCHEDULES")                                 \
+        X(EVERY_MIN_MS, 100, "ms", "shortest EVERY of a schedule")                                 \
+        X(JITTER_MS, 86400000, "ms", "JITTER of a schedule")                                       \
+        X(STOPAFTER, 1000, "jobs", "STOPAFTER of a schedule")                                      \
+        X(NEXT_RUNS, 1000, "slots", "COUNT of NEXTRUNS")                                           \
+        X(BATCHES, 100000, "batches", "batches that exist at once, finished ones for 7 days")      \
+        X(BATCH_JOBS, 10000000, "jobs", "jobs of a batch")                                         \
+        X(BATCH_ARGS_BYTES, 16384, "bytes", "SUCCESSARGS and DONEARGS of a batch, each")           \
+        X(LIST_BATCHES, 1000, "batches", "LIMIT of BATCHES")
 
 enum limit {
 #define X(name, value, unit, text) LIMIT_##name = (value),

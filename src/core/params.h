@@ -13,6 +13,23 @@ enum {
         P_ENQUEUE_AT,
         P_ENQUEUE_TIMEOUT,
         P_ENQUEUE_ATTEMPTS,
+        P_ENQUEUE_BACKOFF,
+        P_ENQUEUE_UNIQUE,
+        P_ENQUEUE_SCOPE,
+        P_ENQUEUE_UNIQUEFOR,
+        P_ENQUEUE_CONFLICT,
+        P_ENQUEUE_KEY,
+        P_ENQUEUE_KEYMAX,
+        P_ENQUEUE_LIMIT,
+        P_ENQUEUE_TARGET,
+        P_ENQUEUE_BATCH,
+        P_ENQUEUE_AFTER,
+        P_ENQUEUE_WHEN,
+        P_ENQUEUE_OTHERWISE,
+        P_ENQUEUE_EXPIRES,
+        P_ENQUEUE_RESULTFOR,
+        P_ENQUEUE_SIGNATURE,
+        P_ENQUEUE_COUNT,
 };
 #define P_MANY_SHIFT 2 /* ENQUEUEMANY's parameter p is ENQUEUE's p + P_MANY_SHIFT */
 

@@ -1,24 +1,27 @@
-/* Queues as people see them: listed, paused, resumed. */
+/* Queues as people see them: listed, paused, resumed, set. */
 #include <stdlib.h>
 
 #include "core/inside.h"
 #include "core/params.h"
+#include "state/backoff.h"
 
 static void stat_of(const struct queue *q, struct queue_stat *ret)
 {
         *ret = (struct queue_stat){
                 .name = name_slice(q->name),
                 .is_paused = q->is_paused,
-                .ready = q->ready.len,
+                .ready = q->n_ready,
                 .scheduled = q->n_scheduled,
+                .waiting = q->n_waiting,
                 .running = q->n_running,
                 .enqueued = q->enqueued,
                 .completed = q->completed,
                 .failed = q->failed,
                 .canceled = q->canceled,
         };
-        if (q->ready.len)
-                ret->oldest_due_ms = CONTAINER_OF(heap_peek(&q->ready), struct job, node)->due_ms;
+        const struct job *first = queue_first(q);
+        if (first)
+                ret->oldest_due_ms = first->due_ms;
 }
 
 /* A queue that only a waiting worker has named so far is nobody else's business. */
@@ -59,19 +62,25 @@ static void count_queue(void *ctx, const struct queue_stat *stat)
         ++*(size_t *)ctx;
 }
 
-static void tell_queue(void *ctx, const struct queue_stat *q)
+#define QUEUE_KEYS 11
+
+static void tell_queue_keys(struct reply *reply, const struct queue_stat *q)
 {
-        struct reply *reply = ctx;
         const struct {
                 const char *key;
                 uint64_t value;
         } numbers[] = {
-                {"ready", q->ready},         {"scheduled", q->scheduled},
-                {"running", q->running},     {"enqueued", q->enqueued},
-                {"completed", q->completed}, {"failed", q->failed},
-                {"canceled", q->canceled},   {"oldest_due_ms", (uint64_t)q->oldest_due_ms},
+                {"ready", q->ready},
+                {"scheduled", q->scheduled},
+                {"waiting", q->waiting},
+                {"running", q->running},
+                {"enqueued", q->enqueued},
+                {"completed", q->completed},
+                {"failed", q->failed},
+                {"canceled", q->canceled},
+                {"oldest_due_ms", (uint64_t)q->oldest_due_ms},
         };
-        reply_map(reply, 2 + ARRAY_LEN(numbers));
+        _Static_assert(QUEUE_KEYS == 2 + ARRAY_LEN(numbers), "the map is announced with its size");
         reply_key(reply, "name");
         reply_text(reply, q->name);
         reply_key(reply, "paused");
@@ -80,6 +89,13 @@ static void tell_queue(void *ctx, const struct queue_stat *q)
                 reply_key(reply, numbers[i].key);
                 reply_int(reply, (int64_t)numbers[i].value);
         }
+}
+
+static void tell_queue(void *ctx, const struct queue_stat *q)
+{
+        struct reply *reply = ctx;
+        reply_map(reply, QUEUE_KEYS);
+        tell_queue_keys(reply, q);
         reply_end(reply);
 }
 
@@ -113,6 +129,7 @@ static int set_paused(struct core *core, const struct command *cmd, bool is_paus
                         .queue = name,
                         .queue_id = state_queue_get(&core->state, name)->id,
                         .is_paused = is_paused,
+                        .options = q ? buf_slice(&q->packed) : SLICE_NONE,
                 };
                 core_emit(core, &e);
         }
@@ -130,4 +147,125 @@ EXEC(exec_resume)
 {
         (void)session; /* anybody may resume */
         return set_paused(core, cmd, false, reply, problem);
+}
+
+/* ---- settings ---- */
+
+enum {
+        P_QUEUESET_CAP = 1,
+        P_QUEUESET_CLAIMSIZE,
+        P_QUEUESET_CLAIMS,
+        P_QUEUESET_LEASE,
+        P_QUEUESET_FAIR,
+        P_QUEUESET_BACKOFF,
+        P_QUEUESET_HISTORY,
+};
+
+static const char *const history_names[] = {"default", "full", "failures", "none"};
+
+/* The settings with what the command names changed; `room` holds a backoff's bytes. */
+static int change_settings(const struct command *cmd, struct queue_settings *s, struct buf *room,
+                           struct problem *problem)
+{
+        const struct {
+                size_t param;
+                uint64_t *to;
+        } numbers[] = {
+                {P_QUEUESET_CAP, &s->cap},       {P_QUEUESET_CLAIMSIZE, &s->claim_size},
+                {P_QUEUESET_CLAIMS, &s->claims}, {P_QUEUESET_LEASE, &s->lease_ms},
+                {P_QUEUESET_FAIR, &s->fair},     {P_QUEUESET_HISTORY, &s->history},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+                if (cmd->arg[numbers[i].param].is_set)
+                        *numbers[i].to = (uint64_t)cmd->arg[numbers[i].param].num;
+        if (s->lease_ms && s->lease_ms < LIMIT_LEASE_MIN_MS)
+                return problem_set(problem, ERR_BADARG, "lease must be 0, or %d to %d",
+                                   LIMIT_LEASE_MIN_MS, LIMIT_LEASE_MAX_MS);
+        if (!cmd->arg[P_QUEUESET_BACKOFF].is_set)
+                return OK;
+        struct backoff backoff;
+        int r = backoff_parse(cmd->arg[P_QUEUESET_BACKOFF].text, &backoff, problem);
+        if (r != OK)
+                return r;
+        if (backoff.kind != BACKOFF_NONE)
+                backoff_pack(&backoff, room);
+        s->backoff = buf_slice(room);
+        return OK;
+}
+
+EXEC(exec_queueset)
+{
+        (void)session; /* anybody may set it */
+        struct slice name = cmd->arg[P_QUEUE_NAME].text;
+        const struct queue *q = state_queue_find(&core->state, name);
+        if (!q && state_n_queues(&core->state) >= LIMIT_QUEUES)
+                return problem_set(problem, ERR_LIMIT, "there are %d queues already", LIMIT_QUEUES);
+        struct queue_settings settings = q ? q->settings : (struct queue_settings){0};
+        struct buf room;
+        buf_init(&room, 0);
+        int r = change_settings(cmd, &settings, &room, problem);
+        if (r == OK)
+                r = core_admit(core, name.len + 256, 0, problem);
+        if (r == OK) {
+                buf_clear(&core->packed);
+                queue_settings_pack(&settings, &core->packed);
+                struct effect e = {
+                        .type = EFFECT_QUEUE_SET,
+                        .queue = name,
+                        .queue_id = state_queue_get(&core->state, name)->id,
+                        .is_paused = q && q->is_paused,
+                        .options = buf_slice(&core->packed),
+                };
+                core_emit(core, &e);
+                reply_ok(reply);
+        }
+        buf_release(&room);
+        return r;
+}
+
+static void tell_settings(struct reply *reply, const struct queue *q)
+{
+        const struct queue_settings *s = &q->settings;
+        const struct {
+                const char *key;
+                uint64_t value;
+        } numbers[] = {{"cap", s->cap},
+                       {"claimsize", s->claim_size},
+                       {"claims", s->claims},
+                       {"lease", s->lease_ms}};
+        struct backoff backoff = {.kind = BACKOFF_NONE};
+        struct slice packed = s->backoff;
+        struct buf text;
+        for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+                reply_key(reply, numbers[i].key);
+                reply_int(reply, (int64_t)numbers[i].value);
+        }
+        reply_key(reply, "fair");
+        reply_str(reply, s->fair ? "on" : "off");
+        buf_init(&text, 0);
+        if (packed.len)
+                ASSERT(backoff_unpack(&backoff, &packed)); /* checked when it was set */
+        backoff_to_text(&backoff, &text);
+        reply_key(reply, "backoff");
+        reply_text(reply, buf_slice(&text));
+        buf_release(&text);
+        reply_key(reply, "history");
+        reply_str(reply, history_names[s->history]);
+}
+
+EXEC(exec_queue)
+{
+        (void)session; /* anybody may look */
+        struct slice name = cmd->arg[P_QUEUE_NAME].text;
+        const struct queue *q = state_queue_find(&core->state, name);
+        struct queue_stat stat;
+        if (!q || !is_known(q))
+                return problem_set(problem, ERR_NOTFOUND, "there is no queue '%.*s'", (int)name.len,
+                                   name.ptr);
+        stat_of(q, &stat);
+        reply_map(reply, QUEUE_KEYS + 7);
+        tell_queue_keys(reply, &stat);
+        tell_settings(reply, q);
+        reply_end(reply);
+        return OK;
 }

@@ -28,6 +28,11 @@ struct reply_ops {
         /* Names the whole reply where the encoding wants an object at the top (JSON: {"name":
          * value}); comes first, the encoder closes it when the reply ends.  NULL: not needed. */
         void (*wrap)(struct reply *r, const char *name);
+        /* The reply that follows was given before, for the same idempotency key.  NULL: nobody is
+         * told. */
+        void (*again)(struct reply *r);
+        /* Records show the names of their fields, and null says less than an object would. */
+        bool has_names;
 };
 
 struct reply {
@@ -91,6 +96,12 @@ static inline void reply_wrap(struct reply *r, const char *name)
 {
         if (r->ops->wrap)
                 r->ops->wrap(r, name);
+}
+
+static inline void reply_again(struct reply *r)
+{
+        if (r->ops->again)
+                r->ops->again(r);
 }
 
 #endif

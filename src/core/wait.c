@@ -17,22 +17,17 @@ void session_release(struct core *core, struct session *s)
         struct session_wait *w = s->wait;
         if (!w)
                 return;
-        switch (w->kind) {
-        case WAIT_CLAIM:
-                claim_cancel(core, w);
-                break;
-        case WAIT_FIND:
-                find_cancel(core, w);
-                break;
-        }
+        w->ops->cancel(core, w);
+        answer_cancel(s);
         ASSERT(!s->wait);
 }
 
-void wait_begin(struct core *core, struct session_wait *w, enum wait_kind kind, struct session *s)
+void wait_begin(struct core *core, struct session_wait *w, const struct wait_ops *ops,
+                struct session *s)
 {
         ASSERT(!s->wait);
         w->timer = (struct heap_node){.id = core->next_wait_id++, .pos = HEAP_NOWHERE};
-        w->kind = kind;
+        w->ops = ops;
         w->session = s;
         w->core = core;
         s->wait = w;
@@ -49,4 +44,9 @@ void wait_end(struct core *core, struct session_wait *w)
         w->session->wait = NULL;
         w->session = NULL;
         core->n_waits--;
+}
+
+void wait_until(struct core *core, struct session_wait *w, int64_t steady_ns)
+{
+        heap_push(&core->waits, &w->timer, heap_key_i64(steady_ns));
 }

@@ -157,6 +157,31 @@ static int bind_names(const struct binding *b, struct target *t, size_t param,
         return command_set_names(t->cmd, param, names, n, b->problem);
 }
 
+/* An array of numbers becomes the text that RESP has: 1,2,3. */
+static int bind_ids(const struct binding *b, struct target *t, size_t param,
+                    const struct json_value *v)
+{
+        const struct param_def *p = &t->def->params[param];
+        struct json_iter it = {0};
+        struct json_value item;
+        int64_t id;
+        if (v->type != JSON_ARRAY)
+                return refuse_type(p, "an array of job ids", v, b->problem);
+        char *text = arena_alloc(b->arena, v->text.len + 1);
+        size_t len = 0;
+        if (!text)
+                return problem_set(b->problem, ERR_NOMEM, "no memory for %s", p->name);
+        while (json_array_next(v, &it, &item)) {
+                if (item.type != JSON_NUMBER || !json_to_i64(&item, &id))
+                        return refuse_type(p, "an array of job ids", &item, b->problem);
+                if (len)
+                        text[len++] = ',';
+                memcpy(text + len, item.text.ptr, item.text.len);
+                len += item.text.len;
+        }
+        return set_text(t, param, slice_make(text, len), b->problem);
+}
+
 static int bind_value(const struct binding *b, struct target *t, size_t param,
                       const struct json_value *v)
 {
@@ -165,12 +190,19 @@ static int bind_value(const struct binding *b, struct target *t, size_t param,
         case PARAM_TEXT:
         case PARAM_TOKEN:
         case PARAM_STATUS:
+        case PARAM_CHOICE:
                 return bind_text(b, t, param, v);
         case PARAM_INT:
         case PARAM_ID:
                 return bind_int(b, t, param, v);
         case PARAM_BYTES:
                 return set_text(t, param, v->text, b->problem);
+        case PARAM_FLAG:
+                if (v->type != JSON_BOOL)
+                        return refuse_type(&t->def->params[param], "true or false", v, b->problem);
+                return set_text(t, param, v->text, b->problem);
+        case PARAM_IDS:
+                return bind_ids(b, t, param, v);
         case PARAM_NAMES:
                 return bind_names(b, t, param, v);
         case PARAM_CLAIM:

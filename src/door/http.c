@@ -129,7 +129,7 @@ static void answer_problem(struct http_conn *hc, int status, const struct proble
 static void answer_reply(struct http_conn *hc)
 {
         struct problem p;
-        char extra[160] = COMMON_LINES;
+        char location[48] = "", extra[192];
         int status = 200;
         if (hc->body.failed) {
                 (void)problem_set(&p, ERR_NOMEM, "the reply is too large");
@@ -142,10 +142,11 @@ static void answer_reply(struct http_conn *hc)
         } else if (hc->is_creating) {
                 status = 201;
                 if (!hc->is_many)
-                        (void)snprintf(extra, sizeof(extra),
-                                       COMMON_LINES "Location: /v1/jobs/%lld\r\n",
+                        (void)snprintf(location, sizeof(location), "Location: /v1/jobs/%lld\r\n",
                                        (long long)hc->reply.first_int);
         }
+        (void)snprintf(extra, sizeof(extra), COMMON_LINES "%s%s", location,
+                       hc->reply.is_again ? "Idempotent-Replay: true\r\n" : "");
         answer(hc, status, hc->reply.err == OK ? JSON_TYPE : PROBLEM_TYPE, slice_str(extra));
 }
 
@@ -286,12 +287,16 @@ static int run_command(struct http_conn *hc, const char *bytes, const struct sit
                 .has_body = parser->body.len > 0,
                 .body = http_slice(bytes, parser->body),
         };
+        struct http_span key = parser->header[HTTP_HEADER_IDEMPOTENCY_KEY];
         int r = request.has_body ? check_media(parser, bytes, p) : OK;
         arena_clear(&s->arena);
         if (r == OK)
                 r = bind_command(match->def, &request, &s->arena, &s->command, p);
+        if (r == OK && key.is_set)
+                r = command_set_key(&s->command, http_slice(bytes, key), p);
         if (r != OK)
                 return r;
+        s->command.raw = request.body;
         hc->is_creating = strcmp(match->def->name, "ENQUEUE") == 0;
         hc->is_many = s->command.is_many;
         json_reply_init(&hc->reply, begin_body(hc));

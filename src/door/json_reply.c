@@ -131,6 +131,11 @@ static void put_wrap(struct reply *r, const char *name)
         json_put_key(j->body, name);
 }
 
+static void put_again(struct reply *r)
+{
+        of(r)->is_again = true;
+}
+
 static const struct reply_ops ops = {
         .null = put_null,
         .boolean = put_boolean,
@@ -145,6 +150,8 @@ static const struct reply_ops ops = {
         .end = put_end,
         .error = put_error,
         .wrap = put_wrap,
+        .again = put_again,
+        .has_names = true,
 };
 
 void json_reply_init(struct json_reply *r, struct buf *body)

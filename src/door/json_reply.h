@@ -13,6 +13,7 @@ struct json_reply {
         const char *key; /* the newest one, and where it begins */
         size_t key_at;
         bool is_wrapped;
+        bool is_again; /* given before, for the same idempotency key */
         bool is_first_int_set;
         int64_t first_int; /* the id of a created job, for Location */
         int err;           /* OK, or what the whole reply is */

@@ -61,6 +61,21 @@ static void put_names_schema(struct buf *b, const struct param_def *p)
         buf_put_byte(b, '}');
 }
 
+static void put_choice_schema(struct buf *b, const struct param_def *p)
+{
+        put_string(b, "type", "string");
+        json_put_key(b, "enum");
+        buf_put_str(b, "[\"");
+        struct slice words = param_choices(p);
+        for (size_t i = 0; i < words.len; i++) {
+                if (words.ptr[i] == '|')
+                        buf_put_str(b, "\",\"");
+                else
+                        buf_put_byte(b, words.ptr[i]);
+        }
+        buf_put_str(b, "\"]");
+}
+
 /* The members of a parameter's schema, without the braces. */
 static void put_schema(struct buf *b, const struct param_def *p)
 {
@@ -86,6 +101,18 @@ static void put_schema(struct buf *b, const struct param_def *p)
                 break;
         case PARAM_NAMES:
                 put_names_schema(b, p);
+                break;
+        case PARAM_CHOICE:
+                put_choice_schema(b, p);
+                break;
+        case PARAM_FLAG:
+                put_string(b, "type", "boolean");
+                break;
+        case PARAM_IDS:
+                put_string(b, "type", "array");
+                put_number(b, "maxItems", p->max);
+                json_put_key(b, "items");
+                buf_put_str(b, "{\"type\":\"integer\",\"format\":\"int64\",\"minimum\":1}");
                 break;
         case PARAM_CLAIM:
                 put_string(b, "$ref", "#/components/schemas/CLAIM");
@@ -173,6 +200,19 @@ static void put_request_body(struct buf *b, const struct command_def *def)
         RAW(b, "}}}");
 }
 
+/* What changes something takes an idempotency key. */
+static void put_key_parameter(struct buf *b)
+{
+        json_put_comma(b);
+        RAW(b, "{\"name\":\"Idempotency-Key\",\"in\":\"header\",\"required\":false,\"schema\":{"
+               "\"type\":\"string\",\"minLength\":1");
+        put_number(b, "maxLength", LIMIT_ANSWER_KEY_BYTES);
+        put_string(b, "description",
+                   "Carried out once: sent again with the same key within 24 h, the request "
+                   "changes nothing and gets its first answer.");
+        RAW(b, "}}");
+}
+
 static void put_parameters(struct buf *b, const struct command_def *def)
 {
         RAW(b, ",\"parameters\":[");
@@ -190,6 +230,8 @@ static void put_parameters(struct buf *b, const struct command_def *def)
                 put_described_schema(b, p);
                 buf_put_byte(b, '}');
         }
+        if (def->flags & COMMAND_WRITE)
+                put_key_parameter(b);
         buf_put_byte(b, ']');
 }
 

@@ -178,12 +178,47 @@ static int refuse_unknown(struct slice name, struct problem *p)
                            name.ptr);
 }
 
+/* A command of the core; key: NULL without one.  *seq is set when the core was asked. */
+static int run_core(struct resp_conn *rc, const struct command_def *def, const struct slice *argv,
+                    size_t argc, const struct slice *key, uint64_t *seq)
+{
+        struct server *s = rc->conn.server;
+        struct problem *p = &s->problem;
+        int r = command_bind_argv(def, argv + 1, argc - 1, &s->arena, &s->command, p);
+        if (r == OK && key)
+                r = command_set_key(&s->command, *key, p);
+        if (r != OK)
+                return r;
+        r = core_exec(s->core, &rc->conn.session, &s->command, &rc->reply, p);
+        *seq = core_reply_seq(s->core);
+        return r;
+}
+
+static bool is_idempotent(const struct command_def *def)
+{
+        return (def->flags & COMMAND_DOOR) && strcmp(def->name, "IDEMPOTENT") == 0;
+}
+
+/* IDEMPOTENT key COMMAND words... */
+static int run_idempotent(struct resp_conn *rc, const struct slice *argv, size_t argc,
+                          uint64_t *seq)
+{
+        struct problem *p = &rc->conn.server->problem;
+        if (argc < 3)
+                return problem_set(p, ERR_SYNTAX, "usage: IDEMPOTENT key COMMAND [argument...]");
+        const struct command_def *def = command_find(argv[2]);
+        if (!def)
+                return refuse_unknown(argv[2], p);
+        if (def->flags & COMMAND_DOOR) /* which cannot be bound */
+                return problem_set(p, ERR_BADARG, "%s takes no idempotency key", def->name);
+        return run_core(rc, def, argv + 2, argc - 2, &argv[1], seq);
+}
+
 /* Runs one command; its reply is in the output afterwards unless it comes later. */
 static void run(struct resp_conn *rc, const struct slice *argv, size_t argc)
 {
         struct conn *c = &rc->conn;
         struct server *s = c->server;
-        struct problem *p = &s->problem;
         const struct command_def *def = command_find(argv[0]);
         uint64_t seq = 0;
         int r = OK;
@@ -191,23 +226,20 @@ static void run(struct resp_conn *rc, const struct slice *argv, size_t argc)
         s->counter[DOOR_RESP_COMMANDS]++;
         (void)conn_out(c);
         rc->depth = 0;
-        if (!c->is_authed && (!def || !(def->flags & COMMAND_NOAUTH))) {
-                r = problem_set(p, ERR_NOAUTH, "send AUTH token first");
-        } else if (!def) {
-                r = refuse_unknown(argv[0], p);
-        } else if (def->flags & COMMAND_DOOR) {
+        if (!c->is_authed && (!def || !(def->flags & COMMAND_NOAUTH)))
+                r = problem_set(&s->problem, ERR_NOAUTH, "send AUTH token first");
+        else if (!def)
+                r = refuse_unknown(argv[0], &s->problem);
+        else if (is_idempotent(def))
+                r = run_idempotent(rc, argv, argc, &seq);
+        else if (def->flags & COMMAND_DOOR)
                 resp_command_run(rc, def, argv, argc);
-        } else {
-                r = command_bind_argv(def, argv + 1, argc - 1, &s->arena, &s->command, p);
-                if (r == OK) {
-                        r = core_exec(s->core, &c->session, &s->command, &rc->reply, p);
-                        seq = core_reply_seq(s->core);
-                }
-        }
+        else
+                r = run_core(rc, def, argv, argc, NULL, &seq);
         if (r == CORE_LATER)
                 return;
         if (r != OK)
-                resp_error(rc, p);
+                resp_error(rc, &s->problem);
         conn_replied(c, seq);
 }
 

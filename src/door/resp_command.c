@@ -374,6 +374,9 @@ static const char *doc_type(enum param_type type)
         case PARAM_NAMES:
         case PARAM_JOBS:
         case PARAM_CLAIM:
+        case PARAM_CHOICE:
+        case PARAM_FLAG:
+        case PARAM_IDS:
                 break;
         }
         return "string";

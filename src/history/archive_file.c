@@ -14,6 +14,9 @@
  *   times, hooks   from the newest id within a budget.  Failed and canceled jobs, which people
  *                  look for, have a partial index that complete ones do not pay for.
  *
+ *   lapse          results with a lifetime of their own are few: a row here for each of them costs
+ *                  the others nothing, an index over all rows would.
+ *
  * A file is checked on opening as far as that is quick: its mark and version, its tables, both
  * ends of each.  Damage in the middle shows when a query meets it.  A damaged file is never
  * repaired, emptied or replaced here: that is for a person to decide. */
@@ -56,6 +59,30 @@ static const char setup_sql[] = "PRAGMA page_size = 16384;"
 /* An `events` that is NULL stands for the plain story, which the other columns tell already:
  * history/story.h and this view must agree on it. */
 /* clang-format off */
+#define VIEW_SQL                                                                                   \
+        "CREATE VIEW jobs AS SELECT id,"                                                           \
+        " CASE status WHEN 2 THEN 'complete' WHEN 3 THEN 'failed' ELSE 'canceled' END AS status,"  \
+        " hook, queue, grp AS \"group\", priority, attempt, attempts_max, timeout_ms,"             \
+        " " ISO("created_ms") " AS created,"                                                       \
+        " " ISO("due_ms") " AS due,"                                                               \
+        " " ISO("nullif(started_ms, 0)") " AS started,"                                            \
+        " " ISO("finished_ms") " AS finished,"                                                     \
+        " worker, fence, args, progress, result, error,"                                           \
+        " coalesce(events,"                                                                        \
+        "  '[' || json_object('event', 'created', 'at', created_ms) ||"                            \
+        "  CASE WHEN started_ms > 0 THEN ',' || json_patch("                                       \
+        "   json_object('event', 'started', 'at', started_ms), json_object('worker', worker))"     \
+        "   ELSE '' END || ',' ||"                                                                 \
+        "  json_patch(json_object('event', CASE status WHEN 2 THEN 'completed' WHEN 3 THEN"        \
+        "   'failed' ELSE 'canceled' END, 'at', finished_ms),"                                     \
+        "   json_object('worker', worker, 'message', CASE status WHEN 3 THEN error END))"          \
+        "  || ']') AS events, run"                                                                 \
+        " FROM job;"
+#define LAPSE_SQL                                                                                  \
+        "CREATE TABLE lapse(until_ms INTEGER, id INTEGER, run INTEGER, finished_ms INTEGER,"       \
+        " PRIMARY KEY(until_ms, id, run, finished_ms)) WITHOUT ROWID;"
+#define VERSION_SQL "PRAGMA user_version = " NUMBER(ARCHIVE_VERSION) ";"
+
 static const char schema_sql[] =
         "CREATE TABLE job(id INTEGER PRIMARY KEY"
 #define X(name, text, type) ", " text " " type
@@ -66,26 +93,18 @@ static const char schema_sql[] =
         "CREATE TABLE span(block INTEGER PRIMARY KEY, done_ms INTEGER, failed_ms INTEGER);"
         "CREATE TABLE tally(rows INTEGER);"
         "INSERT INTO tally VALUES(0);"
-        "CREATE VIEW jobs AS SELECT id,"
-        " CASE status WHEN 2 THEN 'complete' WHEN 3 THEN 'failed' ELSE 'canceled' END AS status,"
-        " hook, queue, grp AS \"group\", priority, attempt, attempts_max, timeout_ms,"
-        " " ISO("created_ms") " AS created,"
-        " " ISO("due_ms") " AS due,"
-        " " ISO("nullif(started_ms, 0)") " AS started,"
-        " " ISO("finished_ms") " AS finished,"
-        " worker, fence, args, progress, result, error,"
-        " coalesce(events,"
-        "  '[' || json_object('event', 'created', 'at', created_ms) ||"
-        "  CASE WHEN started_ms > 0 THEN ',' || json_patch("
-        "   json_object('event', 'started', 'at', started_ms), json_object('worker', worker))"
-        "   ELSE '' END || ',' ||"
-        "  json_patch(json_object('event', CASE status WHEN 2 THEN 'completed' WHEN 3 THEN"
-        "   'failed' ELSE 'canceled' END, 'at', finished_ms),"
-        "   json_object('worker', worker, 'message', CASE status WHEN 3 THEN error END))"
-        "  || ']') AS events"
-        " FROM job;"
+        LAPSE_SQL VIEW_SQL
         "PRAGMA application_id = " NUMBER(APPLICATION_ID) ";"
-        "PRAGMA user_version = " NUMBER(ARCHIVE_VERSION) ";";
+        VERSION_SQL;
+
+/* From version 1, in place and in the time of a commit: SQLite adds columns without touching the
+ * rows.  An index on the new columns would read the whole file; hence the table lapse. */
+static const char upgrade_1_sql[] =
+        "ALTER TABLE job ADD COLUMN options BLOB;"
+        "ALTER TABLE job ADD COLUMN run INTEGER DEFAULT 0;"
+        LAPSE_SQL
+        "DROP VIEW jobs;" VIEW_SQL
+        VERSION_SQL;
 /* clang-format on */
 
 /* Reads the first and the last page of each table and index, which is quick in any size. */
@@ -96,6 +115,7 @@ static const char touch_sql[] = "SELECT min(id) FROM job UNION ALL SELECT max(id
                                 "UNION ALL SELECT count(*) FROM "
                                 "(SELECT id FROM job WHERE status = 3 AND status > 2 LIMIT 1) "
                                 "UNION ALL SELECT count(*) FROM (SELECT id FROM jobs LIMIT 1)";
+static const char touch_lapse_sql[] = "SELECT min(until_ms) FROM lapse"; /* since version 2 */
 
 /* Counting allocations would take a process-wide mutex for each of them. */
 static void configure_sqlite(void)
@@ -161,14 +181,29 @@ static int make_private(const char *path, struct problem *p)
         return OK;
 }
 
-static int create_tables(sqlite3 *db, const char *path, struct problem *p)
+/* All of it or nothing. */
+static int change_tables(sqlite3 *db, const char *sql, const char *path, struct problem *p)
 {
-        if (run(db, "BEGIN IMMEDIATE", NULL) == SQLITE_OK &&
-            run(db, schema_sql, NULL) == SQLITE_OK && run(db, "COMMIT", NULL) == SQLITE_OK)
+        if (run(db, "BEGIN IMMEDIATE", NULL) == SQLITE_OK && run(db, sql, NULL) == SQLITE_OK &&
+            run(db, "COMMIT", NULL) == SQLITE_OK)
                 return OK;
         int err = archive_file_fail(db, path, p);
         (void)run(db, "ROLLBACK", NULL); /* the error above is the one to tell */
         return err;
+}
+
+static int touch(sqlite3 *db, const char *sql, const char *path, struct problem *p)
+{
+        if (run(db, sql, NULL) == SQLITE_OK)
+                return OK;
+        int err = archive_file_fail(db, path, p);
+        if (sqlite3_errcode(db) != SQLITE_ERROR)
+                return err;
+        return problem_set(
+                p, ERR_CORRUPT,
+                "the history file %.120s lacks a table (%s); move it away and start "
+                "again: the finished jobs in it are lost from history, live jobs are not",
+                path, sqlite3_errmsg(db));
 }
 
 static int check_tables(sqlite3 *db, const char *path, struct problem *p)
@@ -181,27 +216,21 @@ static int check_tables(sqlite3 *db, const char *path, struct problem *p)
             run(db, "SELECT count(*) FROM sqlite_schema", &tables) != SQLITE_OK)
                 return archive_file_fail(db, path, p);
         if (application == 0 && tables == 0)
-                return create_tables(db, path, p);
+                return change_tables(db, schema_sql, path, p);
         if (application != APPLICATION_ID)
                 return problem_set(p, ERR_CORRUPT,
                                    "%.200s is an SQLite file, but not weir's history; move it away "
                                    "or name another file",
                                    path);
-        if (version != ARCHIVE_VERSION)
+        if (version < 1 || version > ARCHIVE_VERSION)
                 return problem_set(p, ERR_CORRUPT,
                                    "the history file %.120s has format %lld, this weir knows %d; "
                                    "use the weir that wrote it, or move it away",
                                    path, (long long)version, ARCHIVE_VERSION);
-        if (run(db, touch_sql, NULL) == SQLITE_OK)
-                return OK;
-        int err = archive_file_fail(db, path, p);
-        if (sqlite3_errcode(db) != SQLITE_ERROR)
-                return err;
-        return problem_set(
-                p, ERR_CORRUPT,
-                "the history file %.120s lacks a table (%s); move it away and start "
-                "again: the finished jobs in it are lost from history, live jobs are not",
-                path, sqlite3_errmsg(db));
+        int err = touch(db, touch_sql, path, p);
+        if (!err && version == 1)
+                err = change_tables(db, upgrade_1_sql, path, p);
+        return err ? err : touch(db, touch_lapse_sql, path, p);
 }
 
 static int set_up(sqlite3 *db, const char *path, struct problem *p)

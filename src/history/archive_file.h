@@ -1,11 +1,15 @@
-/* The history file: its tables, and how a connection to it is opened.  Format version 1.
+/* The history file: its tables, and how a connection to it is opened.  Format version 2.
  *
  *   job    one row for each finished job; the columns below, in this order
  *   span   for each run of ARCHIVE_SPAN_IDS ids that has rows: the earliest end of a complete or
  *          canceled job in it, and of a failed one (ARCHIVE_NEVER when there is none).  May be
  *          earlier than the truth, never later.  Retention finds its work here.
+ *   lapse  one row for each result that goes before its job does: when, and of which run and end;
+ *          may be there without its job
  *   tally  one row: how many rows job has
  *   jobs   a view for people: names of statuses, ISO times, the whole story
+ *
+ * Version 2 added the columns options and run, and the table lapse.
  *
  * To change the format: raise ARCHIVE_VERSION, teach archive_file_open() the step from the
  * version before, and keep a file of the old version among the tests. */
@@ -16,14 +20,15 @@
 
 #include "base/err.h"
 
-#define ARCHIVE_VERSION    1
+#define ARCHIVE_VERSION    2
 #define ARCHIVE_SPAN_SHIFT 12 /* block = id >> shift */
 #define ARCHIVE_SPAN_IDS   (1LL << ARCHIVE_SPAN_SHIFT)
 #define ARCHIVE_NEVER      INT64_MAX
 
 /* The columns after `id`.  What filters and retention look at comes first, and what may be long
  * last: SQLite decodes a row from the left and reads overflow pages only when it gets there.
- * Empty texts are NULL.  Texts that are not UTF-8, or hold a NUL, are blobs of the same bytes. */
+ * Empty texts are NULL.  Texts that are not UTF-8, or hold a NUL, are blobs of the same bytes.
+ * New columns go to the end: ALTER TABLE can put them nowhere else. */
 #define ARCHIVE_COLUMN_MAP(X)                                                                      \
         X(STATUS, "status", "INTEGER") /* enum job_status */                                       \
         X(FINISHED, "finished_ms", "INTEGER")                                                      \
@@ -43,7 +48,9 @@
         X(ERROR, "error", "TEXT")                                                                  \
         X(RESULT, "result", "TEXT")                                                                \
         X(ARGS, "args", "TEXT")                                                                    \
-        X(EVENTS, "events", "TEXT") /* history/story.h */
+        X(EVENTS, "events", "TEXT")        /* history/story.h */                                   \
+        X(OPTIONS, "options", "BLOB")      /* packed, state/option.h */                            \
+        X(RUN, "run", "INTEGER DEFAULT 0") /* how often it was taken back before */
 
 enum archive_column {
         COLUMN_ID,

@@ -70,7 +70,8 @@ static bool copy_column(sqlite3_stmt *row, enum archive_column which, struct are
 static size_t row_bytes(sqlite3_stmt *row)
 {
         static const enum archive_column long_ones[] = {COLUMN_PROGRESS, COLUMN_ERROR,
-                                                        COLUMN_RESULT, COLUMN_ARGS, COLUMN_EVENTS};
+                                                        COLUMN_RESULT,   COLUMN_ARGS,
+                                                        COLUMN_EVENTS,   COLUMN_OPTIONS};
         size_t n = 1024;
         for (size_t i = 0; i < ARRAY_LEN(long_ones); i++)
                 n += (size_t)sqlite3_column_bytes(row, (int)long_ones[i]);
@@ -102,7 +103,8 @@ static int read_row(struct archive_finder *f, sqlite3_stmt *row, struct arena *a
             !copy_column(row, COLUMN_WORKER, arena, &v->worker) ||
             !copy_column(row, COLUMN_PROGRESS, arena, &v->progress) ||
             !copy_column(row, COLUMN_RESULT, arena, &v->result) ||
-            !copy_column(row, COLUMN_ERROR, arena, &v->error))
+            !copy_column(row, COLUMN_ERROR, arena, &v->error) ||
+            !copy_column(row, COLUMN_OPTIONS, arena, &v->options))
                 return ERR_NOMEM;
         int err = story_read(column(row, COLUMN_EVENTS), arena, &f->scratch, v);
         if (err == ERR_CORRUPT) {

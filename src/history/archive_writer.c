@@ -5,7 +5,8 @@
  * thousands a transaction.  A million 200-byte jobs cost 1.4-1.8 us of CPU each, of which the
  * kernel takes a third for writing each byte twice (log and file); SQLite's b-tree and virtual
  * machine the rest.  A row that is there already stays as it is: after a crash the core hands
- * over again what it did not hear about.
+ * over again what it did not hear about.  Only a job that was taken back and ended again replaces
+ * its row, and it carries the number of its run: whatever comes twice or late has no larger one.
  *
  * Deleting needs to know where old rows are without an index on their times, which would cost
  * every job 0.6-0.9 us.  Ids are given in order of creation, so rows near each other mostly ended
@@ -22,6 +23,7 @@
 
 #include "history/archive_file.h"
 #include "history/story.h"
+#include "state/option.h"
 
 #define STEP_ROWS  500                   /* deleted in one transaction */
 #define STEP_BYTES ((int64_t)(16 * MIB)) /* the same, estimated from the average row */
@@ -171,7 +173,17 @@ static void put_text(struct row *r, enum archive_column column, struct slice s)
                 r->rc = rc;
 }
 
-static int put_row(sqlite3_stmt *stmt, int row, const struct job_view *v, struct slice story)
+static void put_blob(struct row *r, enum archive_column column, struct slice s)
+{
+        int at = r->base + (int)column;
+        int rc = s.len ? sqlite3_bind_blob(r->stmt, at, s.ptr, (int)s.len, SQLITE_STATIC)
+                       : sqlite3_bind_null(r->stmt, at);
+        if (rc != SQLITE_OK)
+                r->rc = rc;
+}
+
+static int put_row(sqlite3_stmt *stmt, int row, const struct job_view *v, struct slice story,
+                   uint64_t run_number)
 {
         struct row r = {stmt, 1 + row * COLUMN_COUNT, SQLITE_OK};
         put_int(&r, COLUMN_ID, (int64_t)v->id);
@@ -194,45 +206,109 @@ static int put_row(sqlite3_stmt *stmt, int row, const struct job_view *v, struct
         put_text(&r, COLUMN_RESULT, v->result);
         put_text(&r, COLUMN_ARGS, v->args);
         put_text(&r, COLUMN_EVENTS, story);
+        put_blob(&r, COLUMN_OPTIONS, v->options);
+        put_int(&r, COLUMN_RUN, (int64_t)run_number);
         return r.rc;
 }
 
 static uint64_t weigh(const struct job_view *v)
 {
         return 128 + v->hook.len + v->args.len + v->progress.len + v->result.len + v->error.len +
-               v->events.len * 4;
+               v->options.len + v->events.len * 4;
 }
 
-/* Up to ARCHIVE_MANY rows; *inserted and *bytes grow by what they were. */
-static int add_rows(struct archive_writer *w, struct job *const *jobs, size_t n, int64_t *inserted,
+/* What history itself reads of a job's options. */
+struct wish {
+        uint64_t run, result_ms;
+};
+
+static struct wish wish_of(const struct job_view *v)
+{
+        struct job_options o;
+        if (!v->options.len || !options_unpack(v->options, &o))
+                return (struct wish){0, 0};
+        return (struct wish){o.run, o.result_ms};
+}
+
+/* Makes room for a later run of a job that is there. */
+static int drop_older(struct archive_writer *w, uint64_t id, uint64_t run_number, int64_t *rows)
+{
+        if (!run_number)
+                return SQLITE_OK;
+        bind(w, SQL_OLDER_DROP, 1, (int64_t)id);
+        bind(w, SQL_OLDER_DROP, 2, (int64_t)run_number);
+        int rc = run(w, SQL_OLDER_DROP);
+        if (rc == SQLITE_OK)
+                *rows -= sqlite3_changes(w->db);
+        return rc;
+}
+
+static int add_lapse(struct archive_writer *w, const struct job_view *v, const struct wish *wish)
+{
+        if (!wish->result_ms || !v->result.len)
+                return SQLITE_OK;
+        uint64_t room = (uint64_t)(INT64_MAX - v->finished_ms);
+        if (wish->result_ms > room)
+                return SQLITE_OK; /* never */
+        bind(w, SQL_LAPSE_ADD, 1, v->finished_ms + (int64_t)wish->result_ms);
+        bind(w, SQL_LAPSE_ADD, 2, (int64_t)v->id);
+        bind(w, SQL_LAPSE_ADD, 3, (int64_t)wish->run);
+        bind(w, SQL_LAPSE_ADD, 4, v->finished_ms);
+        return run(w, SQL_LAPSE_ADD);
+}
+
+/* Rows on their way into the file. */
+struct load {
+        size_t n;
+        bool is_again; /* some were taken back before: these go one by one */
+        struct job_view views[ARCHIVE_MANY];
+        struct wish wishes[ARCHIVE_MANY];
+        size_t ends[ARCHIVE_MANY]; /* of the stories; the buffer may move while it grows */
+};
+
+static struct slice story_of(const struct archive_writer *w, const struct load *l, size_t i)
+{
+        size_t from = i ? l->ends[i - 1] : 0;
+        return l->ends[i] > from ? slice_make(w->story.ptr + from, l->ends[i] - from) : SLICE_NONE;
+}
+
+static int fill_load(struct archive_writer *w, struct job *const *jobs, struct load *l,
+                     uint64_t *bytes)
+{
+        buf_clear(&w->story);
+        for (size_t i = 0; i < l->n; i++) {
+                w->view_of(jobs[i], &l->views[i]);
+                story_write(&w->story, &l->views[i]);
+                l->ends[i] = w->story.len;
+                l->wishes[i] = wish_of(&l->views[i]);
+                l->is_again |= l->wishes[i].run > 0;
+                *bytes += weigh(&l->views[i]);
+        }
+        return w->story.failed ? SQLITE_NOMEM : SQLITE_OK;
+}
+
+/* Up to ARCHIVE_MANY rows; *rows and *bytes grow by what they were. */
+static int add_rows(struct archive_writer *w, struct job *const *jobs, size_t n, int64_t *rows,
                     uint64_t *bytes)
 {
-        struct job_view views[ARCHIVE_MANY];
-        size_t ends[ARCHIVE_MANY]; /* of the stories; the buffer may move while it grows */
-        int rc = SQLITE_OK;
-        buf_clear(&w->story);
-        for (size_t i = 0; i < n; i++) {
-                w->view_of(jobs[i], &views[i]);
-                story_write(&w->story, &views[i]);
-                ends[i] = w->story.len;
-                *bytes += weigh(&views[i]);
-        }
-        if (w->story.failed)
-                return SQLITE_NOMEM;
-        bool at_once = n == ARCHIVE_MANY;
+        struct load l = {.n = n};
+        int rc = fill_load(w, jobs, &l, bytes);
+        bool at_once = n == ARCHIVE_MANY && !l.is_again;
         enum archive_writer_sql which = at_once ? SQL_INSERT_MANY : SQL_INSERT_ONE;
         for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
-                size_t from = i ? ends[i - 1] : 0;
-                struct slice story = SLICE_NONE;
-                if (ends[i] > from)
-                        story = slice_make(w->story.ptr + from, ends[i] - from);
-                rc = put_row(w->stmts[which], at_once ? (int)i : 0, &views[i], story);
+                const struct job_view *v = &l.views[i];
+                rc = drop_older(w, v->id, l.wishes[i].run, rows);
+                if (rc == SQLITE_OK)
+                        rc = put_row(w->stmts[which], at_once ? (int)i : 0, v, story_of(w, &l, i),
+                                     l.wishes[i].run);
                 if (rc == SQLITE_OK && (!at_once || i + 1 == n)) {
                         rc = run(w, which);
-                        *inserted += sqlite3_changes(w->db);
+                        *rows += rc == SQLITE_OK ? sqlite3_changes(w->db) : 0;
                 }
                 if (rc == SQLITE_OK)
-                        rc = sum_add(w, &views[i]);
+                        rc = add_lapse(w, v, &l.wishes[i]);
+                if (rc == SQLITE_OK)
+                        rc = sum_add(w, v);
         }
         return rc;
 }
@@ -349,11 +425,69 @@ static int expire(struct archive_writer *w, struct archive_sweep *s, int64_t blo
         return SQLITE_OK;
 }
 
+/* Takes the next result whose time is over; false in *ret when there is none. */
+static int lapse_one(struct archive_writer *w, int64_t now_ms, bool *ret)
+{
+        sqlite3_stmt *found = w->stmts[SQL_LAPSE_FIND];
+        bind(w, SQL_LAPSE_FIND, 1, now_ms);
+        int rc = step(w, SQL_LAPSE_FIND, ret);
+        if (rc != SQLITE_OK || !*ret)
+                return rc;
+        for (int i = 0; i < 4; i++) {
+                bind(w, SQL_LAPSE_DROP, i + 1, sqlite3_column_int64(found, i));
+                if (i > 0)
+                        bind(w, SQL_RESULT_DROP, i, sqlite3_column_int64(found, i));
+        }
+        (void)sqlite3_reset(found);   /* it succeeded */
+        rc = run(w, SQL_RESULT_DROP); /* of no row when the job is gone or was run again since */
+        return rc == SQLITE_OK ? run(w, SQL_LAPSE_DROP) : rc;
+}
+
+static int lapse_some(struct archive_writer *w, struct archive_sweep *s)
+{
+        bool is_more = true;
+        int rc = SQLITE_OK;
+        for (int64_t n = step_rows(w); n > 0 && is_more && rc == SQLITE_OK; n--)
+                rc = lapse_one(w, s->now_ms, &is_more);
+        if (rc == SQLITE_OK)
+                rc = end_transaction(w, 0);
+        if (rc == SQLITE_OK)
+                s->are_results_done = !is_more;
+        return rc;
+}
+
+/* Is there a result to take?  Looks before a transaction is begun for it. */
+static int has_lapse(struct archive_writer *w, const struct archive_sweep *s, bool *ret)
+{
+        bind(w, SQL_LAPSE_FIND, 1, s->now_ms);
+        int rc = step(w, SQL_LAPSE_FIND, ret);
+        (void)sqlite3_reset(w->stmts[SQL_LAPSE_FIND]); /* repeats the error of step */
+        return rc;
+}
+
+static int sweep_results(struct archive_writer *w, struct archive_sweep *s, struct problem *p)
+{
+        bool is_row = false;
+        int rc = has_lapse(w, s, &is_row);
+        if (rc != SQLITE_OK)
+                return fail(w, p);
+        if (!is_row) {
+                s->are_results_done = true;
+                return OK;
+        }
+        rc = run(w, SQL_BEGIN);
+        if (rc == SQLITE_OK)
+                rc = lapse_some(w, s);
+        return rc == SQLITE_OK ? OK : undo(w, p);
+}
+
 int archive_writer_sweep(struct archive_writer *w, struct archive_sweep *s, struct problem *p)
 {
         bool is_row;
         s->deleted = 0;
         s->is_over = false;
+        if (!s->are_results_done)
+                return sweep_results(w, s, p);
         bind(w, SQL_SPAN_FIND, 1, s->block);
         bind(w, SQL_SPAN_FIND, 2, s->done_until_ms);
         bind(w, SQL_SPAN_FIND, 3, s->failed_until_ms);

@@ -41,6 +41,14 @@ struct archive_span {
                      "WHERE id BETWEEN ?1 AND ?2")                                                 \
         X(EXPIRE, "DELETE FROM job WHERE id IN (SELECT id FROM job WHERE id BETWEEN ?1 AND ?2 "    \
                   "AND finished_ms <= CASE status WHEN 3 THEN ?4 ELSE ?3 END LIMIT ?5)")           \
+        X(OLDER_DROP, "DELETE FROM job WHERE id = ?1 AND run < ?2")                                \
+        X(LAPSE_ADD, "INSERT OR IGNORE INTO lapse VALUES(?1, ?2, ?3, ?4)")                         \
+        X(LAPSE_FIND, "SELECT until_ms, id, run, finished_ms FROM lapse WHERE until_ms <= ?1 "     \
+                      "ORDER BY until_ms, id, run, finished_ms LIMIT 1")                           \
+        X(LAPSE_DROP, "DELETE FROM lapse WHERE until_ms = ?1 AND id = ?2 AND run = ?3 AND "        \
+                      "finished_ms = ?4")                                                          \
+        X(RESULT_DROP, "UPDATE job SET result = NULL WHERE id = ?1 AND run = ?2 AND "              \
+                       "finished_ms = ?3")                                                         \
         X(TALLY_ADD, "UPDATE tally SET rows = rows + ?1")                                          \
         X(TALLY, "SELECT rows FROM tally")
 
@@ -71,17 +79,21 @@ int archive_writer_open(struct archive_writer *w, const char *path,
 void archive_writer_close(struct archive_writer *w); /* never opened is fine */
 
 /* Adds the first jobs of the list in one transaction, durable on return; *ret is how many it
- * took (at least one).  When it fails nothing was added. */
+ * took (at least one).  When it fails nothing was added.  A job that is there already stays as it
+ * is, unless this one is of a later run. */
 int archive_writer_add(struct archive_writer *w, struct job *const *jobs, size_t n, size_t *ret,
                        struct problem *p) MUST_CHECK;
 
-/* Retention, in steps of one short transaction each. */
+/* Retention, in steps of one short transaction each: first the results whose own time is over,
+ * then the jobs. */
 struct archive_sweep {
+        int64_t now_ms;
         int64_t done_until_ms,
                 failed_until_ms; /* what ended then or before goes; INT64_MIN: none */
-        int64_t block;           /* where to go on; 0 at first */
-        bool is_over;            /* set when a step found nothing more */
-        uint64_t deleted;        /* by the last step */
+        bool are_results_done;
+        int64_t block;    /* where to go on; 0 at first */
+        bool is_over;     /* set when a step found nothing more */
+        uint64_t deleted; /* by the last step */
 };
 int archive_writer_sweep(struct archive_writer *w, struct archive_sweep *s,
                          struct problem *p) MUST_CHECK;

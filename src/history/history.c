@@ -269,6 +269,7 @@ static void sweep_begin(struct history *h, uint64_t serves)
         h->sweep_serves = serves;
         h->next_step_ns = 0;
         h->sweep = (struct archive_sweep){
+                .now_ms = now,
                 .done_until_ms = cutoff(now, h->options.keep_done_ms),
                 .failed_until_ms = cutoff(now, h->options.keep_failed_ms),
         };

@@ -14,11 +14,12 @@
 #include "cli/text.h"
 #include "history/history.h"
 
-#define TOKEN_MIN_BYTES 16
-#define TOKEN_MAX_BYTES 512
+#define TOKEN_MIN_BYTES  16
+#define TOKEN_MAX_BYTES  512
+#define SIGNING_FILE_MAX 16384
 
-#define DEFAULT_RESP    "127.0.0.1:7379"
-#define DEFAULT_HTTP    "127.0.0.1:7380"
+#define DEFAULT_RESP     "127.0.0.1:7379"
+#define DEFAULT_HTTP     "127.0.0.1:7380"
 
 void config_init(struct config *c)
 {
@@ -27,6 +28,7 @@ void config_init(struct config *c)
                 .keep_done_ms = HISTORY_KEEP_DONE_MS,
                 .keep_failed_ms = HISTORY_KEEP_FAILED_MS,
         };
+        sign_keys_init(&c->sign_keys);
 }
 
 static void clear_list(char **list, size_t *n)
@@ -62,6 +64,7 @@ void config_release(struct config *c)
         config_clear_resp(c);
         config_clear_http(c);
         wipe_token(c);
+        sign_keys_release(&c->sign_keys);
         for (size_t i = 0; i < c->n_queues; i++)
                 free(c->queues[i].name);
         free(c->queues);
@@ -92,43 +95,66 @@ void config_set_data(struct config *c, const char *path)
         c->data = xstrdup(path);
 }
 
-static int check_token_file(int fd, const char *path, struct problem *problem)
+/* A file with a secret in it, whole, as a C string; the caller wipes it.  `what` names it. */
+static int read_secret(const char *what, const char *path, char *ret, size_t size, size_t *ret_len,
+                       struct problem *problem)
 {
         struct stat st;
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return problem_set(problem, ERR_IO, "%s %s: %s", what, path, strerror(errno));
+        int r = OK;
+        ssize_t n = 0;
         if (fstat(fd, &st) != 0)
-                return problem_set(problem, ERR_IO, "%s: %s", path, strerror(errno));
-        if (st.st_mode & (S_IWGRP | S_IWOTH | S_IROTH))
-                return problem_set(problem, ERR_FORBIDDEN,
-                                   "%s can be read or written by others: chmod 600 it", path);
+                r = problem_set(problem, ERR_IO, "%s: %s", path, strerror(errno));
+        else if (st.st_mode & (S_IWGRP | S_IWOTH | S_IROTH))
+                r = problem_set(problem, ERR_FORBIDDEN,
+                                "%s can be read or written by others: chmod 600 it", path);
+        else if ((n = read(fd, ret, size - 1)) < 0)
+                r = problem_set(problem, ERR_IO, "%s %s: %s", what, path, strerror(errno));
+        (void)close(fd); /* only read from */
+        if (r != OK)
+                return r;
+        ret[n] = '\0';
+        *ret_len = (size_t)n;
         return OK;
 }
 
 int config_set_token_file(struct config *c, const char *path, struct problem *problem)
 {
         char token[TOKEN_MAX_BYTES + 2];
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-                return problem_set(problem, ERR_IO, "token file %s: %s", path, strerror(errno));
-        int r = check_token_file(fd, path, problem);
-        ssize_t n = r == OK ? read(fd, token, sizeof(token) - 1) : 0;
-        (void)close(fd); /* only read from */
+        size_t n = 0;
+        int r = read_secret("token file", path, token, sizeof(token), &n, problem);
         if (r != OK)
                 return r;
-        if (n < 0)
-                return problem_set(problem, ERR_IO, "token file %s: %s", path, strerror(errno));
         while (n > 0 && (token[n - 1] == '\n' || token[n - 1] == '\r'))
                 n--;
         token[n] = '\0';
-        if (n < TOKEN_MIN_BYTES || n > TOKEN_MAX_BYTES || strlen(token) != (size_t)n) {
-                explicit_bzero(token, sizeof(token));
-                return problem_set(problem, ERR_BADARG,
-                                   "token file %s must hold one line of %d to %d characters", path,
-                                   TOKEN_MIN_BYTES, TOKEN_MAX_BYTES);
+        if (n < TOKEN_MIN_BYTES || n > TOKEN_MAX_BYTES || strlen(token) != n)
+                r = problem_set(problem, ERR_BADARG,
+                                "token file %s must hold one line of %d to %d characters", path,
+                                TOKEN_MIN_BYTES, TOKEN_MAX_BYTES);
+        if (r == OK) {
+                wipe_token(c);
+                c->token = xstrdup(token);
         }
-        wipe_token(c);
-        c->token = xstrdup(token);
         explicit_bzero(token, sizeof(token));
-        return OK;
+        return r;
+}
+
+int config_set_signing_keys_file(struct config *c, const char *path, struct problem *problem)
+{
+        char text[SIGNING_FILE_MAX];
+        struct problem why;
+        size_t n = 0;
+        int r = read_secret("signing keys file", path, text, sizeof(text), &n, problem);
+        if (r != OK)
+                return r;
+        r = sign_keys_load(&c->sign_keys, slice_make(text, n), &why);
+        explicit_bzero(text, sizeof(text));
+        if (r == OK && !c->sign_keys.len)
+                return problem_set(problem, ERR_BADARG, "signing keys file %s holds no key", path);
+        return r == OK ? OK : problem_set(problem, r, "%s: %s", path, why.detail);
 }
 
 /* ---- the file ---- */
@@ -188,6 +214,7 @@ static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
 {
         const char *data = cfg_getstr(cfg, "data");
         const char *token_file = cfg_getstr(cfg, "token_file");
+        const char *signing_keys_file = cfg_getstr(cfg, "signing_keys_file");
         const char *level = cfg_getstr(cfg, "log_level");
         const char *history = cfg_getstr(cfg, "history");
         if (data)
@@ -207,6 +234,8 @@ static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
                 r = take_queues(c, cfg, problem);
         if (r == OK && token_file)
                 r = config_set_token_file(c, token_file, problem);
+        if (r == OK && signing_keys_file)
+                r = config_set_signing_keys_file(c, signing_keys_file, problem);
         return r;
 }
 
@@ -236,6 +265,7 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
                 CFG_STR_LIST("resp", NULL, CFGF_NODEFAULT),
                 CFG_STR_LIST("http", NULL, CFGF_NODEFAULT),
                 CFG_STR("token_file", NULL, CFGF_NODEFAULT),
+                CFG_STR("signing_keys_file", NULL, CFGF_NODEFAULT),
                 CFG_STR("log_level", NULL, CFGF_NODEFAULT),
                 CFG_BOOL("log_json", cfg_false, CFGF_NONE),
                 CFG_STR("history", NULL, CFGF_NODEFAULT),

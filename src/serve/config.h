@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/say.h"
 #include "core/core.h"
+#include "wire/sign.h"
 
 #define CONFIG_ADDRS_MAX 16
 
@@ -22,6 +23,7 @@ struct config {
         char *http[CONFIG_ADDRS_MAX + 1];
         size_t n_http;
         char *token; /* the access token itself; NULL = none */
+        struct sign_keys sign_keys; /* none: jobs need no signature */
         enum say_level log_level;
         bool is_log_json;
         enum history_policy history;
@@ -36,6 +38,8 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
 
 /* Settings that the command line has too; they replace what the file said. */
 int config_set_token_file(struct config *c, const char *path, struct problem *problem) MUST_CHECK;
+int config_set_signing_keys_file(struct config *c, const char *path,
+                                 struct problem *problem) MUST_CHECK;
 void config_set_data(struct config *c, const char *path);
 void config_clear_resp(struct config *c);
 void config_clear_http(struct config *c);

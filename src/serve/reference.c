@@ -45,6 +45,11 @@ static void put_range(struct buf *b, const struct param_def *p)
         case PARAM_TOKEN:
         case PARAM_STATUS:
         case PARAM_CLAIM:
+        case PARAM_FLAG:
+        case PARAM_CHOICE:
+                break;
+        case PARAM_IDS:
+                buf_printf(b, " (at most %lld)", (long long)p->max);
                 break;
         }
 }

@@ -130,6 +130,7 @@ static int open_core(struct daemon *d, struct problem *problem)
                 .rng = &d->rng,
                 .history_of = config_history_of,
                 .ctx = &d->config,
+                .sign_keys = &d->config.sign_keys,
         };
         d->core = core_new(&options);
         int64_t began_ns = clock_boot_ns();

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "state/thing.h"
 #include "wire/json.h"
 
 struct effect_row {
@@ -41,6 +42,17 @@ static bool get_bool(struct reader *r)
         if (v > 1)
                 r->failed = true;
         return v == 1;
+}
+
+/* A text that version 1 of the record did not have, at its end. */
+static struct slice get_added(struct reader *r, const struct effect *e)
+{
+        return e->version > 1 ? reader_lv(r) : SLICE_NONE;
+}
+
+static uint64_t get_added_number(struct reader *r, const struct effect *e)
+{
+        return e->version > 1 ? reader_varint(r) : 0;
 }
 
 static void put_token(struct buf *b, const uint8_t *token)
@@ -101,6 +113,7 @@ static void job_new_write(struct buf *b, const struct effect *e)
         buf_put_lv(b, e->hook);
         buf_put_lv(b, e->group);
         buf_put_lv(b, e->args);
+        buf_put_lv(b, e->options);
 }
 
 static void job_new_read(struct reader *r, struct effect *e)
@@ -116,6 +129,7 @@ static void job_new_read(struct reader *r, struct effect *e)
         e->hook = reader_lv(r);
         e->group = reader_lv(r);
         e->args = reader_lv(r);
+        e->options = get_added(r, e);
 }
 
 static void job_start_write(struct buf *b, const struct effect *e)
@@ -126,6 +140,7 @@ static void job_start_write(struct buf *b, const struct effect *e)
         put_i64(b, e->deadline_ns);
         buf_put_varint(b, e->lease_ms);
         buf_put_lv(b, e->worker);
+        buf_put_varint(b, e->other_id);
 }
 
 static void job_start_read(struct reader *r, struct effect *e)
@@ -136,6 +151,7 @@ static void job_start_read(struct reader *r, struct effect *e)
         e->deadline_ns = get_i64(r);
         e->lease_ms = (uint32_t)get_max(r, UINT32_MAX);
         e->worker = reader_lv(r);
+        e->other_id = get_added_number(r, e);
         if (e->fence == 0)
                 r->failed = true;
 }
@@ -270,6 +286,7 @@ static void queue_set_write(struct buf *b, const struct effect *e)
         buf_put_varint(b, e->queue_id);
         buf_put_lv(b, e->queue);
         buf_put_byte(b, e->is_paused);
+        buf_put_lv(b, e->options);
 }
 
 static void queue_set_read(struct reader *r, struct effect *e)
@@ -277,6 +294,7 @@ static void queue_set_read(struct reader *r, struct effect *e)
         e->queue_id = reader_varint(r);
         e->queue = reader_lv(r);
         e->is_paused = get_bool(r);
+        e->options = get_added(r, e);
 }
 
 static void queue_gone_write(struct buf *b, const struct effect *e)
@@ -305,20 +323,44 @@ static void meta_read(struct reader *r, struct effect *e)
 
 static void queue_full_write(struct buf *b, const struct effect *e)
 {
-        queue_set_write(b, e);
+        buf_put_varint(b, e->queue_id);
+        buf_put_lv(b, e->queue);
+        buf_put_byte(b, e->is_paused);
         buf_put_varint(b, e->enqueued);
         buf_put_varint(b, e->completed);
         buf_put_varint(b, e->failed);
         buf_put_varint(b, e->canceled);
+        buf_put_lv(b, e->options);
 }
 
 static void queue_full_read(struct reader *r, struct effect *e)
 {
-        queue_set_read(r, e);
+        e->queue_id = reader_varint(r);
+        e->queue = reader_lv(r);
+        e->is_paused = get_bool(r);
         e->enqueued = reader_varint(r);
         e->completed = reader_varint(r);
         e->failed = reader_varint(r);
         e->canceled = reader_varint(r);
+        e->options = get_added(r, e);
+}
+
+static void job_full_write_more(struct buf *b, const struct effect *e)
+{
+        const struct job_view *v = &e->view;
+        buf_put_varint(b, v->fence);
+        put_token(b, e->token);
+        put_i64(b, e->deadline_ns);
+        buf_put_varint(b, e->lease_ms);
+        put_i64(b, v->started_ms);
+        put_i64(b, v->finished_ms);
+        buf_put_byte(b, e->is_lease_open);
+        buf_put_lv(b, v->worker);
+        buf_put_lv(b, v->progress);
+        buf_put_lv(b, v->result);
+        buf_put_lv(b, v->error);
+        buf_put_varint(b, e->events_kept);
+        buf_put_lv(b, v->events);
 }
 
 static void job_full_write(struct buf *b, const struct effect *e)
@@ -340,21 +382,10 @@ static void job_full_write(struct buf *b, const struct effect *e)
         buf_put_lv(b, v->group);
         buf_put_lv(b, v->args);
         buf_put_byte(b, e->has_more);
-        if (!e->has_more)
-                return;
-        buf_put_varint(b, v->fence);
-        put_token(b, e->token);
-        put_i64(b, e->deadline_ns);
-        buf_put_varint(b, e->lease_ms);
-        put_i64(b, v->started_ms);
-        put_i64(b, v->finished_ms);
-        buf_put_byte(b, e->is_lease_open);
-        buf_put_lv(b, v->worker);
-        buf_put_lv(b, v->progress);
-        buf_put_lv(b, v->result);
-        buf_put_lv(b, v->error);
-        buf_put_varint(b, e->events_kept);
-        buf_put_lv(b, v->events);
+        if (e->has_more)
+                job_full_write_more(b, e);
+        buf_put_lv(b, v->options);
+        buf_put_varint(b, e->other_id);
 }
 
 static void job_full_read_more(struct reader *r, struct effect *e)
@@ -384,7 +415,10 @@ static bool is_sound_full(const struct effect *e)
         switch ((enum job_state)e->state) {
         case JOB_SCHEDULED:
         case JOB_READY:
+        case JOB_HELD:
                 return true;
+        case JOB_WAITING:
+                return false;
         case JOB_LEASED:
                 return e->has_more && e->is_lease_open && v->fence > 0;
         case JOB_FINISHED:
@@ -415,8 +449,72 @@ static void job_full_read(struct reader *r, struct effect *e)
         e->has_more = get_bool(r);
         if (e->has_more)
                 job_full_read_more(r, e);
+        e->options = v->options = get_added(r, e);
+        e->other_id = get_added_number(r, e);
         if (!is_sound_full(e))
                 r->failed = true;
+}
+
+static void thing_gone_write(struct buf *b, const struct effect *e)
+{
+        buf_put_byte(b, (char)e->kind);
+        buf_put_lv(b, e->name);
+}
+
+static void thing_gone_read(struct reader *r, struct effect *e)
+{
+        e->kind = reader_u8(r);
+        e->name = reader_lv(r);
+        if (e->kind >= THING_KINDS)
+                r->failed = true;
+}
+
+static void thing_write(struct buf *b, const struct effect *e)
+{
+        thing_gone_write(b, e);
+        buf_put_lv(b, e->body);
+}
+
+static void thing_read(struct reader *r, struct effect *e)
+{
+        thing_gone_read(r, e);
+        e->body = reader_lv(r);
+}
+
+static void job_after_write(struct buf *b, const struct effect *e)
+{
+        buf_put_varint(b, e->id);
+        buf_put_varint(b, e->other_id);
+}
+
+static void job_after_read(struct reader *r, struct effect *e)
+{
+        e->id = reader_varint(r);
+        e->other_id = reader_varint(r);
+}
+
+static void job_due_write(struct buf *b, const struct effect *e)
+{
+        job_release_write(b, e);
+        buf_put_lv(b, e->text);
+}
+
+static void job_due_read(struct reader *r, struct effect *e)
+{
+        job_release_read(r, e);
+        e->text = reader_lv(r);
+}
+
+static void job_args_write(struct buf *b, const struct effect *e)
+{
+        buf_put_varint(b, e->id);
+        buf_put_lv(b, e->args);
+}
+
+static void job_args_read(struct reader *r, struct effect *e)
+{
+        e->id = reader_varint(r);
+        e->args = reader_lv(r);
 }
 
 static const struct effect_row effect_rows[EFFECT_COUNT] = {
@@ -437,6 +535,13 @@ static const struct effect_row effect_rows[EFFECT_COUNT] = {
         [EFFECT_QUEUE_FULL] = {"queue_full", queue_full_write, queue_full_read},
         [EFFECT_JOB_FULL] = {"job_full", job_full_write, job_full_read},
         [EFFECT_GRACE_END] = {"grace_end", grace_end_write, grace_end_read},
+        [EFFECT_THING_SET] = {"thing_set", thing_write, thing_read},
+        [EFFECT_THING_NOTE] = {"thing_note", thing_write, thing_read},
+        [EFFECT_THING_GONE] = {"thing_gone", thing_gone_write, thing_gone_read},
+        [EFFECT_JOB_BACK] = {"job_back", job_full_write, job_full_read},
+        [EFFECT_JOB_AFTER] = {"job_after", job_after_write, job_after_read},
+        [EFFECT_JOB_DUE] = {"job_due", job_due_write, job_due_read},
+        [EFFECT_JOB_ARGS] = {"job_args", job_args_write, job_args_read},
 };
 
 const char *effect_name(enum effect_type type)
@@ -458,11 +563,11 @@ int effect_read(const struct record *record, struct effect *ret, struct problem 
                 return problem_set(problem, ERR_CORRUPT,
                                    "record type %u is not known: was this written by a newer weir?",
                                    record->type);
-        if (record->version != EFFECT_VERSION)
+        if (record->version < 1 || record->version > EFFECT_VERSION)
                 return problem_set(problem, ERR_CORRUPT,
-                                   "record %s has version %u and this weir reads %u",
+                                   "record %s has version %u and this weir reads up to %u",
                                    effect_name(record->type), record->version, EFFECT_VERSION);
-        *ret = (struct effect){.type = record->type};
+        *ret = (struct effect){.type = record->type, .version = record->version};
         struct reader r = reader_make(record->body);
         effect_rows[record->type].read(&r, ret);
         if (r.failed || reader_left(&r))
@@ -478,7 +583,7 @@ void effect_of_job(const struct job *job, struct effect *ret)
                 .id = job_id(job),
                 .queue_id = job->queue->id,
                 .flags = job->flags,
-                .state = job->state,
+                .state = job->state == JOB_WAITING ? JOB_READY : job->state,
                 .outcome = job->outcome,
                 .has_more = job->more != NULL,
         };
@@ -490,6 +595,7 @@ void effect_of_job(const struct job *job, struct effect *ret)
         ret->lease_ms = job->more->lease_ms;
         ret->is_lease_open = job->more->is_lease_open;
         ret->events_kept = job->more->events_kept;
+        ret->other_id = job->more->claim;
 }
 
 void effect_of_queue(const struct queue *q, struct effect *ret)
@@ -499,6 +605,7 @@ void effect_of_queue(const struct queue *q, struct effect *ret)
                 .queue = name_slice(q->name),
                 .queue_id = q->id,
                 .is_paused = q->is_paused,
+                .options = buf_slice(&q->packed),
                 .enqueued = q->enqueued,
                 .completed = q->completed,
                 .failed = q->failed,
@@ -559,6 +666,11 @@ void effect_to_json(const struct effect *e, uint64_t seq, struct buf *b)
                 buf_printf(b, ",\"final\":%s", e->is_final ? "true" : "false");
         if (e->type == EFFECT_QUEUE_SET || e->type == EFFECT_QUEUE_FULL)
                 buf_printf(b, ",\"paused\":%s", e->is_paused ? "true" : "false");
+        if (e->type >= EFFECT_THING_SET && e->type <= EFFECT_THING_GONE) {
+                json_text_field(b, "kind", slice_str(thing_ops(e->kind)->name));
+                json_text_field(b, "name", e->name);
+                json_text_field(b, "body", e->body);
+        }
         if (e->type == EFFECT_ARCHIVED) {
                 struct slice rest = e->text;
                 uint64_t at = 0;

@@ -6,7 +6,7 @@
 
 #include "state/queue.h"
 
-_Static_assert(sizeof(struct job) == 104, "a pending job is counted in bytes: say so in job.h");
+_Static_assert(sizeof(struct job) == 112, "a pending job is counted in bytes: say so in job.h");
 
 struct job *job_new(uint64_t id, struct slice args)
 {
@@ -35,6 +35,12 @@ void job_free(struct job *job, struct name_table *names)
                 buf_release(&job->more->events);
                 free(job->more);
         }
+        if (job->extra) {
+                ASSERT(!heap_has(&job->extra->expiry) && !list_is_linked(&job->extra->unique));
+                ASSERT(!job->extra->cap && !job->extra->n_after);
+                buf_release(&job->extra->packed);
+                free(job->extra);
+        }
         name_unref(names, job->hook);
         name_unref(names, job->group);
         free(job);
@@ -48,6 +54,43 @@ struct job_more *job_more(struct job *job)
                 buf_init(&job->more->events, 0);
         }
         return job->more;
+}
+
+struct job_extra *job_extra(struct job *job)
+{
+        if (!job->extra) {
+                job->extra = xcalloc(1, sizeof(*job->extra));
+                job->extra->job = job;
+                job->extra->expiry.pos = HEAP_NOWHERE;
+                buf_init(&job->extra->packed, 0);
+        }
+        return job->extra;
+}
+
+void job_set_options(struct job *job, const struct job_options *options)
+{
+        struct job_extra *x = job_extra(job);
+        struct buf packed;
+        buf_init(&packed, 0);
+        options_pack(options, &packed);
+        ASSERT(!packed.failed && options_unpack(buf_slice(&packed), &x->options));
+        buf_release(&x->packed);
+        x->packed = packed;
+}
+
+void job_replace(struct job *job, struct job *old)
+{
+        uint32_t args_len = job->args_len;
+        struct live live = job->live;
+        ASSERT(!heap_has(&old->node));
+        *job = *old; /* not the args: they are behind it */
+        job->args_len = args_len;
+        job->live = live;
+        if (!job->extra)
+                return;
+        job->extra->job = job;
+        for (size_t i = 0; i < job->extra->n_after; i++)
+                job->extra->after[i].job = job;
 }
 
 void job_text_set(struct job_text *t, struct slice s)
@@ -107,6 +150,8 @@ enum job_status job_status(const struct job *job)
         switch ((enum job_state)job->state) {
         case JOB_SCHEDULED:
         case JOB_READY:
+        case JOB_WAITING:
+        case JOB_HELD:
                 return JOB_PENDING;
         case JOB_LEASED:
                 return JOB_RUNNING;
@@ -133,6 +178,8 @@ void job_view(const struct job *job, struct job_view *ret)
                 .created_ms = job->created_ms,
                 .due_ms = job->due_ms,
         };
+        if (job->extra)
+                ret->options = buf_slice(&job->extra->packed);
         const struct job_more *more = job->more;
         if (!more)
                 return;
@@ -150,6 +197,8 @@ size_t job_weight(const struct job *job)
 {
         /* Fixed fields, record header and names: close enough, and never zero. */
         size_t n = 128 + job->args_len;
+        if (job->extra)
+                n += job->extra->packed.len;
         if (job->more)
                 n += 64 + job->more->progress.len + job->more->result.len + job->more->error.len +
                      job->more->events.len;
@@ -165,6 +214,12 @@ void job_check(const struct job *job)
         case JOB_SCHEDULED:
         case JOB_READY:
                 ASSERT(heap_has(&job->node));
+                break;
+        case JOB_WAITING:
+                ASSERT(heap_has(&job->node) && job->extra && job->extra->blocker);
+                break;
+        case JOB_HELD:
+                ASSERT(!heap_has(&job->node) && job->extra && job->extra->n_after);
                 break;
         case JOB_LEASED:
                 ASSERT(heap_has(&job->node));

@@ -9,7 +9,9 @@
  *             a late completion may still come)    CANCEL
  *             or none: with the archive
  *
- * PARKED and WAITING of the design come with the gate and with dependencies.
+ *   WAITING   thing->waiting of what keeps it      state_block              state_unblock
+ *   HELD      none: jobs it comes after have not   NEW                      AFTER, CANCEL
+ *             ended (state->after knows it)
  *
  * Invariants, checked by job_check():
  *   (1) a RUNNING job has a lease: more != NULL, a fence > 0, and is on state->running
@@ -18,8 +20,8 @@
  *   (4) a job that was never started and has no more than its creation to tell has more == NULL
  *
  * Memory: one allocation with the args at its end; `more` only once it was started, canceled or
- * has something to tell.  A pending job costs 104 bytes here, 16 in a heap, about 10 in the id
- * map and 8-16 of the allocator. */
+ * has something to tell.  A pending job costs 112 bytes here, 16 in a heap, about 10 in the id
+ * map and 8-16 of the allocator; `extra` only with options. */
 #ifndef WEIR_STATE_JOB_H
 #define WEIR_STATE_JOB_H
 
@@ -28,13 +30,16 @@
 #include "state/job_view.h"
 #include "state/live.h"
 #include "state/name.h"
+#include "state/option.h"
 
 #define JOB_TOKEN_BYTES 16
 #define JOB_EVENTS_KEPT 100 /* LIMIT_EVENTS_KEPT; core/limits.c holds them together */
 
-enum job_state { JOB_SCHEDULED, JOB_READY, JOB_LEASED, JOB_FINISHED };
+/* Numbers in the log.  WAITING is written as READY there: what keeps it follows from the rest. */
+enum job_state { JOB_SCHEDULED, JOB_READY, JOB_LEASED, JOB_FINISHED, JOB_WAITING, JOB_HELD };
 
 struct queue;
+struct thing;
 
 /* A string the job owns; NULL and 0 when there is none. */
 struct job_text {
@@ -45,6 +50,7 @@ struct job_text {
 struct job_more {
         uint8_t token[JOB_TOKEN_BYTES]; /* of the last lease */
         uint64_t fence;                 /* of the last lease; 0 = never leased */
+        uint64_t claim;                 /* fence of the first job of the claim it was taken with */
         int64_t deadline_ns;            /* steady; of the lease, or the end of the grace */
         int64_t started_ms, finished_ms;
         struct name *worker;
@@ -55,6 +61,31 @@ struct job_more {
         bool is_lease_open; /* the last holder may still complete: nobody else was granted it */
 };
 
+/* One of the jobs that a HELD job waits for. */
+struct job_after {
+        struct list link; /* on the state's list of all that wait for `id` */
+        uint64_t id;
+        struct job *job;
+};
+
+/* For jobs with options, and for those that were blocked once. */
+struct job_extra {
+        struct job_options options; /* texts are in `packed` */
+        struct buf packed;
+        struct job *job;
+        struct thing *blocker;   /* of a WAITING job: it is on blocker->waiting */
+        struct thing *cap;       /* of options.key */
+        struct thing *schedule;  /* of options.schedule */
+        struct list sibling;     /* on that schedule's jobs until it has ended */
+        struct heap_node expiry; /* on state->expiring while it is pending and has an end */
+        struct list unique;      /* among the jobs that want its unique key (ties.c) */
+        struct job_after *after; /* n_after of them, all linked */
+        size_t n_after;
+        struct thing *batch;    /* the one it counts for; NULL: none, or none any more */
+        struct list batch_link; /* on its list of jobs that have not ended, or that have: */
+        bool is_batch_ended;
+};
+
 struct job {
         struct live live;
         struct heap_node node; /* .id is the job's id; on at most one heap */
@@ -62,6 +93,7 @@ struct job {
         struct name *hook;
         struct name *group; /* NULL = none */
         struct job_more *more;
+        struct job_extra *extra;
         int64_t created_ms;
         int64_t due_ms;
         uint32_t args_len;
@@ -81,7 +113,13 @@ struct job {
 struct job *job_new(uint64_t id, struct slice args);
 void job_free(struct job *job, struct name_table *names);
 
-struct job_more *job_more(struct job *job); /* made when missing */
+struct job_more *job_more(struct job *job);   /* made when missing */
+struct job_extra *job_extra(struct job *job); /* made when missing */
+/* Replaces all options by these; they are copied. */
+void job_set_options(struct job *job, const struct job_options *options);
+/* A job with other args takes over everything else of `old`, which is then only fit to be freed.
+ * Neither is on a heap; the caller moves the live link. */
+void job_replace(struct job *job, struct job *old);
 void job_text_set(struct job_text *t, struct slice s);
 void job_tell(struct job *job, enum event_type type, int64_t wall_ms, struct slice message);
 

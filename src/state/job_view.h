@@ -35,7 +35,8 @@ struct job_view {
         uint64_t fence;                  /* of the last lease; 0 = none yet */
         int64_t lease_until_ms;          /* Unix ms, an estimate for display; 0 = not running */
         struct slice progress, result, error;
-        struct slice events; /* packed; state/event.h reads it */
+        struct slice events;  /* packed; state/event.h reads it */
+        struct slice options; /* packed; state/option.h reads it */
 };
 
 #endif

@@ -1,33 +1,101 @@
-/* A queue: the ready jobs of one name in the order they are to be run, and its counters.
+/* A queue: the ready jobs of one name in the order they are to be run, its settings and counters.
  *
- * A queue is born with its first job, its first pause or its first waiting worker, and is let go
- * when it is idle and the limit of queues needs the place. */
+ * A queue is born with its first job, its first setting or its first waiting worker, and is let go
+ * when it is idle and the limit of queues needs the place.
+ *
+ * Ready jobs are on one heap: priority, attempts, due, id.  A queue with the setting `fair` keeps
+ * them in one lane per group instead, and takes turns: among the groups whose first job has the
+ * best priority, the one that was served least, counted by its weight, comes next.  Turns are
+ * start-time fair queueing: each start moves a lane's virtual time on by 1/weight, and a lane that
+ * was idle begins at the time of the queue, so nobody can save up turns.  Virtual time is not in
+ * the log: after a restart everybody begins anew. */
 #ifndef WEIR_STATE_QUEUE_H
 #define WEIR_STATE_QUEUE_H
 
+#include "base/bytes.h"
 #include "base/heap.h"
+#include "base/idmap.h"
 #include "base/list.h"
 #include "state/live.h"
 #include "state/name.h"
+
+/* Settings of a queue.  Packed as the options of a job are (option.h); 0 and empty are absent.
+ *
+ *      cap           jobs of the queue that may run at once
+ *      claim_size    jobs that one claim may take
+ *      claims        claims that may have running jobs at once
+ *      lease_ms      lease of jobs and claims that name none
+ *      fair          1: turns between groups
+ *      backoff       of jobs that have none of their own; packed (backoff.h)
+ *      history       1 + enum history_policy; absent: as configured
+ *
+ * Tags in the log: append new rows at the end, never reuse one. */
+#define QUEUE_SETTING_MAP(TEXT, NUM)                                                               \
+        NUM(1, cap)                                                                                \
+        NUM(2, claim_size)                                                                         \
+        NUM(3, claims)                                                                             \
+        NUM(4, lease_ms)                                                                           \
+        NUM(5, fair)                                                                               \
+        TEXT(6, backoff)                                                                           \
+        NUM(7, history)
+
+struct queue_settings {
+#define TEXT(tag, name) struct slice name;
+#define NUM(tag, name)  uint64_t name;
+        QUEUE_SETTING_MAP(TEXT, NUM)
+#undef TEXT
+#undef NUM
+};
+
+struct job;
 
 struct queue {
         struct live live; /* linked once the log knows of it */
         struct hash_node node;
         struct name *name;
-        uint64_t id; /* never reused: effects that count for a queue name it by this */
-        struct heap ready;
+        uint64_t id;       /* never reused: effects that count for a queue name it by this */
+        struct heap ready; /* when it is not fair; see queue_first() */
+        struct hash lanes; /* when it is: one per group with ready jobs, or whose turn is yet to
+                              be remembered */
+        struct heap turns; /* lanes with ready jobs */
+        uint64_t virtual_time;
+        size_t n_ready;
         struct list waiters; /* core's blocked claims, first come first served */
         struct list news;    /* on the core's list of queues to serve waiters of */
         bool is_paused;
+        struct queue_settings settings; /* texts are in `packed` */
+        struct buf packed;
+        struct idmap claims; /* claim -> number of its running jobs, as a pointer */
         /* Gauges, kept by state.c's one moving function. */
-        uint64_t n_scheduled, n_running, n_finished;
+        uint64_t n_scheduled, n_waiting, n_running, n_finished;
         /* Totals since the queue was born, durable. */
         uint64_t enqueued, completed, failed, canceled;
 };
 
+void queue_init(struct queue *q);
+void queue_release(struct queue *q); /* nothing is ready in it */
+
+/* The ready job that is to run next; NULL when there is none. */
+struct job *queue_first(const struct queue *q);
+void queue_push(struct queue *q, struct job *job);
+void queue_take(struct queue *q, struct job *job);
+/* A job was started: its group has had a turn of that weight. */
+void queue_charge(struct queue *q, const struct job *job, uint64_t weight);
+
+/* False: no such settings can be.  Sorts the ready jobs anew when `fair` changed. */
+bool queue_set(struct queue *q, struct slice packed);
+void queue_settings_pack(const struct queue_settings *s, struct buf *b);
+bool queue_settings_unpack(struct slice packed, struct queue_settings *ret);
+
+/* A claim has one more, or one fewer, running job here.  Only counted with the setting `claims`:
+ * who sets it counts the running ones. */
+void queue_count_claim(struct queue *q, uint64_t claim, int by);
+
+void queue_check(const struct queue *q);
+
 static inline uint64_t queue_n_jobs(const struct queue *q)
 {
-        return q->ready.len + q->n_scheduled + q->n_running + q->n_finished;
+        return q->n_ready + q->n_scheduled + q->n_waiting + q->n_running + q->n_finished;
 }
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "base/idmap.h"
 #include "state/effect.h"
+#include "state/thing.h"
 
 struct state {
         struct live meta; /* next_id and fence have a full record of their own */
@@ -32,6 +33,16 @@ struct state {
         struct heap timed;   /* SCHEDULED by AT: key is due_ms on the real wall */
         struct heap running; /* by deadline_ns */
         struct heap grace;   /* FINISHED, still open to a late completion; by deadline_ns */
+        struct hash things[THING_KINDS];
+        struct heap alarms;      /* of things, by steady ns */
+        struct heap wall_alarms; /* of things, by Unix ms */
+        uint64_t next_thing_id;  /* not durable: it only breaks ties */
+        struct idmap after;      /* id of a job -> the jobs that come after it (ties.c) */
+        struct hash unique;      /* unique keys -> the jobs that want it (ties.c) */
+        struct heap expiring;    /* pending jobs with an end, by expires_ms on the steady wall */
+        size_t n_group_caps;
+        uint64_t answer_bytes; /* all kept answers with their keys */
+        size_t n_queue_limits, n_hook_limits, n_queue_breakers; /* none: nothing to look up */
         struct list live;
         uint64_t live_bytes;
         uint64_t n_finished;
@@ -45,6 +56,7 @@ struct state {
         void *ctx;
 
         struct idmap skipped; /* replay: ids of effects whose job was not seen yet */
+        struct hash skipped_things;
         bool is_replaying;
 };
 
@@ -66,6 +78,16 @@ size_t state_n_queues(const struct state *s);
 /* Moves what has fallen due from SCHEDULED to READY, at most `max` jobs.  Not an effect: it is
  * what the clock says.  steady_wall_ms: wall time that never jumps (see core.c). */
 size_t state_promote(struct state *s, int64_t steady_wall_ms, int64_t wall_ms, size_t max);
+
+/* Keeps a ready job from being claimed until state_unblock() of that thing: not an effect, as with
+ * promotion it is what follows from the rest of the state. */
+void state_block(struct state *s, struct job *job, struct thing *by);
+/* Gives up to `max` of the jobs that wait for `by` back to their queues, best first. */
+size_t state_unblock(struct state *s, struct thing *by, size_t max);
+
+/* The first of the jobs that come after `id`; false when there is none. */
+bool state_next_after(const struct state *s, uint64_t id, struct job **ret);
+struct job *state_unique_holder(const struct state *s, struct slice key); /* NULL: nobody */
 
 void state_check(const struct state *s);
 /* A digest of everything durable, for "replay equals live". */

@@ -3,7 +3,7 @@
  * llhttp reads the grammar byte by byte and calls back with pieces; the pieces of one header may
  * come in two calls when a packet ends inside it.  Since the caller keeps an unfinished request
  * in one run of bytes, a piece is an offset and a length, and the second half only makes the
- * length grow.  Nothing is copied and nothing allocated; only the seven headers somebody asks
+ * length grow.  Nothing is copied and nothing allocated; only the eight headers somebody asks
  * for are remembered.
  *
  * A request may be read differently by whoever stands in front of us, and what the two disagree

@@ -32,7 +32,8 @@ struct http_span {
         X(EXPECT, "expect")                                                                        \
         X(ORIGIN, "origin")                                                                        \
         X(FETCH_SITE, "sec-fetch-site")                                                            \
-        X(TRANSFER_ENCODING, "transfer-encoding")
+        X(TRANSFER_ENCODING, "transfer-encoding")                                                  \
+        X(IDEMPOTENCY_KEY, "idempotency-key")
 
 enum http_header {
 #define X(name, text) HTTP_HEADER_##name,
@@ -51,18 +52,18 @@ struct http_parser {
         struct http_span body;
         bool is_head_done;
         bool is_keep_alive;
-        bool has_body; /* announced by Content-Length > 0 or chunked */
-        size_t used;   /* bytes of the request, once complete */
+        bool has_body;   /* announced by Content-Length > 0 or chunked */
+        bool has_fields; /* the request line is behind us */
+        bool is_done;
+        size_t used; /* bytes of the request, once complete */
         /* HTTP_STEP_BAD */
         int status;        /* 400, 413, 414, 431, 501, 505 */
         const char *error; /* a sentence, static */
         /* How far we are. */
         uint32_t fed;
-        char *base;                    /* the caller's bytes, during a call only */
         uint32_t data_end;             /* offset after the newest body data, before joining */
+        char *base;                    /* the caller's bytes, during a call only */
         struct http_span field, value; /* of the header being read */
-        bool has_fields;               /* the request line is behind us */
-        bool is_done;
 };
 
 void http_parser_init(struct http_parser *p, uint32_t head_max, uint32_t body_max);

@@ -1,8 +1,9 @@
-/* Running a command with libuv.
+/* Running a command on the loop.
  *
- * The three streams are real pipes (uv_pipe), not the socket pairs uv_spawn would make: a script
- * that opens /dev/stderr works on a pipe and fails on a socket.  All ends are close-on-exec, so
- * commands running side by side do not keep each other's pipes open.
+ * The three streams are real pipes, not socket pairs: a script that opens /dev/stderr works on a
+ * pipe and fails on a socket.  All ends are close-on-exec, so commands running side by side do
+ * not keep each other's pipes open.  The end of the command is heard through a pidfd, which
+ * becomes readable when the process has exited: no SIGCHLD, nobody else's children.
  *
  *      state of a task                      leaves by
  *        running                            on_exit
@@ -21,6 +22,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,7 +40,9 @@ struct stream {
 };
 
 struct task {
-        uv_process_t process;
+        pid_t pid;
+        uv_poll_t process; /* its pidfd */
+        int pidfd;
         uv_timer_t timer;
         uv_pipe_t input;
         uv_write_t write;
@@ -58,6 +62,7 @@ static void on_closed(uv_handle_t *h)
         struct task *t = h->data;
         if (--t->n_handles > 0)
                 return;
+        (void)close(t->pidfd); /* only polled */
         buf_release(&t->out.kept);
         buf_release(&t->err.kept);
         free(t->payload);
@@ -73,7 +78,8 @@ static void close_handle(void *handle)
 
 static void task_close(struct task *t)
 {
-        close_handle(&t->process);
+        if (t->process.type == UV_POLL)
+                close_handle(&t->process);
         close_handle(&t->timer);
         close_handle(&t->input);
         close_handle(&t->out.pipe);
@@ -101,7 +107,7 @@ static void task_try_finish(struct task *t)
                 return;
         t->is_done = true;
         if (!t->is_group_killed)
-                (void)kill(-t->process.pid, SIGKILL);
+                (void)kill(-t->pid, SIGKILL);
         struct task_result result = {
                 .exit_code = t->exit_code,
                 .signal = t->signal,
@@ -118,7 +124,7 @@ static void on_linger(uv_timer_t *timer)
         struct task *t = timer->data;
         if (!t->is_group_killed) {
                 t->is_group_killed = true;
-                (void)kill(-t->process.pid, SIGKILL);
+                (void)kill(-t->pid, SIGKILL);
                 (void)uv_timer_start(timer, on_linger, LINGER_MS, 0);
                 return;
         }
@@ -126,12 +132,18 @@ static void on_linger(uv_timer_t *timer)
         task_try_finish(t);
 }
 
-static void on_exit_status(uv_process_t *process, int64_t exit_status, int term_signal)
+static void on_exited(uv_poll_t *process, int status, int events)
 {
         struct task *t = process->data;
+        int how = 0;
+        (void)status; /* a pidfd has no other news */
+        (void)events;
+        if (waitpid(t->pid, &how, WNOHANG) != t->pid)
+                return;
+        (void)uv_poll_stop(process);
         t->has_exited = true;
-        t->exit_code = (int)exit_status;
-        t->signal = term_signal;
+        t->exit_code = WIFEXITED(how) ? WEXITSTATUS(how) : 0;
+        t->signal = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
         (void)uv_timer_start(&t->timer, on_linger, LINGER_MS, 0);
         task_try_finish(t);
 }
@@ -218,34 +230,44 @@ static int adopt(uv_pipe_t *handle, int *fd)
         return r;
 }
 
-static int task_spawn(struct task *t, uv_loop_t *loop, const struct task_spec *spec)
+/* Watches a process that was just started.  Without room for that it must not run at all. */
+static int task_watch(struct task *t, uv_loop_t *loop, struct problem *p)
 {
-        struct pipes p;
-        int r = pipes_open(&p);
+        t->pidfd = (int)syscall(SYS_pidfd_open, t->pid, 0); /* close-on-exec by itself */
+        int r = t->pidfd < 0 ? -errno : uv_poll_init(loop, &t->process, t->pidfd);
+        if (r == 0) {
+                t->n_handles++;
+                r = uv_poll_start(&t->process, UV_READABLE, on_exited);
+        }
         if (r == 0)
-                r = adopt(&t->input, &p.in[1]);
+                return OK;
+        (void)kill(-t->pid, SIGKILL);
+        (void)waitpid(t->pid, NULL, 0);
+        return problem_set(p, ERR_UNAVAIL, "cannot watch a process: %s", uv_strerror(r));
+}
+
+static int task_spawn(struct task *t, uv_loop_t *loop, const struct task_spec *spec,
+                      struct problem *p)
+{
+        struct pipes pipes;
+        int r = pipes_open(&pipes);
         if (r == 0)
-                r = adopt(&t->out.pipe, &p.out[0]);
+                r = adopt(&t->input, &pipes.in[1]);
         if (r == 0)
-                r = adopt(&t->err.pipe, &p.err[0]);
-        uv_stdio_container_t stdio[3] = {
-                {.flags = UV_INHERIT_FD, .data.fd = p.in[0]},
-                {.flags = UV_INHERIT_FD, .data.fd = p.out[1]},
-                {.flags = UV_INHERIT_FD, .data.fd = p.err[1]},
-        };
-        uv_process_options_t options = {
-                .exit_cb = on_exit_status,
-                .file = spec->argv[0],
-                .args = spec->argv,
-                .env = spec->env,
-                .flags = UV_PROCESS_DETACHED,
-                .stdio_count = 3,
-                .stdio = stdio,
-        };
+                r = adopt(&t->out.pipe, &pipes.out[0]);
         if (r == 0)
-                r = uv_spawn(loop, &t->process, &options);
-        pipes_close(&p);
-        return r;
+                r = adopt(&t->err.pipe, &pipes.err[0]);
+        if (r != 0)
+                r = problem_set(p, ERR_UNAVAIL, "cannot run %.100s: pipe: %s",
+                                spec->command.argv[0], uv_strerror(r));
+        struct spawn command = spec->command;
+        command.stdio[0] = pipes.in[0];
+        command.stdio[1] = pipes.out[1];
+        command.stdio[2] = pipes.err[1];
+        if (r == OK)
+                r = spawn_start(&command, &t->pid, p);
+        pipes_close(&pipes);
+        return r == OK ? task_watch(t, loop, p) : r;
 }
 
 static struct task *task_new(uv_loop_t *loop, const struct task_spec *spec)
@@ -255,6 +277,7 @@ static struct task *task_new(uv_loop_t *loop, const struct task_spec *spec)
         t->passes_errors = spec->passes_errors;
         t->done = spec->done;
         t->ctx = spec->ctx;
+        t->pidfd = -1;
         t->out.task = t->err.task = t;
         t->err.is_errors = true;
         buf_init(&t->out.kept, 0);
@@ -266,7 +289,7 @@ static struct task *task_new(uv_loop_t *loop, const struct task_spec *spec)
         (void)uv_pipe_init(loop, &t->err.pipe, 0);
         t->process.data = t->timer.data = t->input.data = t->write.data = t;
         t->out.pipe.data = t->err.pipe.data = t;
-        t->n_handles = 5;
+        t->n_handles = 4; /* and the process, when there is one */
         return t;
 }
 
@@ -288,21 +311,10 @@ static void task_feed(struct task *t, struct slice input)
 int task_start(uv_loop_t *loop, const struct task_spec *spec, struct task **ret, struct problem *p)
 {
         struct task *t = task_new(loop, spec);
-        int r = task_spawn(t, loop, spec);
-        if (r != 0) {
-                bool is_missing =
-                        r == UV_ENOENT || r == UV_EACCES || r == UV_ENOTDIR || r == -ENOEXEC;
-                (void)problem_set(p, is_missing ? ERR_NOTFOUND : ERR_UNAVAIL,
-                                  "cannot run %.100s: %s", spec->argv[0], uv_strerror(r));
-                if (t->process.type != UV_PROCESS) /* uv_spawn was not reached */
-                        t->n_handles--;
-                else
-                        close_handle(&t->process);
-                close_handle(&t->timer);
-                close_handle(&t->input);
-                close_handle(&t->out.pipe);
-                close_handle(&t->err.pipe);
-                return p->err;
+        int r = task_spawn(t, loop, spec, p);
+        if (r != OK) {
+                task_close(t);
+                return r;
         }
         task_feed(t, spec->input);
         *ret = t;
@@ -314,15 +326,15 @@ bool task_has_ended(const struct task *t)
         siginfo_t info = {0};
         if (t->has_exited)
                 return true;
-        /* Only looked at: libuv waits for it. */
-        return waitid(P_PID, (id_t)t->process.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        /* Only looked at: on_exited waits for it. */
+        return waitid(P_PID, (id_t)t->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
                info.si_pid != 0;
 }
 
 void task_kill(struct task *t, int signum)
 {
         if (!t->has_exited)
-                (void)kill(-t->process.pid, signum);
+                (void)kill(-t->pid, signum);
         else if (!t->is_group_killed)
                 on_linger(&t->timer);
 }

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "work/spawn.h"
 
 struct task;
 
@@ -22,9 +23,8 @@ struct task_result {
 };
 
 struct task_spec {
-        char **argv; /* borrowed until task_start returns, like env */
-        char **env;
-        struct slice input; /* copied */
+        struct spawn command; /* borrowed until task_start returns; its stdio is filled in */
+        struct slice input;   /* copied */
         size_t output_max;
         bool passes_errors; /* standard error is also copied to ours */
         void (*done)(void *ctx, const struct task_result *result);

@@ -21,12 +21,17 @@ void words_release(struct words *w)
         *w = (struct words){0};
 }
 
-static void words_add(struct words *w, struct buf *word)
+void words_add(struct words *w, const char *word)
 {
         if (w->n % 16 == 0)
                 w->argv = xrealloc(w->argv, (w->n + 17) * sizeof(*w->argv));
-        w->argv[w->n++] = xstrdup(buf_cstr(word));
+        w->argv[w->n++] = xstrdup(word);
         w->argv[w->n] = NULL;
+}
+
+static void words_end(struct words *w, struct buf *word)
+{
+        words_add(w, buf_cstr(word));
         buf_clear(word);
 }
 
@@ -84,7 +89,7 @@ static int split(struct splitter *s, struct words *ret, struct problem *p)
                 bool is_end = *s->at == '\0';
                 if (is_end || strchr(" \t\n", *s->at)) {
                         if (s->has_word)
-                                words_add(ret, &s->word);
+                                words_end(ret, &s->word);
                         s->has_word = false;
                         if (is_end)
                                 break;
@@ -158,7 +163,7 @@ int words_fill(const struct words *w, const struct word_value *values, size_t n_
                         buf_put_slice(&word, v->value);
                         at += strlen(v->name) + 1;
                 }
-                words_add(&filled, &word);
+                words_end(&filled, &word);
         }
         *ret = filled;
         return OK;

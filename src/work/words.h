@@ -15,6 +15,7 @@ struct words {
  * ($, |, ;, &, <, >, backquote, parentheses, when not quoted) is refused, not passed on. */
 int words_split(const char *text, struct words *ret, struct problem *p) MUST_CHECK;
 void words_release(struct words *w);
+void words_add(struct words *w, const char *word); /* copied */
 
 struct word_value {
         const char *name; /* "id" for {id} */

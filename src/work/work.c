@@ -6,8 +6,9 @@
  * trip a job.  Only when that brings nothing does a waiting CLAIM begin.
  *
  *      signal        what happens
- *        first       no more claims; running commands finish and are reported; exit 0
- *        second      commands are killed, their jobs given back; exit
+ *        first       no more claims; jobs taken ahead are given back, running ones finish and
+ *                    are reported; exit 0
+ *        second      commands are killed, requests dropped, their jobs given back; exit
  *        third       not caught any more
  *
  * The claims connection is ended by half-closing it: a job granted in the same moment still
@@ -22,12 +23,15 @@
 
 #include "base/clock.h"
 #include "base/say.h"
+#include "work/health.h"
 #include "work/worker.h"
 
 #define WAIT_MS    30000 /* of a CLAIM; the next one follows at once */
 #define PAUSE_MS   1000  /* after a refusal that may pass */
 #define GIVE_UP_MS 5000  /* for giving jobs back after the second signal */
-#define ONCE_DIALS 3     /* --once: so many attempts to connect, under a second */
+#define TICK_MS    1000
+#define HEALTH_MS  5000 /* the file is never older */
+#define ONCE_DIALS 3    /* --once: so many attempts to connect, under a second */
 
 uint64_t worker_left(const struct worker *w)
 {
@@ -68,7 +72,7 @@ void worker_claim_words(const struct worker *w, uint64_t max, int64_t wait_ms,
 static size_t count_slots(const struct worker *w, enum slot_state state)
 {
         size_t n = 0;
-        for (size_t i = 0; i < w->options->slots; i++)
+        for (size_t i = 0; i < w->n_slots; i++)
                 n += w->slots[i].state == state;
         return n;
 }
@@ -76,7 +80,7 @@ static size_t count_slots(const struct worker *w, enum slot_state state)
 static void on_paused(uv_timer_t *timer)
 {
         struct worker *w = timer->data;
-        for (size_t i = 0; i < w->options->slots; i++)
+        for (size_t i = 0; i < w->n_slots; i++)
                 slot_report(&w->slots[i]);
         worker_step(w);
 }
@@ -104,8 +108,62 @@ static void worker_close(struct worker *w)
         (void)signal(SIGINT, SIG_IGN);
         close_handle(&w->pause);
         close_handle(&w->give_up);
-        for (size_t i = 0; i < w->options->slots; i++)
+        close_handle(&w->tick);
+        if (w->curl)
+                curl_loop_close(w->curl);
+        if (w->options->health_path && w->health_state)
+                (void)unlink(w->options->health_path); /* no worker, no health */
+        for (size_t i = 0; i < w->n_slots; i++)
                 slot_close(&w->slots[i]);
+}
+
+/* ---- health ---- */
+
+static const char *health_state(const struct worker *w)
+{
+        if (w->is_draining)
+                return "draining";
+        if (!w->is_up)
+                return "disconnected";
+        return count_slots(w, SLOT_FREE) < w->n_slots ? "working" : "idle";
+}
+
+static void write_health(struct worker *w, const char *state)
+{
+        struct problem p;
+        struct health h = {
+                .state = state,
+                .name = w->options->name,
+                .slots = w->options->slots,
+                .running = count_slots(w, SLOT_RUNNING),
+                .held = count_slots(w, SLOT_HELD),
+                .reporting = count_slots(w, SLOT_REPORTING),
+                .completed = w->completed,
+                .failed = w->failed,
+                .released = w->released,
+                .lost = w->lost,
+                .memory_bytes = health_memory_bytes(),
+        };
+        bool is_bad = health_write(w->options->health_path, &h, &p) != OK;
+        if (is_bad && !w->is_health_bad)
+                say_warn("work", "cannot write the health file", "reason", p.detail);
+        w->is_health_bad = is_bad;
+        w->health_state = state;
+        w->health_written_ns = clock_boot_ns();
+        w->health_sum = w->completed + w->failed + w->released + w->lost;
+}
+
+/* Writes when there is news, and every HEALTH_MS to show that somebody is there. */
+static void show_health(struct worker *w)
+{
+        const char *state = health_state(w);
+        uint64_t sum = w->completed + w->failed + w->released + w->lost;
+        if (!w->options->health_path || w->is_closed)
+                return;
+        if (w->health_state == state && sum == w->health_sum &&
+            clock_boot_ns() - w->health_written_ns < HEALTH_MS * NS_PER_MS)
+                return;
+        write_health(w, state);
 }
 
 static void worker_drain(struct worker *w)
@@ -114,6 +172,10 @@ static void worker_drain(struct worker *w)
                 return;
         w->is_draining = true;
         link_finish(w->claims);
+        for (size_t i = 0; i < w->n_slots; i++)
+                if (w->slots[i].state == SLOT_HELD)
+                        slot_give_up(&w->slots[i]);
+        show_health(w);
 }
 
 static void worker_fail(struct worker *w, const struct problem *p)
@@ -124,10 +186,23 @@ static void worker_fail(struct worker *w, const struct problem *p)
         worker_step(w);
 }
 
+static void on_tick(uv_timer_t *timer)
+{
+        struct worker *w = timer->data;
+        uint64_t max = w->options->max_memory, used = max ? health_memory_bytes() : 0;
+        show_health(w);
+        if (used <= max || w->is_draining)
+                return;
+        say_info("work", "stopping after the running commands", "memory", SAY_I64(used),
+                 "max_memory", SAY_I64(max));
+        worker_drain(w);
+        worker_step(w);
+}
+
 static size_t take_rows(struct worker *w, const struct value *v)
 {
         size_t n = 0;
-        for (size_t i = 0; i < w->options->slots && n < v->n; i++)
+        for (size_t i = 0; i < w->n_slots && n < v->n; i++)
                 if (w->slots[i].state == SLOT_FREE)
                         slot_take(&w->slots[i], &v->items[n++]);
         return n;
@@ -183,6 +258,8 @@ static void worker_claim(struct worker *w)
         struct slice argv[ARRAY_LEN(words.argv) + 1] = {SLICE_LIT("CLAIM")};
         int64_t wait_ms = w->options->is_once ? 0 : WAIT_MS;
         w->n_claiming = n_free < left ? n_free : left;
+        if (w->n_claiming > WORK_SLOTS_MAX)
+                w->n_claiming = WORK_SLOTS_MAX;
         worker_claim_words(w, w->n_claiming, wait_ms, &words);
         memcpy(&argv[1], words.argv, words.argc * sizeof(argv[0]));
         w->is_claiming = true;
@@ -193,16 +270,33 @@ static void worker_claim(struct worker *w)
 
 static bool has_ended(const struct worker *w)
 {
-        if (count_slots(w, SLOT_FREE) < w->options->slots || w->is_claiming)
+        if (count_slots(w, SLOT_FREE) < w->n_slots || w->is_claiming)
                 return false;
         return w->is_draining || (w->options->is_once && w->is_dry) ||
                (w->options->max_jobs && w->n_granted >= w->options->max_jobs);
+}
+
+/* Starts held jobs in the order of their grants, as far as there is room. */
+static void run_held(struct worker *w)
+{
+        while (!w->is_draining && count_slots(w, SLOT_RUNNING) < w->options->slots) {
+                struct slot *first = NULL;
+                for (size_t i = 0; i < w->n_slots; i++) {
+                        struct slot *s = &w->slots[i];
+                        if (s->state == SLOT_HELD && (!first || s->order < first->order))
+                                first = s;
+                }
+                if (!first)
+                        return;
+                slot_run(first);
+        }
 }
 
 void worker_step(struct worker *w)
 {
         if (w->is_closed)
                 return;
+        run_held(w);
         if (has_ended(w))
                 worker_close(w);
         else
@@ -212,7 +306,7 @@ void worker_step(struct worker *w)
 static void on_give_up(uv_timer_t *timer)
 {
         struct worker *w = timer->data;
-        size_t n = w->options->slots - count_slots(w, SLOT_FREE);
+        size_t n = w->n_slots - count_slots(w, SLOT_FREE);
         if (count_slots(w, SLOT_RUNNING))
                 return; /* killed, but not yet dead; the timer comes again */
         (void)problem_set(&w->failure, ERR_UNAVAIL,
@@ -239,7 +333,7 @@ static void on_signal(uv_signal_t *handle, int signum)
                  SAY_I64(count_slots(w, SLOT_RUNNING)));
         (void)uv_signal_stop(&w->on_term);
         (void)uv_signal_stop(&w->on_int);
-        for (size_t i = 0; i < w->options->slots; i++)
+        for (size_t i = 0; i < w->n_slots; i++)
                 slot_give_up(&w->slots[i]);
         (void)uv_timer_start(&w->give_up, on_give_up, GIVE_UP_MS, GIVE_UP_MS);
 }
@@ -257,7 +351,8 @@ static void on_reports_up(void *ctx)
                          w->options->name, "url", w->options->url->text, "slots",
                          SAY_I64(w->options->slots));
         w->is_up = w->has_been_up = true;
-        for (size_t i = 0; i < w->options->slots; i++) {
+        show_health(w);
+        for (size_t i = 0; i < w->n_slots; i++) {
                 slot_extend(&w->slots[i]);
                 slot_report(&w->slots[i]);
         }
@@ -289,6 +384,7 @@ static void on_reports_down(void *ctx, const struct problem *why, int64_t wait_m
                 say_warn("work", "no connection, retrying", "reason", why->detail, "running",
                          SAY_I64(count_slots(w, SLOT_RUNNING)));
         w->is_up = false;
+        show_health(w);
 }
 
 static void on_claims_down(void *ctx, const struct problem *why, int64_t wait_ms)
@@ -307,51 +403,58 @@ static int worker_init(struct worker *w, const struct work_options *options, str
         if (r != 0)
                 return problem_set(p, ERR_INTERNAL, "cannot make an event loop: %s",
                                    uv_strerror(r));
+        for (size_t i = 0; i < options->handlers->n && r == OK && !w->curl; i++)
+                if (options->handlers->all[i].kind == HANDLER_HTTP)
+                        r = curl_loop_new(&w->loop, options->slots, call_ended, &w->curl, p);
+        if (r != OK) {
+                ASSERT(uv_loop_close(&w->loop) == 0);
+                return r;
+        }
         rng_init_system(&w->rng);
         (void)uv_timer_init(&w->loop, &w->pause);
         (void)uv_timer_init(&w->loop, &w->give_up);
+        (void)uv_timer_init(&w->loop, &w->tick);
         (void)uv_signal_init(&w->loop, &w->on_term);
         (void)uv_signal_init(&w->loop, &w->on_int);
-        w->pause.data = w->give_up.data = w->on_term.data = w->on_int.data = w;
+        w->pause.data = w->give_up.data = w->tick.data = w->on_term.data = w->on_int.data = w;
         (void)uv_signal_start(&w->on_term, on_signal, SIGTERM);
         (void)uv_signal_start(&w->on_int, on_signal, SIGINT);
-        w->slots = xcalloc(options->slots, sizeof(*w->slots));
-        for (size_t i = 0; i < options->slots; i++)
+        if (options->health_path || options->max_memory)
+                (void)uv_timer_start(&w->tick, on_tick, TICK_MS, TICK_MS);
+        w->n_slots = options->slots + options->prefetch;
+        w->slots = xcalloc(w->n_slots, sizeof(*w->slots));
+        for (size_t i = 0; i < w->n_slots; i++)
                 slot_init(&w->slots[i], w);
         w->reports = link_new(&w->loop, options->url, options->name, &w->rng, &reports);
         w->claims = link_new(&w->loop, options->url, options->name, &w->rng, &claims);
         return OK;
 }
 
-static bool is_program(const char *folder, size_t len, const char *name)
+static const char *path_of(const struct handler *h)
 {
-        char path[4096];
-        int n = snprintf(path, sizeof(path), "%.*s%s%s", (int)len, folder, len ? "/" : "", name);
-        return n > 0 && (size_t)n < sizeof(path) && access(path, X_OK) == 0;
+        for (size_t i = 0; i < h->env.n; i++)
+                if (strncmp(h->env.argv[i], "PATH=", 5) == 0)
+                        return h->env.argv[i] + 5;
+        return getenv("PATH");
 }
 
 /* A mistyped command should be told at the start, not by failing every job. */
-static int check_program(const struct work_options *o, struct problem *p)
+static int check_programs(const struct handlers *handlers, struct problem *p)
 {
-        const char *name = o->command.argv[0];
-        const char *path = getenv("PATH");
-        if (strchr(name, '{'))
-                return OK;
-        if (strchr(name, '/') && is_program("", 0, name))
-                return OK;
-        for (const char *at = path; at && *at && !strchr(name, '/');) {
-                const char *end = strchrnul(at, ':');
-                if (is_program(at, (size_t)(end - at), name))
-                        return OK;
-                at = *end ? end + 1 : end;
+        for (size_t i = 0; i < handlers->n; i++) {
+                const struct handler *h = &handlers->all[i];
+                const char *name = h->kind == HANDLER_EXEC ? h->command.argv[0] : "{";
+                if (!strchr(name, '{') && !spawn_finds(name, path_of(h), h->dir))
+                        return problem_set(p, ERR_BADARG, "%s: there is no program '%.200s'",
+                                           handlers->origin, name);
         }
-        return problem_set(p, ERR_BADARG, "--exec: there is no program '%.200s'", name);
+        return OK;
 }
 
 int work_run(const struct work_options *options, struct problem *p)
 {
         struct worker *w = xcalloc(1, sizeof(*w));
-        int r = check_program(options, p);
+        int r = check_programs(options->handlers, p);
         /* Whatever we were started with: commands get their three streams and nothing else. */
         (void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
         if (r == OK)
@@ -360,8 +463,10 @@ int work_run(const struct work_options *options, struct problem *p)
                 free(w);
                 return r;
         }
-        /* A command that does not read its input must not kill the worker. */
+        /* A command that does not read its input must not kill the worker, and its end is ours
+         * to hear of, whatever we were started with. */
         (void)signal(SIGPIPE, SIG_IGN);
+        (void)signal(SIGCHLD, SIG_DFL);
         (void)uv_run(&w->loop, UV_RUN_DEFAULT);
         ASSERT(uv_loop_close(&w->loop) == 0);
         if (w->has_been_up)

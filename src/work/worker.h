@@ -2,6 +2,7 @@
 #ifndef WEIR_WORK_WORKER_H
 #define WEIR_WORK_WORKER_H
 
+#include "work/curl_loop.h"
 #include "work/slot.h"
 
 #define ANSWER_MS 30000 /* nothing but a waiting CLAIM takes the server that long */
@@ -10,12 +11,15 @@ struct worker {
         const struct work_options *options;
         uv_loop_t loop;
         struct rng rng;
-        struct link *claims;  /* CLAIM WAIT alone: a waiting connection answers nothing else */
-        struct link *reports; /* everything about jobs we hold */
+        struct link *claims;    /* CLAIM WAIT alone: a waiting connection answers nothing else */
+        struct link *reports;   /* everything about jobs we hold */
+        struct curl_loop *curl; /* NULL without an http handler */
         struct slot *slots;
+        size_t n_slots; /* options->slots may run, the rest holds jobs ahead */
         uv_signal_t on_term, on_int;
         uv_timer_t pause;        /* before asking again after a refusal */
         uv_timer_t give_up;      /* after the second signal */
+        uv_timer_t tick;         /* health and memory, once a second */
         bool is_up, has_been_up; /* the reports link */
         unsigned n_dials;        /* failed ones */
         bool is_claiming;        /* a CLAIM is on its way */
@@ -23,10 +27,15 @@ struct worker {
         uint64_t n_claiming; /* MAX of it */
         uint64_t n_asked;    /* jobs asked for by claims on their way */
         uint64_t n_granted;  /* jobs received since the start */
+        uint64_t n_taken;    /* the same, as slots count them */
         bool is_dry;         /* --once: the last claim found nothing */
         bool is_draining, is_closed;
         struct problem failure; /* err != OK: why it ends */
         uint64_t completed, failed, released, lost;
+        bool is_health_bad;       /* the file could not be written; said once */
+        const char *health_state; /* as last written */
+        int64_t health_written_ns;
+        uint64_t health_sum; /* of the counters then: has anything changed? */
 };
 
 /* How many more jobs may be asked for (UINT64_MAX without --max). */

@@ -390,6 +390,13 @@ def _(folder):
         "PREAUTH_BYTES": "protocol_malformed.py",
         "PREAUTH_MS": "protocol_malformed.py",
         "STALL_MS": "above, with --full",
+        "RATE_LIMITS": "tests/unit/test_limit.c",
+        "BREAKERS": "tests/unit/test_breaker.c",
+        "ANSWER_KEY_BYTES": "idempotency.py",
+        "ANSWER_BYTES": "tests/unit/test_answer.c",
+        "ANSWER_MS": "tests/unit/test_answer.c",
+        "ANSWERS": "tests/unit/test_answer.c",
+        "ANSWERS_BYTES": "tests/unit/test_answer.c",
     }
     missing = sorted(set(LIMIT) - walked - set(elsewhere))
     if any(not a.startswith("--") for a in sys.argv[1:]):

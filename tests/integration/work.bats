@@ -102,7 +102,7 @@ once() {
         weir job add b --queue q
         once --queue q --max 1 --exec "head -c 3000000 /dev/zero"
         [ "$(weir job show 1 --json | jq '.result | length')" = 65536 ]
-        grep -q 'longer than --output' work.log
+        grep -q 'longer than allowed' work.log
         once --queue q --output 1m --exec "sh -c 'head -c 1048576 /dev/zero | tr \"\\0\" x'"
         [ "$(weir job show 2 --json | jq '.result | length')" = 1048576 ]
 }

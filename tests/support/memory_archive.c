@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/err.h"
 #include "state/job.h"
 
 static struct memory_archive *memory_of(struct archive *a)
@@ -24,8 +25,8 @@ static void memory_store(struct archive *base, struct job *const *jobs, size_t n
 static void own_texts(struct memory_row *row)
 {
         struct job_view *v = &row->view;
-        struct slice *texts[] = {&v->hook,     &v->args,   &v->queue, &v->group, &v->worker,
-                                 &v->progress, &v->result, &v->error, &v->events};
+        struct slice *texts[] = {&v->hook,     &v->args,   &v->queue, &v->group,  &v->worker,
+                                 &v->progress, &v->result, &v->error, &v->events, &v->options};
         size_t n = 1;
         for (size_t i = 0; i < ARRAY_LEN(texts); i++)
                 n += texts[i]->len;
@@ -38,11 +39,26 @@ static void own_texts(struct memory_row *row)
         }
 }
 
+static uint64_t run_of(struct slice options)
+{
+        struct job_options o;
+        ASSERT(options_unpack(options, &o));
+        return o.run;
+}
+
+/* The first stays, unless it is of an earlier run: see core/archive.h. */
 static void keep(struct memory_archive *a, const struct job *job)
 {
-        if (idmap_get(&a->rows, job_id(job))) {
+        struct memory_row *old = idmap_get(&a->rows, job_id(job));
+        uint64_t run = job->extra ? job->extra->options.run : 0;
+        if (old && run_of(old->view.options) >= run) {
                 a->ignored++;
                 return;
+        }
+        if (old) {
+                (void)idmap_take(&a->rows, job_id(job)); /* it is `old` itself */
+                free(old->bytes);
+                free(old);
         }
         struct memory_row *row = xcalloc(1, sizeof(*row));
         job_view(job, &row->view);
@@ -113,7 +129,13 @@ static void memory_poll(struct archive *base)
 void memory_archive_crash(struct memory_archive *a)
 {
         a->n_handed = a->n_committed = 0;
-        a->asked = NULL;
+        /* Whoever asked is gone; the questions are given back so that nobody leaks them. */
+        while (a->asked) {
+                struct archive_query *q = a->asked;
+                a->asked = q->next;
+                q->err = ERR_IO;
+                q->done(q);
+        }
 }
 
 const struct job_view *memory_archive_find(const struct memory_archive *a, uint64_t id)

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "history/history.h"
 #include "state/event.h"
+#include "state/option.h"
 
 #define BOX_NOW     1790000000000 /* Unix ms: the boxes' time begins here */
 #define BOX_WAIT_NS (60 * NS_PER_S)
@@ -258,6 +259,16 @@ static inline void job_tell_event(struct job *job, enum event_type type, int64_t
         *events = slice_make(start, (size_t)(job->bytes.ptr + job->bytes.len - start));
 }
 
+/* Before the events: those must lie together. */
+static inline void job_set_packed(struct job *job, const struct job_options *options)
+{
+        struct buf packed;
+        buf_init(&packed, 0);
+        options_pack(options, &packed);
+        job->view.options = job_keep(job, buf_slice(&packed));
+        buf_release(&packed);
+}
+
 static inline void job_tell_plainly(struct job *job)
 {
         static const enum event_type ends[] = {
@@ -314,6 +325,7 @@ static inline void assert_same_view(const struct job_view *got, const struct job
         assert_true(slice_eq(got->result, want->result));
         assert_true(slice_eq(got->error, want->error));
         assert_true(slice_eq(got->events, want->events));
+        assert_true(slice_eq(got->options, want->options));
 }
 
 /* The job must be in history, and exactly as this one. */

@@ -281,8 +281,8 @@ static void cancel_ends_a_pending_and_a_running_job(void **unused)
         assert_string_equal(rig_do(&rig, "CANCEL", "1"), "OK");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 2);
         assert_string_equal(rig_do(&rig, "CANCEL", "2"), "OK");
-        starts_with(rig_do(&rig, "EXTEND", "2", token, "1000"), "!STATE");
-        starts_with(rig_do(&rig, "COMPLETE", "2", token), "!STATE");
+        starts_with(rig_do(&rig, "EXTEND", "2", token, "1000"), "!CANCELED");
+        starts_with(rig_do(&rig, "COMPLETE", "2", token), "!CANCELED");
         starts_with(rig_do(&rig, "CANCEL", "2"), "!STATE");
         starts_with(rig_do(&rig, "CANCEL", "3"), "!NOTFOUND");
         has(rig_do(&rig, "JOB", "2"), "status:'canceled'");

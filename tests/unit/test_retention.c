@@ -145,6 +145,118 @@ static void the_space_of_deleted_jobs_is_used_again(void **state)
         jobs_drop(jobs, N);
 }
 
+/* ---- results ---- */
+
+static struct job *job_with_result(uint64_t id, uint64_t run, uint64_t result_ms)
+{
+        struct job *job = job_make(id, 256);
+        struct job_options options = {.run = run, .result_ms = result_ms};
+        job_set_packed(job, &options);
+        job_text(job, &job->view.result, "forty-two");
+        job_tell_plainly(job);
+        return job;
+}
+
+static size_t result_len(struct box *box, uint64_t id)
+{
+        struct archive_query q = {.id = id};
+        box_ask(box, &q);
+        assert_int_equal(q.n_rows, 1);
+        size_t n = q.rows[0].result.len;
+        arena_release(&q.arena);
+        return n;
+}
+
+static void a_result_goes_when_its_own_time_has_come_and_not_before(void **state)
+{
+        enum { KEEP = 5000 };
+        struct box box;
+        struct job *jobs[3] = {job_with_result(1, 0, KEEP), job_with_result(2, 0, 0),
+                               job_with_result(3, 0, KEEP)};
+        (void)state;
+        box_init_folder(&box);
+        box.keep_done_ms = 3 * KEEP;
+        box_open(&box);
+        jobs[2]->view.finished_ms += 1;
+        box_store(&box, jobs, 3);
+        for (int64_t off = -1; off <= 1; off++) {
+                atomic_store(&box.wall_ms, BOX_NOW + KEEP + off);
+                history_sweep(box.archive);
+                assert_int_equal(result_len(&box, 1), off < 0 ? 9 : 0);
+                assert_int_equal(result_len(&box, 2), 9);
+                assert_int_equal(result_len(&box, 3), off < 1 ? 9 : 0);
+        }
+        assert_int_equal(box_stat(&box).rows, 3);
+        assert_int_equal(box_stat(&box).deleted, 0);
+        jobs[0]->view.result = SLICE_NONE;
+        assert_found(&box, &jobs[0]->view); /* all the rest of it is there */
+        assert_sql(&box, "SELECT count(*) FROM lapse", "0");
+        box_close(&box); /* over a restart too */
+        box_open(&box);
+        assert_int_equal(result_len(&box, 1), 0);
+        box_release(&box);
+        jobs_drop(jobs, 3);
+}
+
+static void more_results_than_a_step_takes_all_go(void **state)
+{
+        enum { N = 1234 };
+        struct box box;
+        static struct job *jobs[N];
+        (void)state;
+        box_init(&box);
+        for (size_t i = 0; i < N; i++)
+                jobs[i] = job_with_result(i + 1, 0, 1000 + i % 7);
+        box_store(&box, jobs, N);
+        assert_sql(&box, "SELECT count(*) FROM lapse", "1234");
+        atomic_store(&box.wall_ms, BOX_NOW + 1006);
+        history_sweep(box.archive);
+        assert_sql(&box, "SELECT count(*) FROM lapse", "0");
+        assert_sql(&box, "SELECT count(*) FROM job WHERE result IS NOT NULL", "0");
+        assert_sql(&box, "SELECT count(*) FROM job", "1234");
+        box_release(&box);
+        jobs_drop(jobs, N);
+}
+
+static void a_later_run_has_its_own_result_and_its_own_time(void **state)
+{
+        struct box box;
+        struct job *first = job_with_result(1, 0, 1000), *second = job_with_result(1, 1, 1000);
+        (void)state;
+        box_init(&box);
+        second->view.finished_ms += 5000;
+        box_store(&box, &first, 1);
+        box_store(&box, &second, 1);
+        atomic_store(&box.wall_ms, BOX_NOW + 5999);
+        history_sweep(box.archive);
+        assert_int_equal(result_len(&box, 1), 9);
+        atomic_store(&box.wall_ms, BOX_NOW + 6000);
+        history_sweep(box.archive);
+        assert_int_equal(result_len(&box, 1), 0);
+        /* Handed over again after a crash: still gone, at the latest after the next sweep. */
+        box_store(&box, &second, 1);
+        history_sweep(box.archive);
+        assert_int_equal(result_len(&box, 1), 0);
+        assert_sql(&box, "SELECT count(*) FROM lapse", "0");
+        box_release(&box);
+        job_drop(first);
+        job_drop(second);
+}
+
+static void a_lifetime_beyond_all_time_is_kept_like_none(void **state)
+{
+        struct box box;
+        struct job *job = job_with_result(1, 0, UINT64_MAX);
+        (void)state;
+        box_init(&box);
+        box_store(&box, &job, 1);
+        atomic_store(&box.wall_ms, INT64_MAX);
+        history_sweep(box.archive);
+        assert_int_equal(result_len(&box, 1), 9);
+        box_release(&box);
+        job_drop(job);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -152,6 +264,10 @@ int main(void)
                 cmocka_unit_test(zero_keeps_for_ever),
                 cmocka_unit_test(a_sweep_takes_all_that_is_due_and_nothing_else),
                 cmocka_unit_test(the_space_of_deleted_jobs_is_used_again),
+                cmocka_unit_test(a_result_goes_when_its_own_time_has_come_and_not_before),
+                cmocka_unit_test(more_results_than_a_step_takes_all_go),
+                cmocka_unit_test(a_later_run_has_its_own_result_and_its_own_time),
+                cmocka_unit_test(a_lifetime_beyond_all_time_is_kept_like_none),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

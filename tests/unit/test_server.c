@@ -66,7 +66,7 @@ static void the_batches_of_a_connection_are_let_go_one_by_one(void **state)
         assert_int_equal(b.log.in_flight, 2);
         memory_log_sync(&b.log);
         expect_text(&b, fd, ":2\r\n$1\r\nx\r\n");
-        (void)expect_begin(&b, other, "*40\r\n");
+        (void)expect_begin(&b, other, "*42\r\n");
         close(fd);
         close(other);
         bench_release(&b);

@@ -1,0 +1,480 @@
+/* weir job add: one job, or one for each line of a file.
+ *
+ * An option is a row here: its name, the word ENQUEUE has for it, and how its value is read.  Names
+ * and choices go through as they are, because the server knows what is allowed and says so; only
+ * times are translated.
+ *
+ * Many unsigned jobs travel in few large requests.  A signature is over one job's args, so signed
+ * jobs go one by one; and what is signed (priority, attempts, timeout) is sent rather than left to
+ * the server's defaults, since the signature must be over what the job has in the end. */
+#include "cli/add.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "cli/json.h"
+#include "cli/text.h"
+#include "wire/sign.h"
+
+#define ARGS_MAX_BYTES MIB        /* what the server takes as a payload */
+#define KEYS_MAX_BYTES (16 * KIB) /* of a key file; all keys that may be in one fit */
+#define MANY_MAX_JOBS  10000      /* in one ENQUEUEMANY */
+#define MANY_MAX_BYTES (16 * MIB) /* well below the server's limit of a request */
+
+/* What the server takes when a job names none; only for jobs that are signed. */
+#define PRIORITY_DEFAULT   100
+#define ATTEMPTS_DEFAULT   3
+#define TIMEOUT_DEFAULT_MS 300000
+
+const struct option_def add_options[] = {
+        {"queue", "NAME", "the queue it waits in (default)"},
+        {"group", "NAME", "the tenant it belongs to: found, capped and given turns by it"},
+        {"priority", "N", "0 to 255, lower runs first (100)"},
+        {"in", "DURATION", "not before this long from now: 500ms, 30s, 5m, 2h, 1d"},
+        {"at", "TIME", "not before: 2026-11-15T10:00[Z|+01:00], 10:00, @UNIX"},
+        {"expires", "DURATION", "canceled when it was not started this long from now"},
+        {"timeout", "DURATION", "how long one attempt may go without a sign of life (5m)"},
+        {"attempts", "N", "how often it is tried (3)"},
+        {"backoff", "RULE", "wait between attempts: none, fixed:5s, exp:5s,2,5m,15%, list:1s,30s"},
+        {"unique", "KEY", "only one job may hold KEY; '*' makes it of hook, group and args"},
+        {"scope", "WHEN", "it is held while: pending, running (too), after (a while too)"},
+        {"unique-for", "DURATION", "with --scope after: how long after the end"},
+        {"conflict", "WHAT", "when another holds it: first (its id), replace (its args), reject"},
+        {"key", "NAME", "jobs with this name run one at a time, over all queues"},
+        {"key-max", "N", "... or up to N at a time (1)"},
+        {"limit", "NAME", "a rate limit each start takes from; see 'weir limit'"},
+        {"target", "NAME", "the circuit breaker of what it calls; see 'weir breaker'"},
+        {"batch", "NAME", "the batch it counts for"},
+        {"after", "ID,ID...", "not before these jobs have ended"},
+        {"when", "HOW", "how those must end: complete, failed (one of them), ended"},
+        {"otherwise", "WHAT", "when they end otherwise: cancel, fail"},
+        {"result-for", "DURATION", "how long its result is kept after the end"},
+        {"sign", "FILE", "sign it with a key of this file; see signing_keys_file in weir.conf(5)"},
+        {"sign-key", "ID", "the key to sign with (the first of the file)"},
+        {"many", "FILE", "one job for each line of FILE (- for stdin); the line is its ARGS"},
+        {"id-only", NULL, "print the id and nothing else"},
+        {NULL, NULL, NULL},
+};
+
+struct adding {
+        struct cli *cli;
+        struct cli_request req;   /* signed: ENQUEUE hook args ... SIGNATURE text */
+        struct buf after;         /* all ids of --after */
+        struct sign_keys keys;    /* none: not signed */
+        struct sign_fields signs; /* all but args, which each job has its own */
+        char signature[SIGN_TEXT_MAX];
+};
+
+static void adding_init(struct adding *a, struct cli *cli)
+{
+        a->cli = cli;
+        buf_init(&a->after, 0);
+        sign_keys_init(&a->keys);
+}
+
+static void adding_release(struct adding *a)
+{
+        buf_release(&a->after);
+        sign_keys_release(&a->keys);
+}
+
+/* ---- files ---- */
+
+/* Reads a file (or standard input for "-") whole; at most max bytes. */
+static int read_whole(const char *path, size_t max, struct buf *ret, struct problem *p)
+{
+        bool is_stdin = strcmp(path, "-") == 0;
+        FILE *f = is_stdin ? stdin : fopen(path, "re");
+        if (!f)
+                return problem_set(p, ERR_IO, "cannot read %.200s: %s", path, strerror(errno));
+        size_t n;
+        do {
+                if (!buf_reserve(ret, 65536))
+                        break;
+                n = fread(ret->ptr + ret->len, 1, 65536, f);
+                ret->len += n;
+        } while (n > 0 && ret->len <= max);
+        int error = ferror(f) ? errno : 0;
+        if (!is_stdin)
+                (void)fclose(f);
+        if (error)
+                return problem_set(p, ERR_IO, "cannot read %.200s: %s", path, strerror(error));
+        if (ret->failed || ret->len > max)
+                return problem_set(p, ERR_TOOBIG, "%.200s is larger than %zu bytes", path, max);
+        return OK;
+}
+
+/* The ARGS word: the text itself, "-" or "@FILE". */
+static int read_args(const char *word, struct buf *ret, struct problem *p)
+{
+        if (strcmp(word, "-") == 0)
+                return read_whole("-", ARGS_MAX_BYTES, ret, p);
+        if (word[0] == '@')
+                return read_whole(word + 1, ARGS_MAX_BYTES, ret, p);
+        buf_put_str(ret, word);
+        return OK;
+}
+
+/* ---- options ---- */
+
+/* Texts the server reads by itself. */
+static const char *const texts[][2] = {
+        {"queue", "QUEUE"},
+        {"group", "GROUP"},
+        {"backoff", "BACKOFF"},
+        {"unique", "UNIQUE"},
+        {"scope", "SCOPE"},
+        {"conflict", "CONFLICT"},
+        {"key", "KEY"},
+        {"key-max", "KEYMAX"},
+        {"limit", "LIMIT"},
+        {"target", "TARGET"},
+        {"batch", "BATCH"},
+        {"when", "WHEN"},
+        {"otherwise", "OTHERWISE"},
+};
+
+static const char *const durations[][2] = {
+        {"in", "IN"},
+        {"expires", "EXPIRES"},
+        {"unique-for", "UNIQUEFOR"},
+        {"result-for", "RESULTFOR"},
+};
+
+static int add_duration(struct adding *a, const char *option, const char *keyword,
+                        struct problem *p)
+{
+        const char *text = args_get(&a->cli->args, option);
+        char what[32];
+        int64_t ms;
+        if (!text)
+                return OK;
+        (void)snprintf(what, sizeof(what), "--%s", option);
+        int r = duration_parse(what, text, &ms, p);
+        if (r != OK)
+                return r;
+        cli_request_add_str(&a->req, keyword);
+        cli_request_add_int(&a->req, ms);
+        return OK;
+}
+
+static int add_times(struct adding *a, struct problem *p)
+{
+        const char *at = args_get(&a->cli->args, "at");
+        int64_t ms;
+        if (at && args_has(&a->cli->args, "in"))
+                return problem_set(p, ERR_BADARG, "--in and --at exclude each other");
+        for (size_t i = 0; i < ARRAY_LEN(durations); i++) {
+                int r = add_duration(a, durations[i][0], durations[i][1], p);
+                if (r != OK)
+                        return r;
+        }
+        int r = at ? moment_parse("--at", at, clock_wall_ms(), &ms, p) : OK;
+        if (at && r == OK) {
+                cli_request_add_str(&a->req, "AT");
+                cli_request_add_int(&a->req, ms);
+        }
+        return r;
+}
+
+/* --after may be given several times: to wait for fewer jobs than were named would be a trap. */
+static void add_after(struct adding *a)
+{
+        size_t at = 0;
+        for (const char *ids; (ids = args_next(&a->cli->args, "after", &at));) {
+                if (a->after.len)
+                        buf_put_byte(&a->after, ',');
+                buf_put_str(&a->after, ids);
+        }
+        if (args_has(&a->cli->args, "after")) {
+                cli_request_add_str(&a->req, "AFTER");
+                cli_request_add(&a->req, buf_slice(&a->after));
+        }
+}
+
+/* The options of ENQUEUE that were given, but for what is signed as a number. */
+static int add_given(struct adding *a, struct problem *p)
+{
+        const struct args *args = &a->cli->args;
+        for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+                cli_request_add_option(&a->req, args, texts[i][0], texts[i][1]);
+        add_after(a);
+        return add_times(a, p);
+}
+
+static int add_plain(struct adding *a, struct problem *p)
+{
+        int r = add_given(a, p);
+        cli_request_add_option(&a->req, &a->cli->args, "priority", "PRIORITY");
+        cli_request_add_option(&a->req, &a->cli->args, "attempts", "ATTEMPTS");
+        return r == OK ? add_duration(a, "timeout", "TIMEOUT", p) : r;
+}
+
+/* ---- signed jobs ---- */
+
+static int load_keys(struct adding *a, const char *path, struct problem *p)
+{
+        struct stat st;
+        struct problem why = {0};
+        struct buf text;
+        if (stat(path, &st) != 0)
+                return problem_set(p, ERR_IO, "cannot read %.200s: %s", path, strerror(errno));
+        if (st.st_mode & (S_IWGRP | S_IWOTH | S_IROTH))
+                return problem_set(p, ERR_FORBIDDEN,
+                                   "%.200s can be read or written by others: chmod 600 it", path);
+        buf_init(&text, 0);
+        int r = read_whole(path, KEYS_MAX_BYTES, &text, p);
+        if (r == OK) {
+                r = sign_keys_load(&a->keys, buf_slice(&text), &why);
+                if (r != OK)
+                        (void)problem_set(p, r, "%.100s: %.180s", path, why.detail);
+                else if (!a->keys.len)
+                        r = problem_set(p, ERR_BADARG, "%.200s holds no key", path);
+        }
+        if (text.ptr)
+                explicit_bzero(text.ptr, text.cap);
+        buf_release(&text);
+        return r;
+}
+
+static struct slice text_or(const struct args *args, const char *option, const char *fallback)
+{
+        const char *text = args_get(args, option);
+        return slice_str(text ? text : fallback);
+}
+
+static int number_or(const struct args *args, const char *option, int64_t max, int64_t fallback,
+                     int64_t *ret, struct problem *p)
+{
+        const char *text = args_get(args, option);
+        char what[32];
+        *ret = fallback;
+        if (!text)
+                return OK;
+        (void)snprintf(what, sizeof(what), "--%s", option);
+        return number_parse(what, text, 0, max, ret, p);
+}
+
+static void add_signed_number(struct adding *a, const char *keyword, int64_t n, uint64_t *ret)
+{
+        cli_request_add_str(&a->req, keyword);
+        cli_request_add_int(&a->req, n);
+        *ret = (uint64_t)n;
+}
+
+/* What is signed is said, not left to defaults. */
+static int add_signed(struct adding *a, struct problem *p)
+{
+        const struct args *args = &a->cli->args;
+        const char *timeout = args_get(args, "timeout");
+        const char *conflict = args_get(args, "conflict");
+        int64_t priority, attempts, timeout_ms = TIMEOUT_DEFAULT_MS;
+        if (conflict && strcmp(conflict, "replace") == 0)
+                return problem_set(p, ERR_BADARG,
+                                   "--sign and --conflict replace exclude each other: the job "
+                                   "would get these args and keep its own signature");
+        int r = number_or(args, "priority", 255, PRIORITY_DEFAULT, &priority, p);
+        if (r == OK)
+                r = number_or(args, "attempts", UINT32_MAX, ATTEMPTS_DEFAULT, &attempts, p);
+        if (r == OK && timeout)
+                r = duration_parse("--timeout", timeout, &timeout_ms, p);
+        if (r == OK)
+                r = add_given(a, p);
+        if (r != OK)
+                return r;
+        add_signed_number(a, "PRIORITY", priority, &a->signs.priority);
+        add_signed_number(a, "ATTEMPTS", attempts, &a->signs.attempts);
+        add_signed_number(a, "TIMEOUT", timeout_ms, &a->signs.timeout_ms);
+        a->signs.hook = slice_str(args->positional[0]);
+        a->signs.queue = text_or(args, "queue", "default");
+        a->signs.group = text_or(args, "group", "");
+        a->signs.single = text_or(args, "key", "");
+        cli_request_add_str(&a->req, "SIGNATURE");
+        cli_request_add_str(&a->req, "");
+        return OK;
+}
+
+/* Sends the one job with these args, signed if that was asked for. */
+static int call_one(struct adding *a, struct slice args, const struct value **ret,
+                    struct problem *p)
+{
+        a->req.argv[2] = args;
+        if (a->keys.len) {
+                a->signs.args = args;
+                int r = sign_make(&a->keys, text_or(&a->cli->args, "sign-key", ""), &a->signs,
+                                  a->signature, p);
+                if (r != OK)
+                        return r;
+                a->req.argv[a->req.argc - 1] = slice_str(a->signature);
+        }
+        return cli_request_call(a->cli, &a->req, ret, p);
+}
+
+/* ENQUEUE hook args options; the args come later. */
+static int prepare_one(struct adding *a, struct problem *p)
+{
+        cli_request_init(&a->req, "ENQUEUE");
+        cli_request_add_str(&a->req, a->cli->args.positional[0]);
+        cli_request_add_str(&a->req, "");
+        return a->keys.len ? add_signed(a, p) : add_plain(a, p);
+}
+
+static int add_one(struct adding *a, struct problem *p)
+{
+        struct cli *cli = a->cli;
+        struct buf args CLEANUP(buf_release);
+        const struct value *v;
+        buf_init(&args, 0);
+        int r = OK;
+        if (cli->args.n_positional > 1)
+                r = read_args(cli->args.positional[1], &args, p);
+        if (r == OK)
+                r = prepare_one(a, p);
+        if (r == OK)
+                r = call_one(a, buf_slice(&args), &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json)
+                value_put_json(&cli->out, v);
+        else
+                buf_printf(&cli->out, args_has(&cli->args, "id-only") ? "%lld" : "added job %lld",
+                           (long long)value_int(v, 0));
+        buf_put_byte(&cli->out, '\n');
+        return OK;
+}
+
+/* ---- many ---- */
+
+struct many {
+        struct adding *adding;
+        struct slice *argv;
+        size_t argc, first; /* words before the first job */
+        size_t bytes;
+        uint64_t added;
+};
+
+static void many_added(struct many *m, const struct value *id)
+{
+        struct cli *cli = m->adding->cli;
+        bool is_listed = args_has(&cli->args, "id-only");
+        if (cli->is_json)
+                buf_put_str(&cli->out, m->added ? "," : "");
+        if (cli->is_json || is_listed)
+                buf_put_i64(&cli->out, value_int(id, 0));
+        if (!cli->is_json && is_listed)
+                buf_put_byte(&cli->out, '\n');
+        m->added++;
+}
+
+/* Sends what was collected; the ids go to cli->out. */
+static int many_flush(struct many *m, struct problem *p)
+{
+        const struct value *v;
+        if (m->argc == m->first)
+                return OK;
+        int r = client_call(&m->adding->cli->client, m->argv, m->argc, &v, p);
+        if (r != OK)
+                return r;
+        for (size_t i = 0; i < v->n; i++)
+                many_added(m, &v->items[i]);
+        m->argc = m->first;
+        m->bytes = 0;
+        return OK;
+}
+
+static int many_line(struct many *m, struct slice line, struct problem *p)
+{
+        const struct value *v;
+        if (m->adding->keys.len) {
+                int r = call_one(m->adding, line, &v, p);
+                if (r == OK)
+                        many_added(m, v);
+                return r;
+        }
+        bool is_full = m->argc - m->first >= 2 * (size_t)MANY_MAX_JOBS ||
+                       m->bytes + line.len > MANY_MAX_BYTES;
+        int r = is_full ? many_flush(m, p) : OK;
+        if (r != OK)
+                return r;
+        m->argv[m->argc++] = slice_str(m->adding->cli->args.positional[0]);
+        m->argv[m->argc++] = line;
+        m->bytes += line.len;
+        return OK;
+}
+
+static int many_lines(struct many *m, struct slice text, struct problem *p)
+{
+        while (text.len) {
+                const char *end = memchr(text.ptr, '\n', text.len);
+                size_t len = end ? (size_t)(end - text.ptr) : text.len;
+                struct slice line = slice_make(text.ptr, len);
+                text = slice_make(text.ptr + len + (end ? 1 : 0), text.len - len - (end ? 1 : 0));
+                if (line.len && line.ptr[line.len - 1] == '\r')
+                        line.len--;
+                int r = line.len ? many_line(m, line, p) : OK;
+                if (r != OK)
+                        return r;
+        }
+        return many_flush(m, p);
+}
+
+/* ENQUEUEMANY options JOBS; signed jobs go one by one. */
+static int prepare_many(struct adding *a, struct problem *p)
+{
+        if (a->cli->args.n_positional > 1)
+                return problem_set(p, ERR_SYNTAX, "with --many the file holds the arguments");
+        if (a->keys.len)
+                return prepare_one(a, p);
+        cli_request_init(&a->req, "ENQUEUEMANY");
+        int r = add_plain(a, p);
+        cli_request_add_str(&a->req, "JOBS");
+        return r;
+}
+
+static int add_many(struct adding *a, struct problem *p)
+{
+        struct cli *cli = a->cli;
+        struct buf text CLEANUP(buf_release);
+        struct many m = {.adding = a};
+        buf_init(&text, 0);
+        int r = prepare_many(a, p);
+        if (r == OK)
+                r = read_whole(args_get(&cli->args, "many"), 1024 * MIB, &text, p);
+        if (r != OK)
+                return r;
+        m.argv = xcalloc(REQUEST_WORDS_MAX + 2 * (size_t)MANY_MAX_JOBS, sizeof(*m.argv));
+        memcpy(m.argv, a->req.argv, a->req.argc * sizeof(*m.argv));
+        m.argc = m.first = a->req.argc;
+        if (cli->is_json)
+                buf_put_byte(&cli->out, '[');
+        r = many_lines(&m, buf_slice(&text), p);
+        free(m.argv);
+        if (r != OK && m.added) {
+                struct problem cause = *p;
+                return problem_set(p, r, "%.200s (after %llu jobs had been added)", cause.detail,
+                                   (unsigned long long)m.added);
+        }
+        if (cli->is_json)
+                buf_put_str(&cli->out, "]\n");
+        else if (!args_has(&cli->args, "id-only"))
+                buf_printf(&cli->out, "added %llu jobs\n", (unsigned long long)m.added);
+        return r;
+}
+
+int cli_job_add(struct cli *cli, struct problem *p)
+{
+        struct adding a = {0};
+        const char *keys = args_get(&cli->args, "sign");
+        if (!keys && args_has(&cli->args, "sign-key"))
+                return problem_set(p, ERR_BADARG, "--sign-key needs --sign FILE");
+        adding_init(&a, cli);
+        int r = keys ? load_keys(&a, keys, p) : OK;
+        if (r == OK)
+                r = args_has(&cli->args, "many") ? add_many(&a, p) : add_one(&a, p);
+        adding_release(&a);
+        return r;
+}

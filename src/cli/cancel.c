@@ -1,0 +1,179 @@
+/* weir job cancel: jobs by id, or all pending ones that fit a filter.
+ *
+ * A filter takes pending jobs only: to stop work that is being done, one has to name it.  Pages are
+ * read newest first and go by id, so canceling does not disturb them, and jobs added meanwhile are
+ * left alone.  One that was started between the look and the cancel is canceled too: the server
+ * has no "only if pending".  An interruption leaves every job either canceled or untouched. */
+#include "cli/cancel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/json.h"
+
+#define PAGE     "1000" /* the server's most */
+#define PAGE_MAX 1000
+
+const struct option_def cancel_options[] = {
+        {"all", NULL, "all pending jobs"},
+        {"hook", "NAME", "the pending jobs of this hook"},
+        {"queue", "NAME", "the pending jobs of this queue"},
+        {"group", "NAME", "the pending jobs of this group"},
+        {"match", "TEXT", "the pending jobs whose hook or args hold TEXT"},
+        {NULL, NULL, NULL},
+};
+
+static int cancel_one(struct cli *cli, const char *id, const struct value **ret, struct problem *p)
+{
+        struct cli_request req;
+        cli_request_init(&req, "CANCEL");
+        cli_request_add_str(&req, id);
+        return cli_request_call(cli, &req, ret, p);
+}
+
+/* ---- by id ---- */
+
+static void put_canceled(struct cli *cli, const char *id, bool is_first)
+{
+        if (cli->is_json)
+                buf_printf(&cli->out, "%s{\"id\":%s,\"status\":\"canceled\"}", is_first ? "" : ",",
+                           id);
+        else
+                buf_printf(&cli->out, "canceled job %s\n", id);
+}
+
+/* Goes on after a job that cannot be canceled; the exit code tells of the first. */
+static int cancel_ids(struct cli *cli, struct problem *p)
+{
+        size_t n = cli->args.n_positional, done = 0;
+        struct problem first = {0};
+        const struct value *v;
+        if (cli->is_json)
+                buf_put_byte(&cli->out, '[');
+        for (size_t i = 0; i < n && first.err != ERR_IO; i++) {
+                struct problem why = {0};
+                if (cancel_one(cli, cli->args.positional[i], &v, &why) == OK) {
+                        put_canceled(cli, cli->args.positional[i], done++ == 0);
+                        continue;
+                }
+                buf_printf(&cli->notes, "weir: %s\n", why.detail);
+                if (!first.err)
+                        first = why;
+        }
+        if (cli->is_json)
+                buf_put_str(&cli->out, "]\n");
+        return first.err
+                       ? problem_set(p, first.err, "%zu of %zu jobs were not canceled", n - done, n)
+                       : OK;
+}
+
+static int cancel_id(struct cli *cli, struct problem *p)
+{
+        const struct value *v;
+        int r = cancel_one(cli, cli->args.positional[0], &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                value_put_json(&cli->out, v);
+                buf_put_byte(&cli->out, '\n');
+        } else {
+                put_canceled(cli, cli->args.positional[0], true);
+        }
+        return OK;
+}
+
+/* ---- by filter ---- */
+
+struct sweep {
+        struct buf cursor; /* where the next page begins; empty at the end */
+        int64_t ids[PAGE_MAX];
+        size_t n;
+        int64_t canceled, skipped;
+};
+
+static int find_page(struct cli *cli, struct sweep *s, struct problem *p)
+{
+        static const char *const filters[][2] = {
+                {"hook", "HOOK"}, {"queue", "QUEUE"}, {"group", "GROUP"}, {"match", "MATCH"}};
+        struct cli_request req;
+        const struct value *v;
+        cli_request_init(&req, "JOBS");
+        cli_request_add_str(&req, "STATUS");
+        cli_request_add_str(&req, "pending");
+        for (size_t i = 0; i < ARRAY_LEN(filters); i++)
+                cli_request_add_option(&req, &cli->args, filters[i][0], filters[i][1]);
+        cli_request_add_str(&req, "LIMIT");
+        cli_request_add_str(&req, PAGE);
+        if (s->cursor.len) {
+                cli_request_add_str(&req, "CURSOR");
+                cli_request_add(&req, buf_slice(&s->cursor));
+        }
+        int r = cli_request_call(cli, &req, &v, p);
+        if (r != OK)
+                return r;
+        const struct value *jobs = value_get(v, "jobs");
+        s->n = 0;
+        for (size_t i = 0; jobs && i < jobs->n && s->n < PAGE_MAX; i++)
+                s->ids[s->n++] = value_int(value_get(&jobs->items[i], "id"), 0);
+        buf_clear(&s->cursor);
+        buf_put_slice(&s->cursor, value_text(value_get(v, "cursor")));
+        return OK;
+}
+
+/* A job that ended in between is none of our business; any other trouble ends it. */
+static int cancel_page(struct cli *cli, struct sweep *s, struct problem *p)
+{
+        char id[24];
+        const struct value *v;
+        for (size_t i = 0; i < s->n; i++) {
+                (void)snprintf(id, sizeof(id), "%lld", (long long)s->ids[i]);
+                int r = cancel_one(cli, id, &v, p);
+                if (r == OK)
+                        s->canceled++;
+                else if (r == ERR_STATE || r == ERR_NOTFOUND)
+                        s->skipped++;
+                else
+                        return r;
+        }
+        return OK;
+}
+
+static int cancel_many(struct cli *cli, struct problem *p)
+{
+        struct sweep *s = xcalloc(1, sizeof(*s));
+        int r;
+        buf_init(&s->cursor, 0);
+        do {
+                r = find_page(cli, s, p);
+                if (r == OK)
+                        r = cancel_page(cli, s, p);
+        } while (r == OK && s->cursor.len);
+        if (r != OK && s->canceled) {
+                struct problem cause = *p;
+                (void)problem_set(p, r, "%.200s (after %lld jobs had been canceled)", cause.detail,
+                                  (long long)s->canceled);
+        } else if (r == OK && cli->is_json) {
+                buf_printf(&cli->out, "{\"canceled\":%lld,\"skipped\":%lld}\n",
+                           (long long)s->canceled, (long long)s->skipped);
+        } else if (r == OK) {
+                buf_printf(&cli->out, "canceled %lld jobs\n", (long long)s->canceled);
+        }
+        buf_release(&s->cursor);
+        free(s);
+        return r;
+}
+
+int cli_job_cancel(struct cli *cli, struct problem *p)
+{
+        bool has_ids = cli->args.n_positional > 0, has_choice = false;
+        for (const struct option_def *o = cancel_options; o->name; o++)
+                has_choice |= args_has(&cli->args, o->name);
+        if (has_ids == has_choice)
+                return problem_set(p, ERR_SYNTAX,
+                                   has_ids ? "give ids or filters, not both"
+                                           : "say which: ids, --all, or filters");
+        if (!has_ids)
+                return cancel_many(cli, p);
+        return cli->args.n_positional == 1 ? cancel_id(cli, p) : cancel_ids(cli, p);
+}

@@ -1,0 +1,278 @@
+/* weir limit: rate limits. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/text.h"
+
+/* One TAKE waits no longer than this, well within the time a reply may take; more are sent. */
+#define TAKE_WAIT_MS 20000
+#define WAIT_MAX_MS  86400000
+
+static const struct column columns[] = {
+        {"LIMIT", false, true}, {"KIND", false, false}, {"RULE", false, false},
+        {"USED", true, false},  {"LEFT", true, false},  {"WAITING", true, false},
+        {"NEXT", true, false},  {"RESET", true, false},
+};
+
+static int64_t number_of(const struct value *v, const char *key)
+{
+        return value_int(value_get(v, key), 0);
+}
+
+static void put_when(struct buf *b, int64_t ms)
+{
+        if (ms)
+                duration_put(b, ms);
+        else
+                buf_put_str(b, "now");
+}
+
+static void add_when(struct table *t, int64_t ms)
+{
+        struct buf text CLEANUP(buf_release);
+        buf_init(&text, 0);
+        put_when(&text, ms);
+        table_add(t, buf_slice(&text), TONE_PLAIN);
+}
+
+static void put_rule(struct buf *b, const struct value *l)
+{
+        int64_t amount = number_of(l, "amount"), burst = number_of(l, "burst");
+        buf_printf(b, "%lld per ", (long long)amount);
+        duration_put(b, number_of(l, "period_ms"));
+        if (burst && burst != amount)
+                buf_printf(b, ", burst %lld", (long long)burst);
+}
+
+static void list_row(struct table *t, const struct value *l)
+{
+        int64_t left = number_of(l, "left");
+        struct buf rule CLEANUP(buf_release);
+        buf_init(&rule, 0);
+        put_rule(&rule, l);
+        table_add(t, value_text(value_get(l, "name")), TONE_PLAIN);
+        table_add(t, value_text(value_get(l, "kind")), TONE_PLAIN);
+        table_add(t, buf_slice(&rule), TONE_PLAIN);
+        table_add_int(t, number_of(l, "used"));
+        table_add_int(t, left);
+        table_add_int(t, number_of(l, "waiting_jobs") + number_of(l, "waiting_clients"));
+        add_when(t, number_of(l, "retry_ms"));
+        add_when(t, number_of(l, "reset_ms"));
+}
+
+static void put_json(struct cli *cli, const struct value *v)
+{
+        value_put_json(&cli->out, v);
+        buf_put_byte(&cli->out, '\n');
+}
+
+static int limit_list(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        const struct value *v;
+        cli_request_init(&req, "LIMITS");
+        int r = cli_request_call(cli, &req, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                put_json(cli, v);
+                return OK;
+        }
+        if (v->n == 0) {
+                buf_put_str(&cli->notes, "no rate limits: 'weir limit set' makes one\n");
+                return OK;
+        }
+        struct table t;
+        table_init(&t, columns, ARRAY_LEN(columns));
+        for (size_t i = 0; i < v->n; i++)
+                list_row(&t, &v->items[i]);
+        table_print(&t, &cli->screen, &cli->out);
+        table_release(&t);
+        return OK;
+}
+
+static int limit_show(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        const struct value *v;
+        cli_request_init(&req, "USAGE");
+        cli_request_add_str(&req, cli->args.positional[0]);
+        int r = cli_request_call(cli, &req, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                put_json(cli, v);
+                return OK;
+        }
+        struct buf *b = &cli->out;
+        bool is_passing = number_of(v, "passing");
+        buf_put_str(b, "limit    ");
+        text_put_safe(b, value_text(value_get(v, "name")));
+        buf_put_str(b, is_passing ? "  (made by a take, forgotten when idle)\nrule     "
+                                  : "\nrule     ");
+        put_rule(b, v);
+        buf_put_str(b, ", ");
+        text_put_safe(b, value_text(value_get(v, "kind")));
+        buf_printf(b, "\nused     %lld\nleft     %lld\nwaiting  %lld jobs, %lld clients\nnext     ",
+                   (long long)number_of(v, "used"), (long long)number_of(v, "left"),
+                   (long long)number_of(v, "waiting_jobs"),
+                   (long long)number_of(v, "waiting_clients"));
+        put_when(b, number_of(v, "retry_ms"));
+        buf_put_str(b, "\nreset    ");
+        put_when(b, number_of(v, "reset_ms"));
+        buf_put_byte(b, '\n');
+        return OK;
+}
+
+/* A command that answers OK; `done` is what was done, for people. */
+static int call_ok(struct cli *cli, const struct cli_request *req, const char *done,
+                   struct problem *p)
+{
+        const struct value *v;
+        int r = cli_request_call(cli, req, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                put_json(cli, v);
+                return OK;
+        }
+        buf_printf(&cli->out, "%s limit ", done);
+        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
+        buf_put_byte(&cli->out, '\n');
+        return OK;
+}
+
+static int limit_set(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        int64_t period_ms = 0;
+        int r = duration_parse("PERIOD", cli->args.positional[2], &period_ms, p);
+        if (r != OK)
+                return r;
+        cli_request_init(&req, "LIMIT");
+        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_add_str(&req, cli->args.positional[1]);
+        cli_request_add_int(&req, period_ms);
+        cli_request_add_option(&req, &cli->args, "kind", "KIND");
+        cli_request_add_option(&req, &cli->args, "burst", "BURST");
+        return call_ok(cli, &req, "set", p);
+}
+
+static int limit_reset(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        cli_request_init(&req, "RESETLIMIT");
+        cli_request_add_str(&req, cli->args.positional[0]);
+        return call_ok(cli, &req, "reset", p);
+}
+
+static int limit_remove(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        cli_request_init(&req, "UNLIMIT");
+        cli_request_add_str(&req, cli->args.positional[0]);
+        return call_ok(cli, &req, "removed", p);
+}
+
+/* ---- take ---- */
+
+struct taken {
+        int64_t granted, left, retry_ms;
+};
+
+static int take_once(struct cli *cli, int64_t wait_ms, int64_t per_ms, struct taken *ret,
+                     struct problem *p)
+{
+        struct cli_request req;
+        const struct value *v;
+        cli_request_init(&req, "TAKE");
+        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_add_option(&req, &cli->args, "cost", "COST");
+        cli_request_add_option(&req, &cli->args, "amount", "AMOUNT");
+        cli_request_add_option(&req, &cli->args, "kind", "KIND");
+        cli_request_add_option(&req, &cli->args, "burst", "BURST");
+        if (per_ms) {
+                cli_request_add_str(&req, "PERIOD");
+                cli_request_add_int(&req, per_ms);
+        }
+        cli_request_add_str(&req, "WAIT");
+        cli_request_add_int(&req, wait_ms < TAKE_WAIT_MS ? wait_ms : TAKE_WAIT_MS);
+        int r = cli_request_call(cli, &req, &v, p);
+        if (r != OK)
+                return r;
+        if (v->type != VALUE_LIST || v->n < 3)
+                return problem_set(p, ERR_SYNTAX, "what answers on %s is no weir", cli->url.text);
+        *ret = (struct taken){value_int(&v->items[0], 0), value_int(&v->items[1], 0),
+                              value_int(&v->items[2], 0)};
+        return OK;
+}
+
+static int limit_take(struct cli *cli, struct problem *p)
+{
+        const char *wait = args_get(&cli->args, "wait"), *per = args_get(&cli->args, "per");
+        int64_t wait_ms = 0, per_ms = 0;
+        struct taken taken = {0};
+        int r = wait ? duration_parse("--wait", wait, &wait_ms, p) : OK;
+        if (r == OK && per)
+                r = duration_parse("--per", per, &per_ms, p);
+        if (r == OK && wait_ms > WAIT_MAX_MS)
+                r = problem_set(p, ERR_BADARG, "--wait: at most 1d");
+        int64_t until_ns = clock_boot_ns() + wait_ms * NS_PER_MS;
+        do {
+                if (r == OK)
+                        r = take_once(cli, wait_ms, per_ms, &taken, p);
+                if (r != OK)
+                        return r;
+                wait_ms = (until_ns - clock_boot_ns()) / NS_PER_MS;
+        } while (!taken.granted && wait_ms > 0);
+        if (cli->is_json) {
+                buf_printf(&cli->out, "{\"granted\":%lld,\"left\":%lld,\"retry_ms\":%lld}\n",
+                           (long long)taken.granted, (long long)taken.left,
+                           (long long)taken.retry_ms);
+                cli->exit_code = taken.granted ? 0 : err_exit(ERR_LIMIT);
+                return OK;
+        }
+        if (!taken.granted)
+                return problem_set(p, ERR_LIMIT, "not granted: %lld left, try again in %lld ms",
+                                   (long long)taken.left, (long long)taken.retry_ms);
+        buf_printf(&cli->out, "granted, %lld left\n", (long long)taken.left);
+        return OK;
+}
+
+static const struct option_def set_options[] = {
+        {"kind", "KIND", "window: never over in any period; tokens: fills evenly (window)"},
+        {"burst", "N", "tokens: how many may be taken at one moment (the amount)"},
+        {NULL, NULL, NULL},
+};
+
+static const struct option_def take_options[] = {
+        {"cost", "N", "how many to take (1)"},
+        {"wait", "TIME", "wait in line up to this long, such as 5s (not at all)"},
+        {"amount", "N", "make the limit when there is none: so many in each --per"},
+        {"per", "TIME", "its period, such as 1m"},
+        {"kind", "KIND", "window or tokens (window)"},
+        {"burst", "N", "tokens: how many may be taken at one moment (the amount)"},
+        {NULL, NULL, NULL},
+};
+
+static const struct cli_command commands[] = {
+        {"list", "", "List rate limits with their usage.",
+         "NEXT is when one more can be taken, RESET when nothing counts any more.\n", NULL, 0, 0,
+         false, limit_list},
+        {"show", "NAME", "Show one rate limit.", NULL, NULL, 1, 1, false, limit_show},
+        {"set", "NAME AMOUNT PERIOD", "Make or change a rate limit; what was taken still counts.",
+         "queue:NAME and hook:NAME hold for all starts of a queue or hook:\n\n"
+         "  weir limit set queue:mail 100 1m\n",
+         set_options, 3, 3, false, limit_set},
+        {"take", "NAME", "Take from a rate limit; exits with 6 when it is not granted.",
+         "  weir limit take api --wait 5s && curl https://api.example.com/\n", take_options, 1, 1,
+         false, limit_take},
+        {"reset", "NAME", "Forget what was taken.", NULL, NULL, 1, 1, false, limit_reset},
+        {"remove", "NAME", "Remove a rate limit.", NULL, NULL, 1, 1, false, limit_remove},
+};
+
+const struct cli_group cli_group_limit = {"limit", "Show, set and take from rate limits.", commands,
+                                          ARRAY_LEN(commands)};

@@ -1,0 +1,555 @@
+/* The handlers file, read with libconfuse: a table of settings, each with the function that takes
+ * its value.
+ *
+ * A value is taken twice: once into a handler that is thrown away, while libconfuse stands on its
+ * line and an error can name it, and once for good.
+ *
+ * libconfuse 3.3 counts a line with a comment three times, so comments are blanked before it sees
+ * the text.  On the way two mistakes are found that it would pass over: a pattern without quotes,
+ * which it cuts at the star, and a section that is never closed. */
+#include "cli/work_file.h"
+
+#include <confuse.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "cli/text.h"
+#include "work/call.h"
+
+#define FILE_MAX_BYTES MIB
+#define SECRET_MIN     16
+#define SECRET_MAX     512
+#define SECRETS_MAX    4
+#define TIMEOUT_MAX_MS (30LL * 86400 * MS_PER_S)
+#define CONNECT_MAX_MS (10LL * 60 * MS_PER_S)
+#define MEMORY_MIN     (16 * MIB) /* with less not even a dynamic linker gets going */
+#define MEMORY_MAX     (MIB * MIB)
+#define CPU_MAX_S      (30LL * 86400)
+
+/* ---- the values ---- */
+
+typedef int (*take_fn)(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p);
+
+static int take_duration(const char *name, cfg_opt_t *opt, int64_t max_ms, int64_t *ret,
+                         struct problem *p)
+{
+        int r = duration_parse(name, cfg_opt_getnstr(opt, 0), ret, p);
+        if (r == OK && *ret > max_ms)
+                r = problem_set(p, ERR_BADARG, "%s: at most %lld s", name,
+                                (long long)(max_ms / MS_PER_S));
+        return r;
+}
+
+static int take_timeout(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        int r = take_duration(name, opt, TIMEOUT_MAX_MS, &h->timeout_ms, p);
+        if (r == OK && h->timeout_ms == 0)
+                r = problem_set(p, ERR_BADARG, "%s: at least 1ms", name);
+        return r;
+}
+
+static int take_connect(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        int r = take_duration(name, opt, CONNECT_MAX_MS, &h->connect_ms, p);
+        if (r == OK && h->connect_ms == 0)
+                r = problem_set(p, ERR_BADARG, "%s: at least 1ms", name);
+        return r;
+}
+
+static int take_grace(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        return take_duration(name, opt, TIMEOUT_MAX_MS, &h->grace_ms, p);
+}
+
+static int take_retry(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        return take_duration(name, opt, HANDLER_RETRY_MAX_MS, &h->retry_in_ms, p);
+}
+
+/* Like size_parse, with "g" as well. */
+static int take_size(const char *name, cfg_opt_t *opt, uint64_t max, uint64_t *ret,
+                     struct problem *p)
+{
+        char text[32];
+        const char *given = cfg_opt_getnstr(opt, 0);
+        size_t len = strlen(given);
+        bool is_giga = len > 0 && len < sizeof(text) && given[len - 1] == 'g';
+        if (!is_giga)
+                return size_parse(name, given, max, ret, p);
+        (void)snprintf(text, sizeof(text), "%.*sm", (int)(len - 1), given);
+        int r = size_parse(name, text, max / 1024, ret, p);
+        *ret = r == OK ? *ret * 1024 : 0;
+        return r;
+}
+
+static int take_output(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        uint64_t size = 0;
+        int r = take_size(name, opt, HANDLER_OUTPUT_MAX, &size, p);
+        h->output_max = (size_t)size;
+        return r;
+}
+
+static int take_memory(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        int r = take_size(name, opt, MEMORY_MAX, &h->memory_bytes, p);
+        if (r == OK && h->memory_bytes < MEMORY_MIN)
+                r = problem_set(p, ERR_BADARG, "%s: at least 16m", name);
+        return r;
+}
+
+static int take_cpu(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        int64_t ms = 0;
+        int r = take_duration(name, opt, CPU_MAX_S * MS_PER_S, &ms, p);
+        if (r == OK && (ms == 0 || ms % MS_PER_S))
+                r = problem_set(p, ERR_BADARG, "%s: whole seconds, at least 1s", name);
+        h->cpu_s = ms / MS_PER_S;
+        return r;
+}
+
+static int take_nice(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        int64_t n = 0;
+        int r = number_parse(name, cfg_opt_getnstr(opt, 0), 0, 19, &n, p);
+        h->nice = (int)n;
+        return r;
+}
+
+static int take_dir(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        struct stat st;
+        const char *dir = cfg_opt_getnstr(opt, 0);
+        if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))
+                return problem_set(p, ERR_BADARG, "%s: there is no folder '%.200s'", name, dir);
+        h->dir = xstrdup(dir);
+        return OK;
+}
+
+int work_env_add(struct words *env, const char *text, struct problem *p)
+{
+        size_t len = strcspn(text, "=");
+        if (len == 0 || strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                     "0123456789_") < len)
+                return problem_set(p, ERR_BADARG,
+                                   "env: '%.100s' is no NAME=VALUE and no NAME to pass on", text);
+        if (strncmp(text, "WEIR_", 5) == 0 && strncmp(text, "WEIR_TOKEN", len) != 0)
+                return problem_set(p, ERR_BADARG,
+                                   "env: names that begin with WEIR_ are weir's own");
+        if (text[len] == '=') {
+                words_add(env, text);
+                return OK;
+        }
+        const char *value = getenv(text);
+        struct buf entry CLEANUP(buf_release);
+        buf_init(&entry, 0);
+        buf_printf(&entry, "%s=%s", text, value ? value : "");
+        if (value)
+                words_add(env, buf_cstr(&entry));
+        return OK;
+}
+
+static int take_env(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        int r = OK;
+        (void)name;
+        words_release(&h->env);
+        for (unsigned i = 0; r == OK && i < cfg_opt_size(opt); i++)
+                r = work_env_add(&h->env, cfg_opt_getnstr(opt, i), p);
+        return r;
+}
+
+static int take_exec(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        words_release(&h->command);
+        for (unsigned i = 0; i < cfg_opt_size(opt); i++)
+                words_add(&h->command, cfg_opt_getnstr(opt, i));
+        if (h->command.n == 0 || h->command.argv[0][0] == '\0')
+                return problem_set(p, ERR_BADARG,
+                                   "%s: a program and its arguments: exec = {\"/usr/bin/php\", "
+                                   "\"run.php\", \"{hook}\"}",
+                                   name);
+        h->kind = HANDLER_EXEC;
+        return OK;
+}
+
+static int take_http(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        (void)name; /* what is wrong with it is seen with the whole handler: `allow` may follow */
+        (void)p;
+        h->url = xstrdup(cfg_opt_getnstr(opt, 0));
+        h->kind = HANDLER_HTTP;
+        return OK;
+}
+
+static int read_secret(const char *path, char *ret, size_t size, struct problem *p)
+{
+        struct stat st;
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return problem_set(p, ERR_IO, "secret_file %.200s: %s", path, strerror(errno));
+        int r = OK;
+        ssize_t n = -1;
+        if (fstat(fd, &st) != 0 || (n = read(fd, ret, size - 1)) < 0)
+                r = problem_set(p, ERR_IO, "secret_file %.200s: %s", path, strerror(errno));
+        else if (st.st_mode & (S_IWGRP | S_IWOTH | S_IROTH))
+                r = problem_set(p, ERR_FORBIDDEN,
+                                "secret_file %.200s can be read or written by others: chmod 600 it",
+                                path);
+        (void)close(fd); /* only read from */
+        while (n > 0 && (ret[n - 1] == '\n' || ret[n - 1] == '\r'))
+                n--;
+        if (n >= 0)
+                ret[n] = '\0';
+        if (r == OK && (n < SECRET_MIN || n > SECRET_MAX || strlen(ret) != (size_t)n))
+                r = problem_set(p, ERR_BADARG,
+                                "secret_file %.200s must hold one line of %d to %d characters",
+                                path, SECRET_MIN, SECRET_MAX);
+        return r;
+}
+
+static int take_secrets(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        char secret[SECRET_MAX + 3] = {0};
+        int r = OK;
+        words_release(&h->secrets);
+        if (cfg_opt_size(opt) > SECRETS_MAX)
+                return problem_set(p, ERR_BADARG, "%s: at most %d", name, SECRETS_MAX);
+        for (unsigned i = 0; r == OK && i < cfg_opt_size(opt); i++) {
+                r = read_secret(cfg_opt_getnstr(opt, i), secret, sizeof(secret), p);
+                if (r == OK)
+                        words_add(&h->secrets, secret);
+                explicit_bzero(secret, sizeof(secret));
+        }
+        return r;
+}
+
+static int add_allowed(struct handler *h, const char *text, struct problem *p)
+{
+        struct address_rules *rules = &h->addresses;
+        struct address_net net;
+        bool is_net = address_net_parse(text, &net);
+        if (is_net) {
+                rules->nets = xrealloc(rules->nets, (rules->n_nets + 1) * sizeof(net));
+                rules->nets[rules->n_nets++] = net;
+                return OK;
+        }
+        const char *name = strncmp(text, "*.", 2) == 0 ? text + 2 : text;
+        if (*name == '\0' || strpbrk(name, "*?/:@ ") || strlen(name) > 253)
+                return problem_set(p, ERR_BADARG,
+                                   "allow: '%.100s' is no host (shop.example, *.shop.example) and "
+                                   "no network (10.1.0.0/16)",
+                                   text);
+        words_add(&h->hosts, text);
+        return OK;
+}
+
+static int take_allow(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        int r = OK;
+        (void)name;
+        words_release(&h->hosts);
+        h->addresses.n_nets = 0;
+        for (unsigned i = 0; r == OK && i < cfg_opt_size(opt); i++)
+                r = add_allowed(h, cfg_opt_getnstr(opt, i), p);
+        return r;
+}
+
+static int take_ca(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        const char *path = cfg_opt_getnstr(opt, 0);
+        if (access(path, R_OK) != 0)
+                return problem_set(p, ERR_BADARG, "%s %.200s: %s", name, path, strerror(errno));
+        h->ca_file = xstrdup(path);
+        return OK;
+}
+
+static int take_private(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        const char *text = cfg_opt_getnstr(opt, 0);
+        h->addresses.allows_private = strcmp(text, "true") == 0;
+        if (!h->addresses.allows_private && strcmp(text, "false") != 0)
+                return problem_set(p, ERR_BADARG, "%s: true or false, not '%.64s'", name, text);
+        return OK;
+}
+
+#define BOTH (HANDLER_EXEC | HANDLER_HTTP)
+
+static const struct setting {
+        const char *name;
+        take_fn take;
+        unsigned kinds; /* of handlers that take it */
+        bool is_list;
+} settings[] = {
+        {"exec", take_exec, HANDLER_EXEC, true},
+        {"http", take_http, HANDLER_HTTP, false},
+        {"timeout", take_timeout, BOTH, false},
+        {"retry_in", take_retry, BOTH, false},
+        {"max_output", take_output, BOTH, false},
+        {"grace", take_grace, HANDLER_EXEC, false},
+        {"memory", take_memory, HANDLER_EXEC, false},
+        {"cpu", take_cpu, HANDLER_EXEC, false},
+        {"nice", take_nice, HANDLER_EXEC, false},
+        {"env", take_env, HANDLER_EXEC, true},
+        {"dir", take_dir, HANDLER_EXEC, false},
+        {"connect_timeout", take_connect, HANDLER_HTTP, false},
+        {"secret_file", take_secrets, HANDLER_HTTP, true},
+        {"ca_file", take_ca, HANDLER_HTTP, false},
+        {"allow", take_allow, HANDLER_HTTP, true},
+        {"allow_private", take_private, HANDLER_HTTP, false},
+};
+
+/* ---- one handler ---- */
+
+static int check_kind(cfg_t *section, const struct handler *h, struct problem *p)
+{
+        bool has_exec = cfg_size(section, "exec") > 0, has_http = cfg_size(section, "http") > 0;
+        if (has_exec == has_http)
+                return problem_set(p, ERR_BADARG, "handler \"%.100s\" needs exec or http%s",
+                                   h->pattern, has_exec ? ", not both" : "");
+        for (size_t i = 0; i < ARRAY_LEN(settings); i++)
+                if (cfg_size(section, settings[i].name) && !(settings[i].kinds & h->kind))
+                        return problem_set(p, ERR_BADARG, "%s is only for %s handlers",
+                                           settings[i].name, has_exec ? "http" : "exec");
+        return OK;
+}
+
+static int take_handler(cfg_t *section, const char *path, struct handler *h, struct problem *p)
+{
+        struct buf origin CLEANUP(buf_release);
+        int r = OK;
+        handler_init(h);
+        buf_init(&origin, 0);
+        h->pattern = xstrdup(cfg_title(section));
+        buf_printf(&origin, "handler \"%s\" in %s", h->pattern, path);
+        h->origin = xstrdup(buf_cstr(&origin));
+        if (h->pattern[0] == '\0' || strlen(h->pattern) > 255)
+                return problem_set(p, ERR_BADARG, "a pattern has 1 to 255 bytes");
+        for (size_t i = 0; r == OK && i < ARRAY_LEN(settings); i++)
+                if (cfg_size(section, settings[i].name))
+                        r = settings[i].take(h, settings[i].name,
+                                             cfg_getopt(section, settings[i].name), p);
+        if (r == OK)
+                r = check_kind(section, h, p);
+        if (r == OK && h->kind == HANDLER_HTTP) {
+                h->timeout_ms = h->timeout_ms ? h->timeout_ms : HANDLER_HTTP_MS;
+                r = call_url_check(h, p);
+        }
+        return r;
+}
+
+/* ---- the file ---- */
+
+/* libconfuse tells its errors to functions without context; reading happens once, at start. */
+static struct {
+        const char *path;
+        struct problem *problem;
+} reading;
+
+static void put_names(struct buf *b)
+{
+        for (size_t i = 0; i < ARRAY_LEN(settings); i++)
+                buf_printf(b, "%s%s", i ? ", " : "", settings[i].name);
+}
+
+static void on_error(cfg_t *cfg, const char *fmt, va_list args) PRINTF(2, 0);
+static void on_error(cfg_t *cfg, const char *fmt, va_list args)
+{
+        char text[PROBLEM_DETAIL_MAX];
+        struct buf names CLEANUP(buf_release);
+        buf_init(&names, 0);
+        if (reading.problem->err != OK) /* the first one says most */
+                return;
+        (void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
+        bool is_unknown = strncmp(text, "no such option", 14) == 0;
+        if (is_unknown && cfg->title) {
+                buf_put_str(&names, "; there are: ");
+                put_names(&names);
+        } else if (is_unknown) {
+                buf_put_str(&names, "; there is only: handler \"pattern\" { ... }");
+        }
+        (void)problem_set(reading.problem, ERR_BADARG, "%s:%d: %s%s", reading.path, cfg->line, text,
+                          buf_cstr(&names));
+}
+
+static int on_setting(cfg_t *cfg, cfg_opt_t *opt)
+{
+        struct handler scratch;
+        struct problem p = {0};
+        int r = OK;
+        handler_init(&scratch);
+        for (size_t i = 0; i < ARRAY_LEN(settings); i++)
+                if (strcmp(settings[i].name, cfg_opt_name(opt)) == 0)
+                        r = settings[i].take(&scratch, settings[i].name, opt, &p);
+        handler_release(&scratch);
+        if (r == OK)
+                return 0;
+        cfg_error(cfg, "%s", p.detail);
+        return -1;
+}
+
+static int on_handler(cfg_t *cfg, cfg_opt_t *opt)
+{
+        struct handler scratch;
+        struct problem p = {0};
+        cfg_t *section = cfg_opt_getnsec(opt, cfg_opt_size(opt) - 1);
+        int r = take_handler(section, reading.path, &scratch, &p);
+        handler_release(&scratch);
+        if (r == OK)
+                return 0;
+        cfg_error(cfg, "%s", p.detail);
+        return -1;
+}
+
+static int load(const char *path, struct buf *ret, struct problem *p)
+{
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : 1;
+        while (n > 0 && buf_reserve(ret, 4096)) {
+                n = read(fd, ret->ptr + ret->len, 4096);
+                ret->len += n > 0 ? (size_t)n : 0;
+        }
+        int error = errno;
+        if (fd >= 0)
+                (void)close(fd); /* only read from */
+        if (n < 0)
+                return problem_set(p, ERR_IO, "handlers file %.200s: %s", path, strerror(error));
+        if (ret->failed)
+                return problem_set(p, ERR_TOOBIG, "handlers file %.200s: more than %llu bytes",
+                                   path, FILE_MAX_BYTES);
+        if (memchr(buf_cstr(ret), '\0', ret->len))
+                return problem_set(p, ERR_BADARG, "%s is no text", path);
+        return OK;
+}
+
+/* Behind the string that begins at s. */
+static char *skip_string(char *s, int *line)
+{
+        char quote = *s++;
+        for (; *s && *s != quote; s++) {
+                if (*s == '\\' && s[1])
+                        s++;
+                *line += *s == '\n';
+        }
+        return *s ? s + 1 : s;
+}
+
+/* Blanks a comment that begins at s. */
+static char *blank_comment(char *s, int *line)
+{
+        bool is_block = s[0] == '/' && s[1] == '*';
+        const char *end = is_block ? strstr(s + 2, "*/") : strchrnul(s, '\n');
+        if (!end) /* never closed: libconfuse says so */
+                return s + strlen(s);
+        if (is_block)
+                end += 2;
+        for (; s < end; s++) {
+                *line += *s == '\n';
+                *s = *s == '\n' ? '\n' : ' ';
+        }
+        return s;
+}
+
+static int tidy(const char *path, char *text, struct problem *p)
+{
+        int line = 1, depth = 0, opened = 1;
+        bool at_word = true; /* "https://" has a "//" that begins no comment */
+        for (char *s = text; *s;) {
+                bool is_comment = *s == '#' || (*s == '/' && (s[1] == '/' || s[1] == '*'));
+                if (*s == '"' || *s == '\'') {
+                        s = skip_string(s, &line);
+                        at_word = true;
+                } else if (at_word && is_comment) {
+                        s = blank_comment(s, &line);
+                } else if (*s == '*' || *s == '?') {
+                        return problem_set(p, ERR_BADARG,
+                                           "%s:%d: a '%c' outside of quotes: write patterns as "
+                                           "\"report_*\"",
+                                           path, line, *s);
+                } else {
+                        if (*s == '{' && depth++ == 0)
+                                opened = line;
+                        depth -= *s == '}';
+                        line += *s == '\n';
+                        at_word = strchr(" \t\r\n{}=,()+", *s) != NULL;
+                        s++;
+                }
+        }
+        if (depth > 0) /* libconfuse would take the end of the file for it */
+                return problem_set(p, ERR_BADARG, "%s:%d: a '{' is never closed", path, opened);
+        return OK;
+}
+
+static int take_all(cfg_t *cfg, const char *path, struct handlers *ret, struct problem *p)
+{
+        int r = OK;
+        ret->origin = xstrdup(path);
+        for (unsigned i = 0; r == OK && i < cfg_size(cfg, "handler"); i++) {
+                struct handler h;
+                r = take_handler(cfg_getnsec(cfg, "handler", i), path, &h, p);
+                if (r == OK)
+                        r = handlers_add(ret, &h, p);
+                handler_release(&h);
+        }
+        if (r == OK && ret->n == 0)
+                r = problem_set(p, ERR_BADARG, "%s: no handler \"pattern\" { ... } in it", path);
+        if (r != OK)
+                handlers_release(ret);
+        return r;
+}
+
+static int parse(const char *path, const char *text, struct handlers *ret, struct problem *p)
+{
+        cfg_opt_t rows[ARRAY_LEN(settings) + 1];
+        cfg_opt_t one = CFG_STR(NULL, NULL, CFGF_NODEFAULT);
+        cfg_opt_t many = CFG_STR_LIST(NULL, NULL, CFGF_NODEFAULT);
+        cfg_opt_t end = CFG_END();
+        for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
+                rows[i] = settings[i].is_list ? many : one;
+                rows[i].name = settings[i].name;
+        }
+        rows[ARRAY_LEN(settings)] = end;
+        cfg_opt_t opts[] = {
+                CFG_SEC("handler", rows, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+                CFG_END(),
+        };
+        cfg_t *cfg = cfg_init(opts, CFGF_NONE);
+        if (!cfg)
+                return problem_set(p, ERR_NOMEM, "no memory for the handlers");
+        reading.path = path;
+        reading.problem = p;
+        p->err = OK;
+        (void)cfg_set_error_function(cfg, on_error); /* returns the old one, like the next */
+        (void)cfg_set_validate_func(cfg, "handler", on_handler);
+        for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
+                char name[64];
+                (void)snprintf(name, sizeof(name), "handler|%s", settings[i].name);
+                (void)cfg_set_validate_func(cfg, name, on_setting);
+        }
+        int r = OK;
+        if (cfg_parse_buf(cfg, text) != CFG_SUCCESS)
+                r = p->err != OK ? p->err
+                                 : problem_set(p, ERR_BADARG, "%s is not understood", path);
+        else
+                r = take_all(cfg, path, ret, p);
+        (void)cfg_free(cfg); /* cannot fail on a cfg of ours */
+        return r;
+}
+
+int work_file_read(const char *path, struct handlers *ret, struct problem *p)
+{
+        struct buf text CLEANUP(buf_release);
+        buf_init(&text, FILE_MAX_BYTES);
+        *ret = (struct handlers){0};
+        int r = load(path, &text, p);
+        if (r == OK)
+                r = tidy(path, text.ptr, p);
+        if (r == OK)
+                r = parse(path, text.ptr, ret, p);
+        return r;
+}

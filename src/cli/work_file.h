@@ -1,0 +1,13 @@
+/* The handlers file of `weir work`: sections `handler "pattern" { ... }`. */
+#ifndef WEIR_CLI_WORK_FILE_H
+#define WEIR_CLI_WORK_FILE_H
+
+#include "work/handler.h"
+
+/* Errors name file and line, and what is allowed.  *ret is empty on error. */
+int work_file_read(const char *path, struct handlers *ret, struct problem *p) MUST_CHECK;
+
+/* NAME=VALUE as it is, or NAME for this process's own; a name that is not set adds nothing. */
+int work_env_add(struct words *env, const char *text, struct problem *p) MUST_CHECK;
+
+#endif

@@ -1,0 +1,14 @@
+/* Caps in the core: how many jobs of one key or group may run at once (state/cap.h). */
+#ifndef WEIR_CORE_CAP_H
+#define WEIR_CORE_CAP_H
+
+#include "core/inside.h"
+
+/* The cap that keeps this job from being started now, or NULL. */
+struct thing *cap_block(const struct core *core, const struct job *job);
+
+EXEC(exec_cap);
+EXEC(exec_uncap);
+EXEC(exec_caps);
+
+#endif

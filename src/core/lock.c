@@ -1,0 +1,569 @@
+/* Locks: mutexes and semaphores with a time to live, fair waiting and fences.
+ *
+ * A place that becomes free, because it was given back, ran out or was taken away, goes to the
+ * first waiter in the same moment (`give_up` is the only way a place becomes free).  So nobody
+ * polls, nobody overtakes, and whoever waits, waits for a full lock.  A mutex is handed on with
+ * one record, which names the new holder; the old one is not mentioned.
+ *
+ * What a holder may do depends on the clock of the turn alone: each command first lets everything
+ * expire that is due (`expire`), so it does not matter whether the alarm rang already.
+ *
+ * The fence is the state's one counter, shared with the leases of jobs: larger means later over
+ * all names, and a resource that remembers the largest it saw can refuse everybody older, even one
+ * that slept through the end of its lock.
+ *
+ * Tokens are never shown except to their holder. */
+#include "core/lock.h"
+
+#include <stdlib.h>
+
+#include "base/say.h"
+#include "state/lock.h"
+
+#define LIST_LIMIT_DEFAULT 50
+/* A SET or a TAKE beside name and owner. */
+#define LOCK_RECORD_BYTES 160
+
+/* Places of the parameters in rows_lock.h. */
+enum { P_NAME };
+enum { P_LOCK_TTL = 1, P_LOCK_WAIT, P_LOCK_COUNT, P_LOCK_OWNER, P_LOCK_TOKEN, P_LOCK_REENTER };
+enum { P_HELD_TOKEN = 1, P_RENEW_TTL };
+enum { P_LOCKS_MATCH, P_LOCKS_LIMIT, P_LOCKS_CURSOR };
+enum { P_FORCE_REASON = 1 };
+enum reenter { REENTER_REFUSE, REENTER_RENEW };
+
+_Static_assert(LIMIT_LOCK_PLACES <= LOCK_COUNT_MAX && LIMIT_NAME_BYTES <= LOCK_OWNER_BYTES,
+               "state/ cannot see the table above it");
+_Static_assert(TOKEN_BYTES == LOCK_TOKEN_BYTES, "a command's token is a holder's");
+
+struct lock_wait {
+        struct session_wait base;
+        struct list link; /* on lock->waiters */
+        struct lock *lock;
+        uint32_t ttl_ms;
+        uint8_t owner_len;
+        char owner[];
+};
+
+static const struct wait_ops lock_wait_ops;
+
+/* ---- answers ---- */
+
+static int64_t ms_between(int64_t from_ns, int64_t to_ns)
+{
+        return to_ns > from_ns ? (to_ns - from_ns) / NS_PER_MS : 0;
+}
+
+static void tell_int(struct reply *reply, const char *key, int64_t value)
+{
+        reply_key(reply, key);
+        reply_int(reply, value);
+}
+
+/* Where the answer has names, a client need not tell null from an object. */
+static bool has_names(const struct reply *reply)
+{
+        return reply->ops->has_names;
+}
+
+static void tell_granted(const struct core *core, struct reply *reply, uint32_t count,
+                         const struct lock_holder *h)
+{
+        char token[2 * LOCK_TOKEN_BYTES];
+        hex_from_bytes(h->token, LOCK_TOKEN_BYTES, token);
+        reply_record(reply, has_names(reply) ? 6 : 5);
+        reply_key(reply, "token");
+        reply_text(reply, slice_make(token, sizeof(token)));
+        tell_int(reply, "fence", (int64_t)h->fence);
+        tell_int(reply, "ttl_ms", h->ttl_ms);
+        tell_int(reply, "until_ms", core->now.wall_ms + h->ttl_ms);
+        tell_int(reply, "count", count);
+        if (has_names(reply)) {
+                reply_key(reply, "acquired");
+                reply_bool(reply, true);
+        }
+        reply_end(reply);
+}
+
+static void tell_holder(const struct core *core, struct reply *reply, const struct lock_holder *h)
+{
+        int64_t now_ns = core->now.steady_ns;
+        reply_map(reply, 5);
+        reply_key(reply, "owner");
+        reply_text(reply, h->owner);
+        tell_int(reply, "fence", (int64_t)h->fence);
+        tell_int(reply, "age_ms", ms_between(h->since_ns, now_ns));
+        tell_int(reply, "ttl_ms", h->ttl_ms);
+        tell_int(reply, "remaining_ms", ms_between(now_ns, h->deadline_ns));
+        reply_end(reply);
+}
+
+static void tell_lock(const struct core *core, struct reply *reply, const struct lock *l,
+                      bool is_refusal)
+{
+        reply_map(reply, 4 + is_refusal);
+        if (is_refusal) {
+                reply_key(reply, "acquired");
+                reply_bool(reply, false);
+        }
+        reply_key(reply, "name");
+        reply_text(reply, thing_name(&l->thing));
+        tell_int(reply, "count", l->count);
+        tell_int(reply, "waiting", l->n_waiting);
+        reply_key(reply, "holders");
+        reply_list(reply, l->n_holders);
+        for (uint32_t i = 0; i < l->n_holders; i++)
+                tell_holder(core, reply, &l->holders[i]);
+        reply_end(reply);
+        reply_end(reply);
+}
+
+static void tell_refused(const struct core *core, struct reply *reply, const struct lock *l)
+{
+        if (has_names(reply))
+                tell_lock(core, reply, l, true);
+        else
+                reply_null(reply);
+}
+
+/* ---- changes ---- */
+
+static struct lock_holder make_holder(struct core *core, uint32_t ttl_ms, struct slice owner)
+{
+        struct lock_holder h = {
+                .fence = core->state.fence + 1,
+                .since_ns = core->now.steady_ns,
+                .deadline_ns = core->now.steady_ns + ttl_ms * NS_PER_MS,
+                .ttl_ms = ttl_ms,
+                .owner = owner,
+        };
+        rng_fill(core->options.rng, h.token, sizeof(h.token));
+        core->totals.locks_granted++;
+        return h;
+}
+
+static struct buf *empty_body(struct core *core)
+{
+        buf_clear(&core->body);
+        return &core->body;
+}
+
+static struct slice body_of_one(struct core *core, uint32_t count, const struct lock_holder *h)
+{
+        lock_put_set(empty_body(core), count, h, 1);
+        return buf_slice(&core->body);
+}
+
+/* One more holder beside others.  The note may be skipped in replay, its fence must not be. */
+static void take_beside(struct core *core, struct lock *l, const struct lock_holder *h)
+{
+        lock_put_take(empty_body(core), h);
+        thing_note(core, &l->thing, buf_slice(&core->body));
+        struct effect meta = {
+                .type = EFFECT_META_FULL,
+                .next_id = core->state.next_id,
+                .fence = core->state.fence,
+                .next_queue_id = core->state.next_queue_id,
+        };
+        core_emit(core, &meta);
+}
+
+static void renew(struct core *core, struct lock *l, const struct lock_holder *h, uint32_t ttl_ms)
+{
+        struct lock_holder later = *h;
+        later.ttl_ms = ttl_ms;
+        later.deadline_ns = core->now.steady_ns + ttl_ms * NS_PER_MS;
+        lock_put_renew(empty_body(core), &later);
+        thing_note(core, &l->thing, buf_slice(&core->body));
+}
+
+static void leave_queue(struct lock_wait *w)
+{
+        list_remove(&w->link);
+        w->lock->n_waiting--;
+}
+
+/* The place of holder i goes to the first waiter; without one the last holder takes the lock with
+ * it.  False: the lock is gone. */
+static bool give_up(struct core *core, struct lock *l, uint32_t i)
+{
+        struct list *first = list_peek_front(&l->waiters);
+        uint64_t fence = l->holders[i].fence;
+        if (!first && l->n_holders == 1) {
+                thing_gone(core, &l->thing);
+                return false;
+        }
+        bool is_handed_on = l->n_holders == 1;
+        if (!is_handed_on) {
+                lock_put_drop(empty_body(core), fence);
+                thing_note(core, &l->thing, buf_slice(&core->body));
+        }
+        if (!first)
+                return true;
+        struct lock_wait *w = CONTAINER_OF(first, struct lock_wait, link);
+        struct session *session = w->base.session;
+        struct lock_holder h = make_holder(core, w->ttl_ms, slice_make(w->owner, w->owner_len));
+        leave_queue(w);
+        wait_end(core, &w->base);
+        if (is_handed_on)
+                thing_set(core, THING_LOCK, thing_name(&l->thing), body_of_one(core, l->count, &h));
+        else
+                take_beside(core, l, &h);
+        tell_granted(core, session->ops->reply_begin(session), l->count, &h);
+        free(w);
+        session->ops->reply_end(session);
+        return true;
+}
+
+/* Ends what is due.  False: the lock is gone. */
+static bool expire(struct core *core, struct lock *l)
+{
+        for (uint32_t i = 0; i < l->n_holders;) {
+                if (l->holders[i].deadline_ns > core->now.steady_ns) {
+                        i++;
+                        continue;
+                }
+                core->totals.locks_expired++;
+                if (!give_up(core, l, i))
+                        return false;
+                i = 0; /* holders have moved; the new ones are not due */
+        }
+        return true;
+}
+
+void lock_due(struct core *core, struct thing *t)
+{
+        struct lock *l = lock_of(t);
+        if (expire(core, l) && !heap_has(&t->alarm))
+                lock_rearm(&core->state, l);
+}
+
+/* ---- finding ---- */
+
+/* The lock as of now; NULL when nobody holds it. */
+static struct lock *find(struct core *core, struct slice name)
+{
+        struct thing *t = thing_find(&core->state, THING_LOCK, name);
+        return t && expire(core, lock_of(t)) ? lock_of(t) : NULL;
+}
+
+static int no_such_lock(struct slice name, struct problem *problem)
+{
+        return problem_set(problem, ERR_NOTFOUND, "nobody holds a lock '%.*s'", (int)name.len,
+                           name.ptr);
+}
+
+static int find_held(struct core *core, const struct command *cmd, struct lock **ret,
+                     const struct lock_holder **ret_holder, struct problem *problem)
+{
+        struct slice name = cmd->arg[P_NAME].text;
+        struct lock *l = find(core, name);
+        if (!l)
+                return no_such_lock(name, problem);
+        const struct lock_holder *h = lock_holder(l, cmd->arg[P_HELD_TOKEN].token);
+        if (!h) {
+                const struct lock_holder *now = &l->holders[l->n_holders - 1];
+                bool has_owner = now->owner.len > 0;
+                return problem_set(problem, ERR_NOTOWNER,
+                                   "that token does not hold the lock '%.*s' (any more); fence "
+                                   "%llu does%s%.*s",
+                                   (int)name.len, name.ptr, (unsigned long long)now->fence,
+                                   has_owner ? ", owner " : "", (int)now->owner.len,
+                                   has_owner ? now->owner.ptr : "");
+        }
+        *ret = l;
+        *ret_holder = h;
+        return OK;
+}
+
+/* ---- LOCK ---- */
+
+static void lock_cancel(struct core *core, struct session_wait *base)
+{
+        struct lock_wait *w = CONTAINER_OF(base, struct lock_wait, base);
+        leave_queue(w);
+        wait_end(core, base);
+        free(w);
+}
+
+static void lock_time_over(struct core *core, struct session_wait *base)
+{
+        struct lock_wait *w = CONTAINER_OF(base, struct lock_wait, base);
+        struct session *session = base->session;
+        const struct lock *l = w->lock;
+        lock_cancel(core, base);
+        struct reply *reply = session->ops->reply_begin(session);
+        if (core->is_stopping) {
+                struct problem p;
+                (void)problem_set(&p, ERR_STOPPING, "weir stops; the lock was not taken");
+                reply_error(reply, &p);
+        } else {
+                tell_refused(core, reply, l);
+        }
+        session->ops->reply_end(session);
+}
+
+static const struct wait_ops lock_wait_ops = {lock_time_over, lock_cancel};
+
+static int wait_for(struct core *core, struct session *session, struct lock *l,
+                    const struct command *cmd)
+{
+        struct slice owner = cmd->arg[P_LOCK_OWNER].text;
+        struct lock_wait *w = xmalloc(sizeof(*w) + owner.len);
+        *w = (struct lock_wait){
+                .lock = l,
+                .ttl_ms = (uint32_t)cmd->arg[P_LOCK_TTL].num,
+                .owner_len = (uint8_t)owner.len,
+        };
+        if (owner.len)
+                memcpy(w->owner, owner.ptr, owner.len);
+        wait_begin(core, &w->base, &lock_wait_ops, session);
+        list_push_back(&l->waiters, &w->link);
+        l->n_waiting++;
+        wait_until(core, &w->base, core->now.steady_ns + cmd->arg[P_LOCK_WAIT].num * NS_PER_MS);
+        return CORE_LATER;
+}
+
+/* The caller holds it already. */
+static int enter_again(struct core *core, struct lock *l, const struct lock_holder *h,
+                       const struct command *cmd, struct reply *reply, struct problem *problem)
+{
+        if (cmd->arg[P_LOCK_REENTER].num != REENTER_RENEW)
+                return problem_set(problem, ERR_STATE,
+                                   "that token holds the lock already, with fence %llu; REENTER "
+                                   "renew would renew it",
+                                   (unsigned long long)h->fence);
+        renew(core, l, h, (uint32_t)cmd->arg[P_LOCK_TTL].num);
+        tell_granted(core, reply, l->count, h);
+        return OK;
+}
+
+static int check_lock(const struct core *core, const struct lock *l, uint32_t count,
+                      const struct command *cmd, struct problem *problem)
+{
+        struct slice name = cmd->arg[P_NAME].text;
+        if (cmd->arg[P_LOCK_REENTER].is_set && !cmd->arg[P_LOCK_TOKEN].is_set)
+                return problem_set(problem, ERR_BADARG, "reenter needs the token it is about");
+        if (core->is_stopping)
+                return problem_set(problem, ERR_STOPPING, "weir stops and gives no locks");
+        if (l && l->count != count)
+                return problem_set(problem, ERR_STATE,
+                                   "the lock '%.*s' has %u place%s while it is held, so count "
+                                   "cannot be %u",
+                                   (int)name.len, name.ptr, l->count, l->count == 1 ? "" : "s",
+                                   count);
+        if (!l && core->state.things[THING_LOCK].len >= LIMIT_LOCKS)
+                return problem_set(problem, ERR_LIMIT, "%d names are locked, which is the limit",
+                                   LIMIT_LOCKS);
+        return OK;
+}
+
+static int take(struct core *core, struct lock *l, uint32_t count, const struct command *cmd,
+                struct reply *reply, struct problem *problem)
+{
+        struct slice name = cmd->arg[P_NAME].text, owner = cmd->arg[P_LOCK_OWNER].text;
+        int r = core_admit(core, LOCK_RECORD_BYTES + name.len + owner.len, 0, problem);
+        if (r != OK)
+                return r;
+        struct lock_holder h = make_holder(core, (uint32_t)cmd->arg[P_LOCK_TTL].num, owner);
+        if (l)
+                take_beside(core, l, &h);
+        else
+                r = thing_try_set(core, THING_LOCK, name, body_of_one(core, count, &h), problem);
+        if (r == OK)
+                tell_granted(core, reply, count, &h);
+        return r;
+}
+
+EXEC(exec_lock)
+{
+        struct lock *l = find(core, cmd->arg[P_NAME].text);
+        uint32_t count = cmd->arg[P_LOCK_COUNT].is_set ? (uint32_t)cmd->arg[P_LOCK_COUNT].num : 1;
+        int r = check_lock(core, l, count, cmd, problem);
+        if (r != OK)
+                return r;
+        const struct lock_holder *mine = NULL;
+        if (l && cmd->arg[P_LOCK_TOKEN].is_set)
+                mine = lock_holder(l, cmd->arg[P_LOCK_TOKEN].token);
+        if (mine)
+                return enter_again(core, l, mine, cmd, reply, problem);
+        if (!l || !lock_is_full(l))
+                return take(core, l, count, cmd, reply, problem);
+        if (cmd->arg[P_LOCK_WAIT].num > 0)
+                return wait_for(core, session, l, cmd);
+        tell_refused(core, reply, l);
+        return OK;
+}
+
+/* ---- the others ---- */
+
+EXEC(exec_unlock)
+{
+        (void)session; /* the token is what counts */
+        struct lock *l;
+        const struct lock_holder *h;
+        int r = find_held(core, cmd, &l, &h, problem);
+        if (r != OK)
+                return r;
+        (void)give_up(core, l, (uint32_t)(h - l->holders));
+        reply_ok(reply);
+        return OK;
+}
+
+EXEC(exec_renew)
+{
+        (void)session; /* the token is what counts */
+        struct lock *l;
+        const struct lock_holder *h;
+        int r = find_held(core, cmd, &l, &h, problem);
+        if (r != OK)
+                return r;
+        renew(core, l, h, (uint32_t)cmd->arg[P_RENEW_TTL].num);
+        reply_record(reply, 3);
+        tell_int(reply, "fence", (int64_t)h->fence);
+        tell_int(reply, "ttl_ms", h->ttl_ms);
+        tell_int(reply, "until_ms", core->now.wall_ms + h->ttl_ms);
+        reply_end(reply);
+        return OK;
+}
+
+EXEC(exec_locked)
+{
+        (void)session; /* anybody may look */
+        struct slice name = cmd->arg[P_NAME].text;
+        const struct lock *l = find(core, name);
+        if (!l)
+                return no_such_lock(name, problem);
+        tell_lock(core, reply, l, false);
+        return OK;
+}
+
+static void warn_forced(const struct lock *l, uint32_t n, struct slice reason)
+{
+        const struct lock_holder *h = &l->holders[0];
+        char why[LIMIT_NAME_BYTES + 1], owner[LIMIT_NAME_BYTES + 1];
+        (void)snprintf(why, sizeof(why), "%.*s", (int)reason.len, reason.len ? reason.ptr : "");
+        (void)snprintf(owner, sizeof(owner), "%.*s", (int)h->owner.len,
+                       h->owner.len ? h->owner.ptr : "");
+        say_warn("core", "a lock was taken away by force", "lock", l->thing.name, "reason", why,
+                 "holders", SAY_I64(n), "owner", owner, "fence", SAY_I64(h->fence));
+}
+
+EXEC(exec_forceunlock)
+{
+        (void)session; /* who may send commands at all may send this one; the log tells of it */
+        struct slice name = cmd->arg[P_NAME].text;
+        struct lock *l = find(core, name);
+        if (!l)
+                return no_such_lock(name, problem);
+        uint32_t n = l->n_holders;
+        warn_forced(l, n, cmd->arg[P_FORCE_REASON].text);
+        core->totals.locks_forced++;
+        /* New holders come in behind the old ones. */
+        for (uint32_t i = 0; i < n && give_up(core, l, 0); i++)
+                ;
+        reply_wrap(reply, "released");
+        reply_int(reply, n);
+        return OK;
+}
+
+/* ---- LOCKS ---- */
+
+struct page {
+        const struct lock **locks; /* a heap of the smallest names so far, the largest on top */
+        size_t n, max;
+        bool has_more;
+};
+
+static int compare(const struct lock *a, const struct lock *b)
+{
+        return slice_cmp(thing_name(&a->thing), thing_name(&b->thing));
+}
+
+static void sift_down(struct page *p, size_t i, const struct lock *l)
+{
+        for (;;) {
+                size_t child = 2 * i + 1;
+                if (child + 1 < p->n && compare(p->locks[child], p->locks[child + 1]) < 0)
+                        child++;
+                if (child >= p->n || compare(p->locks[child], l) <= 0)
+                        break;
+                p->locks[i] = p->locks[child];
+                i = child;
+        }
+        p->locks[i] = l;
+}
+
+static void add_to_page(struct page *p, const struct lock *l)
+{
+        if (p->n == p->max) {
+                p->has_more = true;
+                if (compare(l, p->locks[0]) < 0)
+                        sift_down(p, 0, l);
+                return;
+        }
+        size_t i = p->n++;
+        for (; i > 0 && compare(l, p->locks[(i - 1) / 2]) > 0; i = (i - 1) / 2)
+                p->locks[i] = p->locks[(i - 1) / 2];
+        p->locks[i] = l;
+}
+
+static int by_name(const void *a, const void *b)
+{
+        const struct lock *const *x = a, *const *y = b;
+        return compare(*x, *y);
+}
+
+/* The first names after the cursor, by name: one look at each lock, and memory for a page. */
+static void fill_page(const struct core *core, const struct command *cmd, struct page *p)
+{
+        const struct arg *match = &cmd->arg[P_LOCKS_MATCH], *cursor = &cmd->arg[P_LOCKS_CURSOR];
+        const struct hash *all = &core->state.things[THING_LOCK];
+        for (struct hash_node *n = NULL; (n = hash_next(all, n));) {
+                const struct lock *l = CONTAINER_OF(n, struct lock, thing.node);
+                if (cursor->text.len && slice_cmp(n->key, cursor->text) <= 0)
+                        continue;
+                if (!match->is_set || slice_contains(n->key, match->text))
+                        add_to_page(p, l);
+        }
+        qsort(p->locks, p->n, sizeof(p->locks[0]), by_name);
+}
+
+static void tell_row(const struct core *core, struct reply *reply, const struct lock *l)
+{
+        const struct lock_holder *h = &l->holders[0];
+        int64_t now_ns = core->now.steady_ns;
+        reply_map(reply, 8);
+        reply_key(reply, "name");
+        reply_text(reply, thing_name(&l->thing));
+        tell_int(reply, "count", l->count);
+        tell_int(reply, "held", l->n_holders);
+        tell_int(reply, "waiting", l->n_waiting);
+        reply_key(reply, "owner");
+        reply_text(reply, h->owner);
+        tell_int(reply, "fence", (int64_t)h->fence);
+        tell_int(reply, "age_ms", ms_between(h->since_ns, now_ns));
+        tell_int(reply, "remaining_ms", ms_between(now_ns, h->deadline_ns));
+        reply_end(reply);
+}
+
+EXEC(exec_locks)
+{
+        (void)session; /* anybody may look */
+        (void)problem;
+        const struct arg *limit = &cmd->arg[P_LOCKS_LIMIT];
+        const struct lock *locks[LIMIT_LIST_LOCKS];
+        struct page p = {.locks = locks,
+                         .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT};
+        fill_page(core, cmd, &p);
+        reply_map(reply, 2);
+        reply_key(reply, "locks");
+        reply_list(reply, p.n);
+        for (size_t i = 0; i < p.n; i++)
+                tell_row(core, reply, p.locks[i]);
+        reply_end(reply);
+        reply_key(reply, "cursor");
+        reply_text(reply, p.has_more ? thing_name(&p.locks[p.n - 1]->thing) : SLICE_LIT(""));
+        reply_end(reply);
+        return OK;
+}

@@ -1,0 +1,9 @@
+/* The options of a job (state/option.h), told as a map. */
+#ifndef WEIR_CORE_TELL_OPTIONS_H
+#define WEIR_CORE_TELL_OPTIONS_H
+
+#include "core/reply.h"
+
+void tell_options(struct reply *reply, struct slice packed);
+
+#endif

@@ -1,0 +1,106 @@
+/* What must hold of the whole state, and a digest of it: for tests and simulations. */
+#include "state/inside.h"
+
+static void check_queue(const struct queue *q, const struct queue *found)
+{
+        queue_check(q);
+        ASSERT(q->n_ready == found->n_ready);
+        ASSERT(q->n_scheduled == found->n_scheduled);
+        ASSERT(q->n_waiting == found->n_waiting);
+        ASSERT(q->n_running == found->n_running);
+        ASSERT(q->n_finished == found->n_finished);
+}
+
+static void count_job(const struct job *job, struct queue *found)
+{
+        switch ((enum job_state)job->state) {
+        case JOB_SCHEDULED:
+                found->n_scheduled++;
+                break;
+        case JOB_READY:
+                found->n_ready++;
+                break;
+        case JOB_WAITING:
+        case JOB_HELD:
+                found->n_waiting++;
+                break;
+        case JOB_LEASED:
+                found->n_running++;
+                break;
+        case JOB_FINISHED:
+                found->n_finished++;
+                break;
+        }
+}
+
+void state_check(const struct state *s)
+{
+        uint64_t weight = 0, last_seq = 0, id = 0;
+        size_t n_live = 0, n_expected = 1 + s->jobs.len;
+        for (const struct job *job; (job = idmap_next(&s->jobs, id, &id)); id++) {
+                job_check(job);
+                ASSERT(job_id(job) == id && id < s->next_id);
+                ASSERT(!job->more || job->more->fence <= s->fence);
+                weight += job_weight(job);
+        }
+        for (struct hash_node *n = NULL; (n = hash_next(&s->queues, n));) {
+                const struct queue *q = CONTAINER_OF(n, struct queue, node);
+                struct queue found = {0};
+                id = 0;
+                for (const struct job *job; (job = idmap_next(&s->jobs, id, &id)); id++)
+                        if (job->queue == q)
+                                count_job(job, &found);
+                check_queue(q, &found);
+                if (list_is_linked(&q->live.link)) {
+                        weight += state_queue_weight(q);
+                        n_expected++;
+                }
+        }
+        LIST_FOREACH(&s->live, it)
+        {
+                const struct live *live = CONTAINER_OF(it, struct live, link);
+                ASSERT(live->seq >= last_seq);
+                last_seq = live->seq;
+                n_live++;
+        }
+        things_check(s, &weight, &n_expected);
+        ASSERT(n_live == n_expected);
+        ASSERT(weight == s->live_bytes);
+        heap_check(&s->delayed);
+        heap_check(&s->timed);
+        heap_check(&s->running);
+        heap_check(&s->grace);
+}
+
+/* SCHEDULED and READY differ only by what the clock says, so both count as pending here. */
+static uint64_t digest_job(const struct job *job, struct buf *b)
+{
+        struct effect e;
+        effect_of_job(job, &e);
+        if (e.state == JOB_SCHEDULED || e.state == JOB_WAITING)
+                e.state = JOB_READY;
+        buf_clear(b);
+        effect_write(b, &e);
+        return hash_bytes(1, buf_slice(b));
+}
+
+uint64_t state_digest(const struct state *s)
+{
+        struct buf b;
+        buf_init(&b, 0);
+        uint64_t sum = s->next_id * 31 + s->fence, id = 0;
+        for (const struct job *job; (job = idmap_next(&s->jobs, id, &id)); id++)
+                sum = sum * 1099511628211ULL + digest_job(job, &b);
+        for (struct hash_node *n = NULL; (n = hash_next(&s->queues, n));) {
+                const struct queue *q = CONTAINER_OF(n, struct queue, node);
+                if (!list_is_linked(&q->live.link))
+                        continue;
+                struct effect e;
+                effect_of_queue(q, &e);
+                buf_clear(&b);
+                effect_write(&b, &e);
+                sum += hash_bytes(2, buf_slice(&b)); /* queues have no order */
+        }
+        buf_release(&b);
+        return sum + things_digest(s);
+}

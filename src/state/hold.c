@@ -1,0 +1,26 @@
+/* A hold: a unique key that stays taken for a while after its job has ended.
+ *
+ *      body: until_ns varint (steady), job id varint */
+#include "state/hold.h"
+
+static bool set(struct state *s, struct thing *t, struct slice body)
+{
+        struct hold *h = CONTAINER_OF(t, struct hold, thing);
+        struct reader r = reader_make(body);
+        h->until_ns = (int64_t)reader_varint(&r);
+        h->job_id = reader_varint(&r);
+        if (r.failed || reader_left(&r) || h->until_ns < 0)
+                return false;
+        thing_alarm(s, t, h->until_ns);
+        return true;
+}
+
+static void put(const struct thing *t, struct buf *body)
+{
+        const struct hold *h = CONTAINER_OF(t, const struct hold, thing);
+        buf_put_varint(body, (uint64_t)h->until_ns);
+        buf_put_varint(body, h->job_id);
+}
+
+const struct thing_ops hold_ops = {
+        .name = "hold", .size = sizeof(struct hold), .set = set, .put = put};

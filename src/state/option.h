@@ -1,0 +1,57 @@
+/* What a job may carry beside its fixed fields: most jobs carry none of it, so it is packed.
+ *
+ * In the log and in history an option is: tag u8, then a varint (numbers) or a varint length and
+ * bytes (texts); absent ones are not written.  Numbers of 0 and empty texts are absent.
+ *
+ *      unique        the key that only one job may hold; unique_scope says for how long
+ *      key           at most key_max running jobs (1 when absent) may hold this name
+ *      limit         a rate limit that each start takes from
+ *      target        a circuit breaker that is asked before each start and told of each end
+ *      after         ids of jobs that must end first, as varints; resolved ones are taken out
+ *      expires_ms    not to be started after this time, on the steady wall (core.c)
+ *      result_ms     how long history keeps the result; absent: as long as the job
+ *      run           how often it was taken back from history to be run again
+ */
+#ifndef WEIR_STATE_OPTION_H
+#define WEIR_STATE_OPTION_H
+
+#include "base/bytes.h"
+
+/* Tags in the log: append new rows at the end, never reuse one. */
+#define OPTION_MAP(TEXT, NUM)                                                                      \
+        TEXT(1, backoff)                                                                           \
+        TEXT(2, unique)                                                                            \
+        NUM(3, unique_scope)                                                                       \
+        NUM(4, unique_ms)                                                                          \
+        TEXT(5, key)                                                                               \
+        NUM(6, key_max)                                                                            \
+        TEXT(7, limit)                                                                             \
+        TEXT(8, target)                                                                            \
+        TEXT(9, batch)                                                                             \
+        TEXT(10, after)                                                                            \
+        NUM(11, when)                                                                              \
+        NUM(12, otherwise)                                                                         \
+        NUM(13, expires_ms)                                                                        \
+        NUM(14, result_ms)                                                                         \
+        TEXT(15, signature)                                                                        \
+        TEXT(16, schedule)                                                                         \
+        NUM(17, slot_ms)                                                                           \
+        NUM(18, run)
+
+enum unique_scope { UNIQUE_PENDING, UNIQUE_RUNNING, UNIQUE_AFTER };
+enum after_when { AFTER_COMPLETE, AFTER_FAILED, AFTER_ENDED };
+enum after_otherwise { OTHERWISE_CANCEL, OTHERWISE_FAIL };
+
+struct job_options {
+#define TEXT(tag, name) struct slice name;
+#define NUM(tag, name)  uint64_t name;
+        OPTION_MAP(TEXT, NUM)
+#undef TEXT
+#undef NUM
+};
+
+void options_pack(const struct job_options *o, struct buf *b); /* appends nothing when all absent */
+/* The texts borrow from `packed`.  False: no such bytes can be. */
+bool options_unpack(struct slice packed, struct job_options *ret);
+
+#endif

@@ -1,0 +1,109 @@
+/* Named things beside jobs and queues: locks, limits, breakers, schedules, batches and the like.
+ *
+ * Each kind is a struct that begins with a struct thing, and a row of operations.  Three records
+ * serve them all, and each kind reads and writes its own bodies:
+ *
+ *      THING_SET    kind u8, name, body    this is the whole of it now; made when missing
+ *      THING_NOTE   kind u8, name, body    a change; in replay skipped when the thing is not seen
+ *      THING_GONE   kind u8, name
+ *
+ * A thing may also exist without the log knowing of it (somebody waits for a lock that was never
+ * taken): then its `live` is not linked, and thing_drop() ends it when nothing needs it any more.
+ *
+ * Each thing has one alarm: the time at which core/things.c calls the kind.  It is derived state,
+ * set by the kind's own functions with thing_alarm(), live and in replay alike. */
+#ifndef WEIR_STATE_THING_H
+#define WEIR_STATE_THING_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "base/hash.h"
+#include "base/heap.h"
+#include "state/live.h"
+
+/* Numbers in the log: append new rows at the end, never reuse one. */
+#define THING_MAP(X)                                                                               \
+        X(LOCK, lock)                                                                              \
+        X(LIMIT, limit)                                                                            \
+        X(BREAKER, breaker)                                                                        \
+        X(SCHEDULE, schedule)                                                                      \
+        X(BATCH, batch)                                                                            \
+        X(CAP, cap)                                                                                \
+        X(HOLD, hold)                                                                              \
+        X(ANSWER, answer)
+
+enum thing_kind {
+#define X(name, text) THING_##name,
+        THING_MAP(X)
+#undef X
+                THING_KINDS
+};
+
+struct state;
+struct effect;
+
+struct thing {
+        struct live live; /* linked once the log knows of it; live.kind is LIVE_THING */
+        struct hash_node node;
+        struct heap_node alarm; /* on state->alarms, or state->wall_alarms for kinds with is_wall */
+        char *name;             /* what node.key borrows */
+        uint32_t weight;        /* its share of state->live_bytes while linked */
+        uint8_t kind;           /* enum thing_kind */
+        /* Ready jobs that this thing keeps from being started (state_block), best first. */
+        struct heap waiting;
+};
+
+struct thing_ops {
+        const char *name;
+        size_t size;  /* of the struct that begins with struct thing */
+        bool is_wall; /* its alarm is a Unix time in ms; else steady ns */
+        /* The rest of a new one: zeroed so far, kind and name set.  May be NULL. */
+        void (*init)(struct state *s, struct thing *t);
+        /* Takes over the body of a SET, whatever it was before.  False: no such body can be. */
+        bool (*set)(struct state *s, struct thing *t, struct slice body);
+        void (*put)(const struct thing *t, struct buf *body); /* the body of its SET */
+        /* A change.  NULL: this kind has none. */
+        bool (*note)(struct state *s, struct thing *t, struct slice body);
+        /* Lets go of all it owns; nobody points to it any more.  May be NULL. */
+        void (*release)(struct state *s, struct thing *t);
+        /* Must it stay although the log forgets it (somebody waits)?  Then set() is called with an
+         * empty body.  NULL: never. */
+        bool (*is_needed)(const struct thing *t);
+        /* Asserts what must hold.  May be NULL. */
+        void (*check)(const struct thing *t);
+};
+
+/* One row per kind, in state/<kind>.c. */
+#define X(name, text) extern const struct thing_ops text##_ops;
+THING_MAP(X)
+#undef X
+const struct thing_ops *thing_ops(enum thing_kind kind);
+
+struct thing *thing_find(const struct state *s, enum thing_kind kind, struct slice name);
+struct thing *thing_get(struct state *s, enum thing_kind kind, struct slice name); /* made */
+/* Ends one that the log does not know of (any more). */
+void thing_drop(struct state *s, struct thing *t);
+/* INT64_MAX: none.  0 or the past: at once. */
+void thing_alarm(struct state *s, struct thing *t, int64_t at);
+static inline struct slice thing_name(const struct thing *t)
+{
+        return t->node.key;
+}
+static inline bool thing_is_durable(const struct thing *t)
+{
+        return list_is_linked(&t->live.link);
+}
+
+/* state.c calls these. */
+int thing_apply(struct state *s, const struct effect *e, uint64_t seq,
+                struct problem *problem) MUST_CHECK;
+int thing_replay_end(struct state *s, struct problem *problem) MUST_CHECK;
+void things_init(struct state *s, uint64_t hash_seed);
+void things_release(struct state *s);
+/* Adds what the durable ones weigh and how many there are. */
+void things_check(const struct state *s, uint64_t *weight, size_t *n);
+uint64_t things_digest(const struct state *s);
+/* The SET that keeps the cleaner's promise; the body is put into `body`, which must live. */
+void effect_of_thing(const struct thing *t, struct buf *body, struct effect *ret);
+
+#endif

@@ -1,0 +1,290 @@
+#!/usr/bin/env bats
+# weir-test: timeout=120
+# weir lock run and weir mutex: a lock around a command, as in a crontab.
+
+bats_require_minimum_version 1.5.0
+load lib.bash
+
+setup() {
+        start_weir
+        cd "$DATA" || return 1
+        mkfifo told said
+        # Both ends stay open here, so that neither side ever waits for the other to open.
+        exec 8<>told 9<>said
+        HOLDER=
+}
+
+teardown() {
+        if [ -n "$HOLDER" ]; then
+                kill -TERM "$HOLDER" 2>/dev/null || true
+        fi
+        exec 8>&- 9>&-
+        stop_weir
+}
+
+# hear: the next line a command wrote to `said`
+hear() {
+        IFS= read -r -t 20 REPLY <&9
+}
+
+# under_lock ARG...: weir lock run in the background, its pid in HOLDER
+under_lock() {
+        "$WEIR_BIN" lock run "$@" >said <told 2>errors 3>&- 8>&- 9>&- &
+        HOLDER=$!
+}
+
+# ends_with CODE: the exit code of the one in the background
+ends_with() {
+        local status=0
+        wait "$HOLDER" || status=$?
+        HOLDER=
+        [ "$status" -eq "$1" ] || { echo "it ended with $status"; return 1; }
+}
+
+# held NAME [options]: a command that runs under the lock, in the background, its pid in COMMAND_PID,
+# until let_go CODE tells it how to end.
+held() {
+        under_lock "$@" -- sh -c 'echo "$$"; read -r code; exit "$code"'
+        hear
+        COMMAND_PID=$REPLY
+}
+
+let_go() {
+        echo "$1" >&8
+        ends_with "$1"
+}
+
+is_gone() {
+        ! kill -0 "$1" 2>/dev/null
+}
+
+is_free() {
+        not weir mutex show "$1" >/dev/null 2>&1
+}
+
+has_waiting() {
+        [ "$(weir mutex show "$1" --json | jq .waiting)" = "$2" ]
+}
+
+@test "the exit code is the command's" {
+        run weir lock run a -- true
+        [ "$status" -eq 0 ]
+        run weir lock run a -- sh -c 'exit 42'
+        [ "$status" -eq 42 ]
+        run weir lock run a -- sh -c 'kill -9 $$'
+        [ "$status" -eq 137 ]
+        run -127 weir lock run a -- no-such-program
+        [[ $output == *"cannot run no-such-program"* ]]
+        run weir lock run a -- /
+        [ "$status" -eq 126 ]
+        is_free a
+}
+
+@test "the command gets its words and its standard input as they are" {
+        run bash -c 'printf in | "$1" lock run a -- sh -c "cat; printf %s, \"\$@\"" x "a b" -n -- ""' \
+                - "$WEIR_BIN"
+        [ "$status" -eq 0 ]
+        [ "$output" = "ina b,-n,--,," ]
+}
+
+@test "the command finds name, token and fence in its environment" {
+        run weir lock run 'a b' -- sh -c 'echo "$WEIR_LOCK_NAME/$WEIR_LOCK_TOKEN/$WEIR_FENCE"'
+        [[ $output =~ ^a\ b/[0-9a-f]{32}/[0-9]+$ ]]
+        first=${output##*/}
+        run weir lock run 'a b' -- sh -c 'echo "$WEIR_FENCE"'
+        [ "$output" -gt "$first" ]
+}
+
+@test "like flock -n it is silent and exits 1 when another holds the lock" {
+        held a
+        run weir lock run a -- echo never
+        [ "$status" -eq 1 ]
+        [ -z "$output" ]
+        run weir lock run a --conflict-exit-code 75 -- echo never
+        [ "$status" -eq 75 ]
+        run weir lock run a --verbose -- echo never
+        [ "$status" -eq 1 ]
+        [[ $output == *"held by"* ]]
+        run weir lock run b -- echo other
+        [ "$output" = other ]
+        let_go 3
+        is_free a
+}
+
+@test "with --wait it gets the lock as soon as it is free" {
+        held a
+        "$WEIR_BIN" lock run a --wait 60 -- sh -c 'exit 9' 3>&- 8>&- 9>&- &
+        waiter=$!
+        eventually has_waiting a 1
+        let_go 0
+        status=0
+        wait "$waiter" || status=$?
+        [ "$status" -eq 9 ]
+        held2=$(weir mutex list --json | jq '.locks | length')
+        [ "$held2" -eq 0 ]
+}
+
+@test "a wait that is over exits like a conflict" {
+        held a
+        run weir lock run a --wait 200ms -- echo never
+        [ "$status" -eq 1 ]
+        [ -z "$output" ]
+        let_go 0
+}
+
+@test "a semaphore lets as many run as it has places" {
+        held a --count 2
+        run weir lock run a --count 2 -- echo second
+        [ "$output" = second ]
+        run weir lock run a --count 2 -- "$WEIR_BIN" lock run a --count 2 -- true
+        [ "$status" -eq 1 ]
+        run weir lock run a -- true
+        [ "$status" -eq 5 ]
+        [[ $output == *"2 places"* ]]
+        let_go 0
+}
+
+@test "the lock is renewed while the command runs" {
+        held a --ttl 1
+        renewed() {
+                [ "$(weir mutex show a --json | jq '.holders[0].age_ms > 2500')" = true ]
+        }
+        eventually renewed
+        run weir lock run a -- true
+        [ "$status" -eq 1 ]
+        let_go 4
+}
+
+@test "the command is stopped when the lock is taken away" {
+        held a --ttl 2
+        run weir mutex release a --yes --reason 'test'
+        [ "$status" -eq 0 ]
+        ends_with 5
+        is_gone "$COMMAND_PID"
+        grep -q 'another may hold it' errors
+        grep -q 'reason=test' "$DATA/server.log"
+}
+
+@test "a command that ignores TERM is killed, and with it what it started" {
+        under_lock a --ttl 1 -- sh -c 'trap "" TERM; sleep 1000 & echo "$$ $!"; wait; wait'
+        hear
+        read -r leader child <<<"$REPLY"
+        weir mutex release a --yes
+        ends_with 5
+        is_gone "$leader"
+        eventually is_gone "$child"
+}
+
+@test "with the server away the command is stopped before the lock can run out" {
+        held a --ttl 3
+        kill -9 "$WEIR_PID"
+        wait "$WEIR_PID" || true
+        begin=$(date +%s%N)
+        wait_status=0
+        ends_with 5 || wait_status=$?
+        took_ms=$((($(date +%s%N) - begin) / 1000000))
+        [ "$wait_status" -eq 0 ]
+        is_gone "$COMMAND_PID"
+        # The last renewal was at most a second before; two thirds of the time are given.
+        [ "$took_ms" -lt 3000 ]
+        [ "$took_ms" -gt 900 ]
+        start_weir
+        weir mutex show a
+}
+
+@test "a restart of the server goes unnoticed" {
+        held a --ttl 9
+        kill -9 "$WEIR_PID"
+        wait "$WEIR_PID" || true
+        # Port 0 would be another one: the same address again.
+        start_weir --resp "127.0.0.1:$RESP_PORT"
+        fence=$(weir mutex show a --json | jq '.holders[0].fence')
+        renewed() {
+                [ "$(weir mutex show a --json | jq '.holders[0] | .age_ms > 4000 and .remaining_ms > 5500')" = true ]
+        }
+        eventually renewed
+        [ "$(weir mutex show a --json | jq '.holders[0].fence')" = "$fence" ]
+        let_go 0
+}
+
+@test "signals go to the command, and the lock is given back" {
+        under_lock a -- sh -c 'trap "exit 33" USR1; echo up; while :; do sleep 0.05; done'
+        hear
+        kill -USR1 "$HOLDER"
+        ends_with 33
+        is_free a
+        held b
+        kill -TERM "$HOLDER"
+        ends_with 143
+        is_gone "$COMMAND_PID"
+        is_free b
+}
+
+@test "a waiter that gets TERM leaves the queue" {
+        held a
+        "$WEIR_BIN" lock run a --wait 60 -- true 3>&- 8>&- 9>&- &
+        waiter=$!
+        eventually has_waiting a 1
+        kill -TERM "$waiter"
+        status=0
+        wait "$waiter" || status=$?
+        [ "$status" -eq 143 ]
+        eventually has_waiting a 0
+        let_go 0
+}
+
+@test "when lock run itself is killed, the command gets TERM" {
+        held a --ttl 1
+        kill -9 "$HOLDER"
+        ends_with 137
+        eventually is_gone "$COMMAND_PID"
+        eventually is_free a
+}
+
+@test "without a server nothing is run" {
+        stop_weir
+        run weir lock run a -- echo never
+        [ "$status" -eq 7 ]
+        [[ $output == *"nothing answers"* ]]
+        [[ $output != *never* ]]
+        start_weir
+}
+
+@test "wrong words are explained and nothing is run" {
+        for words in '--ttl 0' '--ttl 86401' '--ttl x' '--wait -1' '--wait 2d' '--count 0' \
+                '--count 1001' '--conflict-exit-code 256' '--nonsense'; do
+                # shellcheck disable=SC2086
+                run weir lock run a $words -- echo never
+                [ "$status" -eq 2 ]
+                [[ $output != *never* ]]
+        done
+        run weir lock run a
+        [ "$status" -eq 2 ]
+        [[ $output == *"-- CMD"* ]]
+        run weir lock run -- echo never
+        [ "$status" -eq 2 ]
+        run weir lock run a --
+        [ "$status" -eq 2 ]
+        is_free a
+}
+
+@test "mutex list, show and release" {
+        run weir mutex list
+        [[ $output == *"no locks are held"* ]]
+        held 'a b' --owner tester
+        run weir mutex list
+        [[ $output == *"a b"*tester* ]]
+        run weir mutex list --match zzz --json
+        [ "$output" = '{"locks":[],"cursor":""}' ]
+        run weir mutex show 'a b'
+        [[ $output == *"1 of 1 held, 0 waiting"*tester* ]]
+        run weir mutex show nobody
+        [ "$status" -eq 4 ]
+        run weir mutex release 'a b' </dev/null
+        [ "$status" -eq 3 ]
+        [[ $output == *"--yes"* ]]
+        run weir mutex release nobody --yes
+        [ "$status" -eq 4 ]
+        weir mutex show 'a b'
+        let_go 0
+}
