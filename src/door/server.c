@@ -211,8 +211,12 @@ static void on_check(uv_check_t *handle)
 {
         struct server *s = handle->data;
         end_turn(s);
-        if (s->gather_until_ns)
-                commit(s);
+        if (!s->gather_until_ns)
+                return;
+        /* A whole turn and not only a commit: a batch that was waited for is reported from inside
+         * it, and its replies would stay here until something else happens. */
+        server_turn_begin(s);
+        end_turn(s);
 }
 
 /* The shortest way from the disk to the socket: no other callback comes between. */

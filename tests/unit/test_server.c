@@ -72,6 +72,41 @@ static void the_batches_of_a_connection_are_let_go_one_by_one(void **state)
         bench_release(&b);
 }
 
+/* With slow syncs the loop waits a little for more; the batch that closes that wait may be synced
+ * on the loop itself, which wakes nobody. */
+static void a_batch_synced_after_a_wait_for_more_is_answered(void **state)
+{
+        enum { CLIENTS = 5 };
+        struct bench b;
+        int fds[CLIENTS];
+
+        (void)state;
+        bench_init(&b, NULL);
+        b.server->loop_thread = pthread_self();
+        b.log.is_manual = true;
+        b.log.stat.sync_ns_last = 4000000;
+        for (int i = 0; i < CLIENTS; i++)
+                fds[i] = dial(b.resp_port);
+        turns(&b);
+        for (int i = 0; i < CLIENTS; i++)
+                tell(fds[i], "ENQUEUE h a\r\n");
+        while (b.server->durable_seen < core_reply_seq(b.core) || !b.log.last_seq) {
+                turns(&b);
+                memory_log_sync(&b.log);
+                tell(fds[0], "PING\r\n"); /* a log with a thread would wake the loop */
+                turn(&b);
+        }
+        assert_true(b.server->gather_until_ns > 0);
+        b.log.is_manual = false;
+        b.log.stat.sync_ns_last = 1000;
+        tell(fds[1], "ENQUEUE h b\r\n");
+        (void)expect_begin(&b, fds[1], ":");
+        expect_text(&b, fds[1], ":6\r\n");
+        for (int i = 0; i < CLIENTS; i++)
+                close(fds[i]);
+        bench_release(&b);
+}
+
 static void an_error_that_tells_of_the_state_waits_as_well(void **state)
 {
         struct bench b;
@@ -438,6 +473,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_reply_leaves_when_its_batch_is_durable_and_not_before),
                 cmocka_unit_test(the_batches_of_a_connection_are_let_go_one_by_one),
+                cmocka_unit_test(a_batch_synced_after_a_wait_for_more_is_answered),
                 cmocka_unit_test(an_error_that_tells_of_the_state_waits_as_well),
                 cmocka_unit_test(a_waiting_claim_is_answered_and_the_pipeline_behind_it_goes_on),
                 cmocka_unit_test(a_peer_that_leaves_while_it_waits_is_forgotten_at_once),
