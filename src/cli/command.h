@@ -44,6 +44,7 @@ struct cli_group {
 extern const struct cli_group cli_group_job;
 extern const struct cli_group cli_group_queue;
 extern const struct cli_group cli_group_schedule;
+extern const struct cli_group cli_group_batch;
 extern const struct cli_group cli_group_cap;
 extern const struct cli_group cli_group_work;
 extern const struct cli_group cli_group_lock;

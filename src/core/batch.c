@@ -45,15 +45,10 @@ static struct batch *find(const struct core *core, struct slice name)
         return t && thing_is_durable(t) ? batch_of(t) : NULL;
 }
 
-static int find_or_refuse(const struct core *core, struct slice name, struct batch **ret,
-                          struct problem *problem)
+static int no_such_batch(struct slice name, struct problem *problem)
 {
-        struct batch *b = find(core, name);
-        if (!b)
-                return problem_set(problem, ERR_NOTFOUND, "there is no batch '%.*s'", (int)name.len,
-                                   name.ptr);
-        *ret = b;
-        return OK;
+        return problem_set(problem, ERR_NOTFOUND, "there is no batch '%.*s'", (int)name.len,
+                           name.ptr);
 }
 
 static void change(struct core *core, struct batch *b, enum batch_change what, uint64_t value)
@@ -124,10 +119,9 @@ static void finish_if_due(struct core *core, struct batch *b)
 
 int batch_check(struct core *core, struct slice name, size_t n, struct problem *problem)
 {
-        struct batch *b;
-        int r = find_or_refuse(core, name, &b, problem);
-        if (r != OK)
-                return r;
+        const struct batch *b = find(core, name);
+        if (!b)
+                return no_such_batch(name, problem);
         if (b->flags & BATCH_IS_CLOSED)
                 return problem_set(problem, ERR_STATE, "the batch '%.*s' is closed", (int)name.len,
                                    name.ptr);
@@ -251,10 +245,9 @@ static const char *status_of(const struct batch *b)
 EXEC(exec_closebatch)
 {
         (void)session; /* anybody may close it */
-        struct batch *b;
-        int r = find_or_refuse(core, cmd->arg[P_NAME].text, &b, problem);
-        if (r != OK)
-                return r;
+        struct batch *b = find(core, cmd->arg[P_NAME].text);
+        if (!b)
+                return no_such_batch(cmd->arg[P_NAME].text, problem);
         if (!(b->flags & BATCH_IS_CLOSED)) {
                 change(core, b, BATCH_CLOSED, 0);
                 finish_if_due(core, b);
@@ -267,10 +260,9 @@ EXEC(exec_closebatch)
 EXEC(exec_cancelbatch)
 {
         (void)session; /* anybody may cancel */
-        struct batch *b;
-        int r = find_or_refuse(core, cmd->arg[P_NAME].text, &b, problem);
-        if (r != OK)
-                return r;
+        struct batch *b = find(core, cmd->arg[P_NAME].text);
+        if (!b)
+                return no_such_batch(cmd->arg[P_NAME].text, problem);
         uint64_t n = b->n_left;
         if (!(b->flags & (BATCH_IS_FINISHED | BATCH_IS_CANCELING))) {
                 change(core, b, BATCH_CANCELING, 0);
@@ -285,10 +277,9 @@ EXEC(exec_cancelbatch)
 EXEC(exec_unbatch)
 {
         (void)session; /* anybody may remove it */
-        struct batch *b;
-        int r = find_or_refuse(core, cmd->arg[P_NAME].text, &b, problem);
-        if (r != OK)
-                return r;
+        struct batch *b = find(core, cmd->arg[P_NAME].text);
+        if (!b)
+                return no_such_batch(cmd->arg[P_NAME].text, problem);
         if (b->n_left)
                 return problem_set(problem, ERR_STATE,
                                    "%zu jobs of the batch '%s' have not ended: cancel them first",
@@ -354,10 +345,9 @@ static void tell_callback(struct reply *reply, const struct batch *b, enum batch
 EXEC(exec_batchstate)
 {
         (void)session; /* anybody may look */
-        struct batch *b;
-        int r = find_or_refuse(core, cmd->arg[P_NAME].text, &b, problem);
-        if (r != OK)
-                return r;
+        struct batch *b = find(core, cmd->arg[P_NAME].text);
+        if (!b)
+                return no_such_batch(cmd->arg[P_NAME].text, problem);
         reply_map(reply, COUNTS_FIELDS + 4);
         tell_counts(reply, b);
         tell_text(reply, "queue", b->terms.queue);

@@ -50,10 +50,12 @@ EXEC(exec_cap)
         (void)session; /* anybody may set it */
         struct slice name = cmd->arg[P_CAP_NAME].text;
         uint64_t max = (uint64_t)cmd->arg[P_CAP_MAX].num;
+        const struct thing *old = thing_find(&core->state, THING_CAP, name);
         uint64_t weight = (uint64_t)cmd->arg[P_CAP_WEIGHT].num;
+        if (!weight && old)
+                weight = cap_of(old)->weight; /* what is not named stays as it is */
         int r = check_cap_name(name, problem);
-        if (r == OK && !thing_find(&core->state, THING_CAP, name) &&
-            core->state.things[THING_CAP].len >= LIMIT_CAPS)
+        if (r == OK && !old && core->state.things[THING_CAP].len >= LIMIT_CAPS)
                 r = problem_set(problem, ERR_LIMIT, "there are %d caps already", LIMIT_CAPS);
         if (r == OK)
                 r = core_admit(core, name.len + 32, 0, problem);

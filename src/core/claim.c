@@ -18,6 +18,9 @@
 
 /* Args in one answer, about: a claim for more gets fewer jobs than it asked for. */
 #define CLAIM_BYTES (16 * MIB)
+/* Jobs without a right signature that one claim meets before it ends, so that a turn stays short.
+ */
+#define CLAIM_REFUSED_MAX 1000
 
 struct claim_link {
         struct list link; /* on queue->waiters */
@@ -47,7 +50,7 @@ struct claiming {
         uint32_t given[LIMIT_CLAIM_QUEUES];
         size_t n_queues;
         struct job *jobs[LIMIT_CLAIM_JOBS];
-        size_t n_jobs, bytes;
+        size_t n_jobs, bytes, n_refused;
         uint64_t number; /* fence of the first job: what the claim is called */
 };
 
@@ -57,7 +60,7 @@ static void claiming_init(struct claiming *c, struct core *core, const struct cl
         c->core = core;
         c->spec = spec;
         c->n_queues = n_queues;
-        c->n_jobs = c->bytes = 0;
+        c->n_jobs = c->bytes = c->n_refused = 0;
         c->number = 0;
         for (size_t i = 0; i < n_queues; i++)
                 c->given[i] = 0;
@@ -164,8 +167,10 @@ static void take_first(struct claiming *c, size_t i)
         struct thing *by = block_of(c->core, job);
         if (by)
                 state_block(&c->core->state, job, by);
-        else if (job_is_trusted(c->core, job)) /* else it was failed */
+        else if (job_is_trusted(c->core, job))
                 grant(c, job, i);
+        else
+                c->n_refused++; /* it was failed */
         if (!may_give(c, i))
                 c->queues[i] = NULL;
 }
@@ -230,8 +235,13 @@ static void claim_jobs(struct claiming *c)
                 if (c->queues[i] && !may_give(c, i))
                         c->queues[i] = NULL;
         }
-        for (int i; c->n_jobs < c->spec->max && c->bytes < CLAIM_BYTES && (i = best_queue(c)) >= 0;)
+        while (c->n_jobs < c->spec->max && c->bytes < CLAIM_BYTES &&
+               c->n_refused < CLAIM_REFUSED_MAX) {
+                int i = best_queue(c);
+                if (i < 0)
+                        return;
                 take_first(c, (size_t)i);
+        }
 }
 
 static void tell_jobs(const struct claiming *c, struct reply *reply)

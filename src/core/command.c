@@ -133,8 +133,8 @@ static const struct param_def words_params[] = {
 #include "core/rows_breaker.h"
 #include "core/rows_limit.h"
 #include "core/rows_lock.h"
-#include "core/rows_retry.h"
 #include "core/rows_queue.h"
+#include "core/rows_retry.h"
 #include "core/rows_schedule.h"
 
 #define W      COMMAND_WRITE
@@ -187,11 +187,10 @@ const struct command_def command_table[] = {
             "Hands out jobs of a queue again.", "OK.", exec_resume, queue_params),
 
         /* Each ends in a comma. */
-        QUEUE_ROWS SCHEDULE_ROWS BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS ANSWER_ROWS
-        RETRY_ROWS
+        QUEUE_ROWS SCHEDULE_ROWS BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS ANSWER_ROWS RETRY_ROWS
 
-        ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.", "PONG, or the message.", NULL,
-            message_params),
+                ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.",
+                    "PONG, or the message.", NULL, message_params),
         ROW("ECHO", "connection", D, NULL, NULL, "Sends back a text.", "The text.", NULL,
             echo_params),
         ROW("AUTH", "connection", D | NOAUTH, NULL, NULL,

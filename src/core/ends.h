@@ -7,8 +7,7 @@
 /* Call before the effect that ends a job: its unique key, its batch, its schedule and the jobs
  * that come after it are told, all in one batch of the log.  was_failed: it had failed for good
  * and is now complete after all. */
-void job_ending(struct core *core, const struct job *job, enum job_status outcome,
-                bool was_failed);
+void job_ending(struct core *core, const struct job *job, enum job_status outcome, bool was_failed);
 
 /* Ends a job that is not running, or cancels one that is. */
 void job_cancel(struct core *core, struct job *job, struct slice why);

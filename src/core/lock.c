@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "base/say.h"
+#include "core/page.h"
 #include "state/lock.h"
 
 #define LIST_LIMIT_DEFAULT 50
@@ -469,66 +470,6 @@ EXEC(exec_forceunlock)
 
 /* ---- LOCKS ---- */
 
-struct page {
-        const struct lock **locks; /* a heap of the smallest names so far, the largest on top */
-        size_t n, max;
-        bool has_more;
-};
-
-static int compare(const struct lock *a, const struct lock *b)
-{
-        return slice_cmp(thing_name(&a->thing), thing_name(&b->thing));
-}
-
-static void sift_down(struct page *p, size_t i, const struct lock *l)
-{
-        for (;;) {
-                size_t child = 2 * i + 1;
-                if (child + 1 < p->n && compare(p->locks[child], p->locks[child + 1]) < 0)
-                        child++;
-                if (child >= p->n || compare(p->locks[child], l) <= 0)
-                        break;
-                p->locks[i] = p->locks[child];
-                i = child;
-        }
-        p->locks[i] = l;
-}
-
-static void add_to_page(struct page *p, const struct lock *l)
-{
-        if (p->n == p->max) {
-                p->has_more = true;
-                if (compare(l, p->locks[0]) < 0)
-                        sift_down(p, 0, l);
-                return;
-        }
-        size_t i = p->n++;
-        for (; i > 0 && compare(l, p->locks[(i - 1) / 2]) > 0; i = (i - 1) / 2)
-                p->locks[i] = p->locks[(i - 1) / 2];
-        p->locks[i] = l;
-}
-
-static int by_name(const void *a, const void *b)
-{
-        const struct lock *const *x = a, *const *y = b;
-        return compare(*x, *y);
-}
-
-/* The first names after the cursor, by name: one look at each lock, and memory for a page. */
-static void fill_page(const struct core *core, const struct command *cmd, struct page *p)
-{
-        const struct arg *match = &cmd->arg[P_LOCKS_MATCH], *cursor = &cmd->arg[P_LOCKS_CURSOR];
-        const struct hash *all = &core->state.things[THING_LOCK];
-        for (struct hash_node *n = NULL; (n = hash_next(all, n));) {
-                const struct lock *l = CONTAINER_OF(n, struct lock, thing.node);
-                if (cursor->text.len && slice_cmp(n->key, cursor->text) <= 0)
-                        continue;
-                if (!match->is_set || slice_contains(n->key, match->text))
-                        add_to_page(p, l);
-        }
-        qsort(p->locks, p->n, sizeof(p->locks[0]), by_name);
-}
-
 static void tell_row(const struct core *core, struct reply *reply, const struct lock *l)
 {
         const struct lock_holder *h = &l->holders[0];
@@ -552,18 +493,19 @@ EXEC(exec_locks)
         (void)session; /* anybody may look */
         (void)problem;
         const struct arg *limit = &cmd->arg[P_LOCKS_LIMIT];
-        const struct lock *locks[LIMIT_LIST_LOCKS];
-        struct page p = {.locks = locks,
-                         .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT};
-        fill_page(core, cmd, &p);
+        const struct thing *locks[LIMIT_LIST_LOCKS];
+        struct page p = {.things = locks,
+                         .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT,
+                         .match = cmd->arg[P_LOCKS_MATCH].text};
+        page_fill(&p, &core->state, THING_LOCK, cmd->arg[P_LOCKS_CURSOR].text);
         reply_map(reply, 2);
         reply_key(reply, "locks");
         reply_list(reply, p.n);
         for (size_t i = 0; i < p.n; i++)
-                tell_row(core, reply, p.locks[i]);
+                tell_row(core, reply, CONTAINER_OF(p.things[i], const struct lock, thing));
         reply_end(reply);
         reply_key(reply, "cursor");
-        reply_text(reply, p.has_more ? thing_name(&p.locks[p.n - 1]->thing) : SLICE_LIT(""));
+        reply_text(reply, page_cursor(&p));
         reply_end(reply);
         return OK;
 }

@@ -51,10 +51,12 @@ void page_fill(struct page *p, const struct state *s, enum thing_kind kind, stru
         p->has_more = false;
         for (struct hash_node *n = NULL; (n = hash_next(&s->things[kind], n));) {
                 const struct thing *t = CONTAINER_OF(n, struct thing, node);
-                if (thing_is_durable(t) && (!cursor.len || slice_cmp(n->key, cursor) > 0))
+                if (!thing_is_durable(t) || (cursor.len && slice_cmp(n->key, cursor) <= 0))
+                        continue;
+                if (!p->match.len || slice_contains(n->key, p->match))
                         add(p, t);
         }
-        qsort(p->things, p->n, sizeof(p->things[0]), by_name);
+        qsort(p->things, p->n, sizeof(const struct thing *), by_name);
 }
 
 struct slice page_cursor(const struct page *p)

@@ -12,6 +12,7 @@
 struct page {
         const struct thing **things; /* room for max of them */
         size_t n, max;
+        struct slice match; /* a text the names must hold; empty: any */
         bool has_more;
 };
 

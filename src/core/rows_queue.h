@@ -4,10 +4,6 @@
 
 #include "core/cap.h"
 
-
-
-
-
 /* clang-format off */
 static const struct param_def queueset_params[] = {
         {"queue", PARAM_NAME, PATH, 1, NAME_MAX_BYTES, NULL, "name of the queue"},

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/say.h"
+#include "core/page.h"
 #include "core/schedule.h"
 #include "state/schedule.h"
 
@@ -479,50 +480,24 @@ static void tell_row(const struct schedule *sch, struct reply *reply)
         reply_end(reply);
 }
 
-static int by_name(const void *a, const void *b)
-{
-        const struct schedule *const *x = a, *const *y = b;
-        return slice_cmp(thing_name(&(*x)->thing), thing_name(&(*y)->thing));
-}
-
-/* Those after the cursor that match, by name; at most LIMIT_SCHEDULES.  The caller frees it. */
-static const struct schedule **sorted(const struct core *core, const struct command *cmd,
-                                      size_t *ret_n)
-{
-        const struct arg *match = &cmd->arg[P_LIST_MATCH], *cursor = &cmd->arg[P_LIST_CURSOR];
-        const struct hash *all = &core->state.things[THING_SCHEDULE];
-        const struct schedule **list = xcalloc(all->len + 1, sizeof(struct schedule *));
-        size_t n = 0;
-        for (struct hash_node *it = NULL; (it = hash_next(all, it));) {
-                const struct schedule *sch = CONTAINER_OF(it, struct schedule, thing.node);
-                if (!thing_is_durable(&sch->thing) ||
-                    (cursor->text.len && slice_cmp(it->key, cursor->text) <= 0))
-                        continue;
-                if (!match->is_set || slice_contains(it->key, match->text))
-                        list[n++] = sch;
-        }
-        qsort(list, n, sizeof(struct schedule *), by_name);
-        *ret_n = n;
-        return list;
-}
-
 EXEC(exec_schedules)
 {
         (void)session; /* anybody may look */
         (void)problem;
         const struct arg *limit = &cmd->arg[P_LIST_LIMIT];
-        size_t max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT, n;
-        const struct schedule **list = sorted(core, cmd, &n);
-        size_t shown = n < max ? n : max;
+        const struct thing *things[LIMIT_LIST_SCHEDULES];
+        struct page p = {.things = things,
+                         .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT,
+                         .match = cmd->arg[P_LIST_MATCH].text};
+        page_fill(&p, &core->state, THING_SCHEDULE, cmd->arg[P_LIST_CURSOR].text);
         reply_map(reply, 2);
         reply_key(reply, "schedules");
-        reply_list(reply, shown);
-        for (size_t i = 0; i < shown; i++)
-                tell_row(list[i], reply);
+        reply_list(reply, p.n);
+        for (size_t i = 0; i < p.n; i++)
+                tell_row(CONTAINER_OF(p.things[i], const struct schedule, thing), reply);
         reply_end(reply);
         reply_key(reply, "cursor");
-        reply_text(reply, n > shown ? thing_name(&list[shown - 1]->thing) : SLICE_NONE);
+        reply_text(reply, page_cursor(&p));
         reply_end(reply);
-        free(list);
         return OK;
 }

@@ -88,6 +88,8 @@ static int check_options(const struct job_spec *spec, struct problem *problem)
                  "scope, uniquefor and conflict need unique"},
                 {(o->unique_scope == UNIQUE_AFTER) != (o->unique_ms > 0),
                  "scope after and uniquefor belong together"},
+                {spec->conflict == CONFLICT_REPLACE && o->signature.len,
+                 "conflict replace and signature: the holder would keep its old signature"},
                 {o->key_max && !o->key.len, "keymax needs key"},
                 {(o->when || o->otherwise) && !spec->after.len, "when and otherwise need after"},
         };

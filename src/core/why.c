@@ -60,7 +60,7 @@ static void say_due(struct why *w)
         const struct job *job = w->job;
         int64_t now =
                 job->flags & JOB_FLAG_TIMED ? w->core->now.wall_ms : core_steady_wall_ms(w->core);
-        if (job->state != JOB_SCHEDULED || job->due_ms <= now)
+        if ((job->state != JOB_SCHEDULED && job->state != JOB_HELD) || job->due_ms <= now)
                 return;
         int64_t in_ms = job->due_ms - now;
         add(w, job->attempt ? "backoff" : "schedule", "%s in %lld s",

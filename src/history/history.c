@@ -9,8 +9,9 @@
  *
  * When to commit.  A sync costs the disk that the log writes to as well, so there is at most one
  * in COMMIT_EVERY_MS: a job that comes after a pause is committed at once, under load a
- * transaction holds what came in 250 ms, and QUEUE_LONG jobs do not wait.  A job is therefore in
- * history within about 300 ms.  What follows a failure waits longer each time, up to RETRY_MAX_MS.
+ * transaction holds what came in a second, and QUEUE_LONG jobs do not wait.  A job is therefore in
+ * history within little more than a second.  What follows a failure waits longer each time, up to
+ * RETRY_MAX_MS.
  *
  * Idle moments are for the rest: moving the -wal file into the main file, and retention, one
  * short step at a time, jobs first.  A busy writer still takes a step four times a second. */
@@ -27,7 +28,7 @@
 #include "history/archive_finder.h"
 #include "history/archive_writer.h"
 
-#define COMMIT_EVERY_MS 250
+#define COMMIT_EVERY_MS 1000
 #define QUEUE_LONG      20000
 #define RETRY_MIN_MS    100
 #define RETRY_MAX_MS    5000

@@ -150,6 +150,12 @@ int config_set_signing_keys_file(struct config *c, const char *path, struct prob
         int r = read_secret("signing keys file", path, text, sizeof(text), &n, problem);
         if (r != OK)
                 return r;
+        if (n == sizeof(text) - 1) {
+                explicit_bzero(text, sizeof(text));
+                return problem_set(problem, ERR_TOOBIG,
+                                   "signing keys file %s is longer than %d bytes", path,
+                                   SIGNING_FILE_MAX - 2);
+        }
         r = sign_keys_load(&c->sign_keys, slice_make(text, n), &why);
         explicit_bzero(text, sizeof(text));
         if (r == OK && !c->sign_keys.len)

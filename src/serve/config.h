@@ -22,7 +22,7 @@ struct config {
         size_t n_resp;
         char *http[CONFIG_ADDRS_MAX + 1];
         size_t n_http;
-        char *token; /* the access token itself; NULL = none */
+        char *token;                /* the access token itself; NULL = none */
         struct sign_keys sign_keys; /* none: jobs need no signature */
         enum say_level log_level;
         bool is_log_json;

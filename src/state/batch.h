@@ -20,7 +20,7 @@
 #include "state/state.h"
 
 /* A finished batch is forgotten after this time. */
-#define BATCH_KEPT_NS (7 * 24 * 3600 * NS_PER_S)
+#define BATCH_KEPT_NS (7LL * 24 * 3600 * NS_PER_S)
 /* Callbacks that could not be made are tried again after this time. */
 #define BATCH_RETRY_NS NS_PER_S
 

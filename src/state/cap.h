@@ -23,7 +23,7 @@ struct cap {
 #define CAP_GROUP    "group:"
 
 struct thing *cap_join(struct state *s, struct slice key);
-void cap_part(struct state *s, struct thing *cap); /* may drop it */
+void cap_part(struct state *s, struct thing *t); /* may drop it */
 /* A job that counts for these starts or stops running. */
 void caps_count(struct state *s, struct job *job, int by);
 /* A job that was woken for a free place will not take it: wakes another. */
@@ -32,6 +32,6 @@ void caps_wake(struct state *s, const struct job *job);
 struct thing *cap_of_group(const struct state *s, const struct job *job);
 uint64_t group_weight(const struct state *s, const struct job *job);
 /* How many may run, for this job. */
-uint64_t cap_max(const struct thing *cap, const struct job *job);
+uint64_t cap_max(const struct thing *t, const struct job *job);
 
 #endif

@@ -86,8 +86,8 @@ enum effect_type {
 struct effect {
         enum effect_type type;
         uint8_t version; /* of the record it was read from */
-        bool keep;     /* the ended job goes to the archive; else it is gone at once */
-        bool is_final; /* no further attempt */
+        bool keep;       /* the ended job goes to the archive; else it is gone at once */
+        bool is_final;   /* no further attempt */
         bool is_paused;
         uint8_t priority, flags;
         uint16_t attempts;

@@ -165,7 +165,9 @@ bool state_next_after(const struct state *s, uint64_t id, struct job **ret)
         struct after_list *l = idmap_get(&s->after, id);
         if (!l)
                 return false;
-        *ret = CONTAINER_OF(list_peek_front(&l->waiting), struct job_after, link)->job;
+        struct list *first = list_peek_front(&l->waiting);
+        ASSERT(first); /* an empty list is freed */
+        *ret = CONTAINER_OF(first, struct job_after, link)->job;
         return true;
 }
 

@@ -8,12 +8,13 @@ code, so a client in another language that follows the page is known to be under
 import hashlib
 import hmac
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
 from harness import (  # noqa: E402
-    Server, claim, equal, expect, job, main, mapping, pack, status, test, text, weir)
+    ROOT, Server, claim, equal, expect, job, main, mapping, pack, status, test, text, weir)
 
 SECRETS = {"new": bytes(range(32)), "old": b"another secret of some length"}
 
@@ -85,6 +86,24 @@ def _(folder):
         example = (b'weir-sign-1\n4:mail\n8:{"to":1}\n7:default\n0:\n2:10\n1:5\n5:60000\n0:\n')
         equal(canonical("mail", '{"to":1}', priority=10, attempts=5, timeout=60000), example,
               "the example of the page")
+
+
+@test("the example code of the page makes the same signatures")
+def _(folder):
+    with open(os.path.join(ROOT, "docs", "signing.md")) as f:
+        page = f.read()
+    begin = page.index("    import hashlib")
+    code = page[begin:page.index("    r.execute_command", begin)]
+    names = {}
+    exec("\n".join(line[4:] for line in code.splitlines()), names)
+    equal(names["sign"]("new", SECRETS["new"], "mail", b"\xff", group="g", priority=0, key="k"),
+          sign(SECRETS["new"], "mail", b"\xff", group="g", priority=0, single="k"), "in Python")
+    begin = page.index("    function sign(")
+    php = page[begin:page.index("\n    }\n", begin) + 7]
+    php += "echo sign('new', $argv[1], 'mail', '\u00e4', 'default', '', 100, 3, 300000, '');"
+    done = subprocess.run(["php", "-r", php, SECRETS["old"].decode()], stdout=subprocess.PIPE,
+                          check=True, text=True)
+    equal(done.stdout, sign(SECRETS["old"], "mail", "\u00e4"), "in PHP")
 
 
 @test("without a signature, with a wrong one, or one by an unknown key, a job fails unstarted")
@@ -248,6 +267,27 @@ def _(folder):
               b'"signature":"%s"}' % sign(SECRETS["new"], "h", '{"a": [1,  2]}').encode()
         equal(web.good("POST", "/v1/jobs", raw), {"id": 4})
         equal([g.id for g in claim(c)], [4], "JSON args")
+
+
+@test("jobs of schedules and callbacks of batches are signed too")
+def _(folder):
+    with serve(folder, "new").client() as c:
+        # What a job does not name is signed as what it then has: 100, 3 and no timeout.
+        for name, signature in (("good", sign(SECRETS["new"], "tick", "a", timeout=0)),
+                                ("bad", sign(SECRETS["new"], "tick", "b", timeout=0))):
+            c("SCHEDULE", name, "tick", "a", "EVERY", 3600000, "SIGNATURE", signature)
+            c("RUNSCHEDULE", name)
+        equal([g.id for g in claim(c, count=10)], [1], "jobs of schedules")
+        check_refused(c, 2, "is wrong")
+        for number, right in ((3, True), (5, False)):
+            name = "batch-%d" % number
+            c("BATCH", name, "ONDONE", "done", "DONEARGS", "x", "DONESIGNATURE",
+              sign(SECRETS["new"], "done", "x" if right else "y", timeout=0))
+            enqueue(c, "h", "a", sign(SECRETS["new"], "h", "a", timeout=0))
+            c("CLOSEBATCH", name)
+            equal([g.id for g in claim(c, count=10)], [number, number + 1] if right else [number],
+                  "the job, and the callback of an empty batch")
+        check_refused(c, 6, "is wrong")
 
 
 @test("the command line signs what the server checks")

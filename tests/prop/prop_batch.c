@@ -340,12 +340,11 @@ static void step_again(struct world *w)
         if ((m->status != JOB_FAILED && m->status != JOB_CANCELED) || m->is_again ||
             (job && !job->more->is_lease_open))
                 return;
-        const char *reply = rig_as(&w->rig, &w->other, "RETRY", number(text, id));
+        (void)rig_as(&w->rig, &w->other, "RETRY", number(text, id)); /* may come later */
         for (int i = 0; i < 5 && session_is_waiting(&w->other.base); i++)
                 rig_turn(&w->rig);
-        reply = text_reply_str(&w->other.reply);
         assert_false(session_is_waiting(&w->other.base));
-        if (strcmp(reply, "'pending'") == 0)
+        if (strcmp(text_reply_str(&w->other.reply), "'pending'") == 0)
                 m->is_again = true;
 }
 

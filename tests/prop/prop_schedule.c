@@ -473,10 +473,95 @@ static void schedules_do_what_the_model_does(void **unused)
         }
 }
 
+/* ---- crashes ---- */
+
+/* A turn whose batch is on its way to the disk when the power goes, as often as not: the batch is
+ * there afterwards or it is not. */
+static void crash_in_a_turn(struct world *w)
+{
+        struct memory_log *log = &w->rig.log;
+        log->is_manual = true;
+        core_turn(w->rig.core, w->rig.now);
+        (void)core_commit(w->rig.core);
+        if (log->in_flight && roll(w, 2)) {
+                buf_release(&log->batches[log->last_seq - 1]);
+                log->batches[--log->last_seq] = (struct buf){0};
+        }
+        log->in_flight = 0;
+        log->is_manual = false;
+        rig_restart(&w->rig);
+}
+
+/* All slots of a schedule that have a job, in the order of the jobs: each later than the one
+ * before, and with `step` exactly that much later. */
+static void check_slots(struct world *w, const char *name, int64_t step)
+{
+        const struct state *s = &w->rig.core->state;
+        uint64_t id = 0;
+        int64_t last = 0;
+        for (struct job *job; (job = idmap_next(&s->jobs, id, &id)); id++) {
+                if (!slice_eq(job->extra->options.schedule, slice_str(name)))
+                        continue;
+                int64_t slot = (int64_t)job->extra->options.slot_ms;
+                assert_true(slot > last);
+                assert_true(!last || !step || slot == last + step);
+                last = slot;
+        }
+        assert_true(last > 0);
+        const struct thing *t = thing_find(s, THING_SCHEDULE, slice_str(name));
+        assert_true(CONTAINER_OF(t, const struct schedule, thing)->past.last_slot_ms == last);
+}
+
+static void run_crashes(uint64_t seed)
+{
+        struct world *w = calloc(1, sizeof(*w));
+        assert_non_null(w);
+        rng_init_seed(&w->dice, seed);
+        rig_init(&w->rig);
+        (void)rig_do(&w->rig, "SCHEDULE", "a", "h", "", "EVERY", "60000", "MISSED", "all",
+                     "OVERLAP", "allow");
+        (void)rig_do(&w->rig, "SCHEDULE", "b", "h", "", "CRON", "*/2 * * * *", "MISSED", "all",
+                     "OVERLAP", "queue");
+        (void)rig_do(&w->rig, "SCHEDULE", "c", "h", "", "EVERY", "120000", "OVERLAP", "cancel");
+        for (int i = 0; i < 200; i++) {
+                w->rig.now.steady_ns += NS_PER_MS;
+                w->rig.now.wall_ms += (int64_t)roll(w, 3 * MINUTE / TICK) * TICK;
+                if (roll(w, 20) == 0)
+                        w->rig.now.wall_ms -= (int64_t)roll(w, 20 * MINUTE / TICK) * TICK;
+                if (roll(w, 2)) {
+                        crash_in_a_turn(w);
+                } else {
+                        w->rig.log.stat.head_seq = w->rig.log.last_seq;
+                        w->rig.log.stat.retained_bytes = 1ULL << 30;
+                        rig_turn(&w->rig);
+                }
+                state_check(&w->rig.core->state);
+        }
+        w->rig.now.wall_ms += HOUR;
+        rig_turn(&w->rig);
+        check_slots(w, "a", MINUTE);
+        check_slots(w, "b", 2 * MINUTE);
+        check_slots(w, "c", 0);
+        rig_release(&w->rig);
+        free(w);
+}
+
+static void a_crash_loses_no_slot_and_makes_none_twice(void **unused)
+{
+        (void)unused;
+        uint64_t seed = dice_env("WEIR_SEED", 1), rounds = dice_rounds(50);
+        say_setup(SAY_ERROR, false);
+        for (uint64_t i = 0; i < rounds; i++) {
+                print_message("seed %llu\n", (unsigned long long)(seed + i));
+                run_crashes(seed + i);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(schedules_do_what_the_model_does),
+                cmocka_unit_test(a_crash_loses_no_slot_and_makes_none_twice),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

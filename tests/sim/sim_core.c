@@ -40,7 +40,8 @@
 #define SEGMENT_BYTES (64 * KIB)
 #define WANTED_LIVE   50
 #define SAID_MAX      512
-#define ARGS_UNKNOWN  SIZE_MAX
+#define ARGS_UNKNOWN  SIZE_MAX       /* some of the payload */
+#define ARGS_OTHER    (SIZE_MAX - 1) /* none of it */
 
 enum told { T_NOTHING, T_ENQUEUED, T_ENDED };
 
@@ -346,6 +347,10 @@ static size_t add_options(struct world *w, struct slice *argv, size_t argc, char
                 argv[argc++] = SLICE_LIT("WHEN");
                 argv[argc++] = slice_str(roll(w, 2) ? "ended" : "complete");
         }
+        if (roll(w, 4) == 0 && thing_find(&w->core->state, THING_BATCH, slice_str("x"))) {
+                argv[argc++] = SLICE_LIT("BATCH");
+                argv[argc++] = SLICE_LIT("x");
+        }
         if (roll(w, 4) == 0) {
                 argv[argc++] = SLICE_LIT("EXPIRES");
                 argv[argc++] = SLICE_LIT("200");
@@ -420,11 +425,16 @@ static void do_claim(struct world *w)
                 unsigned long long id = 0, fence = 0;
                 char token[33];
                 assert_int_equal(sscanf(at, "{id:%llu token:'%32[0-9a-f]'", &id, token), 2);
+                bool is_made = strncmp(strstr(at, " hook:"), " hook:'made'", 12) == 0;
                 at = strstr(at, " fence:");
                 assert_non_null(at);
                 assert_int_equal(sscanf(at, " fence:%llu", &fence), 1);
                 assert_true(fence > w->told_fence);
+                if (id > JOBS_MAX)
+                        continue; /* schedules go on for ever */
                 check_free(w, id);
+                if (is_made) /* by a schedule or a batch: nobody was told of it before */
+                        w->jobs[id].args_len = ARGS_OTHER;
                 w->n_grants++;
                 struct saying *s = say(w);
                 s->what = S_GRANTED;
@@ -442,6 +452,8 @@ static void do_finish(struct world *w)
                 return;
         /* Mostly jobs of late: older ones are mostly history. */
         uint64_t back = roll(w, n < 80 ? n : 80), id = n - back;
+        if (id > JOBS_MAX)
+                return;
         const struct promise *p = &w->jobs[id];
         char text[24];
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)id);
@@ -499,7 +511,34 @@ static void do_thing(struct world *w)
 {
         static const char *const names[] = {"x", "y", "z"};
         const char *name = names[roll(w, 3)];
-        switch (roll(w, 12)) {
+        char text[24];
+        uint64_t n = w->core->state.next_id;
+        (void)snprintf(text, sizeof(text), "%llu",
+                       (unsigned long long)(n - roll(w, n < 30 ? n : 30)));
+        switch (roll(w, 20)) {
+        case 12:
+                (void)DO(w, "SCHEDULE", name, "made", "x", "EVERY", roll(w, 2) ? "3000" : "20000",
+                         "MISSED", roll(w, 2) ? "all" : "skip", "OVERLAP",
+                         roll(w, 2) ? "queue" : "cancel", "QUEUE", "a");
+                break;
+        case 13:
+                (void)DO(w, roll(w, 2) ? "UNSCHEDULE" : "PAUSESCHEDULE", name);
+                break;
+        case 14:
+                (void)DO(w, "BATCH", name, "ONSUCCESS", "made", "ONDONE", "made", "QUEUE", "b");
+                break;
+        case 15:
+                (void)DO(w, roll(w, 2) ? "CLOSEBATCH" : "UNBATCH", name);
+                break;
+        case 16:
+                (void)DO(w, "RUN", text);
+                break;
+        case 17:
+                (void)DO(w, "CANCELBATCH", name);
+                break;
+        case 18:
+                (void)DO(w, "LOCK", "many", "500", "COUNT", "3");
+                break;
         case 0:
                 (void)DO(w, "LOCK", name, roll(w, 2) ? "100" : "1000");
                 break;
@@ -585,9 +624,10 @@ static void check_promise(const struct world *w, uint64_t id)
         if (!job && !old)
                 fail_msg("job %llu is lost", (unsigned long long)id);
         const struct job_view *v = job ? &live : old;
-        if (p->args_len != ARGS_UNKNOWN)
+        if (p->args_len < ARGS_OTHER)
                 assert_int_equal(v->args.len, p->args_len);
-        assert_memory_equal(v->args.ptr, w->payload, v->args.len);
+        if (p->args_len != ARGS_OTHER)
+                assert_memory_equal(v->args.ptr, w->payload, v->args.len);
         if (p->told == T_ENDED)
                 assert_int_equal(v->status, p->status);
         if (job && old) { /* archived, and not yet let go: (6) as it ended */

@@ -491,6 +491,35 @@ static void a_job_shows_its_options(void **unused)
         rig_release(&rig);
 }
 
+static void limits_hold_at_their_edges(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char ids[8 * (LIMIT_AFTER + 1) + 1] = "", name[32];
+        rig_init(&rig);
+        for (int i = 1; i <= LIMIT_AFTER + 1; i++)
+                rig_do(&rig, "ENQUEUE", "h", "");
+        for (int i = 1; i <= LIMIT_AFTER + 1; i++) {
+                size_t len = strlen(ids);
+                (void)snprintf(ids + len, sizeof(ids) - len, "%s%d", len ? "," : "", i);
+                if (i == LIMIT_AFTER)
+                        assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "", "AFTER", ids), "102");
+        }
+        starts_with(rig_do(&rig, "ENQUEUE", "h", "", "AFTER", ids), "!TOOBIG");
+        assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "KEYMAX", "1000000"),
+                            "103");
+        starts_with(rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "KEYMAX", "1000001"), "!BADARG");
+        starts_with(rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "KEYMAX", "0"), "!BADARG");
+        /* The key of job 103 is a cap too, but nobody set it. */
+        for (int i = 1; i < LIMIT_CAPS; i++) {
+                (void)snprintf(name, sizeof(name), "group:%d", i);
+                assert_string_equal(rig_do(&rig, "CAP", name, "1"), "OK");
+        }
+        starts_with(rig_do(&rig, "CAP", "group:x", "1"), "!LIMIT");
+        assert_string_equal(rig_do(&rig, "CAP", "group:1", "2"), "OK");
+        rig_release(&rig);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -514,6 +543,7 @@ int main(void)
                 cmocka_unit_test(a_queue_has_a_cap_a_claim_size_and_a_number_of_claims),
                 cmocka_unit_test(fair_turns_follow_the_weights),
                 cmocka_unit_test(a_job_shows_its_options),
+                cmocka_unit_test(limits_hold_at_their_edges),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
