@@ -173,6 +173,7 @@ test: ## everything that must hold: lint, sanitizers, real clients, faults, a qu
 
 lint: ## format, warnings of gcc and clang, clang-tidy, cppcheck, layers, docs in step
 	@tools/deps test
+	@$(MAKE) --no-print-directory all
 	@tools/lint
 
 format: ## rewrite the sources in the house format

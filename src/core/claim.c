@@ -15,6 +15,7 @@
 #include "core/ends.h"
 #include "core/inside.h"
 #include "core/limit.h"
+#include "core/throttle.h"
 
 /* Args in one answer, about: a claim for more gets fewer jobs than it asked for. */
 #define CLAIM_BYTES (16 * MIB)
@@ -50,6 +51,7 @@ struct claiming {
         uint32_t given[LIMIT_CLAIM_QUEUES];
         size_t n_queues;
         struct job *jobs[LIMIT_CLAIM_JOBS];
+        struct level_caps caps; /* of the level in force */
         size_t n_jobs, bytes, n_refused;
         uint64_t number; /* fence of the first job: what the claim is called */
 };
@@ -62,8 +64,21 @@ static void claiming_init(struct claiming *c, struct core *core, const struct cl
         c->n_queues = n_queues;
         c->n_jobs = c->bytes = c->n_refused = 0;
         c->number = 0;
+        c->caps = throttle_caps(core);
         for (size_t i = 0; i < n_queues; i++)
                 c->given[i] = 0;
+}
+
+/* The caps of the level hold for all but the critical tier, which always runs. */
+static bool is_capped(const struct claiming *c, size_t i)
+{
+        const struct queue *q = c->queues[i];
+        const struct level_caps *caps = &c->caps;
+        if (!caps->claim_size || throttle_tier(c->core, queue_first(q)) == TIER_CRITICAL)
+                return false;
+        uint64_t running = q->n_running - c->given[i];
+        return c->given[i] >= caps->claim_size ||
+               (caps->claims && running >= (uint64_t)caps->claims * caps->claim_size);
 }
 
 /* May this queue give a job to this claim now? */
@@ -72,6 +87,8 @@ static bool may_give(struct claiming *c, size_t i)
         struct queue *q = c->queues[i];
         const struct queue_settings *set = &q->settings;
         if (q->is_paused || !q->n_ready || (set->claim_size && c->given[i] >= set->claim_size))
+                return false;
+        if (is_capped(c, i))
                 return false;
         if (set->cap && q->n_running >= set->cap)
                 return false;
@@ -167,10 +184,10 @@ static void take_first(struct claiming *c, size_t i)
         struct thing *by = block_of(c->core, job);
         if (by)
                 state_block(&c->core->state, job, by);
-        else if (job_is_trusted(c->core, job))
+        else if (throttle_admit(c->core, job) && job_is_trusted(c->core, job))
                 grant(c, job, i);
         else
-                c->n_refused++; /* it was failed */
+                c->n_refused++; /* it was parked, or failed */
         if (!may_give(c, i))
                 c->queues[i] = NULL;
 }

@@ -16,7 +16,7 @@
 
 /* clang-format off */
 #define ENQUEUE_OPTIONS                                                                            \
-        JOB_PLACE, JOB_WHEN, JOB_TRIES, JOB_UNIQUE, JOB_SHARES, JOB_TIES, JOB_ENDS
+        JOB_PLACE, JOB_WHEN, JOB_TRIES, JOB_UNIQUE, JOB_SHARES, JOB_TIES, JOB_ENDS, JOB_TIER
 /* clang-format on */
 
 static const struct param_def enqueue_params[] = {
@@ -136,6 +136,7 @@ static const struct param_def words_params[] = {
 #include "core/rows_queue.h"
 #include "core/rows_retry.h"
 #include "core/rows_schedule.h"
+#include "core/rows_throttle.h"
 
 #define W      COMMAND_WRITE
 #define B      COMMAND_BLOCKS
@@ -187,7 +188,7 @@ const struct command_def command_table[] = {
             "Hands out jobs of a queue again.", "OK.", exec_resume, queue_params),
 
         /* Each ends in a comma. */
-        QUEUE_ROWS SCHEDULE_ROWS BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS ANSWER_ROWS RETRY_ROWS
+        QUEUE_ROWS THROTTLE_ROWS SCHEDULE_ROWS BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS ANSWER_ROWS RETRY_ROWS
 
                 ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.",
                     "PONG, or the message.", NULL, message_params),

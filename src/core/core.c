@@ -17,6 +17,7 @@
 #include "core/ends.h"
 #include "core/inside.h"
 #include "core/retry.h"
+#include "core/throttle.h"
 
 #define FINISHED_MAX_DEFAULT 200000
 /* With segments of 64 MiB this keeps the promise of 2 x live + 64 MiB. */
@@ -45,6 +46,7 @@ struct core *core_new(const struct core_options *options)
         buf_init(&core->batch[0], LOG_BATCH_MAX);
         buf_init(&core->batch[1], LOG_BATCH_MAX);
         core->claiming = claiming_new();
+        core->throttle = throttle_new(0);
         buf_init(&core->packed, 0);
         buf_init(&core->body, 0);
         heap_init(&core->waits);
@@ -69,6 +71,7 @@ struct core *core_free(struct core *core)
         heap_release(&core->waits);
         ends_release(core);
         free(core->claiming);
+        throttle_free(core->throttle);
         buf_release(&core->packed);
         buf_release(&core->body);
         buf_release(&core->batch[0]);
@@ -383,6 +386,7 @@ void core_turn(struct core *core, struct now now)
         ends_expire(core);
         (void)state_promote(&core->state, core_steady_wall_ms(core), now.wall_ms, CORE_TURN_STEPS);
         things_ring(core);
+        throttle_turn(core);
         find_step_all(core);
         claim_serve(core);
         end_waits(core);
@@ -414,9 +418,11 @@ int64_t core_next_ns(const struct core *core)
                 if (at < next)
                         next = at;
         }
-        int64_t alarm = things_next_ns(core);
+        int64_t alarm = things_next_ns(core), gate = throttle_next_ns(core);
         if (alarm < next)
                 next = alarm;
+        if (gate < next)
+                next = gate;
         if (!list_is_empty(&core->scans))
                 next = core->now.steady_ns;
         return next;

@@ -17,6 +17,8 @@
 #include "base/rand.h"
 #include "core/command.h"
 #include "core/session.h"
+#include "gate/gate.h"
+#include "gate/level.h"
 
 struct archive;
 struct sign_keys;
@@ -65,6 +67,39 @@ bool core_is_settled(const struct core *core);   /* nothing open and nothing in 
 bool core_is_congested(const struct core *core); /* the open batch is large: read no more input */
 uint64_t core_reply_seq(const struct core *core);
 uint64_t core_durable_seq(const struct core *core);
+
+/* Databases and other things whose load decides what may run.  Before the first turn; everything is
+ * copied.  Without targets only the operator's pause decides. */
+struct core_metric {
+        const char *name;
+        struct level_rule rule;
+};
+struct core_target {
+        const char *name;
+        const struct core_metric *metrics;
+        size_t n_metrics;
+        int64_t dwell_ns;
+        int mode;    /* enum gate_mode; -1: that of all */
+        bool is_own; /* weir's own queues: queue_depth and oldest_due_s, sampled by the core */
+};
+struct core_throttle {
+        const struct core_target *targets;
+        size_t n_targets;
+        struct policy policy;  /* policy_init() and what the operator configured */
+        unsigned ramp_cycles;  /* 0: 3 */
+        int64_t ramp_cycle_ns; /* 0: 60 s */
+        bool is_adaptive;
+};
+void core_set_throttle(struct core *core, const struct core_throttle *options);
+/* A metric was sampled (loop thread); steady_ns is the core's steady time of it. */
+void core_sample(struct core *core, size_t target, size_t metric, double value, int64_t steady_ns,
+                 bool is_error, struct slice error);
+
+/* What /metrics tells of the gate: calls fn for each sample of each family. */
+void core_each_gate_sample(const struct core *core,
+                           void (*fn)(void *ctx, const char *name, const char *labels,
+                                      double value),
+                           void *ctx);
 
 /* The archive has news (call on the loop thread after archive->notify). */
 void core_archive_poll(struct core *core);

@@ -53,6 +53,7 @@ struct core {
         struct buf packed; /* options of the job being made */
         struct buf body;   /* of the thing being written; cleared by whoever uses it next */
 
+        struct throttle *throttle;
         struct claiming *claiming; /* claim.c's scratch: too large for the stack */
         struct list news;          /* queues with a ready job, for waiting workers */
         /* ends.c: jobs that ended and that others come after; questions to the archive about them

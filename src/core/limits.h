@@ -33,6 +33,8 @@
         X(JSON_DEPTH, 64, "levels", "nesting of a JSON body")                                      \
         X(STALL_MS, 30000, "ms",                                                                   \
           "a peer that does not take its output, or a request begun and not finished")             \
+        X(PAUSE_MS, 604800000, "ms", "THROTTLE PAUSE FOR (a week)")                                \
+        X(SETTINGS, 20000, "settings", "settings changed while weir runs, and patterns of hooks")  \
         X(KEYMAX, 1000000, "jobs", "KEYMAX of a job, and CAP")                                     \
         X(AFTER, 100, "jobs", "jobs that one comes AFTER")                                         \
         X(ANSWER_KEY_BYTES, 255, "bytes", "an idempotency key")                                    \

@@ -29,6 +29,7 @@ enum {
         P_ENQUEUE_EXPIRES,
         P_ENQUEUE_RESULTFOR,
         P_ENQUEUE_SIGNATURE,
+        P_ENQUEUE_TIER,
         P_ENQUEUE_COUNT,
 };
 #define P_MANY_SHIFT 2 /* ENQUEUEMANY's parameter p is ENQUEUE's p + P_MANY_SHIFT */

@@ -57,6 +57,10 @@
         {"resultfor", PARAM_INT, KEY, 1, LIMIT_DELAY_MS, "as long as the job",                     \
          "milliseconds the result is kept after the end"},                                         \
         {"signature", PARAM_TEXT, KEY, 1, 128, "none", "keyid:hex over what decides what runs"}
+
+#define JOB_TIER                                                                                   \
+        {"tier", PARAM_CHOICE, KEY, 0, 0, "as its hook is registered",                             \
+         "critical|high|normal|deferrable: how important it is to the gate"}
 /* clang-format on */
 
 #endif

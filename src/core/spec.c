@@ -37,6 +37,7 @@ static const struct {
         OPTION(P_ENQUEUE_EXPIRES, FIELD_NUM, expires_in),
         OPTION(P_ENQUEUE_RESULTFOR, FIELD_NUM, options.result_ms),
         OPTION(P_ENQUEUE_SIGNATURE, FIELD_TEXT, options.signature),
+        OPTION(P_ENQUEUE_TIER, FIELD_NUM, options.tier),
 #undef PLAIN
 #undef OPTION
 };
@@ -73,7 +74,9 @@ int job_spec_set(struct job_spec *spec, size_t param, const struct arg *arg,
                 break;
         }
         spec->has_options |= fields[param].is_option;
-        struct backoff ignored; /* only whether it is one */
+        if (param == P_ENQUEUE_TIER)
+                spec->options.tier++; /* 0 is "as its hook is registered" */
+        struct backoff ignored;       /* only whether it is one */
         return param == P_ENQUEUE_BACKOFF ? backoff_parse(arg->text, &ignored, problem) : OK;
 }
 

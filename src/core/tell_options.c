@@ -51,9 +51,13 @@ void tell_options(struct reply *reply, struct slice packed)
         const struct {
                 const char *key;
                 uint64_t value;
-        } numbers[] = {{"uniquefor", o.unique_ms},   {"keymax", o.key_max},
-                       {"expires_ms", o.expires_ms}, {"resultfor", o.result_ms},
-                       {"slot_ms", o.slot_ms},       {"run", o.run}};
+        } numbers[] = {{"uniquefor", o.unique_ms},
+                       {"keymax", o.key_max},
+                       {"expires_ms", o.expires_ms},
+                       {"resultfor", o.result_ms},
+                       {"slot_ms", o.slot_ms},
+                       {"deferred_ms", o.deferred_ms},
+                       {"run", o.run}};
         size_t n = (o.backoff.len > 0) + (o.unique.len > 0) + 3 * (o.after.len > 0);
         for (size_t i = 0; i < ARRAY_LEN(texts); i++)
                 n += texts[i].text.len > 0;

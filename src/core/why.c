@@ -13,6 +13,7 @@
 #include "core/ends.h"
 #include "core/limit.h"
 #include "core/params.h"
+#include "core/throttle.h"
 #include "state/cap.h"
 
 #define BLOCKERS_MAX  16
@@ -126,6 +127,21 @@ static void say_cap(struct why *w)
             (unsigned long long)cap_max(t, w->job), t->waiting.len);
 }
 
+static void say_gate(struct why *w)
+{
+        enum tier tier;
+        struct gate_answer a = throttle_look(w->core, w->job, &tier);
+        const struct job_extra *x = w->job->extra;
+        if (x && list_is_linked(&x->parked))
+                add(w, "gate",
+                    "deferred by the gate, %llu s in all so far: THROTTLE STATUS says why",
+                    (unsigned long long)(x->options.deferred_ms / 1000));
+        else if (a.would_wait)
+                add(w, "gate", "tier %s %s %u s at level %s", tier_name(tier),
+                    a.is_wait ? "waits" : "would wait (observe)", a.delay_ms / 1000,
+                    level_name(a.level));
+}
+
 static void say_workers(struct why *w)
 {
         const struct queue *q = w->job->queue;
@@ -164,6 +180,7 @@ static void find_blockers(struct why *w)
         say_breaker(w, breaker_of_queue(w->core, job->queue));
         say_breaker(w, breaker_block(w->core, job));
         say_cap(w);
+        say_gate(w);
         say_workers(w);
 }
 

@@ -69,7 +69,9 @@ struct server {
         int64_t core_timer_ns; /* what it is set to; INT64_MAX = not set */
 
         /* News from other threads. */
-        uv_async_t durable_async, archive_async;
+        uv_async_t durable_async, archive_async, notice_async;
+        void (*on_notice)(void *ctx);
+        void *notice_ctx;
         _Atomic uint64_t durable_seq;
         uint64_t durable_seen;
 

@@ -5,6 +5,8 @@
  * together. */
 #include "door/metrics.h"
 
+#include <math.h>
+
 #include "door/inside.h"
 
 void metrics_put_label(struct buf *b, struct slice value)
@@ -100,6 +102,38 @@ static const struct family {
          "How long the oldest ready job of a queue has been due, in ms.", put_queue_age},
 };
 
+static const struct {
+        const char *name;
+        enum counter_kind kind;
+        const char *text;
+} gate_families[] = {
+        {"gate_level", COUNTER_GAUGE,
+         "Load level of a target: 0 normal, 1 elevated, 2 critical, 3 unknown."},
+        {"gate_metric", COUNTER_GAUGE, "Last value of a metric of a target."},
+        {"gate_metric_age_seconds", COUNTER_GAUGE, "Age of that value."},
+        {"gate_metric_error", COUNTER_GAUGE, "1 when the last try to read the metric failed."},
+        {"gate_parked", COUNTER_GAUGE, "Jobs the gate makes wait, by tier."},
+        {"gate_deferred_total", COUNTER_TOTAL, "Deferrals, by tier."},
+        {"gate_would_defer_total", COUNTER_TOTAL, "Deferrals that observe announced, by tier."},
+        {"gate_released_total", COUNTER_TOTAL, "Jobs the ramp gave back, by tier."},
+        {"gate_decisions_total", COUNTER_TOTAL, "Decisions by tier, level and verdict."},
+        {"gate_ramp_running", COUNTER_GAUGE, "1 while parked jobs return."},
+};
+
+struct gate_walk {
+        struct buf *b;
+        const char *family;
+};
+
+static void put_gate_sample(void *ctx, const char *name, const char *labels, double value)
+{
+        const struct gate_walk *w = ctx;
+        if (strcmp(name, w->family) != 0 || isnan(value))
+                return;
+        buf_printf(w->b, "weir_%s%s%s%s %.10g\n", name, *labels ? "{" : "", labels,
+                   *labels ? "}" : "", value);
+}
+
 void metrics_put(const struct server *s, struct buf *ret)
 {
         struct counter_row rows[CORE_COUNTERS_MAX];
@@ -118,5 +152,10 @@ void metrics_put(const struct server *s, struct buf *ret)
         for (size_t i = 0; i < ARRAY_LEN(families); i++) {
                 put_title(ret, families[i].name, families[i].kind, families[i].text);
                 core_each_queue(s->core, families[i].put, &walk);
+        }
+        for (size_t i = 0; i < ARRAY_LEN(gate_families); i++) {
+                struct gate_walk gate = {ret, gate_families[i].name};
+                put_title(ret, gate.family, gate_families[i].kind, gate_families[i].text);
+                core_each_gate_sample(s->core, put_gate_sample, &gate);
         }
 }

@@ -243,6 +243,20 @@ void server_log_durable(void *ctx, uint64_t seq)
                 (void)uv_async_send(&s->durable_async); /* fails only on a closed handle */
 }
 
+static void on_notice(uv_async_t *handle)
+{
+        struct server *s = handle->data;
+        server_turn_begin(s);
+        if (s->on_notice)
+                s->on_notice(s->notice_ctx);
+}
+
+void server_notice(void *ctx)
+{
+        struct server *s = ctx;
+        (void)uv_async_send(&s->notice_async); /* fails only on a closed handle */
+}
+
 void server_archive_notify(void *ctx)
 {
         struct server *s = ctx;
@@ -324,7 +338,8 @@ static int init_loop(struct server *s)
                 return r;
         s->loop.data = s;
         s->prepare.data = s->check.data = s->core_timer.data = s->deadline_timer.data =
-                s->stop_timer.data = s->durable_async.data = s->archive_async.data = s;
+                s->stop_timer.data = s->durable_async.data = s->archive_async.data =
+                        s->notice_async.data = s;
         /* None of these fails, except the first async handle when file descriptors are out. */
         r = uv_async_init(&s->loop, &s->durable_async, on_durable);
         if (r < 0) {
@@ -332,6 +347,7 @@ static int init_loop(struct server *s)
                 return r;
         }
         ASSERT(uv_async_init(&s->loop, &s->archive_async, on_archive) == 0);
+        ASSERT(uv_async_init(&s->loop, &s->notice_async, on_notice) == 0);
         ASSERT(uv_prepare_init(&s->loop, &s->prepare) == 0);
         ASSERT(uv_check_init(&s->loop, &s->check) == 0);
         ASSERT(uv_idle_init(&s->loop, &s->gather) == 0);
@@ -376,6 +392,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
         s->core = options->core;
         s->version = options->version ? options->version : "0";
         s->steady_base_ns = options->steady_base_ns;
+        s->on_notice = options->on_notice;
+        s->notice_ctx = options->notice_ctx;
         s->core_timer_ns = INT64_MAX;
         s->durable_seen = core_durable_seq(s->core);
         atomic_init(&s->durable_seq, s->durable_seen);

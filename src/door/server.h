@@ -2,7 +2,8 @@
  * core.
  *
  * Threads: everything on the thread that calls server_run(), except server_log_durable() and
- * server_archive_notify(), which may be called from any thread while the server exists. */
+ * server_archive_notify() and server_notice(), which may be called from any thread while the server
+ * exists. */
 #ifndef WEIR_DOOR_SERVER_H
 #define WEIR_DOOR_SERVER_H
 
@@ -26,6 +27,9 @@ struct server_options {
         const char *version;    /* of weir; must outlive the server */
         struct core *core;      /* recovered; not owned */
         int64_t steady_base_ns; /* steady time is clock_boot_ns() + this */
+        /* Called on the loop, within a turn, some time after server_notice(); may be NULL. */
+        void (*on_notice)(void *ctx);
+        void *notice_ctx;
 };
 
 /* Listens on every address; clients may connect when this returns, and are served from
@@ -49,5 +53,7 @@ uv_loop_t *server_loop(struct server *s);
 /* For log->durable and archive->notify; ctx is the server. */
 void server_log_durable(void *ctx, uint64_t seq);
 void server_archive_notify(void *ctx);
+/* Any thread: on_notice is to be called. */
+void server_notice(void *ctx);
 
 #endif

@@ -476,6 +476,24 @@ static int apply_job_due(const struct application *a)
         return OK;
 }
 
+static int apply_job_park(const struct application *a)
+{
+        struct job *job = a->job;
+        const struct effect *e = a->e;
+        if (!is_movable(job))
+                return cannot_be(a, "it is not pending");
+        struct job_options options = job_extra(job)->options;
+        options.parked = 1 + (uint64_t)e->priority;
+        options.deferred_ms += (uint64_t)e->deadline_ns / NS_PER_MS;
+        state_leave(a->s, job);
+        job_set_options(job, &options);
+        job->flags &= (uint8_t)~JOB_FLAG_TIMED;
+        job->due_ms = e->due_ms;
+        job_tell(job, EVENT_DEFERRED, a->s->wall_ms, e->text);
+        state_enter(a->s, job, JOB_SCHEDULED);
+        return OK;
+}
+
 /* The args are part of the job's own memory: it moves, and all that points to it follows. */
 static int apply_job_args(const struct application *a)
 {
@@ -533,6 +551,7 @@ static const struct {
         [EFFECT_JOB_AFTER] = {apply_job_after, NAMES_JOB},
         [EFFECT_JOB_DUE] = {apply_job_due, NAMES_JOB},
         [EFFECT_JOB_ARGS] = {apply_job_args, NAMES_JOB},
+        [EFFECT_JOB_PARK] = {apply_job_park, NAMES_JOB},
         [EFFECT_THING_SET] = {apply_thing, 0},
         [EFFECT_THING_NOTE] = {apply_thing, 0},
         [EFFECT_THING_GONE] = {apply_thing, 0},

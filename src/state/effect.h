@@ -30,6 +30,8 @@
  *      JOB_AFTER     id, other_id (0: all): it waits for that job no longer
  *      JOB_DUE       id, due_ms, text (why): a pending job is due then; 0 = now
  *      JOB_ARGS      id, args: a pending job has other args
+ *      JOB_PARK      id, due_ms, priority u8 (tier), deadline_ns (delay), text (why): the gate
+ * makes it wait
  *
  * marks u8: 1 = keep, 2 = final.  The queue is named wherever its totals change, because in
  * replay the job itself may be gone already while its queue is not.
@@ -71,7 +73,8 @@
         X(JOB_BACK)                                                                                \
         X(JOB_AFTER)                                                                               \
         X(JOB_DUE)                                                                                 \
-        X(JOB_ARGS)
+        X(JOB_ARGS)                                                                                \
+        X(JOB_PARK)
 
 /* Numbers in the log: append new rows at the end, never reuse one. */
 enum effect_type {

@@ -79,8 +79,10 @@ struct job_extra {
         struct list sibling;     /* on that schedule's jobs until it has ended */
         struct heap_node expiry; /* on state->expiring while it is pending and has an end */
         struct list unique;      /* among the jobs that want its unique key (ties.c) */
+        struct list parked;      /* on state->parked[] while the gate makes it wait */
         struct job_after *after; /* n_after of them, all linked */
         size_t n_after;
+        uint8_t parked_tier;    /* while it is parked */
         struct thing *batch;    /* the one it counts for; NULL: none, or none any more */
         struct list batch_link; /* on its list of jobs that have not ended, or that have: */
         bool is_batch_ended;

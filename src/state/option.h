@@ -10,6 +10,9 @@
  *      after         ids of jobs that must end first, as varints; resolved ones are taken out
  *      expires_ms    not to be started after this time, on the steady wall (core.c)
  *      result_ms     how long history keeps the result; absent: as long as the job
+ *      tier          1 + the tier that its enqueue gave it; absent: as its hook is registered
+ *      deferred_ms   how long the gate has made it wait in all
+ *      parked        1 + the tier under which it waits for the gate now
  *      run           how often it was taken back from history to be run again
  */
 #ifndef WEIR_STATE_OPTION_H
@@ -36,7 +39,10 @@
         TEXT(15, signature)                                                                        \
         TEXT(16, schedule)                                                                         \
         NUM(17, slot_ms)                                                                           \
-        NUM(18, run)
+        NUM(18, run)                                                                               \
+        NUM(19, tier)                                                                              \
+        NUM(20, deferred_ms)                                                                       \
+        NUM(21, parked)
 
 enum unique_scope { UNIQUE_PENDING, UNIQUE_RUNNING, UNIQUE_AFTER };
 enum after_when { AFTER_COMPLETE, AFTER_FAILED, AFTER_ENDED };

@@ -18,6 +18,9 @@
 #include "state/effect.h"
 #include "state/thing.h"
 
+/* As many as the gate has; the state only sorts by their number. */
+#define STATE_TIERS 4
+
 struct state {
         struct live meta; /* next_id and fence have a full record of their own */
         uint64_t next_id;
@@ -41,6 +44,9 @@ struct state {
         struct hash unique;      /* unique keys -> the jobs that want it (ties.c) */
         struct heap expiring;    /* pending jobs with an end, by expires_ms on the steady wall */
         size_t n_group_caps;
+        uint64_t settings_version;       /* grows with every change of a setting; not durable */
+        struct list parked[STATE_TIERS]; /* job_extra.parked: deferred by the gate, oldest first */
+        size_t n_parked[STATE_TIERS];
         uint64_t answer_bytes; /* all kept answers with their keys */
         size_t n_queue_limits, n_hook_limits, n_queue_breakers; /* none: nothing to look up */
         struct list live;

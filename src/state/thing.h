@@ -30,7 +30,8 @@
         X(BATCH, batch)                                                                            \
         X(CAP, cap)                                                                                \
         X(HOLD, hold)                                                                              \
-        X(ANSWER, answer)
+        X(ANSWER, answer)                                                                          \
+        X(SETTING, setting)
 
 enum thing_kind {
 #define X(name, text) THING_##name,

@@ -127,6 +127,27 @@ static void clear_after(struct state *s, struct job_extra *x)
         x->n_after = 0;
 }
 
+static void unpark(struct state *s, struct job_extra *x)
+{
+        list_remove(&x->parked);
+        s->n_parked[x->parked_tier]--;
+}
+
+/* Parked as long as it is scheduled and its options say so. */
+static void hold_parked(struct state *s, struct job *job)
+{
+        struct job_extra *x = job->extra;
+        uint64_t tier = x->options.parked;
+        bool is_wanted = tier && tier <= STATE_TIERS && job->state == JOB_SCHEDULED;
+        if (list_is_linked(&x->parked) && !(is_wanted && x->parked_tier == tier - 1))
+                unpark(s, x);
+        if (!is_wanted || list_is_linked(&x->parked))
+                return;
+        x->parked_tier = (uint8_t)(tier - 1);
+        list_push_back(&s->parked[x->parked_tier], &x->parked);
+        s->n_parked[x->parked_tier]++;
+}
+
 void ties_update(struct state *s, struct job *job)
 {
         struct job_extra *x = job->extra;
@@ -134,6 +155,7 @@ void ties_update(struct state *s, struct job *job)
         bool is_held = x->options.unique_scope != UNIQUE_PENDING && job->state == JOB_LEASED;
         hold_unique(s, x, is_pending || is_held);
         hold_expiry(s, x, is_pending);
+        hold_parked(s, job);
         if (job->state != JOB_HELD)
                 clear_after(s, x);
         if (x->schedule)
@@ -187,6 +209,8 @@ void ties_begin(struct state *s, struct job *job)
 void ties_end(struct state *s, struct job *job)
 {
         struct job_extra *x = job->extra;
+        if (list_is_linked(&x->parked))
+                unpark(s, x);
         hold_unique(s, x, false);
         hold_expiry(s, x, false);
         clear_after(s, x);

@@ -243,6 +243,23 @@ static int open_log(struct world *w, struct problem *p)
         return r;
 }
 
+/* A target whose metric is whatever do_time() says; waits short enough to end within a life. */
+static void set_up_gate(struct core *core)
+{
+        static const struct core_metric load = {"load", {{5, 15}, {3, 10}, NS_PER_S, false}};
+        static const struct core_target target = {"db", &load, 1, 100 * NS_PER_MS, -1, false};
+        struct core_throttle options = {.targets = &target,
+                                        .n_targets = 1,
+                                        .ramp_cycles = 2,
+                                        .ramp_cycle_ns = 100 * NS_PER_MS};
+        policy_init(&options.policy);
+        options.policy.mode = MODE_ENFORCE;
+        for (size_t i = LEVEL_ELEVATED; i < LEVELS; i++)
+                for (size_t k = TIER_HIGH; k < TIERS; k++)
+                        options.policy.delay_ms[i][k] = 50 * (uint32_t)(i + k);
+        core_set_throttle(core, &options);
+}
+
 static void be_born(struct world *w)
 {
         struct problem problem = {0};
@@ -255,6 +272,7 @@ static void be_born(struct world *w)
                         .log_slack_bytes = SEGMENT_BYTES / 2,
                 };
                 w->core = core_new(&options);
+                set_up_gate(w->core);
                 r = core_recover(w->core, &problem);
         }
         if (r != OK)
@@ -498,6 +516,9 @@ static void do_time(struct world *w)
         w->now.steady_ns += ms * NS_PER_MS;
         w->now.wall_ms += ms + (roll(w, 50) ? 0 : 100000);
         core_turn(w->core, w->now);
+        if (roll(w, 4) == 0)
+                core_sample(w->core, 0, 0, (double)roll(w, 20) - 4, w->now.steady_ns,
+                            roll(w, 10) == 0, SLICE_LIT("gone"));
 }
 
 static void do_archive(struct world *w)
@@ -515,7 +536,7 @@ static void do_thing(struct world *w)
         uint64_t n = w->core->state.next_id;
         (void)snprintf(text, sizeof(text), "%llu",
                        (unsigned long long)(n - roll(w, n < 30 ? n : 30)));
-        switch (roll(w, 20)) {
+        switch (roll(w, 21)) {
         case 12:
                 (void)DO(w, "SCHEDULE", name, "made", "x", "EVERY", roll(w, 2) ? "3000" : "20000",
                          "MISSED", roll(w, 2) ? "all" : "skip", "OVERLAP",
@@ -529,6 +550,10 @@ static void do_thing(struct world *w)
                 break;
         case 15:
                 (void)DO(w, roll(w, 2) ? "CLOSEBATCH" : "UNBATCH", name);
+                break;
+        case 19:
+                (void)DO(w, "REGISTRYSET", roll(w, 2) ? "ho*" : "made",
+                         roll(w, 2) ? "critical" : "deferrable");
                 break;
         case 16:
                 (void)DO(w, "RUN", text);

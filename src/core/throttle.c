@@ -1,0 +1,530 @@
+/* See throttle.h.
+ *
+ * Samples come in on the loop; each updates the level of its target, and the worst level of all
+ * targets that count is the one decided on.  A job is asked for when a claim is about to start it,
+ * never before: what runs is not touched, and a job that waits costs nothing.  One that must wait
+ * is parked: due again after the delay of its tier, with an event that says why, and on a list of
+ * its tier so that the ramp finds it when the level falls.
+ *
+ * In the observe modes everything is computed and counted, and the job starts all the same. */
+#include "core/throttle.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/say.h"
+#include "core/throttle_inside.h"
+#include "state/setting.h"
+
+#define HOUR_NS      (3600 * NS_PER_S)
+#define HOOKS_KEPT   4096
+#define SAY_EVERY_NS (10 * NS_PER_S)
+
+/* ---- life ---- */
+
+struct throttle *throttle_new(int64_t now_ns)
+{
+        struct throttle *t = xcalloc(1, sizeof(*t));
+        (void)now_ns;
+        t->deciding = -1;
+        t->settings_seen = UINT64_MAX;
+        policy_init(&t->configured);
+        t->policy = t->configured;
+        hash_init(&t->hooks, 1);
+        ramp_init(&t->ramp, 0, 0);
+        t->events = xcalloc(THROTTLE_EVENTS, sizeof(*t->events));
+        return t;
+}
+
+static void free_targets(struct throttle *t)
+{
+        for (size_t i = 0; i < t->n_targets; i++) {
+                struct target *g = &t->targets[i];
+                for (size_t k = 0; k < g->n_metrics; k++) {
+                        free(g->metrics[k].name);
+                        free(g->metrics[k].history);
+                }
+                free(g->metrics);
+                free(g->rules);
+                free(g->samples);
+                free(g->name);
+        }
+        free(t->targets);
+        t->targets = NULL;
+        t->n_targets = 0;
+}
+
+static void forget_hooks(struct throttle *t)
+{
+        for (struct hash_node *n; (n = hash_next(&t->hooks, NULL));) {
+                hash_remove(&t->hooks, n);
+                free(CONTAINER_OF(n, struct hook_count, node));
+        }
+}
+
+struct throttle *throttle_free(struct throttle *t)
+{
+        if (!t)
+                return NULL;
+        free_targets(t);
+        forget_hooks(t);
+        hash_release(&t->hooks);
+        registry_free(t->registry);
+        free(t->events);
+        free(t);
+        return NULL;
+}
+
+static void copy_target(struct target *to, const struct core_target *from, int64_t now_ns)
+{
+        size_t n = from->n_metrics;
+        *to = (struct target){
+                .name = xstrdup(from->name),
+                .metrics = xcalloc(n + 1, sizeof(*to->metrics)),
+                .rules = xcalloc(n + 1, sizeof(*to->rules)),
+                .samples = xcalloc(n + 1, sizeof(*to->samples)),
+                .n_metrics = n,
+                .dwell_ns = from->dwell_ns,
+                .mode = from->mode,
+                .is_own = from->is_own,
+        };
+        for (size_t i = 0; i < n; i++) {
+                to->metrics[i].name = xstrdup(from->metrics[i].name);
+                to->metrics[i].history = xcalloc(THROTTLE_HISTORY_S, sizeof(float));
+                for (size_t k = 0; k < THROTTLE_HISTORY_S; k++)
+                        to->metrics[i].history[k] = NAN;
+                to->rules[i] = from->metrics[i].rule;
+        }
+        leveler_init(&to->leveler, now_ns);
+}
+
+void core_set_throttle(struct core *core, const struct core_throttle *options)
+{
+        struct throttle *t = core->throttle;
+        free_targets(t);
+        t->configured = t->policy = options->policy;
+        t->settings_seen = UINT64_MAX;
+        t->is_setup = true;
+        t->targets = xcalloc(options->n_targets + 1, sizeof(*t->targets));
+        for (size_t i = 0; i < options->n_targets; i++)
+                copy_target(&t->targets[t->n_targets++], &options->targets[i], core->now.steady_ns);
+        ramp_init(&t->ramp, options->ramp_cycles, options->ramp_cycle_ns);
+}
+
+/* ---- telling ---- */
+
+void throttle_tell(struct core *core, const char *name, const char *fmt, ...)
+{
+        struct throttle *t = core->throttle;
+        struct throttle_event *e = &t->events[t->n_events++ % THROTTLE_EVENTS];
+        va_list args;
+        e->wall_ms = core->now.wall_ms;
+        e->name = name;
+        va_start(args, fmt);
+        (void)vsnprintf(e->text, sizeof(e->text), fmt, args); /* cut is fine */
+        va_end(args);
+}
+
+/* ---- settings ---- */
+
+static struct slice setting_bytes(const struct core *core, const char *name)
+{
+        const struct thing *t = thing_find(&core->state, THING_SETTING, slice_str(name));
+        return t ? buf_slice(&CONTAINER_OF(t, const struct setting, thing)->bytes) : SLICE_NONE;
+}
+
+int64_t throttle_pause_ns(const struct core *core)
+{
+        const struct thing *t = thing_find(&core->state, THING_SETTING, SLICE_LIT(SETTING_PAUSE));
+        if (!t)
+                return 0;
+        int64_t until = CONTAINER_OF(t, const struct setting, thing)->until_ns;
+        return until ? until : INT64_MAX;
+}
+
+/* The defaults, and on top what was set while weir runs. */
+static struct registry *build_registry(const struct core *core)
+{
+        const struct hash *settings = &core->state.things[THING_SETTING];
+        const size_t skip = sizeof(SETTING_REGISTRY) - 1;
+        struct registry_entry *entries =
+                xcalloc(registry_defaults_len + settings->len + 1, sizeof(*entries));
+        size_t n = registry_defaults_len;
+        memcpy(entries, registry_defaults, n * sizeof(*entries));
+        for (struct hash_node *it = NULL; (it = hash_next(settings, it));) {
+                const struct setting *s = CONTAINER_OF(it, const struct setting, thing.node);
+                if (it->key.len <= skip || memcmp(it->key.ptr, SETTING_REGISTRY, skip) != 0)
+                        continue;
+                int tier = tier_from_name(buf_slice(&s->bytes));
+                if (tier >= 0)
+                        entries[n++] = (struct registry_entry){
+                                slice_make(it->key.ptr + skip, it->key.len - skip),
+                                (enum tier)tier};
+        }
+        struct registry *r = registry_new(entries, n);
+        free(entries);
+        return r;
+}
+
+void throttle_refresh(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        if (t->settings_seen == core->state.settings_version)
+                return;
+        t->settings_seen = core->state.settings_version;
+        t->policy = t->configured;
+        int mode = mode_from_name(setting_bytes(core, SETTING_MODE));
+        if (mode >= 0)
+                t->policy.mode = (enum gate_mode)mode;
+        t->policy.is_paused = throttle_pause_ns(core) != 0;
+        if (t->policy.is_paused)
+                t->policy.mode = MODE_ENFORCE; /* the operator's own hand is no trial */
+        registry_free(t->registry);
+        t->registry = build_registry(core);
+}
+
+/* ---- levels ---- */
+
+static enum gate_mode mode_of(const struct throttle *t, const struct target *g)
+{
+        return g->mode >= 0 ? (enum gate_mode)g->mode : t->policy.mode;
+}
+
+/* normal < unknown < elevated < critical: not knowing is worse than calm, and no alarm. */
+static int badness(enum level level)
+{
+        static const int order[LEVELS] = {[LEVEL_NORMAL] = 0,
+                                          [LEVEL_UNKNOWN] = 1,
+                                          [LEVEL_ELEVATED] = 2,
+                                          [LEVEL_CRITICAL] = 3};
+        return order[level];
+}
+
+static void level_changed(struct core *core, enum level was)
+{
+        struct throttle *t = core->throttle;
+        t->level_since_ns = core->now.steady_ns;
+        size_t parked = 0;
+        for (size_t i = 0; i < STATE_TIERS; i++)
+                parked += core->state.n_parked[i];
+        if (badness(t->level) > badness(was)) {
+                if (ramp_is_running(&t->ramp))
+                        throttle_tell(core, "ramp_stopped", "the level rose to %s",
+                                      level_name(t->level));
+                ramp_stop(&t->ramp);
+        } else if (parked) {
+                ramp_begin(&t->ramp, core->now.steady_ns);
+                throttle_tell(core, "ramp_started", "%zu parked jobs return over %u cycles", parked,
+                              ramp_cycles(&t->ramp));
+                say_info("gate", "ramp_started", "parked", SAY_I64(parked));
+        }
+}
+
+static void find_worst(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        enum level was = t->level, worst = LEVEL_NORMAL;
+        t->deciding = -1;
+        for (size_t i = 0; i < t->n_targets; i++) {
+                const struct target *g = &t->targets[i];
+                if (mode_of(t, g) == MODE_OFF || badness(g->leveler.level) <= badness(worst))
+                        continue;
+                worst = g->leveler.level;
+                t->deciding = (int)i;
+        }
+        t->level = worst;
+        if (worst != was)
+                level_changed(core, was);
+}
+
+static void tell_transition(struct core *core, const struct target *g, enum level was)
+{
+        const struct leveler *l = &g->leveler;
+        const char *metric = l->metric >= 0 ? g->metrics[l->metric].name : "";
+        char value[32], threshold[32];
+        (void)snprintf(value, sizeof(value), "%g", l->value);
+        (void)snprintf(threshold, sizeof(threshold), "%g", l->threshold);
+        throttle_tell(core, "load_level_transition", "%s: %s -> %s%s%s%s%s%s%s", g->name,
+                      level_name(was), level_name(l->level), *metric ? " by " : "", metric,
+                      *metric ? " " : "", *metric ? value : "", *metric ? " against " : "",
+                      *metric ? threshold : "");
+        say_info("gate", "load_level_transition", "target", g->name, "from", level_name(was), "to",
+                 level_name(l->level), "metric", metric, "value", value, "threshold", threshold);
+}
+
+static void update_target(struct core *core, struct target *g)
+{
+        enum level was = g->leveler.level;
+        if (!leveler_update(&g->leveler, g->rules, g->samples, g->n_metrics, g->dwell_ns,
+                            core->now.steady_ns))
+                return;
+        tell_transition(core, g, was);
+        find_worst(core);
+}
+
+static void remember(struct metric *m, double value, int64_t steady_ns)
+{
+        int64_t s = steady_ns / NS_PER_S;
+        if (!m->history_s || s - m->history_s > THROTTLE_HISTORY_S)
+                m->history_s = s - 1;
+        for (int64_t i = m->history_s + 1; i < s; i++)
+                m->history[i % THROTTLE_HISTORY_S] = NAN;
+        m->history[s % THROTTLE_HISTORY_S] = (float)value;
+        if (s > m->history_s)
+                m->history_s = s;
+}
+
+void core_sample(struct core *core, size_t target, size_t metric, double value, int64_t steady_ns,
+                 bool is_error, struct slice error)
+{
+        struct throttle *t = core->throttle;
+        if (target >= t->n_targets || metric >= t->targets[target].n_metrics)
+                return;
+        struct target *g = &t->targets[target];
+        struct metric *m = &g->metrics[metric];
+        struct level_sample *s = &g->samples[metric];
+        s->is_error = is_error;
+        (void)snprintf(m->error, sizeof(m->error), "%.*s", is_error ? (int)error.len : 0,
+                       error.len ? error.ptr : "");
+        if (!is_error) {
+                s->value = value;
+                s->at_ns = steady_ns > 0 ? steady_ns : 1;
+                remember(m, value, steady_ns);
+        }
+        throttle_refresh(core);
+        update_target(core, g);
+}
+
+/* Our own queues, once a second. */
+static void sample_own(struct core *core, size_t target)
+{
+        const struct target *g = &core->throttle->targets[target];
+        uint64_t ready = 0;
+        int64_t oldest = core->now.wall_ms;
+        for (struct hash_node *n = NULL; (n = hash_next(&core->state.queues, n));) {
+                const struct queue *q = CONTAINER_OF(n, struct queue, node);
+                const struct job *first = queue_first(q);
+                ready += q->n_ready;
+                if (first && first->due_ms < oldest)
+                        oldest = first->due_ms;
+        }
+        for (size_t i = 0; i < g->n_metrics; i++) {
+                bool is_depth = strcmp(g->metrics[i].name, "queue_depth") == 0;
+                double age_s = (double)(core->now.wall_ms - oldest) / 1000;
+                core_sample(core, target, i, is_depth ? (double)ready : age_s, core->now.steady_ns,
+                            false, SLICE_NONE);
+        }
+}
+
+/* ---- decisions ---- */
+
+struct level_caps throttle_caps(const struct core *core)
+{
+        const struct throttle *t = core->throttle;
+        enum level level = t->policy.is_paused ? LEVEL_CRITICAL : t->level;
+        if (t->policy.mode != MODE_ENFORCE)
+                return (struct level_caps){0};
+        return t->policy.caps[level];
+}
+
+static struct hook_count *count_of_hook(struct throttle *t, struct slice hook, int64_t now_ns)
+{
+        int64_t hour = now_ns / HOUR_NS;
+        struct hash_node *n = hash_find(&t->hooks, hook);
+        struct hook_count *c = n ? CONTAINER_OF(n, struct hook_count, node) : NULL;
+        if (!c) {
+                if (t->hooks.len >= HOOKS_KEPT)
+                        forget_hooks(t);
+                c = xcalloc(1, sizeof(*c) + hook.len);
+                memcpy(c->text, hook.ptr, hook.len);
+                c->hour = hour;
+                hash_insert(&t->hooks, &c->node, slice_make(c->text, hook.len));
+        }
+        if (c->hour != hour) {
+                c->before = c->hour == hour - 1 ? c->now : 0;
+                c->now = 0;
+                c->hour = hour;
+        }
+        return c;
+}
+
+static uint32_t deferrals_of(const struct hook_count *c, int64_t now_ns)
+{
+        int64_t left = HOUR_NS - now_ns % HOUR_NS; /* of the hour before, still within 60 min */
+        return c->now + (uint32_t)((uint64_t)c->before * (uint64_t)(left / NS_PER_S) / 3600);
+}
+
+static enum tier tier_of(const struct throttle *t, const struct job *job)
+{
+        uint64_t own = job->extra ? job->extra->options.tier : 0;
+        return own ? (enum tier)(own - 1) : registry_tier(t->registry, name_slice(job->hook));
+}
+
+enum tier throttle_tier(const struct core *core, const struct job *job)
+{
+        return tier_of(core->throttle, job);
+}
+
+static bool is_idle(const struct throttle *t)
+{
+        return !t->policy.is_paused &&
+               (t->policy.mode <= MODE_TEST_OBSERVE || t->level == LEVEL_NORMAL);
+}
+
+struct gate_answer throttle_look(struct core *core, const struct job *job, enum tier *ret_tier)
+{
+        struct throttle *t = core->throttle;
+        throttle_refresh(core);
+        *ret_tier = tier_of(t, job);
+        struct gate_ask ask = {
+                .tier = *ret_tier,
+                .level = t->level,
+                .deferred_ms = job->extra ? job->extra->options.deferred_ms : 0,
+        };
+        if (t->policy.deferrals_per_hour)
+                ask.hook_deferrals =
+                        deferrals_of(count_of_hook(t, name_slice(job->hook), core->now.steady_ns),
+                                     core->now.steady_ns);
+        return gate_decide(&t->policy, &ask);
+}
+
+/* "critical load on shop: threads_running 150 against 15; tier normal waits 900 s" */
+static int put_reason(const struct throttle *t, const struct gate_answer *a, enum tier tier,
+                      char *ret, size_t size)
+{
+        const struct target *g = t->deciding >= 0 ? &t->targets[t->deciding] : NULL;
+        const struct leveler *l = g ? &g->leveler : NULL;
+        if (a->reason == GATE_PAUSED || !g)
+                return snprintf(ret, size, "paused by the operator; tier %s waits %u s",
+                                tier_name(tier), a->delay_ms / 1000);
+        if (l->metric < 0)
+                return snprintf(ret, size, "load of %s is %s; tier %s waits %u s", g->name,
+                                level_name(a->level), tier_name(tier), a->delay_ms / 1000);
+        return snprintf(ret, size, "%s load on %s: %s %g against %g; tier %s waits %u s",
+                        level_name(a->level), g->name, g->metrics[l->metric].name, l->value,
+                        l->threshold, tier_name(tier), a->delay_ms / 1000);
+}
+
+static void say_deferral(struct core *core, const struct job *job, const char *name,
+                         const char *text)
+{
+        struct throttle *t = core->throttle;
+        throttle_tell(core, name, "job %llu %.*s: %s", (unsigned long long)job_id(job),
+                      (int)job->hook->len, job->hook->text, text);
+        if (core->now.steady_ns - t->last_said_ns < SAY_EVERY_NS && t->last_said_ns)
+                return;
+        t->last_said_ns = core->now.steady_ns;
+        say_info("gate", name, "job", SAY_I64(job_id(job)), "hook", job->hook->text, "why", text);
+}
+
+static void park(struct core *core, struct job *job, const struct gate_answer *a, enum tier tier,
+                 struct slice why)
+{
+        struct effect e = {
+                .type = EFFECT_JOB_PARK,
+                .id = job_id(job),
+                .due_ms = core_due_in(core, a->delay_ms),
+                .priority = (uint8_t)tier,
+                .deadline_ns = a->delay_ms * NS_PER_MS,
+                .text = why,
+        };
+        core_emit(core, &e);
+}
+
+bool throttle_admit(struct core *core, struct job *job)
+{
+        struct throttle *t = core->throttle;
+        enum tier tier;
+        char why[THROTTLE_TEXT];
+        throttle_refresh(core);
+        if (is_idle(t))
+                return true;
+        struct gate_answer a = throttle_look(core, job, &tier);
+        t->decisions[a.level][tier][a.would_wait]++;
+        t->hook_max += a.reason == GATE_HOOK_MAX;
+        t->deferred_max += a.reason == GATE_DEFERRED_MAX;
+        if (!a.would_wait)
+                return true;
+        int n = put_reason(t, &a, tier, why, sizeof(why));
+        size_t len = n < (int)sizeof(why) ? (size_t)n : sizeof(why) - 1;
+        count_of_hook(t, name_slice(job->hook), core->now.steady_ns)->now++;
+        if (!a.is_wait) {
+                t->observed[tier]++;
+                say_deferral(core, job, "would_defer", why);
+                return true;
+        }
+        t->deferred[tier]++;
+        say_deferral(core, job, "as_action_deferred", why);
+        park(core, job, &a, tier, slice_make(why, len));
+        return false;
+}
+
+/* ---- the ramp ---- */
+
+static void release_one(struct core *core, enum tier tier)
+{
+        struct list *first = list_peek_front(&core->state.parked[tier]);
+        const struct job *job = CONTAINER_OF(first, struct job_extra, parked)->job;
+        int64_t jitter_ms = ramp_jitter_ms(&core->throttle->ramp, core->options.rng);
+        struct effect e = {.type = EFFECT_JOB_DUE,
+                           .id = job_id(job),
+                           .due_ms = core_due_in(core, jitter_ms),
+                           .text = SLICE_LIT("released by the ramp")};
+        core->throttle->released[tier]++;
+        core_emit(core, &e);
+}
+
+static void run_ramp(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        size_t parked[TIERS], release[TIERS];
+        if (!ramp_is_running(&t->ramp))
+                return;
+        /* A tier that waits at this level too would only be parked again. */
+        for (size_t tier = 0; tier < TIERS; tier++)
+                parked[tier] = t->policy.delay_ms[t->level][tier] ? 0 : core->state.n_parked[tier];
+        ramp_step(&t->ramp, core->now.steady_ns, parked, release);
+        size_t steps = 0;
+        for (size_t tier = 0; tier < TIERS; tier++)
+                for (size_t i = 0; i < release[tier] && core->state.n_parked[tier]; i++, steps++)
+                        release_one(core, (enum tier)tier);
+        if (steps)
+                throttle_tell(core, "ramp_step", "%zu parked jobs returned", steps);
+        if (!ramp_is_running(&t->ramp))
+                throttle_tell(core, "ramp_ended", "%llu jobs have returned",
+                              (unsigned long long)t->ramp.released);
+}
+
+void throttle_turn(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        throttle_refresh(core);
+        for (size_t i = 0; i < t->n_targets; i++) {
+                struct target *g = &t->targets[i];
+                if (g->is_own && core->now.steady_ns - t->own_ns >= NS_PER_S)
+                        sample_own(core, i);
+                else
+                        update_target(core, g);
+        }
+        if (core->now.steady_ns - t->own_ns >= NS_PER_S)
+                t->own_ns = core->now.steady_ns;
+        run_ramp(core);
+}
+
+int64_t throttle_next_ns(const struct core *core)
+{
+        const struct throttle *t = core->throttle;
+        int64_t next = ramp_next_ns(&t->ramp);
+        for (size_t i = 0; i < t->n_targets; i++) {
+                const struct target *g = &t->targets[i];
+                int64_t at = leveler_next_ns(&g->leveler, g->rules, g->samples, g->n_metrics,
+                                             g->dwell_ns);
+                if (g->is_own && t->own_ns + NS_PER_S < at)
+                        at = t->own_ns + NS_PER_S;
+                if (at < next)
+                        next = at;
+        }
+        return next;
+}

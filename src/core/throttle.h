@@ -1,0 +1,41 @@
+/* The gate in the core: levels of the targets, the operator's hand, parked jobs and the ramp.
+ *
+ * serve/ says which targets there are and brings their samples; everything else is decided here,
+ * from the policy (gate/gate.h), the registry (gate/registry.h) and the levels (gate/level.h). */
+#ifndef WEIR_CORE_THROTTLE_H
+#define WEIR_CORE_THROTTLE_H
+
+#include "core/inside.h"
+#include "gate/gate.h"
+#include "gate/level.h"
+
+#define THROTTLE_HISTORY_S 3600 /* values kept per metric, one a second */
+#define THROTTLE_EVENTS    500
+#define THROTTLE_TEXT      192
+
+struct throttle;
+
+struct throttle *throttle_new(int64_t now_ns);
+struct throttle *throttle_free(struct throttle *t);
+
+/* May this job start now?  False: it was parked. */
+bool throttle_admit(struct core *core, struct job *job);
+/* What it would answer, without doing anything: for WHY. */
+struct gate_answer throttle_look(struct core *core, const struct job *job, enum tier *ret_tier);
+enum tier throttle_tier(const struct core *core, const struct job *job);
+/* Caps of the level in force, all 0 when there are none. */
+struct level_caps throttle_caps(const struct core *core);
+
+/* Levels that change because time passes, the ramp, our own metrics.  Once a turn. */
+void throttle_turn(struct core *core);
+int64_t throttle_next_ns(const struct core *core);
+
+EXEC(exec_throttle);
+EXEC(exec_throttlestatus);
+EXEC(exec_throttlehistory);
+EXEC(exec_registry);
+EXEC(exec_registryset);
+EXEC(exec_registryunset);
+EXEC(exec_tier);
+
+#endif

@@ -1,0 +1,462 @@
+/* The operator's hand on the gate: what it does and why, pause and resume, the mode, the registry.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/say.h"
+#include "core/throttle_inside.h"
+#include "state/setting.h"
+
+enum { P_THROTTLE_ACTION, P_THROTTLE_FOR, P_THROTTLE_UNTIL, P_THROTTLE_SET, P_THROTTLE_COUNT };
+enum { DO_STATUS, DO_PAUSE, DO_RESUME, DO_HISTORY, DO_MODE };
+enum { P_HISTORY_COUNT };
+enum { P_REGISTRY_PATTERN, P_REGISTRY_TIER };
+
+#define PAUSE_DEFAULT_MS      3600000
+#define HISTORY_COUNT_DEFAULT 20
+
+static void tell_int(struct reply *reply, const char *key, int64_t value)
+{
+        reply_key(reply, key);
+        reply_int(reply, value);
+}
+
+static void tell_str(struct reply *reply, const char *key, const char *value)
+{
+        reply_key(reply, key);
+        reply_str(reply, value);
+}
+
+/* RESP has no fractions that every client reads: numbers are told as text. */
+static void tell_number(struct reply *reply, const char *key, double value, bool is_known)
+{
+        char text[40];
+        reply_key(reply, key);
+        if (!is_known || isnan(value)) {
+                reply_null(reply);
+                return;
+        }
+        (void)snprintf(text, sizeof(text), "%.10g", value);
+        reply_str(reply, text);
+}
+
+/* ---- status ---- */
+
+static int64_t age_ms(const struct core *core, const struct level_sample *s)
+{
+        return s->at_ns ? (core->now.steady_ns - s->at_ns) / NS_PER_MS : -1;
+}
+
+static void tell_metric(const struct core *core, struct reply *reply, const struct target *g,
+                        size_t i)
+{
+        const struct level_sample *s = &g->samples[i];
+        reply_map(reply, 7);
+        tell_str(reply, "name", g->metrics[i].name);
+        tell_number(reply, "value", s->value, s->at_ns != 0);
+        tell_int(reply, "age_ms", age_ms(core, s));
+        tell_str(reply, "error", g->metrics[i].error);
+        tell_number(reply, "elevated", g->rules[i].enter[0], true);
+        tell_number(reply, "critical", g->rules[i].enter[1], true);
+        tell_str(reply, "level", level_name((enum level)g->leveler.metric_level[i]));
+        reply_end(reply);
+}
+
+static const char *first_error(const struct target *g)
+{
+        for (size_t i = 0; i < g->n_metrics; i++)
+                if (g->metrics[i].error[0])
+                        return g->metrics[i].error;
+        return "";
+}
+
+static void tell_target(const struct core *core, struct reply *reply, const struct target *g)
+{
+        const struct throttle *t = core->throttle;
+        const struct leveler *l = &g->leveler;
+        bool has_metric = l->metric >= 0;
+        reply_map(reply, 10);
+        tell_str(reply, "name", g->name);
+        tell_str(reply, "mode", mode_name(g->mode >= 0 ? (enum gate_mode)g->mode : t->policy.mode));
+        tell_str(reply, "level", level_name(l->level));
+        tell_int(reply, "since_ms", (core->now.steady_ns - l->since_ns) / NS_PER_MS);
+        tell_str(reply, "metric", has_metric ? g->metrics[l->metric].name : "");
+        tell_number(reply, "value", l->value, has_metric);
+        tell_number(reply, "threshold", l->threshold, has_metric);
+        tell_int(reply, "age_ms", has_metric ? age_ms(core, &g->samples[l->metric]) : -1);
+        tell_str(reply, "error", first_error(g));
+        reply_key(reply, "metrics");
+        reply_list(reply, g->n_metrics);
+        for (size_t i = 0; i < g->n_metrics; i++)
+                tell_metric(core, reply, g, i);
+        reply_end(reply);
+        reply_end(reply);
+}
+
+static void tell_tiers(const struct core *core, struct reply *reply)
+{
+        const struct throttle *t = core->throttle;
+        reply_list(reply, TIERS);
+        for (size_t i = 0; i < TIERS; i++) {
+                enum level level = t->policy.is_paused ? LEVEL_CRITICAL : t->level;
+                reply_map(reply, 6);
+                tell_str(reply, "tier", tier_name((enum tier)i));
+                tell_int(reply, "parked", (int64_t)core->state.n_parked[i]);
+                tell_int(reply, "deferred", (int64_t)t->deferred[i]);
+                tell_int(reply, "would_defer", (int64_t)t->observed[i]);
+                tell_int(reply, "released", (int64_t)t->released[i]);
+                tell_int(reply, "delay_ms", t->policy.delay_ms[level][i]);
+                reply_end(reply);
+        }
+        reply_end(reply);
+}
+
+static void tell_caps(const struct core *core, struct reply *reply)
+{
+        struct level_caps caps = throttle_caps(core);
+        reply_map(reply, 3);
+        tell_int(reply, "claim_size", caps.claim_size);
+        tell_int(reply, "lease_ms", caps.lease_ms);
+        tell_int(reply, "claims", caps.claims);
+        reply_end(reply);
+}
+
+static void tell_ramp(const struct core *core, struct reply *reply)
+{
+        const struct ramp *r = &core->throttle->ramp;
+        int64_t next = ramp_next_ns(r);
+        reply_map(reply, 4);
+        reply_key(reply, "running");
+        reply_bool(reply, ramp_is_running(r));
+        tell_int(reply, "cycle", r->cycle);
+        tell_int(reply, "cycles", ramp_cycles(r));
+        tell_int(reply, "next_in_ms",
+                 next == INT64_MAX ? -1 : (next - core->now.steady_ns) / NS_PER_MS);
+        reply_end(reply);
+}
+
+static void tell_status(struct core *core, struct reply *reply)
+{
+        const struct throttle *t = core->throttle;
+        int64_t pause_ns = throttle_pause_ns(core);
+        throttle_refresh(core);
+        reply_map(reply, 10);
+        tell_str(reply, "mode", mode_name(t->policy.mode));
+        tell_str(reply, "level", level_name(t->level));
+        tell_int(reply, "since_ms", (core->now.steady_ns - t->level_since_ns) / NS_PER_MS);
+        tell_str(reply, "target", t->deciding >= 0 ? t->targets[t->deciding].name : "");
+        reply_key(reply, "paused");
+        reply_bool(reply, pause_ns != 0);
+        tell_int(reply, "pause_left_ms",
+                 pause_ns == INT64_MAX ? -1
+                 : pause_ns            ? (pause_ns - core->now.steady_ns) / NS_PER_MS
+                                       : 0);
+        reply_key(reply, "targets");
+        reply_list(reply, t->n_targets);
+        for (size_t i = 0; i < t->n_targets; i++)
+                tell_target(core, reply, &t->targets[i]);
+        reply_end(reply);
+        reply_key(reply, "tiers");
+        tell_tiers(core, reply);
+        reply_key(reply, "caps");
+        tell_caps(core, reply);
+        reply_key(reply, "ramp");
+        tell_ramp(core, reply);
+        reply_end(reply);
+}
+
+EXEC(exec_throttlestatus)
+{
+        (void)session; /* anybody may look */
+        (void)cmd;
+        (void)problem;
+        tell_status(core, reply);
+        return OK;
+}
+
+static void tell_history(const struct core *core, struct reply *reply, size_t max)
+{
+        const struct throttle *t = core->throttle;
+        size_t n = t->n_events < THROTTLE_EVENTS ? (size_t)t->n_events : THROTTLE_EVENTS;
+        if (n > max)
+                n = max;
+        reply_wrap(reply, "events");
+        reply_list(reply, n);
+        for (size_t i = 0; i < n; i++) {
+                const struct throttle_event *e =
+                        &t->events[(t->n_events - 1 - i) % THROTTLE_EVENTS];
+                reply_map(reply, 3);
+                tell_int(reply, "at_ms", e->wall_ms);
+                tell_str(reply, "event", e->name);
+                tell_str(reply, "message", e->text);
+                reply_end(reply);
+        }
+        reply_end(reply);
+}
+
+EXEC(exec_throttlehistory)
+{
+        (void)session; /* anybody may look */
+        (void)problem;
+        const struct arg *count = &cmd->arg[P_HISTORY_COUNT];
+        tell_history(core, reply, count->is_set ? (size_t)count->num : HISTORY_COUNT_DEFAULT);
+        return OK;
+}
+
+/* ---- pause, resume, mode ---- */
+
+static void set_setting(struct core *core, struct slice name, int64_t until_ns, struct slice bytes)
+{
+        buf_clear(&core->packed);
+        buf_put_varint(&core->packed, (uint64_t)until_ns);
+        buf_put_slice(&core->packed, bytes);
+        thing_set(core, THING_SETTING, name, buf_slice(&core->packed));
+        throttle_refresh(core);
+}
+
+static bool unset_setting(struct core *core, struct slice name)
+{
+        struct thing *t = thing_find(&core->state, THING_SETTING, name);
+        if (!t)
+                return false;
+        thing_gone(core, t);
+        throttle_refresh(core);
+        return true;
+}
+
+static int do_pause(struct core *core, const struct command *cmd, struct reply *reply)
+{
+        const struct arg *length = &cmd->arg[P_THROTTLE_FOR];
+        int64_t ms = length->is_set ? length->num : PAUSE_DEFAULT_MS;
+        bool is_endless = cmd->arg[P_THROTTLE_UNTIL].num;
+        set_setting(core, SLICE_LIT(SETTING_PAUSE),
+                    is_endless ? 0 : core->now.steady_ns + ms * NS_PER_MS, SLICE_NONE);
+        if (is_endless)
+                throttle_tell(core, "throttle_paused", "until resumed");
+        else
+                throttle_tell(core, "throttle_paused", "for %lld s", (long long)(ms / 1000));
+        say_info("gate", "throttle_paused", "ms", SAY_I64(is_endless ? 0 : ms));
+        reply_ok(reply);
+        return OK;
+}
+
+static int do_resume(struct core *core, struct reply *reply)
+{
+        if (unset_setting(core, SLICE_LIT(SETTING_PAUSE))) {
+                throttle_tell(core, "throttle_resumed", "by the operator");
+                say_info("gate", "throttle_resumed", "by", "operator");
+        }
+        reply_ok(reply);
+        return OK;
+}
+
+static int do_mode(struct core *core, const struct command *cmd, struct reply *reply)
+{
+        const struct arg *set = &cmd->arg[P_THROTTLE_SET];
+        if (set->is_set) {
+                const char *name = mode_name((enum gate_mode)set->num);
+                set_setting(core, SLICE_LIT(SETTING_MODE), 0, slice_str(name));
+                throttle_tell(core, "throttle_mode", "%s", name);
+                say_info("gate", "throttle_mode", "mode", name);
+        }
+        throttle_refresh(core);
+        reply_wrap(reply, "mode");
+        reply_str(reply, mode_name(core->throttle->policy.mode));
+        return OK;
+}
+
+EXEC(exec_throttle)
+{
+        (void)session; /* whoever has the token may steer */
+        const struct arg *count = &cmd->arg[P_THROTTLE_COUNT];
+        int r = core_admit(core, 64, 0, problem);
+        if (r != OK)
+                return r;
+        switch (cmd->arg[P_THROTTLE_ACTION].num) {
+        case DO_PAUSE:
+                return do_pause(core, cmd, reply);
+        case DO_RESUME:
+                return do_resume(core, reply);
+        case DO_HISTORY:
+                tell_history(core, reply,
+                             count->is_set ? (size_t)count->num : HISTORY_COUNT_DEFAULT);
+                return OK;
+        case DO_MODE:
+                return do_mode(core, cmd, reply);
+        default:
+                tell_status(core, reply);
+                return OK;
+        }
+}
+
+/* ---- the registry ---- */
+
+static struct slice registry_name(struct slice pattern, char *room, size_t size)
+{
+        int n = snprintf(room, size, SETTING_REGISTRY "%.*s", (int)pattern.len, pattern.ptr);
+        return slice_make(room, (size_t)n);
+}
+
+/* Parked jobs move to the list of the tier they have now. */
+static void sort_parked(struct core *core)
+{
+        for (size_t tier = 0; tier < STATE_TIERS; tier++) {
+                size_t n = core->state.n_parked[tier];
+                LIST_FOREACH(&core->state.parked[tier], it)
+                {
+                        struct job *job = CONTAINER_OF(it, struct job_extra, parked)->job;
+                        enum tier now;
+                        if (n-- == 0)
+                                break; /* the rest came by sorting */
+                        (void)throttle_look(core, job, &now);
+                        if (now == tier)
+                                continue;
+                        struct effect e = {.type = EFFECT_JOB_PARK,
+                                           .id = job_id(job),
+                                           .due_ms = job->due_ms,
+                                           .priority = (uint8_t)now,
+                                           .text = SLICE_LIT("its hook has another tier now")};
+                        core_emit(core, &e);
+                }
+        }
+}
+
+EXEC(exec_registryset)
+{
+        (void)session; /* whoever has the token may set it */
+        char room[sizeof(SETTING_REGISTRY) + LIMIT_NAME_BYTES];
+        struct slice pattern = cmd->arg[P_REGISTRY_PATTERN].text;
+        const char *tier = tier_name((enum tier)cmd->arg[P_REGISTRY_TIER].num);
+        int r = registry_check_pattern(pattern, problem);
+        if (r == OK && core->state.things[THING_SETTING].len >= LIMIT_SETTINGS)
+                r = problem_set(problem, ERR_LIMIT, "there are %d settings already",
+                                LIMIT_SETTINGS);
+        if (r == OK)
+                r = core_admit(core, pattern.len + 64, 0, problem);
+        if (r != OK)
+                return r;
+        set_setting(core, registry_name(pattern, room, sizeof(room)), 0, slice_str(tier));
+        throttle_tell(core, "registry_set", "%.*s is %s", (int)pattern.len, pattern.ptr, tier);
+        sort_parked(core);
+        reply_ok(reply);
+        return OK;
+}
+
+EXEC(exec_registryunset)
+{
+        (void)session; /* whoever has the token may set it */
+        char room[sizeof(SETTING_REGISTRY) + LIMIT_NAME_BYTES];
+        struct slice pattern = cmd->arg[P_REGISTRY_PATTERN].text;
+        if (!unset_setting(core, registry_name(pattern, room, sizeof(room))))
+                return problem_set(problem, ERR_NOTFOUND,
+                                   "'%.*s' was not set; REGISTRY lists what was", (int)pattern.len,
+                                   pattern.ptr);
+        throttle_tell(core, "registry_unset", "%.*s", (int)pattern.len, pattern.ptr);
+        sort_parked(core);
+        reply_ok(reply);
+        return OK;
+}
+
+static void tell_entry(struct reply *reply, struct slice pattern, struct slice tier, bool is_own)
+{
+        reply_map(reply, 3);
+        reply_key(reply, "pattern");
+        reply_text(reply, pattern);
+        reply_key(reply, "tier");
+        reply_text(reply, tier);
+        reply_key(reply, "default");
+        reply_bool(reply, !is_own);
+        reply_end(reply);
+}
+
+static bool is_registry(const struct hash_node *n)
+{
+        const size_t skip = sizeof(SETTING_REGISTRY) - 1;
+        return n->key.len > skip && memcmp(n->key.ptr, SETTING_REGISTRY, skip) == 0;
+}
+
+EXEC(exec_registry)
+{
+        (void)session; /* anybody may look */
+        (void)cmd;
+        (void)problem;
+        const struct hash *all = &core->state.things[THING_SETTING];
+        const size_t skip = sizeof(SETTING_REGISTRY) - 1;
+        size_t n = registry_defaults_len;
+        for (struct hash_node *it = NULL; (it = hash_next(all, it));)
+                n += is_registry(it);
+        reply_wrap(reply, "patterns");
+        reply_list(reply, n);
+        for (struct hash_node *it = NULL; (it = hash_next(all, it));) {
+                const struct setting *s = CONTAINER_OF(it, const struct setting, thing.node);
+                if (is_registry(it))
+                        tell_entry(reply, slice_make(it->key.ptr + skip, it->key.len - skip),
+                                   buf_slice(&s->bytes), true);
+        }
+        for (size_t i = 0; i < registry_defaults_len; i++)
+                tell_entry(reply, registry_defaults[i].pattern,
+                           slice_str(tier_name(registry_defaults[i].tier)), false);
+        reply_end(reply);
+        return OK;
+}
+
+EXEC(exec_tier)
+{
+        (void)session; /* anybody may look */
+        (void)problem;
+        struct slice pattern = SLICE_NONE;
+        throttle_refresh(core);
+        enum tier tier = registry_explain(core->throttle->registry, cmd->arg[0].text, &pattern);
+        reply_map(reply, 3);
+        reply_key(reply, "hook");
+        reply_text(reply, cmd->arg[0].text);
+        tell_str(reply, "tier", tier_name(tier));
+        reply_key(reply, "pattern");
+        reply_text(reply, pattern);
+        reply_end(reply);
+        return OK;
+}
+
+/* ---- for /metrics ---- */
+
+void core_each_gate_sample(const struct core *core,
+                           void (*fn)(void *ctx, const char *name, const char *labels,
+                                      double value),
+                           void *ctx)
+{
+        const struct throttle *t = core->throttle;
+        char labels[3 * THROTTLE_TEXT];
+        for (size_t i = 0; i < t->n_targets; i++) {
+                const struct target *g = &t->targets[i];
+                (void)snprintf(labels, sizeof(labels), "target=\"%s\"", g->name);
+                fn(ctx, "gate_level", labels, (double)g->leveler.level);
+                for (size_t k = 0; k < g->n_metrics; k++) {
+                        const struct level_sample *s = &g->samples[k];
+                        (void)snprintf(labels, sizeof(labels), "target=\"%s\",metric=\"%s\"",
+                                       g->name, g->metrics[k].name);
+                        fn(ctx, "gate_metric", labels, s->at_ns ? s->value : NAN);
+                        fn(ctx, "gate_metric_age_seconds", labels,
+                           s->at_ns ? (double)age_ms(core, s) / 1000 : NAN);
+                        fn(ctx, "gate_metric_error", labels, s->is_error);
+                }
+        }
+        for (size_t i = 0; i < TIERS; i++) {
+                (void)snprintf(labels, sizeof(labels), "tier=\"%s\"", tier_name((enum tier)i));
+                fn(ctx, "gate_parked", labels, (double)core->state.n_parked[i]);
+                fn(ctx, "gate_deferred_total", labels, (double)t->deferred[i]);
+                fn(ctx, "gate_would_defer_total", labels, (double)t->observed[i]);
+                fn(ctx, "gate_released_total", labels, (double)t->released[i]);
+                for (size_t l = 0; l < LEVELS; l++) {
+                        for (int v = 0; v < 2; v++) {
+                                (void)snprintf(labels, sizeof(labels),
+                                               "tier=\"%s\",level=\"%s\",verdict=\"%s\"",
+                                               tier_name((enum tier)i), level_name((enum level)l),
+                                               v ? "wait" : "run");
+                                fn(ctx, "gate_decisions_total", labels,
+                                   (double)t->decisions[l][i][v]);
+                        }
+                }
+        }
+        fn(ctx, "gate_ramp_running", "", ramp_is_running(&t->ramp));
+}

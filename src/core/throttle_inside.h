@@ -1,0 +1,74 @@
+/* What the throttle's files share. */
+#ifndef WEIR_CORE_THROTTLE_INSIDE_H
+#define WEIR_CORE_THROTTLE_INSIDE_H
+
+#include "core/throttle.h"
+#include "gate/ramp.h"
+#include "gate/registry.h"
+
+struct metric {
+        char *name;
+        char error[THROTTLE_TEXT]; /* why the last try failed; "" when it did not */
+        float *history;            /* one value a second, THROTTLE_HISTORY_S of them; NAN: none */
+        int64_t history_s;         /* steady second of the newest */
+};
+
+struct target {
+        char *name;
+        struct metric *metrics;
+        struct level_rule *rules;
+        struct level_sample *samples;
+        size_t n_metrics;
+        int64_t dwell_ns;
+        int mode;
+        bool is_own;
+        struct leveler leveler;
+};
+
+struct throttle_event {
+        int64_t wall_ms;
+        const char *name; /* "load_level_transition" */
+        char text[THROTTLE_TEXT];
+};
+
+/* How often the jobs of a hook were deferred within the last hour, about: this hour and the share
+ * of the last one that is still within 60 minutes. */
+struct hook_count {
+        struct hash_node node;
+        int64_t hour;
+        uint32_t now, before;
+        char text[];
+};
+
+struct throttle {
+        struct target *targets;
+        size_t n_targets;
+        struct policy configured; /* as set up */
+        struct policy policy;     /* with what the operator changed since */
+        struct registry *registry;
+        uint64_t settings_seen; /* state->settings_version this was built from */
+        enum level level;       /* the worst of the targets that count */
+        int deciding;           /* the target that has it; -1: none */
+        int64_t level_since_ns;
+        struct ramp ramp;
+        struct hash hooks;
+        struct throttle_event *events; /* a ring */
+        uint64_t n_events;
+        uint64_t decisions[LEVELS][TIERS][2]; /* run, would wait */
+        uint64_t deferred[TIERS], observed[TIERS], released[TIERS], hook_max, deferred_max;
+        int64_t last_said_ns; /* a deferral was said to the operator */
+        int64_t own_ns;       /* our own metrics were sampled */
+        bool is_setup;
+};
+
+/* Brings policy and registry in step with the settings. */
+void throttle_refresh(struct core *core);
+void throttle_tell(struct core *core, const char *name, const char *fmt, ...) PRINTF(3, 4);
+/* Where the operator's pause ends: steady ns, INT64_MAX until resumed, 0: no pause. */
+int64_t throttle_pause_ns(const struct core *core);
+
+#define SETTING_MODE     "throttle.mode"
+#define SETTING_PAUSE    "throttle.pause"
+#define SETTING_REGISTRY "registry:"
+
+#endif

@@ -1,0 +1,188 @@
+/* The decision: a table look-up with a few reasons around it.
+ *
+ * Everything that takes time to find out (the tier of a hook, the level of a target, how long a job
+ * has waited) is in the question, so that the answer is a handful of compares on one cache line of
+ * the policy: some nanoseconds, no allocation, no clock.  Order:
+ *
+ *   1. a mode that does not decide: run
+ *   2. the operator's pause puts the level at critical
+ *   3. level x tier -> run, or wait so long
+ *   4. what has waited long enough, or whose hook was deferred often enough, runs after all
+ *
+ * Step 4 comes last so that it can only turn a wait into a run, and says so.  Two rules are no
+ * policy and cannot be configured away: the critical tier always runs, and at level normal all do.
+ */
+#include "gate/gate.h"
+
+#define MINUTES_MS 60000U
+
+static const char *const tier_names[TIERS] = {
+        [TIER_CRITICAL] = "critical",
+        [TIER_HIGH] = "high",
+        [TIER_NORMAL] = "normal",
+        [TIER_DEFERRABLE] = "deferrable",
+};
+
+static const char *const level_names[LEVELS] = {
+        [LEVEL_NORMAL] = "normal",
+        [LEVEL_ELEVATED] = "elevated",
+        [LEVEL_CRITICAL] = "critical",
+        [LEVEL_UNKNOWN] = "unknown",
+};
+
+static const char *const mode_names[MODES] = {
+        [MODE_OFF] = "off",
+        [MODE_TEST_OBSERVE] = "test_observe",
+        [MODE_OBSERVE] = "observe",
+        [MODE_ENFORCE] = "enforce",
+};
+
+static const char *const reason_names[GATE_REASONS] = {
+        [GATE_OFF] = "off",
+        [GATE_ALLOWED] = "allowed",
+        [GATE_LEVEL] = "level",
+        [GATE_PAUSED] = "paused",
+        [GATE_UNKNOWN] = "unknown",
+        [GATE_DEFERRED_MAX] = "max_deferral_reached",
+        [GATE_HOOK_MAX] = "max_defers_reached",
+};
+
+static int find_name(const char *const *names, int n, struct slice name)
+{
+        for (int i = 0; i < n; i++)
+                if (slice_eq_nocase(name, slice_str(names[i])))
+                        return i;
+        return -1;
+}
+
+const char *tier_name(enum tier tier)
+{
+        ASSERT((unsigned)tier < TIERS);
+        return tier_names[tier];
+}
+
+int tier_from_name(struct slice name)
+{
+        return find_name(tier_names, TIERS, name);
+}
+
+const char *level_name(enum level level)
+{
+        ASSERT((unsigned)level < LEVELS);
+        return level_names[level];
+}
+
+const char *mode_name(enum gate_mode mode)
+{
+        ASSERT((unsigned)mode < MODES);
+        return mode_names[mode];
+}
+
+int mode_from_name(struct slice name)
+{
+        return find_name(mode_names, MODES, name);
+}
+
+const char *gate_reason_name(enum gate_reason reason)
+{
+        ASSERT((unsigned)reason < GATE_REASONS);
+        return reason_names[reason];
+}
+
+void policy_init(struct policy *p)
+{
+        *p = (struct policy){
+                .delay_ms =
+                        {
+                                [LEVEL_ELEVATED] = {0, 0, 5 * MINUTES_MS, 15 * MINUTES_MS},
+                                [LEVEL_CRITICAL] = {0, 5 * MINUTES_MS, 15 * MINUTES_MS,
+                                                    60 * MINUTES_MS},
+                                [LEVEL_UNKNOWN] = {0, 0, 5 * MINUTES_MS, 15 * MINUTES_MS},
+                        },
+                .caps =
+                        {
+                                [LEVEL_ELEVATED] = {5, 15000, 1},
+                                [LEVEL_CRITICAL] = {1, 10000, 1},
+                        },
+        };
+}
+
+static int check_delay(const struct policy *p, enum level level, enum tier tier,
+                       struct problem *problem)
+{
+        uint32_t delay_ms = p->delay_ms[level][tier];
+
+        if (delay_ms && tier == TIER_CRITICAL)
+                return problem_set(problem, ERR_BADARG,
+                                   "the critical tier always runs; it has no delay at level %s",
+                                   level_name(level));
+        if (delay_ms && level == LEVEL_NORMAL)
+                return problem_set(problem, ERR_BADARG,
+                                   "every tier runs at level normal; %s has no delay there",
+                                   tier_name(tier));
+        if (delay_ms > GATE_DELAY_MAX_MS)
+                return problem_set(problem, ERR_BADARG,
+                                   "the delay of %s at level %s is longer than 7 days",
+                                   tier_name(tier), level_name(level));
+        return OK;
+}
+
+int policy_check(const struct policy *p, struct problem *problem)
+{
+        if ((unsigned)p->mode >= MODES)
+                return problem_set(problem, ERR_BADARG,
+                                   "the mode is off, test_observe, observe or enforce");
+        for (int level = 0; level < LEVELS; level++) {
+                for (int tier = 0; tier < TIERS; tier++) {
+                        int r = check_delay(p, (enum level)level, (enum tier)tier, problem);
+                        if (r != OK)
+                                return r;
+                }
+        }
+        return OK;
+}
+
+static uint32_t delay_of(const struct policy *p, enum level level, enum tier tier)
+{
+        if (tier == TIER_CRITICAL || level == LEVEL_NORMAL)
+                return 0;
+        return p->delay_ms[level][tier];
+}
+
+static enum gate_reason why_wait(const struct policy *p, enum level level)
+{
+        if (p->is_paused)
+                return GATE_PAUSED;
+        return level == LEVEL_UNKNOWN ? GATE_UNKNOWN : GATE_LEVEL;
+}
+
+struct gate_answer gate_decide(const struct policy *p, const struct gate_ask *ask)
+{
+        ASSERT((unsigned)ask->tier < TIERS && (unsigned)ask->level < LEVELS);
+        struct gate_answer a = {.level = ask->level, .reason = GATE_OFF};
+
+        if (p->mode <= MODE_TEST_OBSERVE)
+                return a;
+        if (p->is_paused)
+                a.level = LEVEL_CRITICAL;
+        a.reason = GATE_ALLOWED;
+        uint32_t delay_ms = delay_of(p, a.level, ask->tier);
+        if (delay_ms == 0)
+                return a;
+        if (p->max_deferral_ms && ask->deferred_ms >= p->max_deferral_ms) {
+                a.reason = GATE_DEFERRED_MAX;
+                return a;
+        }
+        if (p->deferrals_per_hour && ask->hook_deferrals >= p->deferrals_per_hour) {
+                a.reason = GATE_HOOK_MAX;
+                return a;
+        }
+        /* What is left of its time may be less than the matrix says. */
+        if (p->max_deferral_ms && p->max_deferral_ms - ask->deferred_ms < delay_ms)
+                delay_ms = (uint32_t)(p->max_deferral_ms - ask->deferred_ms);
+        a.reason = why_wait(p, a.level);
+        a.would_wait = true;
+        a.is_wait = p->mode == MODE_ENFORCE;
+        a.delay_ms = delay_ms;
+        return a;
+}

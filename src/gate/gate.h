@@ -1,0 +1,82 @@
+/* The gate: may this piece of work go now, given how important it is and how the database is?
+ *
+ * Pure: values in, values out, no clock, no allocation, no lock.  A policy is immutable and swapped
+ * whole, so that any thread could decide on it.  See registry.h for how a hook gets its tier and
+ * level.h for how metrics become a level. */
+#ifndef WEIR_GATE_GATE_H
+#define WEIR_GATE_GATE_H
+
+#include "base/err.h"
+#include "base/slice.h"
+
+/* Numbers are in the log. */
+enum tier { TIER_CRITICAL, TIER_HIGH, TIER_NORMAL, TIER_DEFERRABLE, TIERS };
+enum level { LEVEL_NORMAL, LEVEL_ELEVATED, LEVEL_CRITICAL, LEVEL_UNKNOWN, LEVELS };
+/* off: nothing is computed; test_observe: metrics and levels only; observe: decisions are made,
+ * counted and told as would_defer, and the work runs; enforce: it waits. */
+enum gate_mode { MODE_OFF, MODE_TEST_OBSERVE, MODE_OBSERVE, MODE_ENFORCE, MODES };
+
+const char *tier_name(enum tier tier);      /* "critical" */
+int tier_from_name(struct slice name);      /* in any case; -1 when there is no such tier */
+const char *level_name(enum level level);   /* "elevated" */
+const char *mode_name(enum gate_mode mode); /* "test_observe" */
+int mode_from_name(struct slice name);      /* as tier_from_name */
+
+/* Queue-wide caps at a level; 0: none. */
+struct level_caps {
+        uint32_t claim_size; /* jobs of one claim */
+        uint32_t lease_ms;   /* time limit of a claim */
+        uint32_t claims;     /* claims of a queue at once */
+};
+
+struct policy {
+        enum gate_mode mode;
+        bool is_paused; /* the operator said so: behave as critical */
+        /* How long a job of that tier waits at that level, in ms; 0: it runs. */
+        uint32_t delay_ms[LEVELS][TIERS];
+        struct level_caps caps[LEVELS];
+        uint32_t deferrals_per_hour; /* of one hook; beyond it jobs run.  0: no bound */
+        uint64_t max_deferral_ms;    /* of one job in all; then it runs, not later.  0: no bound */
+};
+
+#define GATE_DELAY_MAX_MS (7U * 24 * 3600 * 1000) /* of one deferral: nothing is forgotten */
+
+/* QueryGuard's: elevated: normal 5 min, deferrable 15; critical: high 5, normal 15, deferrable 60;
+ * unknown: critical and high run, normal 5 min, deferrable 15.  Caps: elevated 5 jobs, 15 s, 1
+ * claim; critical 1 job, 10 s, 1 claim.  Mode off, no pause, no bounds on deferrals. */
+void policy_init(struct policy *p);
+/* ERR_BADARG and what is wrong: the critical tier runs at every level, every tier runs at level
+ * normal, and no delay is longer than GATE_DELAY_MAX_MS.  gate_decide holds to the first two
+ * whatever it is given. */
+int policy_check(const struct policy *p, struct problem *problem) MUST_CHECK;
+
+enum gate_reason {
+        GATE_OFF,          /* the mode does not decide */
+        GATE_ALLOWED,      /* the matrix lets it run */
+        GATE_LEVEL,        /* the matrix makes it wait */
+        GATE_PAUSED,       /* the operator's pause makes it wait */
+        GATE_UNKNOWN,      /* nobody knows how the database is, and its tier waits then */
+        GATE_DEFERRED_MAX, /* it has waited long enough: it runs */
+        GATE_HOOK_MAX,     /* its hook was deferred often enough this hour: it runs */
+        GATE_REASONS
+};
+const char *gate_reason_name(enum gate_reason reason);
+
+struct gate_ask {
+        enum tier tier;
+        enum level level;        /* of its target, now */
+        uint64_t deferred_ms;    /* how long this job has been made to wait so far */
+        uint32_t hook_deferrals; /* of its hook within the last hour */
+};
+
+struct gate_answer {
+        bool is_wait;      /* what is done: only with MODE_ENFORCE */
+        bool would_wait;   /* what enforce would do */
+        uint32_t delay_ms; /* when would_wait; never past the job's max_deferral_ms */
+        enum level level;  /* what was decided on: critical while paused */
+        enum gate_reason reason;
+};
+
+struct gate_answer gate_decide(const struct policy *p, const struct gate_ask *ask);
+
+#endif

@@ -1,0 +1,314 @@
+/* See level.h for the law.
+ *
+ * Two machines, one on the other.  Each metric has a level of its own that follows its value at
+ * once, up and down, with the exit thresholds as hysteresis.  The target holds the worst of them
+ * and lets go only after dwell; `held` is that, and knows nothing of gaps.  `level` is what is
+ * shown: held, or unknown while it cannot be told.  Keeping them apart closes a way round the
+ * dwell: one lost sample while critical must not make the next calm one a fresh start.
+ *
+ *      from       to         when
+ *      any        higher     a known metric is there: at once
+ *      critical   elevated   all below critical's exit for dwell, one at elevated's enter or above
+ *      critical   normal     all below critical's exit for dwell, none at elevated's enter
+ *      elevated   normal     all below elevated's exit for dwell
+ *      any        unknown    nothing or nothing required known: at once; the one who raised it is
+ *                            missing and the others are calm: after dwell
+ *      unknown    normal     all known calm, and nobody missing was higher, for dwell
+ *      unknown    held       a known metric is above normal: at once
+ *
+ * dwell starts anew with each transition, which is what bounds the falls to one per dwell whatever
+ * the inputs are.  O(metrics) per update, no allocation, no clock. */
+#include "gate/level.h"
+
+#include <math.h>
+
+enum freshness { KNOWN, PENDING, MISSING };
+
+/* What one look at all samples says. */
+struct look {
+        enum level worst; /* of the known metrics */
+        enum level lost;  /* the worst that a missing metric had when it was last known */
+        int lost_metric;  /* that one */
+        int missing;      /* a required metric that is missing, else any; -1: none is */
+        bool is_blind;    /* a required one is missing, or nothing is known and nothing to come */
+};
+
+void leveler_init(struct leveler *l, int64_t now_ns)
+{
+        *l = (struct leveler){
+                .level = LEVEL_NORMAL,
+                .held = LEVEL_NORMAL,
+                .since_ns = now_ns,
+                .began_ns = now_ns,
+                .metric = -1,
+                .cause = -1,
+        };
+}
+
+static bool is_stale(const struct level_rule *rule, int64_t at_ns, int64_t now_ns)
+{
+        return rule->stale_ns > 0 && now_ns - at_ns > rule->stale_ns;
+}
+
+static bool is_fresh(const struct level_rule *rule, const struct level_sample *s, int64_t now_ns)
+{
+        return s->at_ns != 0 && isfinite(s->value) && !is_stale(rule, s->at_ns, now_ns);
+}
+
+static enum freshness freshness(const struct leveler *l, const struct level_rule *rule,
+                                const struct level_sample *s, int64_t now_ns)
+{
+        if (is_fresh(rule, s, now_ns))
+                return KNOWN;
+        if (s->at_ns == 0 && !s->is_error && !is_stale(rule, l->began_ns, now_ns))
+                return PENDING;
+        return MISSING;
+}
+
+/* A NAN threshold compares false: such a level is never entered. */
+static bool is_entered(const struct level_rule *rule, enum level level, double value)
+{
+        return value >= rule->enter[level - 1];
+}
+
+static double exit_of(const struct level_rule *rule, enum level level)
+{
+        double at = rule->exit[level - 1];
+        return isnan(at) ? rule->enter[level - 1] : at;
+}
+
+/* The metric's own level after one of `was`.  While the target is still critical, elevated counts
+ * from its enter threshold: the fall from critical asks for that one. */
+static enum level own_level(const struct level_rule *rule, enum level was, bool is_held_critical,
+                            double value)
+{
+        if (is_entered(rule, LEVEL_CRITICAL, value))
+                return LEVEL_CRITICAL;
+        if (was == LEVEL_CRITICAL && value >= exit_of(rule, LEVEL_CRITICAL))
+                return LEVEL_CRITICAL;
+        if (is_entered(rule, LEVEL_ELEVATED, value))
+                return LEVEL_ELEVATED;
+        if (was == LEVEL_ELEVATED && !is_held_critical && value >= exit_of(rule, LEVEL_ELEVATED))
+                return LEVEL_ELEVATED;
+        return LEVEL_NORMAL;
+}
+
+static void look_at_missing(const struct leveler *l, const struct level_rule *rule, size_t i,
+                            struct look *look)
+{
+        enum level was = (enum level)l->metric_level[i];
+
+        if (look->missing < 0 || (rule->is_required && !look->is_blind))
+                look->missing = (int)i;
+        look->is_blind |= rule->is_required;
+        if (was > look->lost) {
+                look->lost = was;
+                look->lost_metric = (int)i;
+        }
+}
+
+static struct look look_at(struct leveler *l, const struct level_rule *rules,
+                           const struct level_sample *samples, size_t n, int64_t now_ns)
+{
+        struct look look = {.lost_metric = -1, .missing = -1};
+
+        l->known_mask = l->pending_mask = 0;
+        for (size_t i = 0; i < n; i++) {
+                enum freshness f = freshness(l, &rules[i], &samples[i], now_ns);
+                if (f == MISSING)
+                        look_at_missing(l, &rules[i], i, &look);
+                if (f == PENDING)
+                        l->pending_mask |= 1U << i;
+                if (f != KNOWN)
+                        continue;
+                l->known_mask |= 1U << i;
+                enum level own = own_level(&rules[i], (enum level)l->metric_level[i],
+                                           l->held == LEVEL_CRITICAL, samples[i].value);
+                l->metric_level[i] = (int8_t)own;
+                if (own > look.worst)
+                        look.worst = own;
+        }
+        if (look.missing >= 0 && !l->known_mask && !l->pending_mask)
+                look.is_blind = true;
+        return look;
+}
+
+static bool is_known(const struct leveler *l, int metric)
+{
+        return metric >= 0 && (l->known_mask >> metric & 1);
+}
+
+/* The known metric at that level that is farthest above its threshold; -1: none is. */
+static int find_worst(const struct leveler *l, const struct level_rule *rules,
+                      const struct level_sample *samples, size_t n, enum level level)
+{
+        int worst = -1;
+        double most = -INFINITY;
+
+        for (size_t i = 0; i < n; i++) {
+                if (!is_known(l, (int)i) || l->metric_level[i] != (int8_t)level)
+                        continue;
+                double enter = rules[i].enter[level - 1];
+                double over = enter > 0 ? samples[i].value / enter : samples[i].value - enter;
+                if (worst < 0 || over > most) {
+                        worst = (int)i;
+                        most = over;
+                }
+        }
+        return worst;
+}
+
+/* Names the metric that makes the level, and goes on naming it while it does.  When all are calm it
+ * is the last one until dwell is over; after a gap in which that was lost, the worst there is. */
+static void name_metric(struct leveler *l, const struct level_rule *rules,
+                        const struct level_sample *samples, size_t n)
+{
+        if (is_known(l, l->metric) && l->metric_level[l->metric] == (int8_t)l->level)
+                return;
+        int level = (int)l->level;
+        int worst = find_worst(l, rules, samples, n, l->level);
+        while (worst < 0 && l->metric < 0 && --level > LEVEL_NORMAL)
+                worst = find_worst(l, rules, samples, n, (enum level)level);
+        if (worst < 0)
+                return;
+        l->metric = worst;
+        l->value = samples[worst].value;
+        l->threshold = is_entered(&rules[worst], (enum level)level, l->value)
+                               ? rules[worst].enter[level - 1]
+                               : exit_of(&rules[worst], (enum level)level);
+}
+
+static void change(struct leveler *l, enum level level, int64_t now_ns)
+{
+        l->level = level;
+        l->since_ns = now_ns;
+        l->calm_since_ns = 0;
+}
+
+static bool to_unknown(struct leveler *l, const struct level_rule *rules,
+                       const struct level_sample *samples, int metric, int64_t now_ns)
+{
+        bool changed = l->level != LEVEL_UNKNOWN;
+        int64_t at_ns = samples[metric].at_ns ? samples[metric].at_ns : l->began_ns;
+
+        if (changed)
+                change(l, LEVEL_UNKNOWN, now_ns);
+        l->calm_since_ns = 0;
+        if (changed || l->metric != metric) {
+                l->metric = l->cause = metric;
+                l->value = (double)(now_ns - at_ns) / (double)NS_PER_S;
+                l->threshold = (double)rules[metric].stale_ns / (double)NS_PER_S;
+        }
+        return changed;
+}
+
+static bool to_level(struct leveler *l, const struct level_rule *rules,
+                     const struct level_sample *samples, size_t n, int64_t now_ns)
+{
+        bool changed = l->level != l->held;
+
+        if (changed) {
+                change(l, l->held, now_ns);
+                l->metric = -1;
+        }
+        name_metric(l, rules, samples, n);
+        if (changed)
+                l->cause = l->metric;
+        return changed;
+}
+
+/* The last metric that decided says what it is now, and which threshold it is below. */
+static bool to_normal(struct leveler *l, const struct level_rule *rules,
+                      const struct level_sample *samples, int64_t now_ns)
+{
+        enum level was = l->level == LEVEL_CRITICAL ? LEVEL_CRITICAL : LEVEL_ELEVATED;
+        int metric = l->metric;
+
+        change(l, LEVEL_NORMAL, now_ns);
+        l->held = LEVEL_NORMAL;
+        l->metric = -1;
+        l->cause = metric;
+        l->value = l->threshold = 0;
+        if (is_known(l, metric)) {
+                double at = exit_of(&rules[metric], was);
+                l->value = samples[metric].value;
+                l->threshold = isnan(at) ? 0 : at;
+        }
+        return true;
+}
+
+/* All that is known is below what is held, or just normal: dwell decides. */
+static bool calm(struct leveler *l, const struct level_rule *rules,
+                 const struct level_sample *samples, size_t n, const struct look *look,
+                 int64_t dwell_ns, int64_t now_ns)
+{
+        if (l->level == LEVEL_UNKNOWN && look->worst > LEVEL_NORMAL) {
+                bool changed = to_level(l, rules, samples, n, now_ns);
+                l->calm_since_ns = now_ns;
+                return changed;
+        }
+        if (l->level == LEVEL_UNKNOWN && look->lost > look->worst)
+                return to_unknown(l, rules, samples, look->lost_metric, now_ns);
+        if (!l->calm_since_ns)
+                l->calm_since_ns = now_ns;
+        if (now_ns - l->calm_since_ns < dwell_ns)
+                return false;
+        if (look->lost > look->worst)
+                return to_unknown(l, rules, samples, look->lost_metric, now_ns);
+        if (look->worst == LEVEL_NORMAL)
+                return to_normal(l, rules, samples, now_ns);
+        l->held = look->worst;
+        return to_level(l, rules, samples, n, now_ns);
+}
+
+bool leveler_update(struct leveler *l, const struct level_rule *rules,
+                    const struct level_sample *samples, size_t n, int64_t dwell_ns, int64_t now_ns)
+{
+        ASSERT(n <= LEVEL_METRICS_MAX);
+        struct look look = look_at(l, rules, samples, n, now_ns);
+
+        if (look.is_blind)
+                return to_unknown(l, rules, samples, look.missing, now_ns);
+        if (look.worst > LEVEL_NORMAL && look.worst >= l->held) {
+                l->held = look.worst;
+                l->calm_since_ns = 0;
+                return to_level(l, rules, samples, n, now_ns);
+        }
+        if (l->level == LEVEL_NORMAL)
+                return false;
+        return calm(l, rules, samples, n, &look, dwell_ns, now_ns);
+}
+
+int64_t leveler_next_ns(const struct leveler *l, const struct level_rule *rules,
+                        const struct level_sample *samples, size_t n, int64_t dwell_ns)
+{
+        int64_t next = INT64_MAX;
+
+        if (l->level != LEVEL_NORMAL && l->calm_since_ns)
+                next = l->calm_since_ns + dwell_ns;
+        for (size_t i = 0; i < n; i++) {
+                bool is_waited_for = l->pending_mask >> i & 1;
+                if (rules[i].stale_ns <= 0 || !(is_waited_for || is_known(l, (int)i)))
+                        continue;
+                int64_t from = is_waited_for ? l->began_ns : samples[i].at_ns;
+                if (from + rules[i].stale_ns + 1 < next)
+                        next = from + rules[i].stale_ns + 1;
+        }
+        return next;
+}
+
+double level_pressure(const struct level_rule *rules, const struct level_sample *samples, size_t n,
+                      int64_t now_ns)
+{
+        double most = NAN;
+
+        for (size_t i = 0; i < n; i++) {
+                double limit = rules[i].enter[LEVEL_CRITICAL - 1];
+                if (!(limit > 0) || !is_fresh(&rules[i], &samples[i], now_ns))
+                        continue;
+                double part = samples[i].value > 0 ? samples[i].value / limit : 0;
+                if (isnan(most) || part > most)
+                        most = part;
+        }
+        return most;
+}

@@ -1,0 +1,71 @@
+/* From metrics to a level, with hysteresis.
+ *
+ * Each metric has an enter and an exit threshold for elevated and for critical.  The level of a
+ * target is that of its worst metric.  It rises at once and falls only when every metric has been
+ * below the exit threshold of the level it had itself reached for `dwell`; so there is at most one
+ * fall per dwell.  Falling from critical goes to elevated when a metric is at or above its elevated
+ * enter threshold, else straight to normal.
+ *
+ * A metric without a fresh sample is unknown: it cannot hold a level up nor let it fall.  A failed
+ * try leaves the last good sample valid until it is stale; a value that is no number is no sample.
+ *
+ * The level of the target is unknown at once when no metric of it is known, or one that is
+ * `required` is not; and after dwell when a metric that was last seen higher than any known one is
+ * now missing: to fall would free everyone in silence, to stay would block them for ever.  It
+ * leaves unknown at once for the level it held before, or a higher one, when a known metric is
+ * above normal, and for normal when all that is known has been calm for dwell.  A metric that was
+ * never sampled and has not failed is waited for, stale_ns after leveler_init(); a target without
+ * metrics is normal.
+ *
+ * Each transition says which metric, which value, which threshold. */
+#ifndef WEIR_GATE_LEVEL_H
+#define WEIR_GATE_LEVEL_H
+
+#include "gate/gate.h"
+
+#define LEVEL_METRICS_MAX 32
+
+struct level_rule {
+        double enter[2];  /* elevated, critical; NAN: this metric never makes that level */
+        double exit[2];   /* below it the level is left; NAN: as enter */
+        int64_t stale_ns; /* a sample older than this is none; 0: none is too old */
+        bool is_required;
+};
+
+struct level_sample {
+        double value;
+        int64_t at_ns; /* steady; 0: never sampled */
+        bool is_error; /* the last try failed: at_ns is that of the last good one */
+};
+
+struct leveler {
+        enum level level;
+        int64_t since_ns;
+        int64_t calm_since_ns; /* all below exit since; 0: not */
+        int metric;            /* the one that decides; -1: when normal, and only then */
+        /* Of the metric that decided, when it did.  For unknown: the age of its sample and the
+         * oldest that counts, in s.  For a fall to normal: those of `cause`, which is below its
+         * exit threshold.  Always numbers. */
+        double value, threshold;
+        int8_t metric_level[LEVEL_METRICS_MAX]; /* each metric's own level, with hysteresis */
+        int cause;                              /* metric of the last transition; -1: none yet */
+        enum level held;       /* the level without the gaps in what is known; never unknown */
+        int64_t began_ns;      /* leveler_init */
+        uint32_t known_mask;   /* metrics that were known at the last update */
+        uint32_t pending_mask; /* never sampled, and not yet to be missed */
+};
+
+void leveler_init(struct leveler *l, int64_t now_ns);
+/* True when the level changed; *l says the rest. */
+bool leveler_update(struct leveler *l, const struct level_rule *rules,
+                    const struct level_sample *samples, size_t n, int64_t dwell_ns, int64_t now_ns);
+/* When it must be called again although no sample comes (dwell, staleness); INT64_MAX: never.  As
+ * of the last update: a time in the past means now. */
+int64_t leveler_next_ns(const struct leveler *l, const struct level_rule *rules,
+                        const struct level_sample *samples, size_t n, int64_t dwell_ns);
+/* max(value / threshold of critical) over the fresh metrics: 1 is at the limit, never below 0. NAN:
+ * no fresh metric has such a threshold above 0. */
+double level_pressure(const struct level_rule *rules, const struct level_sample *samples, size_t n,
+                      int64_t now_ns);
+
+#endif

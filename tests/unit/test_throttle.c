@@ -1,0 +1,381 @@
+/* The gate in the core: levels from samples, deferral by tier, the ramp, pause, modes, restarts. */
+#include "check.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/say.h"
+#include "core/inside.h"
+#include "core/throttle.h"
+#include "support/rig.h"
+
+#define starts_with(text, prefix) assert_memory_equal(text, prefix, sizeof(prefix) - 1)
+#define TOKEN                     33
+
+static void has(const char *text, const char *part)
+{
+        if (!strstr(text, part))
+                fail_msg("'%s' does not hold '%s'", text, part);
+}
+
+static void has_not(const char *text, const char *part)
+{
+        if (strstr(text, part))
+                fail_msg("'%s' holds '%s'", text, part);
+}
+
+static const struct core_metric metrics[] = {
+        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}},
+};
+static const struct core_target targets[] = {
+        {"shop", metrics, 1, 30 * NS_PER_S, -1, false},
+};
+
+static void set_up(struct rig *rig, enum gate_mode mode)
+{
+        struct core_throttle options = {.targets = targets, .n_targets = 1};
+        policy_init(&options.policy);
+        options.policy.mode = mode;
+        core_set_throttle(rig->core, &options);
+}
+
+static void init(struct rig *rig, enum gate_mode mode)
+{
+        rig_init(rig);
+        set_up(rig, mode);
+        rig_turn(rig);
+}
+
+static void sample(struct rig *rig, double value)
+{
+        core_sample(rig->core, 0, 0, value, rig->now.steady_ns, false, SLICE_NONE);
+}
+
+/* Seconds pass with the same value each. */
+static void sample_for(struct rig *rig, double value, int seconds)
+{
+        for (int i = 0; i < seconds; i++) {
+                rig_pass_ms(rig, 1000);
+                sample(rig, value);
+        }
+        rig_turn(rig);
+}
+
+static void restart(struct rig *rig, enum gate_mode mode)
+{
+        rig_turn(rig);
+        uint64_t digest = state_digest(&rig->core->state);
+        state_check(&rig->core->state);
+        rig_restart(rig);
+        assert_int_equal(digest, state_digest(&rig->core->state));
+        set_up(rig, mode);
+        state_check(&rig->core->state);
+        rig_turn(rig);
+}
+
+static void add_all_tiers(struct rig *rig)
+{
+        rig_do(rig, "ENQUEUE", "klaviyo_sync", "");                /* 1 deferrable */
+        rig_do(rig, "ENQUEUE", "anything", "");                    /* 2 normal */
+        rig_do(rig, "ENQUEUE", "wcs_renew", "");                   /* 3 high */
+        rig_do(rig, "ENQUEUE", "woocommerce_payment_webhook", ""); /* 4 critical */
+}
+
+static void complete(struct rig *rig, uint64_t id, const char *token)
+{
+        char text[24];
+        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)id);
+        assert_string_equal(rig_do(rig, "COMPLETE", text, token), "OK");
+}
+
+static void a_calm_database_defers_nothing(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig, MODE_ENFORCE);
+        sample_for(&rig, 2, 3);
+        add_all_tiers(&rig);
+        for (uint64_t id = 1; id <= 4; id++)
+                assert_int_equal(rig_claim(&rig, "w", "default", token), id);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "level:'normal'");
+        rig_release(&rig);
+}
+
+static void a_storm_lets_payments_through_and_parks_the_rest(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig, MODE_ENFORCE);
+        add_all_tiers(&rig);
+        sample(&rig, 150);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "level:'critical'");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 4);
+        complete(&rig, 4, token);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        const char *status = rig_do(&rig, "THROTTLE", "STATUS");
+        has(status, "metric:'threads_running' value:'150' threshold:'15'");
+        has(status, "tier:'deferrable' parked:1 deferred:1");
+        has(status, "tier:'high' parked:1 deferred:1");
+        has(rig_do(&rig, "WHY", "1"), "code:'gate'");
+        has(rig_do(&rig, "EVENTS", "2"),
+            "critical load on shop: threads_running 150 against 15; tier normal waits 900 s");
+        has(rig_do(&rig, "JOB", "2"), "attempt:0 ");
+        restart(&rig, MODE_ENFORCE);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "tier:'high' parked:1");
+        rig_release(&rig);
+}
+
+static void parked_jobs_come_back_at_their_time(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig, MODE_ENFORCE);
+        add_all_tiers(&rig);
+        sample(&rig, 8); /* elevated: normal 5 min, deferrable 15 */
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 3);
+        complete(&rig, 3, token);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 4);
+        complete(&rig, 4, token);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        has(rig_do(&rig, "WHY", "2"), "in 300 s");
+        has(rig_do(&rig, "WHY", "1"), "in 900 s");
+        /* Still elevated: asked again, and deferred again. */
+        sample_for(&rig, 8, 301);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        has(rig_do(&rig, "JOB", "2"), "deferred_ms:600000");
+        rig_release(&rig);
+}
+
+static void the_ramp_brings_them_back_when_the_level_falls(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        int started = 0, most = 0;
+        init(&rig, MODE_ENFORCE);
+        sample(&rig, 150);
+        for (int i = 0; i < 90; i++)
+                rig_do(&rig, "ENQUEUE", i % 3 ? "anything" : "klaviyo_sync", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        sample_for(&rig, 150, 60);
+        sample_for(&rig, 1, 29);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "level:'critical'"); /* it dwells */
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        for (int s = 0; s < 240; s++) {
+                int now = 0;
+                sample_for(&rig, 1, 1);
+                for (uint64_t id; (id = rig_claim(&rig, "w", "default", token)); now++)
+                        complete(&rig, id, token);
+                started += now;
+                if (now > most)
+                        most = now;
+        }
+        assert_int_equal(started, 90);
+        assert_true(most <= 15); /* spread, no second spike */
+        has(rig_do(&rig, "THROTTLE", "HISTORY"), "ramp_ended");
+        rig_release(&rig);
+}
+
+static void a_rise_stops_the_ramp(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig, MODE_ENFORCE);
+        sample(&rig, 150);
+        for (int i = 0; i < 30; i++)
+                rig_do(&rig, "ENQUEUE", "klaviyo_sync", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        sample_for(&rig, 1, 32);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "ramp:{running:true");
+        sample(&rig, 150);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "ramp:{running:false");
+        has(rig_do(&rig, "THROTTLE", "HISTORY"), "ramp_stopped");
+        rig_release(&rig);
+}
+
+/* The same inputs in both modes: enforce does exactly what observe had announced. */
+static void observe_announces_what_enforce_does(void **unused)
+{
+        (void)unused;
+        static const double values[] = {2, 6, 20, 8, 2, 150, 1};
+        char would[64 * 24] = "", did[64 * 24] = "";
+        for (int round = 0; round < 2; round++) {
+                struct rig rig;
+                char token[TOKEN];
+                char *out = round ? did : would;
+                init(&rig, round ? MODE_ENFORCE : MODE_OBSERVE);
+                for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+                        size_t before = strlen(out);
+                        sample(&rig, values[i]);
+                        uint64_t first = rig.core->state.next_id;
+                        add_all_tiers(&rig);
+                        for (uint64_t id; (id = rig_claim(&rig, "w", "default", token));)
+                                complete(&rig, id, token);
+                        for (uint64_t id = first; id < first + 4; id++) {
+                                char part[64];
+                                (void)snprintf(part, sizeof(part), "job %llu ",
+                                               (unsigned long long)id);
+                                const char *history =
+                                        rig_do(&rig, "THROTTLE", "HISTORY", "COUNT", "500");
+                                if (strstr(history, part))
+                                        (void)snprintf(out + strlen(out), 24, "%llu,",
+                                                       (unsigned long long)id);
+                        }
+                        assert_true(round || strlen(out) >= before);
+                }
+                has(rig_do(&rig, "THROTTLE", "STATUS"),
+                    round ? "would_defer:0" : "deferred:0 would_defer:");
+                rig_release(&rig);
+        }
+        assert_string_equal(would, did);
+        assert_true(strlen(would) > 0);
+}
+
+static void an_unknown_load_has_its_own_meaning(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig, MODE_ENFORCE);
+        sample(&rig, 2);
+        rig_pass_ms(&rig, 6000); /* the sample is stale */
+        core_sample(rig.core, 0, 0, 0, rig.now.steady_ns, true, SLICE_LIT("connection refused"));
+        add_all_tiers(&rig);
+        const char *status = rig_do(&rig, "THROTTLE", "STATUS");
+        has(status, "level:'unknown'");
+        has(status, "error:'connection refused'");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 3);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 4);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        rig_release(&rig);
+}
+
+static void a_pause_behaves_as_critical_and_ends_by_itself(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig, MODE_OFF);
+        add_all_tiers(&rig);
+        assert_string_equal(rig_do(&rig, "THROTTLE", "PAUSE", "FOR", "60000"), "OK");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 4);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "paused:true pause_left_ms:60000");
+        restart(&rig, MODE_OFF);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "paused:true");
+        rig_pass_ms(&rig, 60001);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "paused:false");
+        rig_do(&rig, "ENQUEUE", "anything", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 5);
+        assert_string_equal(rig_do(&rig, "THROTTLE", "PAUSE", "UNTILRESUMED"), "OK");
+        rig_pass_ms(&rig, 100000000);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "paused:true pause_left_ms:-1");
+        assert_string_equal(rig_do(&rig, "THROTTLE", "RESUME"), "OK");
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "paused:false");
+        starts_with(rig_do(&rig, "THROTTLE", "PAUSE", "FOR", "1"), "!BADARG");
+        starts_with(rig_do(&rig, "THROTTLE", "STOP"), "!BADARG");
+        rig_release(&rig);
+}
+
+static void the_mode_and_the_registry_survive_a_restart(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig, MODE_OFF);
+        assert_string_equal(rig_do(&rig, "THROTTLE", "MODE", "SET", "enforce"), "'enforce'");
+        assert_string_equal(rig_do(&rig, "REGISTRYSET", "my_*", "critical"), "OK");
+        assert_string_equal(rig_do(&rig, "REGISTRYSET", "my_slow_*", "deferrable"), "OK");
+        restart(&rig, MODE_OFF);
+        assert_string_equal(rig_do(&rig, "THROTTLE", "MODE"), "'enforce'");
+        has(rig_do(&rig, "TIER", "my_fast"), "tier:'critical' pattern:'my_*'");
+        has(rig_do(&rig, "TIER", "my_slow_one"), "tier:'deferrable' pattern:'my_slow_*'");
+        has(rig_do(&rig, "TIER", "nofraud_check"), "tier:'critical' pattern:'nofraud_*'");
+        has(rig_do(&rig, "TIER", "unheard_of"), "tier:'normal' pattern:''");
+        assert_string_equal(rig_do(&rig, "REGISTRYUNSET", "my_*"), "OK");
+        has(rig_do(&rig, "TIER", "my_fast"), "tier:'normal'");
+        starts_with(rig_do(&rig, "REGISTRYUNSET", "my_*"), "!NOTFOUND");
+        starts_with(rig_do(&rig, "REGISTRYSET", "x", "urgent"), "!BADARG");
+        rig_release(&rig);
+}
+
+static void a_change_of_the_registry_moves_parked_jobs(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig, MODE_ENFORCE);
+        sample(&rig, 150);
+        rig_do(&rig, "ENQUEUE", "klaviyo_sync", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        assert_string_equal(rig_do(&rig, "REGISTRYSET", "klaviyo_*", "high"), "OK");
+        const char *status = rig_do(&rig, "THROTTLE", "STATUS");
+        has(status, "tier:'high' parked:1");
+        has(status, "tier:'deferrable' parked:0");
+        restart(&rig, MODE_ENFORCE);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "tier:'high' parked:1");
+        rig_release(&rig);
+}
+
+static void a_job_may_bring_its_own_tier(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig, MODE_ENFORCE);
+        sample(&rig, 150);
+        rig_do(&rig, "ENQUEUE", "klaviyo_sync", "", "TIER", "critical");
+        rig_do(&rig, "ENQUEUE", "nofraud_check", "", "TIER", "deferrable");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        starts_with(rig_do(&rig, "ENQUEUE", "h", "", "TIER", "vip"), "!BADARG");
+        rig_release(&rig);
+}
+
+static void nothing_is_lost_through_a_storm(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        struct rng dice;
+        uint64_t done = 0;
+        rng_init_seed(&dice, 11);
+        init(&rig, MODE_ENFORCE);
+        for (int s = 0; s < 4000; s++) {
+                double value = s % 1000 < 200 ? 4 + (double)rng_below(&dice, 30)
+                                              : (double)rng_below(&dice, 3);
+                if (s < 1500 && s % 5 == 0)
+                        add_all_tiers(&rig);
+                sample_for(&rig, value, 1);
+                for (uint64_t id; (id = rig_claim(&rig, "w", "default", token)); done++)
+                        complete(&rig, id, token);
+                if (s % 700 == 0)
+                        restart(&rig, MODE_ENFORCE);
+                has_not(rig_do(&rig, "THROTTLE", "STATUS"), "parked:-");
+        }
+        assert_int_equal(done, 300 * 4);
+        rig_release(&rig);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_calm_database_defers_nothing),
+                cmocka_unit_test(a_storm_lets_payments_through_and_parks_the_rest),
+                cmocka_unit_test(parked_jobs_come_back_at_their_time),
+                cmocka_unit_test(the_ramp_brings_them_back_when_the_level_falls),
+                cmocka_unit_test(a_rise_stops_the_ramp),
+                cmocka_unit_test(observe_announces_what_enforce_does),
+                cmocka_unit_test(an_unknown_load_has_its_own_meaning),
+                cmocka_unit_test(a_pause_behaves_as_critical_and_ends_by_itself),
+                cmocka_unit_test(the_mode_and_the_registry_survive_a_restart),
+                cmocka_unit_test(a_change_of_the_registry_moves_parked_jobs),
+                cmocka_unit_test(a_job_may_bring_its_own_tier),
+                cmocka_unit_test(nothing_is_lost_through_a_storm),
+        };
+        say_setup(SAY_ERROR, false);
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
