@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "serve/inspect.h"
+#include "serve/probe_command.h"
 #include "serve/reference.h"
 #include "serve/serve.h"
 
@@ -20,7 +21,7 @@ static const struct {
         int (*main)(int argc, char **argv);
 } programs[] = {
         {"serve", serve_main},     {"log", inspect_main},       {"docs", reference_main},
-        {"version", version_main}, {"--version", version_main},
+        {"probe", probe_main},     {"version", version_main},   {"--version", version_main},
 };
 
 int main(int argc, char **argv)

@@ -34,6 +34,7 @@ const struct option_def add_options[] = {
         {"queue", "NAME", "the queue it waits in (default)"},
         {"group", "NAME", "the tenant it belongs to: found, capped and given turns by it"},
         {"priority", "N", "0 to 255, lower runs first (100)"},
+        {"tier", "TIER", "critical, high, normal or deferrable (as its hook); see 'weir registry'"},
         {"in", "DURATION", "not before this long from now: 500ms, 30s, 5m, 2h, 1d"},
         {"at", "TIME", "not before: 2026-11-15T10:00[Z|+01:00], 10:00, @UNIX"},
         {"expires", "DURATION", "canceled when it was not started this long from now"},
@@ -123,19 +124,13 @@ static int read_args(const char *word, struct buf *ret, struct problem *p)
 
 /* Texts the server reads by itself. */
 static const char *const texts[][2] = {
-        {"queue", "QUEUE"},
-        {"group", "GROUP"},
-        {"backoff", "BACKOFF"},
-        {"unique", "UNIQUE"},
-        {"scope", "SCOPE"},
-        {"conflict", "CONFLICT"},
-        {"key", "KEY"},
-        {"key-max", "KEYMAX"},
-        {"limit", "LIMIT"},
-        {"target", "TARGET"},
-        {"batch", "BATCH"},
-        {"when", "WHEN"},
-        {"otherwise", "OTHERWISE"},
+        {"queue", "QUEUE"},       {"group", "GROUP"},
+        {"tier", "TIER"},         {"backoff", "BACKOFF"},
+        {"unique", "UNIQUE"},     {"scope", "SCOPE"},
+        {"conflict", "CONFLICT"}, {"key", "KEY"},
+        {"key-max", "KEYMAX"},    {"limit", "LIMIT"},
+        {"target", "TARGET"},     {"batch", "BATCH"},
+        {"when", "WHEN"},         {"otherwise", "OTHERWISE"},
 };
 
 static const char *const durations[][2] = {

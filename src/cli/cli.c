@@ -66,10 +66,11 @@ static const struct cli_group group_help = {"help", "Explain a command.", help_c
 
 /* In the order people meet them. */
 static const struct cli_group *const groups[] = {
-        &group_serve,     &cli_group_job,   &cli_group_queue,   &cli_group_schedule,
-        &cli_group_batch, &cli_group_cap,   &cli_group_work,    &cli_group_lock,
-        &cli_group_mutex, &cli_group_limit, &cli_group_breaker, &cli_group_ping,
-        &group_log,       &group_version,   &group_help,
+        &group_serve,        &cli_group_job,   &cli_group_queue,   &cli_group_schedule,
+        &cli_group_batch,    &cli_group_cap,   &cli_group_work,    &cli_group_lock,
+        &cli_group_mutex,    &cli_group_limit, &cli_group_breaker, &cli_group_throttle,
+        &cli_group_registry, &cli_group_ping,  &group_log,         &group_version,
+        &group_help,
 };
 
 static const struct cli_group *group_find(const char *name)

@@ -51,6 +51,8 @@ extern const struct cli_group cli_group_lock;
 extern const struct cli_group cli_group_mutex;
 extern const struct cli_group cli_group_limit;
 extern const struct cli_group cli_group_breaker;
+extern const struct cli_group cli_group_throttle;
+extern const struct cli_group cli_group_registry;
 extern const struct cli_group cli_group_ping;
 
 /* A request being put together; numbers keep their digits in it. */

@@ -309,6 +309,7 @@ static const struct {
         {SLICE_LIT("expires_ms"), "expires", SHOW_MOMENT},
         {SLICE_LIT("resultfor"), "result for", SHOW_DURATION},
         {SLICE_LIT("slot_ms"), "slot", SHOW_MOMENT},
+        {SLICE_LIT("deferred_ms"), "deferred", SHOW_DURATION},
 };
 
 static void put_plain(struct buf *b, const struct value *v)

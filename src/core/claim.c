@@ -241,6 +241,7 @@ static void claim_jobs(struct claiming *c)
 {
         if (c->core->is_stopping)
                 return;
+        throttle_ask(c->core);
         if (is_slowed(c->core)) {
                 c->core->totals.slowed_claims++;
                 return;

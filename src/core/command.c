@@ -188,10 +188,11 @@ const struct command_def command_table[] = {
             "Hands out jobs of a queue again.", "OK.", exec_resume, queue_params),
 
         /* Each ends in a comma. */
-        QUEUE_ROWS THROTTLE_ROWS SCHEDULE_ROWS BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS ANSWER_ROWS RETRY_ROWS
+        QUEUE_ROWS THROTTLE_ROWS SCHEDULE_ROWS BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS
+                ANSWER_ROWS RETRY_ROWS
 
-                ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.",
-                    "PONG, or the message.", NULL, message_params),
+                        ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.",
+                            "PONG, or the message.", NULL, message_params),
         ROW("ECHO", "connection", D, NULL, NULL, "Sends back a text.", "The text.", NULL,
             echo_params),
         ROW("AUTH", "connection", D | NOAUTH, NULL, NULL,

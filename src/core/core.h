@@ -88,7 +88,9 @@ struct core_throttle {
         struct policy policy;  /* policy_init() and what the operator configured */
         unsigned ramp_cycles;  /* 0: 3 */
         int64_t ramp_cycle_ns; /* 0: 60 s */
-        bool is_adaptive;
+        /* Somebody claims and wants to know: at most once a second.  May be NULL. */
+        void (*asked)(void *ctx);
+        void *ctx;
 };
 void core_set_throttle(struct core *core, const struct core_throttle *options);
 /* A metric was sampled (loop thread); steady_ns is the core's steady time of it. */

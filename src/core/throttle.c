@@ -106,7 +106,8 @@ void core_set_throttle(struct core *core, const struct core_throttle *options)
         free_targets(t);
         t->configured = t->policy = options->policy;
         t->settings_seen = UINT64_MAX;
-        t->is_setup = true;
+        t->asked = options->asked;
+        t->asked_ctx = options->ctx;
         t->targets = xcalloc(options->n_targets + 1, sizeof(*t->targets));
         for (size_t i = 0; i < options->n_targets; i++)
                 copy_target(&t->targets[t->n_targets++], &options->targets[i], core->now.steady_ns);
@@ -319,6 +320,15 @@ static void sample_own(struct core *core, size_t target)
 }
 
 /* ---- decisions ---- */
+
+void throttle_ask(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        if (!t->asked || core->now.steady_ns - t->asked_ns < NS_PER_S)
+                return;
+        t->asked_ns = core->now.steady_ns;
+        t->asked(t->asked_ctx);
+}
 
 struct level_caps throttle_caps(const struct core *core)
 {

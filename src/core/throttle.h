@@ -18,6 +18,8 @@ struct throttle;
 struct throttle *throttle_new(int64_t now_ns);
 struct throttle *throttle_free(struct throttle *t);
 
+/* Somebody claims: the probes are to be awake. */
+void throttle_ask(struct core *core);
 /* May this job start now?  False: it was parked. */
 bool throttle_admit(struct core *core, struct job *job);
 /* What it would answer, without doing anything: for WHY. */

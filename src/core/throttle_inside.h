@@ -58,7 +58,9 @@ struct throttle {
         uint64_t deferred[TIERS], observed[TIERS], released[TIERS], hook_max, deferred_max;
         int64_t last_said_ns; /* a deferral was said to the operator */
         int64_t own_ns;       /* our own metrics were sampled */
-        bool is_setup;
+        void (*asked)(void *ctx);
+        void *asked_ctx;
+        int64_t asked_ns;
 };
 
 /* Brings policy and registry in step with the settings. */

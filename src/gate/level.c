@@ -1,10 +1,11 @@
 /* See level.h for the law.
  *
  * Two machines, one on the other.  Each metric has a level of its own that follows its value at
- * once, up and down, with the exit thresholds as hysteresis.  The target holds the worst of them
- * and lets go only after dwell; `held` is that, and knows nothing of gaps.  `level` is what is
- * shown: held, or unknown while it cannot be told.  Keeping them apart closes a way round the
- * dwell: one lost sample while critical must not make the next calm one a fresh start.
+ * once, up and down; the exit threshold counts for it from the level it has reached since the
+ * target last fell.  The target holds the worst of them and lets go only after dwell; `held` is
+ * that, and knows nothing of gaps.  `level` is what is shown: held, or unknown while it cannot be
+ * told. Keeping them apart closes a way round the dwell: one lost sample while critical must not
+ * make the next calm one a fresh start.
  *
  *      from       to         when
  *      any        higher     a known metric is there: at once
@@ -77,8 +78,8 @@ static double exit_of(const struct level_rule *rule, enum level level)
         return isnan(at) ? rule->enter[level - 1] : at;
 }
 
-/* The metric's own level after one of `was`.  While the target is still critical, elevated counts
- * from its enter threshold: the fall from critical asks for that one. */
+/* The level of a metric that has reached `was`.  While the target is still critical, elevated
+ * counts from its enter threshold: the fall from critical asks for that one. */
 static enum level own_level(const struct level_rule *rule, enum level was, bool is_held_critical,
                             double value)
 {
@@ -122,9 +123,11 @@ static struct look look_at(struct leveler *l, const struct level_rule *rules,
                 if (f != KNOWN)
                         continue;
                 l->known_mask |= 1U << i;
-                enum level own = own_level(&rules[i], (enum level)l->metric_level[i],
+                enum level own = own_level(&rules[i], (enum level)l->reached[i],
                                            l->held == LEVEL_CRITICAL, samples[i].value);
                 l->metric_level[i] = (int8_t)own;
+                if (own > (enum level)l->reached[i])
+                        l->reached[i] = (int8_t)own;
                 if (own > look.worst)
                         look.worst = own;
         }
@@ -185,6 +188,13 @@ static void change(struct leveler *l, enum level level, int64_t now_ns)
         l->calm_since_ns = 0;
 }
 
+/* What was reached before the fall is over: only entering again counts. */
+static void let_go(struct leveler *l, enum level held)
+{
+        l->held = held;
+        memcpy(l->reached, l->metric_level, sizeof(l->reached));
+}
+
 static bool to_unknown(struct leveler *l, const struct level_rule *rules,
                        const struct level_sample *samples, int metric, int64_t now_ns)
 {
@@ -225,7 +235,7 @@ static bool to_normal(struct leveler *l, const struct level_rule *rules,
         int metric = l->metric;
 
         change(l, LEVEL_NORMAL, now_ns);
-        l->held = LEVEL_NORMAL;
+        let_go(l, LEVEL_NORMAL);
         l->metric = -1;
         l->cause = metric;
         l->value = l->threshold = 0;
@@ -257,7 +267,7 @@ static bool calm(struct leveler *l, const struct level_rule *rules,
                 return to_unknown(l, rules, samples, look->lost_metric, now_ns);
         if (look->worst == LEVEL_NORMAL)
                 return to_normal(l, rules, samples, now_ns);
-        l->held = look->worst;
+        let_go(l, look->worst);
         return to_level(l, rules, samples, n, now_ns);
 }
 

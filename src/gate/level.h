@@ -47,7 +47,8 @@ struct leveler {
          * oldest that counts, in s.  For a fall to normal: those of `cause`, which is below its
          * exit threshold.  Always numbers. */
         double value, threshold;
-        int8_t metric_level[LEVEL_METRICS_MAX]; /* each metric's own level, with hysteresis */
+        int8_t metric_level[LEVEL_METRICS_MAX]; /* each metric's own level when last known */
+        int8_t reached[LEVEL_METRICS_MAX];      /* the highest it had since the target last fell */
         int cause;                              /* metric of the last transition; -1: none yet */
         enum level held;       /* the level without the gaps in what is known; never unknown */
         int64_t began_ns;      /* leveler_init */

@@ -29,6 +29,7 @@ void config_init(struct config *c)
                 .keep_failed_ms = HISTORY_KEEP_FAILED_MS,
         };
         sign_keys_init(&c->sign_keys);
+        config_throttle_init(&c->throttle);
 }
 
 static void clear_list(char **list, size_t *n)
@@ -68,6 +69,7 @@ void config_release(struct config *c)
         for (size_t i = 0; i < c->n_queues; i++)
                 free(c->queues[i].name);
         free(c->queues);
+        config_targets_release(&c->targets);
         *c = (struct config){0};
 }
 
@@ -95,8 +97,7 @@ void config_set_data(struct config *c, const char *path)
         c->data = xstrdup(path);
 }
 
-/* A file with a secret in it, whole, as a C string; the caller wipes it.  `what` names it. */
-static int read_secret(const char *what, const char *path, char *ret, size_t size, size_t *ret_len,
+int config_read_secret(const char *what, const char *path, char *ret, size_t size, size_t *ret_len,
                        struct problem *problem)
 {
         struct stat st;
@@ -124,7 +125,7 @@ int config_set_token_file(struct config *c, const char *path, struct problem *pr
 {
         char token[TOKEN_MAX_BYTES + 2];
         size_t n = 0;
-        int r = read_secret("token file", path, token, sizeof(token), &n, problem);
+        int r = config_read_secret("token file", path, token, sizeof(token), &n, problem);
         if (r != OK)
                 return r;
         while (n > 0 && (token[n - 1] == '\n' || token[n - 1] == '\r'))
@@ -147,7 +148,7 @@ int config_set_signing_keys_file(struct config *c, const char *path, struct prob
         char text[SIGNING_FILE_MAX];
         struct problem why;
         size_t n = 0;
-        int r = read_secret("signing keys file", path, text, sizeof(text), &n, problem);
+        int r = config_read_secret("signing keys file", path, text, sizeof(text), &n, problem);
         if (r != OK)
                 return r;
         if (n == sizeof(text) - 1) {
@@ -238,6 +239,10 @@ static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
                 r = take_addrs(c, cfg, problem);
         if (r == OK)
                 r = take_queues(c, cfg, problem);
+        if (r == OK)
+                r = config_targets_take(&c->targets, cfg, problem);
+        if (r == OK)
+                r = config_throttle_take(&c->throttle, cfg, problem);
         if (r == OK && token_file)
                 r = config_set_token_file(c, token_file, problem);
         if (r == OK && signing_keys_file)
@@ -278,6 +283,9 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
                 CFG_STR("history_keep_done", NULL, CFGF_NODEFAULT),
                 CFG_STR("history_keep_failed", NULL, CFGF_NODEFAULT),
                 CFG_SEC("queue", queue_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+                CFG_SEC("throttle", config_throttle_opts(), CFGF_NODEFAULT),
+                CFG_SEC("target", config_target_opts(),
+                        CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
                 CFG_END(),
         };
         cfg_t *cfg = cfg_init(opts, CFGF_NONE);

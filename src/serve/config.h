@@ -7,6 +7,8 @@
 #include "base/err.h"
 #include "base/say.h"
 #include "core/core.h"
+#include "serve/config_targets.h"
+#include "serve/config_throttle.h"
 #include "wire/sign.h"
 
 #define CONFIG_ADDRS_MAX 16
@@ -30,11 +32,17 @@ struct config {
         int64_t keep_done_ms, keep_failed_ms; /* 0 = for ever */
         struct config_queue *queues;
         size_t n_queues;
+        struct config_targets targets;
+        struct config_throttle throttle;
 };
 
 void config_init(struct config *c);
 void config_release(struct config *c);
 int config_read_file(struct config *c, const char *path, struct problem *problem) MUST_CHECK;
+
+/* A file with a secret in it, whole, as a C string; the caller wipes it.  `what` names it. */
+int config_read_secret(const char *what, const char *path, char *ret, size_t size, size_t *ret_len,
+                       struct problem *problem) MUST_CHECK;
 
 /* Settings that the command line has too; they replace what the file said. */
 int config_set_token_file(struct config *c, const char *path, struct problem *problem) MUST_CHECK;

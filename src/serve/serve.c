@@ -25,6 +25,7 @@
 #include "history/history.h"
 #include "log/file.h"
 #include "serve/config.h"
+#include "serve/gate.h"
 #include "state/job.h"
 
 struct daemon {
@@ -34,6 +35,7 @@ struct daemon {
         struct archive *archive;
         struct core *core;
         struct server *server;
+        struct gate *gate;
         bool is_greeting;
 };
 
@@ -148,8 +150,16 @@ static int open_core(struct daemon *d, struct problem *problem)
         return OK;
 }
 
+static void on_probe_news(void *ctx)
+{
+        struct daemon *d = ctx;
+        server_notice(d->server);
+}
+
 static int open_server(struct daemon *d, struct problem *problem)
 {
+        int64_t steady_base_ns = core_steady_ns(d->core) - clock_boot_ns();
+        d->gate = gate_new(&d->config, d->core, steady_base_ns);
         struct server_options options = {
                 .resp_addrs = (const char *const *)d->config.resp,
                 .n_resp = d->config.n_resp,
@@ -158,9 +168,12 @@ static int open_server(struct daemon *d, struct problem *problem)
                 .token = d->config.token,
                 .version = WEIR_VERSION,
                 .core = d->core,
-                .steady_base_ns = core_steady_ns(d->core) - clock_boot_ns(),
+                .steady_base_ns = steady_base_ns,
+                .on_notice = gate_poll,
+                .notice_ctx = d->gate,
         };
-        return server_new(&options, &d->server, problem);
+        int r = server_new(&options, &d->server, problem);
+        return r == OK ? gate_start(d->gate, on_probe_news, d, problem) : r;
 }
 
 /* Tells systemd; without NOTIFY_SOCKET nobody asked. */
@@ -238,6 +251,7 @@ static int run(struct daemon *d)
 
 static void close_all(struct daemon *d)
 {
+        d->gate = gate_free(d->gate);
         if (d->archive)
                 d->archive = d->archive->ops->close(d->archive);
         if (d->log)

@@ -404,6 +404,8 @@ def _(folder):
         "JITTER_MS": "schedule.py",
         "STOPAFTER": "schedule.py",
         "NEXT_RUNS": "schedule.py",
+        "PAUSE_MS": "cli_throttle.bats",
+        "SETTINGS": "tests/unit/test_throttle.c",
         "KEYMAX": "tests/unit/test_job_options.c",
         "AFTER": "tests/unit/test_job_options.c",
         "CAPS": "tests/unit/test_job_options.c",

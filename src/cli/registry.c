@@ -1,0 +1,190 @@
+/* weir registry: which tier a hook has. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/json.h"
+
+static const char *const tiers[] = {"critical", "high", "normal", "deferrable"};
+
+static const struct column columns[] = {
+        {"PATTERN", false, true},
+        {"TIER", false, false},
+        {"FROM", false, false},
+};
+
+static struct slice text_of(const struct value *v, const char *key)
+{
+        return value_text(value_get(v, key));
+}
+
+static bool is_default(const struct value *entry)
+{
+        const struct value *v = value_get(entry, "default");
+        return v && v->type == VALUE_BOOL && v->num;
+}
+
+static void put_json(struct cli *cli, const struct value *v)
+{
+        value_put_json(&cli->out, v);
+        buf_put_byte(&cli->out, '\n');
+}
+
+static size_t rank_of(struct slice tier)
+{
+        size_t i = 0;
+        while (i < ARRAY_LEN(tiers) && !slice_eq(tier, slice_str(tiers[i])))
+                i++;
+        return i;
+}
+
+/* Most important first, then by name; what was set before the default of the same pattern. */
+static int compare(const void *a, const void *b)
+{
+        const struct value *x = *(const struct value *const *)a;
+        const struct value *y = *(const struct value *const *)b;
+        size_t rank_x = rank_of(text_of(x, "tier")), rank_y = rank_of(text_of(y, "tier"));
+        if (rank_x != rank_y)
+                return rank_x < rank_y ? -1 : 1;
+        struct slice p = text_of(x, "pattern"), q = text_of(y, "pattern");
+        int r = memcmp(p.ptr, q.ptr, p.len < q.len ? p.len : q.len);
+        if (r == 0 && p.len != q.len)
+                r = p.len < q.len ? -1 : 1;
+        return r ? r : (int)is_default(x) - (int)is_default(y);
+}
+
+/* A default whose pattern was set: no hook gets its tier from it.  The defaults are a dozen. */
+static bool is_replaced(const struct value *list, const struct value *entry)
+{
+        for (size_t i = 0; is_default(entry) && i < list->n; i++)
+                if (!is_default(&list->items[i]) &&
+                    slice_eq(text_of(&list->items[i], "pattern"), text_of(entry, "pattern")))
+                        return true;
+        return false;
+}
+
+static const char *from_of(const struct value *list, const struct value *entry)
+{
+        if (!is_default(entry))
+                return "set";
+        return is_replaced(list, entry) ? "default, replaced" : "default";
+}
+
+static int registry_list(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        const struct value *v;
+        cli_request_init(&req, "REGISTRY");
+        int r = cli_request_call(cli, &req, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                put_json(cli, v);
+                return OK;
+        }
+        if (v->type != VALUE_LIST || v->n == 0) {
+                buf_put_str(&cli->notes, "no patterns: every hook is normal\n");
+                return OK;
+        }
+        const struct value **sorted = xcalloc(v->n, sizeof(const struct value *));
+        struct table t;
+        for (size_t i = 0; i < v->n; i++)
+                sorted[i] = &v->items[i];
+        qsort(sorted, v->n, sizeof(const struct value *), compare);
+        table_init(&t, columns, ARRAY_LEN(columns));
+        for (size_t i = 0; i < v->n; i++) {
+                const char *from = from_of(v, sorted[i]);
+                enum tone tone = strstr(from, "replaced") ? TONE_DIM : TONE_PLAIN;
+                table_add(&t, text_of(sorted[i], "pattern"), tone);
+                table_add(&t, text_of(sorted[i], "tier"), tone);
+                table_add(&t, slice_str(from), tone);
+        }
+        table_print(&t, &cli->screen, &cli->out);
+        table_release(&t);
+        free(sorted);
+        return OK;
+}
+
+static int registry_set(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        const struct value *v;
+        cli_request_init(&req, "REGISTRYSET");
+        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_add_str(&req, cli->args.positional[1]);
+        int r = cli_request_call(cli, &req, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                put_json(cli, v);
+                return OK;
+        }
+        buf_put_str(&cli->out, "set ");
+        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
+        buf_put_str(&cli->out, " to ");
+        text_put_safe(&cli->out, slice_str(cli->args.positional[1]));
+        buf_put_byte(&cli->out, '\n');
+        return OK;
+}
+
+static int registry_unset(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        const struct value *v;
+        cli_request_init(&req, "REGISTRYUNSET");
+        cli_request_add_str(&req, cli->args.positional[0]);
+        int r = cli_request_call(cli, &req, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                put_json(cli, v);
+                return OK;
+        }
+        buf_put_str(&cli->out, "unset ");
+        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
+        buf_put_byte(&cli->out, '\n');
+        return OK;
+}
+
+static int registry_test(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        const struct value *v;
+        cli_request_init(&req, "TIER");
+        cli_request_add_str(&req, cli->args.positional[0]);
+        int r = cli_request_call(cli, &req, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                put_json(cli, v);
+                return OK;
+        }
+        struct slice pattern = text_of(v, "pattern");
+        text_put_safe(&cli->out, text_of(v, "tier"));
+        buf_put_str(&cli->out, pattern.len ? "  by " : "  no pattern matches");
+        text_put_safe(&cli->out, pattern);
+        buf_put_byte(&cli->out, '\n');
+        return OK;
+}
+
+static const struct cli_command commands[] = {
+        {"list", "", "List the patterns of hooks and their tiers.", "  weir registry list\n", NULL,
+         0, 0, false, registry_list},
+        {"set", "PATTERN TIER",
+         "Give the hooks of a pattern a tier: critical, high, normal, "
+         "deferrable.",
+         "In a pattern * stands for any text and ? for one byte; quote it. The most specific\n"
+         "pattern decides: an exact name, then the longest text before the first wildcard. A\n"
+         "pattern that is there is changed, a default is replaced, and parked jobs move along.\n\n"
+         "  weir registry set 'erp_export_*' deferrable\n",
+         NULL, 2, 2, false, registry_set},
+        {"unset", "PATTERN", "Take back a pattern that was set; a default holds again.",
+         "Defaults cannot be unset, only set to another tier.\n\n"
+         "  weir registry unset 'erp_export_*'\n",
+         NULL, 1, 1, false, registry_unset},
+        {"test", "HOOK", "Say which tier a hook has, and which pattern decides.",
+         "  weir registry test klaviyo_sync\n", NULL, 1, 1, false, registry_test},
+};
+
+const struct cli_group cli_group_registry = {"registry", "Show and set how important hooks are.",
+                                             commands, ARRAY_LEN(commands)};

@@ -1,0 +1,625 @@
+/* weir throttle: what the gate does and why, and the operator's hand on it.
+ *
+ * Everything shown comes from one THROTTLESTATUS, so that the lines belong to the same moment.
+ * What changes the gate says afterwards what that means for the jobs, from a status of its own:
+ * the delays are the server's and may be configured, so none is known here. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/text.h"
+
+/* What THROTTLE PAUSE takes; its own answer would be in milliseconds. */
+#define PAUSE_MIN_MS 1000
+#define PAUSE_MAX_MS (7 * 24 * INT64_C(3600000))
+
+static const struct column tier_columns[] = {
+        {"TIER", false, false},    {"NOW", false, false},        {"PARKED", true, false},
+        {"DEFERRED", true, false}, {"WOULD DEFER", true, false}, {"RELEASED", true, false},
+};
+
+static const struct column metric_columns[] = {
+        {"TARGET", false, true}, {"METRIC", false, true},   {"LEVEL", false, false},
+        {"VALUE", true, false},  {"ELEVATED", true, false}, {"CRITICAL", true, false},
+        {"AGE", true, false},    {"ERROR", false, true},
+};
+
+static const struct column event_columns[] = {
+        {"TIME", false, false},
+        {"EVENT", false, false},
+        {"MESSAGE", false, false},
+};
+
+static int64_t number_of(const struct value *v, const char *key)
+{
+        return value_int(value_get(v, key), 0);
+}
+
+static struct slice text_of(const struct value *v, const char *key)
+{
+        return value_text(value_get(v, key));
+}
+
+static bool is_true(const struct value *v, const char *key)
+{
+        const struct value *found = value_get(v, key);
+        return found && found->type == VALUE_BOOL && found->num;
+}
+
+static size_t list_len(const struct value *v)
+{
+        return v && v->type == VALUE_LIST ? v->n : 0;
+}
+
+static void put_json(struct cli *cli, const struct value *v)
+{
+        value_put_json(&cli->out, v);
+        buf_put_byte(&cli->out, '\n');
+}
+
+static int get_status(struct cli *cli, const struct value **ret, struct problem *p)
+{
+        struct cli_request req;
+        cli_request_init(&req, "THROTTLESTATUS");
+        int r = cli_request_call(cli, &req, ret, p);
+        if (r == OK && (*ret)->type != VALUE_MAP)
+                return problem_set(p, ERR_SYNTAX, "what answers on %s has no gate", cli->url.text);
+        return r;
+}
+
+/* ---- status ---- */
+
+static enum tone tone_of(struct slice level)
+{
+        if (slice_eq(level, SLICE_LIT("normal")))
+                return TONE_GREEN;
+        return slice_eq(level, SLICE_LIT("critical")) ? TONE_RED : TONE_YELLOW;
+}
+
+static void put_title(struct cli *cli, const char *title)
+{
+        buf_printf(&cli->out, "%-8s ", title);
+}
+
+static void put_age(struct buf *b, int64_t ms)
+{
+        if (ms < 0)
+                buf_put_str(b, "never");
+        else
+                duration_put(b, ms);
+}
+
+static const struct value *find_named(const struct value *list, struct slice name)
+{
+        for (size_t i = 0; i < list_len(list); i++)
+                if (slice_eq(text_of(&list->items[i], "name"), name))
+                        return &list->items[i];
+        return NULL;
+}
+
+/* "shop: threads_running was 150 against 15, is 12 (400 ms old)".  What decided is what the level
+ * was entered with; by dwelling, the value of now may be far below it. */
+static void put_cause(struct buf *b, const struct value *target)
+{
+        struct slice metric = text_of(target, "metric"), error = text_of(target, "error");
+        const struct value *m = find_named(value_get(target, "metrics"), metric);
+        struct slice now = text_of(m, "value");
+        int64_t age_ms = number_of(target, "age_ms");
+        text_put_safe(b, text_of(target, "name"));
+        if (slice_eq(text_of(target, "level"), SLICE_LIT("unknown"))) {
+                buf_put_str(b, ": ");
+                text_put_safe(b, metric.len ? metric : SLICE_LIT("nothing"));
+                buf_put_str(b, age_ms < 0 ? " was never read" : " was last read ");
+                if (age_ms >= 0) {
+                        duration_put(b, age_ms);
+                        buf_put_str(b, " ago");
+                }
+        } else if (metric.len) {
+                buf_put_str(b, ": ");
+                text_put_safe(b, metric);
+                buf_put_str(b, " was ");
+                text_put_safe(b, text_of(target, "value"));
+                buf_put_str(b, " against ");
+                text_put_safe(b, text_of(target, "threshold"));
+                buf_put_str(b, ", is ");
+                text_put_safe(b, now.len ? now : SLICE_LIT("not known"));
+                buf_put_str(b, " (");
+                put_age(b, age_ms);
+                buf_put_str(b, age_ms < 0 ? " read)" : " old)");
+        }
+        if (error.len) {
+                buf_put_str(b, "; ");
+                text_put_safe(b, error);
+        }
+}
+
+static void put_level(struct cli *cli, const struct value *v)
+{
+        struct buf *b = &cli->out;
+        struct slice level = text_of(v, "level");
+        const struct value *targets = value_get(v, "targets");
+        const struct value *target = find_named(targets, text_of(v, "target"));
+        put_title(cli, "level");
+        screen_put_toned(&cli->screen, b, tone_of(level), level);
+        if (list_len(targets)) {
+                buf_put_str(b, " for ");
+                duration_put(b, number_of(v, "since_ms"));
+        } else {
+                buf_put_str(b, " (no target is watched)");
+        }
+        buf_put_str(b, is_true(v, "paused") ? "; the pause makes it critical\n" : "\n");
+        if (target) {
+                put_title(cli, "because");
+                put_cause(b, target);
+                buf_put_byte(b, '\n');
+        }
+}
+
+static void put_pause_end(struct buf *b, int64_t left_ms)
+{
+        if (left_ms < 0) {
+                buf_put_str(b, "until it is resumed");
+                return;
+        }
+        buf_put_str(b, "until ");
+        moment_put(b, clock_wall_ms() + left_ms);
+        buf_put_str(b, " (");
+        duration_put(b, (left_ms + 999) / 1000 * 1000); /* an hour, just begun, is an hour */
+        buf_put_str(b, " left)");
+}
+
+static void put_pause(struct cli *cli, const struct value *v)
+{
+        put_title(cli, "pause");
+        if (is_true(v, "paused"))
+                put_pause_end(&cli->out, number_of(v, "pause_left_ms"));
+        else
+                buf_put_str(&cli->out, "none");
+        buf_put_byte(&cli->out, '\n');
+}
+
+/* lease_ms is advice for runners that take their own time, and in force nowhere: --json has it. */
+static void put_caps(struct cli *cli, const struct value *v)
+{
+        struct buf *b = &cli->out;
+        const struct value *caps = value_get(v, "caps");
+        int64_t size = number_of(caps, "claim_size"), claims = number_of(caps, "claims");
+        put_title(cli, "caps");
+        if (!size && !claims)
+                buf_put_str(b, "none");
+        if (size)
+                buf_printf(b, "%lld job%s a claim", (long long)size, size == 1 ? "" : "s");
+        if (claims)
+                buf_printf(b, "%s%lld claim%s of a queue at once", size ? ", " : "",
+                           (long long)claims, claims == 1 ? "" : "s");
+        buf_put_byte(b, '\n');
+}
+
+static int64_t total_of(const struct value *v, const char *key)
+{
+        const struct value *tiers = value_get(v, "tiers");
+        int64_t sum = 0;
+        for (size_t i = 0; i < list_len(tiers); i++)
+                sum += number_of(&tiers->items[i], key);
+        return sum;
+}
+
+static void put_ramp(struct cli *cli, const struct value *v)
+{
+        struct buf *b = &cli->out;
+        const struct value *ramp = value_get(v, "ramp");
+        int64_t next_ms = number_of(ramp, "next_in_ms");
+        put_title(cli, "ramp");
+        if (!is_true(ramp, "running")) {
+                buf_put_str(b, "not running\n");
+                return;
+        }
+        buf_printf(b, "cycle %lld of %lld, ", (long long)number_of(ramp, "cycle"),
+                   (long long)number_of(ramp, "cycles"));
+        buf_put_str(b, number_of(ramp, "cycle") < number_of(ramp, "cycles") ? "the next in "
+                                                                            : "over in ");
+        duration_put(b, next_ms > 0 ? next_ms : 0);
+        buf_put_byte(b, '\n');
+}
+
+static void put_delay(struct buf *b, int64_t delay_ms)
+{
+        buf_put_str(b, delay_ms ? "waits " : "runs");
+        if (delay_ms)
+                duration_put(b, delay_ms);
+}
+
+/* In the modes that change nothing a delay is only what enforce would do. */
+static bool is_enforced(const struct value *v)
+{
+        return is_true(v, "paused") || slice_eq(text_of(v, "mode"), SLICE_LIT("enforce"));
+}
+
+static void put_tiers(struct cli *cli, const struct value *v)
+{
+        const struct value *tiers = value_get(v, "tiers");
+        bool enforced = is_enforced(v);
+        struct buf text CLEANUP(buf_release);
+        struct table t;
+        buf_init(&text, 0);
+        table_init(&t, tier_columns, ARRAY_LEN(tier_columns));
+        for (size_t i = 0; i < list_len(tiers); i++) {
+                const struct value *tier = &tiers->items[i];
+                int64_t delay_ms = enforced ? number_of(tier, "delay_ms") : 0;
+                buf_clear(&text);
+                put_delay(&text, delay_ms);
+                table_add(&t, text_of(tier, "tier"), TONE_PLAIN);
+                table_add(&t, buf_slice(&text), delay_ms ? TONE_YELLOW : TONE_PLAIN);
+                table_add_int(&t, number_of(tier, "parked"));
+                table_add_int(&t, number_of(tier, "deferred"));
+                table_add_int(&t, number_of(tier, "would_defer"));
+                table_add_int(&t, number_of(tier, "released"));
+        }
+        buf_put_byte(&cli->out, '\n');
+        table_print(&t, &cli->screen, &cli->out);
+        table_release(&t);
+}
+
+static void add_number(struct table *t, const struct value *m, const char *key)
+{
+        struct slice text = text_of(m, key);
+        table_add(t, text.len ? text : SLICE_LIT("-"), TONE_PLAIN);
+}
+
+static void metric_row(struct table *t, const struct value *target, const struct value *m)
+{
+        struct slice level = text_of(m, "level"), error = text_of(m, "error");
+        struct buf text CLEANUP(buf_release);
+        buf_init(&text, 0);
+        put_age(&text, number_of(m, "age_ms"));
+        table_add(t, text_of(target, "name"), TONE_PLAIN);
+        table_add(t, text_of(m, "name"), TONE_PLAIN);
+        table_add(t, level, tone_of(level));
+        add_number(t, m, "value");
+        add_number(t, m, "elevated");
+        add_number(t, m, "critical");
+        table_add(t, buf_slice(&text), TONE_PLAIN);
+        table_add(t, error, TONE_RED);
+}
+
+static void put_targets(struct cli *cli, const struct value *v)
+{
+        struct buf *b = &cli->out;
+        const struct value *targets = value_get(v, "targets");
+        struct table t;
+        if (list_len(targets) == 0)
+                return;
+        table_init(&t, metric_columns, ARRAY_LEN(metric_columns));
+        buf_put_byte(b, '\n');
+        for (size_t i = 0; i < list_len(targets); i++) {
+                const struct value *target = &targets->items[i];
+                const struct value *metrics = value_get(target, "metrics");
+                struct slice level = text_of(target, "level"), mode = text_of(target, "mode");
+                put_title(cli, "target");
+                text_put_safe(b, text_of(target, "name"));
+                buf_put_str(b, ": ");
+                screen_put_toned(&cli->screen, b, tone_of(level), level);
+                buf_put_str(b, " for ");
+                duration_put(b, number_of(target, "since_ms"));
+                if (!slice_eq(mode, text_of(v, "mode"))) {
+                        buf_put_str(b, ", mode ");
+                        text_put_safe(b, mode);
+                }
+                buf_put_byte(b, '\n');
+                for (size_t k = 0; k < list_len(metrics); k++)
+                        metric_row(&t, target, &metrics->items[k]);
+        }
+        table_print(&t, &cli->screen, b);
+        table_release(&t);
+}
+
+static int throttle_status(struct cli *cli, struct problem *p)
+{
+        const struct value *v;
+        int r = get_status(cli, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                put_json(cli, v);
+                return OK;
+        }
+        put_title(cli, "mode");
+        text_put_safe(&cli->out, text_of(v, "mode"));
+        buf_put_byte(&cli->out, '\n');
+        put_level(cli, v);
+        put_pause(cli, v);
+        put_caps(cli, v);
+        put_ramp(cli, v);
+        put_tiers(cli, v);
+        put_targets(cli, v);
+        return OK;
+}
+
+/* ---- pause and resume ---- */
+
+/* "high waits 5 min, normal waits 15 min, deferrable waits 1 h; critical runs" */
+static void put_delays(struct buf *b, const struct value *v)
+{
+        const struct value *tiers = value_get(v, "tiers");
+        if (total_of(v, "delay_ms") == 0) {
+                buf_put_str(b, "every tier runs at this level\n");
+                return;
+        }
+        for (int is_waiting = 1; is_waiting >= 0; is_waiting--) {
+                const char *between = is_waiting ? "" : "; ";
+                for (size_t i = 0; i < list_len(tiers); i++) {
+                        int64_t delay_ms = number_of(&tiers->items[i], "delay_ms");
+                        if ((delay_ms > 0) != is_waiting)
+                                continue;
+                        buf_put_str(b, between);
+                        text_put_safe(b, text_of(&tiers->items[i], "tier"));
+                        buf_put_byte(b, ' ');
+                        put_delay(b, delay_ms);
+                        between = ", ";
+                }
+        }
+        buf_put_byte(b, '\n');
+}
+
+static int throttle_pause(struct cli *cli, struct problem *p)
+{
+        const char *length = args_get(&cli->args, "for");
+        bool is_endless = args_has(&cli->args, "until-resumed");
+        struct cli_request req;
+        const struct value *v;
+        int64_t ms = 0;
+        if (length && is_endless)
+                return problem_set(p, ERR_BADARG, "--for and --until-resumed exclude each other");
+        int r = length ? duration_parse("--for", length, &ms, p) : OK;
+        if (r == OK && length && (ms < PAUSE_MIN_MS || ms > PAUSE_MAX_MS))
+                r = problem_set(p, ERR_BADARG, "--for: 1s to 7d, not %.40s", length);
+        if (r != OK)
+                return r;
+        cli_request_init(&req, "THROTTLE");
+        cli_request_add_str(&req, "PAUSE");
+        if (is_endless)
+                cli_request_add_str(&req, "UNTILRESUMED");
+        if (length) {
+                cli_request_add_str(&req, "FOR");
+                cli_request_add_int(&req, ms);
+        }
+        r = cli_request_call(cli, &req, &v, p);
+        if (r == OK)
+                r = get_status(cli, &v, p);
+        if (r != OK)
+                return r;
+        int64_t left_ms = number_of(v, "pause_left_ms");
+        if (cli->is_json) {
+                buf_printf(&cli->out, "{\"paused\":true,\"pause_left_ms\":%lld}\n",
+                           (long long)left_ms);
+                return OK;
+        }
+        buf_put_str(&cli->out, "paused ");
+        put_pause_end(&cli->out, left_ms);
+        buf_put_byte(&cli->out, '\n');
+        put_delays(&cli->out, v);
+        return OK;
+}
+
+static int throttle_resume(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        const struct value *v;
+        int r = get_status(cli, &v, p);
+        bool was_paused = r == OK && is_true(v, "paused");
+        cli_request_init(&req, "THROTTLE");
+        cli_request_add_str(&req, "RESUME");
+        if (r == OK)
+                r = cli_request_call(cli, &req, &v, p);
+        if (r == OK)
+                r = get_status(cli, &v, p);
+        if (r != OK)
+                return r;
+        int64_t parked = total_of(v, "parked");
+        bool is_ramping = is_true(value_get(v, "ramp"), "running");
+        if (cli->is_json) {
+                buf_printf(&cli->out, "{\"paused\":false,\"was_paused\":%s,\"parked\":%lld}\n",
+                           was_paused ? "true" : "false", (long long)parked);
+                return OK;
+        }
+        buf_put_str(&cli->out, was_paused ? "resumed: the level is " : "not paused: the level is ");
+        text_put_safe(&cli->out, text_of(v, "level"));
+        if (parked)
+                buf_printf(&cli->out, ", %lld parked job%s %s", (long long)parked,
+                           parked == 1 ? " returns" : "s return",
+                           is_ramping ? "by the ramp" : "when the time of each comes");
+        buf_put_byte(&cli->out, '\n');
+        return OK;
+}
+
+/* ---- history ---- */
+
+static int throttle_history(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        const struct value *v;
+        cli_request_init(&req, "THROTTLEHISTORY");
+        if (cli->args.n_positional) {
+                cli_request_add_str(&req, "COUNT");
+                cli_request_add_str(&req, cli->args.positional[0]);
+        }
+        int r = cli_request_call(cli, &req, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                put_json(cli, v);
+                return OK;
+        }
+        if (list_len(v) == 0) {
+                buf_put_str(&cli->notes, "the gate has done nothing since the server started\n");
+                return OK;
+        }
+        struct table t;
+        struct buf at CLEANUP(buf_release);
+        buf_init(&at, 0);
+        table_init(&t, event_columns, ARRAY_LEN(event_columns));
+        for (size_t i = 0; i < v->n; i++) {
+                buf_clear(&at);
+                moment_put(&at, number_of(&v->items[i], "at_ms"));
+                table_add(&t, buf_slice(&at), TONE_DIM);
+                table_add(&t, text_of(&v->items[i], "event"), TONE_PLAIN);
+                table_add(&t, text_of(&v->items[i], "message"), TONE_PLAIN);
+        }
+        table_print(&t, &cli->screen, &cli->out);
+        table_release(&t);
+        return OK;
+}
+
+/* ---- mode ---- */
+
+static int call_mode(struct cli *cli, const char *set, const struct value **ret, struct problem *p)
+{
+        struct cli_request req;
+        cli_request_init(&req, "THROTTLE");
+        cli_request_add_str(&req, "MODE");
+        if (set) {
+                cli_request_add_str(&req, "SET");
+                cli_request_add_str(&req, set);
+        }
+        return cli_request_call(cli, &req, ret, p);
+}
+
+/* "so far observe would have deferred: high 0, normal 12, deferrable 40" */
+static void put_observed(struct cli *cli, const struct value *v)
+{
+        struct buf *b = &cli->out;
+        const struct value *tiers = value_get(v, "tiers");
+        if (total_of(v, "would_defer") == 0) {
+                buf_put_str(b, "nothing would have been deferred since the server started\n");
+                return;
+        }
+        buf_put_str(b, "since the server started, enforce would have deferred:");
+        for (size_t i = 0; i < list_len(tiers); i++) {
+                buf_put_str(b, i ? ", " : " ");
+                text_put_safe(b, text_of(&tiers->items[i], "tier"));
+                buf_printf(b, " %lld", (long long)number_of(&tiers->items[i], "would_defer"));
+        }
+        buf_put_byte(b, '\n');
+}
+
+static void put_mode_json(struct cli *cli, const struct value *v, struct slice was)
+{
+        const struct value *tiers = value_get(v, "tiers");
+        struct buf *b = &cli->out;
+        const struct value was_text = {.type = VALUE_TEXT, .text = was};
+        buf_put_str(b, "{\"mode\":");
+        value_put_json(b, value_get(v, "mode"));
+        buf_put_str(b, ",\"was\":");
+        value_put_json(b, &was_text);
+        buf_put_str(b, ",\"would_defer\":{");
+        for (size_t i = 0; i < list_len(tiers); i++) {
+                buf_put_str(b, i ? "," : "");
+                value_put_json(b, value_get(&tiers->items[i], "tier"));
+                buf_printf(b, ":%lld", (long long)number_of(&tiers->items[i], "would_defer"));
+        }
+        buf_put_str(b, "}}\n");
+}
+
+static int show_mode(struct cli *cli, struct problem *p)
+{
+        const struct value *v;
+        int r = call_mode(cli, NULL, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                buf_put_str(&cli->out, "{\"mode\":");
+                value_put_json(&cli->out, v);
+                buf_put_str(&cli->out, "}\n");
+                return OK;
+        }
+        text_put_safe(&cli->out, value_text(v));
+        buf_put_byte(&cli->out, '\n');
+        return OK;
+}
+
+static int throttle_mode(struct cli *cli, struct problem *p)
+{
+        char was[32];
+        const struct value *v;
+        if (cli->args.n_positional == 0)
+                return show_mode(cli, p);
+        int r = call_mode(cli, NULL, &v, p);
+        if (r != OK)
+                return r;
+        struct slice before = value_text(v);
+        (void)snprintf(was, sizeof(was), "%.*s", (int)before.len, before.len ? before.ptr : "");
+        r = call_mode(cli, cli->args.positional[0], &v, p);
+        if (r == ERR_BADARG)
+                return problem_set(p, r,
+                                   "there is no mode '%.64s': off, test_observe, observe or "
+                                   "enforce",
+                                   cli->args.positional[0]);
+        if (r == OK)
+                r = get_status(cli, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                put_mode_json(cli, v, slice_str(was));
+                return OK;
+        }
+        struct slice now = text_of(v, "mode");
+        bool is_enforce = slice_eq(now, SLICE_LIT("enforce"));
+        buf_put_str(&cli->out, "mode ");
+        text_put_safe(&cli->out, now);
+        buf_printf(&cli->out, ", was %s\n", was);
+        if (is_enforce) {
+                put_observed(cli, v);
+                buf_put_str(&cli->out, "now ");
+                put_delays(&cli->out, v);
+        }
+        if (is_enforce && (strcmp(was, "off") == 0 || strcmp(was, "test_observe") == 0))
+                buf_put_str(&cli->notes, "weir: nothing was observed before: 'weir throttle mode "
+                                         "observe' tells what enforce would do\n");
+        return OK;
+}
+
+/* ---- rows ---- */
+
+static const struct option_def pause_options[] = {
+        {"for", "DURATION", "ends by itself after this long, 1s to 7d (1h)"},
+        {"until-resumed", NULL, "does not end by itself"},
+        {NULL, NULL, NULL},
+};
+
+static const struct cli_command commands[] = {
+        {"status", "", "Show the load level and why, what waits and what returns.",
+         "The level is that of the worst target; 'because' names the metric that decided, its\n"
+         "value then and against which threshold, its value now and how old that is.\n"
+         "PARKED jobs wait now; DEFERRED, WOULD DEFER (mode observe) and RELEASED (by the ramp)\n"
+         "count since the server started.\n\n"
+         "  weir throttle status\n"
+         "  weir throttle status --json | jq -r .level\n",
+         NULL, 0, 0, false, throttle_status},
+        {"pause", "", "Behave as at level critical, for a maintenance window.",
+         "Holds in every mode. Critical jobs run, what runs already goes on, the rest waits. It\n"
+         "ends after an hour unless you say otherwise, also when the server is restarted.\n\n"
+         "  weir throttle pause --for 30m\n",
+         pause_options, 0, 0, false, throttle_pause},
+        {"resume", "", "End the pause.", "  weir throttle resume\n", NULL, 0, 0, false,
+         throttle_resume},
+        {"history", "[N]", "Show the last N events of the gate, newest first (20).",
+         "Level changes with their metric, deferrals, the ramp, and what operators did; at most\n"
+         "500 since the server started.\n\n"
+         "  weir throttle history 100\n",
+         NULL, 0, 1, false, throttle_history},
+        {"mode", "[off|test_observe|observe|enforce]", "Show or set what the gate does.",
+         "off           nothing\n"
+         "test_observe  measure and show levels\n"
+         "observe       also count and tell what would wait; everything runs\n"
+         "enforce       jobs wait by tier and level\n\n"
+         "What is set holds over restarts and before the configuration. Watch observe for a week\n"
+         "before you enforce:\n\n"
+         "  weir throttle mode observe\n",
+         NULL, 0, 1, false, throttle_mode},
+};
+
+const struct cli_group cli_group_throttle = {"throttle",
+                                             "Show and steer the gate: load levels, pause, mode.",
+                                             commands, ARRAY_LEN(commands)};

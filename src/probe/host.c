@@ -1,0 +1,153 @@
+/* The machine weir runs on: load, pressure, disks.
+ *
+ *   load_per_core             1-minute load average over the processors that are on
+ *   psi_cpu, psi_io, psi_memory   percent of the last 10 s in which something waited for it
+ *   disk_used:/path           percent of what ordinary users may use, as df counts it
+ *
+ * /proc is read as it is; a disk is asked aside, because a network file system that is gone blocks
+ * for ever. */
+#include "probe/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define DISK_PREFIX "disk_used:"
+
+struct host {
+        const struct probe_options *options;
+};
+
+struct disk_ask {
+        struct statvfs st;
+        int error;
+        char path[];
+};
+
+static const struct {
+        const char *source, *path;
+} pressures[] = {
+        {"psi_cpu", "/proc/pressure/cpu"},
+        {"psi_io", "/proc/pressure/io"},
+        {"psi_memory", "/proc/pressure/memory"},
+};
+
+static int host_check(const char *source, struct problem *problem)
+{
+        if (strcmp(source, "load_per_core") == 0)
+                return OK;
+        for (size_t i = 0; i < ARRAY_LEN(pressures); i++)
+                if (strcmp(source, pressures[i].source) == 0)
+                        return OK;
+        if (strncmp(source, DISK_PREFIX "/", sizeof(DISK_PREFIX)) == 0)
+                return OK;
+        return problem_set(problem, ERR_BADARG,
+                           "a host has load_per_core, psi_cpu, psi_io, psi_memory and "
+                           "disk_used:/path, not '%s'",
+                           source);
+}
+
+static void read_load(struct reading *ret)
+{
+        double load;
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        if (getloadavg(&load, 1) != 1 || cores < 1)
+                reading_fail(ret, "the system does not tell its load");
+        else
+                reading_set(ret, load / (double)cores);
+}
+
+static void read_pressure(const char *path, struct reading *ret)
+{
+        char text[256];
+        ssize_t n = -1;
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0) {
+                n = read(fd, text, sizeof(text) - 1);
+                int error = errno;
+                (void)close(fd); /* only read from */
+                errno = error;
+        }
+        if (n < 0) {
+                reading_fail(ret, "%s: %s%s", path, strerror(errno),
+                             errno == ENOENT || errno == EOPNOTSUPP
+                                     ? "; this kernel does not measure pressure"
+                                     : "");
+                return;
+        }
+        text[n] = '\0';
+        const char *avg10 = strstr(text, "avg10=");
+        if (!avg10) {
+                reading_fail(ret, "%s is not as expected", path);
+                return;
+        }
+        avg10 += strlen("avg10=");
+        reading_set_text(ret, avg10, strcspn(avg10, " \n"));
+}
+
+static void ask_disk(void *arg)
+{
+        struct disk_ask *d = arg;
+        d->error = statvfs(d->path, &d->st) == 0 ? 0 : errno;
+}
+
+static void take_disk(const void *arg, void *ctx)
+{
+        const struct disk_ask *d = arg;
+        struct reading *ret = ctx;
+        double used = (double)(d->st.f_blocks - d->st.f_bfree);
+        double usable = used + (double)d->st.f_bavail;
+        if (d->error)
+                reading_fail(ret, "%.80s: %s", d->path, strerror(d->error));
+        else if (usable <= 0)
+                reading_fail(ret, "%.80s is on no disk", d->path);
+        else
+                reading_set(ret, 100 * used / usable);
+}
+
+static void read_disk(const char *path, const struct probe_wait *w, struct reading *ret)
+{
+        size_t len = strlen(path) + 1;
+        struct disk_ask *d = xmalloc(sizeof(*d) + len);
+        *d = (struct disk_ask){0};
+        memcpy(d->path, path, len);
+        int r = aside_run(w, ask_disk, d, take_disk, ret);
+        if (r != OK)
+                reading_fail(ret, "%.80s: the file system does not answer", path);
+}
+
+static int host_sample(void *self, const struct probe_wait *w, struct reading *ret)
+{
+        const struct host *h = self;
+        for (size_t i = 0; i < h->options->n_metrics; i++) {
+                const char *source = metric_source(&h->options->metrics[i]);
+                if (strcmp(source, "load_per_core") == 0)
+                        read_load(&ret[i]);
+                for (size_t k = 0; k < ARRAY_LEN(pressures); k++)
+                        if (strcmp(source, pressures[k].source) == 0)
+                                read_pressure(pressures[k].path, &ret[i]);
+                if (strncmp(source, DISK_PREFIX, strlen(DISK_PREFIX)) == 0)
+                        read_disk(source + strlen(DISK_PREFIX), w, &ret[i]);
+        }
+        return OK;
+}
+
+static void *host_open(const struct probe_options *o, const struct probe_server *server,
+                       bool is_replica)
+{
+        struct host *h = xmalloc(sizeof(*h));
+        (void)server; /* this machine, always */
+        (void)is_replica;
+        h->options = o;
+        return h;
+}
+
+const struct prober_ops host_prober = {
+        .check = host_check,
+        .open = host_open,
+        .close = free,
+        .sample = host_sample,
+};

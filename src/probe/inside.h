@@ -1,0 +1,99 @@
+/* What the files of this room share: how a kind of target is asked, and how waiting is done.
+ *
+ * Nothing here waits without a deadline and without looking at stop_fd: whoever wants to end the
+ * probes makes that readable, once and for all of them. */
+#ifndef WEIR_PROBE_INSIDE_H
+#define WEIR_PROBE_INSIDE_H
+
+#include "probe/probe.h"
+
+struct probe_wait {
+        int stop_fd;
+        int64_t deadline_ns; /* CLOCK_BOOTTIME; of everything that is asked at one tick */
+        int64_t timeout_ms;  /* as configured: for sentences */
+};
+
+/* OK when one of the events (or an error of the fd) is there; ERR_TIMEOUT; ERR_STOPPING.  An fd of
+ * -1 only waits. */
+int wait_for(const struct probe_wait *w, int fd, short events, short *ret_got) MUST_CHECK;
+/* The sentence for what wait_for() returned. */
+int wait_problem(const struct probe_wait *w, int err, struct problem *problem);
+
+/* One metric at one tick. */
+struct reading {
+        double value;
+        bool is_error;
+        bool is_skipped;            /* nothing to tell this time */
+        char text[PROBE_ERROR_MAX]; /* why, or a remark, or nothing */
+};
+
+void reading_set(struct reading *r, double value);
+void reading_fail(struct reading *r, const char *fmt, ...) PRINTF(2, 3);
+/* The value is this text, which must be a finite decimal number. */
+void reading_set_text(struct reading *r, const char *text, size_t len);
+
+/* How a kind is asked.  Each object belongs to one thread. */
+struct prober_ops {
+        /* Whether it has a metric of that source; the problem says which it has. */
+        int (*check)(const char *source, struct problem *problem);
+        /* For one server of the target; a replica is asked for its lag only, and fills ret[0]. */
+        void *(*open)(const struct probe_options *o, const struct probe_server *server,
+                      bool is_replica);
+        void (*close)(void *self);
+        /* NULL when there is nothing to connect to.  After an error nothing is connected. */
+        int (*connect)(void *self, const struct probe_wait *w, struct problem *problem);
+        void (*disconnect)(void *self);
+        /* One reading per metric of the options.  ERR_IO: the connection is lost, and perhaps only
+         * because it had been idle for long; ERR_TIMEOUT: no answer; both want a disconnect. */
+        int (*sample)(void *self, const struct probe_wait *w, struct reading *ret);
+};
+
+extern const struct prober_ops mysql_prober, postgres_prober, host_prober, http_prober,
+        command_prober;
+const char *metric_source(const struct probe_metric *m);
+/* Before the first thread: libraries that must not be set up by two threads at once. */
+void mysql_prober_setup(void);
+void http_prober_setup(void);
+
+/* A metric that hung or failed for want of time is left alone for a while, so that one bad query
+ * neither piles up on the server nor slows the others. */
+struct rest {
+        int64_t until_ns;
+        int64_t pause_ms;
+};
+#define REST_MIN_MS 1000
+#define REST_MAX_MS 10000
+void rest_begin(struct rest *r, int64_t now_ns); /* longer each time */
+bool rest_is_over(const struct rest *r, int64_t now_ns);
+
+/* Runs fn(arg) on a thread of its own and waits as w says.  For calls that cannot be told to give
+ * up: name lookups, file systems that are gone.  arg must be from malloc; it is freed with
+ * free() by whoever is last.  When OK, read(arg, ctx) was called with the result. */
+int aside_run(const struct probe_wait *w, void (*fn)(void *arg), void *arg,
+              void (*read)(const void *arg, void *ctx), void *ctx) MUST_CHECK;
+
+/* "db2 (10.0.0.2:3306)", "10.0.0.2:3306", "/run/mysqld/mysqld.sock". */
+#define WHERE_MAX 128
+const char *server_where(const struct probe_server *s, char *ret);
+bool server_is_socket(const struct probe_server *s);
+/* Looks the name up and tries each address until one does: OK and what attempt() said last. */
+int server_attempt(const struct probe_server *s, const struct probe_wait *w,
+                   int (*attempt)(void *self, const char *address, const struct probe_wait *w,
+                                  struct problem *problem),
+                   void *self, struct problem *problem) MUST_CHECK;
+
+/* Whether it is a question and only one: begins with SELECT or WITH, has no semicolon. */
+bool sql_is_query(const char *sql);
+
+/* The lag of all replicas together; see lag.c. */
+struct lag_slot {
+        const char *name;
+        bool is_known; /* it has been asked at all */
+        struct reading reading;
+        int64_t at_ns;
+};
+/* False while one has not been asked yet.  ret_at_ns: of the oldest that counted. */
+bool lag_combine(const struct lag_slot *slots, size_t n, const struct probe_options *o,
+                 struct reading *ret, int64_t *ret_at_ns);
+
+#endif

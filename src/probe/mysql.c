@@ -1,0 +1,715 @@
+/* MySQL and MariaDB, through libmariadb's non-blocking calls, so that every wait has our deadline
+ * and can be ended: its own timeouts count each packet anew and in whole seconds.
+ *
+ * A tick is one SHOW GLOBAL STATUS for all metrics that come from it, and one query for each of
+ * the others.  The session is told to end statements a little before our own deadline, so that a
+ * query that hangs does not go on in the server after we gave up, and costs only its own metric:
+ * that one then rests.  It is told to be read-only, and to give no more than two rows.
+ *
+ * Our own connection is one of the running threads while it asks, and is taken off. */
+#include "probe/inside.h"
+
+#include <errmsg.h>
+#include <fcntl.h>
+#include <mysql.h>
+#include <mysqld_error.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/banned.h" /* late: see the Makefile */
+#include "base/buf.h"
+#include "base/clock.h"
+
+#define STATUS_PREFIX   "status:"
+#define RATE_PREFIX     "rate:"
+#define SQL_PREFIX      "sql:"
+#define PACKET_MAX      (1024 * 1024)
+#define VARIABLES_EVERY (60 * NS_PER_S) /* settings of the server are read again */
+#define STATUS_MAX      (2 * PROBE_METRICS_MAX)
+/* A statement took longer than the session allows: MariaDB's number and MySQL's.  The headers of
+ * either know only their own. */
+#define TIMEOUT_MARIADB 1969
+#define TIMEOUT_MYSQL   3024
+
+struct my;
+
+enum formula {
+        PLAIN,      /* the status itself */
+        LESS_ONE,   /* without our own connection */
+        PER_SECOND, /* how fast it grows */
+        PERCENT,    /* of the second */
+        PERCENT_OF_CONNECTIONS,
+        DIFFERENCE_PERCENT, /* first less second, of the third */
+};
+
+/* What comes from SHOW GLOBAL STATUS.  A metric may stand here more than once: servers differ, and
+ * the first row of which all names are there is used. */
+static const struct status_metric {
+        const char *metric;
+        enum formula formula;
+        const char *names[3];
+} status_metrics[] = {
+        {"threads_running", LESS_ONE, {"Threads_running"}},
+        {"threads_connected_percent", PERCENT_OF_CONNECTIONS, {"Threads_connected"}},
+        {"row_lock_waits", PLAIN, {"Innodb_row_lock_current_waits"}},
+        {"buffer_pool_wait_free", PER_SECOND, {"Innodb_buffer_pool_wait_free"}},
+        {"buffer_pool_dirty_percent",
+         PERCENT,
+         {"Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total"}},
+        {"redo_percent", PERCENT, {"Innodb_checkpoint_age", "Innodb_checkpoint_max_age"}},
+        {"redo_percent",
+         DIFFERENCE_PERCENT,
+         {"Innodb_redo_log_current_lsn", "Innodb_redo_log_checkpoint_lsn",
+          "Innodb_redo_log_capacity_resized"}},
+        {"history_list_length", PLAIN, {"Innodb_history_list_length"}},
+};
+
+static const char history_sql[] =
+        "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'";
+
+/* How a metric is asked for. */
+struct plan {
+        bool is_lag;
+        const char *sql; /* NULL: by status */
+        const char *status; /* of status: and rate: */
+        enum formula formula;
+        struct rest rest;
+        char why[PROBE_ERROR_MAX]; /* it rests */
+        double last;               /* PER_SECOND */
+        int64_t last_ns;           /* 0: not seen yet */
+};
+
+struct my {
+        const struct probe_options *options;
+        const struct probe_server *server;
+        bool is_replica;
+        MYSQL *db;
+        struct plan plans[PROBE_METRICS_MAX];
+        struct buf status_sql; /* empty: no metric needs it */
+        struct buf lag_sql;    /* of the heartbeat table */
+        bool is_old_words;     /* it knows SHOW SLAVE STATUS only */
+        double max_connections;
+        int64_t variables_ns; /* when they were read */
+        char where[WHERE_MAX];
+};
+
+/* ---- one statement ---- */
+
+static int wait_status(struct my *m, int status, const struct probe_wait *w, int *ret)
+{
+        short events = 0, got = 0;
+        if (status & MYSQL_WAIT_READ)
+                events |= POLLIN;
+        if (status & MYSQL_WAIT_WRITE)
+                events |= POLLOUT;
+        if (status & MYSQL_WAIT_EXCEPT)
+                events |= POLLPRI;
+        int r = wait_for(w, (int)mysql_get_socket(m->db), events, &got);
+        *ret = 0;
+        if (got & (POLLIN | POLLHUP | POLLERR))
+                *ret |= MYSQL_WAIT_READ;
+        if (got & (POLLOUT | POLLHUP | POLLERR))
+                *ret |= MYSQL_WAIT_WRITE;
+        if (got & POLLPRI)
+                *ret |= MYSQL_WAIT_EXCEPT;
+        *ret &= status; /* only what was waited for */
+        return r;
+}
+
+/* ERR_IO: the connection is gone; ERR_UNAVAIL: the server ended it for its time; else what is
+ * wrong with the question. */
+static int statement_problem(const struct my *m, const struct probe_wait *w,
+                             struct problem *problem)
+{
+        unsigned number = mysql_errno(m->db);
+        switch (number) {
+        case CR_SERVER_GONE_ERROR:
+        case CR_SERVER_LOST:
+        case CR_SERVER_LOST_EXTENDED:
+        case ER_SERVER_SHUTDOWN:
+        case ER_NORMAL_SHUTDOWN:
+        case ER_CONNECTION_KILLED:
+                return problem_set(problem, ERR_IO, "the connection was lost: %s",
+                                   mysql_error(m->db));
+        case TIMEOUT_MARIADB:
+        case TIMEOUT_MYSQL:
+                (void)wait_problem(w, ERR_TIMEOUT, problem);
+                return ERR_UNAVAIL;
+        case ER_PARSE_ERROR:
+                return problem_set(problem, ERR_SYNTAX, "%s", mysql_error(m->db));
+        case ER_SPECIFIC_ACCESS_DENIED_ERROR:
+        case ER_TABLEACCESS_DENIED_ERROR:
+        case ER_COLUMNACCESS_DENIED_ERROR:
+        case ER_DBACCESS_DENIED_ERROR:
+                return problem_set(problem, ERR_FORBIDDEN, "a privilege is missing: %s",
+                                   mysql_error(m->db));
+        default:
+                return problem_set(problem, ERR_BADARG, "error %u: %s", number,
+                                   mysql_error(m->db));
+        }
+}
+
+/* *ret may be NULL for a statement without rows; the caller frees it. */
+static int run(struct my *m, const char *sql, const struct probe_wait *w, MYSQL_RES **ret,
+               struct problem *problem)
+{
+        int failed = 0, ready, r;
+        int status = mysql_real_query_start(&failed, m->db, sql, strlen(sql));
+        while (status) {
+                r = wait_status(m, status, w, &ready);
+                if (r != OK)
+                        return wait_problem(w, r, problem);
+                status = mysql_real_query_cont(&failed, m->db, ready);
+        }
+        *ret = NULL;
+        if (failed)
+                return statement_problem(m, w, problem);
+        status = mysql_store_result_start(ret, m->db);
+        while (status) {
+                r = wait_status(m, status, w, &ready);
+                if (r != OK)
+                        return wait_problem(w, r, problem);
+                status = mysql_store_result_cont(ret, m->db, ready);
+        }
+        if (!*ret && mysql_errno(m->db))
+                return statement_problem(m, w, problem);
+        return OK;
+}
+
+static bool is_dead(int err)
+{
+        return err == ERR_IO || err == ERR_TIMEOUT || err == ERR_STOPPING;
+}
+
+/* One value: exactly one row of one column.  What is wrong is in the reading; an error returned
+ * means that the connection cannot be used any more. */
+static int ask_value(struct my *m, const char *sql, const struct probe_wait *w,
+                     struct reading *ret, int *ret_err)
+{
+        MYSQL_RES *rows = NULL;
+        struct problem problem = {0};
+        int r = run(m, sql, w, &rows, &problem);
+        *ret_err = r;
+        if (r != OK) {
+                reading_fail(ret, "%s: %s", m->where, problem.detail);
+                return is_dead(r) ? r : OK;
+        }
+        uint64_t n_rows = rows ? mysql_num_rows(rows) : 0;
+        unsigned n_columns = rows ? mysql_num_fields(rows) : 0;
+        if (n_rows == 1 && n_columns == 1) {
+                MYSQL_ROW row = mysql_fetch_row(rows);
+                if (row[0])
+                        reading_set_text(ret, row[0], mysql_fetch_lengths(rows)[0]);
+                else
+                        reading_fail(ret, "the value is NULL, not a number");
+        } else if (n_rows == 0) {
+                reading_fail(ret, "the query gives no row");
+        } else {
+                reading_fail(ret, "the query gives %s, not one value",
+                             n_rows > 1 ? "more than one row" : "more than one column");
+        }
+        if (rows)
+                mysql_free_result(rows);
+        return OK;
+}
+
+/* ---- lag ---- */
+
+static int column(MYSQL_RES *rows, const char *name)
+{
+        const MYSQL_FIELD *fields = mysql_fetch_fields(rows);
+        for (unsigned i = 0; i < mysql_num_fields(rows); i++)
+                if (strcasecmp(fields[i].name, name) == 0)
+                        return (int)i;
+        return -1;
+}
+
+static const char *cell(MYSQL_RES *rows, MYSQL_ROW row, const char *name, const char *old_name)
+{
+        int i = column(rows, name);
+        if (i < 0)
+                i = column(rows, old_name);
+        return i < 0 ? NULL : row[i];
+}
+
+/* The worst of the channels of one replica. */
+static void read_replica_status(const struct my *m, MYSQL_RES *rows, struct reading *ret)
+{
+        MYSQL_ROW row;
+        double worst = -1;
+        while ((row = mysql_fetch_row(rows))) {
+                const char *lag = cell(rows, row, "Seconds_Behind_Source", "Seconds_Behind_Master");
+                const char *io = cell(rows, row, "Replica_IO_Running", "Slave_IO_Running");
+                const char *sql = cell(rows, row, "Replica_SQL_Running", "Slave_SQL_Running");
+                const char *io_why = cell(rows, row, "Last_IO_Error", "Last_IO_Error");
+                const char *sql_why = cell(rows, row, "Last_SQL_Error", "Last_SQL_Error");
+                const char *why = sql_why && *sql_why ? sql_why : io_why;
+                if (!lag) {
+                        reading_fail(ret, "%s: replication is stopped (io %s, sql %s)%s%s",
+                                     m->where, io ? io : "?", sql ? sql : "?",
+                                     why && *why ? ": " : "", why && *why ? why : "");
+                        return;
+                }
+                reading_set_text(ret, lag, strlen(lag));
+                if (ret->is_error)
+                        return;
+                worst = ret->value > worst ? ret->value : worst;
+        }
+        if (worst < 0)
+                reading_fail(ret, "%s: is not a replica", m->where);
+        else
+                reading_set(ret, worst);
+}
+
+static int ask_replica_status(struct my *m, const struct probe_wait *w, struct reading *ret)
+{
+        MYSQL_RES *rows = NULL;
+        struct problem problem = {0};
+        int r = ERR_SYNTAX;
+        if (!m->is_old_words)
+                r = run(m, "SHOW REPLICA STATUS", w, &rows, &problem);
+        if (r == ERR_SYNTAX) {
+                m->is_old_words = true; /* before MySQL 8.0.22 and MariaDB 10.5 */
+                r = run(m, "SHOW SLAVE STATUS", w, &rows, &problem);
+        }
+        if (r != OK) {
+                reading_fail(ret, "%s: %s", m->where, problem.detail);
+                return is_dead(r) ? r : OK;
+        }
+        if (rows)
+                read_replica_status(m, rows, ret);
+        else
+                reading_fail(ret, "%s: is not a replica", m->where);
+        mysql_free_result(rows);
+        return OK;
+}
+
+static int ask_lag(struct my *m, const struct probe_wait *w, struct reading *ret)
+{
+        int err;
+        if (!m->lag_sql.len)
+                return ask_replica_status(m, w, ret);
+        int r = ask_value(m, buf_cstr(&m->lag_sql), w, ret, &err);
+        if (err == OK && ret->is_error)
+                reading_fail(ret, "%s: the heartbeat table %.64s is empty or holds no time",
+                             m->where, m->options->heartbeat_table);
+        else if (!ret->is_error && ret->value < 0)
+                ret->value = 0; /* its clock is behind that of the writer */
+        return r;
+}
+
+/* ---- status ---- */
+
+struct status_row {
+        const char *name, *value;
+};
+
+static const char *find_status(const struct status_row *rows, size_t n, const char *name)
+{
+        for (size_t i = 0; name && i < n; i++)
+                if (strcasecmp(rows[i].name, name) == 0)
+                        return rows[i].value;
+        return NULL;
+}
+
+static void apply_formula(const struct my *m, struct plan *plan, enum formula formula,
+                          const double *v, struct reading *ret)
+{
+        int64_t now_ns = clock_boot_ns();
+        double of = 0, part = v[0];
+        if (formula == PERCENT)
+                of = v[1];
+        if (formula == PERCENT_OF_CONNECTIONS)
+                of = m->max_connections;
+        if (formula == DIFFERENCE_PERCENT) {
+                of = v[2];
+                part = v[0] - v[1];
+        }
+        switch (formula) {
+        case PLAIN:
+                reading_set(ret, v[0]);
+                break;
+        case LESS_ONE:
+                reading_set(ret, v[0] > 1 ? v[0] - 1 : 0);
+                break;
+        case PER_SECOND:
+                /* Once more after a restart of the server, which counts from 0 again. */
+                if (plan->last_ns && v[0] >= plan->last && now_ns > plan->last_ns)
+                        reading_set(ret, (v[0] - plan->last) * (double)NS_PER_S /
+                                                 (double)(now_ns - plan->last_ns));
+                plan->last = v[0];
+                plan->last_ns = now_ns;
+                break;
+        case PERCENT:
+        case PERCENT_OF_CONNECTIONS:
+        case DIFFERENCE_PERCENT:
+                if (of > 0)
+                        reading_set(ret, 100 * part / of);
+                else
+                        reading_fail(ret, "the server gives 0 to take percents of");
+                break;
+        }
+}
+
+/* False when one of the names is not there. */
+static bool read_statuses(const struct status_row *rows, size_t n, const char *const *names,
+                          double *ret_values, struct reading *ret)
+{
+        for (size_t i = 0; i < 3 && names[i]; i++) {
+                const char *text = find_status(rows, n, names[i]);
+                if (!text)
+                        return false;
+                struct reading one;
+                reading_set_text(&one, text, strlen(text));
+                if (one.is_error) {
+                        *ret = one;
+                        return true;
+                }
+                ret_values[i] = one.value;
+        }
+        return true;
+}
+
+static void read_metric(const struct my *m, size_t i, struct plan *plan,
+                        const struct status_row *rows, size_t n, struct reading *ret)
+{
+        const char *source = metric_source(&m->options->metrics[i]);
+        double values[3] = {0};
+        if (plan->status) {
+                const char *const names[3] = {plan->status};
+                if (!read_statuses(rows, n, names, values, ret))
+                        reading_fail(ret, "the server has no status '%s'", plan->status);
+                else if (!ret->is_error)
+                        apply_formula(m, plan, plan->formula, values, ret);
+                return;
+        }
+        for (size_t k = 0; k < ARRAY_LEN(status_metrics); k++) {
+                const struct status_metric *s = &status_metrics[k];
+                if (strcmp(s->metric, source) != 0 ||
+                    !read_statuses(rows, n, s->names, values, ret))
+                        continue;
+                if (!ret->is_error)
+                        apply_formula(m, plan, s->formula, values, ret);
+                return;
+        }
+        if (strcmp(source, "history_list_length") == 0)
+                plan->sql = history_sql; /* MySQL tells it elsewhere; asked below, and from now on */
+        else
+                reading_fail(ret, "this server does not tell %s", source);
+}
+
+static int ask_statuses(struct my *m, const struct probe_wait *w, struct reading *ret)
+{
+        MYSQL_RES *result = NULL;
+        struct problem problem = {0};
+        struct status_row rows[STATUS_MAX * 3];
+        size_t n = 0;
+        MYSQL_ROW row;
+        if (!m->status_sql.len)
+                return OK;
+        int r = run(m, buf_cstr(&m->status_sql), w, &result, &problem);
+        while (r == OK && result && n < ARRAY_LEN(rows) && (row = mysql_fetch_row(result)))
+                if (row[0] && row[1])
+                        rows[n++] = (struct status_row){row[0], row[1]};
+        for (size_t i = 0; i < m->options->n_metrics; i++) {
+                if (m->plans[i].sql || m->plans[i].is_lag)
+                        continue;
+                if (r == OK)
+                        read_metric(m, i, &m->plans[i], rows, n, &ret[i]);
+                else
+                        reading_fail(&ret[i], "%s: %s", m->where, problem.detail);
+        }
+        if (result)
+                mysql_free_result(result);
+        return is_dead(r) ? r : OK;
+}
+
+/* ---- a tick ---- */
+
+/* A metric of its own query, unless it rests. */
+static int ask_own(struct my *m, struct plan *plan, const struct probe_wait *w,
+                   struct reading *ret)
+{
+        int err = OK;
+        if (!rest_is_over(&plan->rest, clock_boot_ns())) {
+                reading_fail(ret, "%s", plan->why);
+                return OK;
+        }
+        int r = plan->is_lag ? ask_lag(m, w, ret) : ask_value(m, plan->sql, w, ret, &err);
+        if (err == ERR_UNAVAIL || r == ERR_TIMEOUT) {
+                memcpy(plan->why, ret->text, sizeof(plan->why));
+                rest_begin(&plan->rest, clock_boot_ns());
+        } else {
+                plan->rest = (struct rest){0};
+        }
+        return r;
+}
+
+static int read_variables(struct my *m, const struct probe_wait *w, struct problem *problem)
+{
+        struct reading max;
+        int err;
+        if (m->variables_ns && clock_boot_ns() - m->variables_ns < VARIABLES_EVERY)
+                return OK;
+        int r = ask_value(m, "SELECT @@global.max_connections", w, &max, &err);
+        if (r != OK)
+                return problem_set(problem, r, "%s", max.text);
+        m->max_connections = max.is_error ? 0 : max.value;
+        m->variables_ns = clock_boot_ns();
+        return OK;
+}
+
+/* What nobody got to, because the connection broke before. */
+static void fail_rest(const struct my *m, struct reading *ret, const char *why)
+{
+        for (size_t i = 0; i < m->options->n_metrics; i++)
+                if (ret[i].is_skipped)
+                        reading_fail(&ret[i], "%s", why);
+}
+
+static int my_sample(void *self, const struct probe_wait *w, struct reading *ret)
+{
+        struct my *m = self;
+        struct problem problem = {0};
+        if (m->is_replica)
+                return ask_lag(m, w, ret);
+        int r = read_variables(m, w, &problem);
+        if (r == OK) {
+                r = ask_statuses(m, w, ret);
+                (void)problem_set(&problem, ERR_UNAVAIL, "%s: the connection was lost", m->where);
+        }
+        for (size_t i = 0; r == OK && i < m->options->n_metrics; i++) {
+                struct plan *plan = &m->plans[i];
+                if (!plan->sql && !plan->is_lag)
+                        continue;
+                if (plan->is_lag && m->options->n_replicas)
+                        continue; /* they are asked themselves */
+                r = ask_own(m, plan, w, &ret[i]);
+                if (r != OK)
+                        (void)problem_set(&problem, r, "%s", ret[i].text);
+        }
+        if (r != OK)
+                fail_rest(m, ret, problem.detail);
+        return r;
+}
+
+/* ---- connecting ---- */
+
+/* "Can't connect to server on '127.0.0.1' (111)": people do not know error numbers by heart. */
+static int connect_problem(const struct my *m, struct problem *problem)
+{
+        const char *text = mysql_error(m->db), *at = strrchr(text, '(');
+        unsigned number = mysql_errno(m->db);
+        long error = at ? strtol(at + 1, NULL, 10) : 0;
+        if ((number == CR_CONN_HOST_ERROR || number == CR_CONNECTION_ERROR) && error > 0)
+                return problem_set(problem, ERR_UNAVAIL, "cannot connect to %s: %s", m->where,
+                                   strerror((int)error));
+        if (number == ER_ACCESS_DENIED_ERROR || number == ER_ACCESS_DENIED_NO_PASSWORD_ERROR)
+                return problem_set(problem, ERR_FORBIDDEN,
+                                   "%s refuses this user or password: %s", m->where, text);
+        return problem_set(problem, ERR_UNAVAIL, "cannot connect to %s: %s", m->where, text);
+}
+
+static void my_disconnect(void *self)
+{
+        struct my *m = self;
+        if (!m->db)
+                return;
+        /* Nothing that closing wants to send may wait: the server may be out of reach. */
+        if (mysql_get_socket(m->db) != MARIADB_INVALID_SOCKET)
+                (void)shutdown((int)mysql_get_socket(m->db), SHUT_RDWR); /* fine when it is lost */
+        mysql_close(m->db);
+        m->db = NULL;
+}
+
+static void set_options(MYSQL *db, bool is_socket)
+{
+        unsigned protocol = is_socket ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
+        unsigned long packet = PACKET_MAX;
+        unsigned infile = 0;
+        /* None of these fails but for want of memory. */
+        (void)mysql_options(db, MYSQL_OPT_NONBLOCK, NULL);
+        (void)mysql_options(db, MYSQL_OPT_PROTOCOL, &protocol);
+        (void)mysql_options(db, MYSQL_OPT_MAX_ALLOWED_PACKET, &packet);
+        (void)mysql_options(db, MYSQL_OPT_LOCAL_INFILE, &infile);
+        (void)mysql_options(db, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+        (void)mysql_options4(db, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "weir");
+}
+
+static int set_up_session(struct my *m, const struct probe_wait *w, struct problem *problem)
+{
+        char sql[256];
+        MYSQL_RES *rows = NULL;
+        double seconds = (double)m->options->timeout_ms * 0.9 / MS_PER_S;
+        bool is_mariadb = mariadb_connection(m->db);
+        int r = OK;
+        if (is_mariadb)
+                (void)snprintf(sql, sizeof(sql),
+                               "SET SESSION max_statement_time=%.3f, sql_select_limit=2, "
+                               "tx_read_only=1",
+                               seconds);
+        else
+                (void)snprintf(sql, sizeof(sql),
+                               "SET SESSION max_execution_time=%.0f, sql_select_limit=2, "
+                               "transaction_read_only=1",
+                               seconds * MS_PER_S);
+        r = run(m, sql, w, &rows, problem);
+        /* A server that does not know these settings is watched without them. */
+        return is_dead(r) ? r : OK;
+}
+
+static int attempt(void *self, const char *address, const struct probe_wait *w,
+                   struct problem *problem)
+{
+        struct my *m = self;
+        bool is_socket = server_is_socket(m->server);
+        MYSQL *done = NULL;
+        int ready, r;
+        m->db = mysql_init(NULL);
+        ASSERT(m->db);
+        set_options(m->db, is_socket);
+        int status = mysql_real_connect_start(
+                &done, m->db, is_socket ? NULL : address, m->options->user, m->options->password,
+                m->options->database, (unsigned)m->server->port, is_socket ? address : NULL, 0);
+        while (status) {
+                r = wait_status(m, status, w, &ready);
+                if (r != OK) {
+                        struct problem why;
+                        (void)wait_problem(w, r, &why);
+                        (void)problem_set(problem, r, "cannot connect to %s: %s", m->where,
+                                          why.detail);
+                        my_disconnect(m);
+                        return r;
+                }
+                status = mysql_real_connect_cont(&done, m->db, ready);
+        }
+        if (!done) {
+                r = connect_problem(m, problem);
+                my_disconnect(m);
+                return r;
+        }
+        (void)fcntl((int)mysql_get_socket(m->db), F_SETFD, FD_CLOEXEC); /* a valid fd */
+        r = set_up_session(m, w, problem);
+        if (r != OK)
+                my_disconnect(m);
+        return r;
+}
+
+static int my_connect(void *self, const struct probe_wait *w, struct problem *problem)
+{
+        struct my *m = self;
+        m->variables_ns = 0;
+        m->is_old_words = false; /* it may have been replaced by a newer one */
+        return server_attempt(m->server, w, attempt, m, problem);
+}
+
+/* ---- open and close ---- */
+
+static bool has_prefix(const char *text, const char *prefix)
+{
+        return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_status_name(const char *name)
+{
+        return *name && name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                          "0123456789_")] == '\0';
+}
+
+static int my_check(const char *source, struct problem *problem)
+{
+        if (strcmp(source, "replication_lag") == 0)
+                return OK;
+        for (size_t i = 0; i < ARRAY_LEN(status_metrics); i++)
+                if (strcmp(source, status_metrics[i].metric) == 0)
+                        return OK;
+        if (has_prefix(source, STATUS_PREFIX) && is_status_name(source + strlen(STATUS_PREFIX)))
+                return OK;
+        if (has_prefix(source, RATE_PREFIX) && is_status_name(source + strlen(RATE_PREFIX)))
+                return OK;
+        if (has_prefix(source, SQL_PREFIX) && sql_is_query(source + strlen(SQL_PREFIX)))
+                return OK;
+        return problem_set(problem, ERR_BADARG,
+                           "mysql has threads_running, threads_connected_percent, "
+                           "replication_lag, history_list_length, row_lock_waits, "
+                           "buffer_pool_wait_free, buffer_pool_dirty_percent, redo_percent, "
+                           "status:NAME, rate:NAME and sql:SELECT ..., not '%.60s'",
+                           source);
+}
+
+static void want_status(struct my *m, const char *name)
+{
+        if (!m->status_sql.len)
+                buf_put_str(&m->status_sql, "SHOW GLOBAL STATUS WHERE Variable_name IN (");
+        else
+                buf_put_byte(&m->status_sql, ',');
+        buf_printf(&m->status_sql, "'%s'", name);
+}
+
+static void make_plan(struct my *m, size_t i)
+{
+        const char *source = metric_source(&m->options->metrics[i]);
+        struct plan *plan = &m->plans[i];
+        if (has_prefix(source, SQL_PREFIX)) {
+                plan->sql = source + strlen(SQL_PREFIX);
+        } else if (has_prefix(source, STATUS_PREFIX)) {
+                plan->status = source + strlen(STATUS_PREFIX);
+        } else if (has_prefix(source, RATE_PREFIX)) {
+                plan->status = source + strlen(RATE_PREFIX);
+                plan->formula = PER_SECOND;
+        } else if (strcmp(source, "replication_lag") == 0) {
+                plan->is_lag = true;
+        }
+        if (plan->status)
+                want_status(m, plan->status);
+        for (size_t k = 0; !plan->status && k < ARRAY_LEN(status_metrics); k++)
+                for (size_t j = 0; strcmp(status_metrics[k].metric, source) == 0 && j < 3; j++)
+                        if (status_metrics[k].names[j])
+                                want_status(m, status_metrics[k].names[j]);
+}
+
+static void *my_open(const struct probe_options *o, const struct probe_server *server,
+                     bool is_replica)
+{
+        struct my *m = xcalloc(1, sizeof(*m));
+        m->options = o;
+        m->server = server;
+        m->is_replica = is_replica;
+        (void)server_where(server, m->where);
+        buf_init(&m->status_sql, 0);
+        buf_init(&m->lag_sql, 0);
+        for (size_t i = 0; !is_replica && i < o->n_metrics; i++)
+                make_plan(m, i);
+        if (m->status_sql.len)
+                buf_put_byte(&m->status_sql, ')');
+        if (o->heartbeat_table)
+                buf_printf(&m->lag_sql,
+                           "SELECT TIMESTAMPDIFF(MICROSECOND, MAX(ts), NOW(6)) / 1000000 FROM %s",
+                           o->heartbeat_table);
+        return m;
+}
+
+static void my_close(void *self)
+{
+        struct my *m = self;
+        my_disconnect(m);
+        buf_release(&m->status_sql);
+        buf_release(&m->lag_sql);
+        free(m);
+}
+
+void mysql_prober_setup(void)
+{
+        (void)mysql_library_init(0, NULL, NULL); /* fails only for want of memory, seen at once */
+}
+
+const struct prober_ops mysql_prober = {
+        .check = my_check,
+        .open = my_open,
+        .close = my_close,
+        .connect = my_connect,
+        .disconnect = my_disconnect,
+        .sample = my_sample,
+};

@@ -1,0 +1,405 @@
+/* PostgreSQL, through libpq's non-blocking calls: every wait has our deadline and can be ended.
+ *
+ * A metric is one query of one row: the value, or NULL and a sentence in the second column why
+ * there is none.  The built-in ones look at other people's sessions; without pg_monitor the server
+ * would show them as empty and the count as 0, so they ask for the role first.
+ *
+ * The session is read-only, and the server ends a statement a little before our own deadline: a
+ * query that hangs costs its own metric, which then rests. */
+#include "probe/inside.h"
+
+#include <libpq-fe.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+
+#define SQL_PREFIX "sql:"
+#define AS_MONITOR(value)                                                                          \
+        "SELECT CASE WHEN pg_has_role('pg_read_all_stats', 'USAGE') THEN (" value ") END, "        \
+        "'a privilege is missing: GRANT pg_monitor TO ' || current_user"
+
+/* Sessions other than ours. */
+#define OTHERS "pid <> pg_backend_pid() AND backend_type = 'client backend'"
+
+/* On a replica: 0 when all that was received is replayed, else the age of the last replayed
+ * transaction.  On a primary: the slowest of those that are connected; $1 of them do not count. */
+static const char lag_sql[] =
+        "SELECT CASE WHEN NOT pg_has_role('pg_read_all_stats', 'USAGE') THEN NULL "
+        "WHEN pg_is_in_recovery() THEN CASE "
+        "WHEN NOT EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') THEN NULL "
+        "WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 "
+        "ELSE EXTRACT(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END "
+        "ELSE (SELECT CASE WHEN replay_lsn >= sent_lsn THEN 0 "
+        "ELSE COALESCE(EXTRACT(epoch FROM replay_lag), 0) END AS lag FROM pg_stat_replication "
+        "ORDER BY lag DESC OFFSET %u LIMIT 1) END, "
+        "CASE WHEN NOT pg_has_role('pg_read_all_stats', 'USAGE') "
+        "THEN 'a privilege is missing: GRANT pg_monitor TO ' || current_user "
+        "WHEN pg_is_in_recovery() THEN 'replication is stopped: it receives nothing' "
+        "ELSE 'no replica is connected to it' END";
+
+/* Asked of a replica by name: a server that is none is a mistake. */
+static const char replica_sql[] =
+        "SELECT CASE WHEN NOT pg_has_role('pg_read_all_stats', 'USAGE') OR NOT pg_is_in_recovery() "
+        "OR NOT EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') THEN NULL "
+        "WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 "
+        "ELSE EXTRACT(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END, "
+        "CASE WHEN NOT pg_has_role('pg_read_all_stats', 'USAGE') "
+        "THEN 'a privilege is missing: GRANT pg_monitor TO ' || current_user "
+        "WHEN NOT pg_is_in_recovery() THEN 'it is not a replica' "
+        "ELSE 'replication is stopped: it receives nothing' END";
+
+static const struct {
+        const char *metric, *sql;
+} metrics[] = {
+        {"active_backends", AS_MONITOR("SELECT count(*) FROM pg_stat_activity WHERE state = "
+                                       "'active' AND " OTHERS)},
+        {"connections_percent",
+         "SELECT 100.0 * count(*) / current_setting('max_connections')::int FROM pg_stat_activity "
+         "WHERE datid IS NOT NULL"},
+        {"lock_waits", "SELECT count(*) FROM pg_locks WHERE NOT granted"},
+        {"oldest_xmin_age_s",
+         AS_MONITOR("SELECT COALESCE(EXTRACT(epoch FROM clock_timestamp() - min(began)), 0) FROM "
+                    "(SELECT xact_start AS began FROM pg_stat_activity WHERE backend_xmin IS NOT "
+                    "NULL AND pid <> pg_backend_pid() UNION ALL SELECT prepared FROM "
+                    "pg_prepared_xacts) AS holders")},
+};
+
+struct plan {
+        char *sql;
+        bool is_lag;
+        struct rest rest;
+        char why[PROBE_ERROR_MAX]; /* it rests */
+};
+
+struct pg {
+        const struct probe_options *options;
+        const struct probe_server *server;
+        bool is_replica;
+        PGconn *db;
+        struct plan plans[PROBE_METRICS_MAX];
+        char where[WHERE_MAX];
+};
+
+/* ---- one query ---- */
+
+/* libpq's messages have several lines; the first says it. */
+static int say(struct problem *problem, int err, const char *before, const char *text)
+{
+        return problem_set(problem, err, "%s%.*s", before, (int)strcspn(text, "\n"), text);
+}
+
+static int wait_answer(struct pg *p, const struct probe_wait *w)
+{
+        int r, left;
+        while ((left = PQflush(p->db)) > 0) {
+                r = wait_for(w, PQsocket(p->db), POLLIN | POLLOUT, NULL);
+                if (r != OK)
+                        return r;
+                if (!PQconsumeInput(p->db))
+                        return ERR_IO;
+        }
+        if (left < 0)
+                return ERR_IO;
+        while (PQisBusy(p->db)) {
+                r = wait_for(w, PQsocket(p->db), POLLIN, NULL);
+                if (r != OK)
+                        return r;
+                if (!PQconsumeInput(p->db))
+                        return ERR_IO;
+        }
+        return OK;
+}
+
+static int result_problem(const PGresult *result, const struct probe_wait *w,
+                          struct problem *problem)
+{
+        const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+        const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+        if (!text)
+                text = PQresultErrorMessage(result);
+        if (state && strcmp(state, "57014") == 0) { /* statement_timeout */
+                (void)wait_problem(w, ERR_TIMEOUT, problem);
+                return ERR_UNAVAIL;
+        }
+        if (state && strcmp(state, "42501") == 0)
+                return say(problem, ERR_FORBIDDEN, "a privilege is missing: ", text);
+        if (state && strncmp(state, "57P", 3) == 0)
+                return say(problem, ERR_IO, "the connection was lost: ", text);
+        return say(problem, ERR_BADARG, "", text);
+}
+
+/* The last result, and what became of it; the caller clears it. */
+static int run(struct pg *p, const char *sql, const struct probe_wait *w, PGresult **ret,
+               struct problem *problem)
+{
+        PGresult *result;
+        *ret = NULL;
+        if (!PQsendQueryParams(p->db, sql, 0, NULL, NULL, NULL, NULL, 0))
+                return say(problem, ERR_IO, "the connection was lost: ", PQerrorMessage(p->db));
+        do {
+                int r = wait_answer(p, w);
+                if (r == ERR_IO)
+                        return say(problem, ERR_IO,
+                                   "the connection was lost: ", PQerrorMessage(p->db));
+                if (r != OK)
+                        return wait_problem(w, r, problem);
+                result = PQgetResult(p->db);
+                if (result) {
+                        PQclear(*ret);
+                        *ret = result;
+                }
+        } while (result);
+        ExecStatusType status = PQresultStatus(*ret); /* of NULL it is a failure */
+        if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK)
+                return OK;
+        int r = result_problem(*ret, w, problem);
+        return PQstatus(p->db) == CONNECTION_BAD ? ERR_IO : r;
+}
+
+static bool is_dead(int err)
+{
+        return err == ERR_IO || err == ERR_TIMEOUT || err == ERR_STOPPING;
+}
+
+static void read_result(const struct pg *p, const PGresult *result, bool is_own,
+                        struct reading *ret)
+{
+        int rows = PQntuples(result), columns = PQnfields(result);
+        if (rows == 0)
+                reading_fail(ret, "the query gives no row");
+        else if (rows > 1 || (is_own && columns != 1))
+                reading_fail(ret, "the query gives %s, not one value",
+                             rows > 1 ? "more than one row" : "not exactly one column");
+        else if (!PQgetisnull(result, 0, 0))
+                reading_set_text(ret, PQgetvalue(result, 0, 0), strlen(PQgetvalue(result, 0, 0)));
+        else if (columns > 1)
+                reading_fail(ret, "%s: %s", p->where, PQgetvalue(result, 0, 1));
+        else
+                reading_fail(ret, "the value is NULL, not a number");
+}
+
+/* An error returned means that the connection cannot be used any more. */
+static int ask(struct pg *p, struct plan *plan, bool is_own, const struct probe_wait *w,
+               struct reading *ret)
+{
+        PGresult *result = NULL;
+        struct problem problem = {0};
+        if (!rest_is_over(&plan->rest, clock_boot_ns())) {
+                reading_fail(ret, "%s", plan->why);
+                return OK;
+        }
+        int r = run(p, plan->sql, w, &result, &problem);
+        if (r == OK)
+                read_result(p, result, is_own, ret);
+        else
+                reading_fail(ret, "%s: %s", p->where, problem.detail);
+        PQclear(result);
+        if (plan->is_lag && !ret->is_error && ret->value < 0)
+                ret->value = 0; /* its clock is behind that of the primary */
+        if (r == ERR_UNAVAIL || r == ERR_TIMEOUT) {
+                memcpy(plan->why, ret->text, sizeof(plan->why));
+                rest_begin(&plan->rest, clock_boot_ns());
+        } else {
+                plan->rest = (struct rest){0};
+        }
+        return is_dead(r) ? r : OK;
+}
+
+/* The built-in ones first: they are quick, and a query that is not must not use up their time. */
+static int pg_sample(void *self, const struct probe_wait *w, struct reading *ret)
+{
+        struct pg *p = self;
+        const struct probe_options *o = p->options;
+        char why[PROBE_ERROR_MAX] = "";
+        int r = OK;
+        if (p->is_replica)
+                return ask(p, &p->plans[0], false, w, &ret[0]);
+        for (int pass = 0; pass < 2; pass++) {
+                for (size_t i = 0; r == OK && i < o->n_metrics; i++) {
+                        bool is_own = strncmp(metric_source(&o->metrics[i]), SQL_PREFIX,
+                                              strlen(SQL_PREFIX)) == 0;
+                        if (is_own != (pass == 1) || (p->plans[i].is_lag && o->n_replicas))
+                                continue;
+                        r = ask(p, &p->plans[i], is_own, w, &ret[i]);
+                        memcpy(why, ret[i].text, sizeof(why));
+                }
+        }
+        for (size_t i = 0; r != OK && i < o->n_metrics; i++)
+                if (ret[i].is_skipped)
+                        reading_fail(&ret[i], "%s", why);
+        return r;
+}
+
+/* ---- connecting ---- */
+
+static void pg_disconnect(void *self)
+{
+        struct pg *p = self;
+        PQfinish(p->db);
+        p->db = NULL;
+}
+
+/* 'connection to server at "10.0.0.2", port 5432 failed: Connection refused': the rest is ours. */
+static int connect_problem(const struct pg *p, struct problem *problem)
+{
+        const char *text = PQerrorMessage(p->db), *failed = strstr(text, " failed: ");
+        bool is_refused = strstr(text, "authentication failed") ||
+                          strstr(text, "no password supplied") || strstr(text, "does not exist") ||
+                          strstr(text, "pg_hba.conf");
+        char before[WHERE_MAX + 40];
+        if (failed)
+                text = failed + strlen(" failed: ");
+        (void)snprintf(before, sizeof(before),
+                       is_refused ? "%s refuses this user or password: " : "cannot connect to %s: ",
+                       p->where);
+        return say(problem, is_refused ? ERR_FORBIDDEN : ERR_UNAVAIL, before, text);
+}
+
+static int finish_connect(struct pg *p, const struct probe_wait *w, struct problem *problem)
+{
+        PostgresPollingStatusType step = PGRES_POLLING_WRITING;
+        while (step != PGRES_POLLING_OK) {
+                if (step == PGRES_POLLING_FAILED || PQstatus(p->db) == CONNECTION_BAD)
+                        return connect_problem(p, problem);
+                int r = wait_for(w, PQsocket(p->db),
+                                 step == PGRES_POLLING_READING ? POLLIN : POLLOUT, NULL);
+                if (r != OK) {
+                        struct problem why;
+                        (void)wait_problem(w, r, &why);
+                        return problem_set(problem, r, "cannot connect to %s: %s", p->where,
+                                           why.detail);
+                }
+                step = PQconnectPoll(p->db);
+        }
+        return PQsetnonblocking(p->db, 1) == 0 ? OK : connect_problem(p, problem);
+}
+
+static int attempt(void *self, const char *address, const struct probe_wait *w,
+                   struct problem *problem)
+{
+        struct pg *p = self;
+        const struct probe_options *o = p->options;
+        bool is_socket = server_is_socket(p->server);
+        char port[16], options[128];
+        (void)snprintf(port, sizeof(port), "%d", p->server->port);
+        (void)snprintf(options, sizeof(options),
+                       "-c statement_timeout=%lld -c default_transaction_read_only=on",
+                       (long long)(o->timeout_ms * 9 / 10));
+        const char *const keys[] = {is_socket ? "host" : "hostaddr",
+                                    "port",
+                                    "user",
+                                    "password",
+                                    "dbname",
+                                    "options",
+                                    "application_name",
+                                    "client_encoding",
+                                    "gssencmode",
+                                    NULL};
+        const char *const values[] = {address,
+                                      port,
+                                      o->user,
+                                      o->password,
+                                      o->database ? o->database : "postgres",
+                                      options,
+                                      "weir",
+                                      "UTF8",
+                                      "disable",
+                                      NULL};
+        p->db = PQconnectStartParams(keys, values, 0);
+        ASSERT(p->db);
+        int r = finish_connect(p, w, problem);
+        if (r != OK)
+                pg_disconnect(p);
+        return r;
+}
+
+static int pg_connect(void *self, const struct probe_wait *w, struct problem *problem)
+{
+        struct pg *p = self;
+        return server_attempt(p->server, w, attempt, p, problem);
+}
+
+/* ---- open and close ---- */
+
+static int pg_check(const char *source, struct problem *problem)
+{
+        if (strcmp(source, "replication_lag") == 0)
+                return OK;
+        for (size_t i = 0; i < ARRAY_LEN(metrics); i++)
+                if (strcmp(source, metrics[i].metric) == 0)
+                        return OK;
+        if (strncmp(source, SQL_PREFIX, strlen(SQL_PREFIX)) == 0 &&
+            sql_is_query(source + strlen(SQL_PREFIX)))
+                return OK;
+        return problem_set(problem, ERR_BADARG,
+                           "postgres has active_backends, connections_percent, replication_lag, "
+                           "lock_waits, oldest_xmin_age_s and sql:SELECT ..., not '%.60s'",
+                           source);
+}
+
+/* Two rows are enough to see that there is more than one. */
+static void plan_own(struct plan *plan, const char *sql)
+{
+        struct buf b;
+        buf_init(&b, 0);
+        buf_printf(&b, "SELECT * FROM (%s) AS weir_value LIMIT 2", sql);
+        plan->sql = xstrdup(buf_cstr(&b));
+        buf_release(&b);
+}
+
+static void make_plan(struct pg *p, size_t i)
+{
+        const char *source = metric_source(&p->options->metrics[i]);
+        struct plan *plan = &p->plans[i];
+        if (strncmp(source, SQL_PREFIX, strlen(SQL_PREFIX)) == 0) {
+                plan_own(plan, source + strlen(SQL_PREFIX));
+                return;
+        }
+        for (size_t k = 0; k < ARRAY_LEN(metrics); k++)
+                if (strcmp(source, metrics[k].metric) == 0)
+                        plan->sql = xstrdup(metrics[k].sql);
+        if (!plan->sql) {
+                struct buf b;
+                buf_init(&b, 0);
+                buf_printf(&b, lag_sql, p->options->ignore_replicas);
+                plan->sql = xstrdup(buf_cstr(&b));
+                plan->is_lag = true;
+                buf_release(&b);
+        }
+}
+
+static void *pg_open(const struct probe_options *o, const struct probe_server *server,
+                     bool is_replica)
+{
+        struct pg *p = xcalloc(1, sizeof(*p));
+        p->options = o;
+        p->server = server;
+        p->is_replica = is_replica;
+        (void)server_where(server, p->where);
+        if (is_replica)
+                p->plans[0] = (struct plan){.sql = xstrdup(replica_sql), .is_lag = true};
+        for (size_t i = 0; !is_replica && i < o->n_metrics; i++)
+                make_plan(p, i);
+        return p;
+}
+
+static void pg_close(void *self)
+{
+        struct pg *p = self;
+        pg_disconnect(p);
+        for (size_t i = 0; i < PROBE_METRICS_MAX; i++)
+                free(p->plans[i].sql);
+        free(p);
+}
+
+const struct prober_ops postgres_prober = {
+        .check = pg_check,
+        .open = pg_open,
+        .close = pg_close,
+        .connect = pg_connect,
+        .disconnect = pg_disconnect,
+        .sample = pg_sample,
+};

@@ -1,0 +1,88 @@
+/* Probes: how the databases and the host are, measured by threads of their own.
+ *
+ * One thread per target.  It samples every metric of the target each interval and hands the results
+ * to the loop through probe_take(); it owns nothing else.  A target that does not answer in time,
+ * refuses the password, lacks a privilege or hangs shows as an error on its metrics with a sentence,
+ * and is tried again with growing pauses; the sentence holds no credentials.
+ *
+ * When nobody asked for HIBERNATE_MS (probe_asked), targets are sampled every HIBERNATE_EVERY_MS
+ * only; the next ask wakes them at once. */
+#ifndef WEIR_PROBE_PROBE_H
+#define WEIR_PROBE_PROBE_H
+
+#include "base/err.h"
+
+enum probe_kind { PROBE_MYSQL, PROBE_POSTGRES, PROBE_HOST, PROBE_HTTP, PROBE_COMMAND, PROBE_KINDS };
+
+#define PROBE_NAME_MAX    64
+#define PROBE_METRICS_MAX 32
+#define PROBE_ERROR_MAX   160
+
+#define HIBERNATE_MS       (60 * 1000)
+#define HIBERNATE_EVERY_MS (5 * 1000)
+
+struct probe_metric {
+        char name[PROBE_NAME_MAX];
+        /* What is read, by the kind of target; see docs/probes.md:
+         *   mysql, postgres: a built-in name (threads_running, replication_lag, ...), "status:NAME"
+         *                    (mysql: SHOW GLOBAL STATUS), or "sql:SELECT ..." with one value
+         *   host: load_per_core, psi_cpu, psi_io, psi_memory, disk_used:/path
+         *   http: "json:path.to.value"; command: "" (its first line of output is the value)
+         * NULL: its name says it. */
+        char *source;
+};
+
+struct probe_server {
+        char *host; /* or the path of a unix socket */
+        int port;
+        char *name; /* for people: "db2" */
+};
+
+struct probe_options {
+        char name[PROBE_NAME_MAX]; /* of the target */
+        enum probe_kind kind;
+        struct probe_server primary;
+        struct probe_server *replicas; /* replication_lag is that of the worst of them */
+        size_t n_replicas;
+        unsigned ignore_replicas;   /* so many of the worst are left out */
+        bool is_missing_replica_fine; /* one that is gone or stale counts as no lag, and is named */
+        char *user, *password;      /* from file or environment; never logged */
+        char *database;
+        char *heartbeat_table; /* mysql: "meta.heartbeat"; NULL: SHOW REPLICA STATUS */
+        char *url;             /* http */
+        char **argv;           /* command */
+        int64_t interval_ms, timeout_ms;
+        /* 0: the defaults below.  Sleeping longer than the shortest staleness of a metric would
+         * make it unknown while nobody asks. */
+        int64_t hibernate_after_ms, hibernate_every_ms;
+        struct probe_metric *metrics;
+        size_t n_metrics;
+};
+
+struct probe_sample {
+        size_t target, metric;
+        double value;
+        int64_t at_ns; /* CLOCK_BOOTTIME when it was taken, or when that failed */
+        bool is_error;
+        char error[PROBE_ERROR_MAX]; /* why, when is_error; else a remark (replicas left out) or "" */
+};
+
+struct probe;
+
+/* Whether that kind has such a metric; else the problem says which there are. */
+int probe_check_source(enum probe_kind kind, const char *source, struct problem *problem) MUST_CHECK;
+const char *probe_kind_name(enum probe_kind kind);       /* "mysql" */
+bool probe_kind_from_name(const char *name, enum probe_kind *ret);
+
+/* Starts a thread per target.  The options must outlive it.  notify is called from those threads
+ * when there is something to take. */
+int probe_start(const struct probe_options *targets, size_t n, void (*notify)(void *ctx), void *ctx,
+                struct probe **ret, struct problem *problem) MUST_CHECK;
+struct probe *probe_stop(struct probe *p); /* waits for the threads, at most a timeout; NULL */
+/* Loop thread: up to max samples that have come, the longest waiting first.  Of a metric that was
+ * sampled again before anybody took it, only the newest is there. */
+size_t probe_take(struct probe *p, struct probe_sample *ret, size_t max);
+/* Somebody wants to know: targets are awake for the next minute. */
+void probe_asked(struct probe *p);
+
+#endif

@@ -1,0 +1,122 @@
+/* Where a database is: names for people, and addresses to try.
+ *
+ * Neither client library looks a name up without blocking, so it is done here, aside, and they get
+ * addresses only.  A name with several addresses has each tried in turn, in the order of the
+ * resolver; what is left of the time is shared evenly among those that are left, so that one that
+ * swallows packets does not use up all of it. */
+#include "probe/inside.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+#define ADDRESSES_MAX 8
+
+struct addresses {
+        char text[ADDRESSES_MAX][INET6_ADDRSTRLEN];
+        size_t n;
+        int failure; /* of getaddrinfo */
+};
+
+struct lookup {
+        struct addresses found;
+        char host[];
+};
+
+bool server_is_socket(const struct probe_server *s)
+{
+        return s->host[0] == '/';
+}
+
+const char *server_where(const struct probe_server *s, char *ret)
+{
+        char address[WHERE_MAX];
+        if (server_is_socket(s))
+                (void)snprintf(address, sizeof(address), "%s", s->host);
+        else if (strchr(s->host, ':'))
+                (void)snprintf(address, sizeof(address), "[%s]:%d", s->host, s->port);
+        else
+                (void)snprintf(address, sizeof(address), "%s:%d", s->host, s->port);
+        if (s->name)
+                (void)snprintf(ret, WHERE_MAX, "%s (%.80s)", s->name, address);
+        else
+                (void)snprintf(ret, WHERE_MAX, "%s", address);
+        return ret;
+}
+
+static void look_up(void *arg)
+{
+        struct lookup *l = arg;
+        struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+        struct addrinfo *list = NULL;
+        l->found.failure = getaddrinfo(l->host, NULL, &hints, &list);
+        for (struct addrinfo *a = list; a && l->found.n < ADDRESSES_MAX; a = a->ai_next)
+                if (getnameinfo(a->ai_addr, a->ai_addrlen, l->found.text[l->found.n],
+                                sizeof(l->found.text[0]), NULL, 0, NI_NUMERICHOST) == 0)
+                        l->found.n++;
+        if (list)
+                freeaddrinfo(list);
+}
+
+static void take_addresses(const void *arg, void *ctx)
+{
+        const struct lookup *l = arg;
+        struct addresses *ret = ctx;
+        *ret = l->found;
+}
+
+static int resolve(const char *host, const struct probe_wait *w, struct addresses *ret,
+                   struct problem *problem)
+{
+        struct in6_addr unused;
+        *ret = (struct addresses){0};
+        if (inet_pton(AF_INET, host, &unused) == 1 || inet_pton(AF_INET6, host, &unused) == 1) {
+                (void)snprintf(ret->text[ret->n++], sizeof(ret->text[0]), "%s", host);
+                return OK;
+        }
+        size_t len = strlen(host) + 1;
+        struct lookup *l = xmalloc(sizeof(*l) + len);
+        *l = (struct lookup){0};
+        memcpy(l->host, host, len);
+        int r = aside_run(w, look_up, l, take_addresses, ret);
+        if (r != OK)
+                return problem_set(problem, r, "the name %.64s could not be looked up in time",
+                                   host);
+        if (!ret->n)
+                return problem_set(problem, ERR_UNAVAIL, "the name %.64s is not known: %s", host,
+                                   gai_strerror(ret->failure));
+        return OK;
+}
+
+int server_attempt(const struct probe_server *s, const struct probe_wait *w,
+                   int (*attempt)(void *self, const char *address, const struct probe_wait *w,
+                                  struct problem *problem),
+                   void *self, struct problem *problem)
+{
+        struct addresses found;
+        if (server_is_socket(s))
+                return attempt(self, s->host, w, problem);
+        int r = resolve(s->host, w, &found, problem);
+        if (r != OK)
+                return r;
+        for (size_t i = 0; i < found.n; i++) {
+                struct probe_wait share = *w;
+                int64_t now_ns = clock_boot_ns();
+                share.deadline_ns = now_ns + (w->deadline_ns - now_ns) / (int64_t)(found.n - i);
+                r = attempt(self, found.text[i], &share, problem);
+                if (r == OK || r == ERR_STOPPING || r == ERR_FORBIDDEN)
+                        return r;
+        }
+        return r;
+}
+
+bool sql_is_query(const char *sql)
+{
+        sql += strspn(sql, " \t\r\n(");
+        return (strncasecmp(sql, "SELECT", 6) == 0 || strncasecmp(sql, "WITH", 4) == 0) &&
+               !strchr(sql, ';');
+}

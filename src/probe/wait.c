@@ -1,0 +1,194 @@
+/* Waiting with a deadline, readings, and calls that are made aside.
+ *
+ * A call that the system offers only in a blocking form (getaddrinfo, statvfs on a network file
+ * system that is gone) runs on a thread of its own, detached.  The caller waits for it as long as
+ * its tick lasts; when that is over, the thread keeps what it works on until it ends by itself.
+ * At most one such thread per prober is started at a tick, and a target that failed rests, so they
+ * do not pile up. */
+#include "probe/inside.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/duration.h"
+
+#define NUMBER_MAX  64 /* characters of a number that anybody would send */
+#define SHOWN_BYTES 40 /* of a text that is no number */
+
+int wait_for(const struct probe_wait *w, int fd, short events, short *ret_got)
+{
+        for (;;) {
+                struct pollfd fds[2] = {{.fd = w->stop_fd, .events = POLLIN},
+                                        {.fd = fd, .events = events}};
+                int64_t left_ns = w->deadline_ns - clock_boot_ns();
+                if (left_ns <= 0)
+                        return ERR_TIMEOUT;
+                int64_t left_ms = (left_ns + NS_PER_MS - 1) / NS_PER_MS;
+                int n = poll(fds, 2, left_ms > INT32_MAX ? INT32_MAX : (int)left_ms);
+                ASSERT(n >= 0 || errno == EINTR);
+                if (n < 0)
+                        continue;
+                if (fds[0].revents)
+                        return ERR_STOPPING;
+                if (fds[1].revents) {
+                        if (ret_got)
+                                *ret_got = fds[1].revents;
+                        return OK;
+                }
+        }
+}
+
+int wait_problem(const struct probe_wait *w, int err, struct problem *problem)
+{
+        char text[DURATION_TEXT_MAX];
+        if (err == ERR_STOPPING)
+                return problem_set(problem, err, "weir is stopping");
+        return problem_set(problem, err, "no answer within %s", duration_text(w->timeout_ms, text));
+}
+
+/* ---- readings ---- */
+
+void reading_set(struct reading *r, double value)
+{
+        *r = (struct reading){.value = value};
+}
+
+void reading_fail(struct reading *r, const char *fmt, ...)
+{
+        char text[PROBLEM_DETAIL_MAX];
+        struct problem clean;
+        va_list args;
+        va_start(args, fmt);
+        (void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
+        va_end(args);
+        (void)problem_set(&clean, ERR_UNAVAIL, "%s", text); /* without control characters */
+        size_t len = strlen(clean.detail);
+        if (len > sizeof(r->text) - 1) {
+                len = sizeof(r->text) - 1;
+                while (len > 0 && ((unsigned char)clean.detail[len] & 0xc0) == 0x80)
+                        len--; /* not within a character */
+        }
+        *r = (struct reading){.is_error = true};
+        memcpy(r->text, clean.detail, len);
+}
+
+static bool is_decimal(const char *text, size_t len)
+{
+        for (size_t i = 0; i < len; i++)
+                if (!isdigit((unsigned char)text[i]) && !strchr("+-.eE", text[i]))
+                        return false;
+        return len > 0;
+}
+
+void reading_set_text(struct reading *r, const char *text, size_t len)
+{
+        char copy[NUMBER_MAX + 1], *end = NULL;
+        while (len && isspace((unsigned char)text[len - 1]))
+                len--;
+        while (len && isspace((unsigned char)*text)) {
+                text++;
+                len--;
+        }
+        if (len <= NUMBER_MAX && is_decimal(text, len)) {
+                memcpy(copy, text, len);
+                copy[len] = '\0';
+                double value = strtod(copy, &end);
+                if (*end == '\0' && isfinite(value)) {
+                        reading_set(r, value);
+                        return;
+                }
+        }
+        if (!len)
+                reading_fail(r, "the value is empty, not a number");
+        else
+                reading_fail(r, "the value is no number: '%.*s'%s",
+                             (int)(len < SHOWN_BYTES ? len : SHOWN_BYTES), text,
+                             len > SHOWN_BYTES ? " ..." : "");
+}
+
+/* ---- resting ---- */
+
+void rest_begin(struct rest *r, int64_t now_ns)
+{
+        r->pause_ms = r->pause_ms ? r->pause_ms * 2 : REST_MIN_MS;
+        if (r->pause_ms > REST_MAX_MS)
+                r->pause_ms = REST_MAX_MS;
+        r->until_ns = now_ns + r->pause_ms * NS_PER_MS;
+}
+
+bool rest_is_over(const struct rest *r, int64_t now_ns)
+{
+        return now_ns >= r->until_ns;
+}
+
+/* ---- aside ---- */
+
+struct aside {
+        atomic_int refs;
+        int done_fd;
+        void (*fn)(void *arg);
+        void *arg;
+};
+
+static void aside_unref(struct aside *a)
+{
+        if (atomic_fetch_sub(&a->refs, 1) != 1)
+                return;
+        (void)close(a->done_fd);
+        free(a->arg);
+        free(a);
+}
+
+static void *aside_thread(void *ctx)
+{
+        struct aside *a = ctx;
+        uint64_t one = 1;
+        a->fn(a->arg);
+        ssize_t n = write(a->done_fd, &one, sizeof(one));
+        ASSERT(n == sizeof(one)); /* an eventfd with nothing in it takes one */
+        aside_unref(a);
+        return NULL;
+}
+
+static int aside_start(struct aside *a)
+{
+        pthread_t thread;
+        pthread_attr_t attr;
+        int r = pthread_attr_init(&attr);
+        if (r)
+                return r;
+        (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED); /* a valid value */
+        r = pthread_create(&thread, &attr, aside_thread, a);
+        (void)pthread_attr_destroy(&attr); /* cannot fail */
+        return r;
+}
+
+int aside_run(const struct probe_wait *w, void (*fn)(void *arg), void *arg,
+              void (*read)(const void *arg, void *ctx), void *ctx)
+{
+        struct aside *a = xmalloc(sizeof(*a));
+        *a = (struct aside){.done_fd = eventfd(0, EFD_CLOEXEC), .fn = fn, .arg = arg};
+        atomic_init(&a->refs, 2);
+        if (a->done_fd < 0 || aside_start(a) != 0) {
+                if (a->done_fd >= 0)
+                        (void)close(a->done_fd);
+                free(arg);
+                free(a);
+                return ERR_UNAVAIL;
+        }
+        int r = wait_for(w, a->done_fd, POLLIN, NULL);
+        if (r == OK)
+                read(a->arg, ctx);
+        aside_unref(a);
+        return r;
+}

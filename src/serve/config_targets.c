@@ -1,0 +1,494 @@
+/* Targets out of the configuration file.
+ *
+ *      target "shop" {
+ *              kind = "mysql"
+ *              host = "127.0.0.1"
+ *              user = "weir"
+ *              password_file = "/etc/weir/shop.password"
+ *              metric "threads_running" { elevated = {5, 3} critical = {15, 10} }
+ *      }
+ *
+ * Everything is checked here, so that a probe never meets a setting that makes no sense.  There is
+ * no option for a password itself: it comes from a file that only its owner may read, or from the
+ * environment, and no sentence of ours repeats it. */
+#include "serve/config_targets.h"
+
+#include <confuse.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/duration.h"
+#include "cli/text.h"
+#include "serve/config.h"
+
+#define PASSWORD_MAX   1024
+#define INTERVAL_MS    1000
+#define TIMEOUT_MS     1500 /* with the interval: trouble is seen within 3 s */
+#define DWELL_MS       30000
+#define STALE_MIN_MS   10000 /* by default */
+#define REPLICAS_MAX   64
+#define IGNORE_DEFAULT 0
+
+/* QueryGuard's thresholds, which have proven themselves, and some of the same kind. */
+static const struct {
+        const char *metric;
+        double enter[2], exit[2];
+} thresholds[] = {
+        {"threads_running", {5, 15}, {3, 10}},
+        {"active_backends", {5, 15}, {3, 10}},
+        {"queue_depth", {100, 500}, {50, 250}},
+        {"replication_lag", {2, 10}, {1, 5}},
+};
+
+/* What a target without metrics gets. */
+static const char *const usual_metric[PROBE_KINDS] = {
+        [PROBE_MYSQL] = "threads_running",
+        [PROBE_POSTGRES] = "active_backends",
+        [PROBE_HOST] = "load_per_core",
+};
+
+cfg_opt_t *config_target_opts(void)
+{
+        static cfg_opt_t metric[] = {
+                CFG_STR("source", NULL, CFGF_NODEFAULT),
+                CFG_FLOAT_LIST("elevated", NULL, CFGF_NODEFAULT),
+                CFG_FLOAT_LIST("critical", NULL, CFGF_NODEFAULT),
+                CFG_STR("stale", NULL, CFGF_NODEFAULT),
+                CFG_BOOL("required", cfg_false, CFGF_NONE),
+                CFG_END(),
+        };
+        static cfg_opt_t replica[] = {
+                CFG_STR("host", NULL, CFGF_NODEFAULT),
+                CFG_STR("socket", NULL, CFGF_NODEFAULT),
+                CFG_INT("port", 0, CFGF_NONE),
+                CFG_END(),
+        };
+        static cfg_opt_t target[] = {
+                CFG_STR("kind", NULL, CFGF_NODEFAULT),
+                CFG_STR("host", NULL, CFGF_NODEFAULT),
+                CFG_STR("socket", NULL, CFGF_NODEFAULT),
+                CFG_INT("port", 0, CFGF_NONE),
+                CFG_STR("user", NULL, CFGF_NODEFAULT),
+                CFG_STR("password_file", NULL, CFGF_NODEFAULT),
+                CFG_STR("password_env", NULL, CFGF_NODEFAULT),
+                CFG_STR("database", NULL, CFGF_NODEFAULT),
+                CFG_STR("heartbeat_table", NULL, CFGF_NODEFAULT),
+                CFG_STR("url", NULL, CFGF_NODEFAULT),
+                CFG_STR_LIST("command", NULL, CFGF_NODEFAULT),
+                CFG_STR("interval", NULL, CFGF_NODEFAULT),
+                CFG_STR("timeout", NULL, CFGF_NODEFAULT),
+                CFG_STR("dwell", NULL, CFGF_NODEFAULT),
+                CFG_STR("mode", NULL, CFGF_NODEFAULT),
+                CFG_INT("ignore_replicas", IGNORE_DEFAULT, CFGF_NONE),
+                CFG_STR("missing_replica", "unknown", CFGF_NONE),
+                CFG_SEC("replica", replica, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+                CFG_SEC("metric", metric, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+                CFG_END(),
+        };
+        return target;
+}
+
+/* Which section a sentence is about. */
+struct place {
+        const char *target, *metric;
+        struct problem *problem;
+};
+
+static int wrong(const struct place *at, int err, const char *fmt, ...) PRINTF(3, 4);
+static int wrong(const struct place *at, int err, const char *fmt, ...)
+{
+        char text[PROBLEM_DETAIL_MAX];
+        va_list args;
+        va_start(args, fmt);
+        (void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
+        va_end(args);
+        if (at->metric)
+                return problem_set(at->problem, err, "target \"%.64s\", metric \"%.64s\": %s",
+                                   at->target, at->metric, text);
+        return problem_set(at->problem, err, "target \"%.64s\": %s", at->target, text);
+}
+
+static int take_duration(cfg_t *cfg, const char *name, int64_t min_ms, int64_t max_ms, int64_t *ret,
+                         const struct place *at)
+{
+        const char *text = cfg_getstr(cfg, name);
+        char least[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX];
+        struct problem why;
+        int64_t ms;
+        if (!text)
+                return OK;
+        int r = duration_parse(name, text, &ms, &why);
+        if (r != OK)
+                return wrong(at, r, "%s", why.detail);
+        if (ms < min_ms || ms > max_ms)
+                return wrong(at, ERR_BADARG, "%s must be %s to %s, not '%s'", name,
+                             duration_text(min_ms, least), duration_text(max_ms, most), text);
+        *ret = ms;
+        return OK;
+}
+
+static char *copy(const char *text)
+{
+        return text ? xstrdup(text) : NULL;
+}
+
+/* ---- metrics ---- */
+
+static int take_pair(cfg_t *cfg, const char *name, int level, struct level_rule *rule,
+                     const struct place *at)
+{
+        unsigned n = cfg_size(cfg, name);
+        if (n == 0)
+                return OK;
+        if (n != 2)
+                return wrong(at, ERR_BADARG, "%s must be two numbers, {enter, exit}", name);
+        rule->enter[level] = cfg_getnfloat(cfg, name, 0);
+        rule->exit[level] = cfg_getnfloat(cfg, name, 1);
+        if (!isfinite(rule->enter[level]) || !isfinite(rule->exit[level]) ||
+            rule->exit[level] > rule->enter[level])
+                return wrong(at, ERR_BADARG, "%s: the exit must not be above the enter threshold",
+                             name);
+        return OK;
+}
+
+static void use_default_thresholds(const char *metric, struct level_rule *rule)
+{
+        for (int k = 0; k < 2; k++)
+                rule->enter[k] = rule->exit[k] = NAN;
+        for (size_t i = 0; i < ARRAY_LEN(thresholds); i++) {
+                if (strcmp(thresholds[i].metric, metric) != 0)
+                        continue;
+                memcpy(rule->enter, thresholds[i].enter, sizeof(rule->enter));
+                memcpy(rule->exit, thresholds[i].exit, sizeof(rule->exit));
+        }
+}
+
+static int64_t default_stale_ms(const struct probe_options *o)
+{
+        int64_t ms = 3 * o->interval_ms + o->timeout_ms;
+        return ms > STALE_MIN_MS ? ms : STALE_MIN_MS;
+}
+
+static int take_thresholds(cfg_t *cfg, struct level_rule *rule, const struct place *at)
+{
+        int r = take_pair(cfg, "elevated", 0, rule, at);
+        if (r == OK)
+                r = take_pair(cfg, "critical", 1, rule, at);
+        if (r == OK && rule->enter[1] < rule->enter[0]) /* false with a NAN */
+                r = wrong(at, ERR_BADARG, "critical must not begin below elevated");
+        return r;
+}
+
+/* The source of a metric of that name, checked; an http metric may be named by its path alone. */
+static int take_source(struct probe_metric *m, enum probe_kind kind, const char *source,
+                       const struct place *at)
+{
+        struct problem why;
+        size_t len = strlen(m->name);
+        if (len == 0 || !slice_is_utf8(slice_make(m->name, len)))
+                return wrong(at, ERR_BADARG, "a metric needs a name of 1 to %d bytes",
+                             PROBE_NAME_MAX - 1);
+        m->source = xstrdup(source ? source : m->name);
+        int r = probe_check_source(kind, m->source, &why);
+        return r == OK ? OK : wrong(at, r, "%s", why.detail);
+}
+
+static int take_metric(struct probe_options *o, struct config_target *level, cfg_t *cfg,
+                       struct place at)
+{
+        struct probe_metric *m = &o->metrics[o->n_metrics];
+        struct level_rule *rule = &level->rules[o->n_metrics];
+        int64_t stale_ms = default_stale_ms(o);
+        at.metric = cfg_title(cfg);
+        if (strlen(at.metric) >= sizeof(m->name))
+                return wrong(&at, ERR_BADARG, "the name is longer than %d bytes",
+                             PROBE_NAME_MAX - 1);
+        (void)snprintf(m->name, sizeof(m->name), "%s", at.metric);
+        o->n_metrics++;
+        use_default_thresholds(m->name, rule);
+        int r = take_source(m, o->kind, cfg_getstr(cfg, "source"), &at);
+        if (r == OK)
+                r = take_thresholds(cfg, rule, &at);
+        if (r == OK)
+                r = take_duration(cfg, "stale", o->interval_ms, 24 * MS_PER_HOUR, &stale_ms, &at);
+        rule->stale_ns = stale_ms * NS_PER_MS;
+        rule->is_required = cfg_getbool(cfg, "required") == cfg_true;
+        return r;
+}
+
+static int take_metrics(struct probe_options *o, struct config_target *level, cfg_t *cfg,
+                        const struct place *at)
+{
+        unsigned n = cfg_size(cfg, "metric");
+        unsigned max = o->kind == PROBE_COMMAND ? 1 : PROBE_METRICS_MAX;
+        if (n > max)
+                return wrong(at, ERR_BADARG, "more than %u metrics", max);
+        o->metrics = xcalloc(n + 1, sizeof(*o->metrics));
+        for (unsigned i = 0; i < n; i++) {
+                int r = take_metric(o, level, cfg_getnsec(cfg, "metric", i), *at);
+                if (r != OK)
+                        return r;
+        }
+        if (n)
+                return OK;
+        if (!usual_metric[o->kind])
+                return wrong(at, ERR_BADARG, "it needs a metric");
+        o->n_metrics = 1;
+        (void)snprintf(o->metrics[0].name, PROBE_NAME_MAX, "%s", usual_metric[o->kind]);
+        o->metrics[0].source = xstrdup(usual_metric[o->kind]);
+        use_default_thresholds(usual_metric[o->kind], &level->rules[0]);
+        level->rules[0].stale_ns = default_stale_ms(o) * NS_PER_MS;
+        return OK;
+}
+
+/* Sleeping probes must still be fresh when somebody asks. */
+static void set_hibernation(struct probe_options *o, const struct config_target *level)
+{
+        int64_t every_ms = HIBERNATE_EVERY_MS;
+        for (size_t i = 0; i < o->n_metrics; i++) {
+                int64_t half_ms = level->rules[i].stale_ns / 2 / NS_PER_MS;
+                every_ms = half_ms < every_ms ? half_ms : every_ms;
+        }
+        o->hibernate_after_ms = HIBERNATE_MS;
+        o->hibernate_every_ms = every_ms > o->interval_ms ? every_ms : o->interval_ms;
+}
+
+/* ---- where ---- */
+
+static int take_server(cfg_t *cfg, enum probe_kind kind, struct probe_server *ret,
+                       const struct place *at)
+{
+        const char *host = cfg_getstr(cfg, "host"), *socket = cfg_getstr(cfg, "socket");
+        long port = cfg_getint(cfg, "port");
+        if (host && socket)
+                return wrong(at, ERR_BADARG, "give host or socket, not both");
+        if (socket && socket[0] != '/')
+                return wrong(at, ERR_BADARG, "socket must be a path from /, not '%s'", socket);
+        if (host && (!*host || *host == '/'))
+                return wrong(at, ERR_BADARG, "host must be a name or an address, not '%s'", host);
+        if (port < 0 || port > 65535)
+                return wrong(at, ERR_BADARG, "port must be 1 to 65535, not %ld", port);
+        ret->host = xstrdup(socket ? socket : host ? host : "127.0.0.1");
+        ret->port = port ? (int)port : kind == PROBE_POSTGRES ? 5432 : 3306;
+        return OK;
+}
+
+static int take_replicas(struct probe_options *o, cfg_t *cfg, const struct place *at)
+{
+        unsigned n = cfg_size(cfg, "replica");
+        long ignore = cfg_getint(cfg, "ignore_replicas");
+        const char *missing = cfg_getstr(cfg, "missing_replica");
+        if (n > REPLICAS_MAX)
+                return wrong(at, ERR_BADARG, "more than %d replicas", REPLICAS_MAX);
+        if (ignore < 0 || ignore > REPLICAS_MAX || (n && ignore >= (long)n))
+                return wrong(at, ERR_BADARG,
+                             "ignore_replicas must be less than the number of replicas");
+        o->ignore_replicas = (unsigned)ignore;
+        o->is_missing_replica_fine = strcmp(missing, "ignore") == 0;
+        if (!o->is_missing_replica_fine && strcmp(missing, "unknown") != 0)
+                return wrong(at, ERR_BADARG, "missing_replica must be unknown or ignore, not '%s'",
+                             missing);
+        o->replicas = xcalloc(n + 1, sizeof(*o->replicas));
+        for (unsigned i = 0; i < n; i++) {
+                cfg_t *section = cfg_getnsec(cfg, "replica", i);
+                struct probe_server *s = &o->replicas[o->n_replicas++];
+                s->name = xstrdup(cfg_title(section));
+                if (!cfg_getstr(section, "host") && !cfg_getstr(section, "socket"))
+                        return wrong(at, ERR_BADARG, "replica \"%s\" needs a host", s->name);
+                int r = take_server(section, o->kind, s, at);
+                if (r != OK)
+                        return r;
+        }
+        return OK;
+}
+
+static int take_password(struct probe_options *o, cfg_t *cfg, const struct place *at)
+{
+        const char *file = cfg_getstr(cfg, "password_file");
+        const char *env = cfg_getstr(cfg, "password_env");
+        char text[PASSWORD_MAX + 2];
+        struct problem why;
+        size_t n = 0;
+        if (file && env)
+                return wrong(at, ERR_BADARG, "give password_file or password_env, not both");
+        if (env && !getenv(env))
+                return wrong(at, ERR_BADARG, "the environment has no %s", env);
+        if (env)
+                o->password = xstrdup(getenv(env));
+        if (!file)
+                return OK;
+        int r = config_read_secret("password file", file, text, sizeof(text), &n, &why);
+        if (r != OK)
+                return wrong(at, r, "%s", why.detail);
+        while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r'))
+                n--;
+        text[n] = '\0';
+        if (n > PASSWORD_MAX || strlen(text) != n || strchr(text, '\n'))
+                r = wrong(at, ERR_BADARG, "password file %s must hold one line", file);
+        else
+                o->password = xstrdup(text);
+        explicit_bzero(text, sizeof(text));
+        return r;
+}
+
+/* It goes into a statement as it stands. */
+static bool is_table_name(const char *name)
+{
+        static const char allowed[] =
+                "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$";
+        size_t len = strspn(name, allowed);
+        if (len && name[len] == '.') {
+                name += len + 1;
+                len = strspn(name, allowed);
+        }
+        return len > 0 && name[len] == '\0';
+}
+
+static int take_database(struct probe_options *o, cfg_t *cfg, const struct place *at)
+{
+        const char *table = cfg_getstr(cfg, "heartbeat_table");
+        if (table && o->kind != PROBE_MYSQL)
+                return wrong(at, ERR_BADARG, "heartbeat_table is for mysql only");
+        if (table && !is_table_name(table))
+                return wrong(at, ERR_BADARG, "heartbeat_table must be a name or database.name");
+        o->heartbeat_table = copy(table);
+        o->database = copy(cfg_getstr(cfg, "database"));
+        int r = take_server(cfg, o->kind, &o->primary, at);
+        return r == OK ? take_replicas(o, cfg, at) : r;
+}
+
+static int take_command(struct probe_options *o, cfg_t *cfg, const struct place *at)
+{
+        unsigned n = cfg_size(cfg, "command");
+        if (n == 0)
+                return wrong(at, ERR_BADARG, "kind command needs command = {\"program\", ...}");
+        o->argv = xcalloc(n + 1, sizeof(char *));
+        for (unsigned i = 0; i < n; i++)
+                o->argv[i] = xstrdup(cfg_getnstr(cfg, "command", i));
+        return OK;
+}
+
+static int take_url(struct probe_options *o, cfg_t *cfg, const struct place *at)
+{
+        const char *url = cfg_getstr(cfg, "url");
+        if (!url || (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0))
+                return wrong(at, ERR_BADARG, "kind http needs url = \"http://...\"");
+        if (strchr(url, '@'))
+                return wrong(at, ERR_BADARG, "user and password do not belong into the url");
+        o->url = xstrdup(url);
+        return OK;
+}
+
+/* ---- a target ---- */
+
+static int take_kind(struct probe_options *o, cfg_t *cfg, const struct place *at)
+{
+        const char *kind = cfg_getstr(cfg, "kind");
+        if (!kind || !probe_kind_from_name(kind, &o->kind))
+                return wrong(at, ERR_BADARG,
+                             "kind must be mysql, postgres, host, http or command%s%s",
+                             kind ? ", not " : "", kind ? kind : "");
+        if (o->kind == PROBE_COMMAND)
+                return take_command(o, cfg, at);
+        if (o->kind == PROBE_HTTP)
+                return take_url(o, cfg, at);
+        return o->kind == PROBE_HOST ? OK : take_database(o, cfg, at);
+}
+
+static int take_times(struct probe_options *o, struct config_target *level, cfg_t *cfg,
+                      const struct place *at)
+{
+        int64_t dwell_ms = DWELL_MS;
+        o->interval_ms = INTERVAL_MS;
+        o->timeout_ms = TIMEOUT_MS;
+        int r = take_duration(cfg, "interval", 100, MS_PER_HOUR, &o->interval_ms, at);
+        if (r == OK)
+                r = take_duration(cfg, "timeout", 100, MS_PER_MIN, &o->timeout_ms, at);
+        if (r == OK)
+                r = take_duration(cfg, "dwell", 0, MS_PER_HOUR, &dwell_ms, at);
+        level->dwell_ns = dwell_ms * NS_PER_MS;
+        return r;
+}
+
+static int take_mode(struct config_target *level, cfg_t *cfg, const struct place *at)
+{
+        const char *mode = cfg_getstr(cfg, "mode");
+        level->mode = mode ? mode_from_name(slice_str(mode)) : -1;
+        if (mode && level->mode < 0)
+                return wrong(at, ERR_BADARG,
+                             "mode must be off, test_observe, observe or enforce, not '%s'", mode);
+        return OK;
+}
+
+static int take_target(struct probe_options *o, struct config_target *level, cfg_t *cfg,
+                       struct problem *problem)
+{
+        struct place at = {.target = cfg_title(cfg), .problem = problem};
+        size_t len = strlen(at.target);
+        if (len == 0 || len >= sizeof(o->name))
+                return wrong(&at, ERR_BADARG, "a target needs a name of 1 to %d bytes",
+                             PROBE_NAME_MAX - 1);
+        (void)snprintf(o->name, sizeof(o->name), "%s", at.target);
+        o->user = copy(cfg_getstr(cfg, "user"));
+        int r = take_times(o, level, cfg, &at);
+        if (r == OK)
+                r = take_kind(o, cfg, &at);
+        if (r == OK)
+                r = take_mode(level, cfg, &at);
+        if (r == OK)
+                r = take_password(o, cfg, &at);
+        if (r == OK)
+                r = take_metrics(o, level, cfg, &at);
+        if (r == OK)
+                set_hibernation(o, level);
+        return r;
+}
+
+int config_targets_take(struct config_targets *t, cfg_t *cfg, struct problem *problem)
+{
+        unsigned n = cfg_size(cfg, "target");
+        if (n > CONFIG_TARGETS_MAX)
+                return problem_set(problem, ERR_BADARG, "more than %d targets", CONFIG_TARGETS_MAX);
+        t->probes = xcalloc(n + 1, sizeof(*t->probes));
+        t->levels = xcalloc(n + 1, sizeof(*t->levels));
+        for (unsigned i = 0; i < n; i++) {
+                t->n++;
+                int r = take_target(&t->probes[i], &t->levels[i], cfg_getnsec(cfg, "target", i),
+                                    problem);
+                if (r != OK)
+                        return r;
+        }
+        return OK;
+}
+
+static void release_options(struct probe_options *o)
+{
+        if (o->password)
+                explicit_bzero(o->password, strlen(o->password));
+        free(o->password);
+        free(o->user);
+        free(o->database);
+        free(o->heartbeat_table);
+        free(o->url);
+        free(o->primary.host);
+        for (size_t i = 0; i < o->n_replicas; i++) {
+                free(o->replicas[i].host);
+                free(o->replicas[i].name);
+        }
+        free(o->replicas);
+        for (char **word = o->argv; word && *word; word++)
+                free(*word);
+        free(o->argv);
+        for (size_t i = 0; i < o->n_metrics; i++)
+                free(o->metrics[i].source);
+        free(o->metrics);
+}
+
+void config_targets_release(struct config_targets *t)
+{
+        for (size_t i = 0; i < t->n; i++)
+                release_options(&t->probes[i]);
+        free(t->probes);
+        free(t->levels);
+        *t = (struct config_targets){0};
+}

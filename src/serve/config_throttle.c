@@ -1,0 +1,145 @@
+/* See config_throttle.h. */
+#include "serve/config_throttle.h"
+
+#include "cli/text.h"
+
+void config_throttle_init(struct config_throttle *c)
+{
+        *c = (struct config_throttle){0};
+        policy_init(&c->policy);
+}
+
+cfg_opt_t *config_throttle_opts(void)
+{
+        static cfg_opt_t level_opts[] = {
+                CFG_STR_LIST("delays", NULL, CFGF_NODEFAULT),
+                CFG_INT("claim_size", -1, CFGF_NONE),
+                CFG_INT("claims", -1, CFGF_NONE),
+                CFG_END(),
+        };
+        static cfg_opt_t opts[] = {
+                CFG_STR("mode", NULL, CFGF_NODEFAULT),
+                CFG_INT("ramp_cycles", 0, CFGF_NONE),
+                CFG_STR("ramp_cycle", NULL, CFGF_NODEFAULT),
+                CFG_STR("max_deferral", NULL, CFGF_NODEFAULT),
+                CFG_INT("deferrals_per_hour", -1, CFGF_NONE),
+                CFG_FLOAT_LIST("queue_depth", NULL, CFGF_NODEFAULT),
+                CFG_SEC("level", level_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+                CFG_END(),
+        };
+        return opts;
+}
+
+static int take_duration(cfg_t *cfg, const char *name, int64_t *ret, struct problem *problem)
+{
+        const char *text = cfg_getstr(cfg, name);
+        return text ? duration_parse(name, text, ret, problem) : OK;
+}
+
+static int take_delays(cfg_t *section, uint32_t *delays, struct problem *problem)
+{
+        unsigned n = cfg_size(section, "delays");
+        if (n == 0)
+                return OK;
+        if (n != TIERS)
+                return problem_set(problem, ERR_BADARG,
+                                   "throttle level \"%s\": delays takes %d durations (critical, "
+                                   "high, normal, deferrable), not %u",
+                                   cfg_title(section), TIERS, n);
+        for (unsigned i = 0; i < n; i++) {
+                int64_t ms = 0;
+                int r = duration_parse("delays", cfg_getnstr(section, "delays", i), &ms, problem);
+                if (r != OK)
+                        return r;
+                if (ms > UINT32_MAX)
+                        return problem_set(problem, ERR_BADARG,
+                                           "throttle level \"%s\": a delay may be 49 days long",
+                                           cfg_title(section));
+                delays[i] = (uint32_t)ms;
+        }
+        return OK;
+}
+
+static int take_level(struct policy *p, cfg_t *section, struct problem *problem)
+{
+        const char *name = cfg_title(section);
+        int level = -1;
+        for (int i = LEVEL_ELEVATED; i < LEVELS; i++)
+                if (strcmp(name, level_name((enum level)i)) == 0)
+                        level = i;
+        if (level < 0)
+                return problem_set(problem, ERR_BADARG,
+                                   "throttle: level must be \"elevated\", \"critical\" or "
+                                   "\"unknown\", not \"%s\"",
+                                   name);
+        long size = cfg_getint(section, "claim_size"), claims = cfg_getint(section, "claims");
+        if (size > 100000 || claims > 100000)
+                return problem_set(problem, ERR_BADARG,
+                                   "throttle level \"%s\": claim_size and claims may be 100000",
+                                   name);
+        if (size >= 0)
+                p->caps[level].claim_size = (uint32_t)size;
+        if (claims >= 0)
+                p->caps[level].claims = (uint32_t)claims;
+        return take_delays(section, p->delay_ms[level], problem);
+}
+
+static int take_mode(struct policy *p, const char *text, struct problem *problem)
+{
+        int mode = text ? mode_from_name(slice_str(text)) : (int)p->mode;
+        if (mode < 0)
+                return problem_set(problem, ERR_BADARG,
+                                   "throttle: mode must be off, test_observe, observe or enforce, "
+                                   "not '%s'",
+                                   text);
+        p->mode = (enum gate_mode)mode;
+        return OK;
+}
+
+/* queue_depth = {100, 50, 500, 250}: elevated enter and exit, critical enter and exit. */
+static int take_queue_depth(struct config_throttle *c, cfg_t *section, struct problem *problem)
+{
+        unsigned n = cfg_size(section, "queue_depth");
+        double v[4] = {0};
+        if (n == 0)
+                return OK;
+        for (unsigned i = 0; i < n && i < 4; i++)
+                v[i] = cfg_getnfloat(section, "queue_depth", i);
+        if (n != 4 || !(v[1] <= v[0] && v[3] <= v[2] && v[0] <= v[2] && v[1] >= 0))
+                return problem_set(problem, ERR_BADARG,
+                                   "throttle: queue_depth takes four numbers: elevated enter and "
+                                   "exit, critical enter and exit, e.g. {100, 50, 500, 250}");
+        c->has_queue_depth = true;
+        c->queue_depth = (struct level_rule){
+                .enter = {v[0], v[2]}, .exit = {v[1], v[3]}, .stale_ns = 10 * NS_PER_S};
+        return OK;
+}
+
+int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *problem)
+{
+        cfg_t *section = cfg_getsec(cfg, "throttle");
+        if (!section)
+                return OK;
+        long cycles = cfg_getint(section, "ramp_cycles");
+        long per_hour = cfg_getint(section, "deferrals_per_hour");
+        int64_t cycle_ms = 0, max_ms = (int64_t)c->policy.max_deferral_ms;
+        int r = take_mode(&c->policy, cfg_getstr(section, "mode"), problem);
+        if (r == OK && (cycles < 0 || cycles > 1000))
+                r = problem_set(problem, ERR_BADARG, "throttle: ramp_cycles must be 1 to 1000");
+        if (r == OK)
+                r = take_duration(section, "ramp_cycle", &cycle_ms, problem);
+        if (r == OK)
+                r = take_duration(section, "max_deferral", &max_ms, problem);
+        if (r == OK)
+                r = take_queue_depth(c, section, problem);
+        for (unsigned i = 0; r == OK && i < cfg_size(section, "level"); i++)
+                r = take_level(&c->policy, cfg_getnsec(section, "level", i), problem);
+        if (r != OK)
+                return r;
+        c->ramp_cycles = (unsigned)cycles;
+        c->ramp_cycle_ns = cycle_ms * NS_PER_MS;
+        c->policy.max_deferral_ms = (uint64_t)max_ms;
+        if (per_hour >= 0)
+                c->policy.deferrals_per_hour = (uint32_t)per_hour;
+        return policy_check(&c->policy, problem);
+}

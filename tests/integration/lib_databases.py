@@ -1,0 +1,494 @@
+"""Real database servers on loopback for tests: MariaDB and PostgreSQL from Debian, each in a folder
+of its own, and `weir probe` as a process whose samples can be waited for.
+
+Clients go through the C libraries by ctypes, which lets go of Python's lock while a query runs: a
+thread per connection can hold a query or a row lock for as long as it likes."""
+import atexit
+import ctypes
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
+
+from harness import WEIR, Skip, expect  # noqa: E402
+
+PASSWORD = "s3cret-of-the-probe"
+_alive = []
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def _die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+@atexit.register
+def _end_all():
+    for server in list(_alive):
+        server.kill()
+
+
+class Database:
+    """What both have: a process that can be paused, killed and started again."""
+
+    def __init__(self, name):
+        self.name, self.port, self.process = name, free_port(), None
+        self.folder = tempfile.mkdtemp(prefix="%s." % name, dir=os.environ.get("TMPDIR"))
+
+    def start(self, seconds=60):
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(self.argv(), stdout=log, stderr=log, cwd=self.folder,
+                                            stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent,
+                                            **self.identity())
+        if self not in _alive:
+            _alive.append(self)
+        deadline = time.monotonic() + seconds
+        while True:
+            expect(self.process.poll() is None, "%s ended: %s" % (self.name, self.log()[-800:]))
+            try:
+                self.connect().close()
+                return self
+            except RuntimeError as error:
+                expect(time.monotonic() < deadline, "%s is not ready: %s" % (self.name, error))
+                time.sleep(0.05)
+
+    def identity(self):
+        return {}
+
+    def log(self):
+        with open(os.path.join(self.folder, "log"), errors="replace") as f:
+            return f.read()
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def halt(self):
+        """Gone at once, and its data stays."""
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(20)
+
+    def kill(self):
+        self.halt()
+        if self in _alive:
+            _alive.remove(self)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def ask(self, *statements, **options):
+        with self.connect(**options) as c:
+            for statement in statements:
+                rows = c(statement)
+            return rows
+
+    def load(self, n, sql):
+        return Load(self, n, sql)
+
+
+class Load:
+    """n connections in one query each; ends with the block."""
+
+    def __init__(self, database, n, sql):
+        self.connections = [database.connect() for _ in range(n)]
+        self.ids = [c.id() for c in self.connections]
+        self.database = database
+        self.threads = [threading.Thread(target=self._run, args=(c, sql)) for c in self.connections]
+
+    @staticmethod
+    def _run(connection, sql):
+        try:
+            connection(sql)
+        except RuntimeError:
+            pass  # it was ended from outside, as was meant
+
+    def __enter__(self):
+        for t in self.threads:
+            t.start()
+        return self
+
+    def __exit__(self, *_):
+        with self.database.connect() as c:
+            for i in self.ids:
+                c(self.database.END % i)
+        for t in self.threads:
+            t.join()
+        for c in self.connections:
+            c.close()
+
+
+# ---------------------------------------------------------------- MariaDB
+
+
+class MariaConnection:
+    try:
+        lib = ctypes.CDLL("libmariadb.so.3")
+    except OSError:
+        lib = None
+    for _name, _kind in (("mysql_init", ctypes.c_void_p), ("mysql_real_connect", ctypes.c_void_p),
+                         ("mysql_error", ctypes.c_char_p), ("mysql_store_result", ctypes.c_void_p),
+                         ("mysql_num_fields", ctypes.c_uint), ("mysql_thread_id", ctypes.c_ulong),
+                         ("mysql_fetch_row", ctypes.POINTER(ctypes.c_char_p))):
+        if lib:
+            getattr(lib, _name).restype = _kind
+
+    def __init__(self, port, user, password, host="127.0.0.1", database=None):
+        expect(self.lib, "libmariadb3 is not installed")
+        self.db = ctypes.c_void_p(self.lib.mysql_init(None))
+        if not self.lib.mysql_real_connect(self.db, host.encode(), user.encode(), password.encode(),
+                                           database and database.encode(), port, None, 0):
+            error = self.lib.mysql_error(self.db).decode()
+            self.close()
+            raise RuntimeError(error)
+
+    def id(self):
+        return self.lib.mysql_thread_id(self.db)
+
+    def __call__(self, sql):
+        if self.lib.mysql_query(self.db, sql.encode()):
+            raise RuntimeError(self.lib.mysql_error(self.db).decode())
+        result = self.lib.mysql_store_result(self.db)
+        if not result:
+            return []
+        result = ctypes.c_void_p(result)
+        n, rows = self.lib.mysql_num_fields(result), []
+        while True:
+            row = self.lib.mysql_fetch_row(result)
+            if not row:
+                break
+            rows.append([row[i] and row[i].decode() for i in range(n)])
+        self.lib.mysql_free_result(result)
+        return rows
+
+    def close(self):
+        if self.db:
+            self.lib.mysql_close(self.db)
+        self.db = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Maria(Database):
+    END = "KILL %d"
+    _template = None  # setting a server up takes seconds, copying it does not
+
+    def __init__(self, name, *options):
+        if not shutil.which("mariadbd") and not os.path.exists("/usr/sbin/mariadbd"):
+            raise Skip("mariadbd is not installed")
+        super().__init__(name)
+        self.data = os.path.join(self.folder, "data")
+        self.socket = os.path.join(self.folder, "s")
+        self.options = options
+        if not Maria._template:
+            Maria._template = tempfile.mkdtemp(prefix="maria.", dir=os.environ.get("TMPDIR"))
+            atexit.register(shutil.rmtree, Maria._template, ignore_errors=True)
+            done = subprocess.run(
+                ["mariadb-install-db", "--no-defaults", "--datadir=" + Maria._template + "/data",
+                 "--auth-root-authentication-method=normal", "--skip-test-db", "--user=" + whoami(),
+                 "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M"],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            expect(done.returncode == 0, done.stdout.decode(errors="replace")[-800:])
+        shutil.copytree(Maria._template + "/data", self.data)
+        self.start()
+
+    def argv(self):
+        return ["/usr/sbin/mariadbd", "--no-defaults", "--datadir=" + self.data,
+                "--socket=" + self.socket, "--pid-file=" + self.folder + "/pid",
+                "--user=" + whoami(), "--bind-address=127.0.0.1", "--port=%d" % self.port,
+                "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M",
+                "--innodb-flush-log-at-trx-commit=0", "--skip-name-resolve",
+                "--performance-schema=off"] + list(self.options)
+
+    def connect(self, user="root", password="", database=None):
+        return MariaConnection(self.port, user, password, database=database)
+
+    def follow(self, primary):
+        """Makes this one a replica of the other."""
+        self.ask("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root', "
+                 "MASTER_CONNECT_RETRY=1, MASTER_USE_GTID=slave_pos" % primary.port, "START SLAVE")
+
+
+def whoami():
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
+# ---------------------------------------------------------------- PostgreSQL
+
+
+class PostgresConnection:
+    try:
+        lib = ctypes.CDLL("libpq.so.5")
+    except OSError:
+        lib = None
+    for _name, _kind in (("PQconnectdb", ctypes.c_void_p), ("PQexec", ctypes.c_void_p),
+                         ("PQerrorMessage", ctypes.c_char_p), ("PQgetvalue", ctypes.c_char_p)):
+        if lib:
+            getattr(lib, _name).restype = _kind
+
+    def __init__(self, **settings):
+        expect(self.lib, "libpq5 is not installed")
+        words = " ".join("%s='%s'" % x for x in settings.items() if x[1] is not None)
+        self.db = ctypes.c_void_p(self.lib.PQconnectdb(words.encode()))
+        if self.lib.PQstatus(self.db) != 0:
+            error = self.lib.PQerrorMessage(self.db).decode()
+            self.close()
+            raise RuntimeError(error)
+
+    def id(self):
+        return self.lib.PQbackendPID(self.db)
+
+    def __call__(self, sql):
+        result = ctypes.c_void_p(self.lib.PQexec(self.db, sql.encode()))
+        try:
+            if self.lib.PQresultStatus(result) not in (1, 2):
+                raise RuntimeError(self.lib.PQerrorMessage(self.db).decode())
+            return [[self.lib.PQgetvalue(result, r, c).decode()
+                     for c in range(self.lib.PQnfields(result))]
+                    for r in range(self.lib.PQntuples(result))]
+        finally:
+            self.lib.PQclear(result)
+
+    def close(self):
+        if self.db:
+            self.lib.PQfinish(self.db)
+        self.db = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Postgres(Database):
+    END = "SELECT pg_terminate_backend(%d)"
+    BIN = "/usr/lib/postgresql/15/bin/"
+
+    def __init__(self, name, copy_of=None):
+        if not os.path.exists(self.BIN + "postgres"):
+            raise Skip("postgresql-15 is not installed")
+        super().__init__(name)
+        self.data = os.path.join(self.folder, "data")
+        if os.getuid() == 0:  # it refuses to run as root
+            shutil.chown(self.folder, "postgres", "postgres")
+            self.open_way()
+        if copy_of:
+            self.run("pg_basebackup", "-h", copy_of.folder, "-p", str(copy_of.port), "-U",
+                     "postgres", "-D", self.data, "-R", "-X", "stream", "-c", "fast")
+        else:
+            self.run("initdb", "-D", self.data, "-U", "postgres", "--auth-local=trust",
+                     "--auth-host=scram-sha-256", "--no-sync", "-E", "UTF8", "--locale=C")
+        self.start()
+
+    def open_way(self):
+        """Other users must be able to pass through the folders above, which are the test's own."""
+        path = os.path.dirname(self.folder)
+        while path not in ("/", "/tmp"):
+            mode = os.stat(path).st_mode & 0o7777
+            if not mode & 0o1:
+                os.chmod(path, mode | 0o11)
+            path = os.path.dirname(path)
+
+    def identity(self):
+        if os.getuid() != 0:
+            return {}
+        return {"user": "postgres", "group": "postgres", "extra_groups": []}
+
+    def run(self, program, *args):
+        done = subprocess.run([self.BIN + program] + list(args), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.folder,
+                              **self.identity())
+        expect(done.returncode == 0, done.stdout.decode(errors="replace")[-800:])
+
+    def argv(self):
+        settings = {"listen_addresses": "127.0.0.1", "port": self.port, "fsync": "off",
+                    "unix_socket_directories": self.folder, "shared_buffers": "16MB",
+                    "max_connections": 60, "max_prepared_transactions": 2,
+                    "log_min_messages": "warning"}
+        return [self.BIN + "postgres", "-D", self.data] + [
+            x for key, value in settings.items() for x in ("-c", "%s=%s" % (key, value))]
+
+    def connect(self, user="postgres", password=None, database="postgres"):
+        host = "127.0.0.1" if password else self.folder
+        return PostgresConnection(host=host, port=self.port, user=user, password=password,
+                                  dbname=database)
+
+    def halt(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(signal.SIGQUIT)  # a kill would leave its memory segments
+            self.process.wait(20)
+
+    def pause(self):
+        """Its sessions are processes of their own."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, sig):
+        children = "/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)
+        with open(children) as f:
+            pids = [self.process.pid] + [int(x) for x in f.read().split()]
+        for pid in pids:
+            try:
+                os.kill(pid, sig)
+            except ProcessLookupError:
+                pass
+
+
+# ---------------------------------------------------------------- a network that can be cut
+
+
+class Wire:
+    """Forwards a port.  After cut() nothing passes any more, and nobody is told: no connection is
+    refused or closed, as with a firewall that drops packets."""
+
+    def __init__(self, to_port):
+        self.to_port, self.is_cut = to_port, False
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.sockets = [self.listener]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            self.sockets.append(near)
+            if self.is_cut:
+                continue
+            far = socket.create_connection(("127.0.0.1", self.to_port))
+            self.sockets.append(far)
+            for a, b in ((near, far), (far, near)):
+                threading.Thread(target=self._copy, args=(a, b), daemon=True).start()
+
+    def _copy(self, a, b):
+        try:
+            while True:
+                data = a.recv(65536)
+                if self.is_cut:
+                    return
+                if not data:
+                    b.shutdown(socket.SHUT_WR)
+                    return
+                b.sendall(data)
+        except OSError:
+            pass
+
+    def cut(self):
+        self.is_cut = True
+
+    def mend(self):
+        self.is_cut = False
+
+    def close(self):
+        for s in self.sockets:
+            s.close()
+
+
+# ---------------------------------------------------------------- weir probe
+
+
+def write_config(folder, text):
+    path = os.path.join(folder, "weir.conf")
+    secret = os.path.join(folder, "password")
+    with open(secret, "w") as f:
+        f.write(PASSWORD + "\n")
+    os.chmod(secret, 0o600)
+    with open(path, "w") as f:
+        f.write(text.replace("SECRET", secret))
+    return path
+
+
+def probe_once(folder, config, env=None):
+    """(exit code, {metric: sample})"""
+    done = subprocess.run([WEIR, "probe", "-c", write_config(folder, config), "--once", "--json"],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=30, env=env and dict(os.environ, **env))
+    expect(PASSWORD not in (done.stdout + done.stderr).decode(), "the password was printed")
+    expect(done.stdout, done.stderr.decode())
+    return done.returncode, {s["metric"]: s for s in json.loads(done.stdout)}
+
+
+class Probe:
+    """`weir probe --watch`; the last sample of each metric, and waiting for one."""
+
+    def __init__(self, folder, config):
+        self.process = subprocess.Popen(
+            [WEIR, "probe", "-c", write_config(folder, config), "--watch", "--json"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=_die_with_parent, text=True, bufsize=1)
+        self.last, self.news, self.usage = {}, threading.Condition(), None
+        self.thread = threading.Thread(target=self._read, daemon=True)
+        self.thread.start()
+        _alive.append(self)
+
+    def _read(self):
+        for line in self.process.stdout:
+            expect(PASSWORD not in line, "the password was printed")
+            sample = json.loads(line)
+            sample["came"] = time.monotonic()
+            with self.news:
+                self.last[sample["metric"]] = sample
+                self.news.notify_all()
+
+    def wait(self, metric, condition, seconds=10, what=""):
+        """The first sample from now on that fulfils the condition."""
+        began = time.monotonic()
+        with self.news:
+            def is_there():
+                s = self.last.get(metric)
+                return s and s["came"] >= began and condition(s)
+            if not self.news.wait_for(is_there, seconds):
+                raise AssertionError("%s: %s did not come in %s s; last: %s" % (
+                    metric, what or "what was expected", seconds, self.last.get(metric)))
+            return self.last[metric]
+
+    def value(self, metric, condition, seconds=10):
+        return self.wait(metric, lambda s: s["value"] is not None and condition(s["value"]),
+                         seconds, "the value")["value"]
+
+    def error(self, metric, words, seconds=3):
+        return self.wait(metric, lambda s: s["error"] and words in s["error"], seconds,
+                         "the error '%s'" % words)["error"]
+
+    def kill(self):
+        """Ends it; what it used of the processor, in seconds."""
+        if self in _alive:
+            _alive.remove(self)
+            self.process.send_signal(signal.SIGTERM)
+            _, _, usage = os.wait4(self.process.pid, 0)
+            self.process.returncode = 0
+            self.thread.join(5)
+            self.process.stdout.close()
+            expect(PASSWORD not in self.process.stderr.read(), "the password was printed")
+            self.process.stderr.close()
+            self.usage = usage.ru_utime + usage.ru_stime
+        return self.usage
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
