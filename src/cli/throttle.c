@@ -409,6 +409,8 @@ static int throttle_resume(struct cli *cli, struct problem *p)
         const struct value *v;
         int r = get_status(cli, &v, p);
         bool was_paused = r == OK && is_true(v, "paused");
+        /* As of now: the ramp begins at once. */
+        int64_t parked = r == OK ? total_of(v, "parked") : 0;
         cli_request_init(&req, "THROTTLE");
         cli_request_add_str(&req, "RESUME");
         if (r == OK)
@@ -417,7 +419,6 @@ static int throttle_resume(struct cli *cli, struct problem *p)
                 r = get_status(cli, &v, p);
         if (r != OK)
                 return r;
-        int64_t parked = total_of(v, "parked");
         bool is_ramping = is_true(value_get(v, "ramp"), "running");
         if (cli->is_json) {
                 buf_printf(&cli->out, "{\"paused\":false,\"was_paused\":%s,\"parked\":%lld}\n",

@@ -88,7 +88,7 @@ static bool may_give(struct claiming *c, size_t i)
         const struct queue_settings *set = &q->settings;
         if (q->is_paused || !q->n_ready || (set->claim_size && c->given[i] >= set->claim_size))
                 return false;
-        if (is_capped(c, i))
+        if (is_capped(c, i) || throttle_is_full(c->core, queue_first(q)))
                 return false;
         if (set->cap && q->n_running >= set->cap)
                 return false;
@@ -375,8 +375,12 @@ static bool serve_first(struct core *core, struct queue *q)
 /* The archive has caught up: whoever waited because of it is served like after news. */
 void claim_wake_slowed(struct core *core)
 {
-        if (!core->is_slowed || is_slowed(core))
-                return;
+        if (core->is_slowed && !is_slowed(core))
+                claim_wake_all(core);
+}
+
+void claim_wake_all(struct core *core)
+{
         for (struct hash_node *n = NULL; (n = hash_next(&core->state.queues, n));) {
                 struct queue *q = CONTAINER_OF(n, struct queue, node);
                 if (q->n_ready && !list_is_empty(&q->waiters) && !list_is_linked(&q->news))

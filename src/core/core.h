@@ -19,6 +19,7 @@
 #include "core/session.h"
 #include "gate/gate.h"
 #include "gate/level.h"
+#include "gate/zone.h"
 
 struct archive;
 struct sign_keys;
@@ -88,6 +89,10 @@ struct core_throttle {
         struct policy policy;  /* policy_init() and what the operator configured */
         unsigned ramp_cycles;  /* 0: 3 */
         int64_t ramp_cycle_ns; /* 0: 60 s */
+        /* The number of jobs that run at once follows the pressure on the targets (gate/zone.h):
+         * MODE_OFF, MODE_OBSERVE or MODE_ENFORCE. */
+        enum gate_mode adaptive;
+        struct zone_rule zone;
         /* Somebody claims and wants to know: at most once a second.  May be NULL. */
         void (*asked)(void *ctx);
         void *ctx;

@@ -106,6 +106,9 @@ void core_set_throttle(struct core *core, const struct core_throttle *options)
         free_targets(t);
         t->configured = t->policy = options->policy;
         t->settings_seen = UINT64_MAX;
+        t->adaptive = options->adaptive;
+        if (t->adaptive != MODE_OFF)
+                zone_init(&t->zone, &options->zone, core->now.steady_ns);
         t->asked = options->asked;
         t->asked_ctx = options->ctx;
         t->targets = xcalloc(options->n_targets + 1, sizeof(*t->targets));
@@ -321,6 +324,48 @@ static void sample_own(struct core *core, size_t target)
 
 /* ---- decisions ---- */
 
+bool throttle_is_full(struct core *core, const struct job *job)
+{
+        struct throttle *t = core->throttle;
+        if (t->adaptive == MODE_OFF ||
+            core->state.running.len < zone_limit(&t->zone, throttle_tier(core, job)))
+                return false;
+        bool is_enforced = t->adaptive == MODE_ENFORCE;
+        t->zone_waits[is_enforced]++;
+        t->is_zone_full |= is_enforced;
+        return is_enforced;
+}
+
+/* Once a tick of the zone: the limit follows the pressure. */
+static void run_zone(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        double worst = NAN;
+        if (t->adaptive == MODE_OFF || core->now.steady_ns < zone_next_ns(&t->zone))
+                return;
+        for (size_t i = 0; i < t->n_targets; i++) {
+                const struct target *g = &t->targets[i];
+                double u = level_pressure(g->rules, g->samples, g->n_metrics, core->now.steady_ns);
+                if (isnan(worst) || u > worst)
+                        worst = u;
+        }
+        if (!zone_tick(&t->zone, worst, core->state.running.len, core->now.steady_ns))
+                return;
+        throttle_tell(core, "adaptive_limit", "%s to %u at a pressure of %.2f%s",
+                      zone_step_name(t->zone.last), t->zone.limit, t->zone.average,
+                      t->adaptive == MODE_ENFORCE ? "" : " (observed)");
+}
+
+/* A place of the limit may be free: those who wait for work of any queue ask again. */
+static void wake_full(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        if (!t->is_zone_full || core->state.running.len >= zone_limit(&t->zone, TIER_HIGH))
+                return;
+        t->is_zone_full = false;
+        claim_wake_all(core);
+}
+
 void throttle_ask(struct core *core)
 {
         struct throttle *t = core->throttle;
@@ -521,12 +566,16 @@ void throttle_turn(struct core *core)
         if (core->now.steady_ns - t->own_ns >= NS_PER_S)
                 t->own_ns = core->now.steady_ns;
         run_ramp(core);
+        run_zone(core);
+        wake_full(core);
 }
 
 int64_t throttle_next_ns(const struct core *core)
 {
         const struct throttle *t = core->throttle;
         int64_t next = ramp_next_ns(&t->ramp);
+        if (t->adaptive != MODE_OFF && zone_next_ns(&t->zone) < next)
+                next = zone_next_ns(&t->zone);
         for (size_t i = 0; i < t->n_targets; i++) {
                 const struct target *g = &t->targets[i];
                 int64_t at = leveler_next_ns(&g->leveler, g->rules, g->samples, g->n_metrics,

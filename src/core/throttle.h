@@ -24,6 +24,8 @@ void throttle_ask(struct core *core);
 bool throttle_admit(struct core *core, struct job *job);
 /* What it would answer, without doing anything: for WHY. */
 struct gate_answer throttle_look(struct core *core, const struct job *job, enum tier *ret_tier);
+/* Are as many jobs running as the adaptive limit allows, for a job of this kind? */
+bool throttle_is_full(struct core *core, const struct job *job);
 enum tier throttle_tier(const struct core *core, const struct job *job);
 /* Caps of the level in force, all 0 when there are none. */
 struct level_caps throttle_caps(const struct core *core);

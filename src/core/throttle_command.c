@@ -136,12 +136,26 @@ static void tell_ramp(const struct core *core, struct reply *reply)
         reply_end(reply);
 }
 
+static void tell_zone(const struct core *core, struct reply *reply)
+{
+        const struct throttle *t = core->throttle;
+        bool is_on = t->adaptive != MODE_OFF;
+        reply_map(reply, 6);
+        tell_str(reply, "mode", mode_name(t->adaptive));
+        tell_int(reply, "limit", is_on ? t->zone.limit : 0);
+        tell_int(reply, "running", core->state.running.len);
+        tell_number(reply, "pressure", t->zone.average, is_on);
+        tell_int(reply, "would_wait", (int64_t)t->zone_waits[0]);
+        tell_int(reply, "waited", (int64_t)t->zone_waits[1]);
+        reply_end(reply);
+}
+
 static void tell_status(struct core *core, struct reply *reply)
 {
         const struct throttle *t = core->throttle;
         int64_t pause_ns = throttle_pause_ns(core);
         throttle_refresh(core);
-        reply_map(reply, 10);
+        reply_map(reply, 11);
         tell_str(reply, "mode", mode_name(t->policy.mode));
         tell_str(reply, "level", level_name(t->level));
         tell_int(reply, "since_ms", (core->now.steady_ns - t->level_since_ns) / NS_PER_MS);
@@ -163,6 +177,8 @@ static void tell_status(struct core *core, struct reply *reply)
         tell_caps(core, reply);
         reply_key(reply, "ramp");
         tell_ramp(core, reply);
+        reply_key(reply, "adaptive");
+        tell_zone(core, reply);
         reply_end(reply);
 }
 
@@ -459,4 +475,6 @@ void core_each_gate_sample(const struct core *core,
                 }
         }
         fn(ctx, "gate_ramp_running", "", ramp_is_running(&t->ramp));
+        if (t->adaptive != MODE_OFF)
+                fn(ctx, "gate_adaptive_limit", "", t->zone.limit);
 }

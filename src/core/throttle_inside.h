@@ -58,6 +58,10 @@ struct throttle {
         uint64_t deferred[TIERS], observed[TIERS], released[TIERS], hook_max, deferred_max;
         int64_t last_said_ns; /* a deferral was said to the operator */
         int64_t own_ns;       /* our own metrics were sampled */
+        enum gate_mode adaptive;
+        struct zone zone;
+        uint64_t zone_waits[2]; /* claims that found the limit reached: would wait, waited */
+        bool is_zone_full;      /* somebody waits for a place */
         void (*asked)(void *ctx);
         void *asked_ctx;
         int64_t asked_ns;

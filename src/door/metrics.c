@@ -118,6 +118,7 @@ static const struct {
         {"gate_released_total", COUNTER_TOTAL, "Jobs the ramp gave back, by tier."},
         {"gate_decisions_total", COUNTER_TOTAL, "Decisions by tier, level and verdict."},
         {"gate_ramp_running", COUNTER_GAUGE, "1 while parked jobs return."},
+        {"gate_adaptive_limit", COUNTER_GAUGE, "Jobs that may run at once, by pressure."},
 };
 
 struct gate_walk {

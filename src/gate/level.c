@@ -12,8 +12,8 @@
  *      critical   elevated   all below critical's exit for dwell, one at elevated's enter or above
  *      critical   normal     all below critical's exit for dwell, none at elevated's enter
  *      elevated   normal     all below elevated's exit for dwell
- *      any        unknown    nothing or nothing required known: at once; the one who raised it is
- *                            missing and the others are calm: after dwell
+ *      any        unknown    nothing known, or something required not: at once; who raised it is
+ *                            missing and the others are normal: after dwell
  *      unknown    normal     all known calm, and nobody missing was higher, for dwell
  *      unknown    held       a known metric is above normal: at once
  *
@@ -252,23 +252,27 @@ static bool calm(struct leveler *l, const struct level_rule *rules,
                  const struct level_sample *samples, size_t n, const struct look *look,
                  int64_t dwell_ns, int64_t now_ns)
 {
+        bool is_lost = look->worst == LEVEL_NORMAL && look->lost > LEVEL_NORMAL;
+
         if (l->level == LEVEL_UNKNOWN && look->worst > LEVEL_NORMAL) {
                 bool changed = to_level(l, rules, samples, n, now_ns);
                 l->calm_since_ns = now_ns;
                 return changed;
         }
-        if (l->level == LEVEL_UNKNOWN && look->lost > look->worst)
+        if (l->level == LEVEL_UNKNOWN && is_lost)
                 return to_unknown(l, rules, samples, look->lost_metric, now_ns);
         if (!l->calm_since_ns)
                 l->calm_since_ns = now_ns;
         if (now_ns - l->calm_since_ns < dwell_ns)
                 return false;
-        if (look->lost > look->worst)
-                return to_unknown(l, rules, samples, look->lost_metric, now_ns);
-        if (look->worst == LEVEL_NORMAL)
+        if (look->worst > LEVEL_NORMAL) {
+                let_go(l, look->worst);
+                return to_level(l, rules, samples, n, now_ns);
+        }
+        if (!is_lost)
                 return to_normal(l, rules, samples, now_ns);
-        let_go(l, look->worst);
-        return to_level(l, rules, samples, n, now_ns);
+        let_go(l, LEVEL_NORMAL);
+        return to_unknown(l, rules, samples, look->lost_metric, now_ns);
 }
 
 bool leveler_update(struct leveler *l, const struct level_rule *rules,

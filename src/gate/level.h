@@ -10,12 +10,12 @@
  * try leaves the last good sample valid until it is stale; a value that is no number is no sample.
  *
  * The level of the target is unknown at once when no metric of it is known, or one that is
- * `required` is not; and after dwell when a metric that was last seen higher than any known one is
- * now missing: to fall would free everyone in silence, to stay would block them for ever.  It
- * leaves unknown at once for the level it held before, or a higher one, when a known metric is
- * above normal, and for normal when all that is known has been calm for dwell.  A metric that was
- * never sampled and has not failed is waited for, stale_ns after leveler_init(); a target without
- * metrics is normal.
+ * `required` is not; and after dwell when all that is known is normal but a metric that was last
+ * seen higher is missing: to fall would free everyone in silence, to stay would block them for
+ * ever.  It leaves unknown at once for the level it held before, or a higher one, when a known
+ * metric is above normal, and for normal when all that is known has been calm for dwell.  A metric
+ * that was never sampled and has not failed is waited for, stale_ns after leveler_init(); a target
+ * without metrics is normal.
  *
  * Each transition says which metric, which value, which threshold. */
 #ifndef WEIR_GATE_LEVEL_H

@@ -4,7 +4,8 @@
  * A tick is one SHOW GLOBAL STATUS for all metrics that come from it, and one query for each of
  * the others.  The session is told to end statements a little before our own deadline, so that a
  * query that hangs does not go on in the server after we gave up, and costs only its own metric:
- * that one then rests.  It is told to be read-only, and to give no more than two rows.
+ * that one then rests.  It is told to be read-only, and to give no more than a
+ * few rows, whatever was asked.
  *
  * Our own connection is one of the running threads while it asks, and is taken off. */
 #include "probe/inside.h"
@@ -27,7 +28,8 @@
 #define SQL_PREFIX      "sql:"
 #define PACKET_MAX      (1024 * 1024)
 #define VARIABLES_EVERY (60 * NS_PER_S) /* settings of the server are read again */
-#define STATUS_MAX      (2 * PROBE_METRICS_MAX)
+/* Of any answer.  SHOW STATUS obeys it too, and gives up to six for a metric. */
+#define ROWS_MAX (6 * PROBE_METRICS_MAX)
 /* A statement took longer than the session allows: MariaDB's number and MySQL's.  The headers of
  * either know only their own. */
 #define TIMEOUT_MARIADB 1969
@@ -404,7 +406,7 @@ static int ask_statuses(struct my *m, const struct probe_wait *w, struct reading
 {
         MYSQL_RES *result = NULL;
         struct problem problem = {0};
-        struct status_row rows[STATUS_MAX * 3];
+        struct status_row rows[ROWS_MAX];
         size_t n = 0;
         MYSQL_ROW row;
         if (!m->status_sql.len)
@@ -547,14 +549,14 @@ static int set_up_session(struct my *m, const struct probe_wait *w, struct probl
         int r = OK;
         if (is_mariadb)
                 (void)snprintf(sql, sizeof(sql),
-                               "SET SESSION max_statement_time=%.3f, sql_select_limit=2, "
+                               "SET SESSION max_statement_time=%.3f, sql_select_limit=%d, "
                                "tx_read_only=1",
-                               seconds);
+                               seconds, ROWS_MAX);
         else
                 (void)snprintf(sql, sizeof(sql),
-                               "SET SESSION max_execution_time=%.0f, sql_select_limit=2, "
+                               "SET SESSION max_execution_time=%.0f, sql_select_limit=%d, "
                                "transaction_read_only=1",
-                               seconds * MS_PER_S);
+                               seconds * MS_PER_S, ROWS_MAX);
         r = run(m, sql, w, &rows, problem);
         /* A server that does not know these settings is watched without them. */
         return is_dead(r) ? r : OK;

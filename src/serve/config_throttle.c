@@ -7,6 +7,7 @@ void config_throttle_init(struct config_throttle *c)
 {
         *c = (struct config_throttle){0};
         policy_init(&c->policy);
+        zone_rule_init(&c->zone);
 }
 
 cfg_opt_t *config_throttle_opts(void)
@@ -23,6 +24,8 @@ cfg_opt_t *config_throttle_opts(void)
                 CFG_STR("ramp_cycle", NULL, CFGF_NODEFAULT),
                 CFG_STR("max_deferral", NULL, CFGF_NODEFAULT),
                 CFG_INT("deferrals_per_hour", -1, CFGF_NONE),
+                CFG_STR("adaptive", NULL, CFGF_NODEFAULT),
+                CFG_INT_LIST("adaptive_limit", NULL, CFGF_NODEFAULT),
                 CFG_FLOAT_LIST("queue_depth", NULL, CFGF_NODEFAULT),
                 CFG_SEC("level", level_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
                 CFG_END(),
@@ -115,6 +118,29 @@ static int take_queue_depth(struct config_throttle *c, cfg_t *section, struct pr
         return OK;
 }
 
+/* adaptive = "observe", adaptive_limit = {1, 10, 1000}: smallest, first and largest. */
+static int take_adaptive(struct config_throttle *c, cfg_t *section, struct problem *problem)
+{
+        const char *text = cfg_getstr(section, "adaptive");
+        unsigned n = cfg_size(section, "adaptive_limit");
+        int mode = text ? mode_from_name(slice_str(text)) : MODE_OFF;
+        if (mode < 0 || mode == MODE_TEST_OBSERVE)
+                return problem_set(problem, ERR_BADARG,
+                                   "throttle: adaptive must be off, observe or enforce, not '%s'",
+                                   text);
+        c->adaptive = (enum gate_mode)mode;
+        if (n == 0)
+                return OK;
+        if (n != 3)
+                return problem_set(problem, ERR_BADARG,
+                                   "throttle: adaptive_limit takes three numbers: smallest, first "
+                                   "and largest, e.g. {1, 10, 1000}");
+        c->zone.min = (uint32_t)cfg_getnint(section, "adaptive_limit", 0);
+        c->zone.start = (uint32_t)cfg_getnint(section, "adaptive_limit", 1);
+        c->zone.max = (uint32_t)cfg_getnint(section, "adaptive_limit", 2);
+        return zone_rule_check(&c->zone, problem);
+}
+
 int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *problem)
 {
         cfg_t *section = cfg_getsec(cfg, "throttle");
@@ -132,6 +158,8 @@ int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *
                 r = take_duration(section, "max_deferral", &max_ms, problem);
         if (r == OK)
                 r = take_queue_depth(c, section, problem);
+        if (r == OK)
+                r = take_adaptive(c, section, problem);
         for (unsigned i = 0; r == OK && i < cfg_size(section, "level"); i++)
                 r = take_level(&c->policy, cfg_getnsec(section, "level", i), problem);
         if (r != OK)

@@ -12,6 +12,8 @@ struct config_throttle {
         struct policy policy;
         unsigned ramp_cycles;
         int64_t ramp_cycle_ns;
+        enum gate_mode adaptive;
+        struct zone_rule zone;
         bool has_queue_depth; /* ready jobs of our own queues count as load */
         struct level_rule queue_depth;
 };

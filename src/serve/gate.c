@@ -56,6 +56,8 @@ static void set_up(struct gate *g)
                 .policy = c->policy,
                 .ramp_cycles = c->ramp_cycles,
                 .ramp_cycle_ns = c->ramp_cycle_ns,
+                .adaptive = c->adaptive,
+                .zone = c->zone,
                 .asked = on_asked,
                 .ctx = g,
         };

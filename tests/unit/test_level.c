@@ -485,6 +485,28 @@ static void who_raised_a_level_and_comes_back_high_has_it_again(void **state)
         assert_true(r.l.value == 12 && r.l.threshold == 10);
 }
 
+static void what_is_known_to_be_elevated_is_elevated_whoever_is_missing(void **state)
+{
+        struct rig r = rig_of(2);
+
+        (void)state;
+        pass(&r, 1, 20, 120);
+        for (int i = 0; i < 100; i++) {
+                r.now_ns += S;
+                (void)see(&r, DEPTH, 120);
+        }
+        assert_int_equal(r.l.level, LEVEL_ELEVATED);
+        assert_int_equal(r.l.metric, DEPTH);
+        for (int i = 0; i < 31; i++) {
+                r.now_ns += S;
+                (void)see(&r, DEPTH, 0);
+        }
+        assert_int_equal(r.l.level, LEVEL_UNKNOWN); /* and never normal without threads */
+        r.now_ns += S;
+        assert_true(see(&r, DEPTH, 120));
+        assert_int_equal(r.l.level, LEVEL_ELEVATED);
+}
+
 static void a_missing_metric_does_not_pull_down_what_another_holds(void **state)
 {
         struct rig r = rig_of(2);
@@ -587,6 +609,7 @@ int main(void)
                 cmocka_unit_test(a_gap_is_no_way_round_dwell),
                 cmocka_unit_test(who_raised_a_level_and_is_gone_leaves_it_unknown_and_not_normal),
                 cmocka_unit_test(who_raised_a_level_and_comes_back_high_has_it_again),
+                cmocka_unit_test(what_is_known_to_be_elevated_is_elevated_whoever_is_missing),
                 cmocka_unit_test(a_missing_metric_does_not_pull_down_what_another_holds),
                 cmocka_unit_test(pressure_is_the_worst_part_of_a_critical_threshold),
                 cmocka_unit_test(all_metrics_there_may_be_are_looked_at),

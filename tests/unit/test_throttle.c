@@ -335,6 +335,36 @@ static void a_job_may_bring_its_own_tier(void **unused)
         rig_release(&rig);
 }
 
+static void the_adaptive_limit_follows_the_pressure(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        rig_init(&rig);
+        struct core_throttle options = {
+                .targets = targets, .n_targets = 1, .adaptive = MODE_ENFORCE};
+        policy_init(&options.policy);
+        zone_rule_init(&options.zone);
+        options.zone.start = 4;
+        core_set_throttle(rig.core, &options);
+        for (int i = 0; i < 20; i++)
+                rig_do(&rig, "ENQUEUE", "wcs_renew", "");
+        sample_for(&rig, 1, 1);
+        for (uint64_t id = 1; id <= 4; id++)
+                assert_int_equal(rig_claim(&rig, "w", "default", token), id);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        sample_for(&rig, 1, 6); /* calm: one more */
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 5);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        sample_for(&rig, 20, 60); /* above the threshold: halved, and again */
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "adaptive:{mode:'enforce' limit:1 running:5");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        rig_do(&rig, "ENQUEUE", "nofraud_check", "", "PRIORITY", "1"); /* critical: not limited */
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 21);
+        has(rig_do(&rig, "THROTTLE", "HISTORY"), "adaptive_limit");
+        rig_release(&rig);
+}
+
 static void nothing_is_lost_through_a_storm(void **unused)
 {
         (void)unused;
@@ -374,6 +404,7 @@ int main(void)
                 cmocka_unit_test(the_mode_and_the_registry_survive_a_restart),
                 cmocka_unit_test(a_change_of_the_registry_moves_parked_jobs),
                 cmocka_unit_test(a_job_may_bring_its_own_tier),
+                cmocka_unit_test(the_adaptive_limit_follows_the_pressure),
                 cmocka_unit_test(nothing_is_lost_through_a_storm),
         };
         say_setup(SAY_ERROR, false);
