@@ -488,6 +488,14 @@ static void park(struct core *core, struct job *job, const struct gate_answer *a
         core_emit(core, &e);
 }
 
+/* A job that would expire while it waits runs instead: deferring must not drop it. */
+static bool would_expire(const struct core *core, const struct job *job,
+                         const struct gate_answer *a)
+{
+        uint64_t expires_ms = job->extra ? job->extra->options.expires_ms : 0;
+        return expires_ms && core_due_in(core, a->delay_ms) >= (int64_t)expires_ms;
+}
+
 bool throttle_admit(struct core *core, struct job *job)
 {
         struct throttle *t = core->throttle;
@@ -497,6 +505,8 @@ bool throttle_admit(struct core *core, struct job *job)
         if (is_idle(t))
                 return true;
         struct gate_answer a = throttle_look(core, job, &tier);
+        if (a.would_wait && would_expire(core, job, &a))
+                a.would_wait = a.is_wait = false;
         t->decisions[a.level][tier][a.would_wait]++;
         t->hook_max += a.reason == GATE_HOOK_MAX;
         t->deferred_max += a.reason == GATE_DEFERRED_MAX;

@@ -345,7 +345,9 @@ EXEC(exec_registryset)
         struct slice pattern = cmd->arg[P_REGISTRY_PATTERN].text;
         const char *tier = tier_name((enum tier)cmd->arg[P_REGISTRY_TIER].num);
         int r = registry_check_pattern(pattern, problem);
-        if (r == OK && core->state.things[THING_SETTING].len >= LIMIT_SETTINGS)
+        bool is_new = !thing_find(&core->state, THING_SETTING,
+                                  registry_name(pattern, room, sizeof(room)));
+        if (r == OK && is_new && core->state.things[THING_SETTING].len >= LIMIT_SETTINGS)
                 r = problem_set(problem, ERR_LIMIT, "there are %d settings already",
                                 LIMIT_SETTINGS);
         if (r == OK)

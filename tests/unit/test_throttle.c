@@ -335,6 +335,45 @@ static void a_job_may_bring_its_own_tier(void **unused)
         rig_release(&rig);
 }
 
+static void a_job_that_would_expire_while_it_waits_runs(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig, MODE_ENFORCE);
+        sample(&rig, 150);
+        rig_do(&rig, "ENQUEUE", "anything", "", "EXPIRES", "901000"); /* waits 900 s */
+        rig_do(&rig, "ENQUEUE", "anything", "", "EXPIRES", "900000");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 2);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "tier:'normal' parked:1");
+        rig_release(&rig);
+}
+
+static void limits_of_the_gate_hold_at_their_edges(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char name[32];
+        init(&rig, MODE_ENFORCE);
+        assert_string_equal(rig_do(&rig, "THROTTLE", "PAUSE", "FOR", "604800000"), "OK");
+        starts_with(rig_do(&rig, "THROTTLE", "PAUSE", "FOR", "604800001"), "!BADARG");
+        assert_string_equal(rig_do(&rig, "THROTTLE", "RESUME"), "OK");
+        struct buf body;
+        buf_init(&body, 0);
+        buf_put_varint(&body, 0);
+        for (int i = 0; i < LIMIT_SETTINGS - 1; i++) { /* each REGISTRYSET builds the registry */
+                (void)snprintf(name, sizeof(name), "other.%d", i);
+                thing_set(rig.core, THING_SETTING, slice_str(name), buf_slice(&body));
+        }
+        buf_release(&body);
+        rig_turn(&rig);
+        assert_string_equal(rig_do(&rig, "REGISTRYSET", "a*", "high"), "OK");
+        starts_with(rig_do(&rig, "REGISTRYSET", "b*", "high"), "!LIMIT");
+        assert_string_equal(rig_do(&rig, "REGISTRYUNSET", "a*"), "OK");
+        assert_string_equal(rig_do(&rig, "REGISTRYSET", "b*", "high"), "OK");
+        rig_release(&rig);
+}
+
 static void the_adaptive_limit_follows_the_pressure(void **unused)
 {
         (void)unused;
@@ -404,6 +443,8 @@ int main(void)
                 cmocka_unit_test(the_mode_and_the_registry_survive_a_restart),
                 cmocka_unit_test(a_change_of_the_registry_moves_parked_jobs),
                 cmocka_unit_test(a_job_may_bring_its_own_tier),
+                cmocka_unit_test(a_job_that_would_expire_while_it_waits_runs),
+                cmocka_unit_test(limits_of_the_gate_hold_at_their_edges),
                 cmocka_unit_test(the_adaptive_limit_follows_the_pressure),
                 cmocka_unit_test(nothing_is_lost_through_a_storm),
         };
