@@ -1,8 +1,8 @@
 """The shop's jobs: who enqueues them, who runs them, and what weir says about them.
 
-Everything goes through weir's HTTP door with nothing but Python's own library.  The jobs of all tiers
-share one queue and one priority, as in Action Scheduler: what lets payments through is the gate
-alone.
+Everything goes through weir's HTTP door with nothing but Python's own library.  The jobs of all
+tiers share one queue and one priority, as in Action Scheduler: what lets payments through is the
+gate alone.
 """
 import http.client
 import json
@@ -15,7 +15,7 @@ import threading
 import time
 import urllib.parse
 
-from shop import ORDERS, Connection
+from shop import ORDERS, Connection, die_with_parent
 
 QUEUE = "shop"
 # Tier, hook, for people.  The hooks are of the tiers that weir gives them by itself.
@@ -26,6 +26,9 @@ TIERS = (
     ("deferrable", "klaviyo_sync", "syncs"),
 )
 TIER_OF = {hook: tier for tier, hook, _ in TIERS}
+# How long a job talks to others than the database: a payment provider, a newsletter service.  Long
+# enough that payments run beside each other, and meet the caps of the level.
+CALL_S = {"critical": 0.15, "high": 0.05, "normal": 0.02, "deferrable": 0.05}
 READY_S = 30
 CLAIM_WAIT_MS = 2000    # a worker asks again after that; it decides how soon workers can end
 
@@ -89,7 +92,8 @@ class Weir:
         self.process = subprocess.Popen(
             [program, "serve", "-c", path, "--data", os.path.join(folder, "weir"),
              "--http", "127.0.0.1:0", "--resp", "127.0.0.1:0"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log)
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
+            preexec_fn=die_with_parent, start_new_session=True)
         try:
             self.http, self.resp = self._wait()
         except BaseException:
@@ -132,10 +136,7 @@ class Weir:
 
 
 class Flow:
-    """Enqueues jobs of each tier at its rate, and runs them with some workers.
-
-    begun and ended: monotonic times by tier; what the view counts.
-    """
+    """Enqueues jobs of each tier at its rate, and runs them with some workers."""
 
     def __init__(self, weir, database, rates, workers):
         self.weir, self.database, self.rates = weir, database, rates
@@ -184,10 +185,11 @@ class Flow:
         api.close()
 
     def _run(self, api, connection, job):
+        tier, order = TIER_OF[job["hook"]], job["args"]["order"]
         with self.lock:
-            self.starts.append((time.monotonic(), TIER_OF[job["hook"]]))
-        order = job["args"]["order"]
+            self.starts.append((time.monotonic(), tier))
         connection.query("SELECT note FROM orders WHERE id = %d" % order)
+        self.is_over.wait(CALL_S[tier])
         connection.query("UPDATE orders SET touched = touched + 1 WHERE id = %d" % order)
         api("POST", "/v1/jobs/%d/complete" % job["id"], token=job["token"])
         with self.lock:

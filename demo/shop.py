@@ -1,8 +1,8 @@
 """The shop's database: a private MariaDB in a folder of its own, a connection to it, and the storm.
 
-MariaDB comes from Debian's mariadb-server-core.  Its client library is one that weir itself is linked
-with, so it is called as it is, through ctypes, and nothing else has to be installed.  A call of it
-lets go of Python's lock, so threads that wait for the database wait at the same time.
+MariaDB comes from Debian's mariadb-server-core.  Its client library is one that weir itself is
+linked with, so it is called as it is, through ctypes, and nothing else has to be installed.  A call
+of it lets go of Python's lock, so threads that wait for the database wait at the same time.
 
     shop.py SOCKET CLIENTS ROWS     the storm: so many clients, until the standard input ends
 
@@ -11,6 +11,7 @@ The storm is a process of its own, which a slow query of it cannot hold up anybo
 import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -35,6 +36,12 @@ SCHEMA = (
 
 class DatabaseError(Exception):
     """MariaDB did not start, or refused a query."""
+
+
+def die_with_parent():
+    """For a child of the main thread: nothing is left when the demo is killed.  An interrupt from
+    the terminal does not reach it (start_new_session), so that it is ended in order."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 # ---------------------------------------------------------------- the server
@@ -63,7 +70,8 @@ class MariaDB:
                     "--pid-file=" + os.path.join(folder, "mariadb.pid"), "--max-connections=400",
                     "--innodb-flush-log-at-trx-commit=2", "--thread-cache-size=200",
                     "--performance-schema=off"],
-            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            preexec_fn=die_with_parent, start_new_session=True)
         try:
             self._wait()
         except BaseException:
@@ -175,7 +183,7 @@ class Storm:
     def __init__(self, database, clients, rows):
         self.process = subprocess.Popen(
             [sys.executable, os.path.abspath(__file__), database.socket, str(clients), str(rows)],
-            stdin=subprocess.PIPE)
+            stdin=subprocess.PIPE, preexec_fn=die_with_parent, start_new_session=True)
 
     def end(self):
         """What is running in the database goes on to its end, which is soon."""

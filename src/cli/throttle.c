@@ -13,7 +13,7 @@
 
 /* What THROTTLE PAUSE takes; its own answer would be in milliseconds. */
 #define PAUSE_MIN_MS 1000
-#define PAUSE_MAX_MS (7 * 24 * INT64_C(3600000))
+#define PAUSE_MAX_MS INT64_C(604800000) /* 7 days */
 
 static const struct column tier_columns[] = {
         {"TIER", false, false},    {"NOW", false, false},        {"PARKED", true, false},
@@ -224,6 +224,26 @@ static void put_ramp(struct cli *cli, const struct value *v)
         buf_put_byte(b, '\n');
 }
 
+/* "10 jobs at once, 3 run, pressure 0.42 (observe)"; nothing when it is off. */
+static void put_adaptive(struct cli *cli, const struct value *v)
+{
+        struct buf *b = &cli->out;
+        const struct value *a = value_get(v, "adaptive");
+        struct slice mode = text_of(a, "mode"), pressure = text_of(a, "pressure");
+        if (!mode.len || slice_eq(mode, SLICE_LIT("off")))
+                return;
+        put_title(cli, "limit");
+        buf_printf(b, "%lld jobs at once, %lld run, pressure ", (long long)number_of(a, "limit"),
+                   (long long)number_of(a, "running"));
+        text_put_safe(b, pressure.len ? pressure : SLICE_LIT("not known"));
+        if (!slice_eq(mode, SLICE_LIT("enforce"))) {
+                buf_put_str(b, " (");
+                text_put_safe(b, mode);
+                buf_put_byte(b, ')');
+        }
+        buf_put_byte(b, '\n');
+}
+
 static void put_delay(struct buf *b, int64_t delay_ms)
 {
         buf_put_str(b, delay_ms ? "waits " : "runs");
@@ -332,6 +352,7 @@ static int throttle_status(struct cli *cli, struct problem *p)
         put_pause(cli, v);
         put_caps(cli, v);
         put_ramp(cli, v);
+        put_adaptive(cli, v);
         put_tiers(cli, v);
         put_targets(cli, v);
         return OK;

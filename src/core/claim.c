@@ -69,12 +69,14 @@ static void claiming_init(struct claiming *c, struct core *core, const struct cl
                 c->given[i] = 0;
 }
 
-/* The caps of the level hold for all but the critical tier, which always runs. */
-static bool is_capped(const struct claiming *c, size_t i)
+/* The caps of the level, and the adaptive limit, hold for all but the critical tier. */
+static bool is_capped(const struct claiming *c, size_t i, const struct job *job)
 {
         const struct queue *q = c->queues[i];
         const struct level_caps *caps = &c->caps;
-        if (!caps->claim_size || throttle_tier(c->core, queue_first(q)) == TIER_CRITICAL)
+        if (throttle_is_full(c->core, job))
+                return true;
+        if (!caps->claim_size || throttle_tier(c->core, job) == TIER_CRITICAL)
                 return false;
         uint64_t running = q->n_running - c->given[i];
         return c->given[i] >= caps->claim_size ||
@@ -87,8 +89,6 @@ static bool may_give(struct claiming *c, size_t i)
         struct queue *q = c->queues[i];
         const struct queue_settings *set = &q->settings;
         if (q->is_paused || !q->n_ready || (set->claim_size && c->given[i] >= set->claim_size))
-                return false;
-        if (is_capped(c, i) || throttle_is_full(c->core, queue_first(q)))
                 return false;
         if (set->cap && q->n_running >= set->cap)
                 return false;
@@ -184,10 +184,14 @@ static void take_first(struct claiming *c, size_t i)
         struct thing *by = block_of(c->core, job);
         if (by)
                 state_block(&c->core->state, job, by);
-        else if (throttle_admit(c->core, job) && job_is_trusted(c->core, job))
+        else if (!throttle_admit(c->core, job))
+                c->n_refused++; /* it was parked */
+        else if (is_capped(c, i, job))
+                throttle_put_aside(c->core, job); /* critical ones may stand behind it */
+        else if (job_is_trusted(c->core, job))
                 grant(c, job, i);
         else
-                c->n_refused++; /* it was parked, or failed */
+                c->n_refused++; /* it was failed */
         if (!may_give(c, i))
                 c->queues[i] = NULL;
 }
@@ -242,6 +246,7 @@ static void claim_jobs(struct claiming *c)
         if (c->core->is_stopping)
                 return;
         throttle_ask(c->core);
+        throttle_take_back(c->core, c->spec->max);
         if (is_slowed(c->core)) {
                 c->core->totals.slowed_claims++;
                 return;
@@ -375,12 +380,8 @@ static bool serve_first(struct core *core, struct queue *q)
 /* The archive has caught up: whoever waited because of it is served like after news. */
 void claim_wake_slowed(struct core *core)
 {
-        if (core->is_slowed && !is_slowed(core))
-                claim_wake_all(core);
-}
-
-void claim_wake_all(struct core *core)
-{
+        if (!core->is_slowed || is_slowed(core))
+                return;
         for (struct hash_node *n = NULL; (n = hash_next(&core->state.queues, n));) {
                 struct queue *q = CONTAINER_OF(n, struct queue, node);
                 if (q->n_ready && !list_is_empty(&q->waiters) && !list_is_linked(&q->news))

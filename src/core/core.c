@@ -441,6 +441,7 @@ int core_exec(struct core *core, struct session *session, const struct command *
 static bool commit(struct core *core, bool is_now)
 {
         ends_settle(core);
+        throttle_wake(core);
         claim_serve(core);
         ends_settle(core); /* a claim may have ended jobs too: those without a right signature */
         core_clean(core);

@@ -129,7 +129,6 @@ THING_MAP(X)
 struct claiming *claiming_new(void);
 void claim_serve(struct core *core); /* waiting workers, new jobs */
 void claim_wake_slowed(struct core *core);
-void claim_wake_all(struct core *core); /* waiting workers of every queue with ready jobs */
 int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
               struct reply *reply, struct problem *problem) MUST_CHECK;
 int claim_check(struct core *core, const struct claim_spec *spec,

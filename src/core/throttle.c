@@ -172,6 +172,8 @@ static struct registry *build_registry(const struct core *core)
         return r;
 }
 
+static void find_worst(struct core *core);
+
 void throttle_refresh(struct core *core)
 {
         struct throttle *t = core->throttle;
@@ -182,18 +184,20 @@ void throttle_refresh(struct core *core)
         int mode = mode_from_name(setting_bytes(core, SETTING_MODE));
         if (mode >= 0)
                 t->policy.mode = (enum gate_mode)mode;
+        t->mode = t->policy.mode;
         t->policy.is_paused = throttle_pause_ns(core) != 0;
         if (t->policy.is_paused)
                 t->policy.mode = MODE_ENFORCE; /* the operator's own hand is no trial */
         registry_free(t->registry);
         t->registry = build_registry(core);
+        find_worst(core);
 }
 
 /* ---- levels ---- */
 
 static enum gate_mode mode_of(const struct throttle *t, const struct target *g)
 {
-        return g->mode >= 0 ? (enum gate_mode)g->mode : t->policy.mode;
+        return g->mode >= 0 ? (enum gate_mode)g->mode : t->mode;
 }
 
 /* normal < unknown < elevated < critical: not knowing is worse than calm, and no alarm. */
@@ -206,17 +210,17 @@ static int badness(enum level level)
         return order[level];
 }
 
-static void level_changed(struct core *core, enum level was)
+/* What is done changed: by a level, a mode, or the beginning or end of a pause. */
+static void effect_changed(struct core *core, enum level was)
 {
         struct throttle *t = core->throttle;
-        t->level_since_ns = core->now.steady_ns;
         size_t parked = 0;
         for (size_t i = 0; i < STATE_TIERS; i++)
                 parked += core->state.n_parked[i];
-        if (badness(t->level) > badness(was)) {
+        if (badness(t->effective) > badness(was)) {
                 if (ramp_is_running(&t->ramp))
                         throttle_tell(core, "ramp_stopped", "the level rose to %s",
-                                      level_name(t->level));
+                                      level_name(t->effective));
                 ramp_stop(&t->ramp);
         } else if (parked) {
                 ramp_begin(&t->ramp, core->now.steady_ns);
@@ -226,21 +230,38 @@ static void level_changed(struct core *core, enum level was)
         }
 }
 
+static void raise_to(enum level *worst, enum level level)
+{
+        if (badness(level) > badness(*worst))
+                *worst = level;
+}
+
 static void find_worst(struct core *core)
 {
         struct throttle *t = core->throttle;
-        enum level was = t->level, worst = LEVEL_NORMAL;
+        enum level was = t->level, was_effective = t->effective;
         t->deciding = -1;
+        t->level = t->decided = t->enforced = LEVEL_NORMAL;
         for (size_t i = 0; i < t->n_targets; i++) {
-                const struct target *g = &t->targets[i];
-                if (mode_of(t, g) == MODE_OFF || badness(g->leveler.level) <= badness(worst))
+                enum level level = t->targets[i].leveler.level;
+                enum gate_mode mode = mode_of(t, &t->targets[i]);
+                if (mode == MODE_OFF)
                         continue;
-                worst = g->leveler.level;
-                t->deciding = (int)i;
+                if (badness(level) > badness(t->level))
+                        t->deciding = (int)i;
+                raise_to(&t->level, level);
+                if (mode >= MODE_OBSERVE)
+                        raise_to(&t->decided, level);
+                if (mode == MODE_ENFORCE)
+                        raise_to(&t->enforced, level);
         }
-        t->level = worst;
-        if (worst != was)
-                level_changed(core, was);
+        t->effective = t->policy.is_paused ? LEVEL_CRITICAL : t->enforced;
+        if (t->level != was)
+                t->level_since_ns = core->now.steady_ns;
+        if (t->effective != was_effective)
+                effect_changed(core, was_effective);
+        if (t->effective != was_effective)
+                throttle_take_back(core, SIZE_MAX); /* other caps hold now */
 }
 
 static void tell_transition(struct core *core, const struct target *g, enum level was)
@@ -332,7 +353,6 @@ bool throttle_is_full(struct core *core, const struct job *job)
                 return false;
         bool is_enforced = t->adaptive == MODE_ENFORCE;
         t->zone_waits[is_enforced]++;
-        t->is_zone_full |= is_enforced;
         return is_enforced;
 }
 
@@ -351,19 +371,37 @@ static void run_zone(struct core *core)
         }
         if (!zone_tick(&t->zone, worst, core->state.running.len, core->now.steady_ns))
                 return;
+        throttle_take_back(core, SIZE_MAX);
         throttle_tell(core, "adaptive_limit", "%s to %u at a pressure of %.2f%s",
                       zone_step_name(t->zone.last), t->zone.limit, t->zone.average,
                       t->adaptive == MODE_ENFORCE ? "" : " (observed)");
 }
 
-/* A place of the limit may be free: those who wait for work of any queue ask again. */
-static void wake_full(struct core *core)
+/* ---- put aside ---- */
+
+#define ASIDE "gate:"
+
+void throttle_put_aside(struct core *core, struct job *job)
+{
+        struct thing *aside = thing_get(&core->state, THING_CAP, SLICE_LIT(ASIDE));
+        state_block(&core->state, job, aside);
+        core->throttle->running_seen = core->state.running.len;
+}
+
+void throttle_take_back(struct core *core, size_t max)
+{
+        struct thing *aside = thing_find(&core->state, THING_CAP, SLICE_LIT(ASIDE));
+        if (aside && aside->waiting.len)
+                (void)state_unblock(&core->state, aside, max);
+}
+
+void throttle_wake(struct core *core)
 {
         struct throttle *t = core->throttle;
-        if (!t->is_zone_full || core->state.running.len >= zone_limit(&t->zone, TIER_HIGH))
-                return;
-        t->is_zone_full = false;
-        claim_wake_all(core);
+        uint32_t running = core->state.running.len;
+        if (running < t->running_seen)
+                throttle_take_back(core, t->running_seen - running);
+        t->running_seen = running;
 }
 
 void throttle_ask(struct core *core)
@@ -378,10 +416,7 @@ void throttle_ask(struct core *core)
 struct level_caps throttle_caps(const struct core *core)
 {
         const struct throttle *t = core->throttle;
-        enum level level = t->policy.is_paused ? LEVEL_CRITICAL : t->level;
-        if (t->policy.mode != MODE_ENFORCE)
-                return (struct level_caps){0};
-        return t->policy.caps[level];
+        return t->policy.caps[t->effective];
 }
 
 static struct hook_count *count_of_hook(struct throttle *t, struct slice hook, int64_t now_ns)
@@ -424,8 +459,7 @@ enum tier throttle_tier(const struct core *core, const struct job *job)
 
 static bool is_idle(const struct throttle *t)
 {
-        return !t->policy.is_paused &&
-               (t->policy.mode <= MODE_TEST_OBSERVE || t->level == LEVEL_NORMAL);
+        return !t->policy.is_paused && t->decided == LEVEL_NORMAL;
 }
 
 struct gate_answer throttle_look(struct core *core, const struct job *job, enum tier *ret_tier)
@@ -435,23 +469,40 @@ struct gate_answer throttle_look(struct core *core, const struct job *job, enum 
         *ret_tier = tier_of(t, job);
         struct gate_ask ask = {
                 .tier = *ret_tier,
-                .level = t->level,
+                .level = t->enforced,
                 .deferred_ms = job->extra ? job->extra->options.deferred_ms : 0,
         };
         if (t->policy.deferrals_per_hour)
                 ask.hook_deferrals =
                         deferrals_of(count_of_hook(t, name_slice(job->hook), core->now.steady_ns),
                                      core->now.steady_ns);
-        return gate_decide(&t->policy, &ask);
+        struct policy policy = t->policy;
+        policy.mode = MODE_ENFORCE;
+        struct gate_answer a = gate_decide(&policy, &ask);
+        if (a.is_wait || t->policy.is_paused || t->decided == t->enforced)
+                return a;
+        policy.mode = MODE_OBSERVE; /* what those that are only observed would do */
+        ask.level = t->decided;
+        return gate_decide(&policy, &ask);
+}
+
+/* The target that was decided on: one with that level whose mode does what was done. */
+static const struct target *target_of(const struct throttle *t, const struct gate_answer *a)
+{
+        for (size_t i = 0; i < t->n_targets; i++)
+                if (t->targets[i].leveler.level == a->level &&
+                    mode_of(t, &t->targets[i]) >= (a->is_wait ? MODE_ENFORCE : MODE_OBSERVE))
+                        return &t->targets[i];
+        return NULL;
 }
 
 /* "critical load on shop: threads_running 150 against 15; tier normal waits 900 s" */
 static int put_reason(const struct throttle *t, const struct gate_answer *a, enum tier tier,
                       char *ret, size_t size)
 {
-        const struct target *g = t->deciding >= 0 ? &t->targets[t->deciding] : NULL;
+        const struct target *g = a->reason == GATE_PAUSED ? NULL : target_of(t, a);
         const struct leveler *l = g ? &g->leveler : NULL;
-        if (a->reason == GATE_PAUSED || !g)
+        if (!g)
                 return snprintf(ret, size, "paused by the operator; tier %s waits %u s",
                                 tier_name(tier), a->delay_ms / 1000);
         if (l->metric < 0)
@@ -471,7 +522,9 @@ static void say_deferral(struct core *core, const struct job *job, const char *n
         if (core->now.steady_ns - t->last_said_ns < SAY_EVERY_NS && t->last_said_ns)
                 return;
         t->last_said_ns = core->now.steady_ns;
-        say_info("gate", name, "job", SAY_I64(job_id(job)), "hook", job->hook->text, "why", text);
+        char hook[LIMIT_NAME_BYTES + 1]; /* a name has no NUL of its own */
+        (void)snprintf(hook, sizeof(hook), "%.*s", (int)job->hook->len, job->hook->text);
+        say_info("gate", name, "job", SAY_I64(job_id(job)), "hook", hook, "why", text);
 }
 
 static void park(struct core *core, struct job *job, const struct gate_answer *a, enum tier tier,
@@ -549,7 +602,8 @@ static void run_ramp(struct core *core)
                 return;
         /* A tier that waits at this level too would only be parked again. */
         for (size_t tier = 0; tier < TIERS; tier++)
-                parked[tier] = t->policy.delay_ms[t->level][tier] ? 0 : core->state.n_parked[tier];
+                parked[tier] =
+                        t->policy.delay_ms[t->effective][tier] ? 0 : core->state.n_parked[tier];
         ramp_step(&t->ramp, core->now.steady_ns, parked, release);
         size_t steps = 0;
         for (size_t tier = 0; tier < TIERS; tier++)
@@ -577,7 +631,7 @@ void throttle_turn(struct core *core)
                 t->own_ns = core->now.steady_ns;
         run_ramp(core);
         run_zone(core);
-        wake_full(core);
+        throttle_wake(core);
 }
 
 int64_t throttle_next_ns(const struct core *core)

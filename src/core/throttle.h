@@ -24,6 +24,12 @@ void throttle_ask(struct core *core);
 bool throttle_admit(struct core *core, struct job *job);
 /* What it would answer, without doing anything: for WHY. */
 struct gate_answer throttle_look(struct core *core, const struct job *job, enum tier *ret_tier);
+/* A ready job that a cap of the level or the adaptive limit keeps: out of the way of the critical
+ * ones behind it, until a place is free. */
+void throttle_put_aside(struct core *core, struct job *job);
+void throttle_take_back(struct core *core, size_t max); /* the best of them may try again */
+/* For each job that ended since, one of those put aside may try: workers that wait get it. */
+void throttle_wake(struct core *core);
 /* Are as many jobs running as the adaptive limit allows, for a job of this kind? */
 bool throttle_is_full(struct core *core, const struct job *job);
 enum tier throttle_tier(const struct core *core, const struct job *job);

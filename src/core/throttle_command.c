@@ -78,7 +78,7 @@ static void tell_target(const struct core *core, struct reply *reply, const stru
         bool has_metric = l->metric >= 0;
         reply_map(reply, 10);
         tell_str(reply, "name", g->name);
-        tell_str(reply, "mode", mode_name(g->mode >= 0 ? (enum gate_mode)g->mode : t->policy.mode));
+        tell_str(reply, "mode", mode_name(g->mode >= 0 ? (enum gate_mode)g->mode : t->mode));
         tell_str(reply, "level", level_name(l->level));
         tell_int(reply, "since_ms", (core->now.steady_ns - l->since_ns) / NS_PER_MS);
         tell_str(reply, "metric", has_metric ? g->metrics[l->metric].name : "");
@@ -156,7 +156,7 @@ static void tell_status(struct core *core, struct reply *reply)
         int64_t pause_ns = throttle_pause_ns(core);
         throttle_refresh(core);
         reply_map(reply, 11);
-        tell_str(reply, "mode", mode_name(t->policy.mode));
+        tell_str(reply, "mode", mode_name(t->mode));
         tell_str(reply, "level", level_name(t->level));
         tell_int(reply, "since_ms", (core->now.steady_ns - t->level_since_ns) / NS_PER_MS);
         tell_str(reply, "target", t->deciding >= 0 ? t->targets[t->deciding].name : "");
@@ -278,7 +278,7 @@ static int do_mode(struct core *core, const struct command *cmd, struct reply *r
         }
         throttle_refresh(core);
         reply_wrap(reply, "mode");
-        reply_str(reply, mode_name(core->throttle->policy.mode));
+        reply_str(reply, mode_name(core->throttle->mode));
         return OK;
 }
 

@@ -47,7 +47,11 @@ struct throttle {
         struct policy policy;     /* with what the operator changed since */
         struct registry *registry;
         uint64_t settings_seen; /* state->settings_version this was built from */
+        enum gate_mode mode;    /* as said; the policy's is enforce while paused */
         enum level level;       /* the worst of the targets that count */
+        enum level decided;     /* the worst of those that decide: observe and enforce */
+        enum level enforced;    /* the worst of those that enforce */
+        enum level effective;   /* what is done: enforced, or critical while paused */
         int deciding;           /* the target that has it; -1: none */
         int64_t level_since_ns;
         struct ramp ramp;
@@ -61,7 +65,7 @@ struct throttle {
         enum gate_mode adaptive;
         struct zone zone;
         uint64_t zone_waits[2]; /* claims that found the limit reached: would wait, waited */
-        bool is_zone_full;      /* somebody waits for a place */
+        uint32_t running_seen;  /* jobs that ran when those put aside were last woken */
         void (*asked)(void *ctx);
         void *asked_ctx;
         int64_t asked_ns;

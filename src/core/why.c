@@ -136,6 +136,9 @@ static void say_gate(struct why *w)
                 add(w, "gate",
                     "deferred by the gate, %llu s in all so far: THROTTLE STATUS says why",
                     (unsigned long long)(x->options.deferred_ms / 1000));
+        else if (x && w->job->state == JOB_WAITING && x->blocker->kind == THING_CAP &&
+                 slice_eq(thing_name(x->blocker), SLICE_LIT("gate:")))
+                add(w, "gate", "as many jobs run as the level of the load allows");
         else if (a.would_wait)
                 add(w, "gate", "tier %s %s %u s at level %s", tier_name(tier),
                     a.is_wait ? "waits" : "would wait (observe)", a.delay_ms / 1000,

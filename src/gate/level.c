@@ -46,14 +46,22 @@ void leveler_init(struct leveler *l, int64_t now_ns)
         };
 }
 
-static bool is_stale(const struct level_rule *rule, int64_t at_ns, int64_t now_ns)
+/* How old a value may be: less once reading it fails, so that a database that is gone is known to
+ * be within seconds, and one failed try is not enough at the usual interval. */
+static int64_t patience_ns(const struct level_rule *rule, const struct level_sample *s)
 {
-        return rule->stale_ns > 0 && now_ns - at_ns > rule->stale_ns;
+        return s->is_error && rule->stale_ns > LEVEL_ERROR_NS ? LEVEL_ERROR_NS : rule->stale_ns;
+}
+
+static bool is_stale(const struct level_rule *rule, const struct level_sample *s, int64_t at_ns,
+                     int64_t now_ns)
+{
+        return rule->stale_ns > 0 && now_ns - at_ns > patience_ns(rule, s);
 }
 
 static bool is_fresh(const struct level_rule *rule, const struct level_sample *s, int64_t now_ns)
 {
-        return s->at_ns != 0 && isfinite(s->value) && !is_stale(rule, s->at_ns, now_ns);
+        return s->at_ns != 0 && isfinite(s->value) && !is_stale(rule, s, s->at_ns, now_ns);
 }
 
 static enum freshness freshness(const struct leveler *l, const struct level_rule *rule,
@@ -61,7 +69,7 @@ static enum freshness freshness(const struct leveler *l, const struct level_rule
 {
         if (is_fresh(rule, s, now_ns))
                 return KNOWN;
-        if (s->at_ns == 0 && !s->is_error && !is_stale(rule, l->began_ns, now_ns))
+        if (s->at_ns == 0 && !is_stale(rule, s, l->began_ns, now_ns))
                 return PENDING;
         return MISSING;
 }
@@ -108,37 +116,58 @@ static void look_at_missing(const struct leveler *l, const struct level_rule *ru
         }
 }
 
-static struct look look_at(struct leveler *l, const struct level_rule *rules,
-                           const struct level_sample *samples, size_t n, int64_t now_ns)
+static bool is_known(const struct leveler *l, int metric)
+{
+        return metric >= 0 && (l->known_mask >> metric & 1);
+}
+
+/* Who is known, who is waited for, who is missing. */
+static struct look look_who(struct leveler *l, const struct level_rule *rules,
+                            const struct level_sample *samples, size_t n, int64_t now_ns)
 {
         struct look look = {.lost_metric = -1, .missing = -1};
 
         l->known_mask = l->pending_mask = 0;
         for (size_t i = 0; i < n; i++) {
                 enum freshness f = freshness(l, &rules[i], &samples[i], now_ns);
-                if (f == MISSING)
-                        look_at_missing(l, &rules[i], i, &look);
-                if (f == PENDING)
+                if (f == KNOWN)
+                        l->known_mask |= 1U << i;
+                else if (f == PENDING)
                         l->pending_mask |= 1U << i;
-                if (f != KNOWN)
-                        continue;
-                l->known_mask |= 1U << i;
-                enum level own = own_level(&rules[i], (enum level)l->reached[i],
-                                           l->held == LEVEL_CRITICAL, samples[i].value);
-                l->metric_level[i] = (int8_t)own;
-                if (own > (enum level)l->reached[i])
-                        l->reached[i] = (int8_t)own;
-                if (own > look.worst)
-                        look.worst = own;
+                else
+                        look_at_missing(l, &rules[i], i, &look);
         }
         if (look.missing >= 0 && !l->known_mask && !l->pending_mask)
                 look.is_blind = true;
         return look;
 }
 
-static bool is_known(const struct leveler *l, int metric)
+/* Whether the target is critical is found out first: it must not matter for the others in which
+ * order metrics stand, nor how often the same samples are looked at. */
+static struct look look_at(struct leveler *l, const struct level_rule *rules,
+                           const struct level_sample *samples, size_t n, int64_t now_ns)
 {
-        return metric >= 0 && (l->known_mask >> metric & 1);
+        struct look look = look_who(l, rules, samples, n, now_ns);
+        bool is_critical = l->held == LEVEL_CRITICAL;
+
+        for (size_t i = 0; i < n && !is_critical; i++)
+                is_critical =
+                        is_known(l, (int)i) && own_level(&rules[i], (enum level)l->reached[i], true,
+                                                         samples[i].value) == LEVEL_CRITICAL;
+        for (size_t i = 0; i < n; i++) {
+                if (!is_known(l, (int)i))
+                        continue;
+                enum level own = own_level(&rules[i], (enum level)l->reached[i], is_critical,
+                                           samples[i].value);
+                l->metric_level[i] = (int8_t)own;
+                if (own > (enum level)l->reached[i])
+                        l->reached[i] = (int8_t)own;
+                if (own > look.worst)
+                        look.worst = own;
+        }
+        if (look.worst > l->held)
+                l->held = look.worst;
+        return look;
 }
 
 /* The known metric at that level that is farthest above its threshold; -1: none is. */
@@ -283,8 +312,7 @@ bool leveler_update(struct leveler *l, const struct level_rule *rules,
 
         if (look.is_blind)
                 return to_unknown(l, rules, samples, look.missing, now_ns);
-        if (look.worst > LEVEL_NORMAL && look.worst >= l->held) {
-                l->held = look.worst;
+        if (look.worst > LEVEL_NORMAL && look.worst == l->held) {
                 l->calm_since_ns = 0;
                 return to_level(l, rules, samples, n, now_ns);
         }
@@ -305,8 +333,9 @@ int64_t leveler_next_ns(const struct leveler *l, const struct level_rule *rules,
                 if (rules[i].stale_ns <= 0 || !(is_waited_for || is_known(l, (int)i)))
                         continue;
                 int64_t from = is_waited_for ? l->began_ns : samples[i].at_ns;
-                if (from + rules[i].stale_ns + 1 < next)
-                        next = from + rules[i].stale_ns + 1;
+                int64_t at = from + patience_ns(&rules[i], &samples[i]) + 1;
+                if (at < next)
+                        next = at;
         }
         return next;
 }

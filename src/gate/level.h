@@ -14,7 +14,7 @@
  * seen higher is missing: to fall would free everyone in silence, to stay would block them for
  * ever.  It leaves unknown at once for the level it held before, or a higher one, when a known
  * metric is above normal, and for normal when all that is known has been calm for dwell.  A metric
- * that was never sampled and has not failed is waited for, stale_ns after leveler_init(); a target
+ * that was never sampled is waited for, stale_ns after leveler_init(); a target
  * without metrics is normal.
  *
  * Each transition says which metric, which value, which threshold. */
@@ -24,6 +24,9 @@
 #include "gate/gate.h"
 
 #define LEVEL_METRICS_MAX 32
+/* A metric that cannot be read is unknown when its last value is older than this (or than stale_ns,
+ * if that is less). */
+#define LEVEL_ERROR_NS (1500 * NS_PER_MS)
 
 struct level_rule {
         double enter[2];  /* elevated, critical; NAN: this metric never makes that level */

@@ -357,7 +357,7 @@ static bool wait_for_work(struct history *h)
                 else if (h->queued.len >= QUEUE_LONG)
                         write_ns = 0;
                 else if (h->queued.len > 0)
-                        write_ns = h->last_commit_ns + COMMIT_EVERY_MS * NS_PER_MS;
+                        write_ns = h->last_commit_ns + h->options.commit_every_ms * NS_PER_MS;
                 int64_t other_ns = upkeep_ns(h, !is_held && !h->queued.len);
                 int64_t now = now_ns();
                 if (write_ns <= now)
@@ -560,6 +560,8 @@ static struct history *make(const struct history_options *options)
         h->archive.ops = &ops;
         h->archive.notify = ignore_notify;
         h->options = *options;
+        if (!h->options.commit_every_ms)
+                h->options.commit_every_ms = COMMIT_EVERY_MS;
         h->path = xstrdup(options->path);
         h->options.path = h->path;
         h->wake_len = SIZE_MAX;

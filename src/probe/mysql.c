@@ -26,7 +26,7 @@
 #define STATUS_PREFIX   "status:"
 #define RATE_PREFIX     "rate:"
 #define SQL_PREFIX      "sql:"
-#define PACKET_MAX      (1024 * 1024)
+#define PACKET_MAX      MIB
 #define VARIABLES_EVERY (60 * NS_PER_S) /* settings of the server are read again */
 /* Of any answer.  SHOW STATUS obeys it too, and gives up to six for a metric. */
 #define ROWS_MAX (6 * PROBE_METRICS_MAX)
@@ -74,7 +74,7 @@ static const char history_sql[] =
 /* How a metric is asked for. */
 struct plan {
         bool is_lag;
-        const char *sql; /* NULL: by status */
+        const char *sql;    /* NULL: by status */
         const char *status; /* of status: and rate: */
         enum formula formula;
         struct rest rest;
@@ -148,8 +148,7 @@ static int statement_problem(const struct my *m, const struct probe_wait *w,
                 return problem_set(problem, ERR_FORBIDDEN, "a privilege is missing: %s",
                                    mysql_error(m->db));
         default:
-                return problem_set(problem, ERR_BADARG, "error %u: %s", number,
-                                   mysql_error(m->db));
+                return problem_set(problem, ERR_BADARG, "error %u: %s", number, mysql_error(m->db));
         }
 }
 
@@ -187,8 +186,8 @@ static bool is_dead(int err)
 
 /* One value: exactly one row of one column.  What is wrong is in the reading; an error returned
  * means that the connection cannot be used any more. */
-static int ask_value(struct my *m, const char *sql, const struct probe_wait *w,
-                     struct reading *ret, int *ret_err)
+static int ask_value(struct my *m, const char *sql, const struct probe_wait *w, struct reading *ret,
+                     int *ret_err)
 {
         MYSQL_RES *rows = NULL;
         struct problem problem = {0};
@@ -397,7 +396,8 @@ static void read_metric(const struct my *m, size_t i, struct plan *plan,
                 return;
         }
         if (strcmp(source, "history_list_length") == 0)
-                plan->sql = history_sql; /* MySQL tells it elsewhere; asked below, and from now on */
+                plan->sql =
+                        history_sql; /* MySQL tells it elsewhere; asked below, and from now on */
         else
                 reading_fail(ret, "this server does not tell %s", source);
 }
@@ -431,8 +431,7 @@ static int ask_statuses(struct my *m, const struct probe_wait *w, struct reading
 /* ---- a tick ---- */
 
 /* A metric of its own query, unless it rests. */
-static int ask_own(struct my *m, struct plan *plan, const struct probe_wait *w,
-                   struct reading *ret)
+static int ask_own(struct my *m, struct plan *plan, const struct probe_wait *w, struct reading *ret)
 {
         int err = OK;
         if (!rest_is_over(&plan->rest, clock_boot_ns())) {
@@ -509,8 +508,8 @@ static int connect_problem(const struct my *m, struct problem *problem)
                 return problem_set(problem, ERR_UNAVAIL, "cannot connect to %s: %s", m->where,
                                    strerror((int)error));
         if (number == ER_ACCESS_DENIED_ERROR || number == ER_ACCESS_DENIED_NO_PASSWORD_ERROR)
-                return problem_set(problem, ERR_FORBIDDEN,
-                                   "%s refuses this user or password: %s", m->where, text);
+                return problem_set(problem, ERR_FORBIDDEN, "%s refuses this user or password: %s",
+                                   m->where, text);
         return problem_set(problem, ERR_UNAVAIL, "cannot connect to %s: %s", m->where, text);
 }
 

@@ -22,34 +22,52 @@
         "'a privilege is missing: GRANT pg_monitor TO ' || current_user"
 
 /* Sessions other than ours. */
-#define OTHERS "pid <> pg_backend_pid() AND backend_type = 'client backend'"
+#define OTHERS        "pid <> pg_backend_pid() AND backend_type = 'client backend'"
 
-/* On a replica: 0 when all that was received is replayed, else the age of the last replayed
- * transaction.  On a primary: the slowest of those that are connected; $1 of them do not count. */
+#define MAY_SEE       "pg_has_role('pg_read_all_stats', 'USAGE')"
+#define STREAMS       "EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming')"
+#define AS_BYTES(lsn) "pg_wal_lsn_diff(" lsn ", '0/0')"
+
+/* Of a replica: how long ago the last transaction was made that it has replayed, which is at least
+ * its lag; -1 when nobody knows. */
+#define REPLICA_AGE                                                                                \
+        "COALESCE(EXTRACT(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), -1)"
+/* Where the log of the primary ends as far as the server knows, and where the replica is; see
+ * behind_ns(). */
+#define REPLICA_END                                                                                \
+        "(SELECT GREATEST(latest_end_lsn, pg_last_wal_receive_lsn()) FROM pg_stat_wal_receiver)"
+#define NO_PRIVILEGE                                                                               \
+        "WHEN NOT " MAY_SEE " THEN 'a privilege is missing: GRANT pg_monitor TO ' || "             \
+        "current_user "
+
+/* Of a server that may be either.  Of a primary: the slowest of those that are connected to it, of
+ * which the worst %u do not count.  It also gives a lag in seconds (replay_lag), but that stands
+ * still while a replica is stuck. */
 static const char lag_sql[] =
-        "SELECT CASE WHEN NOT pg_has_role('pg_read_all_stats', 'USAGE') THEN NULL "
-        "WHEN pg_is_in_recovery() THEN CASE "
-        "WHEN NOT EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') THEN NULL "
-        "WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 "
-        "ELSE EXTRACT(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END "
-        "ELSE (SELECT CASE WHEN replay_lsn >= sent_lsn THEN 0 "
-        "ELSE COALESCE(EXTRACT(epoch FROM replay_lag), 0) END AS lag FROM pg_stat_replication "
-        "ORDER BY lag DESC OFFSET %u LIMIT 1) END, "
-        "CASE WHEN NOT pg_has_role('pg_read_all_stats', 'USAGE') "
-        "THEN 'a privilege is missing: GRANT pg_monitor TO ' || current_user "
+        "SELECT CASE WHEN NOT " MAY_SEE " THEN NULL "
+        "WHEN pg_is_in_recovery() THEN CASE WHEN " STREAMS " THEN " REPLICA_AGE " END "
+        "WHEN replay_lsn IS NULL THEN NULL ELSE -1 END, "
+        "CASE " NO_PRIVILEGE
         "WHEN pg_is_in_recovery() THEN 'replication is stopped: it receives nothing' "
-        "ELSE 'no replica is connected to it' END";
+        "ELSE 'no replica is connected to it' END, "
+        "CASE WHEN pg_is_in_recovery() THEN " AS_BYTES(REPLICA_END) " ELSE " AS_BYTES(
+                "pg_current_wal_lsn()") " END, " AS_BYTES("CASE WHEN pg_is_in_recovery() THEN "
+                                                          "pg_last_wal_replay_lsn() ELSE "
+                                                          "replay_lsn END") " FROM (SELECT 1) AS "
+                                                                            "one LEFT JOIN (SELECT "
+                                                                            "replay_lsn FROM "
+                                                                            "pg_stat_replication "
+                                                                            "ORDER BY replay_lsn "
+                                                                            "NULLS FIRST OFFSET %u "
+                                                                            "LIMIT 1) AS worst ON "
+                                                                            "true";
 
 /* Asked of a replica by name: a server that is none is a mistake. */
 static const char replica_sql[] =
-        "SELECT CASE WHEN NOT pg_has_role('pg_read_all_stats', 'USAGE') OR NOT pg_is_in_recovery() "
-        "OR NOT EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') THEN NULL "
-        "WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 "
-        "ELSE EXTRACT(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END, "
-        "CASE WHEN NOT pg_has_role('pg_read_all_stats', 'USAGE') "
-        "THEN 'a privilege is missing: GRANT pg_monitor TO ' || current_user "
-        "WHEN NOT pg_is_in_recovery() THEN 'it is not a replica' "
-        "ELSE 'replication is stopped: it receives nothing' END";
+        "SELECT CASE WHEN " MAY_SEE " AND pg_is_in_recovery() AND " STREAMS " THEN " REPLICA_AGE
+        " END, CASE " NO_PRIVILEGE "WHEN NOT pg_is_in_recovery() THEN 'it is not a replica' "
+        "ELSE 'replication is stopped: it receives nothing' END, " AS_BYTES(
+                REPLICA_END) ", " AS_BYTES("pg_last_wal_replay_lsn()");
 
 static const struct {
         const char *metric, *sql;
@@ -67,9 +85,19 @@ static const struct {
                     "pg_prepared_xacts) AS holders")},
 };
 
+/* Where the log ended, and when that was seen. */
+struct seen {
+        int64_t at_ns;
+        double end;
+};
+#define SEEN_MAX 64
+
 struct plan {
         char *sql;
+        bool is_prepared; /* on this connection */
         bool is_lag;
+        struct seen seen[SEEN_MAX]; /* oldest first */
+        size_t n_seen;
         struct rest rest;
         char why[PROBE_ERROR_MAX]; /* it rests */
 };
@@ -131,14 +159,12 @@ static int result_problem(const PGresult *result, const struct probe_wait *w,
         return say(problem, ERR_BADARG, "", text);
 }
 
-/* The last result, and what became of it; the caller clears it. */
-static int run(struct pg *p, const char *sql, const struct probe_wait *w, PGresult **ret,
-               struct problem *problem)
+/* The last result of what was sent, and what became of it; the caller clears it. */
+static int take_result(struct pg *p, const struct probe_wait *w, PGresult **ret,
+                       struct problem *problem)
 {
         PGresult *result;
         *ret = NULL;
-        if (!PQsendQueryParams(p->db, sql, 0, NULL, NULL, NULL, NULL, 0))
-                return say(problem, ERR_IO, "the connection was lost: ", PQerrorMessage(p->db));
         do {
                 int r = wait_answer(p, w);
                 if (r == ERR_IO)
@@ -159,9 +185,84 @@ static int run(struct pg *p, const char *sql, const struct probe_wait *w, PGresu
         return PQstatus(p->db) == CONNECTION_BAD ? ERR_IO : r;
 }
 
+/* Prepared once per connection: planning a look at the views of the server costs more than the
+ * look. */
+static int run(struct pg *p, struct plan *plan, const struct probe_wait *w, PGresult **ret,
+               struct problem *problem)
+{
+        char name[24];
+        int r;
+        *ret = NULL;
+        (void)snprintf(name, sizeof(name), "weir_%zu", (size_t)(plan - p->plans));
+        if (!plan->is_prepared) {
+                if (!PQsendPrepare(p->db, name, plan->sql, 0, NULL))
+                        return say(problem, ERR_IO,
+                                   "the connection was lost: ", PQerrorMessage(p->db));
+                r = take_result(p, w, ret, problem);
+                if (r != OK)
+                        return r;
+                PQclear(*ret);
+                *ret = NULL;
+                plan->is_prepared = true;
+        }
+        if (!PQsendQueryPrepared(p->db, name, 0, NULL, NULL, NULL, 0))
+                return say(problem, ERR_IO, "the connection was lost: ", PQerrorMessage(p->db));
+        return take_result(p, w, ret, problem);
+}
+
 static bool is_dead(int err)
 {
         return err == ERR_IO || err == ERR_TIMEOUT || err == ERR_STOPPING;
+}
+
+/* ---- lag ---- */
+
+/* When there are too many, every other one goes: it is needed over seconds at first and over hours
+ * when a replica is stuck. */
+static void remember(struct plan *plan, double end, int64_t now_ns)
+{
+        if (plan->n_seen == SEEN_MAX) {
+                for (size_t i = 0; i < SEEN_MAX / 2; i++)
+                        plan->seen[i] = plan->seen[2 * i];
+                plan->n_seen = SEEN_MAX / 2;
+        }
+        plan->seen[plan->n_seen++] = (struct seen){now_ns, end};
+}
+
+/* Since when the log has been longer than the replica has come.  The age of its last transaction
+ * would do while transactions keep coming; after a quiet hour it would be an hour for a moment, at
+ * each.  INT64_MAX: it was behind before we came. */
+static int64_t behind_ns(const struct plan *plan, double place, int64_t now_ns)
+{
+        size_t i = 0;
+        while (i < plan->n_seen && plan->seen[i].end <= place)
+                i++;
+        return i == 0 ? INT64_MAX : now_ns - plan->seen[i].at_ns;
+}
+
+/* The result holds the age of the last transaction; ret becomes the lag. */
+static void read_lag(struct plan *plan, const PGresult *result, struct reading *ret)
+{
+        struct reading end, place;
+        int64_t now_ns = clock_boot_ns();
+        if (ret->is_error || PQnfields(result) != 4 || PQgetisnull(result, 0, 2) ||
+            PQgetisnull(result, 0, 3))
+                return;
+        reading_set_text(&end, PQgetvalue(result, 0, 2), strlen(PQgetvalue(result, 0, 2)));
+        reading_set_text(&place, PQgetvalue(result, 0, 3), strlen(PQgetvalue(result, 0, 3)));
+        if (end.is_error || place.is_error)
+                return;
+        remember(plan, end.value, now_ns);
+        if (place.value >= end.value) {
+                ret->value = 0;
+                return;
+        }
+        int64_t behind = behind_ns(plan, place.value, now_ns);
+        if (behind == INT64_MAX && ret->value < 0) /* then this is all that is known */
+                behind = now_ns - plan->seen[0].at_ns;
+        double behind_s = (double)behind / (double)NS_PER_S;
+        if (ret->value < 0 || behind_s < ret->value)
+                ret->value = behind_s;
 }
 
 static void read_result(const struct pg *p, const PGresult *result, bool is_own,
@@ -191,11 +292,13 @@ static int ask(struct pg *p, struct plan *plan, bool is_own, const struct probe_
                 reading_fail(ret, "%s", plan->why);
                 return OK;
         }
-        int r = run(p, plan->sql, w, &result, &problem);
+        int r = run(p, plan, w, &result, &problem);
         if (r == OK)
                 read_result(p, result, is_own, ret);
         else
                 reading_fail(ret, "%s: %s", p->where, problem.detail);
+        if (r == OK && plan->is_lag)
+                read_lag(plan, result, ret);
         PQclear(result);
         if (plan->is_lag && !ret->is_error && ret->value < 0)
                 ret->value = 0; /* its clock is behind that of the primary */
@@ -298,16 +401,9 @@ static int attempt(void *self, const char *address, const struct probe_wait *w,
                                     "client_encoding",
                                     "gssencmode",
                                     NULL};
-        const char *const values[] = {address,
-                                      port,
-                                      o->user,
-                                      o->password,
-                                      o->database ? o->database : "postgres",
-                                      options,
-                                      "weir",
-                                      "UTF8",
-                                      "disable",
-                                      NULL};
+        const char *const values[] = {
+                address, port,   o->user, o->password, o->database ? o->database : "postgres",
+                options, "weir", "UTF8",  "disable",   NULL};
         p->db = PQconnectStartParams(keys, values, 0);
         ASSERT(p->db);
         int r = finish_connect(p, w, problem);
@@ -319,6 +415,8 @@ static int attempt(void *self, const char *address, const struct probe_wait *w,
 static int pg_connect(void *self, const struct probe_wait *w, struct problem *problem)
 {
         struct pg *p = self;
+        for (size_t i = 0; i < PROBE_METRICS_MAX; i++)
+                p->plans[i].is_prepared = false;
         return server_attempt(p->server, w, attempt, p, problem);
 }
 

@@ -30,7 +30,9 @@
 #include "base/say.h"
 #include "probe/inside.h"
 
-#define STOP_GRACE_MS 2000 /* beyond the timeout of a target, for a thread that cannot be reached */
+#define STOP_GRACE_MS                                                                              \
+        2000 /* beyond the timeout of a target, for a thread that cannot be reached                \
+              */
 
 struct mailbox {
         struct probe_sample sample;
@@ -52,6 +54,7 @@ struct worker {
         void *prober;
         pthread_t thread;
         bool is_started;
+        bool is_ended; /* under the mutex */
         int wake_fd;
         atomic_bool is_asleep;
         /* Of its thread only. */
@@ -72,6 +75,7 @@ struct probe {
         void (*notify)(void *ctx);
         void *ctx;
         pthread_mutex_t mutex; /* of all below, the mailboxes and the slots */
+        pthread_cond_t ended;  /* one of the threads has */
         struct mailbox **ring;
         size_t ring_size, ring_at, ring_len;
 };
@@ -274,8 +278,7 @@ static int64_t pause_ns(struct worker *w)
         int64_t every_ms = o->hibernate_every_ms ? o->hibernate_every_ms : HIBERNATE_EVERY_MS;
         /* Said before looking: whoever asks after the look sees it and wakes. */
         atomic_store(&w->is_asleep, true);
-        bool is_idle =
-                clock_boot_ns() - atomic_load(&w->probe->asked_ns) >= after_ms * NS_PER_MS;
+        bool is_idle = clock_boot_ns() - atomic_load(&w->probe->asked_ns) >= after_ms * NS_PER_MS;
         if (!is_idle)
                 atomic_store(&w->is_asleep, false);
         return (is_idle && every_ms > o->interval_ms ? every_ms : o->interval_ms) * NS_PER_MS;
@@ -310,6 +313,10 @@ static void *worker_thread(void *ctx)
                 post(w, clock_boot_ns());
         } while (wait_for_tick(w, began_ns));
         disconnect_worker(w);
+        (void)pthread_mutex_lock(&w->probe->mutex);
+        w->is_ended = true;
+        (void)pthread_cond_signal(&w->probe->ended);
+        (void)pthread_mutex_unlock(&w->probe->mutex);
         return NULL;
 }
 
@@ -391,6 +398,7 @@ static struct probe *free_all(struct probe *p)
         if (p->stop_fd >= 0)
                 (void)close(p->stop_fd);
         (void)pthread_mutex_destroy(&p->mutex);
+        (void)pthread_cond_destroy(&p->ended);
         free(p->workers);
         free(p->targets);
         free(p->ring);
@@ -414,6 +422,17 @@ static int start_threads(struct probe *p)
         return r;
 }
 
+/* None of these can fail with glibc. */
+static void init_locks(struct probe *p)
+{
+        pthread_condattr_t attr;
+        (void)pthread_condattr_init(&attr);
+        (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+        (void)pthread_cond_init(&p->ended, &attr);
+        (void)pthread_condattr_destroy(&attr);
+        (void)pthread_mutex_init(&p->mutex, NULL);
+}
+
 int probe_start(const struct probe_options *targets, size_t n, void (*notify)(void *ctx), void *ctx,
                 struct probe **ret, struct problem *problem)
 {
@@ -427,7 +446,7 @@ int probe_start(const struct probe_options *targets, size_t n, void (*notify)(vo
         p->workers = xcalloc(n_workers + 1, sizeof(*p->workers));
         p->targets = xcalloc(n + 1, sizeof(*p->targets));
         atomic_init(&p->asked_ns, clock_boot_ns());
-        (void)pthread_mutex_init(&p->mutex, NULL); /* cannot fail with glibc */
+        init_locks(p);
         mysql_prober_setup();
         http_prober_setup();
         for (size_t i = 0; i < n; i++)
@@ -435,7 +454,7 @@ int probe_start(const struct probe_options *targets, size_t n, void (*notify)(vo
         p->ring = xcalloc(p->ring_size + 1, sizeof(struct mailbox *));
         int r = p->stop_fd < 0 ? EMFILE : start_threads(p);
         if (r) {
-                p = probe_stop(p);
+                (void)probe_stop(p); /* NULL */
                 return problem_set(problem, ERR_UNAVAIL, "cannot start the probes: %s",
                                    strerror(r));
         }
@@ -443,19 +462,32 @@ int probe_start(const struct probe_options *targets, size_t n, void (*notify)(vo
         return OK;
 }
 
-/* False when it did not end in time. */
-static bool join(struct worker *w)
+/* Waits until the thread has ended; false when it is too late for that. */
+static bool join(struct worker *w, const struct timespec *until)
+{
+        struct probe *p = w->probe;
+        (void)pthread_mutex_lock(&p->mutex);
+        while (!w->is_ended && pthread_cond_timedwait(&p->ended, &p->mutex, until) != ETIMEDOUT)
+                ;
+        bool is_ended = w->is_ended;
+        (void)pthread_mutex_unlock(&p->mutex);
+        if (is_ended)
+                (void)pthread_join(w->thread, NULL); /* at once: it has nothing left to do */
+        return is_ended;
+}
+
+static struct timespec stop_deadline(const struct probe *p)
 {
         struct timespec until;
-        int64_t ms = w->target->options->timeout_ms + STOP_GRACE_MS;
+        int64_t ms = 0;
+        for (size_t i = 0; i < p->n_targets; i++)
+                if (p->targets[i].options->timeout_ms > ms)
+                        ms = p->targets[i].options->timeout_ms;
         (void)clock_gettime(CLOCK_MONOTONIC, &until); /* always there */
-        until.tv_sec += ms / MS_PER_S;
-        until.tv_nsec += ms % MS_PER_S * NS_PER_MS;
-        if (until.tv_nsec >= NS_PER_S) {
-                until.tv_sec++;
-                until.tv_nsec -= NS_PER_S;
-        }
-        return pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &until) == 0;
+        int64_t ns = until.tv_nsec + (ms + STOP_GRACE_MS) * NS_PER_MS;
+        until.tv_sec += ns / NS_PER_S;
+        until.tv_nsec = ns % NS_PER_S;
+        return until;
 }
 
 struct probe *probe_stop(struct probe *p)
@@ -464,11 +496,12 @@ struct probe *probe_stop(struct probe *p)
         bool is_all = true;
         if (!p)
                 return NULL;
+        struct timespec until = stop_deadline(p);
         if (p->stop_fd >= 0 && write(p->stop_fd, &one, sizeof(one)) < 0)
                 ASSERT(errno == EAGAIN);
         for (size_t i = 0; i < p->n_workers; i++) {
                 struct worker *w = &p->workers[i];
-                if (!w->is_started || join(w))
+                if (!w->is_started || join(w, &until))
                         continue;
                 is_all = false;
                 say_warn("probe", "does not end and is left behind", "target",

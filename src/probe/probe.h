@@ -2,8 +2,8 @@
  *
  * One thread per target.  It samples every metric of the target each interval and hands the results
  * to the loop through probe_take(); it owns nothing else.  A target that does not answer in time,
- * refuses the password, lacks a privilege or hangs shows as an error on its metrics with a sentence,
- * and is tried again with growing pauses; the sentence holds no credentials.
+ * refuses the password, lacks a privilege or hangs shows as an error on its metrics with a
+ * sentence, and is tried again with growing pauses; the sentence holds no credentials.
  *
  * When nobody asked for HIBERNATE_MS (probe_asked), targets are sampled every HIBERNATE_EVERY_MS
  * only; the next ask wakes them at once. */
@@ -14,12 +14,12 @@
 
 enum probe_kind { PROBE_MYSQL, PROBE_POSTGRES, PROBE_HOST, PROBE_HTTP, PROBE_COMMAND, PROBE_KINDS };
 
-#define PROBE_NAME_MAX    64
-#define PROBE_METRICS_MAX 32
-#define PROBE_ERROR_MAX   160
+#define PROBE_NAME_MAX     64
+#define PROBE_METRICS_MAX  32
+#define PROBE_ERROR_MAX    160
 
-#define HIBERNATE_MS       (60 * 1000)
-#define HIBERNATE_EVERY_MS (5 * 1000)
+#define HIBERNATE_MS       60000
+#define HIBERNATE_EVERY_MS 5000
 
 struct probe_metric {
         char name[PROBE_NAME_MAX];
@@ -44,9 +44,9 @@ struct probe_options {
         struct probe_server primary;
         struct probe_server *replicas; /* replication_lag is that of the worst of them */
         size_t n_replicas;
-        unsigned ignore_replicas;   /* so many of the worst are left out */
+        unsigned ignore_replicas;     /* so many of the worst are left out */
         bool is_missing_replica_fine; /* one that is gone or stale counts as no lag, and is named */
-        char *user, *password;      /* from file or environment; never logged */
+        char *user, *password;        /* from file or environment; never logged */
         char *database;
         char *heartbeat_table; /* mysql: "meta.heartbeat"; NULL: SHOW REPLICA STATUS */
         char *url;             /* http */
@@ -64,14 +64,16 @@ struct probe_sample {
         double value;
         int64_t at_ns; /* CLOCK_BOOTTIME when it was taken, or when that failed */
         bool is_error;
-        char error[PROBE_ERROR_MAX]; /* why, when is_error; else a remark (replicas left out) or "" */
+        char error[PROBE_ERROR_MAX]; /* why, when is_error; else a remark (replicas left out) or ""
+                                      */
 };
 
 struct probe;
 
 /* Whether that kind has such a metric; else the problem says which there are. */
-int probe_check_source(enum probe_kind kind, const char *source, struct problem *problem) MUST_CHECK;
-const char *probe_kind_name(enum probe_kind kind);       /* "mysql" */
+int probe_check_source(enum probe_kind kind, const char *source,
+                       struct problem *problem) MUST_CHECK;
+const char *probe_kind_name(enum probe_kind kind); /* "mysql" */
 bool probe_kind_from_name(const char *name, enum probe_kind *ret);
 
 /* Starts a thread per target.  The options must outlive it.  notify is called from those threads

@@ -135,6 +135,7 @@ bool rest_is_over(const struct rest *r, int64_t now_ns)
 
 struct aside {
         atomic_int refs;
+        atomic_bool is_done; /* orders what the thread wrote before what the caller reads */
         int done_fd;
         void (*fn)(void *arg);
         void *arg;
@@ -154,6 +155,7 @@ static void *aside_thread(void *ctx)
         struct aside *a = ctx;
         uint64_t one = 1;
         a->fn(a->arg);
+        atomic_store(&a->is_done, true);
         ssize_t n = write(a->done_fd, &one, sizeof(one));
         ASSERT(n == sizeof(one)); /* an eventfd with nothing in it takes one */
         aside_unref(a);
@@ -179,6 +181,7 @@ int aside_run(const struct probe_wait *w, void (*fn)(void *arg), void *arg,
         struct aside *a = xmalloc(sizeof(*a));
         *a = (struct aside){.done_fd = eventfd(0, EFD_CLOEXEC), .fn = fn, .arg = arg};
         atomic_init(&a->refs, 2);
+        atomic_init(&a->is_done, false);
         if (a->done_fd < 0 || aside_start(a) != 0) {
                 if (a->done_fd >= 0)
                         (void)close(a->done_fd);
@@ -187,7 +190,7 @@ int aside_run(const struct probe_wait *w, void (*fn)(void *arg), void *arg,
                 return ERR_UNAVAIL;
         }
         int r = wait_for(w, a->done_fd, POLLIN, NULL);
-        if (r == OK)
+        if (r == OK && atomic_load(&a->is_done))
                 read(a->arg, ctx);
         aside_unref(a);
         return r;

@@ -77,6 +77,38 @@ PYTHON
         WEIR_URL=redis://127.0.0.1:$port
 }
 
+# measure MODE [SETTINGS OF THE TARGET]: a server with a target whose load is the number in the file load.
+measure() {
+        echo 2 >load
+        cat >weir.conf <<CONF
+throttle { mode = "$1" adaptive = "observe" }
+target "shop" {
+        ${2:-}
+        kind = "command"
+        command = {"cat", "$PWD/load"}
+        interval = "100ms"
+        dwell = "500ms"
+        metric "threads" { elevated = {5, 3} critical = {15, 10} }
+}
+CONF
+        stop_weir
+        start_weir --config weir.conf
+        eventually has_value 2
+}
+
+set_load() {
+        echo "$1" >load.new
+        mv load.new load
+}
+
+has_value() {
+        [ "$(status '.targets[0].metrics[0].value')" = "\"$1\"" ]
+}
+
+has_level() {
+        [ "$(status .level)" = "\"$1\"" ]
+}
+
 calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":false,"pause_left_ms":0,
 "targets":[{"name":"shop","mode":"enforce","level":"normal","since_ms":5000,"metric":"","value":null,
 "threshold":null,"age_ms":-1,"error":"","metrics":[{"name":"threads_running","value":"2","age_ms":400,
@@ -150,6 +182,73 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         rm port
         standin "$(jq -c '.ramp = {running: true, cycle: 3, cycles: 3, next_in_ms: 900}' <<<"$calm")"
         [[ $(weir throttle status) == *"ramp     cycle 3 of 3, over in 900 ms"* ]]
+}
+
+@test "a load that is measured is told with metric, value, threshold and age, and falls again" {
+        measure enforce
+        add_all_tiers
+        set_load 150
+        eventually has_level critical
+        run weir throttle status
+        [[ $output =~ "because  shop: threads was 150 against 15, is 150 ("[0-9.]+\ m?s\ old\) ]]
+        [[ $output =~ "limit    10 jobs at once, 0 run, pressure "[0-9.]+\ \(observe\) ||
+                $output == *"limit    10 jobs at once, 0 run, pressure not known (observe)"* ]]
+        [ "$(claim 4)" = "[4]" ]
+        [[ $(weir job show 2) == *"critical load on shop: threads 150 against 15; tier normal waits 900 s"* ]]
+        set_load 1
+        eventually has_level normal
+        run weir throttle status
+        [[ $output == *"ramp     cycle "* ]]
+        [[ $output != *because* ]]
+        run weir throttle history
+        [[ $output == *"shop: normal -> critical by threads 150 against 15"* ]]
+        [[ $output == *"shop: critical -> normal"* ]]
+        [[ $output == *ramp_started* ]]
+}
+
+@test "what cannot be read is unknown with its reason" {
+        measure enforce
+        rm load
+        eventually has_level unknown
+        run weir throttle status
+        [[ $output =~ "because  shop: threads was last read "[0-9.]+" s ago; ".*load ]]
+        set_load 2
+        eventually has_level normal
+}
+
+@test "observe runs everything and counts it, and enforcing says so" {
+        measure observe
+        add_all_tiers
+        set_load 6
+        eventually has_level elevated
+        [ "$(claim 4)" = "[1,2,3,4]" ]
+        [ "$(tier normal would_defer),$(tier deferrable would_defer),$(tier normal deferred)" = 1,1,0 ]
+        [[ $(weir throttle status) =~ deferrable\ +runs\ +0\ +0\ +1\ +0 ]]
+        [ "$(weir throttle history --json | jq '[.[] | select(.event == "would_defer")] | length')" = 2 ]
+        run weir throttle mode enforce
+        [ "${lines[0]}" = "mode enforce, was observe" ]
+        [ "${lines[1]}" = "since the server started, enforce would have deferred: critical 0, high 0, normal 1, deferrable 1" ]
+        [ "${lines[2]}" = "now normal waits 5 min, deferrable waits 15 min; critical runs, high runs" ]
+}
+
+@test "a target that is only observed defers nothing in a gate that enforces" {
+        measure enforce 'mode = "observe"'
+        set_load 150
+        eventually has_value 150
+        weir job add klaviyo_sync
+        [ "$(claim)" = "[1]" ]
+        [ "$(tier deferrable would_defer),$(tier deferrable deferred)" = 1,0 ]
+        [[ $(weir throttle status) == *"target   shop: critical for "*", mode observe"* ]]
+}
+
+@test "a mode that is set while there is load holds at once" {
+        measure off
+        set_load 150
+        eventually has_value 150
+        weir job add klaviyo_sync
+        weir throttle mode enforce
+        [ "$(status .level)" = '"critical"' ]
+        [ "$(claim)" = "[]" ]
 }
 
 @test "what a target is called cannot steer a terminal" {

@@ -171,8 +171,8 @@ struct world {
         struct leveler l, twin;
         int64_t now_ns, began_ns, dwell_ns;
         int64_t fell_ns;    /* the last fall; INT64_MIN: none */
-        int64_t high_ns[3]; /* when a metric that counted was last at or above that enter threshold
-                             */
+        int64_t high_ns[3]; /* when what counted was last at that enter threshold or above */
+        enum level last_known;
         uint64_t seen[LEVELS][LEVELS];
 };
 
@@ -185,16 +185,23 @@ static int badness(enum level level)
         return order[level];
 }
 
+/* A value that cannot be read any more is believed for a shorter time. */
+static int64_t patience(const struct world *w, size_t i)
+{
+        int64_t stale_ns = w->rules[i].stale_ns;
+        return w->samples[i].is_error && stale_ns > LEVEL_ERROR_NS ? LEVEL_ERROR_NS : stale_ns;
+}
+
 static bool is_known(const struct world *w, size_t i)
 {
         const struct level_sample *s = &w->samples[i];
-        return s->at_ns && isfinite(s->value) && w->now_ns - s->at_ns <= w->rules[i].stale_ns;
+        return s->at_ns && isfinite(s->value) && w->now_ns - s->at_ns <= patience(w, i);
 }
 
 static bool is_pending(const struct world *w, size_t i)
 {
         const struct level_sample *s = &w->samples[i];
-        return !s->at_ns && !s->is_error && w->now_ns - w->began_ns <= w->rules[i].stale_ns;
+        return !s->at_ns && w->now_ns - w->began_ns <= patience(w, i);
 }
 
 static bool is_blind(const struct world *w)
@@ -238,13 +245,18 @@ static void check_fall(struct world *w, enum level was)
         w->fell_ns = w->now_ns;
 }
 
-/* However it came there, by unknown or not: what was higher has been calm for dwell. */
-static void check_dwell(const struct world *w)
+/* However it came there, by unknown or not: what it was before has been calm for dwell.  (From
+ * critical to normal it may have been elevated meanwhile.) */
+static void check_dwell(struct world *w)
 {
-        if (w->l.level == LEVEL_NORMAL)
-                assert_true(w->now_ns - w->high_ns[LEVEL_ELEVATED] >= w->dwell_ns);
-        if (w->l.level == LEVEL_NORMAL || w->l.level == LEVEL_ELEVATED)
-                assert_true(w->now_ns - w->high_ns[LEVEL_CRITICAL] >= w->dwell_ns);
+        enum level now = w->l.level;
+
+        if (now == LEVEL_UNKNOWN)
+                return;
+        for (int level = (int)now + 1; level <= (int)LEVEL_CRITICAL; level++)
+                if (level == LEVEL_CRITICAL || w->last_known == LEVEL_ELEVATED)
+                        assert_true(w->now_ns - w->high_ns[level] >= w->dwell_ns);
+        w->last_known = now;
 }
 
 static void check(struct world *w, enum level was, bool changed)
@@ -296,14 +308,13 @@ static void pass_time(struct world *w, int64_t by_ns)
         int64_t end_ns = w->now_ns + by_ns;
 
         while (w->now_ns < end_ns) {
-                int64_t at = end_ns, due = next_ns(w, &w->twin);
-                if (due < at)
-                        at = due > w->now_ns ? due : w->now_ns + 1;
+                int64_t due = next_ns(w, &w->twin);
                 int64_t some = w->now_ns + 1 + (int64_t)rng_below(&w->dice, S);
-                bool is_due = at < some || due <= w->now_ns;
-                w->now_ns = at < some ? at : some;
+                w->now_ns = some < end_ns ? some : end_ns;
+                if (due < w->now_ns)
+                        w->now_ns = due;
                 look(w);
-                if (is_due && due <= w->now_ns)
+                if (due == w->now_ns)
                         (void)step_one(w, &w->twin, w->now_ns); /* compared below */
                 assert_int_equal(w->l.level, w->twin.level);
                 assert_true(w->l.since_ns == w->twin.since_ns);
@@ -361,6 +372,7 @@ static void gap_episode(struct world *w)
         any_rules(w);
         w->began_ns = w->now_ns += (int64_t)rng_below(&w->dice, 1000000) * S;
         w->fell_ns = INT64_MIN;
+        w->last_known = LEVEL_NORMAL;
         w->high_ns[LEVEL_ELEVATED] = w->high_ns[LEVEL_CRITICAL] = 0;
         leveler_init(&w->l, w->now_ns);
         leveler_init(&w->twin, w->now_ns);

@@ -76,6 +76,7 @@ static inline int box_try_open(struct box *box, struct problem *p)
                 .path = box->path,
                 .keep_done_ms = box->keep_done_ms,
                 .keep_failed_ms = box->keep_failed_ms,
+                .commit_every_ms = 20, /* a test has no second for each */
                 .view_of = box_view,
                 .wall_ms = box_clock,
                 .wall_ctx = box,

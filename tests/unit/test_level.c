@@ -245,6 +245,34 @@ static void a_metric_that_never_entered_does_not_hold_a_level(void **state)
         assert_int_equal(r.l.metric, DEPTH);
 }
 
+static void a_fall_from_critical_asks_every_metric_for_its_enter_threshold(void **state)
+{
+        struct rig r = rig_of(2);
+
+        (void)state;
+        pass(&r, 1, 0, 120);
+        pass(&r, 100, 0, 60); /* elevated by its exit threshold */
+        assert_int_equal(r.l.level, LEVEL_ELEVATED);
+        pass(&r, 1, 20, 60);
+        pass(&r, 31, 0, 60);
+        assert_int_equal(r.l.level, LEVEL_NORMAL);
+}
+
+static void what_was_critical_while_nothing_could_be_told_has_to_dwell_too(void **state)
+{
+        struct rig r = rig_of(2);
+
+        (void)state;
+        r.rules[DEPTH].is_required = true;
+        pass(&r, 1, 0, NAN);
+        pass(&r, 1, 20, NAN);
+        assert_int_equal(r.l.level, LEVEL_UNKNOWN);
+        pass(&r, 30, 6, 0);
+        assert_int_equal(r.l.level, LEVEL_CRITICAL);
+        pass(&r, 1, 6, 0);
+        assert_int_equal(r.l.level, LEVEL_ELEVATED);
+}
+
 static void a_threshold_that_is_nan_makes_no_level(void **state)
 {
         struct rig r = rig_of(METRICS);
@@ -280,24 +308,28 @@ static void a_first_sample_is_waited_for(void **state)
         assert_true(next_ns(&r) == INT64_MAX); /* only a sample can change it */
 }
 
-static void a_first_try_that_fails_is_unknown_at_once(void **state)
+static void a_first_try_that_fails_gets_less_time(void **state)
 {
         struct rig r = rig_of(1);
 
         (void)state;
         r.samples[THREADS].is_error = true;
+        assert_false(update(&r));
+        r.now_ns += LEVEL_ERROR_NS;
+        assert_false(update(&r));
+        r.now_ns += 1;
         assert_true(update(&r));
         assert_int_equal(r.l.level, LEVEL_UNKNOWN);
 }
 
-static void a_failed_try_leaves_the_last_sample_valid_until_it_is_stale(void **state)
+static void a_failed_try_leaves_the_last_sample_valid_for_a_moment(void **state)
 {
         struct rig r = rig_of(1);
 
         (void)state;
         assert_true(see(&r, THREADS, 7));
         r.samples[THREADS].is_error = true;
-        r.now_ns += 3 * S;
+        r.now_ns += LEVEL_ERROR_NS;
         assert_false(update(&r));
         assert_true(next_ns(&r) == r.now_ns + 1);
         r.now_ns += 1;
@@ -592,10 +624,12 @@ int main(void)
                 cmocka_unit_test(
                         of_two_at_the_same_level_the_farther_one_is_named_until_it_is_no_more),
                 cmocka_unit_test(a_metric_that_never_entered_does_not_hold_a_level),
+                cmocka_unit_test(a_fall_from_critical_asks_every_metric_for_its_enter_threshold),
+                cmocka_unit_test(what_was_critical_while_nothing_could_be_told_has_to_dwell_too),
                 cmocka_unit_test(a_threshold_that_is_nan_makes_no_level),
                 cmocka_unit_test(a_first_sample_is_waited_for),
-                cmocka_unit_test(a_first_try_that_fails_is_unknown_at_once),
-                cmocka_unit_test(a_failed_try_leaves_the_last_sample_valid_until_it_is_stale),
+                cmocka_unit_test(a_first_try_that_fails_gets_less_time),
+                cmocka_unit_test(a_failed_try_leaves_the_last_sample_valid_for_a_moment),
                 cmocka_unit_test(a_value_that_is_no_number_is_no_sample),
                 cmocka_unit_test(without_a_bound_no_sample_is_too_old),
                 cmocka_unit_test(a_sample_from_the_future_is_fresh),

@@ -335,6 +335,40 @@ static void a_job_may_bring_its_own_tier(void **unused)
         rig_release(&rig);
 }
 
+static void caps_of_the_level_do_not_stand_before_payments(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct rig_session worker;
+        char token[TOKEN];
+        init(&rig, MODE_ENFORCE);
+        sample(&rig, 8); /* elevated: high runs, five at once */
+        for (int i = 0; i < 8; i++)
+                rig_do(&rig, "ENQUEUE", "wcs_renew", "");
+        rig_do(&rig, "ENQUEUE", "nofraud_check", "");
+        for (uint64_t id = 1; id <= 5; id++)
+                assert_int_equal(rig_claim(&rig, "w", "default", token), id);
+        char payment[TOKEN];
+        assert_int_equal(rig_claim(&rig, "w", "default", payment), 9);
+        assert_int_equal(rig_claim(&rig, "w", "default", payment), 0);
+        has(rig_do(&rig, "WHY", "6"), "as many jobs run as the level of the load allows");
+        /* A worker that waits gets the next when one has ended. */
+        rig_session_init(&worker);
+        assert_string_equal(
+                rig_as(&rig, &worker, "CLAIM", "v", "WAIT", "100000", "QUEUES", "default"),
+                "(waits)");
+        assert_string_equal(rig_do(&rig, "CANCEL", "1"), "OK");
+        assert_string_equal(rig_do(&rig, "CANCEL", "2"), "OK");
+        rig_turn(&rig);
+        assert_true(worker.is_answered);
+        rig_session_release(&rig, &worker);
+        sample_for(&rig, 1, 40);
+        assert_true(rig_claim(&rig, "w", "default", token) > 0);
+        assert_true(rig_claim(&rig, "w", "default", token) > 0);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        rig_release(&rig);
+}
+
 static void a_job_that_would_expire_while_it_waits_runs(void **unused)
 {
         (void)unused;
@@ -443,6 +477,7 @@ int main(void)
                 cmocka_unit_test(the_mode_and_the_registry_survive_a_restart),
                 cmocka_unit_test(a_change_of_the_registry_moves_parked_jobs),
                 cmocka_unit_test(a_job_may_bring_its_own_tier),
+                cmocka_unit_test(caps_of_the_level_do_not_stand_before_payments),
                 cmocka_unit_test(a_job_that_would_expire_while_it_waits_runs),
                 cmocka_unit_test(limits_of_the_gate_hold_at_their_edges),
                 cmocka_unit_test(the_adaptive_limit_follows_the_pressure),

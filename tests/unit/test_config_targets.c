@@ -1,0 +1,236 @@
+/* The target sections of the configuration: what is taken, what is refused with its place. */
+#include "check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "serve/config.h"
+#include "support/temp_dir.h"
+
+static char folder[TEMP_DIR_SIZE];
+
+static int make_folder(void **unused)
+{
+        (void)unused;
+        temp_dir_make(folder);
+        return 0;
+}
+
+static int remove_folder(void **unused)
+{
+        (void)unused;
+        temp_dir_remove(folder);
+        return 0;
+}
+
+static const char *write_file(const char *name, const char *text, mode_t mode)
+{
+        static char path[TEMP_DIR_SIZE + 40];
+        snprintf(path, sizeof(path), "%s/%s", folder, name);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        assert_true(fputs(text, f) >= 0);
+        assert_int_equal(fclose(f), 0);
+        assert_int_equal(chmod(path, mode), 0);
+        return path;
+}
+
+static int read_text(const char *text, struct config *c, struct problem *problem)
+{
+        config_init(c);
+        return config_read_file(c, write_file("conf", text, 0600), problem);
+}
+
+static void a_target_is_taken_with_all_it_says(void **unused)
+{
+        (void)unused;
+        struct config c;
+        struct problem problem = {0};
+        char text[2000];
+        const char *secret = write_file("password", "p \"w\r\n", 0600);
+        snprintf(text, sizeof(text),
+                 "target \"shop\" {\n kind = \"mysql\" host = \"db.example\" port = 3307\n"
+                 " user = \"weir\" password_file = \"%s\" database = \"shop\"\n"
+                 " interval = \"100ms\" timeout = \"2s\" dwell = \"1m\" mode = \"observe\"\n"
+                 " heartbeat_table = \"meta.heartbeat\"\n"
+                 " replica \"db2\" { host = \"10.0.0.2\" }\n"
+                 " replica \"db3\" { socket = \"/run/db3.sock\" port = 3310 }\n"
+                 " ignore_replicas = 1 missing_replica = \"ignore\"\n"
+                 " metric \"threads_running\" { elevated = {6, 4} critical = {16, 11.5} }\n"
+                 " metric \"replication_lag\" { required = true stale = \"5s\" }\n"
+                 " metric \"orders\" { source = \"sql:SELECT COUNT(*) FROM o WHERE s='new'\"\n"
+                 "  critical = {500, 250} }\n}\n",
+                 secret);
+        if (read_text(text, &c, &problem) != OK)
+                fail_msg("%s", problem.detail);
+        assert_int_equal(c.targets.n, 1);
+        const struct probe_options *o = &c.targets.probes[0];
+        const struct config_target *l = &c.targets.levels[0];
+        assert_string_equal(o->name, "shop");
+        assert_int_equal(o->kind, PROBE_MYSQL);
+        assert_string_equal(o->primary.host, "db.example");
+        assert_int_equal(o->primary.port, 3307);
+        assert_string_equal(o->user, "weir");
+        assert_string_equal(o->password, "p \"w");
+        assert_string_equal(o->database, "shop");
+        assert_string_equal(o->heartbeat_table, "meta.heartbeat");
+        assert_int_equal(o->interval_ms, 100);
+        assert_int_equal(o->timeout_ms, 2000);
+        assert_int_equal(o->hibernate_every_ms, 2500); /* half of the shortest staleness */
+        assert_int_equal(l->dwell_ns, 60 * NS_PER_S);
+        assert_int_equal(l->mode, MODE_OBSERVE);
+        assert_int_equal(o->n_replicas, 2);
+        assert_string_equal(o->replicas[0].name, "db2");
+        assert_string_equal(o->replicas[0].host, "10.0.0.2");
+        assert_int_equal(o->replicas[0].port, 3306);
+        assert_string_equal(o->replicas[1].host, "/run/db3.sock");
+        assert_int_equal(o->replicas[1].port, 3310);
+        assert_int_equal(o->ignore_replicas, 1);
+        assert_true(o->is_missing_replica_fine);
+        assert_int_equal(o->n_metrics, 3);
+        assert_true(l->rules[0].enter[0] == 6 && l->rules[0].exit[0] == 4);
+        assert_true(l->rules[0].enter[1] == 16 && l->rules[0].exit[1] == 11.5);
+        assert_int_equal(l->rules[0].stale_ns, 10 * NS_PER_S);
+        assert_false(l->rules[0].is_required);
+        assert_string_equal(o->metrics[1].source, "replication_lag");
+        assert_true(l->rules[1].enter[0] == 2 && l->rules[1].exit[1] == 5);
+        assert_true(l->rules[1].is_required);
+        assert_int_equal(l->rules[1].stale_ns, 5 * NS_PER_S);
+        assert_string_equal(o->metrics[2].source, "sql:SELECT COUNT(*) FROM o WHERE s='new'");
+        assert_true(isnan(l->rules[2].enter[0]) && l->rules[2].enter[1] == 500);
+        config_release(&c);
+}
+
+static void a_short_target_gets_the_defaults_of_its_kind(void **unused)
+{
+        (void)unused;
+        struct config c;
+        struct problem problem = {0};
+        if (read_text("target \"a\" { kind = mysql }\n"
+                      "target \"b\" { kind = postgres }\n"
+                      "target \"c\" { kind = host }\n",
+                      &c, &problem) != OK)
+                fail_msg("%s", problem.detail);
+        assert_int_equal(c.targets.n, 3);
+        const struct probe_options *o = c.targets.probes;
+        const struct config_target *l = c.targets.levels;
+        assert_string_equal(o[0].primary.host, "127.0.0.1");
+        assert_int_equal(o[0].primary.port, 3306);
+        assert_int_equal(o[1].primary.port, 5432);
+        assert_string_equal(o[0].metrics[0].name, "threads_running");
+        assert_string_equal(o[1].metrics[0].name, "active_backends");
+        assert_string_equal(o[2].metrics[0].name, "load_per_core");
+        assert_true(l[0].rules[0].enter[0] == 5 && l[0].rules[0].exit[0] == 3);
+        assert_true(l[0].rules[0].enter[1] == 15 && l[0].rules[0].exit[1] == 10);
+        assert_int_equal(o[0].interval_ms, 1000);
+        assert_true(o[0].interval_ms + o[0].timeout_ms < 3000); /* trouble is seen within 3 s */
+        assert_int_equal(l[0].dwell_ns, 30 * NS_PER_S);
+        assert_int_equal(l[0].mode, -1);
+        assert_null(o[0].password);
+        config_release(&c);
+}
+
+static void what_makes_no_sense_is_refused_with_its_place(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *body, *told;
+        } cases[] = {
+                {"", "kind must be"},
+                {"kind = oracle", "not oracle"},
+                {"kind = mysql port = 70000", "port must be 1 to 65535"},
+                {"kind = mysql host = \"a\" socket = \"/b\"", "not both"},
+                {"kind = mysql socket = \"b\"", "socket must be a path"},
+                {"kind = mysql host = \"\"", "host must be"},
+                {"kind = mysql interval = \"99ms\"", "interval must be 100ms to 1h"},
+                {"kind = mysql interval = \"61m\"", "interval must be"},
+                {"kind = mysql timeout = \"soon\"", "timeout"},
+                {"kind = mysql dwell = \"2h\"", "dwell must be"},
+                {"kind = mysql mode = \"on\"", "mode must be"},
+                {"kind = mysql password = \"x\"", "password"},
+                {"kind = mysql password_file = \"/no/such\"", "/no/such"},
+                {"kind = mysql password_env = \"WEIR_NO_SUCH\"", "WEIR_NO_SUCH"},
+                {"kind = mysql password_env = \"A\" password_file = \"/b\"", "not both"},
+                {"kind = mysql heartbeat_table = \"a;b\"", "heartbeat_table"},
+                {"kind = mysql heartbeat_table = \"a.b.c\"", "heartbeat_table"},
+                {"kind = postgres heartbeat_table = \"a\"", "mysql only"},
+                {"kind = mysql replica \"r\" { }", "replica \"r\" needs a host"},
+                {"kind = mysql ignore_replicas = 1 replica \"r\" { host = \"h\" }",
+                 "ignore_replicas must be less"},
+                {"kind = mysql ignore_replicas = -1", "ignore_replicas"},
+                {"kind = mysql missing_replica = \"forget\"", "missing_replica must be"},
+                {"kind = mysql metric \"m\" { }", "metric \"m\": mysql has threads_running"},
+                {"kind = mysql metric \"threads_running\" { elevated = {1, 2} }",
+                 "metric \"threads_running\": elevated: the exit"},
+                {"kind = mysql metric \"threads_running\" { elevated = {1} }", "two numbers"},
+                {"kind = mysql metric \"threads_running\" { elevated = {20, 1} critical = {5, 1} }",
+                 "critical must not begin below"},
+                {"kind = mysql metric \"threads_running\" { stale = \"1ms\" }", "stale must be"},
+                {"kind = mysql metric \"x\" { source = \"sql:DROP TABLE x\" }", "mysql has"},
+                {"kind = http metric \"a\" { source = \"json:a\" }", "needs url"},
+                {"kind = http url = \"file:///x\" metric \"json:a\" { }", "needs url"},
+                {"kind = http url = \"http://u:p@h/\" metric \"json:a\" { }", "do not belong"},
+                {"kind = http url = \"http://h/\"", "needs a metric"},
+                {"kind = command metric \"a\" { }", "needs command"},
+                {"kind = command command = {\"x\"} metric \"a\" { } metric \"b\" { }",
+                 "more than 1 metrics"},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct config c;
+                struct problem problem = {0};
+                char text[300];
+                snprintf(text, sizeof(text), "target \"shop\" { %s }\n", cases[i].body);
+                if (read_text(text, &c, &problem) == OK)
+                        fail_msg("'%s' is taken", cases[i].body);
+                if (!strstr(problem.detail, cases[i].told))
+                        fail_msg("'%s' does not say '%s'", problem.detail, cases[i].told);
+                config_release(&c);
+        }
+}
+
+static void a_password_comes_from_a_private_file_or_the_environment(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *text;
+                mode_t mode;
+                int err;
+        } cases[] = {
+                {"secret\n", 0600, OK},
+                {"secret", 0640, OK},
+                {"", 0600, OK},
+                {"secret\n", 0644, ERR_FORBIDDEN},
+                {"two\nlines\n", 0600, ERR_BADARG},
+        };
+        struct config c;
+        struct problem problem = {0};
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                char text[TEMP_DIR_SIZE + 100];
+                const char *path = write_file("password", cases[i].text, cases[i].mode);
+                snprintf(text, sizeof(text),
+                         "target \"t\" { kind = mysql password_file = \"%s\" }\n", path);
+                assert_int_equal(read_text(text, &c, &problem), cases[i].err);
+                assert_null(strstr(problem.detail, "secret"));
+                config_release(&c);
+        }
+        assert_int_equal(setenv("WEIR_TEST_PASSWORD", "from-env", 1), 0);
+        assert_int_equal(
+                read_text("target \"t\" { kind = mysql password_env = \"WEIR_TEST_PASSWORD\" }\n",
+                          &c, &problem),
+                OK);
+        assert_string_equal(c.targets.probes[0].password, "from-env");
+        config_release(&c);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_target_is_taken_with_all_it_says),
+                cmocka_unit_test(a_short_target_gets_the_defaults_of_its_kind),
+                cmocka_unit_test(what_makes_no_sense_is_refused_with_its_place),
+                cmocka_unit_test(a_password_comes_from_a_private_file_or_the_environment),
+        };
+        return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
