@@ -19,6 +19,7 @@
 #include "core/session.h"
 #include "gate/gate.h"
 #include "gate/level.h"
+#include "gate/registry.h"
 #include "gate/zone.h"
 
 struct archive;
@@ -86,7 +87,9 @@ struct core_target {
 struct core_throttle {
         const struct core_target *targets;
         size_t n_targets;
-        struct policy policy;  /* policy_init() and what the operator configured */
+        struct policy policy;                  /* policy_init() and what the operator configured */
+        const struct registry_entry *registry; /* on top of the defaults */
+        size_t n_registry;
         unsigned ramp_cycles;  /* 0: 3 */
         int64_t ramp_cycle_ns; /* 0: 60 s */
         /* The number of jobs that run at once follows the pressure on the targets (gate/zone.h):

@@ -2,6 +2,7 @@
 #include "core/tell_options.h"
 
 #include "core/inside.h"
+#include "gate/gate.h"
 #include "state/backoff.h"
 
 static const char *const scope_names[] = {"pending", "running", "after"};
@@ -58,7 +59,8 @@ void tell_options(struct reply *reply, struct slice packed)
                        {"slot_ms", o.slot_ms},
                        {"deferred_ms", o.deferred_ms},
                        {"run", o.run}};
-        size_t n = (o.backoff.len > 0) + (o.unique.len > 0) + 3 * (o.after.len > 0);
+        size_t n = (o.tier > 0 && o.tier <= TIERS) + (o.backoff.len > 0) + (o.unique.len > 0) +
+                   3 * (o.after.len > 0);
         for (size_t i = 0; i < ARRAY_LEN(texts); i++)
                 n += texts[i].text.len > 0;
         for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
@@ -75,6 +77,10 @@ void tell_options(struct reply *reply, struct slice packed)
                         continue;
                 reply_key(reply, numbers[i].key);
                 reply_int(reply, (int64_t)numbers[i].value);
+        }
+        if (o.tier && o.tier <= TIERS) {
+                reply_key(reply, "tier");
+                reply_str(reply, tier_name((enum tier)(o.tier - 1)));
         }
         if (o.backoff.len) {
                 reply_key(reply, "backoff");

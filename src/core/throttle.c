@@ -33,6 +33,7 @@ struct throttle *throttle_new(int64_t now_ns)
         policy_init(&t->configured);
         t->policy = t->configured;
         hash_init(&t->hooks, 1);
+        buf_init(&t->own_texts, 0);
         ramp_init(&t->ramp, 0, 0);
         t->events = xcalloc(THROTTLE_EVENTS, sizeof(*t->events));
         return t;
@@ -56,6 +57,31 @@ static void free_targets(struct throttle *t)
         t->n_targets = 0;
 }
 
+static void free_own(struct throttle *t)
+{
+        buf_release(&t->own_texts);
+        free(t->own);
+        t->own = NULL;
+        t->n_own = 0;
+}
+
+/* The patterns lie one behind the other in own_texts. */
+static void copy_own(struct throttle *t, const struct registry_entry *entries, size_t n)
+{
+        size_t at = 0;
+        free_own(t);
+        t->own = xcalloc(n + 1, sizeof(*t->own));
+        for (size_t i = 0; i < n; i++)
+                buf_put_slice(&t->own_texts, entries[i].pattern);
+        for (size_t i = 0; i < n; i++) {
+                size_t len = entries[i].pattern.len;
+                t->own[i] = (struct registry_entry){slice_make(t->own_texts.ptr + at, len),
+                                                    entries[i].tier};
+                at += len;
+        }
+        t->n_own = n;
+}
+
 static void forget_hooks(struct throttle *t)
 {
         for (struct hash_node *n; (n = hash_next(&t->hooks, NULL));) {
@@ -69,6 +95,7 @@ struct throttle *throttle_free(struct throttle *t)
         if (!t)
                 return NULL;
         free_targets(t);
+        free_own(t);
         forget_hooks(t);
         hash_release(&t->hooks);
         registry_free(t->registry);
@@ -104,6 +131,7 @@ void core_set_throttle(struct core *core, const struct core_throttle *options)
 {
         struct throttle *t = core->throttle;
         free_targets(t);
+        copy_own(t, options->registry, options->n_registry);
         t->configured = t->policy = options->policy;
         t->settings_seen = UINT64_MAX;
         t->adaptive = options->adaptive;
@@ -148,15 +176,18 @@ int64_t throttle_pause_ns(const struct core *core)
         return until ? until : INT64_MAX;
 }
 
-/* The defaults, and on top what was set while weir runs. */
+/* The defaults, on top the configuration, and on top what was set while weir runs. */
 static struct registry *build_registry(const struct core *core)
 {
         const struct hash *settings = &core->state.things[THING_SETTING];
         const size_t skip = sizeof(SETTING_REGISTRY) - 1;
+        const struct throttle *t = core->throttle;
         struct registry_entry *entries =
-                xcalloc(registry_defaults_len + settings->len + 1, sizeof(*entries));
+                xcalloc(registry_defaults_len + t->n_own + settings->len + 1, sizeof(*entries));
         size_t n = registry_defaults_len;
         memcpy(entries, registry_defaults, n * sizeof(*entries));
+        for (size_t i = 0; i < t->n_own; i++)
+                entries[n++] = t->own[i];
         for (struct hash_node *it = NULL; (it = hash_next(settings, it));) {
                 const struct setting *s = CONTAINER_OF(it, const struct setting, thing.node);
                 if (it->key.len <= skip || memcmp(it->key.ptr, SETTING_REGISTRY, skip) != 0)

@@ -401,7 +401,8 @@ EXEC(exec_registry)
         (void)problem;
         const struct hash *all = &core->state.things[THING_SETTING];
         const size_t skip = sizeof(SETTING_REGISTRY) - 1;
-        size_t n = registry_defaults_len;
+        const struct throttle *t = core->throttle;
+        size_t n = registry_defaults_len + t->n_own;
         for (struct hash_node *it = NULL; (it = hash_next(all, it));)
                 n += is_registry(it);
         reply_wrap(reply, "patterns");
@@ -412,6 +413,8 @@ EXEC(exec_registry)
                         tell_entry(reply, slice_make(it->key.ptr + skip, it->key.len - skip),
                                    buf_slice(&s->bytes), true);
         }
+        for (size_t i = 0; i < t->n_own; i++)
+                tell_entry(reply, t->own[i].pattern, slice_str(tier_name(t->own[i].tier)), true);
         for (size_t i = 0; i < registry_defaults_len; i++)
                 tell_entry(reply, registry_defaults[i].pattern,
                            slice_str(tier_name(registry_defaults[i].tier)), false);

@@ -46,6 +46,9 @@ struct throttle {
         struct policy configured; /* as set up */
         struct policy policy;     /* with what the operator changed since */
         struct registry *registry;
+        struct registry_entry *own; /* of the configuration; their patterns are in: */
+        struct buf own_texts;
+        size_t n_own;
         uint64_t settings_seen; /* state->settings_version this was built from */
         enum gate_mode mode;    /* as said; the policy's is enforce while paused */
         enum level level;       /* the worst of the targets that count */

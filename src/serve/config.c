@@ -70,6 +70,7 @@ void config_release(struct config *c)
                 free(c->queues[i].name);
         free(c->queues);
         config_targets_release(&c->targets);
+        config_throttle_release(&c->throttle);
         *c = (struct config){0};
 }
 

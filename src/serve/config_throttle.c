@@ -1,6 +1,8 @@
 /* See config_throttle.h. */
 #include "serve/config_throttle.h"
 
+#include <stdlib.h>
+
 #include "cli/text.h"
 
 void config_throttle_init(struct config_throttle *c)
@@ -24,6 +26,7 @@ cfg_opt_t *config_throttle_opts(void)
                 CFG_STR("ramp_cycle", NULL, CFGF_NODEFAULT),
                 CFG_STR("max_deferral", NULL, CFGF_NODEFAULT),
                 CFG_INT("deferrals_per_hour", -1, CFGF_NONE),
+                CFG_STR_LIST("registry", NULL, CFGF_NODEFAULT),
                 CFG_STR("adaptive", NULL, CFGF_NODEFAULT),
                 CFG_INT_LIST("adaptive_limit", NULL, CFGF_NODEFAULT),
                 CFG_FLOAT_LIST("queue_depth", NULL, CFGF_NODEFAULT),
@@ -141,6 +144,44 @@ static int take_adaptive(struct config_throttle *c, cfg_t *section, struct probl
         return zone_rule_check(&c->zone, problem);
 }
 
+void config_throttle_release(struct config_throttle *c)
+{
+        for (size_t i = 0; i < c->n_registry; i++)
+                free(c->registry_texts[i]);
+        free(c->registry_texts);
+        free(c->registry);
+        c->registry_texts = NULL;
+        c->registry = NULL;
+        c->n_registry = 0;
+}
+
+/* registry = {"my_sync_*=deferrable", "checkout=critical"} */
+static int take_registry(struct config_throttle *c, cfg_t *section, struct problem *problem)
+{
+        unsigned n = cfg_size(section, "registry");
+        c->registry = xcalloc(n + 1, sizeof(*c->registry));
+        c->registry_texts = xcalloc(n + 1, sizeof(char *));
+        for (unsigned i = 0; i < n; i++) {
+                const char *text = cfg_getnstr(section, "registry", i);
+                const char *equals = strrchr(text, '=');
+                int tier = equals ? tier_from_name(slice_str(equals + 1)) : -1;
+                if (tier < 0)
+                        return problem_set(
+                                problem, ERR_BADARG,
+                                "throttle: registry takes \"PATTERN=TIER\" with critical, "
+                                "high, normal or deferrable, not \"%s\"",
+                                text);
+                struct slice pattern = slice_make(text, (size_t)(equals - text));
+                int r = registry_check_pattern(pattern, problem);
+                if (r != OK)
+                        return r;
+                char *copy = c->registry_texts[c->n_registry] = xstrdup(text);
+                c->registry[c->n_registry++] =
+                        (struct registry_entry){slice_make(copy, pattern.len), (enum tier)tier};
+        }
+        return OK;
+}
+
 int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *problem)
 {
         cfg_t *section = cfg_getsec(cfg, "throttle");
@@ -160,6 +201,8 @@ int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *
                 r = take_queue_depth(c, section, problem);
         if (r == OK)
                 r = take_adaptive(c, section, problem);
+        if (r == OK)
+                r = take_registry(c, section, problem);
         for (unsigned i = 0; r == OK && i < cfg_size(section, "level"); i++)
                 r = take_level(&c->policy, cfg_getnsec(section, "level", i), problem);
         if (r != OK)

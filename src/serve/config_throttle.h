@@ -14,12 +14,16 @@ struct config_throttle {
         int64_t ramp_cycle_ns;
         enum gate_mode adaptive;
         struct zone_rule zone;
+        struct registry_entry *registry; /* their patterns are in: */
+        char **registry_texts;
+        size_t n_registry;
         bool has_queue_depth; /* ready jobs of our own queues count as load */
         struct level_rule queue_depth;
 };
 
 void config_throttle_init(struct config_throttle *c); /* policy_init() and the default ramp */
-cfg_opt_t *config_throttle_opts(void);                /* for CFG_SEC */
+void config_throttle_release(struct config_throttle *c);
+cfg_opt_t *config_throttle_opts(void); /* for CFG_SEC */
 int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *problem) MUST_CHECK;
 
 #endif

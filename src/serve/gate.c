@@ -54,6 +54,8 @@ static void set_up(struct gate *g)
                 .targets = targets,
                 .n_targets = t->n + c->has_queue_depth,
                 .policy = c->policy,
+                .registry = c->registry,
+                .n_registry = c->n_registry,
                 .ramp_cycles = c->ramp_cycles,
                 .ramp_cycle_ns = c->ramp_cycle_ns,
                 .adaptive = c->adaptive,

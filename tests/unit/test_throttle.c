@@ -33,7 +33,9 @@ static const struct core_target targets[] = {
 
 static void set_up(struct rig *rig, enum gate_mode mode)
 {
-        struct core_throttle options = {.targets = targets, .n_targets = 1};
+        static const struct registry_entry own[] = {{SLICE_LIT("wcs_own"), TIER_DEFERRABLE}};
+        struct core_throttle options = {
+                .targets = targets, .n_targets = 1, .registry = own, .n_registry = 1};
         policy_init(&options.policy);
         options.policy.mode = mode;
         core_set_throttle(rig->core, &options);
@@ -295,6 +297,7 @@ static void the_mode_and_the_registry_survive_a_restart(void **unused)
         has(rig_do(&rig, "TIER", "my_slow_one"), "tier:'deferrable' pattern:'my_slow_*'");
         has(rig_do(&rig, "TIER", "nofraud_check"), "tier:'critical' pattern:'nofraud_*'");
         has(rig_do(&rig, "TIER", "unheard_of"), "tier:'normal' pattern:''");
+        has(rig_do(&rig, "TIER", "wcs_own"), "tier:'deferrable' pattern:'wcs_own'");
         assert_string_equal(rig_do(&rig, "REGISTRYUNSET", "my_*"), "OK");
         has(rig_do(&rig, "TIER", "my_fast"), "tier:'normal'");
         starts_with(rig_do(&rig, "REGISTRYUNSET", "my_*"), "!NOTFOUND");
