@@ -186,6 +186,11 @@ bench: ## measure against redis-server and beanstalkd on this machine
 	@$(MAKE) all
 	@bench/run $(BENCH_ARGS)
 
+demo: ## a storm in a real MariaDB: payments flow, syncs wait, all comes back
+	@tools/deps demo
+	@$(MAKE) all
+	@demo/storm $(DEMO_ARGS)
+
 crash: ## kill -9 cycles under load, compared with what clients were told
 	@tools/deps test
 	@$(MAKE) all

@@ -20,8 +20,8 @@ static const struct {
         const char *name;
         int (*main)(int argc, char **argv);
 } programs[] = {
-        {"serve", serve_main},     {"log", inspect_main},       {"docs", reference_main},
-        {"probe", probe_main},     {"version", version_main},   {"--version", version_main},
+        {"serve", serve_main}, {"log", inspect_main},     {"docs", reference_main},
+        {"probe", probe_main}, {"version", version_main}, {"--version", version_main},
 };
 
 int main(int argc, char **argv)

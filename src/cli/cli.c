@@ -48,6 +48,11 @@ static const struct cli_command main_log[] = {
          .summary = "Write what is sound of a damaged log into a new folder."},
 };
 
+static const struct cli_command main_probe[] = {{
+        .usage = "-c FILE [--once | --watch] [--json] [TARGET]",
+        .summary = "Ask the targets of a configuration and show what they answer.",
+}};
+
 static const struct cli_command main_version[] = {{
         .usage = "",
         .summary = "Print the version.",
@@ -61,6 +66,8 @@ static const struct cli_command help_command[] = {{
 static const struct cli_group group_serve = {"serve", "Run the server.", main_serve, 1};
 static const struct cli_group group_log = {"log", "Verify, dump or salvage a log on disk.",
                                            main_log, ARRAY_LEN(main_log)};
+static const struct cli_group group_probe = {
+        "probe", "Ask the databases and hosts of a configuration.", main_probe, 1};
 static const struct cli_group group_version = {"version", "Print the version.", main_version, 1};
 static const struct cli_group group_help = {"help", "Explain a command.", help_command, 1};
 
@@ -69,8 +76,8 @@ static const struct cli_group *const groups[] = {
         &group_serve,        &cli_group_job,   &cli_group_queue,   &cli_group_schedule,
         &cli_group_batch,    &cli_group_cap,   &cli_group_work,    &cli_group_lock,
         &cli_group_mutex,    &cli_group_limit, &cli_group_breaker, &cli_group_throttle,
-        &cli_group_registry, &cli_group_ping,  &group_log,         &group_version,
-        &group_help,
+        &cli_group_registry, &cli_group_ping,  &group_log,         &group_probe,
+        &group_version,      &group_help,
 };
 
 static const struct cli_group *group_find(const char *name)

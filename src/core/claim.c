@@ -49,6 +49,7 @@ struct claiming {
         const struct claim_spec *spec;
         struct queue *queues[LIMIT_CLAIM_QUEUES]; /* NULL: not there, or gives no more */
         uint32_t given[LIMIT_CLAIM_QUEUES];
+        uint32_t capped[LIMIT_CLAIM_QUEUES]; /* of those, the ones that caps count */
         size_t n_queues;
         struct job *jobs[LIMIT_CLAIM_JOBS];
         struct level_caps caps; /* of the level in force */
@@ -66,7 +67,7 @@ static void claiming_init(struct claiming *c, struct core *core, const struct cl
         c->number = 0;
         c->caps = throttle_caps(core);
         for (size_t i = 0; i < n_queues; i++)
-                c->given[i] = 0;
+                c->given[i] = c->capped[i] = 0;
 }
 
 /* The caps of the level, and the adaptive limit, hold for all but the critical tier. */
@@ -78,8 +79,8 @@ static bool is_capped(const struct claiming *c, size_t i, const struct job *job)
                 return true;
         if (!caps->claim_size || throttle_tier(c->core, job) == TIER_CRITICAL)
                 return false;
-        uint64_t running = q->n_running - c->given[i];
-        return c->given[i] >= caps->claim_size ||
+        uint64_t running = q->n_running - q->n_first_tier - c->capped[i]; /* of other claims */
+        return c->capped[i] >= caps->claim_size ||
                (caps->claims && running >= (uint64_t)caps->claims * caps->claim_size);
 }
 
@@ -150,6 +151,9 @@ static void grant(struct claiming *c, struct job *job, size_t queue)
         if (!c->number)
                 c->number = e.fence;
         e.other_id = c->number;
+        enum tier tier = throttle_tier(core, job);
+        job->flags |= (uint8_t)(JOB_FLAG_TIERED | tier << JOB_FLAG_TIER_SHIFT);
+        c->capped[queue] += tier != TIER_CRITICAL;
         limit_start(core, job);
         breaker_start(core, job);
         rng_fill(core->options.rng, e.token, sizeof(e.token));
@@ -177,6 +181,17 @@ static struct thing *block_of(struct core *core, const struct job *job)
         return by;
 }
 
+/* False: it was parked, put aside or failed. */
+static bool may_start(struct claiming *c, size_t i, struct job *job)
+{
+        if (!throttle_admit(c->core, job))
+                return false;
+        if (!is_capped(c, i, job))
+                return job_is_trusted(c->core, job);
+        throttle_put_aside(c->core, job); /* critical ones may stand behind it */
+        return false;
+}
+
 /* Takes the first job of a queue: granted, or put aside because something keeps it. */
 static void take_first(struct claiming *c, size_t i)
 {
@@ -184,14 +199,10 @@ static void take_first(struct claiming *c, size_t i)
         struct thing *by = block_of(c->core, job);
         if (by)
                 state_block(&c->core->state, job, by);
-        else if (!throttle_admit(c->core, job))
-                c->n_refused++; /* it was parked */
-        else if (is_capped(c, i, job))
-                throttle_put_aside(c->core, job); /* critical ones may stand behind it */
-        else if (job_is_trusted(c->core, job))
-                grant(c, job, i);
+        else if (!may_start(c, i, job))
+                c->n_refused++;
         else
-                c->n_refused++; /* it was failed */
+                grant(c, job, i);
         if (!may_give(c, i))
                 c->queues[i] = NULL;
 }

@@ -22,6 +22,10 @@
 #define HOOKS_KEPT   4096
 #define SAY_EVERY_NS (10 * NS_PER_S)
 
+/* These come by the thousand and have a ring of their own. */
+static const char event_would_defer[] = "would_defer";
+static const char event_deferred[] = "as_action_deferred";
+
 /* ---- life ---- */
 
 struct throttle *throttle_new(int64_t now_ns)
@@ -35,7 +39,8 @@ struct throttle *throttle_new(int64_t now_ns)
         hash_init(&t->hooks, 1);
         buf_init(&t->own_texts, 0);
         ramp_init(&t->ramp, 0, 0);
-        t->events = xcalloc(THROTTLE_EVENTS, sizeof(*t->events));
+        for (size_t i = 0; i < ARRAY_LEN(t->rings); i++)
+                t->rings[i].events = xcalloc(THROTTLE_EVENTS, sizeof(struct throttle_event));
         return t;
 }
 
@@ -99,7 +104,8 @@ struct throttle *throttle_free(struct throttle *t)
         forget_hooks(t);
         hash_release(&t->hooks);
         registry_free(t->registry);
-        free(t->events);
+        for (size_t i = 0; i < ARRAY_LEN(t->rings); i++)
+                free(t->rings[i].events);
         free(t);
         return NULL;
 }
@@ -150,8 +156,11 @@ void core_set_throttle(struct core *core, const struct core_throttle *options)
 void throttle_tell(struct core *core, const char *name, const char *fmt, ...)
 {
         struct throttle *t = core->throttle;
-        struct throttle_event *e = &t->events[t->n_events++ % THROTTLE_EVENTS];
+        bool is_deferral = name == event_would_defer || name == event_deferred;
+        struct throttle_ring *ring = &t->rings[is_deferral];
+        struct throttle_event *e = &ring->events[ring->n++ % THROTTLE_EVENTS];
         va_list args;
+        e->number = t->n_events++;
         e->wall_ms = core->now.wall_ms;
         e->name = name;
         va_start(args, fmt);
@@ -379,8 +388,13 @@ static void sample_own(struct core *core, size_t target)
 bool throttle_is_full(struct core *core, const struct job *job)
 {
         struct throttle *t = core->throttle;
-        if (t->adaptive == MODE_OFF ||
-            core->state.running.len < zone_limit(&t->zone, throttle_tier(core, job)))
+        if (t->adaptive == MODE_OFF)
+                return false;
+        enum tier tier = throttle_tier(core, job);
+        size_t running = 0; /* of this tier and the more important ones */
+        for (size_t i = 0; i <= tier; i++)
+                running += core->state.n_running_tier[i];
+        if (running < zone_limit(&t->zone, tier))
                 return false;
         bool is_enforced = t->adaptive == MODE_ENFORCE;
         t->zone_waits[is_enforced]++;
@@ -459,7 +473,7 @@ static struct hook_count *count_of_hook(struct throttle *t, struct slice hook, i
                 if (t->hooks.len >= HOOKS_KEPT)
                         forget_hooks(t);
                 c = xcalloc(1, sizeof(*c) + hook.len);
-                memcpy(c->text, hook.ptr, hook.len);
+                memcpy(c->text, hook.ptr ? hook.ptr : "", hook.len);
                 c->hour = hour;
                 hash_insert(&t->hooks, &c->node, slice_make(c->text, hook.len));
         }
@@ -601,11 +615,11 @@ bool throttle_admit(struct core *core, struct job *job)
         count_of_hook(t, name_slice(job->hook), core->now.steady_ns)->now++;
         if (!a.is_wait) {
                 t->observed[tier]++;
-                say_deferral(core, job, "would_defer", why);
+                say_deferral(core, job, event_would_defer, why);
                 return true;
         }
         t->deferred[tier]++;
-        say_deferral(core, job, "as_action_deferred", why);
+        say_deferral(core, job, event_deferred, why);
         park(core, job, &a, tier, slice_make(why, len));
         return false;
 }

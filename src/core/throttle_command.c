@@ -191,17 +191,33 @@ EXEC(exec_throttlestatus)
         return OK;
 }
 
+/* The newest event of the ring that is not yet told; NULL when there is none. */
+static const struct throttle_event *newest(const struct throttle_ring *r, size_t told)
+{
+        if (told >= THROTTLE_EVENTS || told >= r->n)
+                return NULL;
+        return &r->events[(r->n - 1 - told) % THROTTLE_EVENTS];
+}
+
+static size_t n_kept(const struct throttle_ring *r)
+{
+        return r->n < THROTTLE_EVENTS ? (size_t)r->n : THROTTLE_EVENTS;
+}
+
 static void tell_history(const struct core *core, struct reply *reply, size_t max)
 {
         const struct throttle *t = core->throttle;
-        size_t n = t->n_events < THROTTLE_EVENTS ? (size_t)t->n_events : THROTTLE_EVENTS;
+        size_t n = n_kept(&t->rings[0]) + n_kept(&t->rings[1]), told[2] = {0};
         if (n > max)
                 n = max;
         reply_wrap(reply, "events");
         reply_list(reply, n);
         for (size_t i = 0; i < n; i++) {
-                const struct throttle_event *e =
-                        &t->events[(t->n_events - 1 - i) % THROTTLE_EVENTS];
+                const struct throttle_event *a = newest(&t->rings[0], told[0]);
+                const struct throttle_event *b = newest(&t->rings[1], told[1]);
+                bool is_second = !a || (b && b->number > a->number);
+                const struct throttle_event *e = is_second ? b : a;
+                told[is_second]++;
                 reply_map(reply, 3);
                 tell_int(reply, "at_ms", e->wall_ms);
                 tell_str(reply, "event", e->name);

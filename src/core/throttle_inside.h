@@ -26,9 +26,15 @@ struct target {
 };
 
 struct throttle_event {
+        uint64_t number;
         int64_t wall_ms;
         const char *name; /* "load_level_transition" */
         char text[THROTTLE_TEXT];
+};
+
+struct throttle_ring {
+        struct throttle_event *events; /* THROTTLE_EVENTS of them */
+        uint64_t n;
 };
 
 /* How often the jobs of a hook were deferred within the last hour, about: this hour and the share
@@ -59,7 +65,7 @@ struct throttle {
         int64_t level_since_ns;
         struct ramp ramp;
         struct hash hooks;
-        struct throttle_event *events; /* a ring */
+        struct throttle_ring rings[2]; /* what happens rarely, and deferrals */
         uint64_t n_events;
         uint64_t decisions[LEVELS][TIERS][2]; /* run, would wait */
         uint64_t deferred[TIERS], observed[TIERS], released[TIERS], hook_max, deferred_max;

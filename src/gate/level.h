@@ -26,7 +26,7 @@
 #define LEVEL_METRICS_MAX 32
 /* A metric that cannot be read is unknown when its last value is older than this (or than stale_ns,
  * if that is less). */
-#define LEVEL_ERROR_NS (1500 * NS_PER_MS)
+#define LEVEL_ERROR_NS (2500 * NS_PER_MS)
 
 struct level_rule {
         double enter[2];  /* elevated, critical; NAN: this metric never makes that level */

@@ -94,7 +94,8 @@ struct seen {
 
 struct plan {
         char *sql;
-        bool is_prepared; /* on this connection */
+        bool is_prepared;    /* on this connection */
+        unsigned n_prepared; /* so often, each under a name of its own */
         bool is_lag;
         struct seen seen[SEEN_MAX]; /* oldest first */
         size_t n_seen;
@@ -154,6 +155,8 @@ static int result_problem(const PGresult *result, const struct probe_wait *w,
         }
         if (state && strcmp(state, "42501") == 0)
                 return say(problem, ERR_FORBIDDEN, "a privilege is missing: ", text);
+        if (state && strcmp(state, "0A000") == 0) /* a table is no longer what was prepared for */
+                return say(problem, ERR_STATE, "", text);
         if (state && strncmp(state, "57P", 3) == 0)
                 return say(problem, ERR_IO, "the connection was lost: ", text);
         return say(problem, ERR_BADARG, "", text);
@@ -190,10 +193,11 @@ static int take_result(struct pg *p, const struct probe_wait *w, PGresult **ret,
 static int run(struct pg *p, struct plan *plan, const struct probe_wait *w, PGresult **ret,
                struct problem *problem)
 {
-        char name[24];
+        char name[40];
         int r;
         *ret = NULL;
-        (void)snprintf(name, sizeof(name), "weir_%zu", (size_t)(plan - p->plans));
+        (void)snprintf(name, sizeof(name), "weir_%zu_%u", (size_t)(plan - p->plans),
+                       plan->n_prepared);
         if (!plan->is_prepared) {
                 if (!PQsendPrepare(p->db, name, plan->sql, 0, NULL))
                         return say(problem, ERR_IO,
@@ -297,6 +301,10 @@ static int ask(struct pg *p, struct plan *plan, bool is_own, const struct probe_
                 read_result(p, result, is_own, ret);
         else
                 reading_fail(ret, "%s: %s", p->where, problem.detail);
+        if (r == ERR_STATE) {
+                plan->is_prepared = false;
+                plan->n_prepared++;
+        }
         if (r == OK && plan->is_lag)
                 read_lag(plan, result, ret);
         PQclear(result);

@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -42,6 +44,7 @@ struct shown {
         const struct asked *asked;
         struct probe *probe;
         int news_fd;
+        int end_fd; /* readable when it is time to end: commands that run must not be left behind */
         size_t first, n; /* of the targets that are asked */
         /* The last sample of each metric; at_ns 0: none yet. */
         struct probe_sample (*samples)[PROBE_METRICS_MAX];
@@ -203,17 +206,22 @@ static int64_t longest_ms(const struct shown *s)
         return ms;
 }
 
+/* False at the end. */
 static bool wait_for_news(const struct shown *s, int64_t until_ns)
 {
-        struct pollfd fd = {.fd = s->news_fd, .events = POLLIN};
+        struct pollfd fds[] = {{.fd = s->news_fd, .events = POLLIN},
+                               {.fd = s->end_fd, .events = POLLIN}};
         int64_t left_ms = until_ns == INT64_MAX ? -1 : (until_ns - clock_boot_ns()) / NS_PER_MS;
         uint64_t unused;
         if (left_ms < 0 && until_ns != INT64_MAX)
                 return false;
-        int n = poll(&fd, 1, (int)left_ms);
+        int n = poll(fds, ARRAY_LEN(fds), (int)left_ms);
+        ASSERT(n >= 0 || errno == EINTR);
+        if (n > 0 && fds[1].revents)
+                return false;
         if (n > 0 && read(s->news_fd, &unused, sizeof(unused)) < 0)
                 ASSERT(errno == EAGAIN);
-        return n > 0 || (n < 0 && errno == EINTR);
+        return n != 0;
 }
 
 static int show_once(struct shown *s, struct problem *problem)
@@ -309,16 +317,26 @@ static int show(const struct asked *asked, const struct config_targets *targets,
         int r = choose(&s, asked->target, problem);
         if (r != OK)
                 return r;
+        sigset_t ends;
+        (void)sigemptyset(&ends);
+        (void)sigaddset(&ends, SIGINT);
+        (void)sigaddset(&ends, SIGTERM);
+        (void)pthread_sigmask(SIG_BLOCK, &ends, NULL);
+        s.end_fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
         s.news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (s.news_fd < 0)
-                return problem_set(problem, ERR_UNAVAIL, "eventfd: %s", strerror(errno));
+        if (s.news_fd < 0 || s.end_fd < 0)
+                r = problem_set(problem, ERR_UNAVAIL, "eventfd: %s", strerror(errno));
         s.samples = xcalloc(s.n, sizeof(*s.samples));
-        r = probe_start(targets->probes + s.first, s.n, on_news, &s, &s.probe, problem);
+        if (r == OK)
+                r = probe_start(targets->probes + s.first, s.n, on_news, &s, &s.probe, problem);
         if (r == OK)
                 r = asked->is_watch ? show_all(&s, problem) : show_once(&s, problem);
         s.probe = probe_stop(s.probe);
         free(s.samples);
-        (void)close(s.news_fd);
+        if (s.news_fd >= 0)
+                (void)close(s.news_fd);
+        if (s.end_fd >= 0)
+                (void)close(s.end_fd);
         return r;
 }
 

@@ -597,7 +597,7 @@ void effect_of_job(const struct job *job, struct effect *ret)
                 .type = EFFECT_JOB_FULL,
                 .id = job_id(job),
                 .queue_id = job->queue->id,
-                .flags = job->flags,
+                .flags = job->flags & JOB_FLAGS_ALL,
                 .state = job->state == JOB_WAITING ? JOB_READY : job->state,
                 .outcome = job->outcome,
                 .has_more = job->more != NULL,

@@ -110,6 +110,10 @@ struct job {
 
 #define JOB_FLAG_TIMED 1 /* due at a wall-clock time (AT): on state->timed, not ->delayed */
 #define JOB_FLAGS_ALL  1
+/* Not durable: which tier a running job was started as, for the counts of the gate. */
+#define JOB_FLAG_TIERED     0x80
+#define JOB_FLAG_TIER_SHIFT 5
+#define JOB_FLAG_TIER       (3 << JOB_FLAG_TIER_SHIFT)
 
 /* NULL without memory: the args are as long as a client made them. */
 struct job *job_new(uint64_t id, struct slice args);

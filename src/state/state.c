@@ -49,6 +49,18 @@ static struct heap *heap_of(struct state *s, struct job *job)
         return NULL;
 }
 
+static void count_tier(struct state *s, struct job *job, int by)
+{
+        if (!(job->flags & JOB_FLAG_TIERED))
+                return;
+        size_t tier = (job->flags & JOB_FLAG_TIER) >> JOB_FLAG_TIER_SHIFT;
+        s->n_running_tier[tier] += (size_t)by;
+        if (tier == 0)
+                job->queue->n_first_tier += (uint64_t)(int64_t)by;
+        if (by < 0) /* it stops running */
+                job->flags &= (uint8_t) ~(JOB_FLAG_TIERED | JOB_FLAG_TIER);
+}
+
 /* Off its list, out of the counters. */
 void state_leave(struct state *s, struct job *job)
 {
@@ -68,6 +80,7 @@ void state_leave(struct state *s, struct job *job)
                 break;
         case JOB_LEASED:
                 job->queue->n_running--;
+                count_tier(s, job, -1);
                 queue_count_claim(job->queue, job->more->claim, -1);
                 caps_count(s, job, -1);
                 /* A place of the queue may be free now. */
@@ -117,6 +130,7 @@ void state_enter(struct state *s, struct job *job, enum job_state state)
         case JOB_LEASED:
                 heap_push(&s->running, &job->node, heap_key_i64(job->more->deadline_ns));
                 job->queue->n_running++;
+                count_tier(s, job, 1);
                 queue_count_claim(job->queue, job->more->claim, 1);
                 caps_count(s, job, 1);
                 break;

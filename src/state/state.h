@@ -47,7 +47,8 @@ struct state {
         uint64_t settings_version;       /* grows with every change of a setting; not durable */
         struct list parked[STATE_TIERS]; /* job_extra.parked: deferred by the gate, oldest first */
         size_t n_parked[STATE_TIERS];
-        uint64_t answer_bytes; /* all kept answers with their keys */
+        size_t n_running_tier[STATE_TIERS]; /* of the jobs whose tier is known: since the start */
+        uint64_t answer_bytes;              /* all kept answers with their keys */
         size_t n_queue_limits, n_hook_limits, n_queue_breakers; /* none: nothing to look up */
         struct list live;
         uint64_t live_bytes;

@@ -5,6 +5,7 @@ Clients go through the C libraries by ctypes, which lets go of Python's lock whi
 thread per connection can hold a query or a row lock for as long as it likes."""
 import atexit
 import ctypes
+import glob
 import json
 import os
 import pwd
@@ -293,11 +294,11 @@ class PostgresConnection:
 
 class Postgres(Database):
     END = "SELECT pg_terminate_backend(%d)"
-    BIN = "/usr/lib/postgresql/15/bin/"
+    BIN = max(glob.glob("/usr/lib/postgresql/*/bin/"), default="/usr/bin/")
 
     def __init__(self, name, copy_of=None):
         if not os.path.exists(self.BIN + "postgres"):
-            raise Skip("postgresql-15 is not installed")
+            raise Skip("postgresql is not installed")
         super().__init__(name)
         self.data = os.path.join(self.folder, "data")
         if os.getuid() == 0:  # it refuses to run as root
@@ -491,8 +492,9 @@ class Probe:
         if self in _alive:
             _alive.remove(self)
             self.process.send_signal(signal.SIGTERM)
-            _, _, usage = os.wait4(self.process.pid, 0)
-            self.process.returncode = 0
+            _, status, usage = os.wait4(self.process.pid, 0)
+            self.process.returncode = status
+            expect(status == 0, "weir probe ended with status %d" % status)
             self.thread.join(5)
             self.process.stdout.close()
             expect(PASSWORD not in self.process.stderr.read(), "the password was printed")

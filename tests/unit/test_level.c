@@ -273,6 +273,26 @@ static void what_was_critical_while_nothing_could_be_told_has_to_dwell_too(void 
         assert_int_equal(r.l.level, LEVEL_ELEVATED);
 }
 
+/* Depth is elevated by its exit threshold when threads makes the target critical, and is not heard
+ * of again: it was below its enter threshold, so it is nobody whose loss matters. */
+static void how_often_the_same_samples_are_looked_at_does_not_matter(void **state)
+{
+        (void)state;
+        for (int looks = 1; looks <= 2; looks++) {
+                struct rig r = rig_of(2);
+                pass(&r, 1, 0, 120);
+                pass(&r, 1, 20, 60);
+                if (looks == 2)
+                        assert_false(update(&r));
+                r.now_ns += 3 * S + 1;
+                for (int i = 0; i < 32; i++) {
+                        (void)see(&r, THREADS, 0);
+                        r.now_ns += S;
+                }
+                assert_int_equal(r.l.level, LEVEL_NORMAL);
+        }
+}
+
 static void a_threshold_that_is_nan_makes_no_level(void **state)
 {
         struct rig r = rig_of(METRICS);
@@ -626,6 +646,7 @@ int main(void)
                 cmocka_unit_test(a_metric_that_never_entered_does_not_hold_a_level),
                 cmocka_unit_test(a_fall_from_critical_asks_every_metric_for_its_enter_threshold),
                 cmocka_unit_test(what_was_critical_while_nothing_could_be_told_has_to_dwell_too),
+                cmocka_unit_test(how_often_the_same_samples_are_looked_at_does_not_matter),
                 cmocka_unit_test(a_threshold_that_is_nan_makes_no_level),
                 cmocka_unit_test(a_first_sample_is_waited_for),
                 cmocka_unit_test(a_first_try_that_fails_gets_less_time),
