@@ -166,17 +166,17 @@ class Dial:
     def add(self, hook):
         return self.client("ENQUEUE", hook, "{}", "QUEUE", "shop")
 
-    def run_payments(self, n):
+    def run(self, n, hook):
         for _ in range(n):
-            self.add(PAYMENT)
+            self.add(hook)
         running = claim(self.client, "shop", count=n)
-        equal(len(running), n, "payments that run")
+        equal(len(running), n, "jobs that run")
         return running
 
 
-def passes(dial, running, first):
-    """With so many payments running: is a payment handed out though `first` is before it?"""
-    dial.run_payments(running)
+def passes(dial, n, hook, first):
+    """With n jobs of the hook running: is a payment handed out though `first` is before it?"""
+    dial.run(n, hook)
     dial.add(first)
     payment = dial.add(PAYMENT)
     return payment in [grant.id for grant in claim(dial.client, "shop", count=2)]
@@ -184,19 +184,19 @@ def passes(dial, running, first):
 
 @test("at critical load a payment passes an update that has to wait")
 def a_payment_passes_an_update(folder):
-    expect(passes(Dial(folder, 99, "critical"), 1, UPDATE), "it was kept behind the update")
+    expect(passes(Dial(folder, 99, "critical"), 1, PAYMENT, UPDATE), "it was kept behind the update")
 
 
 @test("at elevated load a payment passes a subscription that the caps keep")
 def a_payment_passes_a_subscription(folder):
-    expect(passes(Dial(folder, 8, "elevated"), 5, SUBSCRIPTION),
+    expect(passes(Dial(folder, 8, "elevated"), 5, SUBSCRIPTION, SUBSCRIPTION),
            "it was kept behind the subscription")
 
 
 @test("a subscription that the caps kept is handed to a waiting worker when there is room")
 def what_the_caps_kept_comes_back(folder):
     dial = Dial(folder, 8, "elevated")
-    running = dial.run_payments(5)
+    running = dial.run(5, SUBSCRIPTION)
     wanted = dial.add(SUBSCRIPTION)
     equal(claim(dial.client, "shop"), [], "jobs while the caps hold")
     with dial.server.client() as waiting:
