@@ -8,7 +8,8 @@
 # What is built follows from names: src/<room>/*.c is the library, src/main.c the program,
 # tests/*/{test,prop,sim,fault}_*.c are cmocka programs, tests/fuzz/fuzz_*.c fuzz targets.  Any other
 # .c below tests/ is shared by the programs of its folder; those of tests/support/ by all tests.
-# bench/run and tests/crash/run build their own programs, which use nothing of src/.
+# bench/run and tests/crash/run build their own programs, which use nothing of src/; only
+# bench/gate_bench.c measures a part of it.
 
 ifeq ($(MAKELEVEL),0)
 ifeq ($(filter -j%,$(MAKEFLAGS)),)
@@ -122,6 +123,8 @@ $(OUT)/src/%.o: src/%.c $(OUT)/.flags
 $(OUT)/tests/%.o: tests/%.c $(OUT)/.flags
 	@mkdir -p $(@D); echo "  cc  $(VARIANT)  $<"
 	@$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -c $< -o $@
+$(OUT)/bench/gate_bench: $(OUT)/bench/gate_bench.o $(OUT)/libweir.a
+	$(link) $(LDLIBS) -lm -o $@
 $(OUT)/bench/%.o: bench/%.c $(OUT)/.flags
 	@mkdir -p $(@D); echo "  cc  $(VARIANT)  $<"
 	@$(CC) $(CPPFLAGS) -Ibench $(CFLAGS) -c $< -o $@
@@ -159,7 +162,7 @@ $(FUZZ): %: %.o $(SUPPORT) $(OUT)/libweir.a
 
 # --- what people use --------------------------------------------------------------------------
 
-.PHONY: help run test lint format bench crash fuzz soak cov docs install uninstall checksec clean
+.PHONY: help run test lint format bench demo crash fuzz soak cov docs install uninstall checksec clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -181,10 +184,11 @@ lint: ## format, warnings of gcc and clang, clang-tidy, cppcheck, layers, docs i
 format: ## rewrite the sources in the house format
 	@clang-format -i $(FORMATTED)
 
-bench: ## measure against redis-server and beanstalkd on this machine
+bench: ## measure against redis-server, beanstalkd and MariaDB on this machine
 	@tools/deps bench
-	@$(MAKE) all
+	@$(MAKE) all build/release/bench/gate_bench
 	@bench/run $(BENCH_ARGS)
+	@build/release/bench/gate_bench
 
 demo: ## a storm in a real MariaDB: payments flow, syncs wait, all comes back
 	@tools/deps demo
