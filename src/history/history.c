@@ -36,7 +36,7 @@
 #define STEP_IDLE_MS    10
 #define STEP_BUSY_MS    250
 #define WAL_PAGES_MAX   2048 /* 32 MiB: then also a busy writer moves it */
-#define WAL_IDLE_MS     1000 /* after the last commit */
+#define WAL_IDLE_MS     5000 /* after the last commit */
 #define CLOSE_MS        1000 /* for writing what is left; the rest is still in the log */
 
 #define NEVER_NS        INT64_MAX
