@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from lib_databases import PASSWORD, Maria, Wire, free_port, write_config  # noqa: E402
+from lib_databases import PASSWORD, Maria, Postgres, Wire, free_port, write_config  # noqa: E402
 from harness import Server, claim, equal, expect, main, mapping, test, text, until, weir  # noqa: E402
 
 IN_TIME = 3.0
@@ -95,6 +95,69 @@ def load_decides(folder):
 def gate_history(server):
     with server.web() as w:
         return w.good("GET", "/v1/throttle/history?count=50")
+
+
+@test("row locks make the level rise, and their end lets it fall")
+def row_locks(folder):
+    body = 'metric "row_lock_waits" { elevated = {2, 1} critical = {4, 2} }'
+    server = serve(folder, database().port, body)
+    shows(server, "normal", seconds=10)
+    with database().connect() as holder:
+        holder("REPLACE INTO shop.orders VALUES (1)")
+        holder("BEGIN")
+        holder("DELETE FROM shop.orders WHERE id = 1")
+        with database().load(4, "DELETE FROM shop.orders WHERE id = 1"):
+            equal(shows(server, "critical")["metric"], "row_lock_waits", "what decides")
+        holder("ROLLBACK")
+    shows(server, "normal", seconds=10)
+    server.stop()
+
+
+@test("a replica whose replication is stopped is unknown, and named")
+def replica_stopped(folder):
+    primary = Maria("db3", "--server-id=1", "--log-bin=bin", "--gtid-domain-id=1")
+    primary.ask("CREATE USER weir@'127.0.0.1' IDENTIFIED BY '%s'" % PASSWORD,
+                "GRANT PROCESS, REPLICATION CLIENT, SLAVE MONITOR ON *.* TO weir@'127.0.0.1'")
+    replica = Maria("db4", "--server-id=2", "--gtid-domain-id=1")
+    replica.follow(primary)
+    until(lambda: replica.ask("SELECT 1 FROM mysql.user WHERE user = 'weir'"), 30, "replication")
+    body = """replica "db4" { host = "127.0.0.1" port = %d }
+        metric "replication_lag" { elevated = {2, 1} critical = {10, 5} required = true }""" % (
+            replica.port)
+    server = serve(folder, primary.port, body)
+    shows(server, "normal", seconds=20)
+    replica.ask("STOP SLAVE")
+    shows(server, "unknown", "db4", seconds=IN_TIME + 1)
+    replica.ask("START SLAVE")
+    shows(server, "normal", seconds=20)
+    server.stop()
+    replica.kill()
+    primary.kill()
+
+
+@test("a real PostgreSQL drives the level as well")
+def postgres(folder):
+    p = Postgres("pg1")
+    p.ask("CREATE ROLE weir LOGIN PASSWORD '%s'" % PASSWORD, "GRANT pg_monitor TO weir")
+    os.makedirs(folder, exist_ok=True)
+    server = Server(folder, "-c", write_config(folder, """
+throttle { mode = "enforce" }
+target "shop" {
+        kind = "postgres" host = "127.0.0.1" port = %d user = "weir" password_file = "SECRET"
+        interval = "200ms" timeout = "1s" dwell = "1s"
+        metric "active_backends" { elevated = {5, 3} critical = {15, 10} }
+}""" % p.port))
+    shows(server, "normal", seconds=10)
+    with server.client() as c, p.load(20, "SELECT pg_sleep(60)"):
+        equal(shows(server, "critical")["metric"], "active_backends", "what decides")
+        c("ENQUEUE", "klaviyo_sync", "{}")
+        pay = c("ENQUEUE", "nofraud_check", "{}")
+        equal([g.id for g in claim(c, count=5)], [pay], "what may run")
+    shows(server, "normal", seconds=10)
+    p.halt()
+    shows(server, "unknown", "refused")
+    server.stop()
+    p.kill()
 
 
 @test("in observe mode everything is told and nothing waits")
