@@ -295,18 +295,6 @@ EXEC(exec_unbatch)
 
 /* ---- answers ---- */
 
-static void tell_int(struct reply *reply, const char *key, uint64_t value)
-{
-        reply_key(reply, key);
-        reply_int(reply, (int64_t)value);
-}
-
-static void tell_text(struct reply *reply, const char *key, struct slice value)
-{
-        reply_key(reply, key);
-        reply_text(reply, value);
-}
-
 static void tell_counts(struct reply *reply, const struct batch *b)
 {
         tell_text(reply, "name", thing_name(&b->thing));

@@ -54,18 +54,6 @@ static void tell_times(struct reply *reply, const struct job_view *v)
         }
 }
 
-static void tell_text(struct reply *reply, const char *key, struct slice text)
-{
-        reply_key(reply, key);
-        reply_text(reply, text);
-}
-
-static void tell_int(struct reply *reply, const char *key, int64_t value)
-{
-        reply_key(reply, key);
-        reply_int(reply, value);
-}
-
 static void tell_job(struct reply *reply, const struct job_view *v)
 {
         reply_map(reply, 21);

@@ -55,12 +55,6 @@ static int64_t ms_between(int64_t from_ns, int64_t to_ns)
         return to_ns > from_ns ? (to_ns - from_ns) / NS_PER_MS : 0;
 }
 
-static void tell_int(struct reply *reply, const char *key, int64_t value)
-{
-        reply_key(reply, key);
-        reply_int(reply, value);
-}
-
 /* Where the answer has names, a client need not tell null from an object. */
 static bool has_names(const struct reply *reply)
 {

@@ -351,7 +351,7 @@ EXEC(exec_nextruns)
 
 /* ---- SCHEDULED, SCHEDULES ---- */
 
-static void tell_text(struct reply *reply, const char *key, struct slice text)
+static void tell_or_null(struct reply *reply, const char *key, struct slice text)
 {
         reply_key(reply, key);
         if (text.len)
@@ -360,7 +360,7 @@ static void tell_text(struct reply *reply, const char *key, struct slice text)
                 reply_null(reply);
 }
 
-static void tell_int(struct reply *reply, const char *key, uint64_t value)
+static void tell_count(struct reply *reply, const char *key, uint64_t value)
 {
         reply_key(reply, key);
         reply_int(reply, (int64_t)value);
@@ -369,37 +369,37 @@ static void tell_int(struct reply *reply, const char *key, uint64_t value)
 static void tell_times(const struct schedule *sch, struct reply *reply)
 {
         const struct schedule_def *d = &sch->def;
-        tell_text(reply, "cron", d->cron);
+        tell_or_null(reply, "cron", d->cron);
         tell_time(reply, "every_ms", d->every_ms);
-        tell_text(reply, "zone", d->cron.len && !d->zone.len ? SLICE_LIT("UTC") : d->zone);
+        tell_or_null(reply, "zone", d->cron.len && !d->zone.len ? SLICE_LIT("UTC") : d->zone);
         tell_time(reply, "first_ms", d->first_ms);
         tell_time(reply, "until_ms", d->until_ms);
-        tell_int(reply, "jitter_ms", (uint64_t)d->jitter_ms);
+        tell_count(reply, "jitter_ms", (uint64_t)d->jitter_ms);
         reply_key(reply, "missed");
         reply_str(reply, missed_names[d->missed]);
         tell_time(reply, "window_ms", schedule_late_ms(sch));
         reply_key(reply, "overlap");
         reply_str(reply, overlap_names[d->overlap]);
-        tell_int(reply, "stop_after", d->stop_after);
+        tell_count(reply, "stop_after", d->stop_after);
 }
 #define TIMES_FIELDS 10
 
 static void tell_job(const struct schedule_def *d, struct reply *reply)
 {
         const struct job_options *o = &d->options;
-        tell_text(reply, "hook", d->hook);
+        tell_or_null(reply, "hook", d->hook);
         reply_key(reply, "args");
         reply_payload(reply, d->args);
-        tell_text(reply, "queue", d->queue);
-        tell_text(reply, "group", d->group);
-        tell_int(reply, "priority", d->priority);
-        tell_int(reply, "attempts", d->attempts);
+        tell_or_null(reply, "queue", d->queue);
+        tell_or_null(reply, "group", d->group);
+        tell_count(reply, "priority", d->priority);
+        tell_count(reply, "attempts", d->attempts);
         tell_time(reply, "timeout_ms", d->timeout_ms);
-        tell_text(reply, "backoff", o->backoff);
-        tell_text(reply, "key", o->key);
+        tell_or_null(reply, "backoff", o->backoff);
+        tell_or_null(reply, "key", o->key);
         tell_time(reply, "key_max", (int64_t)o->key_max);
-        tell_text(reply, "limit", o->limit);
-        tell_text(reply, "target", o->target);
+        tell_or_null(reply, "limit", o->limit);
+        tell_or_null(reply, "target", o->target);
         tell_time(reply, "expires_ms", (int64_t)d->expires_in);
         tell_time(reply, "result_ms", (int64_t)o->result_ms);
         reply_key(reply, "is_signed");
@@ -432,11 +432,11 @@ static void tell_past(const struct core *core, const struct schedule *sch, struc
         tell_next(core, sch, reply, NEXT_SHOWN);
         tell_time(reply, "last_slot_ms", p->last_slot_ms);
         tell_time(reply, "last_job", (int64_t)p->last_job);
-        tell_int(reply, "jobs", p->n_jobs);
-        tell_int(reply, "live_jobs", sch->n_jobs);
-        tell_int(reply, "missed_slots", p->n_missed);
-        tell_int(reply, "overlapped_slots", p->n_overlapped);
-        tell_int(reply, "failures", p->failures);
+        tell_count(reply, "jobs", p->n_jobs);
+        tell_count(reply, "live_jobs", sch->n_jobs);
+        tell_count(reply, "missed_slots", p->n_missed);
+        tell_count(reply, "overlapped_slots", p->n_overlapped);
+        tell_count(reply, "failures", p->failures);
 }
 #define PAST_FIELDS 9
 
@@ -468,15 +468,15 @@ static void tell_row(const struct schedule *sch, struct reply *reply)
         reply_text(reply, thing_name(&sch->thing));
         reply_key(reply, "state");
         reply_str(reply, state_name(sch));
-        tell_text(reply, "hook", d->hook);
-        tell_text(reply, "queue", d->queue);
-        tell_text(reply, "cron", d->cron);
+        tell_or_null(reply, "hook", d->hook);
+        tell_or_null(reply, "queue", d->queue);
+        tell_or_null(reply, "cron", d->cron);
         tell_time(reply, "every_ms", d->every_ms);
-        tell_text(reply, "zone", d->cron.len && !d->zone.len ? SLICE_LIT("UTC") : d->zone);
+        tell_or_null(reply, "zone", d->cron.len && !d->zone.len ? SLICE_LIT("UTC") : d->zone);
         tell_time(reply, "next_ms", next_of(sch));
         tell_time(reply, "last_slot_ms", sch->past.last_slot_ms);
         tell_time(reply, "last_job", (int64_t)sch->past.last_job);
-        tell_int(reply, "failures", sch->past.failures);
+        tell_count(reply, "failures", sch->past.failures);
         reply_end(reply);
 }
 

@@ -606,8 +606,6 @@ bool throttle_admit(struct core *core, struct job *job)
         if (a.would_wait && would_expire(core, job, &a))
                 a.would_wait = a.is_wait = false;
         t->decisions[a.level][tier][a.would_wait]++;
-        t->hook_max += a.reason == GATE_HOOK_MAX;
-        t->deferred_max += a.reason == GATE_DEFERRED_MAX;
         if (!a.would_wait)
                 return true;
         int n = put_reason(t, &a, tier, why, sizeof(why));

@@ -16,18 +16,6 @@ enum { P_REGISTRY_PATTERN, P_REGISTRY_TIER };
 #define PAUSE_DEFAULT_MS      3600000
 #define HISTORY_COUNT_DEFAULT 20
 
-static void tell_int(struct reply *reply, const char *key, int64_t value)
-{
-        reply_key(reply, key);
-        reply_int(reply, value);
-}
-
-static void tell_str(struct reply *reply, const char *key, const char *value)
-{
-        reply_key(reply, key);
-        reply_str(reply, value);
-}
-
 /* RESP has no fractions that every client reads: numbers are told as text. */
 static void tell_number(struct reply *reply, const char *key, double value, bool is_known)
 {

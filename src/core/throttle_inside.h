@@ -68,7 +68,7 @@ struct throttle {
         struct throttle_ring rings[2]; /* what happens rarely, and deferrals */
         uint64_t n_events;
         uint64_t decisions[LEVELS][TIERS][2]; /* run, would wait */
-        uint64_t deferred[TIERS], observed[TIERS], released[TIERS], hook_max, deferred_max;
+        uint64_t deferred[TIERS], observed[TIERS], released[TIERS];
         int64_t last_said_ns; /* a deferral was said to the operator */
         int64_t own_ns;       /* our own metrics were sampled */
         enum gate_mode adaptive;
