@@ -118,3 +118,8 @@ uint64_t rng_below(struct rng *r, uint64_t n)
         }
         return (uint64_t)(product >> 64);
 }
+
+double rng_unit(struct rng *r)
+{
+        return (double)(rng_u64(r) >> 11) * 0x1p-53;
+}

@@ -19,5 +19,6 @@ void rng_init_seed(struct rng *r, uint64_t seed); /* repeatable; for tests and s
 void rng_fill(struct rng *r, void *ret, size_t n);
 uint64_t rng_u64(struct rng *r);
 uint64_t rng_below(struct rng *r, uint64_t n); /* uniform in [0, n), n > 0 */
+double rng_unit(struct rng *r);                /* uniform in [0, 1) */
 
 #endif

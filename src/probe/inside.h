@@ -76,6 +76,8 @@ int aside_run(const struct probe_wait *w, void (*fn)(void *arg), void *arg,
 #define WHERE_MAX 128
 const char *server_where(const struct probe_server *s, char *ret);
 bool server_is_socket(const struct probe_server *s);
+/* Whether people call it so: by its name, its host, or host:port; in any case. */
+bool server_is_called(const struct probe_server *s, const char *name);
 /* Looks the name up and tries each address until one does: OK and what attempt() said last. */
 int server_attempt(const struct probe_server *s, const struct probe_wait *w,
                    int (*attempt)(void *self, const char *address, const struct probe_wait *w,
@@ -88,11 +90,12 @@ bool sql_is_query(const char *sql);
 /* The lag of all replicas together; see lag.c. */
 struct lag_slot {
         const char *name;
-        bool is_known; /* it has been asked at all */
+        bool is_known;   /* it has been asked at all */
+        bool is_skipped; /* the operator says that it does not count */
         struct reading reading;
         int64_t at_ns;
 };
-/* False while one has not been asked yet.  ret_at_ns: of the oldest that counted. */
+/* False while one that counts has not been asked yet.  ret_at_ns: of the oldest that counted. */
 bool lag_combine(const struct lag_slot *slots, size_t n, const struct probe_options *o,
                  struct reading *ret, int64_t *ret_at_ns);
 

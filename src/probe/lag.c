@@ -4,13 +4,19 @@
  * worse than any lag: it uses up an ignored place first.  What is left of such replicas decides by
  * the rule: either the lag is unknown, with the sentence of the first of them, or they count as
  * none and a remark names them.  When no replica at all answers the lag is unknown under either
- * rule: nobody knows anything then, and that must not read as "no lag". */
+ * rule: nobody knows anything then, and that must not read as "no lag".
+ *
+ * A replica that the operator skips is as good as not there, but for the remark: it uses up no
+ * ignored place, and nobody waits for its first answer.  Of those that are left at least one
+ * counts, however many are to be ignored; when none is left the lag is unknown. */
 #include "probe/inside.h"
 
 #include <stdio.h>
 
 static bool is_worse(const struct lag_slot *a, const struct lag_slot *b)
 {
+        if (a->is_skipped || b->is_skipped)
+                return !a->is_skipped;
         if (a->reading.is_error != b->reading.is_error)
                 return a->reading.is_error;
         return a->reading.value > b->reading.value;
@@ -31,43 +37,72 @@ static void remark(struct reading *r, const struct lag_slot *s)
 {
         size_t len = strlen(r->text), room = sizeof(r->text) - len;
         const char *before = len ? "; " : "left out: ";
-        if (s->reading.is_error) /* cut is fine, here and below */
+        if (s->is_skipped) /* cut is fine, here and below */
+                (void)snprintf(r->text + len, room, "%s%s: skipped", before, s->name);
+        else if (s->reading.is_error)
                 (void)snprintf(r->text + len, room, "%s%s", before, s->reading.text);
         else
                 (void)snprintf(r->text + len, room, "%s%s: lag %.1f s", before, s->name,
                                s->reading.value);
 }
 
+/* How many of the worst do not count: one always does. */
+static size_t n_ignored(const struct probe_options *o, size_t n_there)
+{
+        return o->ignore_replicas < n_there ? o->ignore_replicas : n_there - 1;
+}
+
+/* What came together so far. */
+struct sum {
+        struct reading reading;
+        const struct lag_slot *failed, *silent; /* the first that decides so, the first at all */
+        size_t n_counted;
+        int64_t at_ns;
+};
+
+static void add(struct sum *sum, const struct lag_slot *s, bool is_ignored,
+                const struct probe_options *o)
+{
+        bool is_error = s->reading.is_error;
+        if (is_error && !sum->silent)
+                sum->silent = s;
+        if (is_error && !is_ignored && !o->is_missing_replica_fine && !sum->failed)
+                sum->failed = s;
+        if (is_ignored || (is_error && o->is_missing_replica_fine)) {
+                remark(&sum->reading, s);
+        } else if (!is_error) {
+                sum->n_counted++;
+                if (s->reading.value > sum->reading.value)
+                        sum->reading.value = s->reading.value;
+                if (s->at_ns < sum->at_ns)
+                        sum->at_ns = s->at_ns;
+        }
+}
+
 bool lag_combine(const struct lag_slot *slots, size_t n, const struct probe_options *o,
                  struct reading *ret, int64_t *ret_at_ns)
 {
-        struct reading all = {0};
-        const struct lag_slot *failed = NULL;
-        size_t n_counted = 0;
-        int64_t at_ns = INT64_MAX;
-        for (size_t i = 0; i < n; i++)
-                if (!slots[i].is_known)
-                        return false;
+        struct sum sum = {.at_ns = INT64_MAX};
+        size_t n_there = 0;
         for (size_t i = 0; i < n; i++) {
-                const struct lag_slot *s = &slots[i];
-                bool is_ignored = rank_of(slots, n, i) < o->ignore_replicas;
-                if (s->reading.is_error && !is_ignored && !o->is_missing_replica_fine && !failed)
-                        failed = s;
-                if (is_ignored || (s->reading.is_error && o->is_missing_replica_fine)) {
-                        remark(&all, s);
-                } else if (!s->reading.is_error) {
-                        n_counted++;
-                        if (s->reading.value > all.value)
-                                all.value = s->reading.value;
-                        if (s->at_ns < at_ns)
-                                at_ns = s->at_ns;
-                }
+                if (!slots[i].is_known && !slots[i].is_skipped)
+                        return false;
+                n_there += !slots[i].is_skipped;
         }
-        if (failed)
-                reading_fail(&all, "%s", failed->reading.text);
-        else if (!n_counted)
-                reading_fail(&all, "no replica answers: %s", slots[0].reading.text);
-        *ret = all;
-        *ret_at_ns = all.is_error ? 0 : at_ns;
+        for (size_t i = 0; i < n; i++) {
+                if (slots[i].is_skipped)
+                        remark(&sum.reading, &slots[i]);
+                else
+                        add(&sum, &slots[i], rank_of(slots, n, i) < n_ignored(o, n_there), o);
+        }
+        if (!n_there)
+                reading_fail(&sum.reading, "all replicas are skipped");
+        else if (sum.failed)
+                reading_fail(&sum.reading, "%s", sum.failed->reading.text);
+        else if (!sum.n_counted)
+                reading_fail(&sum.reading, "no replica answers: %s",
+                             sum.silent ? sum.silent->reading.text : "");
+        *ret = sum.reading;
+        *ret_at_ns = sum.reading.is_error ? 0 : sum.at_ns;
         return true;
 }

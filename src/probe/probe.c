@@ -13,7 +13,9 @@
  * newest sample of each metric and never a backlog, and the memory is fixed.
  *
  * Replicas put their lag into slots of the target; each time one has, the lag of all is worked out
- * and posted as the sample of replication_lag. */
+ * and posted as the sample of replication_lag.  The same happens when other replicas are skipped
+ * than before.  Those are asked all the same, so that one that is no longer skipped counts at once
+ * with what it is then. */
 #include "probe/probe.h"
 
 #include <errno.h>
@@ -138,20 +140,26 @@ static void put(struct probe *p, struct target *t, size_t metric, const struct r
         box->is_full = true;
 }
 
+/* The mutex is held.  False: there is nothing to tell yet. */
+static bool put_lag(struct probe *p, struct target *t, int64_t at_ns)
+{
+        struct reading all;
+        int64_t all_at_ns;
+        if (!lag_combine(t->slots, t->options->n_replicas, t->options, &all, &all_at_ns))
+                return false;
+        put(p, t, t->lag_metric, &all, all.is_error ? at_ns : all_at_ns);
+        return true;
+}
+
 /* The mutex is held. */
-static bool put_lag(struct worker *w, int64_t at_ns)
+static bool put_replica(struct worker *w, int64_t at_ns)
 {
         struct target *t = w->target;
         struct lag_slot *slot = &t->slots[w->replica];
-        struct reading all;
-        int64_t all_at_ns;
         slot->reading = w->readings[0];
         slot->at_ns = at_ns;
         slot->is_known = true;
-        if (!lag_combine(t->slots, t->options->n_replicas, t->options, &all, &all_at_ns))
-                return false;
-        put(w->probe, t, t->lag_metric, &all, all.is_error ? at_ns : all_at_ns);
-        return true;
+        return put_lag(w->probe, t, at_ns);
 }
 
 static void post(struct worker *w, int64_t at_ns)
@@ -160,7 +168,7 @@ static void post(struct worker *w, int64_t at_ns)
         bool is_news = false;
         (void)pthread_mutex_lock(&p->mutex); /* cannot fail: not recursive, always valid */
         if (w->replica != SIZE_MAX) {
-                is_news = put_lag(w, at_ns);
+                is_news = put_replica(w, at_ns);
         } else {
                 for (size_t i = 0; i < w->n_readings; i++) {
                         if (w->readings[i].is_skipped || i == w->target->lag_metric)
@@ -168,6 +176,40 @@ static void post(struct worker *w, int64_t at_ns)
                         put(p, w->target, i, &w->readings[i], at_ns);
                         is_news = true;
                 }
+        }
+        (void)pthread_mutex_unlock(&p->mutex);
+        if (is_news && p->notify)
+                p->notify(p->ctx);
+}
+
+static bool is_skipped(const struct probe_server *s, const char *const *hosts, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                if (server_is_called(s, hosts[i]))
+                        return true;
+        return false;
+}
+
+/* The mutex is held.  True when it is another than before for one of its replicas. */
+static bool mark_skipped(struct target *t, const char *const *hosts, size_t n)
+{
+        bool is_changed = false;
+        for (size_t i = 0; i < t->options->n_replicas; i++) {
+                bool is = is_skipped(&t->options->replicas[i], hosts, n);
+                is_changed |= is != t->slots[i].is_skipped;
+                t->slots[i].is_skipped = is;
+        }
+        return is_changed;
+}
+
+void probe_set_skipped(struct probe *p, const char *const *hosts, size_t n)
+{
+        bool is_news = false;
+        (void)pthread_mutex_lock(&p->mutex);
+        for (size_t i = 0; i < p->n_targets; i++) {
+                struct target *t = &p->targets[i];
+                if (mark_skipped(t, hosts, n) && t->lag_metric != SIZE_MAX)
+                        is_news |= put_lag(p, t, clock_boot_ns());
         }
         (void)pthread_mutex_unlock(&p->mutex);
         if (is_news && p->notify)

@@ -14,7 +14,7 @@
 
 enum probe_kind { PROBE_MYSQL, PROBE_POSTGRES, PROBE_HOST, PROBE_HTTP, PROBE_COMMAND, PROBE_KINDS };
 
-#define PROBE_NAME_MAX     64
+#define PROBE_NAME_MAX     64 /* bytes */
 #define PROBE_METRICS_MAX  32
 #define PROBE_ERROR_MAX    160
 
@@ -22,7 +22,7 @@ enum probe_kind { PROBE_MYSQL, PROBE_POSTGRES, PROBE_HOST, PROBE_HTTP, PROBE_COM
 #define HIBERNATE_EVERY_MS 5000
 
 struct probe_metric {
-        char name[PROBE_NAME_MAX];
+        char name[PROBE_NAME_MAX + 1];
         /* What is read, by the kind of target; see docs/probes.md:
          *   mysql, postgres: a built-in name (threads_running, replication_lag, ...), "status:NAME"
          *                    (mysql: SHOW GLOBAL STATUS), or "sql:SELECT ..." with one value
@@ -39,7 +39,7 @@ struct probe_server {
 };
 
 struct probe_options {
-        char name[PROBE_NAME_MAX]; /* of the target */
+        char name[PROBE_NAME_MAX + 1]; /* of the target */
         enum probe_kind kind;
         struct probe_server primary;
         struct probe_server *replicas; /* replication_lag is that of the worst of them */
@@ -86,5 +86,9 @@ struct probe *probe_stop(struct probe *p); /* waits for the threads, at most a t
 size_t probe_take(struct probe *p, struct probe_sample *ret, size_t max);
 /* Somebody wants to know: targets are awake for the next minute. */
 void probe_asked(struct probe *p);
+/* From now on the replicas of these names (their own, their host, or host:port, in any case) do
+ * not count for replication_lag, as if there were none; replaces the list before.  Takes effect at
+ * once, is copied.  Any thread. */
+void probe_set_skipped(struct probe *p, const char *const *hosts, size_t n);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 
 #define ADDRESSES_MAX 8
+#define ADDRESS_MAX   320 /* a name in the DNS has 253 bytes */
 
 struct addresses {
         char text[ADDRESSES_MAX][INET6_ADDRSTRLEN];
@@ -32,15 +33,29 @@ bool server_is_socket(const struct probe_server *s)
         return s->host[0] == '/';
 }
 
+/* "10.0.0.2:3306", "[::1]:3306", or the path of the socket; cut when it is longer than the room. */
+static void put_address(const struct probe_server *s, char *ret, size_t size)
+{
+        if (server_is_socket(s))
+                (void)snprintf(ret, size, "%s", s->host);
+        else if (strchr(s->host, ':'))
+                (void)snprintf(ret, size, "[%s]:%d", s->host, s->port);
+        else
+                (void)snprintf(ret, size, "%s:%d", s->host, s->port);
+}
+
+bool server_is_called(const struct probe_server *s, const char *name)
+{
+        char address[ADDRESS_MAX];
+        put_address(s, address, sizeof(address));
+        return strcasecmp(s->host, name) == 0 || strcasecmp(address, name) == 0 ||
+               (s->name && strcasecmp(s->name, name) == 0);
+}
+
 const char *server_where(const struct probe_server *s, char *ret)
 {
         char address[WHERE_MAX];
-        if (server_is_socket(s))
-                (void)snprintf(address, sizeof(address), "%s", s->host);
-        else if (strchr(s->host, ':'))
-                (void)snprintf(address, sizeof(address), "[%s]:%d", s->host, s->port);
-        else
-                (void)snprintf(address, sizeof(address), "%s:%d", s->host, s->port);
+        put_address(s, address, sizeof(address));
         if (s->name)
                 (void)snprintf(ret, WHERE_MAX, "%s (%.80s)", s->name, address);
         else

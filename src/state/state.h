@@ -45,6 +45,7 @@ struct state {
         struct heap expiring;    /* pending jobs with an end, by expires_ms on the steady wall */
         size_t n_group_caps;
         uint64_t settings_version;       /* grows with every change of a setting; not durable */
+        uint64_t rules_version;          /* the same for rules */
         struct list parked[STATE_TIERS]; /* job_extra.parked: deferred by the gate, oldest first */
         size_t n_parked[STATE_TIERS];
         size_t n_running_tier[STATE_TIERS]; /* of the jobs whose tier is known: since the start */

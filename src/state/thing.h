@@ -31,7 +31,9 @@
         X(CAP, cap)                                                                                \
         X(HOLD, hold)                                                                              \
         X(ANSWER, answer)                                                                          \
-        X(SETTING, setting)
+        X(SETTING, setting)                                                                        \
+        X(RULE, rule)                                                                              \
+        X(RULELOG, rulelog)
 
 enum thing_kind {
 #define X(name, text) THING_##name,

@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -200,67 +199,6 @@ static void every_kind_knows_its_metrics_and_names_them(void **unused)
                 assert_int_equal(kind, i);
         }
         assert_false(probe_kind_from_name("oracle", &kind));
-}
-
-/* ---- replicas ---- */
-
-static struct lag_slot lag(const char *name, double value)
-{
-        return (struct lag_slot){
-                .name = name, .is_known = true, .reading = {.value = value}, .at_ns = 5};
-}
-
-static struct lag_slot lost(const char *name)
-{
-        struct lag_slot s = {.name = name, .is_known = true, .at_ns = 5};
-        reading_fail(&s.reading, "%s (h:1): gone", name);
-        return s;
-}
-
-static void the_worst_replica_counts_and_those_left_out_are_named(void **unused)
-{
-        (void)unused;
-        const struct {
-                struct lag_slot slots[3];
-                unsigned ignore;
-                bool is_fine;
-                double value; /* NAN: an error */
-                const char *text;
-        } cases[] = {
-                {{lag("a", 1), lag("b", 7), lag("c", 3)}, 0, false, 7, ""},
-                {{lag("a", 1), lag("b", 7), lag("c", 3)}, 1, false, 3, "left out: b: lag 7.0 s"},
-                {{lag("a", 1), lag("b", 7), lag("c", 3)}, 2, false, 1, "lag 3.0 s"},
-                {{lag("a", 4), lag("b", 4), lag("c", 4)}, 2, false, 4, "left out: a"},
-                {{lag("a", 1), lost("b"), lag("c", 3)}, 0, false, NAN, "b (h:1): gone"},
-                {{lag("a", 1), lost("b"), lag("c", 3)}, 1, false, 3, "left out: b (h:1): gone"},
-                {{lag("a", 1), lost("b"), lag("c", 3)}, 0, true, 3, "left out: b (h:1): gone"},
-                {{lag("a", 1), lost("b"), lag("c", 3)}, 1, true, 3, "left out: b (h:1): gone"},
-                {{lag("a", 1), lost("b"), lost("c")}, 1, false, NAN, "c (h:1): gone"},
-                {{lag("a", 1), lost("b"), lost("c")}, 2, false, 1, "left out: b"},
-                {{lost("a"), lost("b"), lost("c")}, 0, true, NAN, "no replica answers: a"},
-                {{lost("a"), lost("b"), lost("c")}, 2, true, NAN, "no replica answers: a"},
-        };
-        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-                struct probe_options o = {.ignore_replicas = cases[i].ignore,
-                                          .is_missing_replica_fine = cases[i].is_fine};
-                struct reading got;
-                int64_t at_ns;
-                assert_true(lag_combine(cases[i].slots, 3, &o, &got, &at_ns));
-                if (got.is_error != isnan(cases[i].value) ||
-                    (!got.is_error && got.value != cases[i].value) ||
-                    !strstr(got.text, cases[i].text) || (!cases[i].text[0] && got.text[0]))
-                        fail_msg("case %zu: %g '%s'", i, got.value, got.text);
-        }
-}
-
-static void no_lag_is_told_before_every_replica_was_asked(void **unused)
-{
-        (void)unused;
-        struct lag_slot slots[2] = {lag("a", 1), {.name = "b"}};
-        struct probe_options o = {.is_missing_replica_fine = true};
-        struct reading got;
-        int64_t at_ns;
-        assert_false(lag_combine(slots, 2, &o, &got, &at_ns));
 }
 
 static void a_rest_grows_from_one_second_to_ten(void **unused)
@@ -671,6 +609,51 @@ static void stopping_does_not_wait_for_a_web_server(void **unused)
         web_stop(&w);
 }
 
+/* Nobody listens there: every replica is an error with its name, until it is skipped. */
+static void wait_for_lag(struct probe *p, struct ear *ear, const char *text)
+{
+        struct probe_sample got = {0};
+        for (;;) {
+                size_t heard = ear_count(ear);
+                while (probe_take(p, &got, 1))
+                        if (got.is_error && strstr(got.error, text))
+                                return;
+                if (!ear_wait(ear, heard + 1, 20000))
+                        fail_msg("'%s' did not come; the last was '%s'", text, got.error);
+        }
+}
+
+static void skipping_takes_effect_at_once_and_all_skipped_is_an_error(void **unused)
+{
+        (void)unused;
+        static char near[] = "127.0.0.1", a[] = "a", b[] = "b", user[] = "weir";
+        struct probe_server replicas[] = {{near, 1, a}, {near, 2, b}};
+        struct probe_metric metrics[] = {{.name = "replication_lag"}};
+        struct probe_options o = host(metrics, 1);
+        o.kind = PROBE_MYSQL;
+        o.primary = (struct probe_server){near, 3, NULL};
+        o.replicas = replicas;
+        o.n_replicas = 2;
+        o.user = user;
+        o.interval_ms = LONG_MS; /* one tick, at the start: all else comes by skipping */
+        const char *const only_a[] = {"A"};
+        const char *const both[] = {"b", "nobody", "127.0.0.1:1"};
+        const char *const neither[] = {"127.0.0.1:3"};
+        struct ear ear;
+        struct probe *p = start(&o, &ear);
+        wait_for_lag(p, &ear, "a (127.0.0.1:1)");
+        probe_set_skipped(p, only_a, 1);
+        wait_for_lag(p, &ear, "b (127.0.0.1:2)");
+        probe_set_skipped(p, both, 3);
+        wait_for_lag(p, &ear, "all replicas are skipped");
+        probe_set_skipped(p, neither, 1);
+        wait_for_lag(p, &ear, "a (127.0.0.1:1)");
+        size_t heard = ear_count(&ear);
+        probe_set_skipped(p, NULL, 0); /* as good as before: nothing to tell */
+        assert_int_equal(ear_count(&ear), heard);
+        assert_null(probe_stop(p));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -678,8 +661,7 @@ int main(void)
                 cmocka_unit_test(
                         a_sentence_is_cut_between_characters_and_has_no_control_characters),
                 cmocka_unit_test(every_kind_knows_its_metrics_and_names_them),
-                cmocka_unit_test(the_worst_replica_counts_and_those_left_out_are_named),
-                cmocka_unit_test(no_lag_is_told_before_every_replica_was_asked),
+                cmocka_unit_test(skipping_takes_effect_at_once_and_all_skipped_is_an_error),
                 cmocka_unit_test(a_rest_grows_from_one_second_to_ten),
                 cmocka_unit_test(the_host_tells_its_load_and_its_disks),
                 cmocka_unit_test(a_busy_loop_finds_the_newest_sample_of_each_metric_only),

@@ -1,0 +1,195 @@
+/* Rules as things: what an operator decided about those who ask, and until when.
+ *
+ * Everything about a rule that a restart must find is in the one body of its SET; there are no
+ * NOTEs, since a rule is only ever replaced or removed as a whole.  Name and body say the same
+ * about the slot: a body whose kind belongs to another slot cannot be.
+ *
+ * A body is read completely before anything of the old rule is touched, so whatever a damaged log
+ * brings either becomes the rule or leaves it as it was. */
+#include "state/rule.h"
+
+#define RULE_VERSION 1
+#define RULE_FLAGS   RULE_ENDS_ITSELF
+/* enum gate_mode has four values; core/rule.c asserts that they are these. */
+#define RULE_MODE_MAX 3
+
+static const struct {
+        const char *name, *slot;
+} kinds[RULE_KINDS] = {
+        [RULE_HOLD] = {"hold", "share"},
+        [RULE_RATIO] = {"ratio", "share"},
+        [RULE_EXEMPT] = {"exempt", "share"},
+        [RULE_METRICS] = {"metrics", "metrics"},
+        [RULE_THRESHOLD] = {"threshold", "threshold"},
+};
+
+const char *rule_kind_name(enum rule_kind kind)
+{
+        ASSERT(kind < RULE_KINDS);
+        return kinds[kind].name;
+}
+
+const char *rule_slot(enum rule_kind kind)
+{
+        ASSERT(kind < RULE_KINDS);
+        return kinds[kind].slot;
+}
+
+/* What is before the first `c` of *rest; *rest goes on behind it, and is empty without one. */
+static struct slice take_until(struct slice *rest, char c)
+{
+        const char *at = rest->len ? memchr(rest->ptr, c, rest->len) : NULL;
+        struct slice head = *rest;
+        *rest = SLICE_LIT("");
+        if (at) {
+                size_t len = (size_t)(at - head.ptr);
+                *rest = slice_make(at + 1, head.len - len - 1);
+                head.len = len;
+        }
+        return head;
+}
+
+static void init(struct state *s, struct thing *t)
+{
+        struct rule *r = rule_of(t);
+        (void)s; /* it counts once its body came */
+        buf_init(&r->texts, 0);
+        rule_split(thing_name(t), &r->slot, &r->who, &r->target);
+}
+
+void rule_split(struct slice name, struct slice *ret_slot, struct slice *ret_who,
+                struct slice *ret_target)
+{
+        *ret_slot = take_until(&name, ':');
+        *ret_who = take_until(&name, '/');
+        *ret_target = name;
+}
+
+void rule_put(const struct rule_values *v, struct buf *body)
+{
+        buf_put_byte(body, RULE_VERSION);
+        buf_put_byte(body, (char)v->kind);
+        buf_put_byte(body, (char)v->mode);
+        buf_put_byte(body, (char)v->flags);
+        buf_put_varint(body, (uint64_t)v->until_ns);
+        buf_put_varint(body, (uint64_t)v->set_ms);
+        buf_put_varint(body, v->ratio_ppm);
+        buf_put_lv(body, v->author);
+        buf_put_lv(body, v->reason);
+        buf_put_lv(body, v->address);
+        buf_put_lv(body, v->list);
+}
+
+void rule_values_of(const struct rule *r, struct rule_values *ret)
+{
+        *ret = (struct rule_values){
+                .kind = r->kind,
+                .mode = r->mode,
+                .flags = r->flags,
+                .ratio_ppm = r->ratio_ppm,
+                .until_ns = r->until_ns,
+                .set_ms = r->set_ms,
+                .author = r->author,
+                .reason = r->reason,
+                .address = r->address,
+                .list = r->list,
+        };
+}
+
+static bool read_values(struct slice body, struct rule_values *ret)
+{
+        struct reader r = reader_make(body);
+        uint8_t version = reader_u8(&r), kind = reader_u8(&r);
+        ret->mode = reader_u8(&r);
+        ret->flags = reader_u8(&r);
+        uint64_t until_ns = reader_varint(&r), set_ms = reader_varint(&r),
+                 ratio = reader_varint(&r);
+        ret->author = reader_lv(&r);
+        ret->reason = reader_lv(&r);
+        ret->address = reader_lv(&r);
+        ret->list = reader_lv(&r);
+        if (r.failed || reader_left(&r) || version != RULE_VERSION)
+                return false;
+        if (kind >= RULE_KINDS || ret->mode > RULE_MODE_MAX || (ret->flags & ~RULE_FLAGS))
+                return false;
+        if (until_ns > INT64_MAX || set_ms > INT64_MAX || ratio > RULE_RATIO_ONE)
+                return false;
+        ret->kind = (enum rule_kind)kind;
+        ret->until_ns = (int64_t)until_ns;
+        ret->set_ms = (int64_t)set_ms;
+        ret->ratio_ppm = (uint32_t)ratio;
+        return true;
+}
+
+/* The texts follow each other in r->texts: `from` is where the next one begins. */
+static struct slice text_at(const struct rule *r, size_t *from, size_t len)
+{
+        struct slice s = slice_make(r->texts.ptr + *from, len);
+        *from += len;
+        return len ? s : SLICE_LIT("");
+}
+
+static bool set(struct state *s, struct thing *t, struct slice body)
+{
+        struct rule *r = rule_of(t);
+        struct rule_values v;
+        size_t at = 0;
+        if (!r->who.len || !read_values(body, &v) ||
+            !slice_eq(r->slot, slice_str(rule_slot(v.kind))))
+                return false;
+        r->kind = v.kind;
+        r->mode = v.mode;
+        r->flags = v.flags;
+        r->ratio_ppm = v.ratio_ppm;
+        r->until_ns = v.until_ns;
+        r->set_ms = v.set_ms;
+        buf_clear(&r->texts);
+        buf_put_slice(&r->texts, v.author);
+        buf_put_slice(&r->texts, v.reason);
+        buf_put_slice(&r->texts, v.address);
+        buf_put_slice(&r->texts, v.list);
+        r->author = text_at(r, &at, v.author.len);
+        r->reason = text_at(r, &at, v.reason.len);
+        r->address = text_at(r, &at, v.address.len);
+        r->list = text_at(r, &at, v.list.len);
+        memset(&r->budget, 0, sizeof(r->budget)); /* a rule set anew has a budget of its own */
+        r->budget.began_ns = s->steady_ns;
+        thing_alarm(s, t, r->until_ns ? r->until_ns : INT64_MAX);
+        s->rules_version++;
+        return true;
+}
+
+static void put(const struct thing *t, struct buf *body)
+{
+        struct rule_values v;
+        rule_values_of(CONTAINER_OF(t, const struct rule, thing), &v);
+        rule_put(&v, body);
+}
+
+static void release(struct state *s, struct thing *t)
+{
+        s->rules_version++;
+        buf_release(&rule_of(t)->texts);
+}
+
+static void check(const struct thing *t)
+{
+        const struct rule *r = CONTAINER_OF(t, const struct rule, thing);
+        if (!thing_is_durable(t))
+                return;
+        ASSERT(r->who.len && r->kind < RULE_KINDS);
+        ASSERT(slice_eq(r->slot, slice_str(rule_slot(r->kind))));
+        ASSERT(r->ratio_ppm <= RULE_RATIO_ONE && r->until_ns >= 0);
+        ASSERT(r->texts.len == r->author.len + r->reason.len + r->address.len + r->list.len);
+        ASSERT((r->until_ns != 0) == heap_has(&t->alarm));
+}
+
+const struct thing_ops rule_ops = {
+        .name = "rule",
+        .size = sizeof(struct rule),
+        .init = init,
+        .set = set,
+        .put = put,
+        .release = release,
+        .check = check,
+};
