@@ -1,0 +1,437 @@
+#!/usr/bin/python3
+# weir-test: timeout=300
+"""libweir with a real server: what `make install` brings, loops that ask, and a server that goes
+away in the middle of them and comes back.
+
+client_library.c is the program that uses the library; it is built here with the sanitizers, and
+does what it is told line by line.  The load of the database is a number in a file, which weir reads
+through a target of kind `command`.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
+
+from harness import ROOT, Server, Skip, equal, expect, main, test, until  # noqa: E402
+
+BUILT = {}
+SETTINGS = ("connect_ms", "reply_ms", "step_ms", "wait_ms", "hold_ms", "backoff_ms",
+            "backoff_max_ms", "k_percent", "probe_ms", "interruptible")
+COUNTS = ("steps", "asks", "granted", "refused", "credited", "throttled", "connects", "failures")
+NO, GO = 0, 1
+SERVER, CREDIT, CLIENT, POLICY = range(4)
+EAWAY, ETIMEDOUT, EASK, EDENIED = 1, 2, 5, 4
+
+
+def run(*command, **options):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=240, **options)
+    expect(done.returncode == 0, "%s: %s" % (" ".join(command[:6]), done.stdout[-1500:]))
+    return done.stdout
+
+
+def own_sources():
+    names = ("base/arena base/buf base/defs base/err base/hash base/say base/slice base/clock "
+             "wire/resp wire/resp_reply wire/server_url")
+    sources = sorted(os.path.join(ROOT, "lib", f) for f in os.listdir(os.path.join(ROOT, "lib"))
+                     if f.endswith(".c"))
+    return sources + [os.path.join(ROOT, "src", n + ".c") for n in names.split()]
+
+
+def program():
+    """client_library.c with the library compiled in, under the sanitizers."""
+    if "program" not in BUILT:
+        out = os.path.join(os.environ.get("TMPDIR", "/tmp"), "client_library.%d" % os.getpid())
+        run("cc", "-std=gnu17", "-D_GNU_SOURCE", "-O1", "-g", "-fsanitize=address,undefined",
+            "-fno-sanitize-recover=all", "-pthread", "-I", os.path.join(ROOT, "lib"),
+            "-I", os.path.join(ROOT, "src"),
+            os.path.join(ROOT, "tests/integration/client_library.c"), *own_sources(), "-o", out)
+        BUILT["program"] = out
+    return BUILT["program"]
+
+
+class Said:
+    def __init__(self, line):
+        words = line.rstrip("\n").split(" ", 6)
+        self.verdict, self.source, self.error = map(int, words[:3])
+        self.reason, self.value, self.seconds = words[3], words[4], int(words[5]) / 1e6
+        self.message = words[6]
+
+    def __repr__(self):
+        return str(vars(self))
+
+
+class Client:
+    """The program, with one line in flight at most."""
+
+    def __init__(self, url, policy, env=None, **settings):
+        words = ["%d=%d" % (SETTINGS.index(k), v) for k, v in settings.items()]
+        self.process = subprocess.Popen([program(), url, policy, *words], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env={**os.environ, **(env or {})})
+
+    def send(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
+    def read(self):
+        line = self.process.stdout.readline()
+        expect(line, "the program ended: %s" % self.process.poll())
+        return line
+
+    def step(self, identity="etl:nightly", cost=1, ms=0):
+        self.send("step", identity, cost, ms)
+        return Said(self.read())
+
+    def check(self, identity="etl:nightly", ms=0):
+        self.send("check", identity, ms)
+        return Said(self.read())
+
+    def counts(self, *words):
+        self.send(*(words or ("counts",)))
+        return dict(zip(COUNTS, map(int, self.read().split())))
+
+    def end(self):
+        self.process.stdin.close()
+        equal(self.process.wait(30), 0, "exit code of the client")
+        self.process.stdout.close()
+
+
+class Load:
+    """What weir sees of the database."""
+
+    def __init__(self, folder, value):
+        self.path = os.path.join(folder, "lag")
+        self.set(value)
+
+    def set(self, value):
+        with open(self.path + ".new", "w") as f:
+            f.write("%s\n" % value)
+        os.rename(self.path + ".new", self.path)
+
+    def config(self):
+        return """
+            target "db" {
+                    kind = "command"
+                    command = {"/bin/cat", "%s"}
+                    interval = "100ms"
+                    metric "lag" { threshold = 5 }
+            }
+            """ % self.path
+
+
+def serve(folder, load, **options):
+    """On a unix socket, so that it comes back where it was."""
+    server = Server(folder, config=load.config(), resp=os.path.join(folder, "sock"), **options)
+    with server.client() as client:
+        if options.get("token"):
+            client("AUTH", options["token"])
+        until(lambda: client("CHECK", "setup:test")[3] is not None, what="the first sample")
+    return server
+
+
+def url_of(folder):
+    return "unix:" + os.path.join(folder, "sock")
+
+
+# ---------------------------------------------------------------- what is installed
+
+
+@test("make install brings header, libraries, pkg-config file and man page, and they work")
+def _(folder):
+    root = os.path.join(folder, "root")
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    run("make", "-C", ROOT, "install", "DESTDIR=" + root, "PREFIX=/usr", env=env)
+    for name in ("include/weir.h", "lib/libweir.a", "lib/libweir.so", "lib/libweir.so.0",
+                 "lib/pkgconfig/libweir.pc", "share/man/man3/libweir.3"):
+        expect(os.path.exists(os.path.join(root, "usr", name)), name + " is not installed")
+    env = {**os.environ, "PKG_CONFIG_PATH": root + "/usr/lib/pkgconfig",
+           "PKG_CONFIG_SYSROOT_DIR": root, "PKG_CONFIG_ALLOW_SYSTEM_LIBS": "1",
+           "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1"}
+    flags = run("pkg-config", "--cflags", "--libs", "libweir", env=env).split()
+    version = run("pkg-config", "--modversion", "libweir", env=env).strip()
+    expect(version in run(os.path.join(root, "usr/bin/weir"), "version"), version)
+    source = os.path.join(ROOT, "examples/check.c")
+    strict = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_DEFAULT_SOURCE"]
+    shared, static = os.path.join(folder, "shared"), os.path.join(folder, "static")
+    run("cc", *strict, source, "-o", shared, *flags)
+    run("cc", *strict, source, "-o", static, "-I" + root + "/usr/include",
+        root + "/usr/lib/libweir.a")
+    expect("libweir.so.0" in run("readelf", "-dW", shared), "the program does not name the soname")
+    load = Load(folder, 1)
+    serve(folder, load)
+    for exe in (shared, static):
+        said = run(exe, "etl:nightly", "50", env={**os.environ, "WEIR_URL": url_of(folder),
+                                                  "LD_LIBRARY_PATH": root + "/usr/lib"})
+        expect(re.search(r"^step 50\n50 steps, [1-9]\d* asks$", said, re.M), said[-200:])
+
+
+@test("only weir_* is visible in the libraries, and nothing in them ends the process")
+def _(folder):
+    shared = run("nm", "-D", os.path.join(ROOT, "build/libweir.so.0"))
+    static = run("nm", "-g", os.path.join(ROOT, "build/libweir.a"))
+    wanted = set(re.findall(r"^WEIR_API .*?\b(weir_\w+)\(", open(
+        os.path.join(ROOT, "lib/weir.h")).read(), re.M))
+    expect(len(wanted) >= 9, wanted)
+    for text in (shared, static):
+        equal(set(re.findall(r" [TDBRV] (\w+)", text)), wanted, "what is defined")
+        bad = set(re.findall(r" U (\w+)", text)) & {
+            "abort", "exit", "_exit", "panic", "raise", "signal", "sigaction", "pthread_create",
+            "printf", "fprintf", "puts", "perror", "syslog", "system"}
+        equal(bad, set(), "what is called")
+    data = run("size", "-A", os.path.join(ROOT, "build/libweir.a"))
+    for section in ("data", "bss"):
+        sizes = re.findall(r"^\.%s(?:\.(?!rel\.ro)[\w.]+)? +(\d+)" % section, data, re.M)
+        equal(sum(map(int, sizes)), 0, "bytes of state in ." + section)
+
+
+@test("the header is C11 and C++")
+def _(folder):
+    if not shutil.which("g++"):
+        raise Skip("there is no g++")
+    source = os.path.join(folder, "x.cc")
+    with open(source, "w") as f:
+        f.write("#include <weir.h>\nint main() { weir_ask a = weir_ask(); weir *w = nullptr;\n"
+                "return weir_new(nullptr, WEIR_OPEN, &w) || weir_check(w, &a, nullptr); }\n")
+    for standard in ("c++11", "c++17", "c++20"):
+        run("g++", "-std=" + standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
+            "-I", os.path.join(ROOT, "lib"), source)
+
+
+# ---------------------------------------------------------------- asking
+
+
+@test("a step goes while the load is low, waits while it is high, and does not poll meanwhile")
+def _(folder):
+    load = Load(folder, 1)
+    server = serve(folder, load)
+    client = Client(url_of(folder), "closed")
+    said = client.step()
+    equal((said.verdict, said.source, said.value), (GO, SERVER, "1.000"), "the first step")
+    load.set(9.5)
+    until(lambda: client.check().verdict == NO, what="a refusal")
+    before = client.counts()["asks"]
+    client.send("step", "etl:nightly", 1, 60000)
+    with server.client() as other:
+        for value in range(10, 20):  # ten samples, one after the other
+            load.set(value)
+            until(lambda v=b"%d" % value: other("CHECK", "other:test")[3] == v, what="the sample")
+    load.set(2)
+    said = Said(client.read())
+    equal((said.verdict, said.source, said.value), (GO, SERVER, "2.000"), "the step that waited")
+    # One, or two when the machine was so slow that weir had kept the first for WAIT_MS.
+    expect(client.counts()["asks"] - before <= 1 + said.seconds // 10, client.counts())
+    client.end()
+
+
+@test("a step that may not go ends with its time")
+def _(folder):
+    load = Load(folder, 50)
+    serve(folder, load)
+    client = Client(url_of(folder), "open")
+    said = client.step(ms=400)
+    equal((said.verdict, said.source, said.reason), (NO, SERVER, "threshold"), said)
+    expect(said.seconds >= 0.4, said)
+    client.end()
+
+
+@test("a loop with credits asks at least ten times less often than it steps")
+def _(folder):
+    load = Load(folder, 1)
+    serve(folder, load)
+    client = Client(url_of(folder), "closed")
+    # The pool grows with the seconds in which somebody takes from it.
+    before = client.counts("loop", "etl:nightly", 2500, 2000)
+    counts = client.counts("loop", "etl:nightly", 1000, 2000)
+    equal(counts["granted"] + counts["credited"], 3500, "steps that went")
+    asks, steps = (counts[k] - before[k] for k in ("asks", "steps"))
+    print("# %d steps, %d asks; before: %d, %d" % (steps, asks, before["steps"], before["asks"]))
+    expect(asks * 10 <= steps, "%d asks for %d steps" % (asks, steps))
+    client.end()
+
+
+@test("numbers are read right in a locale with a decimal comma")
+def _(folder):
+    where = os.path.join(folder, "locales")
+    os.mkdir(where)
+    made = subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", where + "/de_DE.UTF-8"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if made.returncode > 1:
+        raise Skip("no locale can be made")
+    load = Load(folder, 7.25)
+    serve(folder, load)
+    client = Client(url_of(folder), "open", env={"LOCPATH": where,
+                                                         "LC_ALL": "de_DE.UTF-8"})
+    equal(client.check().value, "7,250", "the value as this locale prints it")
+    client.end()
+
+
+@test("a held client that polls does not hammer, and goes on within seconds of its release")
+def _(folder):
+    load = Load(folder, 1)
+    server = serve(folder, load)
+    client = Client(url_of(folder), "open")
+    with server.client() as operator:
+        operator("RULESET", "nightly", "HOLD", "FOR", 60000, "AUTHOR", "t", "REASON", "t")
+        equal(client.check().reason, "hold")
+        for _ in range(3000):
+            equal(client.check().verdict, NO)
+        counts = client.counts()
+        # One in n passes, and one a second.
+        expect(counts["asks"] < 100, counts)
+        equal(counts["asks"] + counts["throttled"], 3001, "checks")
+        equal(client.check("other:daily").source, SERVER, "source of another's answer")
+        operator("RULEUNSET", "nightly")
+        begin = time.monotonic()
+        until(lambda: client.check().verdict == GO, what="a grant")
+        expect(time.monotonic() - begin < 3, "it took %.1f s" % (time.monotonic() - begin))
+        for _ in range(100):
+            equal(client.check().source, SERVER, "source after the release")
+    client.end()
+
+
+@test("what weir does not take is told, and the handle goes on")
+def _(folder):
+    load = Load(folder, 1)
+    serve(folder, load)
+    client = Client(url_of(folder), "closed")
+    for identity in ("all", "a::b", "a:b:c:d:e:f:g:h:i", "a/b"):
+        said = client.check(identity)
+        equal((said.verdict, said.source, said.error), (NO, POLICY, EASK), identity)
+        expect(len(said.message) > 10, said)
+    equal(client.check().source, SERVER, "source of a good ask")
+    equal(client.counts()["connects"], 1, "connections")
+    client.end()
+
+
+@test("a token is shown, and a wrong one fails the chosen way")
+def _(folder):
+    load = Load(folder, 1)
+    serve(folder, load, token="a-correct-horse-battery")
+    env = {"WEIR_URL": url_of(folder)}
+    for token in ("a-correct-horse-battery", "@" + os.path.join(folder, "token")):
+        client = Client("", "closed", env={**env, "WEIR_TOKEN": token})
+        equal(client.check().source, SERVER, token)
+        client.end()
+    for token in ("a-wrong-horse-battery", ""):
+        client = Client("", "open", env={**env, "WEIR_TOKEN": token})
+        said = client.check()
+        equal((said.verdict, said.source, said.error), (GO, POLICY, EDENIED), token)
+        expect("horse" not in said.message, said.message)
+        client.end()
+
+
+@test("eight threads with a handle each are served")
+def _(folder):
+    load = Load(folder, 1)
+    serve(folder, load)
+    client = Client(url_of(folder), "closed")
+    client.send("threads", "etl:nightly", 300)
+    equal(client.read().strip(), "2400", "steps")
+    client.end()
+
+
+# ---------------------------------------------------------------- weir goes away and comes back
+
+
+@test("kill -9: an open loop goes on without weir, and asks again when it is back")
+def _(folder):
+    load = Load(folder, 1)
+    server = serve(folder, load)
+    client = Client(url_of(folder), "open", backoff_max_ms=300)
+    equal(client.step().source, SERVER, "source at first")
+    server.kill()
+    client.send("loop", "other:nightly", 2000, 0)
+    counts = dict(zip(COUNTS, map(int, client.read().split())))
+    equal(counts["credited"] + counts["granted"], 1, "steps that weir let go")
+    said = client.step("third:nightly")
+    equal((said.verdict, said.source, said.error), (GO, POLICY, EAWAY), "a step without weir")
+    serve(folder, load)
+    until(lambda: client.step().source in (SERVER, CREDIT), what="weir's own answer")
+    client.end()
+
+
+@test("kill -9 while a step is parked: a closed loop waits, and goes when weir is back")
+def _(folder):
+    load = Load(folder, 50)
+    server = serve(folder, load)
+    client = Client(url_of(folder), "closed", backoff_max_ms=300)
+    client.send("step", "etl:nightly", 1, 60000)
+    with server.client() as other:
+        until(lambda: b":nightly" in repr(other("CLIENTS")).encode(), what="the ask")
+    server.kill()
+    load.set(1)
+    serve(folder, load)
+    said = Said(client.read())
+    equal((said.verdict, said.source), (GO, SERVER), "the step")
+    counts = client.counts()
+    expect(counts["failures"] >= 1 and counts["asks"] <= 10, counts)
+    client.end()
+
+
+@test("kill -9: a closed loop stops, and a held one goes after its time and no sooner")
+def _(folder):
+    load = Load(folder, 1)
+    server = serve(folder, load)
+    closed = Client(url_of(folder), "closed")
+    held = Client(url_of(folder), "hold", hold_ms=700)
+    equal(closed.check().verdict, GO)
+    equal(held.check().verdict, GO)
+    server.kill()
+    said = closed.step("a:b", ms=300)
+    equal((said.verdict, said.source, said.error), (NO, POLICY, EAWAY), "the closed one")
+    expect(said.seconds >= 0.3, said)
+    said = held.step("a:b")
+    equal((said.verdict, said.source, said.error), (GO, POLICY, EAWAY), "the held one")
+    expect(said.seconds >= 0.7, said)
+    counts = held.counts("loop", "a:b", 5000, 0)
+    # 100 ms, 200, 400, 800, ...: a handful of attempts in all that time.
+    expect(counts["connects"] < 12, counts)
+    for client in (closed, held):
+        client.end()
+
+
+@test("a restart that the loop does not see costs it nothing")
+def _(folder):
+    load = Load(folder, 1)
+    client = None
+    for _ in range(5):
+        server = serve(folder, load)
+        client = client or Client(url_of(folder), "closed")
+        equal(client.check().source, SERVER, "source")
+        server.kill()
+    counts = client.counts()
+    equal((counts["failures"], counts["asks"]), (0, 5), "failures and asks")
+    client.end()
+
+
+@test("a server that hangs is known after its time, and asked again without patience")
+def _(folder):
+    load = Load(folder, 1)
+    server = serve(folder, load)
+    client = Client(url_of(folder), "open", reply_ms=150, wait_ms=2000, backoff_ms=1,
+                    backoff_max_ms=1)
+    equal(client.check().source, SERVER, "source at first")
+    server.process.send_signal(signal.SIGSTOP)
+    said = client.step("a:b")
+    equal((said.verdict, said.source, said.error), (GO, POLICY, ETIMEDOUT), "the first step")
+    expect(said.seconds >= 2.15, said)
+    failures = client.counts()["failures"]
+    said = until(lambda: (lambda s: client.counts()["failures"] > failures and s)(
+        client.step("a:b")), what="a second attempt")
+    expect(0.15 <= said.seconds < 2, said)
+    server.process.send_signal(signal.SIGCONT)
+    until(lambda: client.step("a:b").source in (SERVER, CREDIT), what="weir's own answer")
+    client.end()
+
+
+try:
+    main()
+finally:
+    if "program" in BUILT:
+        os.unlink(BUILT["program"])
