@@ -5,7 +5,7 @@
 #   debug     for gdb                              fuzz         clang, libFuzzer targets
 #   cov       gcc with coverage counters           lint-gcc, lint-clang   -Werror, everything
 #
-# What is built follows from names: src/<room>/*.c is the library, src/main.c the program,
+# What is built follows from names: src/<room>/*.c is weir, src/main.c the program, lib/*.c libweir,
 # tests/*/{test,prop,sim,fault}_*.c are cmocka programs, tests/fuzz/fuzz_*.c fuzz targets.  Any other
 # .c below tests/ is shared by the programs of its folder; those of tests/support/ by all tests.
 # bench/run and tests/crash/run build their own programs, which use nothing of src/; only
@@ -29,6 +29,8 @@ BINDIR     ?= $(PREFIX)/bin
 MANDIR     ?= $(PREFIX)/share/man
 SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
 
 FUZZ_SECONDS ?= 60
 
@@ -72,32 +74,40 @@ CFLAGS   += -std=gnu17 -fPIE -pthread $(WARN) $(if $(WERROR),-Werror) $(CFLAGS_$
             $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LDFLAGS  += -pie -pthread $(LINK_$(VARIANT)) \
             -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code$(SHSTK_$(ARCH))
-LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 
 # --- what there is ----------------------------------------------------------------------------
 
 objects = $(patsubst %.c,$(OUT)/%.o,$(1))
 
 SRC     := $(sort $(wildcard src/*/*.c))
-OBJ     := $(call objects,$(SRC)) $(patsubst %,$(OUT)/llhttp/%.o,llhttp api http)
+UI      := $(sort $(foreach x,html css js svg,$(wildcard src/ui/*.$(x))))
+OBJ     := $(call objects,$(SRC)) $(patsubst %,$(OUT)/llhttp/%.o,llhttp api http) $(OUT)/ui_assets.o
 TEST_C  := $(sort $(foreach p,test prop sim fault,$(wildcard tests/*/$(p)_*.c)))
 FUZZ_C  := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 ALONE_C := $(sort $(wildcard tests/crash/*.c bench/*.c))
 SHARED_C := $(filter-out $(TEST_C) $(FUZZ_C) $(ALONE_C),$(sort $(wildcard tests/*/*.c)))
 TESTS   := $(TEST_C:%.c=$(OUT)/%)
 FUZZ    := $(FUZZ_C:%.c=$(OUT)/%)
-ALL_C   := $(wildcard src/main.c) $(SRC) $(TEST_C) $(FUZZ_C) $(SHARED_C) $(ALONE_C)
-FORMATTED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/*/*.[ch] bench/*.[ch]))
+LIB_C   := $(sort $(wildcard lib/*.c))
+ALL_C   := $(wildcard src/main.c) $(SRC) $(LIB_C) $(wildcard examples/*.c) $(TEST_C) $(FUZZ_C) $(SHARED_C) $(ALONE_C)
+FORMATTED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/*/*.[ch] bench/*.[ch] \
+                              lib/*.[ch] examples/*.[ch]))
 
-.PHONY: all binary tests fuzzers objects FORCE
-all: build/weir
+.PHONY: all binary client tests fuzzers objects FORCE
+all: build/weir build/libweir.so.0 build/libweir.a
 
 build/weir: build/release/weir
+	@cmp -s $< $@ || { cp -f $< $@.tmp && mv -f $@.tmp $@; }
+build/libweir.%: build/release/client/libweir.%
 	@cmp -s $< $@ || { cp -f $< $@.tmp && mv -f $@.tmp $@; }
 ifneq ($(VARIANT),release)
 build/release/weir: FORCE
 	@$(MAKE) VARIANT=release binary
+build/release/client/libweir.so.0 build/release/client/libweir.a &: FORCE
+	@$(MAKE) VARIANT=release client
 endif
+client: $(OUT)/client/libweir.so.0 $(OUT)/client/libweir.a
 binary: $(OUT)/weir
 tests: $(TESTS)
 fuzzers: $(FUZZ)
@@ -132,6 +142,14 @@ $(OUT)/bench/%.o: bench/%.c $(OUT)/.flags
 $(OUT)/llhttp/%.o: $(LLHTTP)/%.c $(OUT)/.flags
 	@mkdir -p $(@D); $(CC) $(CPPFLAGS) $(filter-out $(WARN) -Werror,$(CFLAGS)) -w -c $< -o $@
 
+# The page, compiled in.  The list is kept as well, so that a deleted file leaves it too.
+$(OUT)/.ui: FORCE
+	@mkdir -p $(@D); echo '$(UI)' | cmp -s - $@ || echo '$(UI)' > $@
+$(OUT)/ui_assets.c: $(UI) $(OUT)/.ui tools/embed
+	@echo "  ui  $(VARIANT)"; tools/embed $@ $(UI)
+$(OUT)/ui_assets.o: $(OUT)/ui_assets.c $(OUT)/.flags
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
 # q, not r: two rooms may have files of the same name.
 $(OUT)/libweir.a: $(OBJ) $(OUT)/.members
 	@rm -f $@; ar qcs $@ $(OBJ)
@@ -140,6 +158,34 @@ link = @echo "  ld  $@"; $(CC) $(LDFLAGS) $(filter %.o,$^) \
         -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 $(OUT)/weir: $(OUT)/src/main.o $(OUT)/libweir.a
 	$(link) $(LDLIBS) -o $@
+
+# The client library: lib/ and the parsers it shares with weir, in one object in which only weir_*
+# can be seen (a program may well have a buf_init() of its own), without what it does not use.
+# $(OUT)/libweir.a is not it, but all of weir itself.
+CLIENT_SRC := $(addprefix src/,base/arena.c base/buf.c base/err.c base/slice.c \
+                wire/resp.c wire/resp_reply.c wire/server_url.c)
+LIB_OBJ    := $(call objects,$(LIB_C))
+CLIENT_OBJ := $(LIB_OBJ) $(patsubst %.c,$(OUT)/client/%.o,$(CLIENT_SRC))
+CLIENT_CC   = mkdir -p $(@D); echo "  cc  $(VARIANT)  $<  (libweir)"; \
+        $(CC) $(CPPFLAGS) -Ilib $(filter-out -fPIE,$(CFLAGS)) -std=gnu11 -fPIC -fvisibility=hidden \
+        -ffunction-sections -fdata-sections -include src/base/banned.h -c $< -o $@
+$(OUT)/lib/%.o: lib/%.c $(OUT)/.flags
+	@$(CLIENT_CC)
+$(OUT)/client/%.o: %.c $(OUT)/.flags
+	@$(CLIENT_CC)
+$(OUT)/examples/%.o: examples/%.c lib/weir.h $(OUT)/.flags
+	@mkdir -p $(@D); $(CC) -Ilib $(CFLAGS) -std=c11 -Wpedantic -D_DEFAULT_SOURCE -c $< -o $@
+$(OUT)/client/libweir.o: $(CLIENT_OBJ)
+	@ld -r --gc-sections --gc-keep-exported $^ -o $@
+	@objcopy -w --localize-hidden --strip-unneeded-symbol='!weir_*' --strip-unneeded-symbol='*' $@
+$(OUT)/client/libweir.a: $(OUT)/client/libweir.o
+	@rm -f $@; ar qcs $@ $<
+$(OUT)/client/libweir.so.0: $(OUT)/client/libweir.o lib/libweir.map
+	@echo "  ld  $@"; $(CC) -shared $(filter-out -pie,$(LDFLAGS)) -Wl,-z,defs -Wl,-soname,$(@F) \
+	        -Wl,--version-script=lib/libweir.map $< -o $@
+LIB_TESTS := $(filter $(OUT)/tests/unit/test_libweir%,$(TESTS))
+$(LIB_TESTS:=.o) $(OUT)/tests/integration/client_library.o: CPPFLAGS += -Ilib
+$(LIB_TESTS): $(LIB_OBJ)
 
 # shared(folder): the archive of what the programs of a folder share.
 shared = $(OUT)/$(1)/shared.a
@@ -224,8 +270,16 @@ MAN := $(patsubst docs/man/%.scd,build/man/%,$(wildcard docs/man/*.scd))
 build/man/%: docs/man/%.scd
 	@mkdir -p $(@D); scdoc < $< > $@.tmp && mv $@.tmp $@
 
-install: build/weir $(MAN) ## program, man pages, unit and example settings (DESTDIR, PREFIX)
+install: all $(MAN) ## program, library, man pages, unit and example settings (DESTDIR, PREFIX)
 	install -D -m 755 build/weir $(DESTDIR)$(BINDIR)/weir
+	install -D -m 644 lib/weir.h $(DESTDIR)$(INCLUDEDIR)/weir.h
+	install -D -m 644 build/libweir.a $(DESTDIR)$(LIBDIR)/libweir.a
+	install -D -m 644 build/libweir.so.0 $(DESTDIR)$(LIBDIR)/libweir.so.0
+	ln -sf libweir.so.0 $(DESTDIR)$(LIBDIR)/libweir.so
+	@mkdir -p $(DESTDIR)$(LIBDIR)/pkgconfig
+	@sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; '"s|@VERSION@|$$( \
+	        sed -n 's/^#define WEIR_VERSION "\(.*\)"/\1/p' src/serve/serve.h)|" lib/libweir.pc.in \
+	        > $(DESTDIR)$(LIBDIR)/pkgconfig/libweir.pc
 	@set -e; for m in $(MAN); do s=$${m##*.}; \
 	        install -D -m 644 $$m $(DESTDIR)$(MANDIR)/man$$s/$${m##*/}; done
 	@set -e; for u in $(wildcard packaging/*.service packaging/*.socket); do \
@@ -238,6 +292,8 @@ install: build/weir $(MAN) ## program, man pages, unit and example settings (DES
 uninstall: ## take away what install put there, but not the settings
 	rm -f $(DESTDIR)$(BINDIR)/weir $(patsubst %,$(DESTDIR)$(UNITDIR)/%,$(notdir \
 	        $(wildcard packaging/*.service packaging/*.socket)))
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libweir.a libweir.so libweir.so.0 \
+	        pkgconfig/libweir.pc) $(DESTDIR)$(INCLUDEDIR)/weir.h
 	rm -f $(foreach m,$(notdir $(MAN)),$(DESTDIR)$(MANDIR)/man$(lastword $(subst ., ,$m))/$m)
 
 clean: ## remove build/

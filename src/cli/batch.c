@@ -1,7 +1,7 @@
 /* weir batch: make, list, show, close, cancel and remove batches of jobs. */
 #include "base/clock.h"
 #include "cli/command.h"
-#include "cli/json.h"
+#include "cli/listing.h"
 #include "cli/text.h"
 
 static const struct column columns[] = {
@@ -10,32 +10,27 @@ static const struct column columns[] = {
         {"CANCELED", true, false}, {"AGE", true, false},      {"TITLE", false, true},
 };
 
-static int64_t number_of(const struct value *v, const char *key)
-{
-        return value_int(value_get(v, key), 0);
-}
-
 static enum tone tone_of(const struct value *v, struct slice status)
 {
         if (!slice_eq(status, SLICE_LIT("finished")))
                 return slice_eq(status, SLICE_LIT("canceling")) ? TONE_YELLOW : TONE_PLAIN;
-        return number_of(v, "failed") || number_of(v, "canceled") ? TONE_RED : TONE_GREEN;
+        return field_int(v, "failed") || field_int(v, "canceled") ? TONE_RED : TONE_GREEN;
 }
 
 static void list_row(struct table *t, const struct value *v, int64_t now_ms)
 {
         static const char *const numbers[] = {"total", "left", "complete", "failed", "canceled"};
-        struct slice status = value_text(value_get(v, "status"));
-        int64_t created_ms = number_of(v, "created_ms");
+        struct slice status = field_text(v, "status");
+        int64_t created_ms = field_int(v, "created_ms");
         struct buf age CLEANUP(buf_release);
         buf_init(&age, 0);
         duration_put(&age, now_ms > created_ms ? now_ms - created_ms : 0);
-        table_add(t, value_text(value_get(v, "name")), TONE_PLAIN);
+        table_add(t, field_text(v, "name"), TONE_PLAIN);
         table_add(t, status, tone_of(v, status));
         for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-                table_add_int(t, number_of(v, numbers[i]));
+                table_add_int(t, field_int(v, numbers[i]));
         table_add(t, buf_slice(&age), TONE_PLAIN);
-        table_add(t, value_text(value_get(v, "title")), TONE_PLAIN);
+        table_add(t, field_text(v, "title"), TONE_PLAIN);
 }
 
 static int call_with_name(struct cli *cli, const char *command, const struct value **ret,
@@ -45,12 +40,6 @@ static int call_with_name(struct cli *cli, const char *command, const struct val
         cli_request_init(&req, command);
         cli_request_add_str(&req, cli->args.positional[0]);
         return cli_request_call(cli, &req, ret, p);
-}
-
-static void put_json_line(struct cli *cli, const struct value *v)
-{
-        value_put_json(&cli->out, v);
-        buf_put_byte(&cli->out, '\n');
 }
 
 /* "closed batch NAME, ..." */
@@ -85,7 +74,7 @@ static int batch_add(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json_line(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
         put_done(cli, "made");
@@ -95,77 +84,19 @@ static int batch_add(struct cli *cli, struct problem *p)
 
 /* ---- list ---- */
 
-struct listing {
-        struct table table;
-        struct buf cursor; /* where the next page begins; empty at the end */
-        uint64_t n;
+static const struct listing listing = {
+        .command = "BATCHES",
+        .key = "batches",
+        .empty = "no batches\n",
+        .options = listing_page_options,
+        .columns = columns,
+        .n_columns = ARRAY_LEN(columns),
+        .row = list_row,
 };
-
-static int list_page(struct cli *cli, struct listing *l, struct problem *p)
-{
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "BATCHES");
-        cli_request_add_option(&req, &cli->args, "limit", "LIMIT");
-        if (l->cursor.len) {
-                cli_request_add_str(&req, "CURSOR");
-                cli_request_add(&req, buf_slice(&l->cursor));
-        }
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        const struct value *batches = value_get(v, "batches");
-        for (size_t i = 0; batches && i < batches->n; i++, l->n++) {
-                if (!cli->is_json) {
-                        list_row(&l->table, &batches->items[i], clock_wall_ms());
-                        continue;
-                }
-                buf_put_str(&cli->out, l->n ? "," : "");
-                value_put_json(&cli->out, &batches->items[i]);
-        }
-        buf_clear(&l->cursor);
-        buf_put_slice(&l->cursor, value_text(value_get(v, "cursor")));
-        return OK;
-}
-
-static void list_print(struct cli *cli, struct listing *l)
-{
-        if (cli->is_json) {
-                struct value cursor = {.type = VALUE_TEXT, .text = buf_slice(&l->cursor)};
-                buf_put_str(&cli->out, "],\"cursor\":");
-                value_put_json(&cli->out, &cursor);
-                buf_put_str(&cli->out, "}\n");
-                return;
-        }
-        if (l->n)
-                table_print(&l->table, &cli->screen, &cli->out);
-        else
-                buf_put_str(&cli->notes, "no batches\n");
-        if (l->cursor.len)
-                buf_put_str(&cli->notes, "there are more: --all shows them\n");
-}
 
 static int batch_list(struct cli *cli, struct problem *p)
 {
-        struct listing l = {0};
-        const char *cursor = args_get(&cli->args, "cursor");
-        int r;
-        table_init(&l.table, columns, ARRAY_LEN(columns));
-        buf_init(&l.cursor, 0);
-        if (cursor)
-                buf_put_str(&l.cursor, cursor);
-        if (cli->is_json)
-                buf_put_str(&cli->out, "{\"batches\":[");
-        do
-                r = list_page(cli, &l, p);
-        while (r == OK && l.cursor.len && args_has(&cli->args, "all"));
-        if (r == OK)
-                list_print(cli, &l);
-        else
-                buf_clear(&cli->out);
-        table_release(&l.table);
-        buf_release(&l.cursor);
-        return r;
+        return listing_run(cli, &listing, p);
 }
 
 /* ---- show ---- */
@@ -190,11 +121,11 @@ static void show_callback(struct cli *cli, const char *label, const struct value
 {
         if (!c || c->type != VALUE_MAP)
                 return;
-        int64_t job = number_of(c, "job");
+        int64_t job = field_int(c, "job");
         put_label(cli, label);
-        text_put_safe(&cli->out, value_text(value_get(c, "hook")));
+        text_put_safe(&cli->out, field_text(c, "hook"));
         buf_put_byte(&cli->out, ' ');
-        text_put_safe(&cli->out, value_text(value_get(c, "args")));
+        text_put_safe(&cli->out, field_text(c, "args"));
         if (job)
                 buf_printf(&cli->out, " (job %lld)", (long long)job);
         buf_put_byte(&cli->out, '\n');
@@ -207,13 +138,13 @@ static int batch_show(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json_line(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
-        struct slice status = value_text(value_get(v, "status"));
-        struct slice title = value_text(value_get(v, "title"));
+        struct slice status = field_text(v, "status");
+        struct slice title = field_text(v, "title");
         buf_put_str(&cli->out, "batch ");
-        text_put_safe(&cli->out, value_text(value_get(v, "name")));
+        text_put_safe(&cli->out, field_text(v, "name"));
         buf_put_str(&cli->out, "  ");
         screen_put_toned(&cli->screen, &cli->out, tone_of(v, status), status);
         buf_put_byte(&cli->out, '\n');
@@ -224,11 +155,11 @@ static int batch_show(struct cli *cli, struct problem *p)
         }
         put_label(cli, "jobs");
         buf_printf(&cli->out, "%lld: %lld left, %lld complete, %lld failed, %lld canceled\n",
-                   (long long)number_of(v, "total"), (long long)number_of(v, "left"),
-                   (long long)number_of(v, "complete"), (long long)number_of(v, "failed"),
-                   (long long)number_of(v, "canceled"));
-        show_moment(cli, "created", number_of(v, "created_ms"));
-        show_moment(cli, "finished", number_of(v, "finished_ms"));
+                   (long long)field_int(v, "total"), (long long)field_int(v, "left"),
+                   (long long)field_int(v, "complete"), (long long)field_int(v, "failed"),
+                   (long long)field_int(v, "canceled"));
+        show_moment(cli, "created", field_int(v, "created_ms"));
+        show_moment(cli, "finished", field_int(v, "finished_ms"));
         show_callback(cli, "on success", value_get(v, "onsuccess"));
         show_callback(cli, "on done", value_get(v, "ondone"));
         return OK;
@@ -276,7 +207,7 @@ static int batch_remove(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json_line(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
         put_done(cli, "removed");
@@ -298,9 +229,7 @@ static const struct option_def batch_add_options[] = {
 };
 
 static const struct option_def list_options[] = {
-        {"limit", "N", "at most N, up to 1000 (50)"},
-        {"cursor", "CURSOR", "continue where an earlier listing ended"},
-        {"all", NULL, "all of them, page after page"},
+        LISTING_PAGE_OPTIONS,
         {NULL, NULL, NULL},
 };
 

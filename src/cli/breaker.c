@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/json.h"
+#include "cli/listing.h"
 #include "cli/text.h"
 
 #define TOKEN_DIGITS  32
@@ -21,14 +21,9 @@ static const struct column columns[] = {
         {"WAITING", true, false}, {"REASON", false, true},
 };
 
-static int64_t number_of(const struct value *v, const char *key)
-{
-        return value_int(value_get(v, key), 0);
-}
-
 static void put_retry(struct buf *b, const struct value *v)
 {
-        int64_t ms = number_of(v, "retry_ms");
+        int64_t ms = field_int(v, "retry_ms");
         if (ms < 0)
                 buf_put_str(b, "held open");
         else if (ms == 0)
@@ -44,53 +39,36 @@ static enum tone tone_of(struct slice state)
         return slice_eq(state, SLICE_LIT("open")) ? TONE_RED : TONE_YELLOW;
 }
 
-static void list_row(struct table *t, const struct value *v)
+static void list_row(struct table *t, const struct value *v, int64_t now_ms)
 {
-        struct slice state = value_text(value_get(v, "state"));
+        struct slice state = field_text(v, "state");
         struct buf text CLEANUP(buf_release);
         buf_init(&text, 0);
-        table_add(t, value_text(value_get(v, "name")), TONE_PLAIN);
+        (void)now_ms;
+        table_add(t, field_text(v, "name"), TONE_PLAIN);
         table_add(t, state, tone_of(state));
-        duration_put(&text, number_of(v, "since_ms"));
+        duration_put(&text, field_int(v, "since_ms"));
         table_add(t, buf_slice(&text), TONE_PLAIN);
         buf_clear(&text);
         put_retry(&text, v);
         table_add(t, buf_slice(&text), TONE_PLAIN);
-        table_add_int(t, number_of(v, "failures"));
-        table_add_int(t, number_of(v, "trips"));
-        table_add_int(t, number_of(v, "waiting_jobs"));
-        table_add(t, value_text(value_get(v, "reason")), TONE_PLAIN);
+        table_add_int(t, field_int(v, "failures"));
+        table_add_int(t, field_int(v, "trips"));
+        table_add_int(t, field_int(v, "waiting_jobs"));
+        table_add(t, field_text(v, "reason"), TONE_PLAIN);
 }
 
-static void put_json(struct cli *cli, const struct value *v)
-{
-        value_put_json(&cli->out, v);
-        buf_put_byte(&cli->out, '\n');
-}
+static const struct listing listing = {
+        .command = "BREAKERS",
+        .empty = "no circuit breakers: asking for one makes it\n",
+        .columns = columns,
+        .n_columns = ARRAY_LEN(columns),
+        .row = list_row,
+};
 
 static int breaker_list(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "BREAKERS");
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                put_json(cli, v);
-                return OK;
-        }
-        if (v->n == 0) {
-                buf_put_str(&cli->notes, "no circuit breakers: asking for one makes it\n");
-                return OK;
-        }
-        struct table t;
-        table_init(&t, columns, ARRAY_LEN(columns));
-        for (size_t i = 0; i < v->n; i++)
-                list_row(&t, &v->items[i]);
-        table_print(&t, &cli->screen, &cli->out);
-        table_release(&t);
-        return OK;
+        return listing_run(cli, &listing, p);
 }
 
 static void put_duration_line(struct buf *b, const char *title, int64_t ms)
@@ -101,39 +79,39 @@ static void put_duration_line(struct buf *b, const char *title, int64_t ms)
 
 static void put_breaker(struct buf *b, const struct value *v)
 {
-        int64_t rate = number_of(v, "rate");
-        struct slice reason = value_text(value_get(v, "reason"));
+        int64_t rate = field_int(v, "rate");
+        struct slice reason = field_text(v, "reason");
         buf_put_str(b, "breaker   ");
-        text_put_safe(b, value_text(value_get(v, "name")));
-        buf_put_str(b, number_of(v, "passing") ? "  (made by an ask, forgotten when idle)" : "");
+        text_put_safe(b, field_text(v, "name"));
+        buf_put_str(b, field_int(v, "passing") ? "  (made by an ask, forgotten when idle)" : "");
         buf_put_str(b, "\nstate     ");
-        text_put_safe(b, value_text(value_get(v, "state")));
-        buf_put_str(b, number_of(v, "probing") ? ", a probe is out" : "");
+        text_put_safe(b, field_text(v, "state"));
+        buf_put_str(b, field_int(v, "probing") ? ", a probe is out" : "");
         if (reason.len) {
                 buf_put_str(b, "\nreason    ");
                 text_put_safe(b, reason);
         }
-        put_duration_line(b, "since", number_of(v, "since_ms"));
+        put_duration_line(b, "since", field_int(v, "since_ms"));
         buf_put_str(b, "\nretry     ");
         put_retry(b, v);
-        buf_printf(b, "\nfailures  %lld in a row", (long long)number_of(v, "failures"));
+        buf_printf(b, "\nfailures  %lld in a row", (long long)field_int(v, "failures"));
         if (rate)
                 buf_printf(b, ", %lld of %lld in the window",
-                           (long long)number_of(v, "window_failures"),
-                           (long long)number_of(v, "window_outcomes"));
+                           (long long)field_int(v, "window_failures"),
+                           (long long)field_int(v, "window_outcomes"));
         buf_printf(b, "\ntrips     %lld\nwaiting   %lld jobs\nthreshold %lld in a row",
-                   (long long)number_of(v, "trips"), (long long)number_of(v, "waiting_jobs"),
-                   (long long)number_of(v, "threshold"));
+                   (long long)field_int(v, "trips"), (long long)field_int(v, "waiting_jobs"),
+                   (long long)field_int(v, "threshold"));
         if (rate) {
                 buf_printf(b, ", %lld %% of %lld or more in ", (long long)rate,
-                           (long long)number_of(v, "volume"));
-                duration_put(b, number_of(v, "window_ms"));
+                           (long long)field_int(v, "volume"));
+                duration_put(b, field_int(v, "window_ms"));
         }
-        put_duration_line(b, "cooldown", number_of(v, "cooldown_ms"));
+        put_duration_line(b, "cooldown", field_int(v, "cooldown_ms"));
         buf_put_str(b, " to ");
-        duration_put(b, number_of(v, "cooldown_max_ms"));
-        put_duration_line(b, "probe", number_of(v, "probe_ms"));
-        buf_put_str(b, number_of(v, "handlers") ? "\nhandlers  their failures count\n" : "\n");
+        duration_put(b, field_int(v, "cooldown_max_ms"));
+        put_duration_line(b, "probe", field_int(v, "probe_ms"));
+        buf_put_str(b, field_int(v, "handlers") ? "\nhandlers  their failures count\n" : "\n");
 }
 
 static int breaker_show(struct cli *cli, struct problem *p)
@@ -146,44 +124,9 @@ static int breaker_show(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json)
-                put_json(cli, v);
+                cli_put_json(cli, v);
         else
                 put_breaker(&cli->out, v);
-        return OK;
-}
-
-/* A command that answers OK; `done` is what was done, for people. */
-static int call_ok(struct cli *cli, const struct cli_request *req, const char *done,
-                   struct problem *p)
-{
-        const struct value *v;
-        int r = cli_request_call(cli, req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                put_json(cli, v);
-                return OK;
-        }
-        buf_printf(&cli->out, "%s breaker ", done);
-        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
-        buf_put_byte(&cli->out, '\n');
-        return OK;
-}
-
-static int add_duration_option(struct cli_request *req, const struct args *args, const char *option,
-                               const char *keyword, struct problem *p)
-{
-        const char *text = args_get(args, option);
-        char what[32];
-        int64_t ms;
-        if (!text)
-                return OK;
-        (void)snprintf(what, sizeof(what), "--%s", option);
-        int r = duration_parse(what, text, &ms, p);
-        if (r != OK)
-                return r;
-        cli_request_add_str(req, keyword);
-        cli_request_add_int(req, ms);
         return OK;
 }
 
@@ -196,18 +139,18 @@ static int breaker_set(struct cli *cli, struct problem *p)
         cli_request_add_option(&req, args, "threshold", "THRESHOLD");
         cli_request_add_option(&req, args, "rate", "RATE");
         cli_request_add_option(&req, args, "volume", "VOLUME");
-        int r = add_duration_option(&req, args, "window", "WINDOW", p);
+        int r = cli_request_add_duration(&req, args, "window", "WINDOW", p);
         if (r == OK)
-                r = add_duration_option(&req, args, "cooldown", "COOLDOWN", p);
+                r = cli_request_add_duration(&req, args, "cooldown", "COOLDOWN", p);
         if (r == OK)
-                r = add_duration_option(&req, args, "cooldown-max", "COOLDOWNMAX", p);
+                r = cli_request_add_duration(&req, args, "cooldown-max", "COOLDOWNMAX", p);
         if (r == OK)
-                r = add_duration_option(&req, args, "probe", "PROBE", p);
+                r = cli_request_add_duration(&req, args, "probe", "PROBE", p);
         if (r != OK)
                 return r;
         if (args_has(args, "handlers"))
                 cli_request_add_str(&req, "HANDLERS");
-        return call_ok(cli, &req, "set", p);
+        return cli_change(cli, &req, "set breaker", p);
 }
 
 static int breaker_trip(struct cli *cli, struct problem *p)
@@ -218,7 +161,7 @@ static int breaker_trip(struct cli *cli, struct problem *p)
         cli_request_add_option(&req, &cli->args, "reason", "REASON");
         if (args_has(&cli->args, "hold"))
                 cli_request_add_str(&req, "HOLD");
-        return call_ok(cli, &req, "tripped", p);
+        return cli_change(cli, &req, "tripped breaker", p);
 }
 
 static int breaker_close(struct cli *cli, struct problem *p)
@@ -226,7 +169,7 @@ static int breaker_close(struct cli *cli, struct problem *p)
         struct cli_request req;
         cli_request_init(&req, "CLOSEBREAKER");
         cli_request_add_str(&req, cli->args.positional[0]);
-        return call_ok(cli, &req, "closed", p);
+        return cli_change(cli, &req, "closed breaker", p);
 }
 
 static int breaker_remove(struct cli *cli, struct problem *p)
@@ -234,7 +177,7 @@ static int breaker_remove(struct cli *cli, struct problem *p)
         struct cli_request req;
         cli_request_init(&req, "UNBREAKER");
         cli_request_add_str(&req, cli->args.positional[0]);
-        return call_ok(cli, &req, "removed", p);
+        return cli_change(cli, &req, "removed breaker", p);
 }
 
 /* ---- run ---- */

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/text.h"
 
 /* Rows of commands that main() runs itself: they are here to be listed and explained. */
 const struct option_def cli_serve_options[] = {
@@ -53,6 +54,44 @@ static const struct cli_command main_probe[] = {{
         .summary = "Ask the targets of a configuration and show what they answer.",
 }};
 
+const struct option_def cli_backup_options[] = {
+        {"config", "FILE", "the configuration of the server, which names its data folder; also -c"},
+        {"data", "DIR", "the data folder of the server (./data)"},
+        {"json", NULL, "print JSON for programs"},
+        {"help", NULL, "print this help"},
+        {NULL, NULL, NULL},
+};
+
+static const struct cli_command main_backup[] = {{
+        .usage = "DIR [options]",
+        .summary = "Copy the data of a running server, consistently, into a new folder.",
+        .text = "DIR is made. What was acknowledged before the copy began is in it, to the batch;\n"
+                "'weir serve --data DIR' starts from it. Run it as the user of the server, on its\n"
+                "machine; the server need not run, and does not notice.\n\n"
+                "  weir backup /backup/weir-$(date +%F) --data /var/lib/weir\n",
+        .options = cli_backup_options,
+}};
+
+const struct option_def cli_doctor_options[] = {
+        {"config", "FILE", "the configuration to look at; also -c"},
+        {"data", "DIR", "the data folder (as the configuration says, or ./data)"},
+        {"url", "URL", "where the server listens (WEIR_URL, else as the configuration says)"},
+        {"token", "TOKEN", "access token, or @FILE to read it from a file"},
+        {"json", NULL, "print JSON for programs"},
+        {"help", NULL, "print this help"},
+        {NULL, NULL, NULL},
+};
+
+static const struct cli_command main_doctor[] = {{
+        .usage = "[options]",
+        .summary = "Check a set-up and say what to fix.",
+        .text = "The data folder, how fast its disk syncs, free space, limits of the system, the\n"
+                "clock, time zones, secrets, whether the server answers, and every target of the\n"
+                "configuration with the real probe. Exits with 0, or 1 when something is wrong.\n\n"
+                "  weir doctor -c /etc/weir/weir.conf\n",
+        .options = cli_doctor_options,
+}};
+
 static const struct cli_command main_version[] = {{
         .usage = "",
         .summary = "Print the version.",
@@ -68,17 +107,29 @@ static const struct cli_group group_log = {"log", "Verify, dump or salvage a log
                                            main_log, ARRAY_LEN(main_log)};
 static const struct cli_group group_probe = {
         "probe", "Ask the databases and hosts of a configuration.", main_probe, 1};
+static const struct cli_group group_backup = {"backup", "Copy the data of a running server.",
+                                              main_backup, 1};
+static const struct cli_group group_doctor = {"doctor", "Check a set-up and say what to fix.",
+                                              main_doctor, 1};
 static const struct cli_group group_version = {"version", "Print the version.", main_version, 1};
 static const struct cli_group group_help = {"help", "Explain a command.", help_command, 1};
 
 /* In the order people meet them. */
 static const struct cli_group *const groups[] = {
-        &group_serve,        &cli_group_job,   &cli_group_queue,   &cli_group_schedule,
-        &cli_group_batch,    &cli_group_cap,   &cli_group_work,    &cli_group_lock,
-        &cli_group_mutex,    &cli_group_limit, &cli_group_breaker, &cli_group_throttle,
-        &cli_group_registry, &cli_group_ping,  &group_log,         &group_probe,
-        &group_version,      &group_help,
+        &group_serve,        &cli_group_job,        &cli_group_queue,   &cli_group_schedule,
+        &cli_group_batch,    &cli_group_cap,        &cli_group_work,    &cli_group_lock,
+        &cli_group_mutex,    &cli_group_limit,      &cli_group_breaker, &cli_group_throttle,
+        &cli_group_registry, &cli_group_check,      &cli_group_rule,    &cli_group_client,
+        &cli_group_host,     &cli_group_ping,       &cli_group_top,     &cli_group_export,
+        &cli_group_import,   &group_backup,         &group_doctor,      &group_log,
+        &group_probe,        &cli_group_completion, &group_version,     &group_help,
 };
+
+const struct cli_group *const *cli_groups(size_t *ret_n)
+{
+        *ret_n = ARRAY_LEN(groups);
+        return groups;
+}
 
 static const struct cli_group *group_find(const char *name)
 {
@@ -88,7 +139,7 @@ static const struct cli_group *group_find(const char *name)
         return NULL;
 }
 
-static bool group_is_command(const struct cli_group *g)
+bool cli_group_is_command(const struct cli_group *g)
 {
         return g->n_commands == 1 && !g->commands[0].name;
 }
@@ -112,10 +163,10 @@ static void print_options(FILE *out, const char *title, const struct option_def 
         }
 }
 
-/* "NAME -- COMMAND": what follows the dashes is not ours to read. */
+/* "NAME -- COMMAND", "NAME [-- COMMAND]": what follows the dashes is not ours to read. */
 static bool takes_command(const struct cli_command *c)
 {
-        return strstr(c->usage, " -- ") != NULL;
+        return strstr(c->usage, "-- ") != NULL;
 }
 
 static void print_command_help(FILE *out, const struct cli_group *g, const struct cli_command *c)
@@ -133,7 +184,7 @@ static void print_command_help(FILE *out, const struct cli_group *g, const struc
 
 static void print_group_help(FILE *out, const struct cli_group *g)
 {
-        if (group_is_command(g)) {
+        if (cli_group_is_command(g)) {
                 print_command_help(out, g, &g->commands[0]);
                 return;
         }
@@ -202,7 +253,7 @@ int cli_help(const char *group, const char *name)
                 print_all_help(stdout);
         } else if (!g) {
                 return unknown_group(group);
-        } else if (!name || group_is_command(g)) {
+        } else if (!name || cli_group_is_command(g)) {
                 print_group_help(stdout, g);
         } else {
                 const struct cli_command *c = command_find(g, name);
@@ -246,6 +297,23 @@ void cli_request_add_option(struct cli_request *r, const struct args *args, cons
                 cli_request_add_str(r, keyword);
                 cli_request_add_str(r, value);
         }
+}
+
+int cli_request_add_duration(struct cli_request *r, const struct args *args, const char *option,
+                             const char *keyword, struct problem *p)
+{
+        const char *text = args_get(args, option);
+        char what[32];
+        int64_t ms;
+        if (!text)
+                return OK;
+        (void)snprintf(what, sizeof(what), "--%s", option);
+        int result = duration_parse(what, text, &ms, p);
+        if (result != OK)
+                return result;
+        cli_request_add_str(r, keyword);
+        cli_request_add_int(r, ms);
+        return OK;
 }
 
 int cli_request_call(struct cli *cli, const struct cli_request *r, const struct value **ret,
@@ -370,7 +438,7 @@ static int run_words(struct cli *cli, const struct cli_group *g, int argc, char 
 
 static int run_group(struct cli *cli, const struct cli_group *g, int argc, char **argv)
 {
-        if (group_is_command(g)) {
+        if (cli_group_is_command(g)) {
                 cli->command = &g->commands[0];
                 return run_words(cli, g, argc, argv);
         }

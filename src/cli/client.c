@@ -266,14 +266,20 @@ int client_connect(struct client *c, struct problem *p)
         return r;
 }
 
-int client_call(struct client *c, const struct slice *argv, size_t argc, const struct value **ret,
-                struct problem *p)
+int client_call_within(struct client *c, const struct slice *argv, size_t argc, int64_t reply_ms,
+                       const struct value **ret, struct problem *p)
 {
-        int64_t deadline_ns = clock_boot_ns() + CLIENT_REPLY_MS * NS_PER_MS;
+        int64_t deadline_ns = clock_boot_ns() + reply_ms * NS_PER_MS;
         ASSERT(c->fd >= 0);
         forget_last_reply(c);
         buf_clear(&c->out);
         value_put_command(&c->out, argv, argc);
         int r = send_all(c, deadline_ns, p);
         return r == OK ? receive_value(c, deadline_ns, ret, p) : r;
+}
+
+int client_call(struct client *c, const struct slice *argv, size_t argc, const struct value **ret,
+                struct problem *p)
+{
+        return client_call_within(c, argv, argc, CLIENT_REPLY_MS, ret, p);
 }

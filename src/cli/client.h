@@ -25,5 +25,8 @@ void client_release(struct client *c);
 int client_connect(struct client *c, struct problem *p) MUST_CHECK;
 int client_call(struct client *c, const struct slice *argv, size_t argc, const struct value **ret,
                 struct problem *p) MUST_CHECK;
+/* For questions the server may think about: ERR_TIMEOUT when the answer is not there in time. */
+int client_call_within(struct client *c, const struct slice *argv, size_t argc, int64_t reply_ms,
+                       const struct value **ret, struct problem *p) MUST_CHECK;
 
 #endif

@@ -53,7 +53,20 @@ extern const struct cli_group cli_group_limit;
 extern const struct cli_group cli_group_breaker;
 extern const struct cli_group cli_group_throttle;
 extern const struct cli_group cli_group_registry;
+extern const struct cli_group cli_group_check;
+extern const struct cli_group cli_group_rule;
+extern const struct cli_group cli_group_client;
+extern const struct cli_group cli_group_host;
 extern const struct cli_group cli_group_ping;
+extern const struct cli_group cli_group_top;
+extern const struct cli_group cli_group_export;
+extern const struct cli_group cli_group_import;
+extern const struct cli_group cli_group_completion;
+
+/* All of them, those of main() too, in the order of the help. */
+const struct cli_group *const *cli_groups(size_t *ret_n);
+/* One word is the whole command: `weir ping`. */
+bool cli_group_is_command(const struct cli_group *g);
 
 /* A request being put together; numbers keep their digits in it. */
 #define REQUEST_WORDS_MAX 64
@@ -71,6 +84,9 @@ void cli_request_add_int(struct cli_request *r, int64_t n);
 /* "QUEUE q" when the option of that (lower-case) name was given. */
 void cli_request_add_option(struct cli_request *r, const struct args *args, const char *option,
                             const char *keyword);
+/* The same for a duration, which is sent in milliseconds. */
+int cli_request_add_duration(struct cli_request *r, const struct args *args, const char *option,
+                             const char *keyword, struct problem *p) MUST_CHECK;
 int cli_request_call(struct cli *cli, const struct cli_request *r, const struct value **ret,
                      struct problem *p) MUST_CHECK;
 

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "cli/command.h"
-#include "cli/json.h"
+#include "cli/listing.h"
 #include "cli/text.h"
 
 /* One TAKE waits no longer than this, well within the time a reply may take; more are sent. */
@@ -16,11 +16,6 @@ static const struct column columns[] = {
         {"USED", true, false},  {"LEFT", true, false},  {"WAITING", true, false},
         {"NEXT", true, false},  {"RESET", true, false},
 };
-
-static int64_t number_of(const struct value *v, const char *key)
-{
-        return value_int(value_get(v, key), 0);
-}
 
 static void put_when(struct buf *b, int64_t ms)
 {
@@ -40,58 +35,41 @@ static void add_when(struct table *t, int64_t ms)
 
 static void put_rule(struct buf *b, const struct value *l)
 {
-        int64_t amount = number_of(l, "amount"), burst = number_of(l, "burst");
+        int64_t amount = field_int(l, "amount"), burst = field_int(l, "burst");
         buf_printf(b, "%lld per ", (long long)amount);
-        duration_put(b, number_of(l, "period_ms"));
+        duration_put(b, field_int(l, "period_ms"));
         if (burst && burst != amount)
                 buf_printf(b, ", burst %lld", (long long)burst);
 }
 
-static void list_row(struct table *t, const struct value *l)
+static void list_row(struct table *t, const struct value *l, int64_t now_ms)
 {
-        int64_t left = number_of(l, "left");
+        int64_t left = field_int(l, "left");
         struct buf rule CLEANUP(buf_release);
         buf_init(&rule, 0);
+        (void)now_ms;
         put_rule(&rule, l);
-        table_add(t, value_text(value_get(l, "name")), TONE_PLAIN);
-        table_add(t, value_text(value_get(l, "kind")), TONE_PLAIN);
+        table_add(t, field_text(l, "name"), TONE_PLAIN);
+        table_add(t, field_text(l, "kind"), TONE_PLAIN);
         table_add(t, buf_slice(&rule), TONE_PLAIN);
-        table_add_int(t, number_of(l, "used"));
+        table_add_int(t, field_int(l, "used"));
         table_add_int(t, left);
-        table_add_int(t, number_of(l, "waiting_jobs") + number_of(l, "waiting_clients"));
-        add_when(t, number_of(l, "retry_ms"));
-        add_when(t, number_of(l, "reset_ms"));
+        table_add_int(t, field_int(l, "waiting_jobs") + field_int(l, "waiting_clients"));
+        add_when(t, field_int(l, "retry_ms"));
+        add_when(t, field_int(l, "reset_ms"));
 }
 
-static void put_json(struct cli *cli, const struct value *v)
-{
-        value_put_json(&cli->out, v);
-        buf_put_byte(&cli->out, '\n');
-}
+static const struct listing listing = {
+        .command = "LIMITS",
+        .empty = "no rate limits: 'weir limit set' makes one\n",
+        .columns = columns,
+        .n_columns = ARRAY_LEN(columns),
+        .row = list_row,
+};
 
 static int limit_list(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "LIMITS");
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                put_json(cli, v);
-                return OK;
-        }
-        if (v->n == 0) {
-                buf_put_str(&cli->notes, "no rate limits: 'weir limit set' makes one\n");
-                return OK;
-        }
-        struct table t;
-        table_init(&t, columns, ARRAY_LEN(columns));
-        for (size_t i = 0; i < v->n; i++)
-                list_row(&t, &v->items[i]);
-        table_print(&t, &cli->screen, &cli->out);
-        table_release(&t);
-        return OK;
+        return listing_run(cli, &listing, p);
 }
 
 static int limit_show(struct cli *cli, struct problem *p)
@@ -104,44 +82,26 @@ static int limit_show(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
         struct buf *b = &cli->out;
-        bool is_passing = number_of(v, "passing");
+        bool is_passing = field_int(v, "passing");
         buf_put_str(b, "limit    ");
-        text_put_safe(b, value_text(value_get(v, "name")));
+        text_put_safe(b, field_text(v, "name"));
         buf_put_str(b, is_passing ? "  (made by a take, forgotten when idle)\nrule     "
                                   : "\nrule     ");
         put_rule(b, v);
         buf_put_str(b, ", ");
-        text_put_safe(b, value_text(value_get(v, "kind")));
+        text_put_safe(b, field_text(v, "kind"));
         buf_printf(b, "\nused     %lld\nleft     %lld\nwaiting  %lld jobs, %lld clients\nnext     ",
-                   (long long)number_of(v, "used"), (long long)number_of(v, "left"),
-                   (long long)number_of(v, "waiting_jobs"),
-                   (long long)number_of(v, "waiting_clients"));
-        put_when(b, number_of(v, "retry_ms"));
+                   (long long)field_int(v, "used"), (long long)field_int(v, "left"),
+                   (long long)field_int(v, "waiting_jobs"),
+                   (long long)field_int(v, "waiting_clients"));
+        put_when(b, field_int(v, "retry_ms"));
         buf_put_str(b, "\nreset    ");
-        put_when(b, number_of(v, "reset_ms"));
+        put_when(b, field_int(v, "reset_ms"));
         buf_put_byte(b, '\n');
-        return OK;
-}
-
-/* A command that answers OK; `done` is what was done, for people. */
-static int call_ok(struct cli *cli, const struct cli_request *req, const char *done,
-                   struct problem *p)
-{
-        const struct value *v;
-        int r = cli_request_call(cli, req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                put_json(cli, v);
-                return OK;
-        }
-        buf_printf(&cli->out, "%s limit ", done);
-        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
-        buf_put_byte(&cli->out, '\n');
         return OK;
 }
 
@@ -158,7 +118,7 @@ static int limit_set(struct cli *cli, struct problem *p)
         cli_request_add_int(&req, period_ms);
         cli_request_add_option(&req, &cli->args, "kind", "KIND");
         cli_request_add_option(&req, &cli->args, "burst", "BURST");
-        return call_ok(cli, &req, "set", p);
+        return cli_change(cli, &req, "set limit", p);
 }
 
 static int limit_reset(struct cli *cli, struct problem *p)
@@ -166,7 +126,7 @@ static int limit_reset(struct cli *cli, struct problem *p)
         struct cli_request req;
         cli_request_init(&req, "RESETLIMIT");
         cli_request_add_str(&req, cli->args.positional[0]);
-        return call_ok(cli, &req, "reset", p);
+        return cli_change(cli, &req, "reset limit", p);
 }
 
 static int limit_remove(struct cli *cli, struct problem *p)
@@ -174,7 +134,7 @@ static int limit_remove(struct cli *cli, struct problem *p)
         struct cli_request req;
         cli_request_init(&req, "UNLIMIT");
         cli_request_add_str(&req, cli->args.positional[0]);
-        return call_ok(cli, &req, "removed", p);
+        return cli_change(cli, &req, "removed limit", p);
 }
 
 /* ---- take ---- */

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
-#include "cli/json.h"
+#include "cli/listing.h"
 #include "cli/text.h"
 
 static const struct column columns[] = {
@@ -20,11 +20,6 @@ static const struct column holder_columns[] = {
         {"OWNER", false, true},
 };
 
-static int64_t number_of(const struct value *v, const char *key)
-{
-        return value_int(value_get(v, key), 0);
-}
-
 static void add_duration(struct table *t, int64_t ms)
 {
         struct buf text CLEANUP(buf_release);
@@ -35,98 +30,40 @@ static void add_duration(struct table *t, int64_t ms)
 
 static void add_times_and_owner(struct table *t, const struct value *v)
 {
-        table_add_int(t, number_of(v, "fence"));
-        add_duration(t, number_of(v, "age_ms"));
-        add_duration(t, number_of(v, "remaining_ms"));
-        table_add(t, value_text(value_get(v, "owner")), TONE_PLAIN);
+        table_add_int(t, field_int(v, "fence"));
+        add_duration(t, field_int(v, "age_ms"));
+        add_duration(t, field_int(v, "remaining_ms"));
+        table_add(t, field_text(v, "owner"), TONE_PLAIN);
 }
 
-static void list_row(struct table *t, const struct value *l)
+static void list_row(struct table *t, const struct value *l, int64_t now_ms)
 {
         char held[48];
-        int64_t count = number_of(l, "count");
-        (void)snprintf(held, sizeof(held), "%lld/%lld", (long long)number_of(l, "held"),
+        int64_t count = field_int(l, "count");
+        (void)now_ms;
+        (void)snprintf(held, sizeof(held), "%lld/%lld", (long long)field_int(l, "held"),
                        (long long)count);
-        table_add(t, value_text(value_get(l, "name")), TONE_PLAIN);
+        table_add(t, field_text(l, "name"), TONE_PLAIN);
         table_add(t, slice_str(count > 1 ? held : "1"), TONE_PLAIN);
-        table_add_int(t, number_of(l, "waiting"));
+        table_add_int(t, field_int(l, "waiting"));
         add_times_and_owner(t, l);
 }
 
 /* ---- list ---- */
 
-struct listing {
-        struct table table;
-        struct buf cursor; /* where the next page begins; empty at the end */
-        uint64_t n;
+static const struct listing listing = {
+        .command = "LOCKS",
+        .key = "locks",
+        .empty = "no locks are held\n",
+        .options = listing_match_options,
+        .columns = columns,
+        .n_columns = ARRAY_LEN(columns),
+        .row = list_row,
 };
-
-static int list_page(struct cli *cli, struct listing *l, struct problem *p)
-{
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "LOCKS");
-        cli_request_add_option(&req, &cli->args, "match", "MATCH");
-        cli_request_add_option(&req, &cli->args, "limit", "LIMIT");
-        if (l->cursor.len) {
-                cli_request_add_str(&req, "CURSOR");
-                cli_request_add(&req, buf_slice(&l->cursor));
-        }
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        const struct value *locks = value_get(v, "locks");
-        for (size_t i = 0; locks && i < locks->n; i++, l->n++) {
-                if (!cli->is_json) {
-                        list_row(&l->table, &locks->items[i]);
-                        continue;
-                }
-                buf_put_str(&cli->out, l->n ? "," : "");
-                value_put_json(&cli->out, &locks->items[i]);
-        }
-        buf_clear(&l->cursor);
-        buf_put_slice(&l->cursor, value_text(value_get(v, "cursor")));
-        return OK;
-}
-
-static void list_print(struct cli *cli, struct listing *l)
-{
-        if (cli->is_json) {
-                struct value cursor = {.type = VALUE_TEXT, .text = buf_slice(&l->cursor)};
-                buf_put_str(&cli->out, "],\"cursor\":");
-                value_put_json(&cli->out, &cursor);
-                buf_put_str(&cli->out, "}\n");
-                return;
-        }
-        if (l->n)
-                table_print(&l->table, &cli->screen, &cli->out);
-        else
-                buf_put_str(&cli->notes, "no locks are held\n");
-        if (l->cursor.len)
-                buf_put_str(&cli->notes, "there are more: --all shows them\n");
-}
 
 static int mutex_list(struct cli *cli, struct problem *p)
 {
-        struct listing l = {0};
-        const char *cursor = args_get(&cli->args, "cursor");
-        int r;
-        table_init(&l.table, columns, ARRAY_LEN(columns));
-        buf_init(&l.cursor, 0);
-        if (cursor)
-                buf_put_str(&l.cursor, cursor);
-        if (cli->is_json)
-                buf_put_str(&cli->out, "{\"locks\":[");
-        do
-                r = list_page(cli, &l, p);
-        while (r == OK && l.cursor.len && args_has(&cli->args, "all"));
-        if (r == OK)
-                list_print(cli, &l);
-        else
-                buf_clear(&cli->out);
-        table_release(&l.table);
-        buf_release(&l.cursor);
-        return r;
+        return listing_run(cli, &listing, p);
 }
 
 /* ---- show, release ---- */
@@ -142,16 +79,15 @@ static int mutex_show(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                value_put_json(&cli->out, v);
-                buf_put_byte(&cli->out, '\n');
+                cli_put_json(cli, v);
                 return OK;
         }
         const struct value *holders = value_get(v, "holders");
         size_t n = holders ? holders->n : 0;
         buf_put_str(&cli->out, "lock ");
-        text_put_safe(&cli->out, value_text(value_get(v, "name")));
+        text_put_safe(&cli->out, field_text(v, "name"));
         buf_printf(&cli->out, ": %zu of %lld held, %lld waiting\n\n", n,
-                   (long long)number_of(v, "count"), (long long)number_of(v, "waiting"));
+                   (long long)field_int(v, "count"), (long long)field_int(v, "waiting"));
         table_init(&t, holder_columns, ARRAY_LEN(holder_columns));
         for (size_t i = 0; i < n; i++)
                 add_times_and_owner(&t, &holders->items[i]);
@@ -205,9 +141,7 @@ static int mutex_release(struct cli *cli, struct problem *p)
 
 static const struct option_def list_options[] = {
         {"match", "TEXT", "only locks whose name holds TEXT"},
-        {"limit", "N", "at most N, up to 1000 (50)"},
-        {"cursor", "CURSOR", "continue where an earlier listing ended"},
-        {"all", NULL, "all of them, page after page"},
+        LISTING_PAGE_OPTIONS,
         {NULL, NULL, NULL},
 };
 

@@ -9,19 +9,10 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/listing.h"
 #include "cli/text.h"
 
 #define ARGS_MAX_BYTES MIB /* what the server takes as a payload */
-
-static int64_t number_of(const struct value *v, const char *key)
-{
-        return value_int(value_get(v, key), 0);
-}
-
-static struct slice text_of(const struct value *v, const char *key)
-{
-        return value_text(value_get(v, key));
-}
 
 static enum tone state_tone(struct slice state)
 {
@@ -32,24 +23,18 @@ static enum tone state_tone(struct slice state)
         return slice_eq(state, SLICE_LIT("paused")) ? TONE_YELLOW : TONE_DIM;
 }
 
-static void put_json_line(struct cli *cli, const struct value *v)
-{
-        value_put_json(&cli->out, v);
-        buf_put_byte(&cli->out, '\n');
-}
-
 /* "every 5 min", or the expression and its zone. */
 static void put_times(struct buf *b, const struct value *v)
 {
-        struct slice cron = text_of(v, "cron");
+        struct slice cron = field_text(v, "cron");
         if (!cron.len) {
                 buf_put_str(b, "every ");
-                duration_put(b, number_of(v, "every_ms"));
+                duration_put(b, field_int(v, "every_ms"));
                 return;
         }
         buf_put_slice(b, cron);
         buf_put_byte(b, ' ');
-        buf_put_slice(b, text_of(v, "zone"));
+        buf_put_slice(b, field_text(v, "zone"));
 }
 
 /* ---- add ---- */
@@ -217,13 +202,6 @@ static const struct column columns[] = {
         {"LAST", false, false},    {"FAILED", true, false},
 };
 
-struct listing {
-        struct table table;
-        struct buf cursor; /* where the next page begins; empty at the end */
-        uint64_t n;
-        int64_t now_ms;
-};
-
 static void add_relative(struct table *t, int64_t at_ms, int64_t now_ms)
 {
         struct buf text CLEANUP(buf_release);
@@ -236,85 +214,32 @@ static void add_relative(struct table *t, int64_t at_ms, int64_t now_ms)
 static void list_row(struct table *t, const struct value *v, int64_t now_ms)
 {
         struct buf when CLEANUP(buf_release);
-        struct slice state = text_of(v, "state");
+        struct slice state = field_text(v, "state");
         buf_init(&when, 0);
         put_times(&when, v);
-        table_add(t, text_of(v, "name"), TONE_PLAIN);
+        table_add(t, field_text(v, "name"), TONE_PLAIN);
         table_add(t, state, state_tone(state));
-        table_add(t, text_of(v, "hook"), TONE_PLAIN);
-        table_add(t, text_of(v, "queue"), TONE_PLAIN);
+        table_add(t, field_text(v, "hook"), TONE_PLAIN);
+        table_add(t, field_text(v, "queue"), TONE_PLAIN);
         table_add(t, buf_slice(&when), TONE_PLAIN);
-        add_relative(t, number_of(v, "next_ms"), now_ms);
-        add_relative(t, number_of(v, "last_slot_ms"), now_ms);
-        table_add_int(t, number_of(v, "failures"));
+        add_relative(t, field_int(v, "next_ms"), now_ms);
+        add_relative(t, field_int(v, "last_slot_ms"), now_ms);
+        table_add_int(t, field_int(v, "failures"));
 }
 
-static int list_page(struct cli *cli, struct listing *l, struct problem *p)
-{
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "SCHEDULES");
-        cli_request_add_option(&req, &cli->args, "match", "MATCH");
-        cli_request_add_option(&req, &cli->args, "limit", "LIMIT");
-        if (l->cursor.len) {
-                cli_request_add_str(&req, "CURSOR");
-                cli_request_add(&req, buf_slice(&l->cursor));
-        }
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        const struct value *rows = value_get(v, "schedules");
-        for (size_t i = 0; rows && i < rows->n; i++, l->n++) {
-                if (!cli->is_json) {
-                        list_row(&l->table, &rows->items[i], l->now_ms);
-                        continue;
-                }
-                buf_put_str(&cli->out, l->n ? "," : "");
-                value_put_json(&cli->out, &rows->items[i]);
-        }
-        buf_clear(&l->cursor);
-        buf_put_slice(&l->cursor, text_of(v, "cursor"));
-        return OK;
-}
-
-static void list_print(struct cli *cli, struct listing *l)
-{
-        if (cli->is_json) {
-                struct value cursor = {.type = VALUE_TEXT, .text = buf_slice(&l->cursor)};
-                buf_put_str(&cli->out, "],\"cursor\":");
-                value_put_json(&cli->out, &cursor);
-                buf_put_str(&cli->out, "}\n");
-                return;
-        }
-        if (l->n)
-                table_print(&l->table, &cli->screen, &cli->out);
-        else
-                buf_put_str(&cli->notes, "no schedules\n");
-        if (l->cursor.len)
-                buf_put_str(&cli->notes, "there are more: --all shows them\n");
-}
+static const struct listing listing = {
+        .command = "SCHEDULES",
+        .key = "schedules",
+        .empty = "no schedules\n",
+        .options = listing_match_options,
+        .columns = columns,
+        .n_columns = ARRAY_LEN(columns),
+        .row = list_row,
+};
 
 static int schedule_list(struct cli *cli, struct problem *p)
 {
-        struct listing l = {.now_ms = clock_wall_ms()};
-        const char *cursor = args_get(&cli->args, "cursor");
-        int r;
-        table_init(&l.table, columns, ARRAY_LEN(columns));
-        buf_init(&l.cursor, 0);
-        if (cursor)
-                buf_put_str(&l.cursor, cursor);
-        if (cli->is_json)
-                buf_put_str(&cli->out, "{\"schedules\":[");
-        do
-                r = list_page(cli, &l, p);
-        while (r == OK && l.cursor.len && args_has(&cli->args, "all"));
-        if (r == OK)
-                list_print(cli, &l);
-        else
-                buf_clear(&cli->out);
-        table_release(&l.table);
-        buf_release(&l.cursor);
-        return r;
+        return listing_run(cli, &listing, p);
 }
 
 /* ---- show ---- */
@@ -367,13 +292,13 @@ static void show_when(struct cli *cli, const struct value *v, int64_t now_ms)
         buf_init(&when, 0);
         put_times(&when, v);
         show_text(cli, "times", buf_slice(&when));
-        show_moment(cli, "first", number_of(v, "first_ms"), now_ms);
-        show_moment(cli, "until", number_of(v, "until_ms"), now_ms);
-        show_duration(cli, "jitter", number_of(v, "jitter_ms"));
-        show_text(cli, "missed", text_of(v, "missed"));
-        show_duration(cli, "window", number_of(v, "window_ms"));
-        show_text(cli, "overlap", text_of(v, "overlap"));
-        show_number(cli, "stop after", number_of(v, "stop_after"));
+        show_moment(cli, "first", field_int(v, "first_ms"), now_ms);
+        show_moment(cli, "until", field_int(v, "until_ms"), now_ms);
+        show_duration(cli, "jitter", field_int(v, "jitter_ms"));
+        show_text(cli, "missed", field_text(v, "missed"));
+        show_duration(cli, "window", field_int(v, "window_ms"));
+        show_text(cli, "overlap", field_text(v, "overlap"));
+        show_number(cli, "stop after", field_int(v, "stop_after"));
 }
 
 static void show_what(struct cli *cli, const struct value *v)
@@ -381,28 +306,28 @@ static void show_what(struct cli *cli, const struct value *v)
         static const char *const shown[] = {"hook",    "args", "queue", "group",
                                             "backoff", "key",  "limit", "target"};
         for (size_t i = 0; i < ARRAY_LEN(shown); i++)
-                show_text(cli, shown[i], text_of(v, shown[i]));
-        show_number(cli, "priority", number_of(v, "priority"));
-        show_number(cli, "attempts", number_of(v, "attempts"));
-        show_duration(cli, "timeout", number_of(v, "timeout_ms"));
-        if (number_of(v, "key_max"))
-                show_number(cli, "key max", number_of(v, "key_max"));
-        show_duration(cli, "expires", number_of(v, "expires_ms"));
-        show_duration(cli, "result for", number_of(v, "result_ms"));
+                show_text(cli, shown[i], field_text(v, shown[i]));
+        show_number(cli, "priority", field_int(v, "priority"));
+        show_number(cli, "attempts", field_int(v, "attempts"));
+        show_duration(cli, "timeout", field_int(v, "timeout_ms"));
+        if (field_int(v, "key_max"))
+                show_number(cli, "key max", field_int(v, "key_max"));
+        show_duration(cli, "expires", field_int(v, "expires_ms"));
+        show_duration(cli, "result for", field_int(v, "result_ms"));
 }
 
 static void show_past(struct cli *cli, const struct value *v, int64_t now_ms)
 {
         const struct value *next = value_get(v, "next");
-        show_moment(cli, "last slot", number_of(v, "last_slot_ms"), now_ms);
-        if (number_of(v, "last_job"))
-                show_number(cli, "last job", number_of(v, "last_job"));
-        show_number(cli, "jobs", number_of(v, "jobs"));
-        show_number(cli, "not ended", number_of(v, "live_jobs"));
-        show_number(cli, "slots missed", number_of(v, "missed_slots"));
-        show_number(cli, "overlapped", number_of(v, "overlapped_slots"));
-        show_number(cli, "failures", number_of(v, "failures"));
-        for (size_t i = 0; next && number_of(v, "next_ms") && i < next->n; i++)
+        show_moment(cli, "last slot", field_int(v, "last_slot_ms"), now_ms);
+        if (field_int(v, "last_job"))
+                show_number(cli, "last job", field_int(v, "last_job"));
+        show_number(cli, "jobs", field_int(v, "jobs"));
+        show_number(cli, "not ended", field_int(v, "live_jobs"));
+        show_number(cli, "slots missed", field_int(v, "missed_slots"));
+        show_number(cli, "overlapped", field_int(v, "overlapped_slots"));
+        show_number(cli, "failures", field_int(v, "failures"));
+        for (size_t i = 0; next && field_int(v, "next_ms") && i < next->n; i++)
                 show_moment(cli, i ? "" : "next", value_int(&next->items[i], 0), now_ms);
 }
 
@@ -423,16 +348,16 @@ static int schedule_show(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json_line(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
-        struct slice state = text_of(v, "state");
+        struct slice state = field_text(v, "state");
         buf_put_str(&cli->out, "schedule ");
-        text_put_safe(&cli->out, text_of(v, "name"));
+        text_put_safe(&cli->out, field_text(v, "name"));
         buf_put_str(&cli->out, "  ");
         screen_put_toned(&cli->screen, &cli->out, state_tone(state), state);
         buf_put_byte(&cli->out, '\n');
-        show_text(cli, "reason", text_of(v, "reason"));
+        show_text(cli, "reason", field_text(v, "reason"));
         show_when(cli, v, now_ms);
         show_what(cli, v);
         show_past(cli, v, now_ms);
@@ -448,7 +373,7 @@ static int change(struct cli *cli, const char *command, const char *done, struct
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json_line(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
         buf_printf(&cli->out, "%s schedule ", done);
@@ -479,7 +404,7 @@ static int schedule_run(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json)
-                put_json_line(cli, v);
+                cli_put_json(cli, v);
         else
                 buf_printf(&cli->out, "added job %lld\n", (long long)value_int(v, 0));
         return OK;
@@ -497,7 +422,7 @@ static int schedule_next(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json_line(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
         for (size_t i = 0; i < v->n; i++) {
@@ -513,9 +438,7 @@ static int schedule_next(struct cli *cli, struct problem *p)
 
 static const struct option_def list_options[] = {
         {"match", "TEXT", "only schedules whose name holds TEXT"},
-        {"limit", "N", "at most N, up to 1000 (50)"},
-        {"cursor", "CURSOR", "continue where an earlier listing ended"},
-        {"all", NULL, "all of them, page after page"},
+        LISTING_PAGE_OPTIONS,
         {NULL, NULL, NULL},
 };
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/listing.h"
 #include "cli/text.h"
 
 /* What THROTTLE PAUSE takes; its own answer would be in milliseconds. */
@@ -32,16 +33,6 @@ static const struct column event_columns[] = {
         {"MESSAGE", false, false},
 };
 
-static int64_t number_of(const struct value *v, const char *key)
-{
-        return value_int(value_get(v, key), 0);
-}
-
-static struct slice text_of(const struct value *v, const char *key)
-{
-        return value_text(value_get(v, key));
-}
-
 static bool is_true(const struct value *v, const char *key)
 {
         const struct value *found = value_get(v, key);
@@ -51,12 +42,6 @@ static bool is_true(const struct value *v, const char *key)
 static size_t list_len(const struct value *v)
 {
         return v && v->type == VALUE_LIST ? v->n : 0;
-}
-
-static void put_json(struct cli *cli, const struct value *v)
-{
-        value_put_json(&cli->out, v);
-        buf_put_byte(&cli->out, '\n');
 }
 
 static int get_status(struct cli *cli, const struct value **ret, struct problem *p)
@@ -94,7 +79,7 @@ static void put_age(struct buf *b, int64_t ms)
 static const struct value *find_named(const struct value *list, struct slice name)
 {
         for (size_t i = 0; i < list_len(list); i++)
-                if (slice_eq(text_of(&list->items[i], "name"), name))
+                if (slice_eq(field_text(&list->items[i], "name"), name))
                         return &list->items[i];
         return NULL;
 }
@@ -103,12 +88,12 @@ static const struct value *find_named(const struct value *list, struct slice nam
  * was entered with; by dwelling, the value of now may be far below it. */
 static void put_cause(struct buf *b, const struct value *target)
 {
-        struct slice metric = text_of(target, "metric"), error = text_of(target, "error");
+        struct slice metric = field_text(target, "metric"), error = field_text(target, "error");
         const struct value *m = find_named(value_get(target, "metrics"), metric);
-        struct slice now = text_of(m, "value");
-        int64_t age_ms = number_of(target, "age_ms");
-        text_put_safe(b, text_of(target, "name"));
-        if (slice_eq(text_of(target, "level"), SLICE_LIT("unknown"))) {
+        struct slice now = field_text(m, "value");
+        int64_t age_ms = field_int(target, "age_ms");
+        text_put_safe(b, field_text(target, "name"));
+        if (slice_eq(field_text(target, "level"), SLICE_LIT("unknown"))) {
                 buf_put_str(b, ": ");
                 text_put_safe(b, metric.len ? metric : SLICE_LIT("nothing"));
                 buf_put_str(b, age_ms < 0 ? " was never read" : " was last read ");
@@ -120,9 +105,9 @@ static void put_cause(struct buf *b, const struct value *target)
                 buf_put_str(b, ": ");
                 text_put_safe(b, metric);
                 buf_put_str(b, " was ");
-                text_put_safe(b, text_of(target, "value"));
+                text_put_safe(b, field_text(target, "value"));
                 buf_put_str(b, " against ");
-                text_put_safe(b, text_of(target, "threshold"));
+                text_put_safe(b, field_text(target, "threshold"));
                 buf_put_str(b, ", is ");
                 text_put_safe(b, now.len ? now : SLICE_LIT("not known"));
                 buf_put_str(b, " (");
@@ -138,14 +123,14 @@ static void put_cause(struct buf *b, const struct value *target)
 static void put_level(struct cli *cli, const struct value *v)
 {
         struct buf *b = &cli->out;
-        struct slice level = text_of(v, "level");
+        struct slice level = field_text(v, "level");
         const struct value *targets = value_get(v, "targets");
-        const struct value *target = find_named(targets, text_of(v, "target"));
+        const struct value *target = find_named(targets, field_text(v, "target"));
         put_title(cli, "level");
         screen_put_toned(&cli->screen, b, tone_of(level), level);
         if (list_len(targets)) {
                 buf_put_str(b, " for ");
-                duration_put(b, number_of(v, "since_ms"));
+                duration_put(b, field_int(v, "since_ms"));
         } else {
                 buf_put_str(b, " (no target is watched)");
         }
@@ -174,7 +159,7 @@ static void put_pause(struct cli *cli, const struct value *v)
 {
         put_title(cli, "pause");
         if (is_true(v, "paused"))
-                put_pause_end(&cli->out, number_of(v, "pause_left_ms"));
+                put_pause_end(&cli->out, field_int(v, "pause_left_ms"));
         else
                 buf_put_str(&cli->out, "none");
         buf_put_byte(&cli->out, '\n');
@@ -185,7 +170,7 @@ static void put_caps(struct cli *cli, const struct value *v)
 {
         struct buf *b = &cli->out;
         const struct value *caps = value_get(v, "caps");
-        int64_t size = number_of(caps, "claim_size"), claims = number_of(caps, "claims");
+        int64_t size = field_int(caps, "claim_size"), claims = field_int(caps, "claims");
         put_title(cli, "caps");
         if (!size && !claims)
                 buf_put_str(b, "none");
@@ -202,7 +187,7 @@ static int64_t total_of(const struct value *v, const char *key)
         const struct value *tiers = value_get(v, "tiers");
         int64_t sum = 0;
         for (size_t i = 0; i < list_len(tiers); i++)
-                sum += number_of(&tiers->items[i], key);
+                sum += field_int(&tiers->items[i], key);
         return sum;
 }
 
@@ -210,15 +195,15 @@ static void put_ramp(struct cli *cli, const struct value *v)
 {
         struct buf *b = &cli->out;
         const struct value *ramp = value_get(v, "ramp");
-        int64_t next_ms = number_of(ramp, "next_in_ms");
+        int64_t next_ms = field_int(ramp, "next_in_ms");
         put_title(cli, "ramp");
         if (!is_true(ramp, "running")) {
                 buf_put_str(b, "not running\n");
                 return;
         }
-        buf_printf(b, "cycle %lld of %lld, ", (long long)number_of(ramp, "cycle"),
-                   (long long)number_of(ramp, "cycles"));
-        buf_put_str(b, number_of(ramp, "cycle") < number_of(ramp, "cycles") ? "the next in "
+        buf_printf(b, "cycle %lld of %lld, ", (long long)field_int(ramp, "cycle"),
+                   (long long)field_int(ramp, "cycles"));
+        buf_put_str(b, field_int(ramp, "cycle") < field_int(ramp, "cycles") ? "the next in "
                                                                             : "over in ");
         duration_put(b, next_ms > 0 ? next_ms : 0);
         buf_put_byte(b, '\n');
@@ -229,12 +214,12 @@ static void put_adaptive(struct cli *cli, const struct value *v)
 {
         struct buf *b = &cli->out;
         const struct value *a = value_get(v, "adaptive");
-        struct slice mode = text_of(a, "mode"), pressure = text_of(a, "pressure");
+        struct slice mode = field_text(a, "mode"), pressure = field_text(a, "pressure");
         if (!mode.len || slice_eq(mode, SLICE_LIT("off")))
                 return;
         put_title(cli, "limit");
-        buf_printf(b, "%lld jobs at once, %lld run, pressure ", (long long)number_of(a, "limit"),
-                   (long long)number_of(a, "running"));
+        buf_printf(b, "%lld jobs at once, %lld run, pressure ", (long long)field_int(a, "limit"),
+                   (long long)field_int(a, "running"));
         text_put_safe(b, pressure.len ? pressure : SLICE_LIT("not known"));
         if (!slice_eq(mode, SLICE_LIT("enforce"))) {
                 buf_put_str(b, " (");
@@ -254,7 +239,7 @@ static void put_delay(struct buf *b, int64_t delay_ms)
 /* In the modes that change nothing a delay is only what enforce would do. */
 static bool is_enforced(const struct value *v)
 {
-        return is_true(v, "paused") || slice_eq(text_of(v, "mode"), SLICE_LIT("enforce"));
+        return is_true(v, "paused") || slice_eq(field_text(v, "mode"), SLICE_LIT("enforce"));
 }
 
 static void put_tiers(struct cli *cli, const struct value *v)
@@ -267,39 +252,38 @@ static void put_tiers(struct cli *cli, const struct value *v)
         table_init(&t, tier_columns, ARRAY_LEN(tier_columns));
         for (size_t i = 0; i < list_len(tiers); i++) {
                 const struct value *tier = &tiers->items[i];
-                int64_t delay_ms = enforced ? number_of(tier, "delay_ms") : 0;
+                int64_t delay_ms = enforced ? field_int(tier, "delay_ms") : 0;
                 buf_clear(&text);
                 put_delay(&text, delay_ms);
-                table_add(&t, text_of(tier, "tier"), TONE_PLAIN);
+                table_add(&t, field_text(tier, "tier"), TONE_PLAIN);
                 table_add(&t, buf_slice(&text), delay_ms ? TONE_YELLOW : TONE_PLAIN);
-                table_add_int(&t, number_of(tier, "parked"));
-                table_add_int(&t, number_of(tier, "deferred"));
-                table_add_int(&t, number_of(tier, "would_defer"));
-                table_add_int(&t, number_of(tier, "released"));
+                table_add_int(&t, field_int(tier, "parked"));
+                table_add_int(&t, field_int(tier, "deferred"));
+                table_add_int(&t, field_int(tier, "would_defer"));
+                table_add_int(&t, field_int(tier, "released"));
         }
         buf_put_byte(&cli->out, '\n');
         table_print(&t, &cli->screen, &cli->out);
         table_release(&t);
 }
 
-static void add_number(struct table *t, const struct value *m, const char *key)
+static void add_text(struct table *t, struct slice text)
 {
-        struct slice text = text_of(m, key);
         table_add(t, text.len ? text : SLICE_LIT("-"), TONE_PLAIN);
 }
 
 static void metric_row(struct table *t, const struct value *target, const struct value *m)
 {
-        struct slice level = text_of(m, "level"), error = text_of(m, "error");
+        struct slice level = field_text(m, "level"), error = field_text(m, "error");
         struct buf text CLEANUP(buf_release);
         buf_init(&text, 0);
-        put_age(&text, number_of(m, "age_ms"));
-        table_add(t, text_of(target, "name"), TONE_PLAIN);
-        table_add(t, text_of(m, "name"), TONE_PLAIN);
+        put_age(&text, field_int(m, "age_ms"));
+        table_add(t, field_text(target, "name"), TONE_PLAIN);
+        table_add(t, field_text(m, "name"), TONE_PLAIN);
         table_add(t, level, tone_of(level));
-        add_number(t, m, "value");
-        add_number(t, m, "elevated");
-        add_number(t, m, "critical");
+        add_text(t, field_text(m, "value"));
+        add_text(t, field_text(m, "elevated"));
+        add_text(t, field_text(m, "critical"));
         table_add(t, buf_slice(&text), TONE_PLAIN);
         table_add(t, error, TONE_RED);
 }
@@ -316,14 +300,14 @@ static void put_targets(struct cli *cli, const struct value *v)
         for (size_t i = 0; i < list_len(targets); i++) {
                 const struct value *target = &targets->items[i];
                 const struct value *metrics = value_get(target, "metrics");
-                struct slice level = text_of(target, "level"), mode = text_of(target, "mode");
+                struct slice level = field_text(target, "level"), mode = field_text(target, "mode");
                 put_title(cli, "target");
-                text_put_safe(b, text_of(target, "name"));
+                text_put_safe(b, field_text(target, "name"));
                 buf_put_str(b, ": ");
                 screen_put_toned(&cli->screen, b, tone_of(level), level);
                 buf_put_str(b, " for ");
-                duration_put(b, number_of(target, "since_ms"));
-                if (!slice_eq(mode, text_of(v, "mode"))) {
+                duration_put(b, field_int(target, "since_ms"));
+                if (!slice_eq(mode, field_text(v, "mode"))) {
                         buf_put_str(b, ", mode ");
                         text_put_safe(b, mode);
                 }
@@ -342,11 +326,11 @@ static int throttle_status(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
         put_title(cli, "mode");
-        text_put_safe(&cli->out, text_of(v, "mode"));
+        text_put_safe(&cli->out, field_text(v, "mode"));
         buf_put_byte(&cli->out, '\n');
         put_level(cli, v);
         put_pause(cli, v);
@@ -371,11 +355,11 @@ static void put_delays(struct buf *b, const struct value *v)
         for (int is_waiting = 1; is_waiting >= 0; is_waiting--) {
                 const char *between = is_waiting ? "" : "; ";
                 for (size_t i = 0; i < list_len(tiers); i++) {
-                        int64_t delay_ms = number_of(&tiers->items[i], "delay_ms");
+                        int64_t delay_ms = field_int(&tiers->items[i], "delay_ms");
                         if ((delay_ms > 0) != is_waiting)
                                 continue;
                         buf_put_str(b, between);
-                        text_put_safe(b, text_of(&tiers->items[i], "tier"));
+                        text_put_safe(b, field_text(&tiers->items[i], "tier"));
                         buf_put_byte(b, ' ');
                         put_delay(b, delay_ms);
                         between = ", ";
@@ -411,7 +395,7 @@ static int throttle_pause(struct cli *cli, struct problem *p)
                 r = get_status(cli, &v, p);
         if (r != OK)
                 return r;
-        int64_t left_ms = number_of(v, "pause_left_ms");
+        int64_t left_ms = field_int(v, "pause_left_ms");
         if (cli->is_json) {
                 buf_printf(&cli->out, "{\"paused\":true,\"pause_left_ms\":%lld}\n",
                            (long long)left_ms);
@@ -447,7 +431,7 @@ static int throttle_resume(struct cli *cli, struct problem *p)
                 return OK;
         }
         buf_put_str(&cli->out, was_paused ? "resumed: the level is " : "not paused: the level is ");
-        text_put_safe(&cli->out, text_of(v, "level"));
+        text_put_safe(&cli->out, field_text(v, "level"));
         if (parked)
                 buf_printf(&cli->out, ", %lld parked job%s %s", (long long)parked,
                            parked == 1 ? " returns" : "s return",
@@ -458,40 +442,70 @@ static int throttle_resume(struct cli *cli, struct problem *p)
 
 /* ---- history ---- */
 
-static int throttle_history(struct cli *cli, struct problem *p)
+static void history_row(struct table *t, const struct value *v, int64_t now_ms)
 {
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "THROTTLEHISTORY");
-        if (cli->args.n_positional) {
-                cli_request_add_str(&req, "COUNT");
-                cli_request_add_str(&req, cli->args.positional[0]);
-        }
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                put_json(cli, v);
-                return OK;
-        }
-        if (list_len(v) == 0) {
-                buf_put_str(&cli->notes, "the gate has done nothing since the server started\n");
-                return OK;
-        }
-        struct table t;
         struct buf at CLEANUP(buf_release);
         buf_init(&at, 0);
-        table_init(&t, event_columns, ARRAY_LEN(event_columns));
-        for (size_t i = 0; i < v->n; i++) {
-                buf_clear(&at);
-                moment_put(&at, number_of(&v->items[i], "at_ms"));
-                table_add(&t, buf_slice(&at), TONE_DIM);
-                table_add(&t, text_of(&v->items[i], "event"), TONE_PLAIN);
-                table_add(&t, text_of(&v->items[i], "message"), TONE_PLAIN);
-        }
-        table_print(&t, &cli->screen, &cli->out);
-        table_release(&t);
-        return OK;
+        (void)now_ms;
+        moment_put(&at, field_int(v, "at_ms"));
+        table_add(t, buf_slice(&at), TONE_DIM);
+        table_add(t, field_text(v, "event"), TONE_PLAIN);
+        table_add(t, field_text(v, "message"), TONE_PLAIN);
+}
+
+static const struct listing history = {
+        .command = "THROTTLEHISTORY",
+        .empty = "the gate has done nothing since the server started\n",
+        .word = "COUNT",
+        .columns = event_columns,
+        .n_columns = ARRAY_LEN(event_columns),
+        .row = history_row,
+};
+
+static int throttle_history(struct cli *cli, struct problem *p)
+{
+        return listing_run(cli, &history, p);
+}
+
+/* ---- starved ---- */
+
+static const struct column starved_columns[] = {
+        {"NAME", false, true},   {"NO GRANT FOR", true, false}, {"ASKS", true, false},
+        {"WHY", false, true},    {"TARGET", false, true},       {"MEANWHILE", false, true},
+        {"GRANTS", true, false},
+};
+
+static void starved_row(struct table *t, const struct value *v, int64_t now_ms)
+{
+        struct slice metric = field_text(v, "metric");
+        struct buf text CLEANUP(buf_release);
+        buf_init(&text, 0);
+        (void)now_ms;
+        table_add(t, field_text(v, "name"), TONE_RED);
+        duration_put(&text, field_int(v, "since_ms"));
+        table_add(t, buf_slice(&text), TONE_PLAIN);
+        table_add_int(t, field_int(v, "asks"));
+        buf_clear(&text);
+        buf_put_slice(&text, field_text(v, "reason"));
+        buf_put_str(&text, metric.len ? ": " : "");
+        buf_put_slice(&text, metric);
+        table_add(t, buf_slice(&text), TONE_PLAIN);
+        add_text(t, field_text(v, "target"));
+        add_text(t, field_text(v, "starver"));
+        table_add_int(t, field_int(v, "starver_grants"));
+}
+
+static const struct listing starved = {
+        .command = "STARVED",
+        .empty = "nobody is starved\n",
+        .columns = starved_columns,
+        .n_columns = ARRAY_LEN(starved_columns),
+        .row = starved_row,
+};
+
+static int throttle_starved(struct cli *cli, struct problem *p)
+{
+        return listing_run(cli, &starved, p);
 }
 
 /* ---- mode ---- */
@@ -520,8 +534,8 @@ static void put_observed(struct cli *cli, const struct value *v)
         buf_put_str(b, "since the server started, enforce would have deferred:");
         for (size_t i = 0; i < list_len(tiers); i++) {
                 buf_put_str(b, i ? ", " : " ");
-                text_put_safe(b, text_of(&tiers->items[i], "tier"));
-                buf_printf(b, " %lld", (long long)number_of(&tiers->items[i], "would_defer"));
+                text_put_safe(b, field_text(&tiers->items[i], "tier"));
+                buf_printf(b, " %lld", (long long)field_int(&tiers->items[i], "would_defer"));
         }
         buf_put_byte(b, '\n');
 }
@@ -539,7 +553,7 @@ static void put_mode_json(struct cli *cli, const struct value *v, struct slice w
         for (size_t i = 0; i < list_len(tiers); i++) {
                 buf_put_str(b, i ? "," : "");
                 value_put_json(b, value_get(&tiers->items[i], "tier"));
-                buf_printf(b, ":%lld", (long long)number_of(&tiers->items[i], "would_defer"));
+                buf_printf(b, ":%lld", (long long)field_int(&tiers->items[i], "would_defer"));
         }
         buf_put_str(b, "}}\n");
 }
@@ -586,7 +600,7 @@ static int throttle_mode(struct cli *cli, struct problem *p)
                 put_mode_json(cli, v, slice_str(was));
                 return OK;
         }
-        struct slice now = text_of(v, "mode");
+        struct slice now = field_text(v, "mode");
         bool is_enforce = slice_eq(now, SLICE_LIT("enforce"));
         buf_put_str(&cli->out, "mode ");
         text_put_safe(&cli->out, now);
@@ -631,6 +645,11 @@ static const struct cli_command commands[] = {
          "500 since the server started.\n\n"
          "  weir throttle history 100\n",
          NULL, 0, 1, false, throttle_history},
+        {"starved", "", "List who goes on asking and is not granted, and who is meanwhile.",
+         "Of those who ask through the check door. MEANWHILE is the one with most grants on the\n"
+         "same target since then. 'weir rule prioritize NAME' turns it round.\n\n"
+         "  weir throttle starved\n",
+         NULL, 0, 0, false, throttle_starved},
         {"mode", "[off|test_observe|observe|enforce]", "Show or set what the gate does.",
          "off           nothing\n"
          "test_observe  measure and show levels\n"

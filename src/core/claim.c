@@ -16,6 +16,7 @@
 #include "core/inside.h"
 #include "core/limit.h"
 #include "core/throttle.h"
+#include "core/workers.h"
 
 /* Args in one answer, about: a claim for more gets fewer jobs than it asked for. */
 #define CLAIM_BYTES (16 * MIB)
@@ -325,6 +326,7 @@ int claim_run(struct core *core, struct session *session, const struct claim_spe
         int r = claim_check(core, spec, problem);
         if (r != OK)
                 return r;
+        workers_claim(core, session, spec);
         claiming_init(c, core, spec, spec->n_queues);
         for (size_t i = 0; i < spec->n_queues; i++)
                 c->queues[i] = state_queue_find(&core->state, spec->queues[i]);
@@ -397,6 +399,17 @@ void claim_wake_slowed(struct core *core)
                 struct queue *q = CONTAINER_OF(n, struct queue, node);
                 if (q->n_ready && !list_is_empty(&q->waiters) && !list_is_linked(&q->news))
                         list_push_back(&core->news, &q->news);
+        }
+}
+
+void claim_each_waiting(const struct core *core, void (*fn)(void *ctx, struct slice worker),
+                        void *ctx)
+{
+        for (size_t i = 0; i < core->waits.len; i++) {
+                struct session_wait *w =
+                        CONTAINER_OF(core->waits.entries[i].node, struct session_wait, timer);
+                if (w->ops == &claim_wait_ops)
+                        fn(ctx, claim_of(w)->spec.worker);
         }
 }
 

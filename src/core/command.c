@@ -131,11 +131,17 @@ static const struct param_def words_params[] = {
 #include "core/rows_answer.h"
 #include "core/rows_batch.h"
 #include "core/rows_breaker.h"
+#include "core/rows_check.h"
+#include "core/rows_client.h"
+#include "core/rows_host.h"
 #include "core/rows_limit.h"
 #include "core/rows_lock.h"
+#include "core/rows_now.h"
 #include "core/rows_queue.h"
 #include "core/rows_retry.h"
+#include "core/rows_rule.h"
 #include "core/rows_schedule.h"
+#include "core/rows_settings.h"
 #include "core/rows_throttle.h"
 
 #define W      COMMAND_WRITE
@@ -188,8 +194,8 @@ const struct command_def command_table[] = {
             "Hands out jobs of a queue again.", "OK.", exec_resume, queue_params),
 
         /* Each ends in a comma. */
-        QUEUE_ROWS THROTTLE_ROWS SCHEDULE_ROWS BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS
-                ANSWER_ROWS RETRY_ROWS
+        QUEUE_ROWS NOW_ROWS THROTTLE_ROWS CHECK_ROWS RULE_ROWS CLIENT_ROWS HOST_ROWS SCHEDULE_ROWS
+                BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS ANSWER_ROWS RETRY_ROWS SETTINGS_ROWS
 
                         ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.",
                             "PONG, or the message.", NULL, message_params),

@@ -106,6 +106,7 @@ enum command_flags {
         COMMAND_BLOCKS = 2, /* may answer later */
         COMMAND_NOAUTH = 4, /* allowed before authentication */
         COMMAND_DOOR = 8,   /* answered by the door itself, exec is NULL (HELLO, AUTH, ...) */
+        COMMAND_FREE = 16,  /* depends on nothing in the log: its reply never waits for the disk */
 };
 
 struct core;

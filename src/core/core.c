@@ -14,10 +14,14 @@
 
 #include "base/say.h"
 #include "core/breaker.h"
+#include "core/check_inside.h"
 #include "core/ends.h"
 #include "core/inside.h"
+#include "core/now.h"
 #include "core/retry.h"
+#include "core/series.h"
 #include "core/throttle.h"
+#include "core/workers.h"
 
 #define FINISHED_MAX_DEFAULT 200000
 /* With segments of 64 MiB this keeps the promise of 2 x live + 64 MiB. */
@@ -47,6 +51,14 @@ struct core *core_new(const struct core_options *options)
         buf_init(&core->batch[1], LOG_BATCH_MAX);
         core->claiming = claiming_new();
         core->throttle = throttle_new(0);
+        core->rules = rule_index_new();
+        core->clients = clients_new();
+        core->checking = checking_new();
+        core->series = series_new();
+        core->throttled = throttled_new(core->state.queues.seed);
+        core->workers = workers_new(core->state.queues.seed);
+        core->checks.mode = MODE_ENFORCE;
+        checking_reset(core);
         buf_init(&core->packed, 0);
         buf_init(&core->body, 0);
         heap_init(&core->waits);
@@ -71,6 +83,12 @@ struct core *core_free(struct core *core)
         heap_release(&core->waits);
         ends_release(core);
         free(core->claiming);
+        workers_free(core->workers);
+        throttled_free(core->throttled);
+        series_free(core->series);
+        checking_free(core->checking);
+        clients_free(core->clients);
+        rule_index_free(core->rules);
         throttle_free(core->throttle);
         buf_release(&core->packed);
         buf_release(&core->body);
@@ -376,6 +394,7 @@ void core_turn(struct core *core, struct now now)
         if (now.steady_ns != core->now.steady_ns || now.wall_ms != core->now.wall_ms)
                 core->is_clock_told = false;
         core->now = now;
+        series_turn(core);
         core->options.log->ops->stat(core->options.log, &core->log_stat);
         want_room(core);
 
@@ -387,6 +406,8 @@ void core_turn(struct core *core, struct now now)
         (void)state_promote(&core->state, core_steady_wall_ms(core), now.wall_ms, CORE_TURN_STEPS);
         things_ring(core);
         throttle_turn(core);
+        checking_turn(core);
+        clients_turn(core);
         find_step_all(core);
         claim_serve(core);
         end_waits(core);
@@ -418,11 +439,11 @@ int64_t core_next_ns(const struct core *core)
                 if (at < next)
                         next = at;
         }
-        int64_t alarm = things_next_ns(core), gate = throttle_next_ns(core);
-        if (alarm < next)
-                next = alarm;
-        if (gate < next)
-                next = gate;
+        const int64_t others[] = {things_next_ns(core), throttle_next_ns(core),
+                                  checking_next_ns(core), clients_next_ns(core)};
+        for (size_t i = 0; i < ARRAY_LEN(others); i++)
+                if (others[i] < next)
+                        next = others[i];
         if (!list_is_empty(&core->scans))
                 next = core->now.steady_ns;
         return next;

@@ -17,6 +17,8 @@
 #include "base/rand.h"
 #include "core/command.h"
 #include "core/session.h"
+#include "gate/check.h"
+#include "gate/credit.h"
 #include "gate/gate.h"
 #include "gate/level.h"
 #include "gate/registry.h"
@@ -70,24 +72,41 @@ bool core_is_congested(const struct core *core); /* the open batch is large: rea
 uint64_t core_reply_seq(const struct core *core);
 uint64_t core_durable_seq(const struct core *core);
 
-/* Databases and other things whose load decides what may run.  Before the first turn; everything is
- * copied.  Without targets only the operator's pause decides. */
+/* Databases and other things whose load decides what may run; everything is copied.  Without
+ * targets only the operator's pause decides.  Called again it replaces what was set before: targets
+ * and metrics of the same names keep their levels, values and parked asks. */
 struct core_metric {
         const char *name;
         struct level_rule rule;
+        double check_above; /* threshold of the check door; NAN: it has none */
+        bool is_checked;    /* without METRICS the target is checked by this one */
 };
 struct core_target {
         const char *name;
         const struct core_metric *metrics;
         size_t n_metrics;
         int64_t dwell_ns;
-        int mode;    /* enum gate_mode; -1: that of all */
-        bool is_own; /* weir's own queues: queue_depth and oldest_due_s, sampled by the core */
+        int mode;         /* enum gate_mode; -1: that of all */
+        bool is_own;      /* weir's own queues: queue_depth and oldest_due_s, sampled by the core */
+        const char *kind; /* "mysql"; NULL: none */
+        struct unknown_rule unknown[TIERS]; /* what a check gets while a metric is unknown */
 };
+/* The check door. */
+struct core_checks {
+        enum gate_mode mode;     /* of checks: who asks wants to know, so by default enforce */
+        int64_t rule_max_ms;     /* longest rule; 0: 7 days */
+        bool is_endless_allowed; /* a rule may have no end */
+        int64_t starved_ms;      /* not granted for so long is starved; 0: 5 min */
+        double exempt_budget; /* share of time over the threshold an exemption may have; 0: 0.2 */
+        bool exempt_ends;     /* past it every exemption ends, not only those that say so */
+        struct credit_rule credit;
+};
+
 struct core_throttle {
         const struct core_target *targets;
         size_t n_targets;
         struct policy policy;                  /* policy_init() and what the operator configured */
+        bool is_off;                           /* the gate of jobs is switched off, mode or not */
         const struct registry_entry *registry; /* on top of the defaults */
         size_t n_registry;
         unsigned ramp_cycles;  /* 0: 3 */
@@ -96,8 +115,11 @@ struct core_throttle {
          * MODE_OFF, MODE_OBSERVE or MODE_ENFORCE. */
         enum gate_mode adaptive;
         struct zone_rule zone;
+        struct core_checks checks;
         /* Somebody claims and wants to know: at most once a second.  May be NULL. */
         void (*asked)(void *ctx);
+        /* The hosts that are skipped changed (core_each_skipped).  May be NULL. */
+        void (*skips_changed)(void *ctx);
         void *ctx;
 };
 void core_set_throttle(struct core *core, const struct core_throttle *options);
@@ -110,6 +132,35 @@ void core_each_gate_sample(const struct core *core,
                            void (*fn)(void *ctx, const char *name, const char *labels,
                                       double value),
                            void *ctx);
+
+/* Events of the gate (THROTTLE HISTORY), numbered from 0 on as they come.  Calls fn for those in
+ * [from, to) that are still kept, oldest first. */
+struct core_event {
+        uint64_t number;
+        int64_t at_ms;    /* Unix ms */
+        const char *name; /* "load_level_transition" */
+        const char *text;
+};
+uint64_t core_n_events(const struct core *core);
+void core_each_event(const struct core *core, uint64_t from, uint64_t to,
+                     void (*fn)(void *ctx, const struct core_event *e), void *ctx);
+
+/* The configuration, for CONFIGRELOAD, CONFIGSHOW and SETTINGSTEXT: somebody else reads it. */
+struct core_config_text {
+        struct buf *text;  /* to be filled in */
+        const char *path;  /* of the file; "" without one */
+        int64_t loaded_ms; /* Unix ms */
+};
+struct core_config {
+        /* Reads it again.  A line each of what changed, and of what would need a restart.  After an
+         * error everything is as it was. */
+        int (*reload)(void *ctx, struct buf *ret_changed, struct buf *ret_restart,
+                      struct problem *problem);
+        void (*show)(void *ctx, bool has_defaults, struct core_config_text *ret); /* no secrets */
+        void (*settings)(void *ctx, struct buf *ret); /* sections with what was set since */
+        void *ctx;
+};
+void core_set_config(struct core *core, const struct core_config *config);
 
 /* The archive has news (call on the loop thread after archive->notify). */
 void core_archive_poll(struct core *core);

@@ -54,6 +54,14 @@ struct core {
         struct buf body;   /* of the thing being written; cleared by whoever uses it next */
 
         struct throttle *throttle;
+        struct core_checks checks; /* as configured, defaults filled in */
+        struct core_config config; /* all NULL: there is none */
+        struct rule_index *rules;
+        struct clients *clients;
+        struct checking *checking; /* check.c: asks that wait, credits */
+        struct series *series;
+        struct throttled *throttled; /* now.c: what was held back last */
+        struct workers *workers;
         struct claiming *claiming; /* claim.c's scratch: too large for the stack */
         struct list news;          /* queues with a ready job, for waiting workers */
         /* ends.c: jobs that ended and that others come after; questions to the archive about them
@@ -125,10 +133,19 @@ int64_t things_next_ns(const struct core *core); /* when the next alarm rings; I
 THING_MAP(X)
 #undef X
 
+/* core/setting.c: settings that are changed while weir runs (state/setting.h). */
+int setting_admit(const struct core *core, struct problem *problem) MUST_CHECK; /* one more? */
+/* Ends by itself at until_ns (steady); 0: never. */
+void setting_set(struct core *core, struct slice name, int64_t until_ns, struct slice bytes);
+bool setting_unset(struct core *core, struct slice name); /* false: it was not set */
+
 /* core/claim.c */
 struct claiming *claiming_new(void);
 void claim_serve(struct core *core); /* waiting workers, new jobs */
 void claim_wake_slowed(struct core *core);
+/* Every claim that waits for jobs, by the name of its worker. */
+void claim_each_waiting(const struct core *core, void (*fn)(void *ctx, struct slice worker),
+                        void *ctx);
 int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
               struct reply *reply, struct problem *problem) MUST_CHECK;
 int claim_check(struct core *core, const struct claim_spec *spec,

@@ -60,7 +60,20 @@
         X(BATCHES, 100000, "batches", "batches that exist at once, finished ones for 7 days")      \
         X(BATCH_JOBS, 10000000, "jobs", "jobs of a batch")                                         \
         X(BATCH_ARGS_BYTES, 16384, "bytes", "SUCCESSARGS and DONEARGS of a batch, each")           \
-        X(LIST_BATCHES, 1000, "batches", "LIMIT of BATCHES")
+        X(LIST_BATCHES, 1000, "batches", "LIMIT of BATCHES")                                       \
+        X(IDENTITY_PARTS, 8, "parts", "parts of an identity")                                      \
+        X(IDENTITY_PART_BYTES, 64, "bytes", "a part of an identity")                               \
+        X(CHECK_METRICS, 32, "metrics", "METRICS of a CHECK")                                      \
+        X(CHECK_WAIT_MS, 600000, "ms", "WAIT of a CHECK")                                          \
+        X(CHECK_COST, 1000000, "steps", "COST of a CHECK")                                         \
+        X(RULES, 10000, "rules", "rules that exist at once")                                       \
+        X(RULE_MS, 31536000000, "ms", "FOR of a rule (a year), if the operator allows it")         \
+        X(CLIENTS, 10000, "names", "identities and parts that are counted by themselves")          \
+        X(LIST_CLIENTS, 1000, "clients", "LIMIT of CLIENTS")                                       \
+        X(SKIPPED_HOSTS, 1000, "hosts", "hosts that are skipped at once")                          \
+        X(LIVE, 64, "listeners", "listeners of GET /v1/live at once")                              \
+        X(LOGINS, 1000, "sessions", "sessions of the page; the one unused longest goes")           \
+        X(LOGIN_FAILURES, 5, "tokens", "wrong tokens a minute from one address at POST /login")
 
 enum limit {
 #define X(name, value, unit, text) LIMIT_##name = (value),

@@ -7,13 +7,13 @@
 /* clang-format off */
 static const struct param_def throttle_params[] = {
         {"action", PARAM_CHOICE, REQ, 0, 0, NULL,
-         "status|pause|resume|history|mode: what to do"},
+         "status|pause|resume|history|mode|checkmode: what to do"},
         {"for", PARAM_INT, KEY | PARAM_EXCLUSIVE, 1000, LIMIT_PAUSE_MS, "3600000",
          "pause: milliseconds until it ends by itself"},
         {"untilresumed", PARAM_FLAG, KEY | PARAM_EXCLUSIVE, 0, 0, "no",
          "pause: it does not end by itself"},
         {"set", PARAM_CHOICE, KEY, 0, 0, "none",
-         "off|test_observe|observe|enforce: mode to change to, with the action mode"},
+         "off|test_observe|observe|enforce: mode to change to, with the actions mode and checkmode"},
         {"count", PARAM_INT, KEY, 1, THROTTLE_EVENTS, "20", "history: at most this many events"},
 };
 static const struct param_def throttlehistory_params[] = {
@@ -33,8 +33,8 @@ static const struct param_def tier_params[] = {
 
 #define THROTTLE_ROWS                                                                              \
         ROW("THROTTLE", "throttle", W, "POST", "/v1/throttle",                                     \
-            "Tells and steers the gate: THROTTLE STATUS, PAUSE, RESUME, HISTORY, MODE.",           \
-            "STATUS: as THROTTLESTATUS; HISTORY: as THROTTLEHISTORY; MODE: the mode; else OK.",    \
+            "Tells and steers the gate: THROTTLE STATUS, PAUSE, RESUME, HISTORY, MODE, CHECKMODE.",           \
+            "STATUS: as THROTTLESTATUS; HISTORY: as THROTTLEHISTORY; MODE, CHECKMODE: the mode; else OK.",    \
             exec_throttle, throttle_params),                                                       \
         ROW0("THROTTLESTATUS", "throttle", 0, "GET", "/v1/throttle",                               \
              "Tells the level of each target and why, what is parked, and what the ramp does.",    \

@@ -21,7 +21,10 @@ struct session_ops {
 
 struct session {
         const struct session_ops *ops;
+        char address[46];          /* of the peer, without its port; "" for a unix socket */
+        bool is_authenticated;     /* it has shown the token */
         struct session_wait *wait; /* NULL when not waiting */
+        bool is_free; /* the late reply depends on nothing in the log: it may leave at once */
 };
 
 void session_init(struct session *s, const struct session_ops *ops);

@@ -15,6 +15,10 @@
 #include <stdlib.h>
 
 #include "base/say.h"
+#include "core/check_inside.h"
+#include "core/now.h"
+#include "core/retarget.h"
+#include "core/settings.h"
 #include "core/throttle_inside.h"
 #include "state/setting.h"
 
@@ -39,15 +43,16 @@ struct throttle *throttle_new(int64_t now_ns)
         hash_init(&t->hooks, 1);
         buf_init(&t->own_texts, 0);
         ramp_init(&t->ramp, 0, 0);
+        list_init(&t->tries);
         for (size_t i = 0; i < ARRAY_LEN(t->rings); i++)
                 t->rings[i].events = xcalloc(THROTTLE_EVENTS, sizeof(struct throttle_event));
         return t;
 }
 
-static void free_targets(struct throttle *t)
+static void free_targets(struct target *targets, size_t n)
 {
-        for (size_t i = 0; i < t->n_targets; i++) {
-                struct target *g = &t->targets[i];
+        for (size_t i = 0; i < n; i++) {
+                struct target *g = &targets[i];
                 for (size_t k = 0; k < g->n_metrics; k++) {
                         free(g->metrics[k].name);
                         free(g->metrics[k].history);
@@ -55,11 +60,10 @@ static void free_targets(struct throttle *t)
                 free(g->metrics);
                 free(g->rules);
                 free(g->samples);
+                free(g->kind);
                 free(g->name);
         }
-        free(t->targets);
-        t->targets = NULL;
-        t->n_targets = 0;
+        free(targets);
 }
 
 static void free_own(struct throttle *t)
@@ -99,7 +103,7 @@ struct throttle *throttle_free(struct throttle *t)
 {
         if (!t)
                 return NULL;
-        free_targets(t);
+        free_targets(t->targets, t->n_targets);
         free_own(t);
         forget_hooks(t);
         hash_release(&t->hooks);
@@ -120,35 +124,164 @@ static void copy_target(struct target *to, const struct core_target *from, int64
                 .samples = xcalloc(n + 1, sizeof(*to->samples)),
                 .n_metrics = n,
                 .dwell_ns = from->dwell_ns,
+                .dwell_configured_ns = from->dwell_ns,
                 .mode = from->mode,
                 .is_own = from->is_own,
+                .kind = from->kind ? xstrdup(from->kind) : NULL,
         };
+        memcpy(to->unknown, from->unknown, sizeof(to->unknown));
         for (size_t i = 0; i < n; i++) {
                 to->metrics[i].name = xstrdup(from->metrics[i].name);
                 to->metrics[i].history = xcalloc(THROTTLE_HISTORY_S, sizeof(float));
                 for (size_t k = 0; k < THROTTLE_HISTORY_S; k++)
                         to->metrics[i].history[k] = NAN;
-                to->rules[i] = from->metrics[i].rule;
+                to->rules[i] = to->metrics[i].configured = from->metrics[i].rule;
+                to->metrics[i].check_above = from->metrics[i].check_above;
+                to->metrics[i].check_configured = from->metrics[i].check_above;
+                to->metrics[i].is_checked = from->metrics[i].is_checked;
         }
         leveler_init(&to->leveler, now_ns);
+}
+
+/* A ramp that runs goes on; with other cycles it begins anew with what is still parked. */
+static void set_ramp(struct core *core, unsigned cycles, int64_t cycle_ns)
+{
+        struct ramp *r = &core->throttle->ramp, was = *r;
+        ramp_init(r, cycles, cycle_ns);
+        if (!ramp_is_running(&was))
+                return;
+        if (r->cycles == was.cycles && r->cycle_ns == was.cycle_ns)
+                *r = was;
+        else
+                ramp_begin(r, core->now.steady_ns);
+}
+
+static void set_zone(struct core *core, enum gate_mode mode, const struct zone_rule *rule)
+{
+        struct throttle *t = core->throttle;
+        const struct zone_rule *was = &t->zone.rule;
+        bool is_same = t->adaptive != MODE_OFF && was->min == rule->min && was->max == rule->max &&
+                       was->start == rule->start;
+        t->adaptive = mode;
+        if (mode != MODE_OFF && !is_same)
+                zone_init(&t->zone, rule, core->now.steady_ns);
+}
+
+/* The new ones, with what is known of those that stay. */
+static void set_targets(struct core *core, const struct core_target *targets, size_t n)
+{
+        struct throttle *t = core->throttle;
+        struct target *old = t->targets;
+        size_t n_old = t->n_targets;
+        t->targets = xcalloc(n + 1, sizeof(*t->targets));
+        t->n_targets = n;
+        t->deciding = -1;
+        for (size_t i = 0; i < n; i++)
+                copy_target(&t->targets[i], &targets[i], core->now.steady_ns);
+        struct retarget *map = retarget_new(old, n_old, t->targets, n);
+        retarget_levels(core, map, old);
+        checking_retarget(core, map, old);
+        retarget_clients(core, map);
+        retarget_free(map);
+        free_targets(old, n_old);
 }
 
 void core_set_throttle(struct core *core, const struct core_throttle *options)
 {
         struct throttle *t = core->throttle;
-        free_targets(t);
         copy_own(t, options->registry, options->n_registry);
         t->configured = t->policy = options->policy;
+        t->is_off_configured = options->is_off;
         t->settings_seen = UINT64_MAX;
-        t->adaptive = options->adaptive;
-        if (t->adaptive != MODE_OFF)
-                zone_init(&t->zone, &options->zone, core->now.steady_ns);
+        set_zone(core, options->adaptive, &options->zone);
         t->asked = options->asked;
+        t->skips_changed = options->skips_changed;
         t->asked_ctx = options->ctx;
-        t->targets = xcalloc(options->n_targets + 1, sizeof(*t->targets));
-        for (size_t i = 0; i < options->n_targets; i++)
-                copy_target(&t->targets[t->n_targets++], &options->targets[i], core->now.steady_ns);
-        ramp_init(&t->ramp, options->ramp_cycles, options->ramp_cycle_ns);
+        set_ramp(core, options->ramp_cycles, options->ramp_cycle_ns);
+        core->checks = options->checks;
+        set_targets(core, options->targets, options->n_targets);
+        if (!core->now.wall_ms)
+                return; /* the first turn does the rest */
+        throttle_refresh(core);
+        throttle_sort_parked(core);
+}
+
+/* ---- names ---- */
+
+size_t throttle_targets(const struct core *core)
+{
+        return core->throttle->n_targets;
+}
+
+const char *throttle_target_name(const struct core *core, size_t target)
+{
+        ASSERT(target < core->throttle->n_targets);
+        return core->throttle->targets[target].name;
+}
+
+int throttle_target(const struct core *core, struct slice name)
+{
+        const struct throttle *t = core->throttle;
+        if (!name.len)
+                return t->n_targets ? 0 : -1;
+        for (size_t i = 0; i < t->n_targets; i++)
+                if (slice_eq(name, slice_str(t->targets[i].name)))
+                        return (int)i;
+        return -1;
+}
+
+const char *throttle_metric_name(const struct core *core, size_t target, size_t metric)
+{
+        ASSERT(target < core->throttle->n_targets);
+        ASSERT(metric < core->throttle->targets[target].n_metrics);
+        return core->throttle->targets[target].metrics[metric].name;
+}
+
+/* "self/lag" and "shard/lag" are "lag". */
+static struct slice without_scope(struct slice name)
+{
+        static const struct slice scopes[] = {SLICE_LIT("self/"), SLICE_LIT("shard/")};
+        for (size_t i = 0; i < ARRAY_LEN(scopes); i++)
+                if (name.len > scopes[i].len && !memcmp(name.ptr, scopes[i].ptr, scopes[i].len))
+                        return slice_make(name.ptr + scopes[i].len, name.len - scopes[i].len);
+        return name;
+}
+
+static int find_metric(const struct target *g, struct slice name)
+{
+        for (size_t i = 0; i < g->n_metrics; i++)
+                if (slice_eq(name, slice_str(g->metrics[i].name)))
+                        return (int)i;
+        return -1;
+}
+
+static int first_checked(const struct target *g)
+{
+        for (size_t i = 0; i < g->n_metrics; i++)
+                if (g->metrics[i].is_checked)
+                        return (int)i;
+        return g->n_metrics ? 0 : -1;
+}
+
+int throttle_metric(const struct core *core, size_t target, struct slice name)
+{
+        static const struct {
+                const char *theirs, *ours;
+        } same[] = {
+                {"lag", "replication_lag"},
+                {"loadavg", "load_per_core"},
+                {"mysqld-loadavg", "load_per_core"},
+                {"mysqld-datadir-used-ratio", "disk_used"},
+        };
+        const struct target *g = &core->throttle->targets[target];
+        struct slice bare = without_scope(name);
+        int i = find_metric(g, bare);
+        if (i < 0 && slice_eq(bare, SLICE_LIT("default")))
+                i = first_checked(g);
+        for (size_t k = 0; i < 0 && k < ARRAY_LEN(same); k++)
+                if (slice_eq(bare, slice_str(same[k].theirs)))
+                        i = find_metric(g, slice_str(same[k].ours));
+        return i;
 }
 
 /* ---- telling ---- */
@@ -186,7 +319,7 @@ int64_t throttle_pause_ns(const struct core *core)
 }
 
 /* The defaults, on top the configuration, and on top what was set while weir runs. */
-static struct registry *build_registry(const struct core *core)
+struct registry *throttle_build_registry(const struct core *core, const struct registry_entry *more)
 {
         const struct hash *settings = &core->state.things[THING_SETTING];
         const size_t skip = sizeof(SETTING_REGISTRY) - 1;
@@ -207,12 +340,15 @@ static struct registry *build_registry(const struct core *core)
                                 slice_make(it->key.ptr + skip, it->key.len - skip),
                                 (enum tier)tier};
         }
+        if (more)
+                entries[n++] = *more;
         struct registry *r = registry_new(entries, n);
         free(entries);
         return r;
 }
 
 static void find_worst(struct core *core);
+static void update_target(struct core *core, struct target *g);
 
 void throttle_refresh(struct core *core)
 {
@@ -225,18 +361,28 @@ void throttle_refresh(struct core *core)
         if (mode >= 0)
                 t->policy.mode = (enum gate_mode)mode;
         t->mode = t->policy.mode;
+        settings_apply(core);
+        if (t->is_off)
+                t->policy.mode = MODE_OFF;
         t->policy.is_paused = throttle_pause_ns(core) != 0;
         if (t->policy.is_paused)
                 t->policy.mode = MODE_ENFORCE; /* the operator's own hand is no trial */
         registry_free(t->registry);
-        t->registry = build_registry(core);
+        t->registry = throttle_build_registry(core, NULL);
+        t->registry_version++;
         find_worst(core);
+        for (size_t i = 0; i < t->n_targets; i++)
+                update_target(core, &t->targets[i]);
+        if (t->skips_changed)
+                t->skips_changed(t->asked_ctx);
 }
 
 /* ---- levels ---- */
 
 static enum gate_mode mode_of(const struct throttle *t, const struct target *g)
 {
+        if (t->is_off)
+                return MODE_OFF;
         return g->mode >= 0 ? (enum gate_mode)g->mode : t->mode;
 }
 
@@ -333,7 +479,7 @@ static void remember(struct metric *m, double value, int64_t steady_ns)
 {
         int64_t s = steady_ns / NS_PER_S;
         if (!m->history_s || s - m->history_s > THROTTLE_HISTORY_S)
-                m->history_s = s - 1;
+                m->history_s = s > THROTTLE_HISTORY_S ? s - THROTTLE_HISTORY_S : 0;
         for (int64_t i = m->history_s + 1; i < s; i++)
                 m->history[i % THROTTLE_HISTORY_S] = NAN;
         m->history[s % THROTTLE_HISTORY_S] = (float)value;
@@ -360,6 +506,7 @@ void core_sample(struct core *core, size_t target, size_t metric, double value, 
         }
         throttle_refresh(core);
         update_target(core, g);
+        checking_sample(core, target);
 }
 
 /* Our own queues, once a second. */
@@ -611,6 +758,8 @@ bool throttle_admit(struct core *core, struct job *job)
         int n = put_reason(t, &a, tier, why, sizeof(why));
         size_t len = n < (int)sizeof(why) ? (size_t)n : sizeof(why) - 1;
         count_of_hook(t, name_slice(job->hook), core->now.steady_ns)->now++;
+        const struct target *g = a.reason == GATE_PAUSED ? NULL : target_of(t, &a);
+        throttled_job(core, job, tier, &a, g ? g->name : "", why);
         if (!a.is_wait) {
                 t->observed[tier]++;
                 say_deferral(core, job, event_would_defer, why);
@@ -675,12 +824,15 @@ void throttle_turn(struct core *core)
         run_ramp(core);
         run_zone(core);
         throttle_wake(core);
+        registry_try_turn(core);
 }
 
 int64_t throttle_next_ns(const struct core *core)
 {
         const struct throttle *t = core->throttle;
         int64_t next = ramp_next_ns(&t->ramp);
+        if (!list_is_empty(&t->tries))
+                return core->now.steady_ns;
         if (t->adaptive != MODE_OFF && zone_next_ns(&t->zone) < next)
                 next = zone_next_ns(&t->zone);
         for (size_t i = 0; i < t->n_targets; i++) {

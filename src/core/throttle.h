@@ -36,6 +36,17 @@ enum tier throttle_tier(const struct core *core, const struct job *job);
 /* Caps of the level in force, all 0 when there are none. */
 struct level_caps throttle_caps(const struct core *core);
 
+/* Index of the target of that name, -1 when there is none; an empty name is the first. */
+int throttle_target(const struct core *core, struct slice name);
+size_t throttle_targets(const struct core *core);
+const char *throttle_target_name(const struct core *core, size_t target);
+/* Index of that metric of a target, -1 when it has none.  Vitess's names stand for ours ("lag" is
+ * replication_lag), and a scope before a '/' (self, shard) is passed over. */
+int throttle_metric(const struct core *core, size_t target, struct slice name);
+const char *throttle_metric_name(const struct core *core, size_t target, size_t metric);
+/* Says something to whoever reads THROTTLE HISTORY. */
+void throttle_tell(struct core *core, const char *name, const char *fmt, ...) PRINTF(3, 4);
+
 /* Levels that change because time passes, the ramp, our own metrics.  Once a turn. */
 void throttle_turn(struct core *core);
 int64_t throttle_next_ns(const struct core *core);

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 
 #include "base/say.h"
+#include "core/check_inside.h"
 #include "core/throttle_inside.h"
 #include "state/setting.h"
 
 enum { P_THROTTLE_ACTION, P_THROTTLE_FOR, P_THROTTLE_UNTIL, P_THROTTLE_SET, P_THROTTLE_COUNT };
-enum { DO_STATUS, DO_PAUSE, DO_RESUME, DO_HISTORY, DO_MODE };
+enum { DO_STATUS, DO_PAUSE, DO_RESUME, DO_HISTORY, DO_MODE, DO_CHECKMODE };
 enum { P_HISTORY_COUNT };
 enum { P_REGISTRY_PATTERN, P_REGISTRY_TIER };
 
@@ -138,12 +139,29 @@ static void tell_zone(const struct core *core, struct reply *reply)
         reply_end(reply);
 }
 
+static void tell_checks(struct core *core, struct reply *reply)
+{
+        const struct checking *c = core->checking;
+        uint64_t refused = 0;
+        for (size_t i = 0; i < CHECK_REASONS; i++)
+                refused += c->refused[i];
+        reply_map(reply, 7);
+        tell_str(reply, "mode", mode_name(check_mode(core)));
+        tell_int(reply, "granted", (int64_t)c->granted);
+        tell_int(reply, "refused", (int64_t)refused);
+        tell_int(reply, "would_refuse", (int64_t)c->observed);
+        tell_int(reply, "waiting", (int64_t)c->n_waiting);
+        tell_int(reply, "rules", (int64_t)core->state.things[THING_RULE].len);
+        tell_int(reply, "starved", (int64_t)clients_starved(core));
+        reply_end(reply);
+}
+
 static void tell_status(struct core *core, struct reply *reply)
 {
         const struct throttle *t = core->throttle;
         int64_t pause_ns = throttle_pause_ns(core);
         throttle_refresh(core);
-        reply_map(reply, 11);
+        reply_map(reply, 12);
         tell_str(reply, "mode", mode_name(t->mode));
         tell_str(reply, "level", level_name(t->level));
         tell_int(reply, "since_ms", (core->now.steady_ns - t->level_since_ns) / NS_PER_MS);
@@ -167,6 +185,8 @@ static void tell_status(struct core *core, struct reply *reply)
         tell_ramp(core, reply);
         reply_key(reply, "adaptive");
         tell_zone(core, reply);
+        reply_key(reply, "checks");
+        tell_checks(core, reply);
         reply_end(reply);
 }
 
@@ -224,33 +244,44 @@ EXEC(exec_throttlehistory)
         return OK;
 }
 
+uint64_t core_n_events(const struct core *core)
+{
+        return core->throttle->n_events;
+}
+
+/* The oldest event of the ring that is not yet told; NULL when there is none. */
+static const struct throttle_event *oldest(const struct throttle_ring *r, size_t told)
+{
+        size_t n = n_kept(r);
+        return told < n ? newest(r, n - 1 - told) : NULL;
+}
+
+void core_each_event(const struct core *core, uint64_t from, uint64_t to,
+                     void (*fn)(void *ctx, const struct core_event *e), void *ctx)
+{
+        const struct throttle_ring *rings = core->throttle->rings;
+        size_t told[2] = {0};
+        for (;;) {
+                const struct throttle_event *a = oldest(&rings[0], told[0]);
+                const struct throttle_event *b = oldest(&rings[1], told[1]);
+                bool is_second = !a || (b && b->number < a->number);
+                const struct throttle_event *e = is_second ? b : a;
+                if (!e || e->number >= to)
+                        return;
+                told[is_second]++;
+                if (e->number >= from)
+                        fn(ctx, &(struct core_event){e->number, e->wall_ms, e->name, e->text});
+        }
+}
+
 /* ---- pause, resume, mode ---- */
-
-static void set_setting(struct core *core, struct slice name, int64_t until_ns, struct slice bytes)
-{
-        buf_clear(&core->packed);
-        buf_put_varint(&core->packed, (uint64_t)until_ns);
-        buf_put_slice(&core->packed, bytes);
-        thing_set(core, THING_SETTING, name, buf_slice(&core->packed));
-        throttle_refresh(core);
-}
-
-static bool unset_setting(struct core *core, struct slice name)
-{
-        struct thing *t = thing_find(&core->state, THING_SETTING, name);
-        if (!t)
-                return false;
-        thing_gone(core, t);
-        throttle_refresh(core);
-        return true;
-}
 
 static int do_pause(struct core *core, const struct command *cmd, struct reply *reply)
 {
         const struct arg *length = &cmd->arg[P_THROTTLE_FOR];
         int64_t ms = length->is_set ? length->num : PAUSE_DEFAULT_MS;
         bool is_endless = cmd->arg[P_THROTTLE_UNTIL].num;
-        set_setting(core, SLICE_LIT(SETTING_PAUSE),
+        setting_set(core, SLICE_LIT(SETTING_PAUSE),
                     is_endless ? 0 : core->now.steady_ns + ms * NS_PER_MS, SLICE_NONE);
         if (is_endless)
                 throttle_tell(core, "throttle_paused", "until resumed");
@@ -263,7 +294,7 @@ static int do_pause(struct core *core, const struct command *cmd, struct reply *
 
 static int do_resume(struct core *core, struct reply *reply)
 {
-        if (unset_setting(core, SLICE_LIT(SETTING_PAUSE))) {
+        if (setting_unset(core, SLICE_LIT(SETTING_PAUSE))) {
                 throttle_tell(core, "throttle_resumed", "by the operator");
                 say_info("gate", "throttle_resumed", "by", "operator");
         }
@@ -271,18 +302,21 @@ static int do_resume(struct core *core, struct reply *reply)
         return OK;
 }
 
-static int do_mode(struct core *core, const struct command *cmd, struct reply *reply)
+/* The mode of the jobs, or that of the checks. */
+static int do_mode(struct core *core, const struct command *cmd, struct reply *reply, bool is_check)
 {
         const struct arg *set = &cmd->arg[P_THROTTLE_SET];
+        const char *event = is_check ? "check_mode" : "throttle_mode";
         if (set->is_set) {
                 const char *name = mode_name((enum gate_mode)set->num);
-                set_setting(core, SLICE_LIT(SETTING_MODE), 0, slice_str(name));
-                throttle_tell(core, "throttle_mode", "%s", name);
-                say_info("gate", "throttle_mode", "mode", name);
+                setting_set(core, is_check ? SLICE_LIT(SETTING_CHECK) : SLICE_LIT(SETTING_MODE), 0,
+                            slice_str(name));
+                throttle_tell(core, event, "%s", name);
+                say_info("gate", event, "mode", name);
         }
         throttle_refresh(core);
         reply_wrap(reply, "mode");
-        reply_str(reply, mode_name(core->throttle->mode));
+        reply_str(reply, mode_name(is_check ? check_mode(core) : core->throttle->mode));
         return OK;
 }
 
@@ -303,7 +337,8 @@ EXEC(exec_throttle)
                              count->is_set ? (size_t)count->num : HISTORY_COUNT_DEFAULT);
                 return OK;
         case DO_MODE:
-                return do_mode(core, cmd, reply);
+        case DO_CHECKMODE:
+                return do_mode(core, cmd, reply, cmd->arg[P_THROTTLE_ACTION].num == DO_CHECKMODE);
         default:
                 tell_status(core, reply);
                 return OK;
@@ -318,8 +353,7 @@ static struct slice registry_name(struct slice pattern, char *room, size_t size)
         return slice_make(room, (size_t)n);
 }
 
-/* Parked jobs move to the list of the tier they have now. */
-static void sort_parked(struct core *core)
+void throttle_sort_parked(struct core *core)
 {
         for (size_t tier = 0; tier < STATE_TIERS; tier++) {
                 size_t n = core->state.n_parked[tier];
@@ -351,16 +385,15 @@ EXEC(exec_registryset)
         int r = registry_check_pattern(pattern, problem);
         bool is_new = !thing_find(&core->state, THING_SETTING,
                                   registry_name(pattern, room, sizeof(room)));
-        if (r == OK && is_new && core->state.things[THING_SETTING].len >= LIMIT_SETTINGS)
-                r = problem_set(problem, ERR_LIMIT, "there are %d settings already",
-                                LIMIT_SETTINGS);
+        if (r == OK && is_new)
+                r = setting_admit(core, problem);
         if (r == OK)
                 r = core_admit(core, pattern.len + 64, 0, problem);
         if (r != OK)
                 return r;
-        set_setting(core, registry_name(pattern, room, sizeof(room)), 0, slice_str(tier));
+        setting_set(core, registry_name(pattern, room, sizeof(room)), 0, slice_str(tier));
         throttle_tell(core, "registry_set", "%.*s is %s", (int)pattern.len, pattern.ptr, tier);
-        sort_parked(core);
+        throttle_sort_parked(core);
         reply_ok(reply);
         return OK;
 }
@@ -370,12 +403,12 @@ EXEC(exec_registryunset)
         (void)session; /* whoever has the token may set it */
         char room[sizeof(SETTING_REGISTRY) + LIMIT_NAME_BYTES];
         struct slice pattern = cmd->arg[P_REGISTRY_PATTERN].text;
-        if (!unset_setting(core, registry_name(pattern, room, sizeof(room))))
+        if (!setting_unset(core, registry_name(pattern, room, sizeof(room))))
                 return problem_set(problem, ERR_NOTFOUND,
                                    "'%.*s' was not set; REGISTRY lists what was", (int)pattern.len,
                                    pattern.ptr);
         throttle_tell(core, "registry_unset", "%.*s", (int)pattern.len, pattern.ptr);
-        sort_parked(core);
+        throttle_sort_parked(core);
         reply_ok(reply);
         return OK;
 }
@@ -483,6 +516,7 @@ void core_each_gate_sample(const struct core *core,
                         }
                 }
         }
+        checking_each_sample(core, fn, ctx);
         fn(ctx, "gate_ramp_running", "", ramp_is_running(&t->ramp));
         if (t->adaptive != MODE_OFF)
                 fn(ctx, "gate_adaptive_limit", "", t->zone.limit);

@@ -11,6 +11,11 @@ struct metric {
         char error[THROTTLE_TEXT]; /* why the last try failed; "" when it did not */
         float *history;            /* one value a second, THROTTLE_HISTORY_S of them; NAN: none */
         int64_t history_s;         /* steady second of the newest */
+        double check_above;        /* as in core_metric */
+        bool is_checked;
+        /* As configured; what holds (rules, check_above) follows from it and from the settings. */
+        struct level_rule configured;
+        double check_configured;
 };
 
 struct target {
@@ -20,8 +25,11 @@ struct target {
         struct level_sample *samples;
         size_t n_metrics;
         int64_t dwell_ns;
+        int64_t dwell_configured_ns;
         int mode;
         bool is_own;
+        char *kind; /* may be NULL */
+        struct unknown_rule unknown[TIERS];
         struct leveler leveler;
 };
 
@@ -52,16 +60,20 @@ struct throttle {
         struct policy configured; /* as set up */
         struct policy policy;     /* with what the operator changed since */
         struct registry *registry;
+        uint64_t registry_version;  /* grows when it is built anew; from 1 on */
         struct registry_entry *own; /* of the configuration; their patterns are in: */
         struct buf own_texts;
         size_t n_own;
         uint64_t settings_seen; /* state->settings_version this was built from */
         enum gate_mode mode;    /* as said; the policy's is enforce while paused */
-        enum level level;       /* the worst of the targets that count */
-        enum level decided;     /* the worst of those that decide: observe and enforce */
-        enum level enforced;    /* the worst of those that enforce */
-        enum level effective;   /* what is done: enforced, or critical while paused */
-        int deciding;           /* the target that has it; -1: none */
+        bool is_off;            /* switched off: as if every mode were off */
+        bool is_off_configured;
+        struct list tries;    /* REGISTRYTRY: walks that go on next turn */
+        enum level level;     /* the worst of the targets that count */
+        enum level decided;   /* the worst of those that decide: observe and enforce */
+        enum level enforced;  /* the worst of those that enforce */
+        enum level effective; /* what is done: enforced, or critical while paused */
+        int deciding;         /* the target that has it; -1: none */
         int64_t level_since_ns;
         struct ramp ramp;
         struct hash hooks;
@@ -76,13 +88,18 @@ struct throttle {
         uint64_t zone_waits[2]; /* claims that found the limit reached: would wait, waited */
         uint32_t running_seen;  /* jobs that ran when those put aside were last woken */
         void (*asked)(void *ctx);
-        void *asked_ctx;
+        void (*skips_changed)(void *ctx);
+        void *asked_ctx; /* of both */
         int64_t asked_ns;
 };
 
+/* The registry as it would be with one more pattern set; NULL: as it is.  The caller's to free. */
+struct registry *throttle_build_registry(const struct core *core,
+                                         const struct registry_entry *more);
+/* Parked jobs move to the list of the tier they have now. */
+void throttle_sort_parked(struct core *core);
 /* Brings policy and registry in step with the settings. */
 void throttle_refresh(struct core *core);
-void throttle_tell(struct core *core, const char *name, const char *fmt, ...) PRINTF(3, 4);
 /* Where the operator's pause ends: steady ns, INT64_MAX until resumed, 0: no pause. */
 int64_t throttle_pause_ns(const struct core *core);
 

@@ -128,7 +128,7 @@ void conn_cut(struct conn *c)
 
 /* --- output --------------------------------------------------------------------------------- */
 
-static size_t unsent(const struct conn *c)
+size_t conn_unsent(const struct conn *c)
 {
         return c->out.len - c->sent + c->writing;
 }
@@ -219,7 +219,7 @@ static void write_later(struct conn *c)
         }
         c->writing = n;
         c->sent += n;
-        if (c->deadline != CONN_DEADLINE_PREAUTH)
+        if (c->deadline != CONN_DEADLINE_PREAUTH && !c->is_listening)
                 deadline_start(c, CONN_DEADLINE_OUTPUT);
 }
 
@@ -301,9 +301,9 @@ void conn_flush(struct conn *c)
                 list_push_back(&c->server->held, &c->out_link);
         if (c->out.cap)
                 shrink_output(c);
-        if (c->is_closing && unsent(c) == 0 && !session_is_waiting(&c->session))
+        if (c->is_closing && conn_unsent(c) == 0 && !session_is_waiting(&c->session))
                 end_output(c);
-        else if (!c->is_reading && !c->is_closing && unsent(c) < LIMIT_OUTPUT_BYTES)
+        else if (!c->is_reading && !c->is_closing && conn_unsent(c) < LIMIT_OUTPUT_BYTES)
                 resume(c);
 }
 
@@ -311,8 +311,9 @@ void conn_flush(struct conn *c)
 
 bool conn_can_run(const struct conn *c)
 {
-        return !c->is_closing && !c->is_closed && !session_is_waiting(&c->session) &&
-               unsent(c) < LIMIT_OUTPUT_BYTES && !core_is_congested(c->server->core);
+        return !c->is_closing && !c->is_closed && !c->is_listening &&
+               !session_is_waiting(&c->session) && conn_unsent(c) < LIMIT_OUTPUT_BYTES &&
+               !core_is_congested(c->server->core);
 }
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
@@ -353,7 +354,8 @@ static void settle(struct conn *c)
         else if (!is_unfinished && c->deadline == CONN_DEADLINE_REQUEST)
                 deadline_clear(c);
         set_reading(c, !c->is_closing && !c->is_eof &&
-                               (can_run || (is_waiting && pending < WAIT_INPUT_MAX)));
+                               (can_run || c->is_listening ||
+                                (is_waiting && pending < WAIT_INPUT_MAX)));
 }
 
 static void shrink_input(struct conn *c)
@@ -420,7 +422,7 @@ static void check_preauth(struct conn *c, size_t n)
 static void on_end(struct conn *c, ssize_t why)
 {
         c->is_eof = true;
-        if (why != UV_EOF || session_is_waiting(&c->session) || c->is_lingering)
+        if (why != UV_EOF || session_is_waiting(&c->session) || c->is_lingering || c->is_listening)
                 conn_close(c);
         else
                 conn_run(c);
@@ -437,7 +439,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
                 return;
         }
         count(c, DOOR_BYTES_IN, (uint64_t)n);
-        if (c->is_lingering || c->is_closing)
+        if (c->is_lingering || c->is_closing || c->is_listening)
                 return;
         take_input(c, b->base, (size_t)n);
         if (!c->is_authed && c->door->counts_preauth)
@@ -482,9 +484,16 @@ void conn_finish(struct conn *c, bool is_faulty)
         make_dirty(c);
 }
 
+void conn_listen(struct conn *c)
+{
+        c->is_listening = true;
+        deadline_clear(c);
+}
+
 void conn_stop(struct conn *c)
 {
-        if (c->is_lingering)
+        /* A listener that does not read is not waited for: it is owed nothing. */
+        if (c->is_lingering || (c->is_listening && c->writing))
                 conn_close(c);
         else
                 conn_finish(c, false);
@@ -492,7 +501,7 @@ void conn_stop(struct conn *c)
 
 void conn_authenticated(struct conn *c)
 {
-        c->is_authed = true;
+        c->is_authed = c->session.is_authenticated = true;
         if (c->deadline == CONN_DEADLINE_PREAUTH)
                 deadline_clear(c);
 }
@@ -501,7 +510,7 @@ void conn_forget_auth(struct conn *c)
 {
         if (!c->server->has_token || !c->is_authed)
                 return;
-        c->is_authed = false;
+        c->is_authed = c->session.is_authenticated = false;
         c->preauth_bytes = 0;
         deadline_start(c, CONN_DEADLINE_PREAUTH);
 }
@@ -530,6 +539,18 @@ static struct conn *conn_new(struct server *s, const struct door *door, bool is_
         return c;
 }
 
+/* Left empty when the peer is gone already. */
+static void take_address(struct conn *c)
+{
+        struct sockaddr_storage peer;
+        int len = sizeof(peer);
+        if (uv_tcp_getpeername(&c->uv.tcp, (struct sockaddr *)&peer, &len) < 0)
+                return;
+        if (uv_ip_name((const struct sockaddr *)&peer, c->session.address,
+                       sizeof(c->session.address)) < 0)
+                c->session.address[0] = '\0';
+}
+
 int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener, bool is_local)
 {
         struct problem p;
@@ -541,8 +562,10 @@ int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener
                 return ERR_IO;
         }
         count(c, DOOR_ACCEPTED, 1);
-        if (!is_local)
+        if (!is_local) {
                 (void)uv_tcp_nodelay(&c->uv.tcp, 1); /* slower without it, but not wrong */
+                take_address(c);
+        }
         if (s->counter[DOOR_CONNECTIONS] > LIMIT_CONNECTIONS) {
                 count(c, DOOR_REFUSED, 1);
                 (void)problem_set(&p, ERR_LIMIT, "%d connections are open, which is the limit",

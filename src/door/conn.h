@@ -102,6 +102,7 @@ struct conn {
         bool is_closing;
         bool is_faulty; /* the peer may still be sending: linger */
         bool is_lingering;
+        bool is_listening; /* asks no more; what it still sends is thrown away */
         bool is_closed;
 };
 
@@ -118,6 +119,11 @@ void conn_replied(struct conn *c, uint64_t seq);
 void conn_replied_late(struct conn *c, uint64_t seq);
 void conn_authenticated(struct conn *c);
 void conn_forget_auth(struct conn *c); /* as after accept; nothing without a token */
+
+/* From here on it only gets what others write to it.  No deadline holds: the writer must look at
+ * conn_unsent(). */
+void conn_listen(struct conn *c);
+size_t conn_unsent(const struct conn *c); /* bytes of output that the socket has not taken */
 
 void conn_finish(struct conn *c, bool is_faulty);
 void conn_close(struct conn *c);

@@ -3,18 +3,26 @@
  * A request is looked at twice: when its head is there (may this peer ask at all?), before any
  * body is taken in, and when it is complete (what does it ask for?).  The addresses and their
  * parameters are the rows of the command table; nothing here knows a single command, except that
- * ENQUEUE creates something and so answers 201 with a Location.
+ * ENQUEUE creates something and so answers 201 with a Location.  The foreign contracts of the check
+ * door (contract.h) are looked for first, by the first segment of the path: a check is the request
+ * that comes most often.
  *
- * Who may ask: with a token configured, whoever shows it.  Without one, weir is reachable from
- * this machine only, and the danger left is a web page in somebody's browser here: so the Host
- * must be a loopback name (a page cannot choose it, and DNS rebinding shows the attacker's), and
- * what changes anything is refused when the browser says it comes from another origin.
+ * Who may ask: with a token configured, whoever shows it, or a browser that did so at /login and
+ * has a session's cookie since.  A cookie comes along with whatever a page makes the browser ask,
+ * so such a request must not come from a page of another origin, and what changes anything must
+ * carry the session's X-Weir-Csrf, which only the page can know.  Without a token, weir is
+ * reachable from this machine only, and the danger left is a web page in somebody's browser here:
+ * so the Host must be a loopback name (a page cannot choose it, and DNS rebinding shows the
+ * attacker's), and what changes anything is refused when the browser says it comes from another
+ * origin.  freno and Vitess change things by GET: those addresses are held to the same.
  *
  * After a request that could not be parsed the connection is closed: where the next one begins
  * is then anybody's guess, and a guess is what request smuggling lives on. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 
+#include "door/assets.h"
+#include "door/contract.h"
 #include "door/inside.h"
 #include "door/json_reply.h"
 #include "door/site.h"
@@ -39,6 +47,7 @@ struct http_conn {
         bool is_many;
         struct json_reply reply;
         struct buf body;
+        struct live_listener live; /* the session of the request is told here, too */
 };
 
 static struct http_conn *of_conn(struct conn *c)
@@ -163,7 +172,7 @@ static void reply_end_late(struct session *session)
         struct server *s = hc->conn.server;
         hc->is_last |= s->is_stopping;
         answer_reply(hc);
-        conn_replied_late(&hc->conn, core_reply_seq(s->core));
+        conn_replied_late(&hc->conn, server_late_seq(s, session));
         if (hc->is_last)
                 conn_finish(&hc->conn, false);
 }
@@ -218,28 +227,97 @@ static bool is_same_origin(struct slice origin, struct slice host)
         return false;
 }
 
-/* Without a token: is this a program on this machine, or a page in its browser? */
-static int check_local(struct http_conn *hc, const char *bytes, struct problem *p)
+/* Asked by a page in a browser, and not by one of ours? */
+static bool is_foreign(const struct http_conn *hc, const char *bytes)
 {
-        const struct http_parser *parser = &hc->parser;
-        const struct http_span *header = parser->header;
+        const struct http_span *header = hc->parser.header;
+        struct slice site = http_slice(bytes, header[HTTP_HEADER_FETCH_SITE]);
+        struct slice origin = http_slice(bytes, header[HTTP_HEADER_ORIGIN]);
+        if (site.len && !slice_eq_nocase(site, SLICE_LIT("same-origin")) &&
+            !slice_eq_nocase(site, SLICE_LIT("none")))
+                return true;
+        if (!header[HTTP_HEADER_ORIGIN].is_set ||
+            is_same_origin(origin, http_slice(bytes, header[HTTP_HEADER_HOST])))
+                return false;
+        /* A proxy may send a Host of its own.  No page can write this header: a browser asks us
+         * first whether it may, and we say nothing. */
+        struct slice host = http_field(&hc->parser, bytes, SLICE_LIT("x-forwarded-host"));
+        return !hc->conn.server->has_token || !is_same_origin(origin, host);
+}
+
+static bool is_asking_only(const struct http_conn *hc)
+{
+        uint8_t method = hc->parser.ll.method;
+        return method == HTTP_GET || method == HTTP_HEAD || method == HTTP_OPTIONS;
+}
+
+static int refuse_foreign(struct problem *p)
+{
+        return problem_set(p, ERR_FORBIDDEN, "a page of another origin may not do this");
+}
+
+/* Without a token: is this a program on this machine, or a page in its browser? */
+static int check_local(struct http_conn *hc, const char *bytes, bool is_control, struct problem *p)
+{
+        const struct http_span *header = hc->parser.header;
         struct slice host = http_slice(bytes, header[HTTP_HEADER_HOST]);
         if (!hc->conn.is_local && header[HTTP_HEADER_HOST].is_set && !is_loopback_host(host))
                 return problem_set(
                         p, ERR_HOST,
                         "without a token only localhost, 127.0.0.1 and [::1] are served");
-        if (parser->ll.method == HTTP_GET || parser->ll.method == HTTP_HEAD ||
-            parser->ll.method == HTTP_OPTIONS)
+        if (is_asking_only(hc) && !is_control)
                 return OK;
-        struct slice site = http_slice(bytes, header[HTTP_HEADER_FETCH_SITE]);
-        bool is_foreign = site.len && !slice_eq_nocase(site, SLICE_LIT("same-origin")) &&
-                          !slice_eq_nocase(site, SLICE_LIT("none"));
-        if (header[HTTP_HEADER_ORIGIN].is_set &&
-            !is_same_origin(http_slice(bytes, header[HTTP_HEADER_ORIGIN]), host))
-                is_foreign = true;
-        if (is_foreign)
-                return problem_set(p, ERR_FORBIDDEN, "a page of another origin may not do this");
+        return is_foreign(hc, bytes) ? refuse_foreign(p) : OK;
+}
+
+/* With a token: it must be shown, or the cookie of a session that began with it. */
+static int check_caller(struct http_conn *hc, const char *bytes, bool is_control, struct problem *p)
+{
+        const struct http_parser *parser = &hc->parser;
+        struct server *s = hc->conn.server;
+        if (parser->header[HTTP_HEADER_AUTHORIZATION].is_set)
+                return check_token(hc, http_slice(bytes, parser->header[HTTP_HEADER_AUTHORIZATION]),
+                                   p);
+        const struct login_session *session = login_find(
+                &s->login, http_field(parser, bytes, SLICE_LIT("cookie")), s->now.steady_ns);
+        if (!session)
+                return check_token(hc, SLICE_NONE, p); /* which says what is missing */
+        if (is_foreign(hc, bytes))
+                return refuse_foreign(p);
+        if (is_control || !is_asking_only(hc)) {
+                struct slice value = http_field(parser, bytes, SLICE_LIT("x-weir-csrf"));
+                int r = login_check_csrf(session, value, p);
+                if (r != OK)
+                        return r;
+        }
+        hc->live.has_login = true;
+        hc->live.login = session->id;
+        conn_authenticated(&hc->conn);
         return OK;
+}
+
+/* Anybody may send a body here, so it must not be large. */
+static int check_login(struct http_conn *hc, const char *bytes, struct problem *p)
+{
+        struct http_parser *parser = &hc->parser;
+        if (is_foreign(hc, bytes))
+                return refuse_foreign(p);
+        if (parser->body.len > LOGIN_BODY_BYTES ||
+            ((parser->ll.flags & F_CONTENT_LENGTH) && parser->ll.content_length > LOGIN_BODY_BYTES))
+                return problem_set(p, ERR_TOOBIG, "the body may have %d bytes", LOGIN_BODY_BYTES);
+        parser->body_max = LOGIN_BODY_BYTES; /* until this request is over */
+        return OK;
+}
+
+static int check_page(struct http_conn *hc, const char *bytes, const struct site_page *page,
+                      struct problem *p)
+{
+        if (page->kind == SITE_LOGIN)
+                return check_login(hc, bytes, p);
+        if (page->is_open && page->kind == SITE_TEXT)
+                return OK;
+        int r = check_caller(hc, bytes, false, p);
+        return r == ERR_NOAUTH && page->is_open ? OK : r;
 }
 
 /* The request's head is complete; the body may still be missing. */
@@ -248,15 +326,29 @@ static int check_head(struct http_conn *hc, const char *bytes, struct problem *p
         const struct http_parser *parser = &hc->parser;
         struct server *s = hc->conn.server;
         struct site_match match;
+        struct contract_match contract;
+        struct slice path = http_slice(bytes, parser->path);
+        struct slice token = http_slice(bytes, parser->header[HTTP_HEADER_AUTHORIZATION]);
         struct slice expect = http_slice(bytes, parser->header[HTTP_HEADER_EXPECT]);
         if (expect.len && !slice_eq_nocase(expect, SLICE_LIT("100-continue")))
                 return problem_set(p, ERR_BADARG, "the only expectation known is 100-continue");
+        bool is_contract = contract_find(path, &contract);
+        hc->live.has_login = false;
+        hc->conn.session.is_authenticated = false; /* by this request */
         if (!s->has_token)
-                return check_local(hc, bytes, p);
-        int r = site_find(slice_str(http_method(parser)), http_slice(bytes, parser->path), &match);
-        if (r == OK && match.page && match.page->is_open)
+                return check_local(hc, bytes,
+                                   is_contract && contract.route->access == CONTRACT_CONTROL, p);
+        if (is_contract) {
+                if (s->is_check_open && contract.route->access == CONTRACT_CHECK && !token.len)
+                        return OK;
+                return check_caller(hc, bytes, contract.route->access == CONTRACT_CONTROL, p);
+        }
+        int r = site_find(slice_str(http_method(parser)), path, &match);
+        if (r == OK && match.asset)
                 return OK;
-        return check_token(hc, http_slice(bytes, parser->header[HTTP_HEADER_AUTHORIZATION]), p);
+        if (r == OK && match.page)
+                return check_page(hc, bytes, match.page, p);
+        return check_caller(hc, bytes, false, p);
 }
 
 /* --- what is asked -------------------------------------------------------------------------- */
@@ -301,7 +393,7 @@ static int run_command(struct http_conn *hc, const char *bytes, const struct sit
         hc->is_many = s->command.is_many;
         json_reply_init(&hc->reply, begin_body(hc));
         r = core_exec(s->core, &hc->conn.session, &s->command, &hc->reply.reply, p);
-        *seq = core_reply_seq(s->core);
+        *seq = server_seq_of(s, match->def);
         if (r == CORE_LATER)
                 server_give_buf(s, &hc->body);
         else if (r == OK)
@@ -317,15 +409,194 @@ static void answer_options(struct http_conn *hc, const char *allow)
         answer(hc, 204, NULL, slice_str(extra));
 }
 
-static void answer_page(struct http_conn *hc, const struct site_page *page)
+/* --- the page ------------------------------------------------------------------------------- */
+
+static void answer_asset(struct http_conn *hc, const char *bytes, const struct asset *asset)
 {
+        const struct http_parser *parser = &hc->parser;
+        struct asset_request request = {
+                .accept_encoding = http_field(parser, bytes, SLICE_LIT("accept-encoding")),
+                .if_none_match = http_field(parser, bytes, SLICE_LIT("if-none-match")),
+        };
         struct buf lines = server_take_buf(hc->conn.server);
-        buf_put_str(&lines, COMMON_LINES);
-        if (page->extra)
-                buf_put_str(&lines, page->extra);
-        int status = page->put(hc->conn.server, begin_body(hc));
-        answer(hc, status, page->content_type, buf_slice(&lines));
+        int status = asset_put(asset, &request, &lines, begin_body(hc));
+        answer(hc, status, status == 304 ? NULL : asset->type, buf_slice(&lines));
         server_give_buf(hc->conn.server, &lines);
+}
+
+/* The session itself: who has one, log in, log out. */
+static void answer_session(struct http_conn *hc, const char *bytes, const struct site_page *page)
+{
+        const struct http_parser *parser = &hc->parser;
+        struct server *s = hc->conn.server;
+        struct problem *p = &s->problem;
+        struct buf lines = server_take_buf(s);
+        struct slice scheme = http_field(parser, bytes, SLICE_LIT("x-forwarded-proto"));
+        struct login_call call = {
+                .login = &s->login,
+                .token = s->has_token ? &s->token : NULL,
+                .version = s->version,
+                .now_ns = s->now.steady_ns,
+                .address = hc->conn.session.address,
+                .cookies = http_field(parser, bytes, SLICE_LIT("cookie")),
+                .has_token = hc->conn.session.is_authenticated && !hc->live.has_login,
+                .is_https = slice_eq_nocase(scheme, SLICE_LIT("https")),
+                .content_type = http_slice(bytes, parser->header[HTTP_HEADER_CONTENT_TYPE]),
+                .content = http_slice(bytes, parser->body),
+                .arena = &s->arena,
+                .lines = &lines,
+                .body = begin_body(hc),
+        };
+        int r = OK;
+        arena_clear(&s->arena);
+        if (page->kind == SITE_LOGIN)
+                r = login_enter(&call, p);
+        else if (page->kind == SITE_LOGOUT)
+                login_leave(&call);
+        else
+                login_tell(&call);
+        if (r == ERR_BADTOKEN)
+                s->counter[DOOR_AUTH_FAILURES]++;
+        if (r == OK) {
+                buf_put_str(&lines, COMMON_LINES);
+                answer(hc, 200, page->content_type, buf_slice(&lines));
+        } else {
+                answer_problem(hc, err_http(r), p, buf_cstr(&lines));
+        }
+        server_give_buf(s, &lines);
+}
+
+/* The head of an answer that has no end.  The connection is its end, so that it is the same for
+ * HTTP/1.0. */
+static int answer_live(struct http_conn *hc, const char *bytes, const struct site_page *page,
+                       struct problem *p)
+{
+        struct conn *c = &hc->conn;
+        struct server *s = c->server;
+        struct http_head head = {
+                .status = 200,
+                .content_type = page->content_type,
+                .is_stream = true,
+                .is_closing = hc->is_last || !hc->is_head,
+                .is_keeping = hc->is_old,
+                .date = http_date(s),
+                /* nginx would collect the events to pass them on by the kilobyte. */
+                .extra = SLICE_LIT(COMMON_LINES "X-Accel-Buffering: no\r\n"),
+        };
+        if (s->live.n >= LIMIT_LIVE)
+                return problem_set(p, ERR_UNAVAIL, "%d listen already, which is the limit",
+                                   LIMIT_LIVE);
+        s->counter[DOOR_HTTP_REQUESTS]++;
+        http_put_head(conn_out(c), &head);
+        if (hc->is_head)
+                answer_done(hc, 0);
+        else
+                live_join(s, &hc->live, c,
+                          http_field(&hc->parser, bytes, SLICE_LIT("last-event-id")));
+        return OK;
+}
+
+static void answer_text(struct http_conn *hc, const struct site_page *page)
+{
+        int status = page->put(hc->conn.server, begin_body(hc));
+        answer(hc, status, page->content_type, SLICE_LIT(COMMON_LINES));
+}
+
+/* Returns what the reply waits for. */
+static uint64_t answer_page(struct http_conn *hc, const char *bytes, const struct site_match *match)
+{
+        const struct site_page *page = match->page;
+        if (match->asset)
+                answer_asset(hc, bytes, match->asset);
+        else if (page->kind == SITE_TEXT)
+                answer_text(hc, page);
+        else
+                answer_session(hc, bytes, page);
+        return page && !page->is_open ? core_reply_seq(hc->conn.server->core) : 0;
+}
+
+/* --- the contracts of the check door ------------------------------------------------------- */
+
+static const char *allowed_of(const struct contract_route *route)
+{
+        return route->is_get_only ? "GET, OPTIONS" : "GET, HEAD, OPTIONS";
+}
+
+static void refuse_method(struct http_conn *hc, const struct contract_route *route)
+{
+        struct problem *p = &hc->conn.server->problem;
+        char extra[96];
+        (void)problem_set(p, ERR_METHOD, "%s is not taken here; this address takes %s",
+                          http_method(&hc->parser), allowed_of(route));
+        (void)snprintf(extra, sizeof(extra), "Allow: %s\r\n", allowed_of(route));
+        answer_problem(hc, err_http(ERR_METHOD), p, extra);
+}
+
+/* To the same address without the '/' at its end. */
+static void redirect(struct http_conn *hc, struct slice path, struct slice query)
+{
+        struct server *s = hc->conn.server;
+        struct buf lines = server_take_buf(s);
+        ASSERT(path.len > 1); /* it has a route and a '/' behind it */
+        buf_put_str(&lines, COMMON_LINES "Location: ");
+        buf_put(&lines, path.ptr, path.len - 1);
+        if (query.len) {
+                buf_put_byte(&lines, '?');
+                buf_put_slice(&lines, query);
+        }
+        buf_put(&lines, "\r\n", 2);
+        (void)begin_body(hc);
+        answer(hc, 301, NULL, buf_slice(&lines));
+        server_give_buf(s, &lines);
+}
+
+/* Returns what the reply waits for: a check for nothing. */
+static uint64_t run_contract(struct http_conn *hc, const char *bytes,
+                             const struct contract_match *match)
+{
+        struct server *s = hc->conn.server;
+        const struct http_parser *parser = &hc->parser;
+        struct session *session = &hc->conn.session;
+        struct contract_call call = {
+                .core = s->core,
+                .now = s->now,
+                .started_ms = s->started_ms,
+                .is_stopping = s->is_stopping,
+                .query = http_slice(bytes, parser->query),
+                .address = contract_forwarded(
+                        slice_make(bytes + parser->target.at, parser->used - parser->target.at)),
+                .is_authenticated = session->is_authenticated,
+                .arena = &s->arena,
+                .answer = &s->check_answer,
+                .checked_ms = &s->checked_ms,
+                .body = begin_body(hc),
+        };
+        if (!call.address.len)
+                call.address = slice_str(session->address);
+        arena_clear(&s->arena);
+        contract_run(&call, match);
+        answer(hc, call.status, call.content_type, SLICE_LIT(COMMON_LINES));
+        if (match->route->access != CONTRACT_CHECK)
+                return core_reply_seq(s->core);
+        server_asked(s);
+        return 0;
+}
+
+static void handle_contract(struct http_conn *hc, const char *bytes,
+                            const struct contract_match *match)
+{
+        const struct http_parser *parser = &hc->parser;
+        uint8_t method = parser->ll.method;
+        uint64_t seq = 0;
+        if (method == HTTP_OPTIONS)
+                answer_options(hc, allowed_of(match->route));
+        else if (method != HTTP_GET && (method != HTTP_HEAD || match->route->is_get_only))
+                refuse_method(hc, match->route);
+        else if (match->is_slash)
+                redirect(hc, http_slice(bytes, parser->path), http_slice(bytes, parser->query));
+        else
+                seq = run_contract(hc, bytes, match);
+        answer_done(hc, seq);
 }
 
 /* A complete request that may ask.  Returns whether it was answered. */
@@ -335,8 +606,13 @@ static bool handle(struct http_conn *hc, const char *bytes)
         struct slice method = slice_str(http_method(&hc->parser));
         struct slice path = http_slice(bytes, hc->parser.path);
         struct site_match match;
+        struct contract_match contract;
         char extra[96] = "";
         uint64_t seq = 0;
+        if (contract_find(path, &contract)) {
+                handle_contract(hc, bytes, &contract);
+                return true;
+        }
         int r = site_find(method, path, &match);
         if (slice_eq(method, SLICE_LIT("OPTIONS")) &&
             (r != ERR_UNKNOWN || slice_eq(path, SLICE_LIT("*")))) {
@@ -349,10 +625,12 @@ static bool handle(struct http_conn *hc, const char *bytes)
         } else if (r != OK) {
                 (void)problem_set(p, r, "there is nothing at %.*s; /openapi.json lists what is",
                                   path.len < 80 ? (int)path.len : 80, path.ptr);
-        } else if (match.page) {
-                answer_page(hc, match.page);
-                if (!match.page->is_open)
-                        seq = core_reply_seq(hc->conn.server->core);
+        } else if (match.page && match.page->kind == SITE_LIVE) {
+                r = answer_live(hc, bytes, match.page, p);
+                if (r == OK)
+                        return true; /* for ever, or it was HEAD and is answered */
+        } else if (match.page || match.asset) {
+                seq = answer_page(hc, bytes, &match);
         } else {
                 r = run_command(hc, bytes, &match, &seq, p);
         }
@@ -447,9 +725,10 @@ static size_t input(struct conn *c, char *bytes, size_t len)
                 }
                 at += hc->parser.used;
                 http_parser_next(&hc->parser);
+                hc->parser.body_max = LIMIT_COMMAND_BYTES;
                 hc->is_checked = false;
         }
-        return at;
+        return c->is_listening ? len : at;
 }
 
 /* --- the door ------------------------------------------------------------------------------- */
@@ -462,6 +741,7 @@ static void open_conn(struct conn *c)
 static void close_conn(struct conn *c)
 {
         struct http_conn *hc = of_conn(c);
+        live_leave(c->server, &hc->live);
         if (hc->body.cap)
                 server_give_buf(c->server, &hc->body);
 }

@@ -9,9 +9,12 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "core/check.h"
 #include "core/core.h"
 #include "core/limits.h"
 #include "door/conn.h"
+#include "door/live.h"
+#include "door/login.h"
 #include "door/secret.h"
 #include "door/server.h"
 
@@ -53,6 +56,7 @@ struct server {
         struct core *core;
         const char *version;
         bool has_token;
+        bool is_check_open; /* checks need no token */
         struct secret token;
         int64_t steady_base_ns;
 
@@ -64,6 +68,7 @@ struct server {
         uv_idle_t gather;         /* active while the next commands are waited for */
         uint64_t gather_until_ns; /* 0 = not waiting */
         uint64_t gather_want, committed, answered;
+        int64_t asked_ns; /* the last check: while there are some, no sync is waited for */
         pthread_t loop_thread;
         uv_timer_t core_timer;
         int64_t core_timer_ns; /* what it is set to; INT64_MAX = not set */
@@ -100,8 +105,12 @@ struct server {
         struct arena arena;
         struct command command;
         struct problem problem;
+        struct check_answer check_answer;
         struct buf spare[SERVER_SPARE_BUFS];
         size_t n_spare;
+
+        struct live_stream live;
+        struct login login;
 
         struct buf openapi; /* made once */
         int64_t date_s;     /* Unix time of `date`, which changes once a second */
@@ -109,6 +118,7 @@ struct server {
 
         uint64_t counter[DOOR_COUNTERS];
         int64_t started_ms; /* Unix ms */
+        int64_t checked_ms; /* Unix ms: the last check by Vitess's contract; 0: none */
 };
 
 /* The two doors. */
@@ -117,6 +127,13 @@ extern const struct door http_door;
 
 /* Every callback of the loop begins with this; the time is read once a turn. */
 void server_turn_begin(struct server *s);
+
+/* What the reply to a command waits for; 0: nothing. */
+uint64_t server_seq_of(struct server *s, const struct command_def *def);
+/* The same for one that comes later. */
+uint64_t server_late_seq(struct server *s, struct session *session);
+/* A check was asked: its answer, and those that follow, must not wait for the disk. */
+void server_asked(struct server *s);
 
 /* Door counters as rows, like core_counters(). */
 size_t server_counters(const struct server *s, struct counter_row *ret, size_t max);

@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "core/client.h"
 #include "door/inside.h"
 
 void metrics_put_label(struct buf *b, struct slice value)
@@ -25,7 +26,9 @@ void metrics_put_label(struct buf *b, struct slice value)
 
 static void put_title(struct buf *b, const char *name, enum counter_kind kind, const char *text)
 {
-        const char *suffix = kind == COUNTER_TOTAL ? "_total" : "";
+        size_t len = strlen(name);
+        bool has_suffix = len > 6 && strcmp(name + len - 6, "_total") == 0;
+        const char *suffix = kind == COUNTER_TOTAL && !has_suffix ? "_total" : "";
         buf_printf(b, "# HELP weir_%s%s %s\n# TYPE weir_%s%s %s\n", name, suffix, text, name,
                    suffix, kind == COUNTER_TOTAL ? "counter" : "gauge");
 }
@@ -119,6 +122,24 @@ static const struct {
         {"gate_decisions_total", COUNTER_TOTAL, "Decisions by tier, level and verdict."},
         {"gate_ramp_running", COUNTER_GAUGE, "1 while parked jobs return."},
         {"gate_adaptive_limit", COUNTER_GAUGE, "Jobs that may run at once, by pressure."},
+        {"checks_granted_total", COUNTER_TOTAL, "Checks that were granted."},
+        {"checks_refused_total", COUNTER_TOTAL, "Checks that were refused, by reason."},
+        {"checks_would_refuse_total", COUNTER_TOTAL, "Checks that observe let through."},
+        {"checks_parked_total", COUNTER_TOTAL, "Checks that were made to wait."},
+        {"checks_waiting", COUNTER_GAUGE, "Checks that wait now."},
+        {"check_rules", COUNTER_GAUGE, "Rules for those who check."},
+        {"check_credits", COUNTER_GAUGE, "Credits a second of a target."},
+};
+
+/* Those of the clients come from a table of thousands: walked for these families alone. */
+static const struct {
+        const char *name;
+        enum counter_kind kind;
+        const char *text;
+} client_families[] = {
+        {"check_asks_total", COUNTER_TOTAL, "Checks of the busiest identities, by verdict."},
+        {"check_starved", COUNTER_GAUGE, "Identities that go on asking and are never granted."},
+        {"check_clients", COUNTER_GAUGE, "Identities and parts that are counted."},
 };
 
 struct gate_walk {
@@ -158,5 +179,10 @@ void metrics_put(const struct server *s, struct buf *ret)
                 struct gate_walk gate = {ret, gate_families[i].name};
                 put_title(ret, gate.family, gate_families[i].kind, gate_families[i].text);
                 core_each_gate_sample(s->core, put_gate_sample, &gate);
+        }
+        for (size_t i = 0; i < ARRAY_LEN(client_families); i++) {
+                struct gate_walk gate = {ret, client_families[i].name};
+                put_title(ret, gate.family, client_families[i].kind, client_families[i].text);
+                clients_each_sample(s->core, put_gate_sample, &gate);
         }
 }

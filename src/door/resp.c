@@ -126,7 +126,7 @@ static struct reply *reply_begin(struct session *session)
 static void reply_end_late(struct session *session)
 {
         struct conn *c = CONTAINER_OF(session, struct conn, session);
-        conn_replied_late(c, core_reply_seq(c->server->core));
+        conn_replied_late(c, server_late_seq(c->server, session));
 }
 
 /* --- commands ------------------------------------------------------------------------------- */
@@ -190,7 +190,7 @@ static int run_core(struct resp_conn *rc, const struct command_def *def, const s
         if (r != OK)
                 return r;
         r = core_exec(s->core, &rc->conn.session, &s->command, &rc->reply, p);
-        *seq = core_reply_seq(s->core);
+        *seq = server_seq_of(s, def);
         return r;
 }
 

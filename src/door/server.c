@@ -55,6 +55,8 @@
  * commands itself. */
 #define QUICK_SYNC_NS 500000
 #define NOW_COMMANDS  128
+/* So long after a check others are expected. */
+#define CHECKS_NS (600 * NS_PER_S)
 
 /* --- lists of connections ------------------------------------------------------------------- */
 
@@ -105,6 +107,12 @@ static bool has_quick_syncs(const struct server *s)
         return core_sync_ns(s->core) < QUICK_SYNC_NS;
 }
 
+/* Somebody checks: the loop must not wait for a sync, or an answer that needs no disk would. */
+static bool has_checks(const struct server *s)
+{
+        return s->asked_ns && s->now.steady_ns - s->asked_ns < CHECKS_NS;
+}
+
 /* Hands the open batch to the log, unless one is in flight or more is expected any moment. */
 static void commit(struct server *s)
 {
@@ -116,7 +124,7 @@ static void commit(struct server *s)
                 (void)uv_idle_stop(&s->gather); /* never fails */
         }
         uint64_t n = n_commands(s) - s->committed;
-        bool is_now = n <= NOW_COMMANDS && has_quick_syncs(s);
+        bool is_now = n <= NOW_COMMANDS && has_quick_syncs(s) && !has_checks(s);
         if (is_now ? core_commit_now(s->core) : core_commit(s->core))
                 s->committed += n;
 }
@@ -265,6 +273,26 @@ void server_archive_notify(void *ctx)
 
 /* --- what connections ask for --------------------------------------------------------------- */
 
+void server_asked(struct server *s)
+{
+        s->asked_ns = s->now.steady_ns;
+}
+
+uint64_t server_seq_of(struct server *s, const struct command_def *def)
+{
+        if (!(def->flags & COMMAND_FREE))
+                return core_reply_seq(s->core);
+        server_asked(s);
+        return 0;
+}
+
+uint64_t server_late_seq(struct server *s, struct session *session)
+{
+        bool is_free = session->is_free;
+        session->is_free = false;
+        return is_free ? 0 : core_reply_seq(s->core);
+}
+
 struct buf server_take_buf(struct server *s)
 {
         struct buf b;
@@ -392,6 +420,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
         s->core = options->core;
         s->version = options->version ? options->version : "0";
         s->steady_base_ns = options->steady_base_ns;
+        s->is_check_open = options->is_check_open;
         s->on_notice = options->on_notice;
         s->notice_ctx = options->notice_ctx;
         s->core_timer_ns = INT64_MAX;
@@ -414,6 +443,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
                 free(s);
                 return problem_set(p, ERR_IO, "cannot make an event loop: %s", uv_strerror(uv));
         }
+        live_init(s);
+        login_init(&s->login);
         s->read_buf = xmalloc(SERVER_READ_BYTES);
         s->argv = xcalloc(LIMIT_COMMAND_ARGS, sizeof(s->argv[0]));
         arena_init(&s->arena, ARENA_MAX_BYTES);
@@ -462,6 +493,8 @@ struct server *server_free(struct server *s)
         s->is_in_turn = false;
         (void)uv_run(&s->loop, UV_RUN_DEFAULT);
         ASSERT(uv_loop_close(&s->loop) == 0);
+        live_release(s);
+        login_release(&s->login);
         buf_release(&s->openapi);
         while (s->n_spare)
                 buf_release(&s->spare[--s->n_spare]);

@@ -23,7 +23,9 @@ struct server_options {
         size_t n_resp;
         const char *const *http_addrs;
         size_t n_http;
-        const char *token;      /* clients must show it; NULL = none, loopback only */
+        const char *token; /* clients must show it; NULL = none, loopback only */
+        /* Checks of the foreign contracts need no token (never what changes or lists anything). */
+        bool is_check_open;
         const char *version;    /* of weir; must outlive the server */
         struct core *core;      /* recovered; not owned */
         int64_t steady_base_ns; /* steady time is clock_boot_ns() + this */

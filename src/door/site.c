@@ -1,119 +1,16 @@
 /* The addresses.
  *
- * A path of the command table is a template: "/v1/jobs/{id}/complete".  There are about fifteen,
- * so a request is compared with each; a hash or a tree would be more to read and not faster.
- *
- * The page is one static file with its script and style beside it, so that the strictest policy
- * holds: nothing inline, nothing from elsewhere, and all that comes from jobs goes in as text. */
+ * A path of the command table is a template: "/v1/jobs/{id}/complete".  There are fewer than a
+ * hundred, so a request is compared with each; a hash or a tree would be more to read and not
+ * faster. */
 #include "door/site.h"
 
+#include "door/assets.h"
 #include "door/inside.h"
 #include "door/metrics.h"
 #include "door/openapi.h"
 
-#define PAGE_POLICY                                                                                \
-        "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "       \
-        "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'\r\n"      \
-        "X-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n"
-
-static const char page_html[] =
-        "<!doctype html>\n"
-        "<html lang=\"en\">\n"
-        "<head>\n"
-        "<meta charset=\"utf-8\">\n"
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-        "<title>weir</title>\n"
-        "<link rel=\"stylesheet\" href=\"/page.css\">\n"
-        "<script src=\"/page.js\" defer></script>\n"
-        "</head>\n"
-        "<body>\n"
-        "<main>\n"
-        "<h1>weir</h1>\n"
-        "<p>A durable job queue: a job that was accepted is on disk, and is run by one worker at a "
-        "time.</p>\n"
-        "<h2>Queues</h2>\n"
-        "<table>\n"
-        "<caption id=\"state\" role=\"status\">Reading the queues.</caption>\n"
-        "<thead><tr><th scope=\"col\">queue</th><th scope=\"col\">ready</th>"
-        "<th scope=\"col\">scheduled</th><th scope=\"col\">running</th>"
-        "<th scope=\"col\">completed</th><th scope=\"col\">failed</th>"
-        "<th scope=\"col\">state</th></tr></thead>\n"
-        "<tbody id=\"queues\"></tbody>\n"
-        "</table>\n"
-        "<h2>For machines</h2>\n"
-        "<ul>\n"
-        "<li><a href=\"/healthz\">/healthz</a> and <a href=\"/readyz\">/readyz</a></li>\n"
-        "<li><a href=\"/metrics\">/metrics</a> for Prometheus</li>\n"
-        "<li><a href=\"/openapi.json\">/openapi.json</a>: every address with its parameters</li>\n"
-        "</ul>\n"
-        "</main>\n"
-        "</body>\n"
-        "</html>\n";
-
-static const char page_css[] =
-        ":root{color-scheme:light dark}\n"
-        "body{font:16px/1.5 system-ui,sans-serif;margin:0}\n"
-        "main{max-width:60rem;margin:0 auto;padding:1.5rem}\n"
-        "table{border-collapse:collapse;width:100%}\n"
-        "caption{text-align:left;padding:.25rem 0}\n"
-        "th,td{padding:.25rem .75rem .25rem 0;text-align:right;"
-        "font-variant-numeric:tabular-nums;border-bottom:1px solid #8884}\n"
-        "th:first-child,td:first-child,th:last-child,td:last-child{text-align:left}\n"
-        "td:first-child{overflow-wrap:anywhere}\n";
-
-static const char page_js[] =
-        "'use strict';\n"
-        "const numbers = ['ready', 'scheduled', 'running', 'completed', 'failed'];\n"
-        "function cell(row, text) {\n"
-        "  row.insertCell().textContent = text;\n"
-        "}\n"
-        "function show(queues) {\n"
-        "  const body = document.getElementById('queues');\n"
-        "  body.replaceChildren();\n"
-        "  for (const q of queues) {\n"
-        "    const row = body.insertRow();\n"
-        "    cell(row, q.name);\n"
-        "    for (const n of numbers) cell(row, q[n] ?? '');\n"
-        "    cell(row, q.paused ? 'paused' : 'open');\n"
-        "  }\n"
-        "}\n"
-        "async function refresh() {\n"
-        "  const state = document.getElementById('state');\n"
-        "  try {\n"
-        "    const answer = await fetch('/v1/queues');\n"
-        "    if (!answer.ok) throw new Error((await answer.json()).detail);\n"
-        "    const queues = (await answer.json()).queues;\n"
-        "    show(queues);\n"
-        "    state.textContent = queues.length ? '' : 'No job has been added yet.';\n"
-        "  } catch (e) {\n"
-        "    state.textContent = 'No answer: ' + e.message;\n"
-        "  }\n"
-        "  setTimeout(refresh, 2000);\n"
-        "}\n"
-        "refresh();\n";
-
 /* --- pages ---------------------------------------------------------------------------------- */
-
-static int put_page(const struct server *s, struct buf *ret)
-{
-        (void)s;
-        buf_put_str(ret, page_html);
-        return 200;
-}
-
-static int put_css(const struct server *s, struct buf *ret)
-{
-        (void)s;
-        buf_put_str(ret, page_css);
-        return 200;
-}
-
-static int put_js(const struct server *s, struct buf *ret)
-{
-        (void)s;
-        buf_put_str(ret, page_js);
-        return 200;
-}
 
 static int put_healthz(const struct server *s, struct buf *ret)
 {
@@ -140,14 +37,18 @@ static int put_openapi(const struct server *s, struct buf *ret)
         return 200;
 }
 
+#define TEXT_TYPE "text/plain; charset=utf-8"
+
 static const struct site_page pages[] = {
-        {"/", "text/html; charset=utf-8", PAGE_POLICY, true, put_page},
-        {"/page.css", "text/css; charset=utf-8", NULL, true, put_css},
-        {"/page.js", "text/javascript; charset=utf-8", NULL, true, put_js},
-        {"/healthz", "text/plain; charset=utf-8", NULL, true, put_healthz},
-        {"/readyz", "text/plain; charset=utf-8", NULL, true, put_readyz},
-        {"/metrics", "text/plain; version=0.0.4; charset=utf-8", NULL, false, put_metrics},
-        {"/openapi.json", "application/json", NULL, false, put_openapi},
+        {"GET", "/healthz", SITE_TEXT, true, TEXT_TYPE, put_healthz},
+        {"GET", "/readyz", SITE_TEXT, true, TEXT_TYPE, put_readyz},
+        {"GET", "/metrics", SITE_TEXT, false, "text/plain; version=0.0.4; charset=utf-8",
+         put_metrics},
+        {"GET", "/openapi.json", SITE_TEXT, false, "application/json", put_openapi},
+        {"GET", "/v1/live", SITE_LIVE, false, "text/event-stream", NULL},
+        {"GET", "/v1/session", SITE_SESSION, true, "application/json", NULL},
+        {"POST", "/login", SITE_LOGIN, true, "application/json", NULL},
+        {"POST", "/logout", SITE_LOGOUT, true, "application/json", NULL},
 };
 
 /* --- finding -------------------------------------------------------------------------------- */
@@ -195,9 +96,15 @@ int site_find(struct slice method, struct slice path, struct site_match *ret)
         for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
                 if (!slice_eq(path, slice_str(pages[i].path)))
                         continue;
+                allow(&m, pages[i].method);
+                if (slice_eq(want, slice_str(pages[i].method)))
+                        m.page = &pages[i];
+        }
+        const struct asset *asset = asset_find(path);
+        if (asset) {
                 allow(&m, "GET");
                 if (slice_eq(want, SLICE_LIT("GET")))
-                        m.page = &pages[i];
+                        m.asset = asset;
         }
         for (size_t i = 0; i < command_table_len; i++) {
                 const struct command_def *def = &command_table[i];
@@ -215,7 +122,7 @@ int site_find(struct slice method, struct slice path, struct site_match *ret)
         if (is_known)
                 allow(&m, "OPTIONS");
         *ret = m;
-        if (m.def || m.page)
+        if (m.def || m.page || m.asset)
                 return OK;
         return is_known ? ERR_METHOD : ERR_UNKNOWN;
 }

@@ -1,24 +1,36 @@
-/* What there is at which address: the rows of the command table and a few pages. */
+/* What there is at which address: the rows of the command table, the files of the page, and a few
+ * addresses that the door answers itself. */
 #ifndef WEIR_DOOR_SITE_H
 #define WEIR_DOOR_SITE_H
 
 #include "base/err.h"
 #include "door/bind.h"
 
+struct asset;
 struct server;
 
+enum site_kind {
+        SITE_TEXT, /* `put` writes it */
+        SITE_SESSION,
+        SITE_LOGIN,
+        SITE_LOGOUT,
+        SITE_LIVE,
+};
+
 struct site_page {
+        const char *method;
         const char *path;
+        enum site_kind kind;
+        bool is_open; /* needs no token: it tells nothing about jobs */
         const char *content_type;
-        const char *extra; /* header lines of its own, or NULL */
-        bool is_open;      /* needs no token: it tells nothing about jobs */
-        /* Writes the body, returns the status. */
+        /* Writes the body, returns the status; NULL unless SITE_TEXT. */
         int (*put)(const struct server *s, struct buf *ret);
 };
 
 struct site_match {
         const struct command_def *def; /* or: */
-        const struct site_page *page;
+        const struct site_page *page;  /* or: */
+        const struct asset *asset;
         struct bind_path path[BIND_PATH_MAX];
         size_t n_path;
         char allow[64]; /* "GET, HEAD, OPTIONS": of this address, when there is one */

@@ -1,7 +1,7 @@
 /* The configuration file, read with libconfuse: a declarative table, errors with file and line.
  *
- * The file is looked at once, at start.  A value that is wrong stops the start and says which
- * value it is and what is allowed. */
+ * The file is looked at at start and when it is read again (serve/reload.c).  A value that is wrong
+ * stops that and says in which line it is and what is allowed. */
 #include "serve/config.h"
 
 #include <confuse.h>
@@ -13,13 +13,12 @@
 
 #include "cli/text.h"
 #include "history/history.h"
+#include "serve/config_lines.h"
 
 #define TOKEN_MIN_BYTES  16
 #define TOKEN_MAX_BYTES  512
 #define SIGNING_FILE_MAX 16384
 
-#define DEFAULT_RESP     "127.0.0.1:7379"
-#define DEFAULT_HTTP     "127.0.0.1:7380"
 
 void config_init(struct config *c)
 {
@@ -62,6 +61,8 @@ static void wipe_token(struct config *c)
 void config_release(struct config *c)
 {
         free(c->data);
+        free(c->token_file);
+        free(c->signing_keys_file);
         config_clear_resp(c);
         config_clear_http(c);
         wipe_token(c);
@@ -72,6 +73,29 @@ void config_release(struct config *c)
         config_targets_release(&c->targets);
         config_throttle_release(&c->throttle);
         *c = (struct config){0};
+}
+
+struct config *config_new(void)
+{
+        struct config *c = xmalloc(sizeof(*c));
+        config_init(c);
+        c->refs = 1;
+        return c;
+}
+
+struct config *config_ref(struct config *c)
+{
+        c->refs++;
+        return c;
+}
+
+struct config *config_unref(struct config *c)
+{
+        if (!c || --c->refs)
+                return NULL;
+        config_release(c);
+        free(c);
+        return NULL;
 }
 
 static int add_addr(char **list, size_t *n, const char *addr, struct problem *problem)
@@ -139,6 +163,8 @@ int config_set_token_file(struct config *c, const char *path, struct problem *pr
         if (r == OK) {
                 wipe_token(c);
                 c->token = xstrdup(token);
+                free(c->token_file);
+                c->token_file = xstrdup(path);
         }
         explicit_bzero(token, sizeof(token));
         return r;
@@ -162,6 +188,8 @@ int config_set_signing_keys_file(struct config *c, const char *path, struct prob
         explicit_bzero(text, sizeof(text));
         if (r == OK && !c->sign_keys.len)
                 return problem_set(problem, ERR_BADARG, "signing keys file %s holds no key", path);
+        free(c->signing_keys_file);
+        c->signing_keys_file = xstrdup(path);
         return r == OK ? OK : problem_set(problem, r, "%s: %s", path, why.detail);
 }
 
@@ -218,6 +246,18 @@ static int take_queues(struct config *c, cfg_t *cfg, struct problem *problem)
         return OK;
 }
 
+/* With queue_depth weir is a target itself, and no other may be called as it is. */
+static int check_own_name(const struct config *c, struct problem *problem)
+{
+        for (size_t i = 0; c->throttle.has_queue_depth && i < c->targets.n; i++)
+                if (strcmp(c->targets.probes[i].name, CONFIG_OWN_TARGET) == 0)
+                        return problem_set(problem, ERR_BADARG,
+                                           "target \"%s\" is weir's own, by queue_depth of "
+                                           "throttle: call yours otherwise",
+                                           CONFIG_OWN_TARGET);
+        return OK;
+}
+
 static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
 {
         const char *data = cfg_getstr(cfg, "data");
@@ -231,6 +271,7 @@ static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
                 return problem_set(problem, ERR_BADARG,
                                    "log_level must be debug, info, warn or error, not '%s'", level);
         c->is_log_json = cfg_getbool(cfg, "log_json") == cfg_true;
+        c->is_check_open = cfg_getbool(cfg, "check_without_token") == cfg_true;
         int r = history ? parse_history(history, &c->history, problem) : OK;
         if (r == OK)
                 r = take_keep(cfg, "history_keep_done", &c->keep_done_ms, problem);
@@ -244,6 +285,8 @@ static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
                 r = config_targets_take(&c->targets, cfg, problem);
         if (r == OK)
                 r = config_throttle_take(&c->throttle, cfg, problem);
+        if (r == OK)
+                r = check_own_name(c, problem);
         if (r == OK && token_file)
                 r = config_set_token_file(c, token_file, problem);
         if (r == OK && signing_keys_file)
@@ -251,7 +294,7 @@ static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
         return r;
 }
 
-/* libconfuse tells its errors to a function without context; reading happens once, at start. */
+/* libconfuse tells its errors to a function without context; one file is read at a time. */
 static struct problem *file_problem;
 
 static void on_error(cfg_t *cfg, const char *fmt, va_list args) PRINTF(2, 0);
@@ -277,6 +320,7 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
                 CFG_STR_LIST("resp", NULL, CFGF_NODEFAULT),
                 CFG_STR_LIST("http", NULL, CFGF_NODEFAULT),
                 CFG_STR("token_file", NULL, CFGF_NODEFAULT),
+                CFG_BOOL("check_without_token", cfg_false, CFGF_NONE),
                 CFG_STR("signing_keys_file", NULL, CFGF_NODEFAULT),
                 CFG_STR("log_level", NULL, CFGF_NODEFAULT),
                 CFG_BOOL("log_json", cfg_false, CFGF_NONE),
@@ -304,8 +348,8 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
                 r = problem->err != OK
                             ? problem->err
                             : problem_set(problem, ERR_BADARG, "%s is not understood", path);
-        else
-                r = take_file(c, cfg, problem);
+        else if ((r = take_file(c, cfg, problem)) != OK)
+                config_lines_name(path, problem);
         (void)cfg_free(cfg); /* cannot fail on a cfg of ours */
         return r;
 }
@@ -314,11 +358,11 @@ int config_finish(struct config *c, struct problem *problem)
 {
         int r = OK;
         if (!c->data)
-                c->data = xstrdup("./data");
+                c->data = xstrdup(CONFIG_DATA);
         if (!c->n_resp)
-                r = config_add_resp(c, DEFAULT_RESP, problem);
+                r = config_add_resp(c, CONFIG_RESP, problem);
         if (r == OK && !c->n_http)
-                r = config_add_http(c, DEFAULT_HTTP, problem);
+                r = config_add_http(c, CONFIG_HTTP, problem);
         return r;
 }
 

@@ -11,7 +11,13 @@
 #include "serve/config_throttle.h"
 #include "wire/sign.h"
 
-#define CONFIG_ADDRS_MAX 16
+#define CONFIG_ADDRS_MAX  16
+#define CONFIG_OWN_TARGET "queues" /* weir's own queues, when queue_depth makes them a target */
+
+/* Without a file and without options. */
+#define CONFIG_DATA "./data"
+#define CONFIG_RESP "127.0.0.1:7379"
+#define CONFIG_HTTP "127.0.0.1:7380"
 
 struct config_queue {
         char *name;
@@ -25,7 +31,10 @@ struct config {
         char *http[CONFIG_ADDRS_MAX + 1];
         size_t n_http;
         char *token;                /* the access token itself; NULL = none */
+        char *token_file;           /* where it is from */
+        bool is_check_open;         /* checks need no token: who asks only reads */
         struct sign_keys sign_keys; /* none: jobs need no signature */
+        char *signing_keys_file;
         enum say_level log_level;
         bool is_log_json;
         enum history_policy history;
@@ -34,10 +43,16 @@ struct config {
         size_t n_queues;
         struct config_targets targets;
         struct config_throttle throttle;
+        unsigned refs; /* of config_new() */
 };
 
 void config_init(struct config *c);
 void config_release(struct config *c);
+/* One that is shared: by the server, and by probes that were started with its targets.  Loop thread
+ * only. */
+struct config *config_new(void);
+struct config *config_ref(struct config *c);
+struct config *config_unref(struct config *c); /* NULL is fine; returns NULL */
 int config_read_file(struct config *c, const char *path, struct problem *problem) MUST_CHECK;
 
 /* A file with a secret in it, whole, as a C string; the caller wipes it.  `what` names it. */

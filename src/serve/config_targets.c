@@ -22,9 +22,6 @@
 #include "serve/config.h"
 
 #define PASSWORD_MAX   1024
-#define INTERVAL_MS    1000
-#define TIMEOUT_MS     1500 /* with the interval: trouble is seen within 3 s */
-#define DWELL_MS       30000
 #define STALE_MIN_MS   10000 /* by default */
 #define REPLICAS_MAX   64
 #define IGNORE_DEFAULT 0
@@ -55,6 +52,7 @@ cfg_opt_t *config_target_opts(void)
                 CFG_FLOAT_LIST("critical", NULL, CFGF_NODEFAULT),
                 CFG_STR("stale", NULL, CFGF_NODEFAULT),
                 CFG_BOOL("required", cfg_false, CFGF_NONE),
+                CFG_FLOAT("threshold", 0, CFGF_NODEFAULT),
                 CFG_END(),
         };
         static cfg_opt_t replica[] = {
@@ -81,6 +79,8 @@ cfg_opt_t *config_target_opts(void)
                 CFG_STR("mode", NULL, CFGF_NODEFAULT),
                 CFG_INT("ignore_replicas", IGNORE_DEFAULT, CFGF_NONE),
                 CFG_STR("missing_replica", "unknown", CFGF_NONE),
+                CFG_STR_LIST("check", NULL, CFGF_NODEFAULT),
+                CFG_STR_LIST("unknown", NULL, CFGF_NODEFAULT),
                 CFG_SEC("replica", replica, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
                 CFG_SEC("metric", metric, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
                 CFG_END(),
@@ -151,7 +151,7 @@ static int take_pair(cfg_t *cfg, const char *name, int level, struct level_rule 
         return OK;
 }
 
-static void use_default_thresholds(const char *metric, struct level_rule *rule)
+void config_default_thresholds(const char *metric, struct level_rule *rule)
 {
         for (int k = 0; k < 2; k++)
                 rule->enter[k] = rule->exit[k] = NAN;
@@ -163,7 +163,7 @@ static void use_default_thresholds(const char *metric, struct level_rule *rule)
         }
 }
 
-static int64_t default_stale_ms(const struct probe_options *o)
+int64_t config_default_stale_ms(const struct probe_options *o)
 {
         int64_t ms = 3 * o->interval_ms + o->timeout_ms;
         return ms > STALE_MIN_MS ? ms : STALE_MIN_MS;
@@ -179,6 +179,23 @@ static int take_thresholds(cfg_t *cfg, struct level_rule *rule, const struct pla
         return r;
 }
 
+double config_check_above(const struct level_rule *rule)
+{
+        return isnan(rule->enter[0]) ? rule->enter[1] : rule->enter[0];
+}
+
+static int take_check_above(cfg_t *cfg, const struct level_rule *rule, double *ret,
+                            const struct place *at)
+{
+        *ret = config_check_above(rule);
+        if (cfg_size(cfg, "threshold") == 0)
+                return OK;
+        *ret = cfg_getfloat(cfg, "threshold");
+        if (!isfinite(*ret))
+                return wrong(at, ERR_BADARG, "threshold must be a number");
+        return OK;
+}
+
 /* The source of a metric of that name, checked; an http metric may be named by its path alone. */
 static int take_source(struct probe_metric *m, enum probe_kind kind, const char *source,
                        const struct place *at)
@@ -187,7 +204,7 @@ static int take_source(struct probe_metric *m, enum probe_kind kind, const char 
         size_t len = strlen(m->name);
         if (len == 0 || !slice_is_utf8(slice_make(m->name, len)))
                 return wrong(at, ERR_BADARG, "a metric needs a name of 1 to %d bytes",
-                             PROBE_NAME_MAX - 1);
+                             PROBE_NAME_MAX);
         m->source = xstrdup(source ? source : m->name);
         int r = probe_check_source(kind, m->source, &why);
         return r == OK ? OK : wrong(at, r, "%s", why.detail);
@@ -198,19 +215,20 @@ static int take_metric(struct probe_options *o, struct config_target *level, cfg
 {
         struct probe_metric *m = &o->metrics[o->n_metrics];
         struct level_rule *rule = &level->rules[o->n_metrics];
-        int64_t stale_ms = default_stale_ms(o);
+        int64_t stale_ms = config_default_stale_ms(o);
         at.metric = cfg_title(cfg);
         if (strlen(at.metric) >= sizeof(m->name))
-                return wrong(&at, ERR_BADARG, "the name is longer than %d bytes",
-                             PROBE_NAME_MAX - 1);
+                return wrong(&at, ERR_BADARG, "the name is longer than %d bytes", PROBE_NAME_MAX);
         (void)snprintf(m->name, sizeof(m->name), "%s", at.metric);
         o->n_metrics++;
-        use_default_thresholds(m->name, rule);
+        config_default_thresholds(m->name, rule);
         int r = take_source(m, o->kind, cfg_getstr(cfg, "source"), &at);
         if (r == OK)
                 r = take_thresholds(cfg, rule, &at);
         if (r == OK)
                 r = take_duration(cfg, "stale", o->interval_ms, 24 * MS_PER_HOUR, &stale_ms, &at);
+        if (r == OK)
+                r = take_check_above(cfg, rule, &level->check_above[o->n_metrics - 1], &at);
         rule->stale_ns = stale_ms * NS_PER_MS;
         rule->is_required = cfg_getbool(cfg, "required") == cfg_true;
         return r;
@@ -234,11 +252,108 @@ static int take_metrics(struct probe_options *o, struct config_target *level, cf
         if (!usual_metric[o->kind])
                 return wrong(at, ERR_BADARG, "it needs a metric");
         o->n_metrics = 1;
-        (void)snprintf(o->metrics[0].name, PROBE_NAME_MAX, "%s", usual_metric[o->kind]);
+        (void)snprintf(o->metrics[0].name, sizeof(o->metrics[0].name), "%s", usual_metric[o->kind]);
         o->metrics[0].source = xstrdup(usual_metric[o->kind]);
-        use_default_thresholds(usual_metric[o->kind], &level->rules[0]);
-        level->rules[0].stale_ns = default_stale_ms(o) * NS_PER_MS;
+        config_default_thresholds(usual_metric[o->kind], &level->rules[0]);
+        level->rules[0].stale_ns = config_default_stale_ms(o) * NS_PER_MS;
+        level->check_above[0] = config_check_above(&level->rules[0]);
         return OK;
+}
+
+/* ---- checks ---- */
+
+void config_unknown_init(struct unknown_rule ret[TIERS])
+{
+        for (size_t i = 0; i < TIERS; i++)
+                ret[i].policy = i <= TIER_HIGH ? UNKNOWN_OPEN : UNKNOWN_CLOSED;
+}
+
+static int take_unknown(struct config_target *level, cfg_t *cfg, const struct place *at)
+{
+        unsigned n = cfg_size(cfg, "unknown");
+        struct problem why;
+        config_unknown_init(level->unknown);
+        if (n != 0 && n != TIERS)
+                return wrong(at, ERR_BADARG,
+                             "unknown takes %d texts, for the tiers critical, high, normal and "
+                             "deferrable, each open, closed or wait:30s, not %u",
+                             TIERS, n);
+        for (unsigned i = 0; i < n; i++) {
+                int r = unknown_rule_parse(slice_str(cfg_getnstr(cfg, "unknown", i)),
+                                           &level->unknown[i], &why);
+                if (r != OK)
+                        return wrong(at, r, "unknown: %s", why.detail);
+        }
+        return OK;
+}
+
+static size_t find_metric(const struct probe_options *o, const char *name)
+{
+        size_t i = 0;
+        while (i < o->n_metrics && strcmp(o->metrics[i].name, name) != 0)
+                i++;
+        return i;
+}
+
+static int no_metric(const struct probe_options *o, const char *name, const struct place *at)
+{
+        char have[PROBLEM_DETAIL_MAX] = "";
+        size_t len = 0;
+        for (size_t i = 0; i < o->n_metrics && len < sizeof(have); i++) {
+                int n = snprintf(have + len, sizeof(have) - len, "%s%s", i ? ", " : "",
+                                 o->metrics[i].name); /* cut is fine */
+                len += (size_t)n;
+        }
+        return wrong(at, ERR_BADARG, "check: it has no metric '%.64s'; it has %s", name, have);
+}
+
+/* Metric `from` becomes metric `to`, which is not behind it; those between move on by one. */
+static void move_metric(struct probe_options *o, struct config_target *level, size_t from,
+                        size_t to)
+{
+        struct probe_metric metric = o->metrics[from];
+        struct level_rule rule = level->rules[from];
+        double above = level->check_above[from];
+        for (size_t i = from; i > to; i--) {
+                o->metrics[i] = o->metrics[i - 1];
+                level->rules[i] = level->rules[i - 1];
+                level->check_above[i] = level->check_above[i - 1];
+        }
+        o->metrics[to] = metric;
+        level->rules[to] = rule;
+        level->check_above[to] = above;
+}
+
+/* The one that is checked when the file does not say: the lag, else one that can refuse. */
+static size_t usual_check(const struct probe_options *o, const struct config_target *level)
+{
+        for (size_t i = 0; i < o->n_metrics; i++)
+                if (strcmp(o->metrics[i].name, "replication_lag") == 0 ||
+                    strcmp(o->metrics[i].source, "replication_lag") == 0)
+                        return i;
+        for (size_t i = 0; i < o->n_metrics; i++)
+                if (!isnan(level->check_above[i]))
+                        return i;
+        return 0;
+}
+
+static int take_check(struct probe_options *o, struct config_target *level, cfg_t *cfg,
+                      const struct place *at)
+{
+        unsigned n = cfg_size(cfg, "check");
+        for (unsigned i = 0; i < n; i++) {
+                const char *name = cfg_getnstr(cfg, "check", i);
+                size_t k = find_metric(o, name);
+                if (k == o->n_metrics)
+                        return no_metric(o, name, at);
+                if (k < i)
+                        return wrong(at, ERR_BADARG, "check: '%.64s' stands there twice", name);
+                move_metric(o, level, k, i);
+                level->is_checked[i] = true;
+        }
+        if (n == 0)
+                level->is_checked[usual_check(o, level)] = true;
+        return take_unknown(level, cfg, at);
 }
 
 /* Sleeping probes must still be fresh when somebody asks. */
@@ -302,7 +417,8 @@ static int take_replicas(struct probe_options *o, cfg_t *cfg, const struct place
         return OK;
 }
 
-static int take_password(struct probe_options *o, cfg_t *cfg, const struct place *at)
+static int take_password(struct probe_options *o, struct config_target *level, cfg_t *cfg,
+                         const struct place *at)
 {
         const char *file = cfg_getstr(cfg, "password_file");
         const char *env = cfg_getstr(cfg, "password_env");
@@ -313,6 +429,8 @@ static int take_password(struct probe_options *o, cfg_t *cfg, const struct place
                 return wrong(at, ERR_BADARG, "give password_file or password_env, not both");
         if (env && !getenv(env))
                 return wrong(at, ERR_BADARG, "the environment has no %s", env);
+        level->password_file = copy(file);
+        level->password_env = copy(env);
         if (env)
                 o->password = xstrdup(getenv(env));
         if (!file)
@@ -398,9 +516,9 @@ static int take_kind(struct probe_options *o, cfg_t *cfg, const struct place *at
 static int take_times(struct probe_options *o, struct config_target *level, cfg_t *cfg,
                       const struct place *at)
 {
-        int64_t dwell_ms = DWELL_MS;
-        o->interval_ms = INTERVAL_MS;
-        o->timeout_ms = TIMEOUT_MS;
+        int64_t dwell_ms = CONFIG_DWELL_MS;
+        o->interval_ms = CONFIG_INTERVAL_MS;
+        o->timeout_ms = CONFIG_TIMEOUT_MS;
         int r = take_duration(cfg, "interval", 100, MS_PER_HOUR, &o->interval_ms, at);
         if (r == OK)
                 r = take_duration(cfg, "timeout", 100, MS_PER_MIN, &o->timeout_ms, at);
@@ -420,14 +538,25 @@ static int take_mode(struct config_target *level, cfg_t *cfg, const struct place
         return OK;
 }
 
+/* It stands in addresses: /check/app/mysql/NAME. */
+static bool is_target_name(const char *name)
+{
+        size_t len = strlen(name);
+        for (size_t i = 0; i < len; i++)
+                if ((unsigned char)name[i] < ' ' || name[i] == 0x7f || name[i] == '/')
+                        return false;
+        return len >= 1 && len <= PROBE_NAME_MAX && slice_is_utf8(slice_make(name, len));
+}
+
 static int take_target(struct probe_options *o, struct config_target *level, cfg_t *cfg,
                        struct problem *problem)
 {
         struct place at = {.target = cfg_title(cfg), .problem = problem};
-        size_t len = strlen(at.target);
-        if (len == 0 || len >= sizeof(o->name))
-                return wrong(&at, ERR_BADARG, "a target needs a name of 1 to %d bytes",
-                             PROBE_NAME_MAX - 1);
+        if (!is_target_name(at.target))
+                return wrong(&at, ERR_BADARG,
+                             "a target needs a name of 1 to %d bytes of UTF-8 without '/' and "
+                             "control characters",
+                             PROBE_NAME_MAX);
         (void)snprintf(o->name, sizeof(o->name), "%s", at.target);
         o->user = copy(cfg_getstr(cfg, "user"));
         int r = take_times(o, level, cfg, &at);
@@ -436,9 +565,11 @@ static int take_target(struct probe_options *o, struct config_target *level, cfg
         if (r == OK)
                 r = take_mode(level, cfg, &at);
         if (r == OK)
-                r = take_password(o, cfg, &at);
+                r = take_password(o, level, cfg, &at);
         if (r == OK)
                 r = take_metrics(o, level, cfg, &at);
+        if (r == OK)
+                r = take_check(o, level, cfg, &at);
         if (r == OK)
                 set_hibernation(o, level);
         return r;
@@ -486,9 +617,65 @@ static void release_options(struct probe_options *o)
 
 void config_targets_release(struct config_targets *t)
 {
-        for (size_t i = 0; i < t->n; i++)
+        for (size_t i = 0; i < t->n; i++) {
                 release_options(&t->probes[i]);
+                free(t->levels[i].password_file);
+                free(t->levels[i].password_env);
+        }
         free(t->probes);
         free(t->levels);
         *t = (struct config_targets){0};
+}
+
+/* ---- the same? ---- */
+
+static bool is_same_text(const char *a, const char *b)
+{
+        return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool is_same_server(const struct probe_server *a, const struct probe_server *b)
+{
+        return is_same_text(a->host, b->host) && a->port == b->port &&
+               is_same_text(a->name, b->name);
+}
+
+static bool is_same_argv(char *const *a, char *const *b)
+{
+        if (!a || !b)
+                return a == b;
+        while (*a && *b && strcmp(*a, *b) == 0) {
+                a++;
+                b++;
+        }
+        return !*a && !*b;
+}
+
+static bool has_same_lists(const struct probe_options *a, const struct probe_options *b)
+{
+        if (a->n_replicas != b->n_replicas || a->n_metrics != b->n_metrics)
+                return false;
+        for (size_t i = 0; i < a->n_replicas; i++)
+                if (!is_same_server(&a->replicas[i], &b->replicas[i]))
+                        return false;
+        for (size_t i = 0; i < a->n_metrics; i++)
+                if (strcmp(a->metrics[i].name, b->metrics[i].name) != 0 ||
+                    !is_same_text(a->metrics[i].source, b->metrics[i].source))
+                        return false;
+        return true;
+}
+
+bool config_probe_is_same(const struct probe_options *a, const struct probe_options *b)
+{
+        return strcmp(a->name, b->name) == 0 && a->kind == b->kind &&
+               is_same_server(&a->primary, &b->primary) &&
+               a->ignore_replicas == b->ignore_replicas &&
+               a->is_missing_replica_fine == b->is_missing_replica_fine &&
+               is_same_text(a->user, b->user) && is_same_text(a->password, b->password) &&
+               is_same_text(a->database, b->database) &&
+               is_same_text(a->heartbeat_table, b->heartbeat_table) &&
+               is_same_text(a->url, b->url) && is_same_argv(a->argv, b->argv) &&
+               a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&
+               a->hibernate_after_ms == b->hibernate_after_ms &&
+               a->hibernate_every_ms == b->hibernate_every_ms && has_same_lists(a, b);
 }

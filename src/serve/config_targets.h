@@ -6,16 +6,22 @@
 #define WEIR_SERVE_CONFIG_TARGETS_H
 
 #include "base/err.h"
+#include "gate/check.h"
 #include "gate/level.h"
 #include "probe/probe.h"
 
 #define CONFIG_TARGETS_MAX 32
 
-/* What the levels of a target need; rules[i] belongs to metric i of its probe_options. */
+/* What the levels and the checks of a target need; index i is metric i of its probe_options.  Those
+ * it is checked by come first, in the order of the file. */
 struct config_target {
         struct level_rule rules[LEVEL_METRICS_MAX];
+        double check_above[LEVEL_METRICS_MAX]; /* threshold of the check door; NAN: none */
+        bool is_checked[LEVEL_METRICS_MAX];
+        struct unknown_rule unknown[TIERS]; /* what a check gets while a metric is unknown */
         int64_t dwell_ns;
-        int mode; /* enum gate_mode; -1: the global one */
+        int mode;                           /* enum gate_mode; -1: the global one */
+        char *password_file, *password_env; /* where the password is from; NULL: not from there */
 };
 
 struct config_targets {
@@ -34,5 +40,18 @@ struct cfg_opt_t *config_target_opts(void);
 int config_targets_take(struct config_targets *t, struct cfg_t *cfg,
                         struct problem *problem) MUST_CHECK;
 void config_targets_release(struct config_targets *t); /* wipes the passwords */
+/* By default: open for the critical and high tiers, closed for the others. */
+void config_unknown_init(struct unknown_rule ret[TIERS]);
+/* The enter threshold of the lowest level it has; NAN: it has none. */
+double config_check_above(const struct level_rule *rule);
+/* Thresholds of a metric of that name that has none in the file; NAN: none. */
+void config_default_thresholds(const char *metric, struct level_rule *rule);
+int64_t config_default_stale_ms(const struct probe_options *o);
+/* What holds for a target that does not say. */
+#define CONFIG_INTERVAL_MS 1000
+#define CONFIG_TIMEOUT_MS  1500 /* with the interval: trouble is seen within 3 s */
+#define CONFIG_DWELL_MS    30000
+/* Would a probe that was started with the one do for the other? */
+bool config_probe_is_same(const struct probe_options *a, const struct probe_options *b);
 
 #endif

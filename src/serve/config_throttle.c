@@ -3,13 +3,26 @@
 
 #include <stdlib.h>
 
+#include "base/duration.h"
 #include "cli/text.h"
+#include "core/limits.h"
+
+#define CREDITS_MAX    1000000
+#define CREDITS_MIN_MS 100
+#define CREDITS_MAX_MS 60000
 
 void config_throttle_init(struct config_throttle *c)
 {
         *c = (struct config_throttle){0};
         policy_init(&c->policy);
         zone_rule_init(&c->zone);
+        c->checks = (struct core_checks){
+                .mode = MODE_ENFORCE, /* whoever asks wants to know */
+                .rule_max_ms = 7 * MS_PER_DAY,
+                .starved_ms = 5 * MS_PER_MIN,
+                .exempt_budget = 0.2,
+        };
+        credit_rule_init(&c->checks.credit);
 }
 
 cfg_opt_t *config_throttle_opts(void)
@@ -21,6 +34,7 @@ cfg_opt_t *config_throttle_opts(void)
                 CFG_END(),
         };
         static cfg_opt_t opts[] = {
+                CFG_BOOL("enabled", cfg_true, CFGF_NONE),
                 CFG_STR("mode", NULL, CFGF_NODEFAULT),
                 CFG_INT("ramp_cycles", 0, CFGF_NONE),
                 CFG_STR("ramp_cycle", NULL, CFGF_NODEFAULT),
@@ -30,6 +44,14 @@ cfg_opt_t *config_throttle_opts(void)
                 CFG_STR("adaptive", NULL, CFGF_NODEFAULT),
                 CFG_INT_LIST("adaptive_limit", NULL, CFGF_NODEFAULT),
                 CFG_FLOAT_LIST("queue_depth", NULL, CFGF_NODEFAULT),
+                CFG_STR("check_mode", NULL, CFGF_NODEFAULT),
+                CFG_STR("rule_max", NULL, CFGF_NODEFAULT),
+                CFG_BOOL("rule_endless", cfg_false, CFGF_NONE),
+                CFG_STR("starved_after", NULL, CFGF_NODEFAULT),
+                CFG_FLOAT("exempt_budget", 0, CFGF_NODEFAULT),
+                CFG_BOOL("exempt_ends", cfg_false, CFGF_NONE),
+                CFG_INT("credits_max", 0, CFGF_NODEFAULT),
+                CFG_STR("credits_time", NULL, CFGF_NODEFAULT),
                 CFG_SEC("level", level_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
                 CFG_END(),
         };
@@ -90,15 +112,16 @@ static int take_level(struct policy *p, cfg_t *section, struct problem *problem)
         return take_delays(section, p->delay_ms[level], problem);
 }
 
-static int take_mode(struct policy *p, const char *text, struct problem *problem)
+static int take_mode(cfg_t *section, const char *name, enum gate_mode *ret, struct problem *problem)
 {
-        int mode = text ? mode_from_name(slice_str(text)) : (int)p->mode;
+        const char *text = cfg_getstr(section, name);
+        int mode = text ? mode_from_name(slice_str(text)) : (int)*ret;
         if (mode < 0)
                 return problem_set(problem, ERR_BADARG,
-                                   "throttle: mode must be off, test_observe, observe or enforce, "
+                                   "throttle: %s must be off, test_observe, observe or enforce, "
                                    "not '%s'",
-                                   text);
-        p->mode = (enum gate_mode)mode;
+                                   name, text);
+        *ret = (enum gate_mode)mode;
         return OK;
 }
 
@@ -142,6 +165,66 @@ static int take_adaptive(struct config_throttle *c, cfg_t *section, struct probl
         c->zone.start = (uint32_t)cfg_getnint(section, "adaptive_limit", 1);
         c->zone.max = (uint32_t)cfg_getnint(section, "adaptive_limit", 2);
         return zone_rule_check(&c->zone, problem);
+}
+
+static int take_bounded(cfg_t *section, const char *name, int64_t min_ms, int64_t max_ms,
+                        int64_t *ret, struct problem *problem)
+{
+        char least[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX];
+        int64_t ms = *ret;
+        int r = take_duration(section, name, &ms, problem);
+        if (r == OK && (ms < min_ms || ms > max_ms))
+                r = problem_set(problem, ERR_BADARG, "throttle: %s must be %s to %s, not '%s'",
+                                name, duration_text(min_ms, least), duration_text(max_ms, most),
+                                cfg_getstr(section, name));
+        if (r == OK)
+                *ret = ms;
+        return r;
+}
+
+static int take_credits(struct credit_rule *rule, cfg_t *section, struct problem *problem)
+{
+        bool has_max = cfg_size(section, "credits_max") != 0;
+        long max = has_max ? cfg_getint(section, "credits_max") : 0;
+        int64_t ms = rule->ms;
+        if (max < 0 || max > CREDITS_MAX)
+                return problem_set(problem, ERR_BADARG,
+                                   "throttle: credits_max must be 0 (none) to %d, not %ld",
+                                   CREDITS_MAX, max);
+        if (has_max)
+                rule->max = (uint32_t)max;
+        int r = take_bounded(section, "credits_time", CREDITS_MIN_MS, CREDITS_MAX_MS, &ms, problem);
+        rule->ms = (uint32_t)ms;
+        return r == OK ? credit_rule_check(rule, problem) : r;
+}
+
+static int take_exemptions(struct core_checks *c, cfg_t *section, struct problem *problem)
+{
+        if (cfg_size(section, "exempt_budget"))
+                c->exempt_budget = cfg_getfloat(section, "exempt_budget");
+        if (!(c->exempt_budget > 0 && c->exempt_budget <= 1)) /* NAN too */
+                return problem_set(problem, ERR_BADARG,
+                                   "throttle: exempt_budget is a share of time, above 0 and at "
+                                   "most 1, not %g",
+                                   c->exempt_budget);
+        c->exempt_ends = cfg_getbool(section, "exempt_ends") == cfg_true;
+        return OK;
+}
+
+/* The check door: checks, rules, the starved, exemptions, credits. */
+static int take_checks(struct core_checks *c, cfg_t *section, struct problem *problem)
+{
+        c->is_endless_allowed = cfg_getbool(section, "rule_endless") == cfg_true;
+        int r = take_mode(section, "check_mode", &c->mode, problem);
+        if (r == OK)
+                r = take_bounded(section, "rule_max", MS_PER_MIN, LIMIT_RULE_MS, &c->rule_max_ms,
+                                 problem);
+        if (r == OK)
+                r = take_bounded(section, "starved_after", MS_PER_S, MS_PER_DAY, &c->starved_ms,
+                                 problem);
+        if (r == OK)
+                r = take_exemptions(c, section, problem);
+        return r == OK ? take_credits(&c->credit, section, problem) : r;
 }
 
 void config_throttle_release(struct config_throttle *c)
@@ -189,8 +272,9 @@ int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *
                 return OK;
         long cycles = cfg_getint(section, "ramp_cycles");
         long per_hour = cfg_getint(section, "deferrals_per_hour");
+        c->is_off = cfg_getbool(section, "enabled") != cfg_true;
         int64_t cycle_ms = 0, max_ms = (int64_t)c->policy.max_deferral_ms;
-        int r = take_mode(&c->policy, cfg_getstr(section, "mode"), problem);
+        int r = take_mode(section, "mode", &c->policy.mode, problem);
         if (r == OK && (cycles < 0 || cycles > 1000))
                 r = problem_set(problem, ERR_BADARG, "throttle: ramp_cycles must be 1 to 1000");
         if (r == OK)
@@ -201,6 +285,8 @@ int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *
                 r = take_queue_depth(c, section, problem);
         if (r == OK)
                 r = take_adaptive(c, section, problem);
+        if (r == OK)
+                r = take_checks(&c->checks, section, problem);
         if (r == OK)
                 r = take_registry(c, section, problem);
         for (unsigned i = 0; r == OK && i < cfg_size(section, "level"); i++)

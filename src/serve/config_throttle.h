@@ -1,5 +1,5 @@
-/* The `throttle { ... }` section of the configuration: mode, delays and caps per level, the ramp.
- */
+/* The `throttle { ... }` section of the configuration: mode, delays and caps per level, the ramp,
+ * and how the check door answers. */
 #ifndef WEIR_SERVE_CONFIG_THROTTLE_H
 #define WEIR_SERVE_CONFIG_THROTTLE_H
 
@@ -10,6 +10,7 @@
 
 struct config_throttle {
         struct policy policy;
+        bool is_off; /* enabled = false */
         unsigned ramp_cycles;
         int64_t ramp_cycle_ns;
         enum gate_mode adaptive;
@@ -19,6 +20,7 @@ struct config_throttle {
         size_t n_registry;
         bool has_queue_depth; /* ready jobs of our own queues count as load */
         struct level_rule queue_depth;
+        struct core_checks checks; /* all of it is filled in */
 };
 
 void config_throttle_init(struct config_throttle *c); /* policy_init() and the default ramp */

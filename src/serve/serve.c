@@ -166,6 +166,7 @@ static int open_server(struct daemon *d, struct problem *problem)
                 .http_addrs = (const char *const *)d->config.http,
                 .n_http = d->config.n_http,
                 .token = d->config.token,
+                .is_check_open = d->config.is_check_open,
                 .version = WEIR_VERSION,
                 .core = d->core,
                 .steady_base_ns = steady_base_ns,

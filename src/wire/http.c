@@ -303,6 +303,26 @@ const char *http_method(const struct http_parser *p)
         return llhttp_method_name((llhttp_method_t)p->ll.method);
 }
 
+struct slice http_field(const struct http_parser *p, const char *bytes, struct slice name)
+{
+        const char *at = bytes + p->target.at, *end = bytes + p->fed;
+        while ((at = memchr(at, '\n', (size_t)(end - at))) != NULL && ++at < end && *at != '\r') {
+                const char *cr = memchr(at, '\r', (size_t)(end - at));
+                if (!cr)
+                        break;
+                if ((size_t)(cr - at) <= name.len || at[name.len] != ':' ||
+                    !slice_eq_nocase(slice_make(at, name.len), name))
+                        continue;
+                const char *value = at + name.len + 1;
+                while (value < cr && (*value == ' ' || *value == '\t'))
+                        value++;
+                while (cr > value && (cr[-1] == ' ' || cr[-1] == '\t'))
+                        cr--;
+                return slice_make(value, (size_t)(cr - value));
+        }
+        return SLICE_NONE;
+}
+
 static int hex_digit(char c)
 {
         if (c >= '0' && c <= '9')
@@ -357,6 +377,8 @@ static const struct reason {
         {200, "OK"},
         {201, "Created"},
         {204, "No Content"},
+        {301, "Moved Permanently"},
+        {304, "Not Modified"},
         {400, "Bad Request"},
         {401, "Unauthorized"},
         {403, "Forbidden"},
@@ -402,7 +424,7 @@ void http_put_head(struct buf *b, const struct http_head *h)
         put_line(b, "", http_reason(h->status));
         if (h->content_type)
                 put_line(b, "Content-Type: ", h->content_type);
-        if (h->status != 204) {
+        if (h->status != 204 && h->status != 304 && !h->is_stream) {
                 buf_put_str(b, "Content-Length: ");
                 buf_put_u64(b, h->length);
                 buf_put(b, "\r\n", 2);

@@ -77,6 +77,11 @@ static inline struct slice http_slice(const char *bytes, struct http_span s)
         return s.is_set ? slice_make(bytes + s.at, s.len) : SLICE_NONE;
 }
 
+/* The value of a header that is not in the table above, without spaces around it, from a request
+ * whose head is done; the first one when it came more than once, empty when it did not come.  The
+ * name in lower case. */
+struct slice http_field(const struct http_parser *p, const char *bytes, struct slice name);
+
 /* Percent-decodes into ret (room for s.len bytes); '+' is a space when is_query.  False on a bad
  * escape or a NUL. */
 bool http_unescape(struct slice s, bool is_query, char *ret, size_t *ret_len);
@@ -89,6 +94,7 @@ struct http_head {
         const char *content_type; /* NULL: no such line */
         size_t length;            /* Content-Length, also of a HEAD answer */
         bool is_closing;          /* "Connection: close" */
+        bool is_stream;           /* no Content-Length: it ends with the connection */
         bool is_keeping;          /* "Connection: keep-alive", which HTTP/1.0 wants to hear */
         const char *date;         /* IMF-fixdate; NULL: no such line */
         struct slice extra;       /* more lines, each with its CR LF */

@@ -302,6 +302,29 @@ def _(folder):
         equal(web.ask("GET", "/healthz").status, 200)
 
 
+@test("a check takes metrics, cost and wait up to their limits")
+def _(folder):
+    config = """
+target "shop" {
+        kind = "command"
+        command = {"echo", "1"}
+        metric "load" { critical = {9, 8} threshold = 5 }
+}
+"""
+    server = Server(folder, config=config)
+    with server.client() as c:
+        until(lambda: text(c("CHECK", "a", "METRICS", "load")[0]) == "granted", what="a sample")
+        for n, is_allowed in around("CHECK_METRICS"):
+            judge(c.ask("CHECK", "a", "METRICS", *["load"] * n), is_allowed, "TOOBIG", "metrics",
+                  "%d metrics" % n)
+        for n, is_allowed in around("CHECK_COST"):
+            judge(c.ask("CHECK", "a", "COST", n), is_allowed, "BADARG", "cost", "cost %d" % n)
+        for n, is_allowed in around("CHECK_WAIT_MS"):
+            judge(c.ask("CHECK", "a", "WAIT", n), is_allowed, "BADARG", "wait", "wait %d" % n)
+        for n, is_allowed in around("LIST_CLIENTS"):
+            judge(c.ask("CLIENTS", "LIMIT", n), is_allowed, "BADARG", "limit", "limit %d" % n)
+
+
 @test("the head of an HTTP request may be as long as the limit")
 def _(folder):
     server = Server(folder)
@@ -413,6 +436,12 @@ def _(folder):
         "BATCH_JOBS": "tests/unit/test_batch.c",
         "BATCH_ARGS_BYTES": "tests/unit/test_batch.c",
         "LIST_BATCHES": "tests/unit/test_batch.c",
+        "IDENTITY_PARTS": "tests/unit/test_identity.c",
+        "IDENTITY_PART_BYTES": "tests/unit/test_identity.c",
+        "RULES": "tests/unit/test_rule.c",
+        "RULE_MS": "tests/unit/test_rule.c",
+        "CLIENTS": "tests/unit/test_client.c",
+        "SKIPPED_HOSTS": "tests/unit/test_host.c",
         "ANSWER_KEY_BYTES": "idempotency.py",
         "ANSWER_BYTES": "tests/unit/test_answer.c",
         "ANSWER_MS": "tests/unit/test_answer.c",

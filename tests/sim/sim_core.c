@@ -246,8 +246,13 @@ static int open_log(struct world *w, struct problem *p)
 /* A target whose metric is whatever do_time() says; waits short enough to end within a life. */
 static void set_up_gate(struct core *core)
 {
-        static const struct core_metric load = {"load", {{5, 15}, {3, 10}, NS_PER_S, false}};
-        static const struct core_target target = {"db", &load, 1, 100 * NS_PER_MS, -1, false};
+        static const struct core_metric load = {.name = "load",
+                                                .rule = {{5, 15}, {3, 10}, NS_PER_S, false}};
+        static const struct core_target target = {.name = "db",
+                                                  .metrics = &load,
+                                                  .n_metrics = 1,
+                                                  .dwell_ns = 100 * NS_PER_MS,
+                                                  .mode = -1};
         struct core_throttle options = {.targets = &target,
                                         .n_targets = 1,
                                         .ramp_cycles = 2,
@@ -527,6 +532,22 @@ static void do_archive(struct world *w)
         core_archive_poll(w->core);
 }
 
+/* Rules that end by themselves, some within a life, some in a later one. */
+static void do_rule(struct world *w)
+{
+        static const char *const names[] = {"x", "y:x", "all"};
+        const char *name = names[roll(w, 3)], *length = roll(w, 2) ? "300" : "5000";
+        uint64_t what = roll(w, 4);
+        if (what == 0)
+                (void)DO(w, "RULESET", name, "threshold", "THRESHOLD", "load=7", "FOR", length);
+        else if (what == 1)
+                (void)DO(w, "PRIORITIZE", name, "FOR", length, "TARGET", "db", "REASON", "now");
+        else if (what == 2)
+                (void)DO(w, "RULEUNSET", name);
+        else
+                (void)DO(w, "RULESET", name, roll(w, 2) ? "hold" : "exempt", "FOR", length);
+}
+
 /* The named things and settings: whatever they answer, replay must come to the same. */
 static void do_thing(struct world *w)
 {
@@ -609,7 +630,10 @@ static void do_one(struct world *w)
         bool is_full = w->core->state.jobs.len > WANTED_LIVE;
         switch (roll(w, 11)) {
         case 10:
-                do_thing(w);
+                if (roll(w, 6))
+                        do_thing(w);
+                else
+                        do_rule(w);
                 break;
         case 0:
         case 1:

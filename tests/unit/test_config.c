@@ -77,6 +77,25 @@ static void what_is_wrong_is_named_and_nothing_is_guessed(void **unused)
                 {"history_keep_done = soon\n", "history_keep_done"},
                 {"queue \"q\" { history = maybe }\n", "history must be"},
                 {"token_file = /nosuch/file\n", "/nosuch/file"},
+                {"check_without_token = perhaps\n", "check_without_token"},
+                {"throttle { check_mode = on }\n", "check_mode must be off, test_observe"},
+                {"throttle { mode = on }\n", "throttle: mode must be off, test_observe"},
+                {"throttle { rule_max = soon }\n", "rule_max"},
+                {"throttle { rule_max = 59s }\n", "rule_max must be 1m to 365d, not '59s'"},
+                {"throttle { rule_max = 366d }\n", "rule_max must be"},
+                {"throttle { rule_endless = 7 }\n", "rule_endless"},
+                {"throttle { starved_after = 999ms }\n", "starved_after must be 1s to 1d"},
+                {"throttle { starved_after = 25h }\n", "starved_after must be"},
+                {"throttle { exempt_budget = 0 }\n", "above 0 and at most 1, not 0"},
+                {"throttle { exempt_budget = 1.01 }\n", "exempt_budget is a share"},
+                {"throttle { exempt_budget = -0.1 }\n", "exempt_budget is a share"},
+                {"throttle { exempt_budget = nan }\n", "exempt_budget is a share"},
+                {"throttle { credits_max = -1 }\n", "credits_max must be 0 (none) to 1000000"},
+                {"throttle { credits_max = 1000001 }\n", "credits_max must be"},
+                {"throttle { credits_time = 99ms }\n", "credits_time must be 100ms to 1m"},
+                {"throttle { credits_time = 61s }\n", "credits_time must be"},
+                {"throttle { queue_depth = {9, 5, 90, 50} }\ntarget \"queues\" { kind = host }\n",
+                 "target \"queues\" is weir's own"},
         };
         for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
                 struct config c;
@@ -84,6 +103,55 @@ static void what_is_wrong_is_named_and_nothing_is_guessed(void **unused)
                 assert_true(read_text(cases[i].text, &c, &problem) != OK);
                 if (!strstr(problem.detail, cases[i].told))
                         fail_msg("'%s' does not name '%s'", problem.detail, cases[i].told);
+                config_release(&c);
+        }
+}
+
+static void checks_answer_as_the_file_says(void **unused)
+{
+        (void)unused;
+        struct config c;
+        struct problem problem = {0};
+        int r = read_text("check_without_token = true\n"
+                          "throttle { check_mode = observe rule_max = 30d rule_endless = true\n"
+                          " starved_after = 90s exempt_budget = 0.05 exempt_ends = true\n"
+                          " credits_max = 0 credits_time = 250ms }\n",
+                          &c, &problem);
+        if (r != OK)
+                fail_msg("%s", problem.detail);
+        const struct core_checks *k = &c.throttle.checks;
+        assert_true(c.is_check_open);
+        assert_int_equal(k->mode, MODE_OBSERVE);
+        assert_int_equal(k->rule_max_ms, 30 * HISTORY_DAY_MS);
+        assert_true(k->is_endless_allowed);
+        assert_int_equal(k->starved_ms, 90000);
+        assert_true(k->exempt_budget == 0.05);
+        assert_true(k->exempt_ends);
+        assert_int_equal(k->credit.max, 0);
+        assert_int_equal(k->credit.ms, 250);
+        assert_int_equal(c.throttle.policy.mode, MODE_OFF); /* that of jobs is another */
+        config_release(&c);
+}
+
+static void checks_are_enforced_by_default_and_every_rule_ends(void **unused)
+{
+        (void)unused;
+        static const char *const texts[] = {"", "throttle { }\n"};
+        for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+                struct config c;
+                struct credit_rule usual;
+                struct problem problem = {0};
+                credit_rule_init(&usual);
+                assert_int_equal(read_text(texts[i], &c, &problem), OK);
+                const struct core_checks *k = &c.throttle.checks;
+                assert_false(c.is_check_open);
+                assert_int_equal(k->mode, MODE_ENFORCE);
+                assert_int_equal(k->rule_max_ms, 7 * HISTORY_DAY_MS);
+                assert_false(k->is_endless_allowed);
+                assert_int_equal(k->starved_ms, 300000);
+                assert_true(k->exempt_budget == 0.2);
+                assert_false(k->exempt_ends);
+                assert_memory_equal(&k->credit, &usual, sizeof(usual));
                 config_release(&c);
         }
 }
@@ -125,6 +193,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_file_sets_what_it_names_and_leaves_the_rest),
                 cmocka_unit_test(what_is_wrong_is_named_and_nothing_is_guessed),
+                cmocka_unit_test(checks_answer_as_the_file_says),
+                cmocka_unit_test(checks_are_enforced_by_default_and_every_rule_ends),
                 cmocka_unit_test(a_token_file_must_be_private_and_of_a_sane_length),
         };
         return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -132,6 +132,137 @@ static void a_short_target_gets_the_defaults_of_its_kind(void **unused)
         config_release(&c);
 }
 
+/* ---- what the check door asks by ---- */
+
+static void expect_metric(const struct config *c, size_t i, const char *name, double above,
+                          bool is_checked)
+{
+        const struct config_target *l = &c->targets.levels[0];
+        assert_string_equal(c->targets.probes[0].metrics[i].name, name);
+        assert_int_equal(l->is_checked[i], is_checked);
+        if (isnan(above) ? !isnan(l->check_above[i]) : l->check_above[i] != above)
+                fail_msg("%s is checked against %g", name, l->check_above[i]);
+}
+
+static void a_target_is_checked_by_the_metrics_it_names_in_their_order(void **unused)
+{
+        (void)unused;
+        struct config c;
+        struct problem problem = {0};
+        if (read_text("target \"shop\" { kind = mysql\n"
+                      " check = {\"replication_lag\", \"threads_running\"}\n"
+                      " metric \"orders\" { source = \"sql:SELECT 1\" critical = {500, 250} }\n"
+                      " metric \"threads_running\" { elevated = {6, 4} }\n"
+                      " metric \"row_lock_waits\" { }\n"
+                      " metric \"replication_lag\" { threshold = 2.5 stale = \"5s\" } }\n",
+                      &c, &problem) != OK)
+                fail_msg("%s", problem.detail);
+        assert_int_equal(c.targets.probes[0].n_metrics, 4);
+        expect_metric(&c, 0, "replication_lag", 2.5, true);
+        expect_metric(&c, 1, "threads_running", 6, true);
+        expect_metric(&c, 2, "orders", 500, false);
+        expect_metric(&c, 3, "row_lock_waits", NAN, false);
+        /* All that belongs to a metric moved with it. */
+        const struct config_target *l = &c.targets.levels[0];
+        assert_int_equal(l->rules[0].stale_ns, 5 * NS_PER_S);
+        assert_true(l->rules[0].enter[0] == 2 && l->rules[1].enter[0] == 6);
+        assert_true(isnan(l->rules[2].enter[0]) && l->rules[2].enter[1] == 500);
+        assert_string_equal(c.targets.probes[0].metrics[2].source, "sql:SELECT 1");
+        config_release(&c);
+}
+
+static void without_a_word_the_lag_is_checked_or_the_first_that_can_refuse(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *metrics;
+                size_t checked;
+                double above; /* of that one */
+        } cases[] = {
+                {"", 0, 5}, /* threads_running */
+                {"metric \"threads_running\" { } metric \"replication_lag\" { }", 1, 2},
+                {"metric \"threads_running\" { } metric \"behind\" { source = "
+                 "\"replication_lag\" threshold = 9 }",
+                 1, 9},
+                {"metric \"row_lock_waits\" { } metric \"threads_running\" { }", 1, 5},
+                {"metric \"row_lock_waits\" { } metric \"redo_percent\" { critical = {80, 60} }", 1,
+                 80},
+                {"metric \"row_lock_waits\" { } metric \"redo_percent\" { }", 0, NAN},
+                {"metric \"row_lock_waits\" { } metric \"redo_percent\" { threshold = 0 }", 1, 0},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct config c;
+                struct problem problem = {0};
+                char text[300];
+                snprintf(text, sizeof(text), "target \"t\" { kind = mysql %s }\n",
+                         cases[i].metrics);
+                if (read_text(text, &c, &problem) != OK)
+                        fail_msg("%s", problem.detail);
+                const struct probe_options *o = &c.targets.probes[0];
+                for (size_t k = 0; k < o->n_metrics; k++)
+                        if (c.targets.levels[0].is_checked[k] != (k == cases[i].checked))
+                                fail_msg("case %zu: %s", i, o->metrics[k].name);
+                expect_metric(&c, cases[i].checked, o->metrics[cases[i].checked].name,
+                              cases[i].above, true);
+                config_release(&c);
+        }
+}
+
+static void what_unknown_means_is_said_per_tier(void **unused)
+{
+        (void)unused;
+        struct config c;
+        struct problem problem = {0};
+        if (read_text("target \"a\" { kind = mysql }\n"
+                      "target \"b\" { kind = mysql\n"
+                      " unknown = {\"closed\", \"open\", \"wait:30s\", \"wait:1500ms\"} }\n",
+                      &c, &problem) != OK)
+                fail_msg("%s", problem.detail);
+        const struct unknown_rule *usual = c.targets.levels[0].unknown;
+        const struct unknown_rule *said = c.targets.levels[1].unknown;
+        assert_int_equal(usual[TIER_CRITICAL].policy, UNKNOWN_OPEN);
+        assert_int_equal(usual[TIER_HIGH].policy, UNKNOWN_OPEN);
+        assert_int_equal(usual[TIER_NORMAL].policy, UNKNOWN_CLOSED);
+        assert_int_equal(usual[TIER_DEFERRABLE].policy, UNKNOWN_CLOSED);
+        assert_int_equal(said[TIER_CRITICAL].policy, UNKNOWN_CLOSED);
+        assert_int_equal(said[TIER_HIGH].policy, UNKNOWN_OPEN);
+        assert_int_equal(said[TIER_NORMAL].policy, UNKNOWN_WAIT);
+        assert_int_equal(said[TIER_NORMAL].wait_ms, 30000);
+        assert_int_equal(said[TIER_DEFERRABLE].wait_ms, 1500);
+        config_release(&c);
+}
+
+static void the_name_of_a_target_fits_into_an_address(void **unused)
+{
+        (void)unused;
+        char n64[65], n65[66];
+        memset(n64, 'n', 64);
+        memset(n65, 'n', 65);
+        n64[64] = n65[65] = '\0';
+        const struct {
+                const char *name;
+                bool is_good;
+        } cases[] = {
+                {"n", true},     {n64, true},   {n65, false},       {"", false},
+                {"a/b", false},  {"/", false},  {"a\001b", false},  {"a\177b", false},
+                {"\xff", false}, {"a b", true}, {"\xc3\xa9", true}, {"main:eu-1", true},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct config c;
+                struct problem problem = {0};
+                char text[200];
+                snprintf(text, sizeof(text), "target \"%s\" { kind = mysql }\n", cases[i].name);
+                int r = read_text(text, &c, &problem);
+                if ((r == OK) != cases[i].is_good)
+                        fail_msg("'%s': %s", cases[i].name, problem.detail);
+                if (r == OK)
+                        assert_string_equal(c.targets.probes[0].name, cases[i].name);
+                else
+                        assert_non_null(strstr(problem.detail, "1 to 64 bytes"));
+                config_release(&c);
+        }
+}
+
 static void what_makes_no_sense_is_refused_with_its_place(void **unused)
 {
         (void)unused;
@@ -173,6 +304,23 @@ static void what_makes_no_sense_is_refused_with_its_place(void **unused)
                 {"kind = http url = \"file:///x\" metric \"json:a\" { }", "needs url"},
                 {"kind = http url = \"http://u:p@h/\" metric \"json:a\" { }", "do not belong"},
                 {"kind = http url = \"http://h/\"", "needs a metric"},
+                {"kind = mysql check = {\"lag\"}",
+                 "check: it has no metric 'lag'; it has threads_running"},
+                {"kind = mysql check = {\"x\"} metric \"row_lock_waits\" { } metric "
+                 "\"replication_lag\" { }",
+                 "it has row_lock_waits, replication_lag"},
+                {"kind = mysql check = {\"threads_running\", \"threads_running\"}", "twice"},
+                {"kind = mysql metric \"threads_running\" { threshold = inf }",
+                 "metric \"threads_running\": threshold must be a number"},
+                {"kind = mysql metric \"threads_running\" { threshold = nan }",
+                 "threshold must be a number"},
+                {"kind = mysql metric \"threads_running\" { threshold = high }", "threshold"},
+                {"kind = mysql unknown = {\"open\"}", "critical, high, normal and deferrable"},
+                {"kind = mysql unknown = {\"open\", \"open\", \"open\", \"open\", \"open\"}",
+                 "unknown takes 4 texts"},
+                {"kind = mysql unknown = {\"open\", \"open\", \"shut\", \"open\"}",
+                 "open, closed or wait:30s"},
+                {"kind = mysql unknown = {\"open\", \"open\", \"wait:\", \"open\"}", "not 'wait:'"},
                 {"kind = command metric \"a\" { }", "needs command"},
                 {"kind = command command = {\"x\"} metric \"a\" { } metric \"b\" { }",
                  "more than 1 metrics"},
@@ -229,6 +377,10 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_target_is_taken_with_all_it_says),
                 cmocka_unit_test(a_short_target_gets_the_defaults_of_its_kind),
+                cmocka_unit_test(a_target_is_checked_by_the_metrics_it_names_in_their_order),
+                cmocka_unit_test(without_a_word_the_lag_is_checked_or_the_first_that_can_refuse),
+                cmocka_unit_test(what_unknown_means_is_said_per_tier),
+                cmocka_unit_test(the_name_of_a_target_fits_into_an_address),
                 cmocka_unit_test(what_makes_no_sense_is_refused_with_its_place),
                 cmocka_unit_test(a_password_comes_from_a_private_file_or_the_environment),
         };

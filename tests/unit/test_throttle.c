@@ -25,10 +25,10 @@ static void has_not(const char *text, const char *part)
 }
 
 static const struct core_metric metrics[] = {
-        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}},
+        {.name = "threads_running", .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false}},
 };
 static const struct core_target targets[] = {
-        {"shop", metrics, 1, 30 * NS_PER_S, -1, false},
+        {.name = "shop", .metrics = metrics, .n_metrics = 1, .dwell_ns = 30 * NS_PER_S, .mode = -1},
 };
 
 static void set_up(struct rig *rig, enum gate_mode mode)

@@ -1,0 +1,157 @@
+/* Lists on the screen and for programs.
+ *
+ * A page is asked for, its rows go into the table (or, for programs, straight into the output), and
+ * with --all the next one follows where the cursor says.  So a list of a hundred thousand locks
+ * costs one page of answers at a time and the text of the table, which has to be whole before its
+ * columns have widths.  When a page fails, the rows before it are dropped: half a list that looks
+ * like a whole one is worse than none. */
+#include "cli/listing.h"
+
+#include "base/clock.h"
+#include "cli/json.h"
+
+const char *const listing_page_options[][2] = {{"limit", "LIMIT"}, {NULL, NULL}};
+const char *const listing_match_options[][2] = {
+        {"match", "MATCH"}, {"limit", "LIMIT"}, {NULL, NULL}};
+
+struct progress {
+        const struct listing *listing;
+        struct table table;
+        struct buf cursor; /* where the next page begins; empty at the end */
+        uint64_t n;
+        int64_t now_ms; /* one moment for all rows */
+};
+
+int64_t field_int(const struct value *v, const char *key)
+{
+        return value_int(value_get(v, key), 0);
+}
+
+struct slice field_text(const struct value *v, const char *key)
+{
+        return value_text(value_get(v, key));
+}
+
+void cli_put_json(struct cli *cli, const struct value *v)
+{
+        value_put_json(&cli->out, v);
+        buf_put_byte(&cli->out, '\n');
+}
+
+static int ask(struct cli *cli, const struct progress *at, const struct value **ret,
+               struct problem *p)
+{
+        struct cli_request req;
+        const char *const(*o)[2] = at->listing->options;
+        cli_request_init(&req, at->listing->command);
+        for (; o && (*o)[0]; o++)
+                cli_request_add_option(&req, &cli->args, (*o)[0], (*o)[1]);
+        if (at->listing->word && cli->args.n_positional) {
+                cli_request_add_str(&req, at->listing->word);
+                cli_request_add_str(&req, cli->args.positional[0]);
+        }
+        if (at->cursor.len) {
+                cli_request_add_str(&req, "CURSOR");
+                cli_request_add(&req, buf_slice(&at->cursor));
+        }
+        return cli_request_call(cli, &req, ret, p);
+}
+
+static void add_rows(struct progress *at, const struct value *rows)
+{
+        if (!rows || rows->type != VALUE_LIST)
+                return;
+        for (size_t i = 0; i < rows->n; i++, at->n++)
+                at->listing->row(&at->table, &rows->items[i], at->now_ms);
+}
+
+static void put_rows_json(struct cli *cli, struct progress *at, const struct value *rows)
+{
+        for (size_t i = 0; rows && i < rows->n; i++, at->n++) {
+                buf_put_str(&cli->out, at->n ? "," : "");
+                value_put_json(&cli->out, &rows->items[i]);
+        }
+}
+
+static int get_page(struct cli *cli, struct progress *at, struct problem *p)
+{
+        const struct value *v;
+        int r = ask(cli, at, &v, p);
+        if (r != OK)
+                return r;
+        if (!cli->is_json)
+                add_rows(at, value_get(v, at->listing->key));
+        else
+                put_rows_json(cli, at, value_get(v, at->listing->key));
+        buf_clear(&at->cursor);
+        buf_put_slice(&at->cursor, field_text(v, "cursor"));
+        return OK;
+}
+
+static int get_pages(struct cli *cli, struct progress *at, struct problem *p)
+{
+        const char *cursor = args_get(&cli->args, "cursor");
+        int r;
+        if (cursor)
+                buf_put_str(&at->cursor, cursor);
+        if (cli->is_json)
+                buf_printf(&cli->out, "{\"%s\":[", at->listing->key);
+        do
+                r = get_page(cli, at, p);
+        while (r == OK && at->cursor.len && args_has(&cli->args, "all"));
+        if (r != OK)
+                buf_clear(&cli->out);
+        if (r != OK || !cli->is_json)
+                return r;
+        struct value end = {.type = VALUE_TEXT, .text = buf_slice(&at->cursor)};
+        buf_put_str(&cli->out, "],\"cursor\":");
+        value_put_json(&cli->out, &end);
+        buf_put_str(&cli->out, "}\n");
+        return OK;
+}
+
+static int get_whole(struct cli *cli, struct progress *at, struct problem *p)
+{
+        const struct value *v;
+        int r = ask(cli, at, &v, p);
+        if (r == OK && cli->is_json)
+                cli_put_json(cli, v);
+        else if (r == OK)
+                add_rows(at, v);
+        return r;
+}
+
+int listing_run(struct cli *cli, const struct listing *l, struct problem *p)
+{
+        struct progress at = {.listing = l, .now_ms = clock_wall_ms()};
+        table_init(&at.table, l->columns, l->n_columns);
+        buf_init(&at.cursor, 0);
+        int r = l->key ? get_pages(cli, &at, p) : get_whole(cli, &at, p);
+        if (r == OK && !cli->is_json) {
+                if (at.n)
+                        table_print(&at.table, &cli->screen, &cli->out);
+                else
+                        buf_put_str(&cli->notes, l->empty);
+                if (at.cursor.len)
+                        buf_put_str(&cli->notes, "there are more: --all shows them\n");
+        }
+        table_release(&at.table);
+        buf_release(&at.cursor);
+        return r;
+}
+
+int cli_change(struct cli *cli, const struct cli_request *req, const char *done, struct problem *p)
+{
+        const struct value *v;
+        int r = cli_request_call(cli, req, &v, p);
+        if (r != OK)
+                return r;
+        if (cli->is_json) {
+                cli_put_json(cli, v);
+                return OK;
+        }
+        buf_printf(&cli->out, "%s ", done);
+        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
+        buf_put_byte(&cli->out, '\n');
+        return OK;
+}

@@ -1,0 +1,47 @@
+/* What commands that list things share: ask, page after page if there are pages, and print the
+ * rows as a table or as JSON. */
+#ifndef WEIR_CLI_LISTING_H
+#define WEIR_CLI_LISTING_H
+
+#include "cli/command.h"
+
+/* One kind of list, as a constant of the group that has it. */
+struct listing {
+        const char *command; /* "LOCKS" */
+        const char *key;     /* "locks", where a page has its rows; NULL: the answer is all of them,
+                                a list, and there are no pages */
+        const char *empty;   /* what is said when there are none, with its end of line */
+        const char *const (*options)[2]; /* option and keyword of what is passed on; ends with a
+                                            NULL; may be NULL */
+        const char *word; /* keyword of the first word given, if one was; may be NULL */
+        const struct column *columns;
+        size_t n_columns;
+        void (*row)(struct table *t, const struct value *v, int64_t now_ms);
+};
+
+/* With a key the command has the options --cursor and --all besides those passed on. */
+int listing_run(struct cli *cli, const struct listing *l, struct problem *p) MUST_CHECK;
+
+/* Rows for the command's table of options, after its own. */
+/* clang-format off */
+#define LISTING_PAGE_OPTIONS                                                                       \
+        {"limit", "N", "at most N, up to 1000 (50)"},                                              \
+        {"cursor", "CURSOR", "continue where an earlier listing ended"},                           \
+        {"all", NULL, "all of them, page after page"}
+/* clang-format on */
+extern const char *const listing_page_options[][2];  /* --limit */
+extern const char *const listing_match_options[][2]; /* --match and --limit */
+
+/* The answer as it is, on a line of its own. */
+void cli_put_json(struct cli *cli, const struct value *v);
+
+/* Sends a request whose answer matters to programs only: they get it, and people are told
+ * "`done` NAME", where NAME is the first word given. */
+int cli_change(struct cli *cli, const struct cli_request *req, const char *done,
+               struct problem *p) MUST_CHECK;
+
+/* Of a map; 0 and empty when it is missing. */
+int64_t field_int(const struct value *v, const char *key);
+struct slice field_text(const struct value *v, const char *key);
+
+#endif

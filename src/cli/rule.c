@@ -1,0 +1,388 @@
+/* weir rule: what operators say about those who ask.
+ *
+ * The value of a rule is one word after its kind ("ratio 0.5", "threshold replication_lag=10"),
+ * because that is how people say it; on the wire each kind has a keyword of its own.  A kind and
+ * its value are looked at here, since the help for a missing one is an example; everything else
+ * the server knows better. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/listing.h"
+#include "cli/text.h"
+
+/* Kinds of rules.  Those of one slot replace each other; without a keyword it takes no value. */
+static const struct kind {
+        const char *name, *slot, *keyword, *example;
+} kinds[] = {
+        {"hold", "share", NULL, NULL},
+        {"ratio", "share", "RATIO", "ratio 0.5"},
+        {"exempt", "share", NULL, NULL},
+        {"metrics", "metrics", "METRICS", "metrics replication_lag,threads_running"},
+        {"threshold", "threshold", "THRESHOLD", "threshold replication_lag=10"},
+};
+
+/* ---- what the changes share ---- */
+
+static const struct kind *kind_find(const char *name, struct problem *p)
+{
+        const char *names[ARRAY_LEN(kinds) + 1] = {NULL};
+        for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+                if (strcmp(kinds[i].name, name) == 0)
+                        return &kinds[i];
+                names[i] = kinds[i].name;
+        }
+        const char *near = nearest_name(name, names);
+        if (near)
+                (void)problem_set(p, ERR_BADARG, "there is no kind '%.64s'; did you mean '%s'?",
+                                  name, near);
+        else
+                (void)problem_set(p, ERR_BADARG,
+                                  "there is no kind '%.64s': hold, ratio, exempt, metrics or "
+                                  "threshold",
+                                  name);
+        return NULL;
+}
+
+/* Who says so: --author, else the user at the keyboard. */
+static void add_author(struct cli_request *req, const struct args *args)
+{
+        const char *const from[] = {args_get(args, "author"), getenv("USER"), getenv("LOGNAME")};
+        for (size_t i = 0; i < ARRAY_LEN(from); i++) {
+                if (from[i] && (*from[i] || i == 0)) {
+                        cli_request_add_str(req, "AUTHOR");
+                        cli_request_add_str(req, from[i]);
+                        return;
+                }
+        }
+}
+
+/* ---- rules as they are shown ---- */
+
+static const struct column columns[] = {
+        {"NAME", false, true},   {"KIND", false, false},  {"VALUE", false, true},
+        {"TARGET", false, true}, {"MODE", false, false},  {"LEFT", true, false},
+        {"AUTHOR", false, true}, {"REASON", false, true},
+};
+
+/* What stands after its kind; empty for a hold. */
+static struct slice value_of(const struct value *rule)
+{
+        struct slice ratio = field_text(rule, "ratio");
+        return ratio.len ? ratio : field_text(rule, "list");
+}
+
+static bool is_observed(const struct value *rule)
+{
+        return slice_eq(field_text(rule, "mode"), SLICE_LIT("observe"));
+}
+
+/* Rounded up to a second: half an hour, just begun, is half an hour. */
+static void put_left(struct buf *b, int64_t left_ms)
+{
+        if (left_ms < 0)
+                buf_put_str(b, "endless");
+        else
+                duration_put(b, (left_ms + 999) / 1000 * 1000);
+}
+
+static void list_row(struct table *t, const struct value *v, int64_t now_ms)
+{
+        struct buf left CLEANUP(buf_release);
+        struct slice target = field_text(v, "target");
+        enum tone tone = is_observed(v) ? TONE_DIM : TONE_PLAIN;
+        buf_init(&left, 0);
+        (void)now_ms;
+        put_left(&left, field_int(v, "left_ms"));
+        table_add(t, field_text(v, "name"), tone);
+        table_add(t, field_text(v, "kind"), tone);
+        table_add(t, value_of(v), tone);
+        table_add(t, target.len ? target : SLICE_LIT("every"), tone);
+        table_add(t, field_text(v, "mode"), tone);
+        table_add(t, buf_slice(&left), tone);
+        table_add(t, field_text(v, "author"), tone);
+        table_add(t, field_text(v, "reason"), tone);
+}
+
+static const struct listing rules = {
+        .command = "RULES",
+        .key = "rules",
+        .empty = "no rules: 'weir rule set' makes one\n",
+        .options = listing_match_options,
+        .columns = columns,
+        .n_columns = ARRAY_LEN(columns),
+        .row = list_row,
+};
+
+static int rule_list(struct cli *cli, struct problem *p)
+{
+        return listing_run(cli, &rules, p);
+}
+
+/* "daily-etl ratio 0.5 on shop until 2026-11-15 10:30:00 +0100 (30 min left)" */
+static void put_rule(struct buf *b, const struct value *v)
+{
+        struct slice value = value_of(v), target = field_text(v, "target");
+        int64_t left_ms = field_int(v, "left_ms");
+        text_put_safe(b, field_text(v, "name"));
+        buf_put_byte(b, ' ');
+        text_put_safe(b, field_text(v, "kind"));
+        buf_put_str(b, value.len ? " " : "");
+        text_put_safe(b, value);
+        buf_put_str(b, target.len ? " on " : "");
+        text_put_safe(b, target);
+        if (left_ms < 0) {
+                buf_put_str(b, " until it is unset");
+        } else {
+                buf_put_str(b, " until ");
+                moment_put(b, clock_wall_ms() + left_ms);
+                buf_put_str(b, " (");
+                put_left(b, left_ms);
+                buf_put_str(b, " left)");
+        }
+        buf_put_str(b, is_observed(v) ? ", only observed\n" : "\n");
+}
+
+/* The rule of that name in that slot, for the target that was given; NULL when it is not found:
+ * somebody may have unset it, or a thousand others are called nearly so. */
+static const struct value *rule_find(struct cli *cli, const char *slot, const char *name)
+{
+        struct cli_request req;
+        const struct value *v;
+        struct problem unseen; /* it is set: not being able to show it is no failure */
+        const char *target = args_get(&cli->args, "target");
+        struct buf match CLEANUP(buf_release);
+        buf_init(&match, 0);
+        buf_printf(&match, "%s:%s", slot, name);
+        cli_request_init(&req, "RULES");
+        cli_request_add_str(&req, "MATCH");
+        cli_request_add(&req, buf_slice(&match));
+        cli_request_add_str(&req, "LIMIT");
+        cli_request_add_int(&req, 1000);
+        if (cli_request_call(cli, &req, &v, &unseen) != OK)
+                return NULL;
+        const struct value *found = value_get(v, "rules");
+        for (size_t i = 0; found && i < found->n; i++) {
+                const struct value *rule = &found->items[i];
+                if (slice_eq(field_text(rule, "name"), slice_str(name)) &&
+                    slice_eq(field_text(rule, "slot"), slice_str(slot)) &&
+                    slice_eq(field_text(rule, "target"), slice_str(target ? target : "")))
+                        return rule;
+        }
+        return NULL;
+}
+
+static void say_set(struct cli *cli, const char *slot, const char *name)
+{
+        const struct value *rule = rule_find(cli, slot, name);
+        if (!rule) {
+                buf_put_str(&cli->out, "set rule ");
+                text_put_safe(&cli->out, slice_str(name));
+                buf_put_byte(&cli->out, '\n');
+                return;
+        }
+        buf_put_str(&cli->out, "set rule ");
+        put_rule(&cli->out, rule);
+}
+
+/* Sends what answers OK; programs get that. */
+static int send_request(struct cli *cli, const struct cli_request *req, struct problem *p)
+{
+        const struct value *v;
+        int r = cli_request_call(cli, req, &v, p);
+        if (r == OK && cli->is_json)
+                cli_put_json(cli, v);
+        return r;
+}
+
+/* ---- set ---- */
+
+static int add_value(struct cli_request *req, const struct kind *kind, const struct args *args,
+                     struct problem *p)
+{
+        bool has_value = args->n_positional > 2;
+        if (kind->keyword && !has_value)
+                return problem_set(p, ERR_SYNTAX, "%s of what? weir rule set %.64s %s", kind->name,
+                                   args->positional[0], kind->example);
+        if (!kind->keyword && has_value)
+                return problem_set(p, ERR_SYNTAX, "%s takes no value: '%.64s' is one word too many",
+                                   kind->name, args->positional[2]);
+        if (kind->keyword) {
+                cli_request_add_str(req, kind->keyword);
+                cli_request_add_str(req, args->positional[2]);
+        }
+        return OK;
+}
+
+static int rule_set(struct cli *cli, struct problem *p)
+{
+        const struct args *args = &cli->args;
+        const struct kind *kind = kind_find(args->positional[1], p);
+        struct cli_request req;
+        if (!kind)
+                return p->err;
+        if (args_has(args, "for") && args_has(args, "endless"))
+                return problem_set(p, ERR_BADARG, "--for and --endless exclude each other");
+        cli_request_init(&req, "RULESET");
+        cli_request_add_str(&req, args->positional[0]);
+        cli_request_add_str(&req, kind->name);
+        int r = add_value(&req, kind, args, p);
+        if (r == OK)
+                r = cli_request_add_duration(&req, args, "for", "FOR", p);
+        if (r != OK)
+                return r;
+        cli_request_add_option(&req, args, "target", "TARGET");
+        cli_request_add_option(&req, args, "reason", "REASON");
+        add_author(&req, args);
+        if (args_has(args, "endless"))
+                cli_request_add_str(&req, "ENDLESS");
+        if (args_has(args, "observe")) {
+                cli_request_add_str(&req, "MODE");
+                cli_request_add_str(&req, "observe");
+        }
+        if (args_has(args, "self-ending"))
+                cli_request_add_str(&req, "SELFENDING");
+        r = send_request(cli, &req, p);
+        if (r == OK && !cli->is_json)
+                say_set(cli, kind->slot, args->positional[0]);
+        return r;
+}
+
+/* ---- unset, prioritize, history ---- */
+
+static int rule_unset(struct cli *cli, struct problem *p)
+{
+        const char *kind = args_get(&cli->args, "kind");
+        struct cli_request req;
+        if (kind && !kind_find(kind, p))
+                return p->err;
+        cli_request_init(&req, "RULEUNSET");
+        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_add_option(&req, &cli->args, "kind", "KIND");
+        cli_request_add_option(&req, &cli->args, "target", "TARGET");
+        add_author(&req, &cli->args);
+        return cli_change(cli, &req, "unset rule", p);
+}
+
+static int rule_prioritize(struct cli *cli, struct problem *p)
+{
+        const struct args *args = &cli->args;
+        struct cli_request req;
+        cli_request_init(&req, "PRIORITIZE");
+        cli_request_add_str(&req, args->positional[0]);
+        cli_request_add_option(&req, args, "ratio", "RATIO");
+        cli_request_add_option(&req, args, "target", "TARGET");
+        cli_request_add_option(&req, args, "reason", "REASON");
+        add_author(&req, args);
+        int r = cli_request_add_duration(&req, args, "for", "FOR", p);
+        if (r == OK)
+                r = send_request(cli, &req, p);
+        if (r != OK || cli->is_json)
+                return r;
+        say_set(cli, "share", args->positional[0]);
+        say_set(cli, "share", "all");
+        return OK;
+}
+
+static const struct column history_columns[] = {
+        {"TIME", false, false},  {"ACTION", false, false}, {"RULE", false, true},
+        {"AUTHOR", false, true}, {"FROM", false, true},    {"WHAT", false, true},
+};
+
+static void history_row(struct table *t, const struct value *v, int64_t now_ms)
+{
+        struct buf at CLEANUP(buf_release);
+        buf_init(&at, 0);
+        (void)now_ms;
+        moment_put(&at, field_int(v, "at_ms"));
+        table_add(t, buf_slice(&at), TONE_DIM);
+        table_add(t, field_text(v, "action"), TONE_PLAIN);
+        table_add(t, field_text(v, "rule"), TONE_PLAIN);
+        table_add(t, field_text(v, "author"), TONE_PLAIN);
+        table_add(t, field_text(v, "address"), TONE_PLAIN);
+        table_add(t, field_text(v, "text"), TONE_PLAIN);
+}
+
+static const struct listing history = {
+        .command = "RULEHISTORY",
+        .empty = "no rule was ever set\n",
+        .word = "COUNT",
+        .columns = history_columns,
+        .n_columns = ARRAY_LEN(history_columns),
+        .row = history_row,
+};
+
+static int rule_history(struct cli *cli, struct problem *p)
+{
+        return listing_run(cli, &history, p);
+}
+
+/* ---- rows ---- */
+
+static const struct option_def list_options[] = {
+        {"match", "TEXT", "only rules whose slot:name/target holds TEXT"},
+        LISTING_PAGE_OPTIONS,
+        {NULL, NULL, NULL},
+};
+
+static const struct option_def set_options[] = {
+        {"for", "DURATION", "ends by itself after this long (1h)"},
+        {"endless", NULL, "does not end by itself, where the configuration allows that"},
+        {"target", "NAME", "for asks on this target alone (every target)"},
+        {"reason", "TEXT", "why, for people"},
+        {"author", "NAME", "who says so ($USER)"},
+        {"observe", NULL, "only count and tell what it would do"},
+        {"self-ending", NULL, "exempt: ends when it is past its budget, before its time"},
+        {NULL, NULL, NULL},
+};
+
+static const struct option_def unset_options[] = {
+        {"kind", "KIND", "only a rule of this kind (all of them)"},
+        {"target", "NAME", "the rule of this target (the one for every target)"},
+        {"author", "NAME", "who says so ($USER)"},
+        {NULL, NULL, NULL},
+};
+
+static const struct option_def prioritize_options[] = {
+        {"ratio", "X", "the share of everybody else's asks that is refused, 0 to 1 (0.9)"},
+        {"for", "DURATION", "ends by itself after this long (1h)"},
+        {"target", "NAME", "for asks on this target alone (every target)"},
+        {"reason", "TEXT", "why, for people"},
+        {"author", "NAME", "who says so ($USER)"},
+        {NULL, NULL, NULL},
+};
+
+static const struct cli_command commands[] = {
+        {"list", "", "List the rules that hold, with the time left.",
+         "  weir rule list\n"
+         "  weir rule list --match etl --json | jq -r '.rules[].name'\n",
+         list_options, 0, 0, false, rule_list},
+        {"set", "NAME KIND [VALUE]", "Set a rule for whoever asks under a name.",
+         "NAME is a part of an identity, a whole one, or all. KIND is one of\n\n"
+         "  hold              refuse every ask\n"
+         "  ratio X           refuse this share of the asks, 0 to 1\n"
+         "  exempt            let it through, whatever the metrics say\n"
+         "  metrics A,B       check it by these metrics\n"
+         "  threshold A=X     check it against these thresholds\n\n"
+         "The first three replace each other, and the most specific name decides.\n\n"
+         "  weir rule set daily-etl ratio 0.5 --for 30m --reason \"the replica is behind\"\n"
+         "  weir rule set purge hold --for 1h\n"
+         "  weir rule set etl threshold replication_lag=10 --target shop\n",
+         set_options, 2, 3, false, rule_set},
+        {"unset", "NAME", "Take back the rules of a name.",
+         "  weir rule unset daily-etl\n"
+         "  weir rule unset etl --kind threshold --target shop\n",
+         unset_options, 1, 1, false, rule_unset},
+        {"prioritize", "NAME", "Put one before all others: they get a ratio, it gets none.",
+         "Both rules end at the same time. 'weir rule unset all' and 'weir rule unset NAME' end\n"
+         "them before.\n\n"
+         "  weir rule prioritize checkout-fix --ratio 0.9 --for 1h\n",
+         prioritize_options, 1, 1, false, rule_prioritize},
+        {"history", "[N]", "Tell who set which rule when, and how it ended (20).",
+         "The last 500 changes are kept, over restarts too.\n\n"
+         "  weir rule history 100\n",
+         NULL, 0, 1, false, rule_history},
+};
+
+const struct cli_group cli_group_rule = {"rule", "Steer those who ask: hold, ratio, exempt.",
+                                         commands, ARRAY_LEN(commands)};

@@ -1,0 +1,693 @@
+/* What `weir top` shows, made for 80 columns and 24 rows.
+ *
+ *      weir 127.0.0.1:7379  enforce  checks enforce                        16:05:31
+ *      CRITICAL for 3 min because of shop: threads_running 87, critical from 60 ...
+ *        shop    critical  threads_running 91   3 min
+ *        cache   normal                          2 h
+ *      per second   in 120   start 118   done 117   fail 0.2   defer 3   ...
+ *      jobs         ready 12   scheduled 30   waiting 2   running 8   parked 37 (...)
+ *      [1 Queues 3]  2 Jobs 8  3 Clients 5  4 Starved
+ *      ...the rows of one panel, the chosen one marked...
+ *      q quit  p pause  space hold queue  c cancel  Tab panel  / filter  ? help
+ *
+ * Most of the screen belongs to the panel: at 24 rows it has 14 to 16.  Everything is made as lines
+ * of text first and cut to the width at the end, so that no line can ever wrap and push the rest
+ * off the screen.  What comes from jobs and clients goes through table_add() or text_put_safe(). */
+#include "cli/top_view.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/listing.h"
+#include "cli/term.h"
+#include "cli/text.h"
+
+#define TARGETS_SHOWN 4 /* lines of the head; the worst ones first */
+#define REVERSE       "\033[7m"
+#define PLAIN         "\033[0m"
+
+/* ---- lines ---- */
+
+struct frame {
+        struct buf *out;
+        size_t columns, lines;
+        struct screen screen; /* for tones; not for widths */
+};
+
+static void put_line(struct frame *f, struct buf *line)
+{
+        term_put_cut(f->out, buf_slice(line), f->columns);
+        buf_put_byte(f->out, '\n');
+        buf_clear(line);
+        f->lines++;
+}
+
+static void put_toned(const struct frame *f, struct buf *line, enum tone tone, const char *text)
+{
+        screen_put_toned(&f->screen, line, tone, slice_str(text));
+}
+
+static bool is_true(const struct value *v, const char *key)
+{
+        const struct value *found = value_get(v, key);
+        return found && (found->type == VALUE_BOOL || found->type == VALUE_INT) && found->num;
+}
+
+static size_t list_len(const struct value *v)
+{
+        return v && v->type == VALUE_LIST ? v->n : 0;
+}
+
+/* ---- rates ---- */
+
+static double rate_of(const struct value *rates, const char *key)
+{
+        char digits[32];
+        struct slice text = field_text(rates, key);
+        if (!text.len || text.len >= sizeof(digits))
+                return -1;
+        memcpy(digits, text.ptr, text.len);
+        digits[text.len] = '\0';
+        return strtod(digits, NULL);
+}
+
+void top_rates_read(struct top_rates *r, const struct value *now)
+{
+        const struct value *rates = value_get(now, "rates");
+        *r = (struct top_rates){
+                rate_of(rates, "enqueued"), rate_of(rates, "started"),  rate_of(rates, "completed"),
+                rate_of(rates, "failed"),   rate_of(rates, "deferred"), rate_of(rates, "granted"),
+                rate_of(rates, "refused"),
+        };
+}
+
+void top_totals_read(struct top_totals *t, const struct value *queues, const struct value *throttle)
+{
+        const struct value *tiers = value_get(throttle, "tiers");
+        const struct value *checks = value_get(throttle, "checks");
+        *t = (struct top_totals){0};
+        for (size_t i = 0; i < list_len(queues); i++) {
+                t->enqueued += field_int(&queues->items[i], "enqueued");
+                t->completed += field_int(&queues->items[i], "completed");
+                t->failed += field_int(&queues->items[i], "failed");
+        }
+        for (size_t i = 0; i < list_len(tiers); i++)
+                t->deferred += field_int(&tiers->items[i], "deferred");
+        t->granted = field_int(checks, "granted");
+        t->refused = field_int(checks, "refused");
+}
+
+static double rate_between(int64_t from, int64_t to, int64_t ms)
+{
+        return ms > 0 && to >= from ? (double)(to - from) * 1000 / (double)ms : -1;
+}
+
+void top_rates_between(struct top_rates *r, const struct top_totals *from,
+                       const struct top_totals *to, int64_t ms)
+{
+        *r = (struct top_rates){
+                .enqueued = rate_between(from->enqueued, to->enqueued, ms),
+                .started = -1, /* nothing counts starts there */
+                .completed = rate_between(from->completed, to->completed, ms),
+                .failed = rate_between(from->failed, to->failed, ms),
+                .deferred = rate_between(from->deferred, to->deferred, ms),
+                .granted = rate_between(from->granted, to->granted, ms),
+                .refused = rate_between(from->refused, to->refused, ms),
+        };
+}
+
+static void put_rate(struct buf *b, const char *name, double rate)
+{
+        if (rate < 0)
+                buf_printf(b, "  %s -", name);
+        else
+                buf_printf(b, rate < 10 && rate > 0 ? "  %s %.1f" : "  %s %.0f", name, rate);
+}
+
+/* ---- the head ---- */
+
+static enum tone level_tone(struct slice level)
+{
+        if (slice_eq(level, SLICE_LIT("normal")))
+                return TONE_GREEN;
+        return slice_eq(level, SLICE_LIT("critical")) ? TONE_RED : TONE_YELLOW;
+}
+
+static void put_clock(struct buf *b, int64_t now_ms)
+{
+        time_t now = (time_t)(now_ms / 1000);
+        struct tm tm;
+        if (localtime_r(&now, &tm))
+                buf_printf(b, "%02d:%02d:%02d", tm.tm_hour, tm.tm_min, tm.tm_sec);
+}
+
+static void put_title(const struct top_view *v, struct frame *f, struct buf *line)
+{
+        struct slice mode = field_text(v->throttle, "mode");
+        struct slice checks = field_text(value_get(v->throttle, "checks"), "mode");
+        put_toned(f, line, TONE_BOLD, "weir ");
+        text_put_safe(line, slice_str(v->server));
+        buf_put_str(line, "  throttle ");
+        text_put_safe(line, mode.len ? mode : SLICE_LIT("?"));
+        buf_put_str(line, checks.len ? "  checks " : "");
+        text_put_safe(line, checks);
+        buf_put_str(line, "  ");
+        put_clock(line, v->now_ms);
+        put_line(f, line);
+}
+
+static const struct value *worst_target(const struct value *throttle)
+{
+        const struct value *targets = value_get(throttle, "targets");
+        struct slice name = field_text(throttle, "target");
+        for (size_t i = 0; i < list_len(targets); i++)
+                if (name.len && slice_eq(field_text(&targets->items[i], "name"), name))
+                        return &targets->items[i];
+        return NULL;
+}
+
+/* "threads_running 87, from 60 on" of the metric that decided. */
+static void put_cause(struct buf *b, const struct value *target)
+{
+        struct slice metric = field_text(target, "metric"), error = field_text(target, "error");
+        if (metric.len) {
+                text_put_safe(b, metric);
+                buf_put_byte(b, ' ');
+                text_put_safe(b, field_text(target, "value"));
+                buf_put_str(b, ", limit ");
+                text_put_safe(b, field_text(target, "threshold"));
+        }
+        if (error.len) {
+                buf_put_str(b, metric.len ? "; " : "");
+                text_put_safe(b, error);
+        }
+}
+
+static void put_level(const struct top_view *v, struct frame *f, struct buf *line)
+{
+        struct slice level = field_text(v->throttle, "level");
+        const struct value *target = worst_target(v->throttle);
+        int64_t left_ms = field_int(v->throttle, "pause_left_ms");
+        buf_put_str(line, "level ");
+        screen_put_toned(&f->screen, line, level_tone(level), level.len ? level : SLICE_LIT("?"));
+        buf_put_str(line, " for ");
+        duration_put(line, field_int(v->throttle, "since_ms"));
+        if (is_true(v->throttle, "paused")) {
+                put_toned(f, line, TONE_YELLOW, "  PAUSED by an operator ");
+                if (left_ms > 0)
+                        duration_put(line, left_ms);
+                buf_put_str(line, left_ms > 0 ? " left" : "until resumed");
+        }
+        if (target) {
+                buf_put_str(line, "  because of ");
+                text_put_safe(line, field_text(target, "name"));
+                buf_put_str(line, ": ");
+                put_cause(line, target);
+        }
+        put_line(f, line);
+}
+
+static void put_target(struct frame *f, const struct value *t, struct buf *line)
+{
+        struct slice level = field_text(t, "level");
+        buf_put_str(line, "  ");
+        screen_put_toned(&f->screen, line, level_tone(level), level);
+        for (size_t pad = level.len; pad < 10; pad++)
+                buf_put_byte(line, ' ');
+        text_put_safe(line, field_text(t, "name"));
+        buf_put_str(line, "  ");
+        put_cause(line, t);
+        buf_put_str(line, "  for ");
+        duration_put(line, field_int(t, "since_ms"));
+        put_line(f, line);
+}
+
+/* Those that are not at level normal first, as the server lists them within each. */
+static void put_targets(const struct top_view *v, struct frame *f, struct buf *line)
+{
+        const struct value *targets = value_get(v->throttle, "targets");
+        size_t n = 0;
+        for (size_t i = 0; i < 2 * list_len(targets) && n < TARGETS_SHOWN; i++) {
+                const struct value *t = &targets->items[i % targets->n];
+                bool is_normal = slice_eq(field_text(t, "level"), SLICE_LIT("normal"));
+                if (is_normal != (i >= targets->n))
+                        continue;
+                put_target(f, t, line);
+                n++;
+        }
+        if (list_len(targets) > n) {
+                buf_printf(line, "  and %zu more targets", list_len(targets) - n);
+                put_line(f, line);
+        }
+}
+
+static void put_rates(const struct top_view *v, struct frame *f, struct buf *line)
+{
+        const struct top_rates *r = &v->rates;
+        put_toned(f, line, TONE_DIM, "per second");
+        put_rate(line, "added", r->enqueued);
+        put_rate(line, "started", r->started);
+        put_rate(line, "done", r->completed);
+        put_rate(line, "failed", r->failed);
+        put_rate(line, "deferred", r->deferred);
+        put_toned(f, line, TONE_DIM, "  checks");
+        put_rate(line, "yes", r->granted);
+        put_rate(line, "no", r->refused);
+        put_line(f, line);
+}
+
+static void put_jobs(const struct top_view *v, struct frame *f, struct buf *line)
+{
+        static const char *const counts[] = {"ready", "scheduled", "waiting", "running"};
+        const struct value *queues = v->panels[TOP_QUEUES];
+        const struct value *tiers = value_get(v->throttle, "tiers");
+        int64_t parked = 0;
+        put_toned(f, line, TONE_DIM, "jobs      ");
+        for (size_t c = 0; c < ARRAY_LEN(counts); c++) {
+                int64_t n = 0;
+                for (size_t i = 0; i < list_len(queues); i++)
+                        n += field_int(&queues->items[i], counts[c]);
+                buf_printf(line, "  %s %lld", counts[c], (long long)n);
+        }
+        for (size_t i = 0; i < list_len(tiers); i++)
+                parked += field_int(&tiers->items[i], "parked");
+        buf_printf(line, "  parked %lld", (long long)parked);
+        for (size_t i = 0; parked && i < list_len(tiers); i++) {
+                int64_t n = field_int(&tiers->items[i], "parked");
+                if (!n)
+                        continue;
+                buf_put_str(line, "  ");
+                text_put_safe(line, field_text(&tiers->items[i], "tier"));
+                buf_printf(line, " %lld", (long long)n);
+        }
+        put_line(f, line);
+}
+
+static void put_ramp(const struct top_view *v, struct frame *f, struct buf *line)
+{
+        const struct value *ramp = value_get(v->throttle, "ramp");
+        if (!is_true(ramp, "running"))
+                return;
+        buf_printf(line, "ramp        cycle %lld of %lld, the next in ",
+                   (long long)field_int(ramp, "cycle"), (long long)field_int(ramp, "cycles"));
+        duration_put(line, field_int(ramp, "next_in_ms"));
+        put_line(f, line);
+}
+
+static void put_head(const struct top_view *v, struct frame *f)
+{
+        struct buf line CLEANUP(buf_release);
+        buf_init(&line, 0);
+        put_title(v, f, &line);
+        put_level(v, f, &line);
+        put_targets(v, f, &line);
+        put_rates(v, f, &line);
+        put_jobs(v, f, &line);
+        put_ramp(v, f, &line);
+}
+
+/* ---- panels ---- */
+
+struct row {
+        char key[24];      /* the id of a job, or */
+        struct slice name; /* the name of anything else */
+        bool is_paused;
+};
+
+struct rows {
+        struct table table;
+        struct row rows[TOP_ROWS_MAX];
+        size_t n;
+};
+
+struct panel {
+        const char *title;
+        const char *empty;
+        const char *list; /* key of the list in the answer; NULL: it is the answer */
+        const struct column *columns;
+        size_t n_columns;
+        void (*row)(struct table *t, const struct value *v, int64_t now_ms, struct row *ret);
+};
+
+static void add_duration(struct table *t, int64_t ms, enum tone tone)
+{
+        struct buf text CLEANUP(buf_release);
+        buf_init(&text, 0);
+        if (ms > 0)
+                duration_put(&text, ms);
+        table_add(t, buf_slice(&text), tone);
+}
+
+static const struct column queue_columns[] = {
+        {"QUEUE", false, true},     {"STATE", false, false},  {"READY", true, false},
+        {"SCHEDULED", true, false}, {"WAITING", true, false}, {"RUNNING", true, false},
+        {"DONE", true, false},      {"FAILED", true, false},  {"OLDEST", true, false},
+};
+
+static void queue_row(struct table *t, const struct value *q, int64_t now_ms, struct row *ret)
+{
+        static const char *const numbers[] = {"ready",   "scheduled", "waiting",
+                                              "running", "completed", "failed"};
+        int64_t oldest_ms = field_int(q, "oldest_due_ms");
+        ret->name = field_text(q, "name");
+        ret->is_paused = is_true(q, "paused");
+        table_add(t, ret->name, TONE_PLAIN);
+        table_add(t, slice_str(ret->is_paused ? "paused" : "open"),
+                  ret->is_paused ? TONE_YELLOW : TONE_PLAIN);
+        for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+                table_add_int(t, field_int(q, numbers[i]));
+        add_duration(t, oldest_ms > 0 ? now_ms - oldest_ms : 0, TONE_PLAIN);
+}
+
+static const struct column job_columns[] = {
+        {"ID", true, false},       {"HOOK", false, true}, {"QUEUE", false, true},
+        {"WORKER", false, true},   {"FOR", true, false},  {"TRY", true, false},
+        {"PROGRESS", false, true},
+};
+
+static void job_row(struct table *t, const struct value *job, int64_t now_ms, struct row *ret)
+{
+        struct slice progress = field_text(job, "progress");
+        char attempt[48];
+        int64_t started_ms = field_int(job, "started_ms");
+        (void)snprintf(ret->key, sizeof(ret->key), "%lld", (long long)field_int(job, "id"));
+        (void)snprintf(attempt, sizeof(attempt), "%lld/%lld", (long long)field_int(job, "attempt"),
+                       (long long)field_int(job, "attempts"));
+        table_add(t, slice_str(ret->key), TONE_PLAIN);
+        table_add(t, field_text(job, "hook"), TONE_PLAIN);
+        table_add(t, field_text(job, "queue"), TONE_PLAIN);
+        table_add(t, field_text(job, "worker"), TONE_DIM);
+        add_duration(t, started_ms > 0 && now_ms > started_ms ? now_ms - started_ms : 0,
+                     TONE_PLAIN);
+        table_add(t, slice_str(attempt), TONE_PLAIN);
+        progress.len = progress.len > 100 ? 100 : progress.len;
+        table_add(t, progress, TONE_PLAIN);
+}
+
+static const struct column client_columns[] = {
+        {"CLIENT", false, true},       {"KIND", false, false},   {"ASKS", true, false},
+        {"GRANTED", true, false},      {"REFUSED", true, false}, {"LAST", true, false},
+        {"NO GRANT FOR", true, false},
+};
+
+static void client_row(struct table *t, const struct value *c, int64_t now_ms, struct row *ret)
+{
+        int64_t refused = field_int(c, "refused"), last_ms = field_int(c, "last_ms");
+        ret->name = field_text(c, "name");
+        table_add(t, ret->name, TONE_PLAIN);
+        table_add(t, field_text(c, "kind"), TONE_DIM);
+        table_add_int(t, field_int(c, "asks"));
+        table_add_int(t, field_int(c, "granted"));
+        table_add_int(t, refused);
+        add_duration(t, last_ms > 0 ? now_ms - last_ms : 0, TONE_PLAIN);
+        add_duration(t, field_int(c, "waiting_ms"), is_true(c, "starved") ? TONE_RED : TONE_PLAIN);
+}
+
+static const struct column starved_columns[] = {
+        {"CLIENT", false, true}, {"NO GRANT FOR", true, false}, {"ASKS", true, false},
+        {"WHY", false, true},    {"TARGET", false, true},       {"MEANWHILE", false, true},
+        {"GRANTS", true, false},
+};
+
+static void starved_row(struct table *t, const struct value *s, int64_t now_ms, struct row *ret)
+{
+        struct slice metric = field_text(s, "metric");
+        struct buf why CLEANUP(buf_release);
+        (void)now_ms; /* told as a length of time */
+        buf_init(&why, 0);
+        buf_put_slice(&why, field_text(s, "reason"));
+        buf_put_str(&why, metric.len ? ": " : "");
+        buf_put_slice(&why, metric);
+        ret->name = field_text(s, "name");
+        table_add(t, ret->name, TONE_RED);
+        add_duration(t, field_int(s, "since_ms"), TONE_PLAIN);
+        table_add_int(t, field_int(s, "asks"));
+        table_add(t, buf_slice(&why), TONE_PLAIN);
+        table_add(t, field_text(s, "target"), TONE_PLAIN);
+        table_add(t, field_text(s, "starver"), TONE_PLAIN);
+        table_add_int(t, field_int(s, "starver_grants"));
+}
+
+#define COLUMNS(c) c, ARRAY_LEN(c)
+static const struct panel panels[TOP_PANELS] = {
+        [TOP_QUEUES] = {"Queues", "no queues yet: the first job makes one", NULL,
+                        COLUMNS(queue_columns), queue_row},
+        [TOP_JOBS] = {"Running jobs", "nothing runs", "jobs", COLUMNS(job_columns), job_row},
+        [TOP_CLIENTS] = {"Clients", "nobody has asked since the server started", "clients",
+                         COLUMNS(client_columns), client_row},
+        [TOP_STARVED] = {"Starved", "nobody is starved", NULL, COLUMNS(starved_columns),
+                         starved_row},
+};
+
+static const struct value *panel_list(const struct top_view *v, enum top_panel which)
+{
+        const struct value *answer = v->panels[which];
+        return panels[which].list ? value_get(answer, panels[which].list) : answer;
+}
+
+static struct slice row_key(const struct row *r)
+{
+        return r->key[0] ? slice_str(r->key) : r->name;
+}
+
+static void rows_make(struct rows *r, const struct top_view *v, enum top_panel which)
+{
+        const struct panel *p = &panels[which];
+        const struct value *list = panel_list(v, which);
+        r->n = 0;
+        table_init(&r->table, p->columns, p->n_columns);
+        for (size_t i = 0; i < list_len(list) && r->n < TOP_ROWS_MAX; i++) {
+                struct row *row = &r->rows[r->n];
+                size_t cells = r->table.n_cells;
+                *row = (struct row){0};
+                p->row(&r->table, &list->items[i], v->now_ms, row);
+                if (which == TOP_JOBS || slice_contains(row_key(row), v->filter))
+                        r->n++;
+                else
+                        r->table.n_cells = cells;
+        }
+}
+
+static size_t window_first(size_t first, size_t at, size_t height, size_t n)
+{
+        if (at < first)
+                first = at;
+        if (height && at >= first + height)
+                first = at - height + 1;
+        return first + height > n ? (n > height ? n - height : 0) : first;
+}
+
+/* Finds the chosen row again, or takes its neighbour. */
+static void choose(struct top_view *v, const struct rows *r, size_t height)
+{
+        size_t at = v->at < r->n ? v->at : (r->n ? r->n - 1 : 0);
+        for (size_t i = 0; v->key.len && i < r->n; i++)
+                if (slice_eq(row_key(&r->rows[i]), buf_slice(&v->key)))
+                        at = i;
+        buf_clear(&v->key);
+        v->at = at;
+        v->is_paused = false;
+        if (r->n) {
+                buf_put_slice(&v->key, row_key(&r->rows[at]));
+                v->is_paused = r->rows[at].is_paused;
+        }
+        v->first = window_first(v->first, at, height, r->n);
+}
+
+static void put_tabs(const struct top_view *v, struct frame *f)
+{
+        struct buf line CLEANUP(buf_release), tab CLEANUP(buf_release);
+        buf_init(&line, 0);
+        buf_init(&tab, 0);
+        for (int i = 0; i < TOP_PANELS; i++) {
+                buf_clear(&tab);
+                buf_printf(&tab, i == (int)v->panel ? "[%s" : " %s", panels[i].title);
+                buf_printf(&tab, " %zu", list_len(panel_list(v, (enum top_panel)i)));
+                buf_put_str(&tab, i == (int)v->panel ? "]  " : "   ");
+                screen_put_toned(&f->screen, &line, i == (int)v->panel ? TONE_BOLD : TONE_DIM,
+                                 buf_slice(&tab));
+        }
+        if (v->filter.len) {
+                buf_put_str(&line, "filter: ");
+                text_put_safe(&line, v->filter);
+        }
+        put_line(f, &line);
+}
+
+/* One line of the table off the front. */
+static struct slice take_line(struct slice *text)
+{
+        const char *end = text->len ? memchr(text->ptr, '\n', text->len) : NULL;
+        size_t len = end ? (size_t)(end - text->ptr) : text->len;
+        struct slice line = slice_make(text->ptr, len);
+        size_t used = len + (end ? 1 : 0);
+        *text = slice_make(text->ptr + used, text->len - used);
+        return line;
+}
+
+/* The chosen row has a mark, since not every terminal and not every eye sees tones. */
+static void put_row(struct frame *f, struct slice text, bool is_chosen)
+{
+        struct buf line CLEANUP(buf_release);
+        buf_init(&line, 0);
+        bool is_reversed = is_chosen && f->screen.has_tones;
+        buf_put_str(&line, is_chosen ? "> " : "  ");
+        buf_put_slice(&line, text);
+        for (size_t w = text_width(buf_slice(&line)); is_reversed && w < f->columns; w++)
+                buf_put_byte(&line, ' ');
+        if (is_reversed)
+                buf_put_str(f->out, REVERSE);
+        term_put_cut(f->out, buf_slice(&line), f->columns);
+        buf_put_str(f->out, is_reversed ? PLAIN "\n" : "\n");
+        f->lines++;
+}
+
+static void put_empty(const struct top_view *v, struct frame *f, enum top_panel which)
+{
+        struct buf line CLEANUP(buf_release);
+        buf_init(&line, 0);
+        buf_put_str(&line, "  ");
+        put_toned(f, &line, TONE_DIM,
+                  v->filter.len ? "nothing fits the filter: Esc takes it away"
+                                : panels[which].empty);
+        put_line(f, &line);
+}
+
+/* `height` lines at most, the titles among them. */
+static void put_panel(struct top_view *v, struct frame *f, enum top_panel which, size_t height)
+{
+        struct rows *r = xmalloc(sizeof(*r));
+        struct buf toned CLEANUP(buf_release), plain CLEANUP(buf_release);
+        struct screen screen = {f->screen.has_tones, f->columns - 2},
+                      bare = {false, f->columns - 2};
+        rows_make(r, v, which);
+        choose(v, r, height > 1 ? height - 1 : 0);
+        buf_init(&toned, 0);
+        buf_init(&plain, 0);
+        table_print(&r->table, &screen, &toned);
+        table_print(&r->table, &bare, &plain); /* tones would end the reverse of the chosen row */
+        struct slice lines = buf_slice(&toned), bare_lines = buf_slice(&plain);
+        for (size_t i = 0; lines.len && height && r->n; i++) {
+                struct slice line = take_line(&lines), bare_line = take_line(&bare_lines);
+                bool is_title = i == 0, is_chosen = !v->is_whole && i == v->at + 1;
+                if (!is_title && i - 1 < v->first)
+                        continue;
+                put_row(f, is_chosen ? bare_line : line, is_chosen);
+                height--;
+        }
+        if (!r->n)
+                put_empty(v, f, which);
+        table_release(&r->table);
+        free(r);
+}
+
+/* ---- the last line, and help ---- */
+
+static const char *const help_lines[] = {
+        "",
+        "  q            quit",
+        "  Tab, 1-4     another panel; Shift-Tab goes back",
+        "  up, down     another row; j and k, PgUp, PgDn, Home and End too",
+        "  /            show rows that hold a text; Esc takes it away",
+        "  space        hold the chosen queue, or let it go on",
+        "  c            cancel the chosen job, after a question",
+        "  p            pause the throttle for an hour, or end the pause, after a question",
+        "  r            ask the server now",
+        "  ?            this; any key goes back",
+        "",
+        "  level        of the worst target, and the metric that decided it",
+        "  parked       jobs that the throttle has put aside, per tier",
+        "  Clients      those who were refused most come first",
+        "  Starved      those who go on asking and are not granted",
+};
+
+static void put_help(struct frame *f, size_t height)
+{
+        struct buf line CLEANUP(buf_release);
+        buf_init(&line, 0);
+        for (size_t i = 0; i < ARRAY_LEN(help_lines) && i < height; i++) {
+                buf_put_str(&line, help_lines[i]);
+                put_line(f, &line);
+        }
+}
+
+static void put_last_line(const struct top_view *v, struct frame *f)
+{
+        struct buf line CLEANUP(buf_release);
+        buf_init(&line, 0);
+        if (v->notice)
+                put_toned(f, &line, v->is_problem ? TONE_RED : TONE_BOLD, v->notice);
+        else
+                put_toned(f, &line, TONE_DIM,
+                          "q quit  Tab panel  / filter  space hold queue  c cancel job  "
+                          "p pause  ? help");
+        term_put_cut(f->out, buf_slice(&line), f->columns);
+        f->lines++;
+}
+
+/* ---- frames ---- */
+
+void top_view_init(struct top_view *v)
+{
+        *v = (struct top_view){.rates = {-1, -1, -1, -1, -1, -1, -1}, .rows = 24, .columns = 80};
+        buf_init(&v->key, 0);
+}
+
+void top_view_release(struct top_view *v)
+{
+        buf_release(&v->key);
+}
+
+void top_move(struct top_view *v, int64_t by)
+{
+        int64_t at = (int64_t)v->at + by;
+        v->at = at > 0 ? (size_t)at : 0; /* choose() knows where the end is */
+        buf_clear(&v->key);
+}
+
+void top_turn(struct top_view *v, int by)
+{
+        v->panel = (enum top_panel)(((int)v->panel + by + TOP_PANELS) % TOP_PANELS);
+        v->at = v->first = 0;
+        buf_clear(&v->key);
+}
+
+void top_put_frame(struct top_view *v, struct buf *ret)
+{
+        struct frame f = {.out = ret, .columns = v->columns, .screen = {v->has_tones, 0}};
+        if (v->rows < 3 || v->columns < 20) {
+                buf_put_str(ret, "too small");
+                return;
+        }
+        put_head(v, &f);
+        put_tabs(v, &f);
+        size_t height = v->rows > f.lines + 1 ? v->rows - f.lines - 1 : 0;
+        if (v->is_help)
+                put_help(&f, height);
+        else if (height)
+                put_panel(v, &f, v->panel, height);
+        struct buf nothing CLEANUP(buf_release);
+        buf_init(&nothing, 0);
+        while (f.lines + 1 < v->rows)
+                put_line(&f, &nothing);
+        put_last_line(v, &f);
+}
+
+void top_put_all(struct top_view *v, struct buf *ret)
+{
+        struct frame f = {.out = ret, .columns = v->columns, .screen = {v->has_tones, 0}};
+        v->is_whole = true;
+        put_head(v, &f);
+        for (int i = 0; i < TOP_PANELS; i++) {
+                struct buf line CLEANUP(buf_release);
+                buf_init(&line, 0);
+                put_line(&f, &line);
+                screen_put_toned(&f.screen, &line, TONE_BOLD, slice_str(panels[i].title));
+                put_line(&f, &line);
+                v->at = v->first = 0;
+                buf_clear(&v->key);
+                put_panel(v, &f, (enum top_panel)i, SIZE_MAX);
+        }
+}

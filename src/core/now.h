@@ -1,0 +1,25 @@
+/* What an operator looks at first: the gate, the jobs and the checks at this moment, and what was
+ * made to wait or refused last. */
+#ifndef WEIR_CORE_NOW_H
+#define WEIR_CORE_NOW_H
+
+#include "core/check_inside.h"
+#include "core/inside.h"
+
+#define THROTTLED_KEPT 200
+
+struct throttled;
+
+struct throttled *throttled_new(uint64_t hash_seed);
+struct throttled *throttled_free(struct throttled *t);
+
+/* The gate makes a job wait, or would; target may be "". */
+void throttled_job(struct core *core, const struct job *job, enum tier tier,
+                   const struct gate_answer *answer, const char *target, const char *text);
+/* A check was refused, or would have been. */
+void throttled_check(struct core *core, const struct asking *a, const struct check_answer *answer);
+
+EXEC(exec_now);
+EXEC(exec_throttled);
+
+#endif

@@ -1,0 +1,78 @@
+/* Rules in the core: set and removed by commands, found by those who check. */
+#ifndef WEIR_CORE_RULE_H
+#define WEIR_CORE_RULE_H
+
+#include "core/inside.h"
+#include "gate/check.h"
+#include "gate/identity.h"
+#include "state/rule.h"
+
+#define RULE_FOR_DEFAULT_MS 3600000
+#define RULE_MAX_DEFAULT_MS 604800000 /* where the configuration says nothing: 7 days */
+#define RULE_AUTHOR_BYTES   64
+#define RULE_REASON_BYTES   200
+#define RULE_LIST_BYTES     2048 /* METRICS and THRESHOLD */
+#define RULE_TEXT_BYTES     400  /* what the history says of a change; longer texts are cut */
+#define RULE_NAME_BYTES     (16 + IDENTITY_BYTES + 1 + LIMIT_NAME_BYTES)
+#define RULE_PAGE_MAX       1000 /* LIMIT of RULES */
+#define RULE_RATIO_TEXT     12   /* "0.123456" and its NUL */
+
+struct rule_index;
+struct rule_index *rule_index_new(void);
+struct rule_index *rule_index_free(struct rule_index *i);
+
+/* What holds for this identity on this target: the most specific name first (the whole, then its
+ * parts from specific to general, then "all"), and of one name the rule of the target before the
+ * one for every target. */
+struct rule_match {
+        struct rule *share;     /* hold, ratio or exempt, enforced; NULL: none */
+        struct rule *observed;  /* the most specific one that only observes; NULL: none, or a more
+                                   specific one is enforced, which would hide it all the same */
+        struct rule *threshold; /* enforced */
+        /* Vitess's way: the lists of all its parts together, else that of "all". */
+        const struct rule *metrics[IDENTITY_PARTS + 1];
+        size_t n_metrics;
+};
+/* Rules that are past their end do not count, though their alarm has not rung yet. */
+void rule_match(struct core *core, const struct identity *who, struct slice target,
+                struct rule_match *ret);
+/* The next "name" of a list "a,b" or "a=1,b=2": false at the end.  *ret_value is NAN without '='.
+ */
+bool rule_list_next(struct slice *rest, struct slice *ret_name, double *ret_value);
+
+struct rule_set {
+        struct slice who, target; /* target empty: every target */
+        struct rule_values values;
+        int64_t for_ms; /* 0: the default; -1: endless */
+};
+/* Checks everything (who, target, metrics, ratio, length against what the operator allows) and
+ * sets it, with an entry in the history.  For commands and for the contracts of the check door. */
+int rule_set(struct core *core, const struct rule_set *set, struct problem *problem) MUST_CHECK;
+/* All of them, or none: at most RULE_SET_MAX, each with a name of its own. */
+#define RULE_SET_MAX 2
+int rule_set_all(struct core *core, const struct rule_set *sets, size_t n,
+                 struct problem *problem) MUST_CHECK;
+/* UTF-8 of at most `max` bytes without control characters; `what` names it in the refusal. */
+int rule_check_text(const char *what, struct slice text, size_t max,
+                    struct problem *problem) MUST_CHECK;
+/* "0.5" to millionths; ERR_BADARG says what is allowed.  And back, without zeros at the end. */
+int rule_ratio_parse(struct slice text, uint32_t *ret_ppm, struct problem *problem) MUST_CHECK;
+const char *rule_ratio_text(uint32_t ppm, char *ret); /* ret holds RULE_RATIO_TEXT bytes */
+/* The rule of that slot, name and target; NULL when there is none. */
+struct rule *rule_find(const struct core *core, struct slice slot, struct slice who,
+                       struct slice target);
+/* Removes the rule of that slot; false when there was none. */
+bool rule_unset(struct core *core, struct slice slot, struct slice who, struct slice target,
+                struct slice author, struct slice address);
+/* Ends it: past its budget. */
+void rule_end(struct core *core, struct rule *rule, struct slice why);
+/* In order of names; valid until the core runs on. */
+void rule_each(struct core *core, void (*fn)(void *ctx, const struct rule *r), void *ctx);
+
+EXEC(exec_ruleset);
+EXEC(exec_ruleunset);
+EXEC(exec_rules);
+EXEC(exec_rulehistory);
+EXEC(exec_prioritize);
+
+#endif

@@ -1,0 +1,23 @@
+/* Who works: every name that claimed within the last hour, and what it has in hand.
+ *
+ * Nothing of it is in the log.  After a restart the running jobs still say whose they are; where
+ * those are and which queues they take is known again with their next claim. */
+#ifndef WEIR_CORE_WORKERS_H
+#define WEIR_CORE_WORKERS_H
+
+#include "core/inside.h"
+
+#define WORKERS_MAX  1000
+#define WORKERS_JOBS 20 /* ids told of one */
+
+struct workers;
+
+struct workers *workers_new(uint64_t hash_seed);
+struct workers *workers_free(struct workers *w);
+
+/* Somebody claims. */
+void workers_claim(struct core *core, const struct session *session, const struct claim_spec *spec);
+
+EXEC(exec_workers);
+
+#endif

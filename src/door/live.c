@@ -1,0 +1,220 @@
+/* The live stream.
+ *
+ * Once a second, while somebody listens: the events of the gate since the last time and the answer
+ * of NOW are composed once, and the same bytes go to all.
+ *
+ *      id: 1794732660000-17
+ *      event: event
+ *      data: {"at_ms":...,"event":"...","message":"..."}
+ *
+ *      id: 1794732660000-17
+ *      event: now
+ *      data: {...}
+ *
+ * The id counts the events the listener knows, behind the time this weir was started: a browser
+ * that lost the connection says it in Last-Event-ID and gets what it missed, as far as it is still
+ * kept; after a restart of weir that is all there is.  Numbers alone would begin anew and be
+ * mistaken.
+ *
+ * Like any reply a frame leaves when the batch it tells of is durable.
+ *
+ * A listener that does not read is not waited for: past LIVE_UNSENT_MAX it is dropped, and comes
+ * back by itself when it is a browser.  The kernel's buffer is kept small, or it would hide that
+ * for megabytes.  Events that come faster than LIVE_EVENTS_MAX a second are left out from the
+ * oldest on; /v1/throttle/history has them.
+ *
+ * Cost: nothing without listeners; with some, one NOW a second and one copy for each. */
+#include "door/live.h"
+
+#include "base/say.h"
+#include "door/inside.h"
+#include "door/json_reply.h"
+#include "wire/json.h"
+
+#define LIVE_RETRY_MS   2000
+#define LIVE_SOCKET_MAX (64 * 1024)
+#define LIVE_EVENTS_MAX 100
+
+/* --- composing ------------------------------------------------------------------------------ */
+
+static void put_id(const struct server *s, struct buf *b, uint64_t number)
+{
+        buf_printf(b, "id: %lld-%llu\n", (long long)s->started_ms, (unsigned long long)number);
+}
+
+/* A line break would end the data; in JSON one can only stand where a space may. */
+static void put_data(struct buf *b, size_t from)
+{
+        while (b->len > from && b->ptr[b->len - 1] == '\n')
+                b->len--;
+        for (size_t i = from; i < b->len; i++)
+                if (b->ptr[i] == '\n' || b->ptr[i] == '\r')
+                        b->ptr[i] = ' ';
+        buf_put_str(b, "\n\n");
+}
+
+struct telling {
+        const struct server *server;
+        struct buf *to;
+};
+
+static void put_event(void *ctx, const struct core_event *e)
+{
+        const struct telling *t = ctx;
+        struct buf *b = t->to;
+        put_id(t->server, b, e->number + 1);
+        buf_put_str(b, "event: event\ndata: ");
+        size_t from = b->len;
+        buf_put_byte(b, '{');
+        json_put_key(b, "at_ms");
+        buf_put_i64(b, e->at_ms);
+        json_put_key(b, "event");
+        json_put_text_lossy(b, slice_str(e->name));
+        json_put_key(b, "message");
+        json_put_text_lossy(b, slice_str(e->text));
+        buf_put_byte(b, '}');
+        put_data(b, from);
+}
+
+static uint64_t put_events(struct server *s, struct buf *b, uint64_t from)
+{
+        struct telling t = {s, b};
+        uint64_t n = core_n_events(s->core);
+        if (n - from > LIVE_EVENTS_MAX)
+                from = n - LIVE_EVENTS_MAX;
+        core_each_event(s->core, from, n, put_event, &t);
+        return n;
+}
+
+static void put_now(struct server *s, struct buf *b)
+{
+        struct live_stream *live = &s->live;
+        struct json_reply reply;
+        size_t begin = b->len;
+        put_id(s, b, live->told);
+        buf_put_str(b, "event: now\ndata: ");
+        size_t from = b->len;
+        arena_clear(&s->arena);
+        command_init(&s->command, command_find(SLICE_LIT("NOW")));
+        json_reply_init(&reply, b);
+        int r = command_finish(&s->command, &s->arena, &s->problem);
+        if (r == OK)
+                r = core_exec(s->core, &live->session, &s->command, &reply.reply, &s->problem);
+        ASSERT(r != CORE_LATER); /* NOW has nothing to wait for */
+        if (r != OK || reply.err != OK) {
+                b->len = begin;
+                return;
+        }
+        json_reply_finish(&reply);
+        put_data(b, from);
+}
+
+/* --- listeners ------------------------------------------------------------------------------ */
+
+static void on_beat(uv_timer_t *timer);
+
+/* "1794732660000-17".  False: nothing we have given. */
+static bool read_id(const struct server *s, struct slice id, uint64_t *ret)
+{
+        int64_t started_ms;
+        const char *dash = id.len ? memchr(id.ptr, '-', id.len) : NULL;
+        if (!dash || !slice_to_i64(slice_make(id.ptr, (size_t)(dash - id.ptr)), &started_ms) ||
+            !slice_to_u64(slice_make(dash + 1, (size_t)(id.ptr + id.len - dash) - 1), ret))
+                return false;
+        if (started_ms != s->started_ms)
+                *ret = 0; /* of another life of weir: it knows nothing of this one */
+        return true;
+}
+
+void live_join(struct server *s, struct live_listener *l, struct conn *c, struct slice last_id)
+{
+        struct live_stream *live = &s->live;
+        struct buf *out = conn_out(c);
+        uint64_t known, n = core_n_events(s->core);
+        int size = LIVE_SOCKET_MAX;
+        (void)uv_send_buffer_size(&c->uv.handle, &size); /* without it: dropped later */
+        if (live->n == 0) {
+                live->told = n;
+                live->beats = 0;
+                (void)uv_timer_start(&live->timer, on_beat, LIVE_BEAT_MS, LIVE_BEAT_MS);
+        }
+        buf_printf(out, "retry: %d\n\n", LIVE_RETRY_MS);
+        if (read_id(s, last_id, &known)) {
+                /* What the others get at the next beat comes to this one then, too. */
+                struct telling t = {s, out};
+                if (live->told > LIVE_EVENTS_MAX && known < live->told - LIVE_EVENTS_MAX)
+                        known = live->told - LIVE_EVENTS_MAX;
+                core_each_event(s->core, known, live->told, put_event, &t);
+        }
+        put_now(s, out);
+        conn_listen(c);
+        conn_replied(c, core_reply_seq(s->core));
+        l->conn = c;
+        list_push_back(&live->listeners, &l->link);
+        live->n++;
+}
+
+void live_leave(struct server *s, struct live_listener *l)
+{
+        if (!list_is_linked(&l->link))
+                return;
+        list_remove(&l->link);
+        if (--s->live.n == 0)
+                (void)uv_timer_stop(&s->live.timer);
+}
+
+static void feed(struct server *s, struct live_listener *l, uint64_t seq)
+{
+        struct conn *c = l->conn;
+        if (c->is_closing)
+                return;
+        if (l->has_login && !login_touch(&s->login, &l->login, s->now.steady_ns)) {
+                conn_stop(c);
+                return;
+        }
+        if (conn_unsent(c) + s->live.frame.len > LIVE_UNSENT_MAX) {
+                s->counter[DOOR_CUT]++;
+                say_info("door", "a live listener does not read, closing it", "connection",
+                         SAY_I64(c->id));
+                conn_close(c);
+                return;
+        }
+        buf_put_slice(conn_out(c), buf_slice(&s->live.frame));
+        conn_replied(c, seq);
+}
+
+static void on_beat(uv_timer_t *timer)
+{
+        struct server *s = timer->data;
+        struct live_stream *live = &s->live;
+        server_turn_begin(s);
+        buf_clear(&live->frame);
+        if (++live->beats % LIVE_HELLO == 0)
+                buf_put_str(&live->frame, ": still here\n\n");
+        live->told = put_events(s, &live->frame, live->told);
+        put_now(s, &live->frame);
+        if (live->frame.failed)
+                return; /* memory is out: another second, another try */
+        uint64_t seq = core_reply_seq(s->core);
+        LIST_FOREACH(&live->listeners, it)
+        feed(s, CONTAINER_OF(it, struct live_listener, link), seq);
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+void live_init(struct server *s)
+{
+        struct live_stream *live = &s->live;
+        list_init(&live->listeners);
+        buf_init(&live->frame, 0);
+        session_init(&live->session, NULL); /* no reply ever comes late */
+        live->timer.data = s;
+        ASSERT(uv_timer_init(&s->loop, &live->timer) == 0);
+}
+
+void live_release(struct server *s)
+{
+        ASSERT(s->live.n == 0);
+        session_release(s->core, &s->live.session);
+        buf_release(&s->live.frame);
+}

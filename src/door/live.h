@@ -1,0 +1,45 @@
+/* GET /v1/live: what weir does, second by second, to everybody who listens (server-sent events). */
+#ifndef WEIR_DOOR_LIVE_H
+#define WEIR_DOOR_LIVE_H
+
+#include <uv.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "core/session.h"
+#include "door/secret.h"
+
+struct server;
+struct conn;
+
+#define LIVE_BEAT_MS    1000
+#define LIVE_HELLO      15 /* beats between two comments, which keep a proxy from closing */
+#define LIVE_UNSENT_MAX (256 * KIB) /* output of a listener that it has not read */
+
+/* A connection that listens; embedded in it. */
+struct live_listener {
+        struct list link; /* live.listeners; not linked: it does not listen */
+        struct conn *conn;
+        bool has_login; /* it was let in by this session, and goes with it */
+        struct secret login;
+};
+
+struct live_stream {
+        struct list listeners;
+        size_t n;
+        uv_timer_t timer; /* active while somebody listens */
+        unsigned beats;   /* of the timer */
+        uint64_t told;    /* events of the gate that the listeners know */
+        struct session session;
+        struct buf frame; /* what all are about to get */
+};
+
+void live_init(struct server *s);
+void live_release(struct server *s);
+
+/* The head of the answer was written to the connection; from here on it gets the stream.
+ * last_id: what it had already, the value of Last-Event-ID; may be empty.  At most LIMIT_LIVE. */
+void live_join(struct server *s, struct live_listener *l, struct conn *c, struct slice last_id);
+void live_leave(struct server *s, struct live_listener *l); /* also when it does not listen */
+
+#endif

@@ -1,0 +1,495 @@
+/* The shell: which screen is shown, the live stream, the login, keys, theme.
+ *
+ * Routes are in the hash (#/jobs?status=failed), so filters can be shared, Back works, and the page
+ * runs below any path of a proxy.  A screen is a module that is loaded when it is first wanted:
+ *
+ *   export const title = 'Jobs';                  or a function (params) -> text
+ *   export async function mount(root, params, ctx) { ...; return () => { clean up }; }
+ *
+ * README.md in this folder says what ctx offers. */
+import {
+        api,
+        badge,
+        button,
+        dialog,
+        fill,
+        fmtSeconds,
+        h,
+        recall,
+        remember,
+        select,
+        toast
+} from './lib.js';
+import {Live} from './live.js';
+
+const noun = () => import('./nouns.js');
+/* name: loader of its module, key after g, name of the first path part after the screen's own. */
+const ROUTES = {
+        now: {load: () => import('./now.js'), key: 'n', text: 'Now'},
+        jobs: {load: () => import('./jobs.js'), key: 'j', text: 'Jobs'},
+        job: {load: () => import('./job.js'), part: 'id', nav: 'jobs', text: 'Job'},
+        queues: {load: noun, key: 'q', part: 'name', text: 'Queues'},
+        schedules: {load: noun, key: 's', part: 'name', text: 'Schedules'},
+        workers: {load: noun, key: 'w', part: 'name', text: 'Workers'},
+        batches: {load: noun, key: 'b', part: 'name', text: 'Batches'},
+        throttle: {load: () => import('./throttle.js'), key: 't', text: 'Throttle'},
+        clients: {load: () => import('./clients.js'), key: 'c', part: 'name', text: 'Clients'},
+        locks: {load: noun, key: 'l', part: 'name', text: 'Locks'},
+        limits: {load: noun, key: 'i', part: 'name', text: 'Limits'},
+        breakers: {load: noun, key: 'r', part: 'name', text: 'Breakers'},
+        settings: {load: () => import('./settings.js'), key: 'e', text: 'Settings'},
+};
+
+const main = document.getElementById('main');
+const live = new Live();
+let session = null;
+let current = null; /* {route, hash, unmount, abort} of the screen that is shown */
+let turn = 0;       /* a screen that loads slowly must not replace a later one */
+
+/* --- routes --------------------------------------------------------------------------------- */
+
+/* '#/queues/mail?x=1' -> {route: 'queues', params: {noun: 'queues', name: 'mail', x: '1'}} */
+function parse(hash)
+{
+        const [where, query] = hash.replace(/^#\/?/, '').split(/\?(.*)/s);
+        const parts = where.split('/').map(decode);
+        const route = Object.hasOwn(ROUTES, parts[0]) ? parts[0] : parts[0] === '' ? 'now' : null;
+        const params = Object.fromEntries(new URLSearchParams(query || ''));
+        if (!route)
+                return {route: null, params: {asked: where}};
+        params.noun = route;
+        if (ROUTES[route].part && parts.length > 1 && parts[1] !== '')
+                params[ROUTES[route].part] = parts.slice(1).join('/');
+        return {route, params};
+}
+
+function decode(part)
+{
+        try {
+                return decodeURIComponent(part);
+        } catch {
+                return part;
+        }
+}
+
+/* link('jobs', {status: 'failed'}), link('job', 17), link('clients', name, {minutes: 60}) */
+function link(route, part, query)
+{
+        if (part !== null && typeof part === 'object') {
+                query = part;
+                part = undefined;
+        }
+        const search = new URLSearchParams();
+        for (const [name, value] of Object.entries(query || {}))
+                if (value !== '' && value !== null && value !== undefined)
+                        search.set(name, value);
+        const tail = search.toString();
+        return `#/${route}${part === undefined ? '' : `/${encodeURIComponent(part)}`}${
+                tail ? `?${tail}` : ''}`;
+}
+
+function navigate(to)
+{
+        const hash = to.startsWith('#') ? to : `#/${to.replace(/^\//, '')}`;
+        if (hash === location.hash)
+                show();
+        else
+                location.hash = hash;
+}
+
+function leave()
+{
+        if (!current)
+                return;
+        current.abort.abort();
+        try {
+                if (typeof current.unmount === 'function')
+                        current.unmount();
+        } catch (e) {
+                console.error(e);
+        }
+        current = null;
+}
+
+/* What a screen may use; all of it ends by itself when the screen is left. */
+function context(route, abort)
+{
+        const signal = abort.signal;
+        return {
+                api,
+                navigate,
+                link,
+                session,
+                signal,
+                route,
+                live: {
+                        on(kind, fn) {
+                                const off = live.on(kind, fn);
+                                signal.addEventListener('abort', off);
+                                return off;
+                        },
+                        last: () => live.last,
+                },
+                /* Calls fn now and every ms while the tab is seen, one call at a time. */
+                every(ms, fn) {
+                        return every(ms, fn, signal);
+                },
+                /* Puts the filters into the address without showing the screen anew. */
+                setQuery(query, part) {
+                        const hash =
+                                part === undefined ? link(route, query) : link(route, part, query);
+                        history.replaceState(null, '', hash);
+                        if (current)
+                                current.hash = hash;
+                },
+                setTitle: (text) => setTitle(text),
+                reload: () => show(),
+        };
+}
+
+function every(ms, fn, signal)
+{
+        let timer = 0;
+        const run = async () => {
+                clearTimeout(timer);
+                if (signal.aborted)
+                        return;
+                if (!document.hidden) {
+                        try {
+                                await fn();
+                        } catch (e) {
+                                if (e.name !== 'AbortError')
+                                        console.error(e);
+                        }
+                }
+                if (!signal.aborted && !document.hidden)
+                        timer = setTimeout(run, ms);
+        };
+        document.addEventListener('visibilitychange', () => {
+                if (!document.hidden)
+                        run();
+        }, {signal});
+        signal.addEventListener('abort', () => clearTimeout(timer));
+        return run();
+}
+
+function setTitle(text)
+{
+        document.title = `${text} · weir`;
+        const title = document.getElementById('title');
+        if (title)
+                title.textContent = text;
+}
+
+function markNav(route)
+{
+        const name = ROUTES[route] ? ROUTES[route].nav || route : '';
+        for (const a of document.querySelectorAll('#nav a')) {
+                if (a.dataset.route === name)
+                        a.setAttribute('aria-current', 'page');
+                else
+                        a.removeAttribute('aria-current');
+        }
+        openMenu(false);
+}
+
+function failure(text, err)
+{
+        return h('div.note.bad', {role: 'alert'}, h('p', {}, text),
+                h('p.muted', {}, err.message || String(err)), button('Try again', () => show()));
+}
+
+async function show()
+{
+        const {route, params} = parse(location.hash);
+        const mine = ++turn;
+        leave();
+        markNav(route);
+        const root = h('div.screen');
+        fill(main, h('h1', {id: 'title'}, route ? ROUTES[route].text : 'Not found'), root);
+        if (!route) {
+                root.append(h('p', {}, `There is no screen "${params.asked}". `,
+                        h('a', {href: '#/now'}, 'Go to Now')));
+                return;
+        }
+        document.title = `${ROUTES[route].text} · weir`;
+        const abort = new AbortController();
+        current = {route, hash: location.hash, unmount: null, abort};
+        let module;
+        try {
+                module = await ROUTES[route].load();
+        } catch (e) {
+                console.error(e);
+                if (mine === turn)
+                        root.append(failure('This screen could not be loaded.', e));
+                return;
+        }
+        if (mine !== turn)
+                return;
+        const name = typeof module.title === 'function' ? module.title(params) : module.title;
+        setTitle(name || ROUTES[route].text);
+        try {
+                const unmount = await module.mount(root, params, context(route, abort));
+                if (mine === turn)
+                        current.unmount = unmount;
+                else if (typeof unmount === 'function')
+                        unmount();
+        } catch (e) {
+                if (e.name === 'AbortError' || mine !== turn)
+                        return;
+                console.error(e);
+                root.append(failure('This screen could not be shown.', e));
+        }
+}
+
+/* --- header --------------------------------------------------------------------------------- */
+
+const stateBox = document.getElementById('state');
+const linkBox = document.getElementById('link');
+let shown = '';
+
+function showState(now)
+{
+        const left = now.pause_left_ms;
+        const key = JSON.stringify([
+                now.level, now.mode, now.paused, Math.round(left / 1000), now.target,
+                now.ramp && now.ramp.running
+        ]);
+        if (key === shown)
+                return;
+        shown = key;
+        fill(stateBox,
+                h('a.plain',
+                        {href: '#/throttle', title: now.target ? `decided by ${now.target}` : null},
+                        h('span.quiet', {}, 'Level '), badge(now.level)),
+                h('a.plain', {href: '#/throttle'}, h('span.quiet', {}, 'Mode '),
+                        badge(now.mode, `throttle ${String(now.mode).replace(/_/g, ' ')}`)),
+                now.paused ? h('a.plain', {href: '#/throttle'},
+                                     badge('paused',
+                                             left < 0 ? 'paused until resumed'
+                                                      : `paused, ${fmtSeconds(left)} left`))
+                                                      : null,
+                now.ramp && now.ramp.running ? badge('observe', 'ramp') : null);
+}
+
+function showLink(state, why)
+{
+        const words = {
+                live: 'live',
+                polling: 'every 2 s',
+                hidden: 'paused',
+                lost: 'no connection',
+                none: 'no live data',
+                connecting: 'connecting'
+        };
+        linkBox.textContent = words[state] || state;
+        linkBox.dataset.state = state;
+        linkBox.title = why || '';
+}
+
+function openMenu(is)
+{
+        document.getElementById('nav').classList.toggle('open', is);
+        document.getElementById('menu').setAttribute('aria-expanded', String(is));
+}
+
+const THEMES = ['auto', 'light', 'dark'];
+function setTheme(theme)
+{
+        if (theme === 'auto')
+                delete document.documentElement.dataset.theme;
+        else
+                document.documentElement.dataset.theme = theme;
+        remember('theme', theme === 'auto' ? null : theme);
+        const el = document.getElementById('theme');
+        el.textContent = {auto: '◐', light: '☀', dark: '☾'}[theme];
+        el.title = `Theme: ${theme}`;
+        el.setAttribute('aria-label', `Theme: ${theme}. Change it`);
+        document.dispatchEvent(new CustomEvent('weir:theme'));
+}
+
+/* --- keys ----------------------------------------------------------------------------------- */
+
+let waitsForGo = 0; /* time until which the key after g counts */
+
+function typing(el)
+{
+        return el && (el.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(el.tagName));
+}
+
+function onKey(ev)
+{
+        if (ev.ctrlKey || ev.metaKey || ev.altKey || ev.defaultPrevented ||
+                recall('keys') === 'off' || document.querySelector('dialog[open]'))
+                return;
+        if (typing(ev.target)) {
+                if (ev.key === 'Escape')
+                        ev.target.blur();
+                return;
+        }
+        if (Date.now() < waitsForGo) {
+                waitsForGo = 0;
+                const to = Object.entries(ROUTES).find(([, r]) => r.key === ev.key);
+                if (to) {
+                        ev.preventDefault();
+                        navigate(to[0]);
+                }
+                return;
+        }
+        if (ev.key === 'g') {
+                waitsForGo = Date.now() + 1500;
+        } else if (ev.key === '/') {
+                const search = main.querySelector('[data-search], input[type=search]');
+                if (search) {
+                        ev.preventDefault();
+                        search.focus();
+                        search.select();
+                }
+        } else if (ev.key === '?') {
+                ev.preventDefault();
+                showKeys();
+        }
+}
+
+function showKeys()
+{
+        const rows = Object.values(ROUTES).filter((r) => r.key).map((r) => [`g ${r.key}`, r.text]);
+        rows.push(['/', 'Search or filter'], ['Esc', 'Leave a field, close a dialog'],
+                ['?', 'This list']);
+        dialog('Keys', (close) => [
+                h('table.keys', {}, h('caption.quiet', {}, 'Keys and what they do'),
+                        h('tbody', {}, rows.map(([keys, text]) => h('tr', {},
+                                h('th', {scope: 'row'}, keys.split(' ').map((k) => [h('kbd', {}, k),
+                                        ' '])), h('td', {}, text))))),
+                h('div.field', {}, h('label', {for: 'keys-on'}, 'Single keys'),
+                        select([['on', 'on'], ['off', 'off']], recall('keys') === 'off' ? 'off' : 'on',
+                                {id: 'keys-on', onchange: (ev) => remember('keys',
+                                        ev.target.value === 'off' ? 'off' : null)})),
+                h('div.actions', {}, h('button.primary', {type: 'button', onclick: () => close()},
+                        'Close')),
+        ]);
+}
+
+/* --- login ---------------------------------------------------------------------------------- */
+
+async function readSession()
+{
+        try {
+                session = await api.get('session');
+        } catch (e) {
+                session = {
+                        needs_login: false,
+                        is_logged_in: false,
+                        csrf: '',
+                        version: '',
+                        error: e.status === 0 ? e.message : ''
+                };
+        }
+        api.csrf = session.csrf || '';
+        document.getElementById('logout').hidden = !session.is_logged_in;
+        document.getElementById('foot').textContent =
+                session.version ? `weir ${session.version}` : '';
+        return !session.needs_login || session.is_logged_in;
+}
+
+function askLogin()
+{
+        turn += 1;
+        leave();
+        live.stop();
+        markNav(null);
+        fill(stateBox);
+        document.body.classList.add('locked');
+        const token = h('input', {
+                type: 'password',
+                name: 'token',
+                autocomplete: 'current-password',
+                required: true
+        });
+        const said = h('p.error', {role: 'alert'});
+        const form = h('form.form.login', {
+                action: 'login',
+                method: 'post',
+                onsubmit: async (ev) => {
+                        ev.preventDefault();
+                        said.textContent = '';
+                        try {
+                                await api.post('login', {token: token.value});
+                                document.body.classList.remove('locked');
+                                await begin();
+                        } catch (e) {
+                                said.textContent = e.message;
+                                token.select();
+                        }
+                }
+        },
+                h('p', {},
+                        'Give the access token that weir was started with (token_file in its configuration).'),
+                h('div.field', {},
+                        h('label',
+                                {for: 'token'
+                                },
+                                'Access token'),
+                        token),
+                said, h('div.actions', {}, h('button.primary', {type: 'submit'}, 'Log in')));
+        token.id = 'token';
+        fill(main, h('h1', {id: 'title'}, 'Log in'), form);
+        document.title = 'Log in · weir';
+        token.focus();
+}
+
+async function logout()
+{
+        try {
+                await api.post('logout');
+        } catch (e) {
+                toast(e.message, {kind: 'bad'});
+                return;
+        }
+        await begin();
+}
+
+async function begin()
+{
+        if (!await readSession()) {
+                askLogin();
+                return;
+        }
+        live.start();
+        await show();
+}
+
+/* --- start ---------------------------------------------------------------------------------- */
+
+live.on('now', showState);
+live.on('link', ({state, why}) => showLink(state, why));
+api.onUnauthorized = () => {
+        if (!document.body.classList.contains('locked'))
+                askLogin();
+};
+document.getElementById('skip').addEventListener('click', (ev) => {
+        ev.preventDefault();
+        main.focus();
+});
+document.getElementById('menu').addEventListener(
+        'click', () => openMenu(!document.getElementById('nav').classList.contains('open')));
+document.getElementById('keys').addEventListener('click', showKeys);
+document.getElementById('logout').addEventListener('click', logout);
+document.getElementById('theme').addEventListener('click', () => {
+        const now = recall('theme') || 'auto';
+        setTheme(THEMES[(THEMES.indexOf(now) + 1) % THEMES.length]);
+});
+document.addEventListener('keydown', onKey);
+window.addEventListener('hashchange', () => {
+        if (location.hash !== '' && !location.hash.startsWith('#/'))
+                return;
+        if (document.body.classList.contains('locked'))
+                return;
+        if (!current || location.hash !== current.hash) {
+                show();
+                main.focus({preventScroll: true});
+                window.scrollTo(0, 0);
+        }
+});
+setTheme(recall('theme') || 'auto');
+begin();

@@ -1,0 +1,458 @@
+/* Clients: who asks before each step, what they were told, minute by minute.
+ *
+ * A client is an identity (7f3e:copy:etl) or a part of one (etl).  The map has a cell a minute: how
+ * many asks, and which share of them was refused, as a colour and as a sign. */
+import {
+        append,
+        badge,
+        button,
+        debounce,
+        dialog,
+        facts,
+        field,
+        fill,
+        fmtAgo,
+        fmtDuration,
+        fmtNumber,
+        fmtSeconds,
+        fmtTime,
+        h,
+        notAvailable,
+        note,
+        panel,
+        path,
+        plural,
+        select,
+        table,
+        toast
+} from './lib.js';
+import {prioritize, refusalText, ruleForm, ruleText} from './rules.js';
+
+export const title = (params) => (params.name ? params.name : 'Clients');
+
+const MINUTE = 60000;
+const MAP_CLIENTS = 12;
+const MAP_MINUTES = 60;
+const DAY_MINUTES = 1440;
+const clock =
+        new Intl.DateTimeFormat(undefined, {hour: '2-digit', minute: '2-digit', hourCycle: 'h23'});
+const hour =
+        new Intl.DateTimeFormat(undefined, {weekday: 'short', hour: '2-digit', hourCycle: 'h23'});
+
+/* --- the map ---------------------------------------------------------------------------------- */
+
+/* Class and sign of a minute: greens by number of asks, then by share of refusals. */
+function heat(m)
+{
+        if (!m || !m.asks)
+                return ['', ''];
+        const share = m.refused / m.asks;
+        if (share === 0)
+                return [m.asks < 20 ? 'g1' : 'g2', ''];
+        if (share < 0.25)
+                return ['r1', '·'];
+        return share < 0.75 ? ['r2', '–'] : ['r3', '×'];
+}
+
+function minuteText(m)
+{
+        const why = m.refused ? refusalText(m) : '';
+        return `${clock.format(m.at_ms)}: ${plural(m.asks, 'ask')}, ${
+                fmtNumber(m.granted)} granted, ${fmtNumber(m.refused)} refused${
+                m.refused && why ? ` (${why})` : ''}${
+                m.observed ? `, ${fmtNumber(m.observed)} would have been refused` : ''}`;
+}
+
+function heatCell(m)
+{
+        const [cls, sign] = heat(m);
+        return h('td', {class: cls, title: m && m.asks ? minuteText(m) : null}, sign);
+}
+
+function heatKey()
+{
+        const one = (cls, sign, text) =>
+                h('span', {}, h(`span.swatch.${cls}`, {'aria-hidden': 'true'}, sign), text);
+        return h('div.heat-key', {}, one('g1', '', 'granted'),
+                one('g2', '', '20 asks and more, granted'),
+                one('r1', '·', 'under a quarter refused'), one('r2', '–', 'under three quarters'),
+                one('r3', '×', 'mostly refused'));
+}
+
+/* rows: [{head: node, minutes: Map(at_ms -> minute), start_ms}], each count cells wide. */
+function heatTable(caption, heads, rows, count)
+{
+        const marks = heads.map(([span, text]) => h('th', {scope: 'col', colspan: span}, text));
+        return h('div.table-scroll.newest', {tabindex: '0', role: 'region', 'aria-label': caption},
+                h('table.heat-table', {}, h('caption.quiet', {}, caption),
+                        h('thead', {},
+                                h('tr', {},
+                                        h('th', {scope: 'col'}, h('span.quiet', {}, 'Who or when')),
+                                        marks)),
+                        h('tbody', {},
+                                rows.map((r) => h('tr', {}, h('th', {scope: 'row'}, r.head),
+                                                 Array.from({length: count},
+                                                         (_, i) => heatCell(r.minutes.get(
+                                                                 r.start_ms + i * MINUTE))))))));
+}
+
+function byMinute(minutes)
+{
+        return new Map((minutes || []).map((m) => [m.at_ms, m]));
+}
+
+/* --- actions on one --------------------------------------------------------------------------- */
+
+function ruleDialog(ctx, name, done)
+{
+        return dialog(`A rule for ${name}`,
+                (close) => [ruleForm(ctx, {
+                        name,
+                        done: async () => {
+                                close();
+                                await done();
+                        }
+                }),
+                        h('div.actions', {},
+                                h('button', {type: 'button', onclick: () => close()}, 'Close'))]);
+}
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+function clientTable(ctx, done)
+{
+        return table({
+                caption: 'Clients',
+                hideCaption: true,
+                key: (r) => r.name,
+                empty: 'Nobody is like that.',
+                columns: [
+                        {
+                                key: 'name',
+                                label: 'Client',
+                                cls: 'wrap mono',
+                                sort: (r) => r.name,
+                                cell: (r) => h('a', {href: ctx.link('clients', r.name)}, r.name)
+                        },
+                        {key: 'kind', label: 'Kind', sort: (r) => r.kind},
+                        {key: 'asks', label: 'Asks', num: true, sort: (r) => r.asks},
+                        {key: 'granted', label: 'Granted', num: true, sort: (r) => r.granted},
+                        {key: 'refused', label: 'Refused', num: true, sort: (r) => r.refused},
+                        {
+                                key: 'share',
+                                label: 'Share refused',
+                                num: true,
+                                sort: (r) => Number(r.share_refused),
+                                cell: (r) => `${
+                                        fmtNumber(
+                                                Math.round(Number(r.share_refused) * 1000) / 10)} %`
+                        },
+                        {
+                                key: 'last',
+                                label: 'Last asked',
+                                cls: 'nowrap',
+                                sort: (r) => r.last_ms,
+                                cell: (r) => fmtTime(r.last_ms)
+                        },
+                        {
+                                key: 'state',
+                                label: 'State',
+                                cell: (r) => (r.starved     ? badge('critical', 'starved')
+                                                : r.waiting ? badge('waiting', 'refused since')
+                                                            : '')
+                        },
+                        {
+                                key: 'act',
+                                label: '',
+                                cell: (r) => h('div.actions', {},
+                                        button('Prioritise',
+                                                () => prioritize(ctx, r.name, {}, done), {
+                                                        kind: 'small',
+                                                        label: `Prioritise ${r.name} for an hour`
+                                                }),
+                                        h('button.small', {
+                                                type: 'button',
+                                                'aria-label': `A rule for ${r.name}`,
+                                                onclick: () => ruleDialog(ctx, r.name, done)
+                                        },
+                                                'Rule'))
+                        },
+                ]
+        });
+}
+
+const INVITATION =
+        'A migration, an ETL run, a purge: whatever does heavy work in steps may ask weir ' +
+        'before each of them, and go on only when the database can take it. What asked is listed here.';
+
+function invitation()
+{
+        const p = panel('Nobody has asked yet');
+        const body = `'{"identity": "nightly:purge", "target": "shop"}'`;
+        append(p.body, h('p', {}, INVITATION),
+                h('pre', {tabindex: '0'}, 'weir check nightly:purge --target shop && ./next-step'),
+                h('pre', {tabindex: '0'}, `curl -s -H "Content-Type: application/json" -d ${body} \\
+     ${location.origin}${location.pathname}v1/check`));
+        return p.node;
+}
+
+async function mountList(root, params, ctx)
+{
+        const match = h('input',
+                {type: 'search', value: params.match || '', placeholder: 'part of a name'});
+        const kind = select([['', 'both'], ['identity', 'identities'], ['part', 'parts of names']],
+                params.kind || '');
+        const order = select([['refused', 'most refused'], ['asks', 'most asks'], ['name', 'name']],
+                params.order || 'refused');
+        const mapPanel = panel('The last hour, minute by minute');
+        const mapBox = h('div');
+        const listPanel = panel('Who asked');
+        const t = clientTable(ctx, load);
+        const foot = h('p.hint');
+        const empty = h('div');
+        append(mapPanel.body, mapBox, heatKey());
+        append(listPanel.body,
+                h('div.row', {}, field('Find', match), field('Kind', kind), field('First', order)),
+                t.node, foot);
+        append(root, empty, mapPanel.node, listPanel.node);
+
+        async function load()
+        {
+                const filter = {match: match.value.trim(), kind: kind.value, order: order.value};
+                try {
+                        const answer =
+                                await ctx.api.get('clients', {...filter, limit: 100}, ctx.signal);
+                        /* waiting_ms grows by itself: without it a row stays as it is. */
+                        t.update(answer.clients.map(
+                                ({waiting_ms: w, ...c}) => ({...c, waiting: w > 0})));
+                        foot.textContent = answer.cursor
+                                ? 'The first 100; narrow it down with a part of a name.'
+                                : answer.other
+                                ? `Besides, ${
+                                          plural(answer.other,
+                                                  'ask')} of clients that are not kept ` +
+                                        'any more.'
+                                : '';
+                        const none = answer.clients.length === 0 && !filter.match && !filter.kind;
+                        mapPanel.node.hidden = none;
+                        listPanel.node.hidden = none;
+                        if (none && !empty.firstChild)
+                                fill(empty, invitation());
+                        empty.hidden = !none;
+                } catch (e) {
+                        if (e.name !== 'AbortError')
+                                fill(listPanel.body, notAvailable(e));
+                }
+        }
+        async function loadMap()
+        {
+                try {
+                        const {clients} = await ctx.api.get('clients',
+                                {kind: 'identity', order: 'asks', limit: MAP_CLIENTS}, ctx.signal);
+                        const shows = await Promise.all(clients.map(
+                                (c) => ctx.api.get(path('clients', c.name), {minutes: MAP_MINUTES},
+                                                      ctx.signal)
+                                               .catch(() => null)));
+                        const last = Math.floor(Date.now() / MINUTE) * MINUTE;
+                        const start = last - (MAP_MINUTES - 1) * MINUTE;
+                        const rows = shows.filter(Boolean).map((c) => ({
+                                start_ms: start,
+                                minutes: byMinute(c.minutes),
+                                head: h('a.mono', {href: ctx.link('clients', c.name)}, c.name)
+                        }));
+                        const heads = Array.from({length: MAP_MINUTES / 10},
+                                (_, i) => [10, clock.format(start + i * 10 * MINUTE)]);
+                        fill(mapBox, heatTable('Clients by minute', heads, rows, MAP_MINUTES));
+                        mapBox.firstChild.scrollLeft = mapBox.firstChild.scrollWidth;
+                } catch (e) {
+                        if (e.name !== 'AbortError')
+                                fill(mapBox, notAvailable(e));
+                }
+        }
+        const changed = () => {
+                ctx.setQuery({
+                        match: match.value.trim(),
+                        kind: kind.value,
+                        order: order.value === 'refused' ? '' : order.value
+                });
+                load();
+        };
+        match.addEventListener('input', debounce(changed));
+        kind.addEventListener('change', changed);
+        order.addEventListener('change', changed);
+        ctx.every(3000, load);
+        await ctx.every(15000, loadMap);
+        return null;
+}
+
+/* --- one client ------------------------------------------------------------------------------- */
+
+function dayRows(minutes)
+{
+        const map = byMinute(minutes);
+        const asked = [...map.keys()].map((at) => Math.floor(at / (60 * MINUTE)) * 60 * MINUTE);
+        const now = Math.floor(Date.now() / (60 * MINUTE)) * 60 * MINUTE;
+        const first = Math.max(Math.min(now - 2 * 60 * MINUTE, ...asked), now - 23 * 60 * MINUTE);
+        const rows = [];
+        for (let at = now; at >= first; at -= 60 * MINUTE)
+                rows.push({start_ms: at, minutes: map, head: `${hour.format(at)}:00`});
+        return rows;
+}
+
+function minutesTable(minutes)
+{
+        const t = table({
+                caption: 'Minutes in which it asked, newest first',
+                key: (r) => r.at_ms,
+                columns: [
+                        {key: 'at', label: 'Minute', cell: (r) => fmtTime(r.at_ms)},
+                        {key: 'asks', label: 'Asks', num: true},
+                        {key: 'granted', label: 'Granted', num: true},
+                        {key: 'refused', label: 'Refused', num: true},
+                        {key: 'observed', label: 'Would refuse', num: true},
+                        {
+                                key: 'why',
+                                label: 'Mostly because',
+                                cls: 'wrap',
+                                cell: (r) => (r.refused ? refusalText(r) : '')
+                        },
+                ]
+        });
+        t.update([...minutes].sort((a, b) => b.at_ms - a.at_ms).slice(0, 120));
+        return t.node;
+}
+
+function reasonsText(reasons)
+{
+        const list = Object.entries(reasons || {}).filter(([, n]) => n);
+        return list.length ? list.sort((a, b) => b[1] - a[1])
+                                     .map(([r, n]) => `${r} ${fmtNumber(n)}`)
+                                     .join(', ')
+                           : 'none';
+}
+
+function links(ctx, list)
+{
+        return list.map((x, i) => [i ? ', ' : '', h('a', {href: ctx.link('clients', x)}, x)]);
+}
+
+function clientFacts(c, ctx)
+{
+        const parts =
+                (c.parts || []).map((x) => (typeof x === 'string' ? x : x.name)).filter(Boolean);
+        return facts([
+                [
+                        'Kind',
+                        c.kind === 'part'
+                                ? `part of ${plural(c.identities, 'identity', 'identities')}`
+                                : 'identity'
+                ],
+                ['Asks', fmtNumber(c.asks)],
+                ['Granted', fmtNumber(c.granted)],
+                ['Refused', fmtNumber(c.refused)],
+                c.observed ? ['Would be refused', fmtNumber(c.observed)] : null,
+                ['Why refused', reasonsText(c.reasons)],
+                ['Last granted', fmtAgo(c.granted_ms)],
+                ['Last refused', fmtAgo(c.refused_ms)],
+                ['First seen', fmtAgo(c.first_ms)],
+                c.waited_ms ? ['Waited in all', fmtDuration(c.waited_ms)] : null,
+                [
+                        'From',
+                        (c.addresses || []).map((a) => a.address || 'local').join(', ') ||
+                                c.address || 'local'
+                ],
+                parts.length ? ['Parts', links(ctx, parts)] : null,
+        ]);
+}
+
+/* "etl 50 % of the asks are refused, ends in 9 min: why [Remove]" */
+function ruleLine(r, remove)
+{
+        const left = fmtSeconds(r.left_ms);
+        return h('li', {}, h('code', {}, r.name), ' ', ruleText(r),
+                r.target ? ` on ${r.target}` : '', r.left_ms < 0 ? '' : `, ends in ${left}`,
+                r.reason ? `: ${r.reason}` : '', ' ',
+                button('Remove', () => remove(r),
+                        {kind: 'small', label: `Remove the rule for ${r.name}`}));
+}
+
+async function mountOne(root, params, ctx)
+{
+        const name = params.name;
+        const top = panel('What it was told', {
+                actions: [
+                        button('Prioritise for an hour', () => prioritize(ctx, name, {}, load),
+                                {kind: 'primary'}),
+                        h('button', {type: 'button', onclick: () => ruleDialog(ctx, name, load)},
+                                'Add a rule')
+                ]
+        });
+        const story =
+                panel('Its story', {hint: 'When it was mostly refused within a day, and why.'});
+        const map = panel('Minute by minute');
+        const rules = panel('Rules that name it');
+        const listBox = h('div');
+        let key = '';
+        append(root, h('p', {}, h('a', {href: ctx.link('clients')}, '← All clients')), top.node,
+                story.node, map.node, rules.node,
+                h('details.panel', {}, h('summary', {}, 'Minutes as a table'), listBox));
+
+        async function removeRule(r)
+        {
+                await ctx.api.del(path('rules', r.name), {kind: r.kind, target: r.target});
+                toast(`The rule for ${r.name} was removed.`);
+                await loadRules();
+        }
+        async function loadRules()
+        {
+                const {rules: all} = await ctx.api.get('rules', {limit: 200}, ctx.signal);
+                const names = new Set([name, 'all', ...name.split(':')]);
+                const mine =
+                        all.filter((r) => names.has(r.name)).map((r) => ruleLine(r, removeRule));
+                fill(rules.body,
+                        mine.length ? h('ul.story', {}, mine)
+                                    : h('p.empty', {}, 'No rule names it.'));
+        }
+        async function load()
+        {
+                let c;
+                try {
+                        c = await ctx.api.get(
+                                path('clients', name), {minutes: DAY_MINUTES}, ctx.signal);
+                } catch (e) {
+                        const gone = 'It has not asked, or too long ago to be kept.';
+                        if (e.name !== 'AbortError')
+                                fill(top.body,
+                                        e.status === 404 ? h('p', {}, gone) : notAvailable(e));
+                        return;
+                }
+                const hungry =
+                        `It is starved: not granted for ${fmtDuration(c.waiting_ms)}, and it ` +
+                        'goes on asking.';
+                fill(top.body, c.starved ? note('warn', h('p', {}, hungry)) : null,
+                        clientFacts(c, ctx));
+                await loadRules().catch(
+                        (e) => e.name === 'AbortError' || fill(rules.body, notAvailable(e)));
+                const mine = JSON.stringify([c.minutes, c.story, Math.floor(Date.now() / MINUTE)]);
+                if (mine === key)
+                        return;
+                key = mine;
+                const sentences = (c.story || []).map((s) => h('li', {}, s));
+                fill(story.body,
+                        sentences.length ? h('ul.story', {}, sentences)
+                                         : h('p.empty', {}, 'It was never mostly refused.'));
+                fill(map.body,
+                        heatTable(`Minutes of ${name}`,
+                                Array.from({length: 6}, (_, i) => [10, `:${i}0`]),
+                                dayRows(c.minutes), 60),
+                        heatKey());
+                fill(listBox, minutesTable(c.minutes || []));
+        }
+        await ctx.every(3000, load);
+        return null;
+}
+
+export async function mount(root, params, ctx)
+{
+        return params.name ? mountOne(root, params, ctx) : mountList(root, params, ctx);
+}

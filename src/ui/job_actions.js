@@ -1,0 +1,279 @@
+/* What can be done to a job, to some, or to all that match a filter.
+ *
+ * What can be taken back is done at once and offers that; what cannot asks first.  Many jobs are counted
+ * by the server before they are touched (DRYRUN), so the question says how many; past a thousand, what
+ * destroys wants the number typed. */
+import {confirm, dialog, fmtNumber, h, path, plural, TIERS, toast} from './lib.js';
+import {addJobDialog, likeJob} from './add_job.js';
+import {query} from './job_filter.js';
+import {isMissing} from './parts.js';
+
+export const ENDED = new Set(['complete', 'failed', 'canceled']);
+const TYPED_ABOVE = 1000;
+const ALWAYS_MS = 32503680000000;       /* the year 3000: "until" that holds for every job */
+
+/* --- one job -------------------------------------------------------------------------------- */
+
+const TIER_TEXT = {
+        critical: 'always runs',
+        high: 'waits at level critical only',
+        normal: 'waits when a level is elevated',
+        deferrable: 'waits first and longest',
+        registered: 'as its hook is registered',
+};
+
+async function pickTier(name, now)
+{
+        const one = (tier, close) => {
+                const is = tier === now ? ' (as it is)' : '';
+                return h('button', {type: 'button', onclick: () => close(tier)},
+                        `${tier}: ${TIER_TEXT[tier]}${is}`);
+        };
+        const to = await dialog(name, (close) => [
+                h('div.form', {}, [...TIERS, 'registered'].map((tier) => one(tier, close))),
+                h('div.actions', {}, h('button', {type: 'button', onclick: () => close()},
+                        'Keep as it is')),
+        ]);
+        return to === now ? undefined : to;
+}
+
+function ownTier(job)
+{
+        if (job.options)
+                return job.options.tier || '';
+        return job.isOwnTier ? job.tier : '';
+}
+
+async function run(ctx, job, after)
+{
+        await ctx.api.post(path('jobs', job.id, 'run'));
+        toast(`Job ${job.id} may run now.`);
+        after();
+}
+
+async function retry(ctx, job, after)
+{
+        const isComplete = job.status === 'complete';
+        const question = {
+                title: `Run job ${job.id} again?`,
+                text: 'It is complete. What it did is done once more.',
+                yes: 'Run it again',
+        };
+        if (isComplete && !await confirm(question))
+                return;
+        await ctx.api.post(path('jobs', job.id, 'retry'), isComplete ? {force: true} : {});
+        toast(`Job ${job.id} runs again.`);
+        after();
+}
+
+async function cancel(ctx, job, after)
+{
+        const isRunning = job.status === 'in-progress';
+        const question = {
+                title: `Cancel job ${job.id}?`,
+                text: `It runs on ${job.worker}, which loses its lease. What it did is not undone.`,
+                yes: 'Cancel the job',
+                danger: true,
+        };
+        if (isRunning && !await confirm(question))
+                return;
+        await ctx.api.del(path('jobs', job.id));
+        const undo = async () => {
+                await ctx.api.post(path('jobs', job.id, 'retry'));
+                toast(`Job ${job.id} waits again.`);
+                after();
+        };
+        toast(`Job ${job.id} was canceled.`, isRunning ? {} : {undo});
+        after();
+}
+
+async function retier(ctx, job, after)
+{
+        const old = ownTier(job) || 'registered';
+        const to = await pickTier(`Tier of job ${job.id}`, old);
+        if (!to)
+                return;
+        const where = path('jobs', job.id, 'tier');
+        await ctx.api.post(where, {tier: to});
+        const undo = async () => {
+                await ctx.api.post(where, {tier: old});
+                after();
+        };
+        const says = to === 'registered' ? 'has the tier of its hook' : `is ${to}`;
+        toast(`Job ${job.id} ${says} now.`, {undo});
+        after();
+}
+
+async function remove(ctx, job, gone)
+{
+        const question = {
+                title: `Delete job ${job.id}?`,
+                text: 'It is taken out of history with its events. This cannot be undone.',
+                yes: 'Delete the job',
+                danger: true,
+        };
+        if (!await confirm(question))
+                return;
+        await ctx.api.post('jobs/delete', {ids: [job.id]});
+        toast(`Job ${job.id} was deleted.`);
+        gone();
+}
+
+/* after() is called when something changed, gone() when the job is no more. */
+export function jobActions(ctx, after, gone = after)
+{
+        return {
+                run: (job) => run(ctx, job, after),
+                retry: (job) => retry(ctx, job, after),
+                cancel: (job) => cancel(ctx, job, after),
+                tier: (job) => retier(ctx, job, after),
+                remove: (job) => remove(ctx, job, gone),
+                like: (job) => addJobDialog(ctx, after, likeJob(job)),
+        };
+}
+
+/* The choices for a job in its state. */
+export function choices(job, actions)
+{
+        const isEnded = ENDED.has(job.status);
+        const out = [];
+        if (job.status === 'pending')
+                out.push({
+                        text: 'Run now',
+                        run: () => actions.run(job),
+                        title: 'It does not wait for its time or its next attempt',
+                });
+        if (isEnded)
+                out.push({
+                        text: job.status === 'complete' ? 'Run again' : 'Retry',
+                        run: () => actions.retry(job),
+                });
+        else
+                out.push({text: 'Change tier', run: () => actions.tier(job)},
+                        {text: 'Cancel', danger: true, run: () => actions.cancel(job)});
+        if (isEnded)
+                out.push({text: 'Delete', danger: true, run: () => actions.remove(job)});
+        return out;
+}
+
+/* --- many jobs ------------------------------------------------------------------------------ */
+
+export const MANY = {
+        run: {text: 'Run now', done: 'may run now', can: 'that wait'},
+        retry: {text: 'Retry', done: 'run again', can: 'that failed or were canceled'},
+        tier: {text: 'Change tier', done: 'have another tier', can: 'that have not ended'},
+        cancel: {
+                text: 'Cancel',
+                done: 'were canceled',
+                can: 'that have not ended',
+                danger: true,
+                warn: 'Workers that run them lose their leases; what they did is not undone.',
+        },
+        delete: {
+                text: 'Delete finished',
+                done: 'were deleted',
+                can: 'that have ended',
+                danger: true,
+                warn: 'They are taken out of history with their events. This cannot be undone.',
+        },
+};
+
+/* The bodies to send for what is wanted.  RETRYMANY takes one status of two, and pages. */
+function bodies(what, scope)
+{
+        if (scope.ids)
+                return [{ids: scope.ids}];
+        const asked = query(scope.filter);
+        if (what !== 'retry')
+                return [Object.keys(asked).length ? asked : {until: ALWAYS_MS}];
+        const all = ['failed', 'canceled'].filter((s) => !asked.status || asked.status === s);
+        return all.map((status) => ({...asked, status, limit: 1000}));
+}
+
+/* Sends until the server has no more pages; say(changed) tells how far it is. */
+async function send(ctx, what, list, more, say)
+{
+        const sum = {matched: 0, changed: 0};
+        for (const body of list) {
+                let cursor = '';
+                do {
+                        const page = cursor ? {...body, ...more, cursor} : {...body, ...more};
+                        const answer = await ctx.api.post(`jobs/${what}`, page);
+                        const changed = answer.changed ?? answer.retried ?? 0;
+                        sum.matched += answer.matched ?? changed;
+                        sum.changed += changed;
+                        cursor = answer.cursor || '';
+                        if (say)
+                                say(sum.changed);
+                } while (cursor && !ctx.signal.aborted);
+        }
+        return sum;
+}
+
+/* A toast that counts, for what takes long. */
+function counter(n)
+{
+        let close = null;
+        const off = () => {
+                if (close)
+                        close();
+                close = null;
+        };
+        return {
+                off,
+                say(count)
+                {
+                        off();
+                        if (n > TYPED_ABOVE)
+                                close = toast(`${fmtNumber(count)} of ${fmtNumber(n)} …`);
+                },
+        };
+}
+
+async function isWanted(m, tier, n, words)
+{
+        const question = {
+                title: `${m.text}${tier ? ` to ${tier}` : ''}: ${plural(n, 'job')}`,
+                yes: `${m.text}: ${plural(n, 'job')}`,
+                danger: m.danger,
+                typed: m.danger && n > TYPED_ABOVE ? String(n) : undefined,
+                text: [
+                        `Among ${words}, ${plural(n, 'is', 'are')} concerned: those ${m.can}.`,
+                        m.warn,
+                ],
+        };
+        return confirm(question);
+}
+
+/* what: a key of MANY; scope: {ids} or {filter}; words says which jobs those are. */
+export async function bulk(ctx, what, scope, words, after)
+{
+        const m = MANY[what];
+        const list = bodies(what, scope);
+        const more = {};
+        if (what === 'tier') {
+                more.set = await pickTier(`Tier of ${words}`, null);
+                if (!more.set)
+                        return;
+        }
+        /* Those that were picked by hand and can be treated again are not asked about. */
+        const isPlain = scope.ids && !m.danger;
+        let n = scope.ids ? scope.ids.length : 0;
+        try {
+                if (!isPlain)
+                        n = (await send(ctx, what, list, {...more, dryrun: true})).matched;
+                if (n === 0) {
+                        toast(`There are none ${m.can} among ${words}.`);
+                        return;
+                }
+                if (!isPlain && !await isWanted(m, more.set, n, words))
+                        return;
+                const told = counter(n);
+                const done = await send(ctx, what, list, more, told.say);
+                told.off();
+                toast(`${plural(done.changed, 'job')} ${m.done}.`);
+        } catch (e) {
+                throw isMissing(e) ? new Error('This server cannot do that to many jobs at once.') : e;
+        }
+        after();
+}

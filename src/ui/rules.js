@@ -1,0 +1,397 @@
+/* Rules as the page shows and sets them: words, forms, and the way back.
+ *
+ * Setting a rule may replace one that was there (hold, ratio and exempt share a place), so undo
+ * puts back what it replaced, with the time that was left, and only removes what is new. */
+import {
+        append,
+        badge,
+        button,
+        countdown,
+        durationPicker,
+        field,
+        fill,
+        fmtAgo,
+        fmtDuration,
+        form,
+        h,
+        notAvailable,
+        panel,
+        path,
+        recall,
+        remember,
+        select,
+        table,
+        toast
+} from './lib.js';
+
+export const RULE_MAX_MS = 7 * 86400000;
+const HOUR_MS = 3600000;
+const SHARE = ['hold', 'ratio', 'exempt'];
+
+/* Why somebody was refused, in words: reasons as the check door names them. */
+export function refusalText({reason, metric, target})
+{
+        const on = target ? ` on ${target}` : '';
+        switch (reason) {
+        case 'hold':
+                return 'a rule holds it';
+        case 'ratio':
+                return 'a rule refuses a share of its asks';
+        case 'level':
+                return `the load level${on} makes its tier wait`;
+        case 'unknown':
+                return `${metric || 'a metric'}${on} is not known`;
+        case 'threshold':
+                return `${metric || 'a metric'}${on} is above its threshold`;
+        case 'low_priority':
+                return 'somebody more important was refused just now';
+        case 'paused':
+                return 'the throttle is paused';
+        default:
+                return String(reason || '').replace(/_/g, ' ');
+        }
+}
+
+/* The rules of some names on a target as they are now, with the moment of it. */
+async function rulesOf(ctx, names, target)
+{
+        const {rules} = await ctx.api.get('rules', {limit: 200});
+        return {
+                at: Date.now(),
+                rules: rules.filter((r) => names.includes(r.name) && r.target === target)
+        };
+}
+
+async function putBack(ctx, names, body, before)
+{
+        const gone = Date.now() - before.at;
+        const same = (r) =>
+                (SHARE.includes(body.kind) ? SHARE.includes(r.kind) : r.kind === body.kind);
+        for (const name of names) {
+                const old = before.rules.find((r) => r.name === name && same(r));
+                if (old)
+                        await ctx.api.post(path('rules', name), ruleBody({
+                                ...old,
+                                left_ms: old.left_ms < 0 ? -1 : old.left_ms - gone
+                        }));
+                else
+                        await ctx.api.del(
+                                path('rules', name), {kind: body.kind, target: body.target});
+        }
+}
+
+/* One before all others, for an hour unless body says otherwise; with undo. */
+export async function prioritize(ctx, name, body, done)
+{
+        const full = { for: HOUR_MS, ...body };
+        const before = await rulesOf(ctx, [name, 'all'], '');
+        await ctx.api.post(path('prioritize', name), full);
+        toast(`${name} comes first for ${fmtDuration(full.for)}.`, {
+                undo: async () => {
+                        await putBack(ctx, [name, 'all'], {kind: 'ratio'}, before);
+                        if (done)
+                                await done();
+                }
+        });
+        if (done)
+                await done();
+}
+
+/* What a rule does, in words. */
+export function ruleText(r)
+{
+        const share = Math.round(Number(r.ratio) * 1000) / 10;
+        switch (r.kind) {
+        case 'hold':
+                return 'every ask is refused';
+        case 'ratio':
+                return Number(r.ratio) === 0 ? 'is never refused by chance'
+                                             : `${share} % of the asks are refused`;
+        case 'exempt':
+                return `every ask is granted${
+                        r.self_ending ? ', ends when it is past its budget' : ''}`;
+        case 'metrics':
+                return `is checked by ${r.list}`;
+        case 'threshold':
+                return `has the thresholds ${r.list}`;
+        default:
+                return r.kind;
+        }
+}
+
+/* The body that sets a rule as it was, for undo. */
+function ruleBody(r)
+{
+        const body = {kind: r.kind, mode: r.mode, author: r.author, reason: r.reason};
+        if (r.ratio !== null && r.kind === 'ratio')
+                body.ratio = r.ratio;
+        if (r.kind === 'metrics')
+                body.metrics = r.list;
+        if (r.kind === 'threshold')
+                body.threshold = r.list;
+        if (r.target)
+                body.target = r.target;
+        if (r.self_ending)
+                body.selfending = true;
+        if (r.left_ms < 0)
+                body.endless = true;
+        else
+                body.for = Math.max(1000, r.left_ms);
+        if (r.kind === 'metrics' || r.kind === 'threshold')
+                delete body.mode;
+        return body;
+}
+
+const KINDS = [
+        ['hold', 'hold: refuse every ask'],
+        ['ratio', 'slow down: refuse a share of the asks'],
+        ['exempt', 'let through: grant every ask'],
+        ['metrics', 'check by other metrics'],
+        ['threshold', 'check by other thresholds'],
+];
+
+/* The form that sets a rule; also used for one client.  names: a datalist's id. */
+export function ruleForm(ctx, {name = '', names, targets = [], done})
+{
+        const who = h('input', {
+                name: 'name',
+                required: true,
+                value: name,
+                list: names,
+                maxlength: 255,
+                autocomplete: 'off',
+                spellcheck: 'false',
+                placeholder: 'etl, 7f3e:copy:etl or all',
+                size: 22
+        });
+        const kind = select(KINDS, 'hold', {name: 'kind', onchange: () => show()});
+        const share = h('input', {type: 'number', min: 0, max: 100, step: 1, value: '50'});
+        const list = h('input', {type: 'text', spellcheck: 'false', autocomplete: 'off', size: 26});
+        const target = select([['', 'every target'], ...targets], '', {});
+        const picker = durationPicker({
+                value: 3600000,
+                max: RULE_MAX_MS,
+                label: 'Ends after',
+                presets: ['10m', '1h', '4h', '1d', '7d']
+        });
+        const mode =
+                select([['enforce', 'enforce'], ['observe', 'observe: only tell']], 'enforce', {});
+        const reason =
+                h('input', {type: 'text', maxlength: 200, placeholder: 'for those who ask later'});
+        const author = h('input', {
+                type: 'text',
+                maxlength: 64,
+                value: recall('author') || '',
+                size: 14,
+                autocomplete: 'off'
+        });
+        const shareBox = field('Refused, percent', share);
+        const listBox = field('Metrics', list, 'names between commas');
+        const modeBox = field('Mode', mode);
+        const reasonBox = field('Why', reason);
+        reasonBox.classList.add('grow');
+
+        function show()
+        {
+                const k = kind.value;
+                shareBox.hidden = k !== 'ratio';
+                listBox.hidden = k !== 'metrics' && k !== 'threshold';
+                listBox.querySelector('label').textContent =
+                        k === 'threshold' ? 'Thresholds' : 'Metrics';
+                listBox.querySelector('.hint').textContent = k === 'threshold'
+                        ? 'replication_lag=30, as many as you ' +
+                                'like between commas'
+                        : 'names between commas';
+                modeBox.hidden = k === 'metrics' || k === 'threshold';
+        }
+        show();
+        return form(
+                async () => {
+                        const body = { kind: kind.value, for: picker.check() };
+                        if (kind.value === 'ratio')
+                                body.ratio = String(
+                                        Math.max(0, Math.min(100, Number(share.value))) / 100);
+                        if (kind.value === 'metrics')
+                                body.metrics = list.value.replace(/\s/g, '');
+                        if (kind.value === 'threshold')
+                                body.threshold = list.value.replace(/\s/g, '');
+                        if (!modeBox.hidden)
+                                body.mode = mode.value;
+                        if (target.value)
+                                body.target = target.value;
+                        if (reason.value.trim())
+                                body.reason = reason.value.trim();
+                        if (author.value.trim())
+                                body.author = author.value.trim();
+                        remember('author', author.value.trim() || null);
+                        const whom = who.value.trim();
+                        const before = await rulesOf(ctx, [whom], body.target || '');
+                        await ctx.api.post(path('rules', whom), body);
+                        toast(`The rule for ${whom} holds and ends in ${fmtDuration(body.for)}.`, {
+                                undo: async () => {
+                                        await putBack(ctx, [whom], body, before);
+                                        await done();
+                                }
+                        });
+                        reason.value = '';
+                        await done();
+                },
+                h('div.row', {}, field('For', who), field('Do', kind), shareBox, listBox,
+                        field('On', target), picker.node, modeBox),
+                h('div.row', {}, reasonBox, field('You are', author),
+                        h('button.primary', {type: 'submit'}, 'Set the rule')));
+}
+
+function prioritizeForm(ctx, {name = '', names, done})
+{
+        const who = h('input', {
+                required: true,
+                value: name,
+                list: names,
+                maxlength: 255,
+                autocomplete: 'off',
+                spellcheck: 'false',
+                placeholder: 'billing',
+                size: 22
+        });
+        const share = h('input', {type: 'number', min: 0, max: 100, step: 1, value: '90'});
+        const picker = durationPicker({
+                value: 3600000,
+                max: RULE_MAX_MS,
+                label: 'Ends after',
+                presets: ['10m', '1h', '4h', '1d']
+        });
+        return form(
+                async () => {
+                        await prioritize(ctx, who.value.trim(), {for: picker.check(),
+                        ratio: String(Math.max(0, Math.min(100, Number(share.value))) / 100)
+                        }, done);
+                },
+                h('div.row', {}, field('Client', who), field('Others refused, percent', share),
+                        picker.node, h('button.primary', {type: 'submit'}, 'Prioritise')));
+}
+
+export function rulesPanel(ctx, names)
+{
+        const p = panel('Rules', {
+                hint: 'For those who ask before each step (checks). The most specific name decides. ' +
+                        'Every rule ends by itself.'
+        });
+        const counts = new Map(); /* key of a rule: its countdown */
+        const keyOf = (r) => `${r.slot}:${r.name}/${r.target}`;
+        const t = table({
+                caption: 'Rules that hold',
+                hideCaption: true,
+                key: keyOf,
+                empty: 'No rule holds.',
+                columns: [
+                        {
+                                key: 'name',
+                                label: 'For',
+                                cls: 'wrap mono',
+                                cell: (r) => (r.name === 'all'
+                                                ? 'all'
+                                                : h('a', {href: ctx.link('clients', r.name)},
+                                                          r.name))
+                        },
+                        {
+                                key: 'what',
+                                label: 'What',
+                                cls: 'wrap',
+                                cell: (r) => [ruleText(r),
+                                        r.mode === 'observe' ? [' ', badge('observe', 'only told')]
+                                                             : null]
+                        },
+                        {key: 'target', label: 'Target', cell: (r) => r.target || 'every'},
+                        {
+                                key: 'by',
+                                label: 'Set by',
+                                cls: 'wrap',
+                                cell: (r) => [r.author, ' ', fmtAgo(r.set_ms),
+                                        r.reason ? h('div.hint', {}, r.reason) : null]
+                        },
+                        {
+                                key: 'left',
+                                label: 'Ends in',
+                                cls: 'nowrap',
+                                cell: (r) => {
+                                        const c = countdown(r.left, 'never');
+                                        counts.set(keyOf(r), c);
+                                        return c.node;
+                                }
+                        },
+                        {
+                                key: 'act',
+                                label: '',
+                                cell: (r) => button('Remove', () => remove(r),
+                                        {kind: 'small', label: `Remove the rule for ${r.name}`})
+                        },
+                ]
+        });
+        const listBox = h('div', {}, t.node);
+        const formBox = h('div');
+        const more = h('p.hint', {hidden: true});
+        let known = new Map(); /* when each ends, so that a row is not drawn anew each time */
+        let targets = null;
+
+        async function load()
+        {
+                try {
+                        const answer = await ctx.api.get('rules', {limit: 200}, ctx.signal);
+                        const ends = new Map();
+                        const rows = answer.rules.map((r) => {
+                                const {left_ms: left, ...rest} = r;
+                                const key = keyOf(r);
+                                const end = left < 0 ? -1 : Date.now() + left;
+                                const was = known.get(key);
+                                const mine = was !== undefined && Math.abs(was.end - end) < 3000
+                                        ? was
+                                        : {end, left};
+                                ends.set(key, mine);
+                                return {...rest, left: mine.left, endsAt: mine.end};
+                        });
+                        known = ends;
+                        for (const key of counts.keys())
+                                if (!ends.has(key))
+                                        counts.delete(key);
+                        t.update(rows);
+                        more.hidden = !answer.cursor;
+                        more.textContent = 'There are more; weir rule list shows all of them.';
+                } catch (e) {
+                        if (e.name !== 'AbortError')
+                                fill(listBox, notAvailable(e));
+                }
+        }
+        async function remove(r)
+        {
+                const left = r.endsAt < 0 ? -1 : r.endsAt - Date.now();
+                await ctx.api.del(path('rules', r.name), {kind: r.kind, target: r.target});
+                toast(`The rule for ${r.name} was removed.`, {
+                        undo: async () => {
+                                await ctx.api.post(
+                                        path('rules', r.name), ruleBody({...r, left_ms: left}));
+                                await load();
+                        }
+                });
+                await load();
+        }
+        append(p.body, listBox, more, formBox);
+        return {
+                node: p.node,
+                load,
+                update(state) {
+                        const list = state.targets.map((x) => x.name);
+                        if (targets && targets.join('\n') === list.join('\n'))
+                                return;
+                        targets = list;
+                        fill(formBox,
+                                h('details', {open: true},
+                                        h('summary', {}, 'Add a rule that ends by itself'),
+                                        ruleForm(ctx, {names, targets, done: load})),
+                                h('details', {},
+                                        h('summary', {}, 'Put one client before all others'),
+                                        prioritizeForm(ctx, {names, done: load})));
+                },
+                tick: () => counts.forEach((c) => c.tick())
+        };
+}

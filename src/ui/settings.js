@@ -1,0 +1,384 @@
+/* Settings: what can be changed while weir runs.  A change is kept in weir's log and holds over
+ * restarts and before the configuration file; the text below says it in the words of that file. */
+import {
+        button,
+        confirm,
+        copyLine,
+        dialog,
+        field,
+        fill,
+        fmtAgo,
+        fmtDuration,
+        h,
+        notAvailable,
+        panel,
+        parseDuration,
+        path,
+        select,
+        shortDuration,
+        table,
+        toast
+} from './lib.js';
+
+export const title = 'Settings';
+
+/* --- one setting ------------------------------------------------------------------------------ */
+
+/* Values are texts, as the configuration writes them; type says of what kind: bool, choice,
+ * duration, integer, number, or pair (enter and exit of a level, as 5,3). */
+export function shownValue(s, value)
+{
+        if (value === null || value === undefined || value === '')
+                return 'none';
+        switch (s.type) {
+        case 'bool':
+                return value === 'true' ? 'on' : 'off';
+        case 'duration':
+                return fmtDuration(parseDuration(value));
+        case 'pair':
+                return value.split(',').join(' / ');
+        default:
+                return s.unit ? `${value} ${s.unit}` : String(value).replace(/_/g, ' ');
+        }
+}
+
+function control(s)
+{
+        const label = `${s.name}: ${s.text}`;
+        if (s.type === 'choice')
+                return select(s.choices.map((c) => [c, c.replace(/_/g, ' ')]), s.value,
+                        {'aria-label': label});
+        if (s.type === 'bool')
+                return select([['true', 'on'], ['false', 'off']], s.value, {'aria-label': label});
+        return h('input', {
+                type: 'text',
+                value: s.value === null ? '' : s.value,
+                size: 8,
+                'aria-label': label,
+                spellcheck: 'false',
+                autocomplete: 'off'
+        });
+}
+
+/* What was typed, in the words the server wants: 5 min is 5m, 5 / 3 is 5,3. */
+function written(s, typed)
+{
+        const text = String(typed).trim();
+        if (s.type === 'pair')
+                return text.replace(/\s*[\s,/;]\s*/g, ',');
+        if (s.type !== 'duration')
+                return text;
+        const ms = parseDuration(text);
+        return Number.isFinite(ms) ? shortDuration(ms) : text;
+}
+
+export async function saveSetting(s, text, ctx, changed)
+{
+        const before = s.value;
+        await ctx.api.post(path('settings', s.name), {value: written(s, text)});
+        toast(`${s.name} is set.`, {
+                undo: async () => {
+                        if (s.is_changed)
+                                await ctx.api.post(
+                                        path('settings', s.name), {value: String(before)});
+                        else
+                                await ctx.api.del(path('settings', s.name));
+                        toast(`${s.name} is as it was.`);
+                        await changed();
+                }
+        });
+        await changed();
+}
+
+export async function resetSetting(s, ctx, changed)
+{
+        await ctx.api.del(path('settings', s.name));
+        toast(`${s.name} is as configured.`, {
+                undo: async () => {
+                        await ctx.api.post(path('settings', s.name), {value: String(s.value)});
+                        await changed();
+                }
+        });
+        await changed();
+}
+
+/* A value that turns into a field when it is clicked; Enter saves, Escape leaves it as it was.
+ * say(value) may give it other words. */
+export function editInPlace(s, ctx, changed, say)
+{
+        const box = h('span.edit');
+        const text = say ? say(s.value) : shownValue(s, s.value);
+        const show = () => {
+                fill(box,
+                        h('button.link', {
+                                type: 'button',
+                                title: s.text,
+                                'aria-label': `${s.name} is ${text}. Change it`,
+                                onclick: edit
+                        },
+                                text),
+                        s.is_changed ? h('span.badge.info', {title: 'Changed while weir runs'},
+                                               'changed')
+                                     : null);
+        };
+        const leave = () => {
+                show();
+                box.firstChild.focus();
+        };
+        function edit()
+        {
+                const input = control(s);
+                const said = h('span.error.small', {role: 'alert'});
+                const form = h('form.row.mid', {
+                        onsubmit: async (ev) => {
+                                ev.preventDefault();
+                                try {
+                                        await saveSetting(s, input.value, ctx, async () => {
+                                                leave();
+                                                await changed();
+                                        });
+                                } catch (e) {
+                                        said.textContent = e.message;
+                                        input.focus();
+                                }
+                        },
+                        onkeydown: (ev) => {
+                                if (ev.key === 'Escape') {
+                                        ev.stopPropagation();
+                                        leave();
+                                }
+                        }
+                },
+                        input, h('button.primary.small', {type: 'submit'}, 'Save'),
+                        h('button.small', {type: 'button', onclick: leave}, 'Cancel'),
+                        s.is_changed ? button('As configured', () => resetSetting(s, ctx, changed),
+                                               {kind: 'small'})
+                                     : null,
+                        said);
+                fill(box, form);
+                input.focus();
+                if (input.select)
+                        input.select();
+        }
+        show();
+        return box;
+}
+
+/* --- the screen ------------------------------------------------------------------------------- */
+
+/* throttle.elevated.normal -> throttle */
+function groupOf(name)
+{
+        const cut = name.search(/[./]/);
+        return cut > 0 ? name.slice(0, cut) : 'general';
+}
+
+function range(s)
+{
+        if (s.min !== null && s.max !== null)
+                return `${shownValue(s, s.min)} to ${shownValue(s, s.max)}`;
+        if (s.type === 'pair')
+                return 'enter / exit';
+        return s.choices.map((c) => c.replace(/_/g, ' ')).join(', ');
+}
+
+function configured(s)
+{
+        const none = s.configured === null || s.configured === '' || s.configured === s.default;
+        return none ? h('span.muted', {}, 'as default') : shownValue(s, s.configured);
+}
+
+function resetButton(s, ctx, changed)
+{
+        if (!s.is_changed)
+                return '';
+        const label = `Reset ${s.name} to what is configured`;
+        return button('Reset', () => resetSetting(s, ctx, changed), {kind: 'small', label});
+}
+
+function settingsTable(caption, ctx, changed)
+{
+        return table({
+                caption,
+                hideCaption: true,
+                key: (s) => s.name,
+                columns: [
+                        {
+                                key: 'name',
+                                label: 'Setting',
+                                cls: 'wrap',
+                                cell: (s) => [h('span.mono', {}, s.name), h('div.hint', {}, s.text)]
+                        },
+                        {key: 'value', label: 'Value', cell: (s) => editInPlace(s, ctx, changed)},
+                        {key: 'default', label: 'Default', cell: (s) => shownValue(s, s.default)},
+                        {key: 'configured', label: 'Configured', cell: (s) => configured(s)},
+                        {
+                                key: 'range',
+                                label: 'Allowed',
+                                cls: 'wrap',
+                                cell: (s) => h('span.muted', {}, range(s))
+                        },
+                        {key: 'act', label: '', cell: (s) => resetButton(s, ctx, changed)},
+                ]
+        });
+}
+
+function textPanel(ctx)
+{
+        const p = panel('As configuration text', {
+                hint: 'What was changed here, in the words of weir.conf: keep it ' +
+                        'with your configuration.'
+        });
+        p.load = async () => {
+                try {
+                        const {text} = await ctx.api.get('settings-text', {}, ctx.signal);
+                        fill(p.body,
+                                text ? h('pre', {tabindex: '0'}, text)
+                                     : h('p.empty', {},
+                                               'Nothing was changed: the configuration holds.'),
+                                text ? button('Download',
+                                               () => download('weir-settings.conf', text))
+                                     : null);
+                } catch (e) {
+                        fill(p.body, notAvailable(e));
+                }
+        };
+        return p;
+}
+
+function download(name, text)
+{
+        const url = URL.createObjectURL(new Blob([text], {type: 'text/plain'}));
+        const a = h('a', {href: url, download: name});
+        document.body.append(a);
+        a.click();
+        a.remove();
+        setTimeout(() => URL.revokeObjectURL(url), 10000);
+}
+
+/* What a reload changed, and what waits for a restart: lists or lines of text. */
+async function showReload(told)
+{
+        const lines = (x) => (Array.isArray(x) ? x : String(x || '').split('\n')).filter(Boolean);
+        const changed = lines(told.changed);
+        const restart = lines(told.restart);
+        if (!restart.length && changed.length < 2) {
+                toast(changed.length ? `Reloaded: ${changed[0]}.`
+                                     : 'Reloaded; nothing has changed.');
+                return;
+        }
+        const list = (name, all) =>
+                (all.length ? [h('h3', {}, name), h('ul.story', {}, all.map((x) => h('li', {}, x)))]
+                            : null);
+        await dialog('The configuration was reloaded',
+                (close) => [h('div', {}, list('Changed', changed),
+                                    list('Needs a restart', restart)),
+                        h('div.actions', {},
+                                h('button.primary', {type: 'button', onclick: () => close()},
+                                        'Close'))]);
+}
+
+function configPanel(ctx, changed)
+{
+        const reload = button('Reload the file', async () => {
+                if (!await confirm({
+                            title: 'Reload the configuration file?',
+                            yes: 'Reload',
+                            text: 'It is read and checked first. If something is wrong in it, everything stays as it ' +
+                                    'is and you are told where.'
+                    }))
+                        return;
+                const told = await ctx.api.post('config/reload');
+                await changed();
+                await showReload(told || {});
+        });
+        const p = panel('Configuration file', {actions: [reload]});
+        p.load = async () => {
+                try {
+                        const c = await ctx.api.get('config', {}, ctx.signal);
+                        reload.disabled = !c.path;
+                        fill(p.body,
+                                c.path ? h('p', {}, h('code', {}, c.path), ' loaded ',
+                                                 fmtAgo(c.loaded_ms))
+                                       : h('p', {}, 'weir was started without one. Begin with: '),
+                                c.path ? null : copyLine('weir config show > weir.conf'),
+                                c.text ? h('details', {}, h('summary.hint', {}, 'Show it'),
+                                                 h('pre', {tabindex: '0'}, c.text))
+                                       : null);
+                } catch (e) {
+                        reload.disabled = true;
+                        fill(p.body, notAvailable(e));
+                }
+        };
+        return p;
+}
+
+export async function mount(root, params, ctx)
+{
+        const search = h('input', {
+                type: 'search',
+                value: params.match || '',
+                placeholder: 'name or meaning',
+                oninput: () => {
+                        ctx.setQuery({match: search.value, changed: only.checked ? '1' : ''});
+                        show();
+                }
+        });
+        const only = h('input', {
+                type: 'checkbox',
+                checked: params.changed === '1',
+                id: 'only-changed',
+                onchange: () => search.dispatchEvent(new Event('input'))
+        });
+        const box = h('div.screen');
+        const text = textPanel(ctx);
+        const file = configPanel(ctx, load);
+        const tables = new Map();
+        let settings = [];
+
+        function show()
+        {
+                const word = search.value.trim().toLowerCase();
+                const seen = settings.filter((s) => (!only.checked || s.is_changed) &&
+                                (!word || `${s.name} ${s.text}`.toLowerCase().includes(word)));
+                const groups = new Map();
+                for (const s of seen)
+                        groups.set(groupOf(s.name), [...groups.get(groupOf(s.name)) || [], s]);
+                for (const [name, rows] of groups) {
+                        if (!tables.has(name)) {
+                                const p = panel(name);
+                                const t = settingsTable(`Settings of ${name}`, ctx, load);
+                                p.body.append(t.node);
+                                tables.set(name, {p, t});
+                        }
+                        tables.get(name).t.update(rows);
+                }
+                const nodes = [...groups.keys()].map((name) => tables.get(name).p.node);
+                if (nodes.length !== box.children.length ||
+                        nodes.some((n, i) => box.children[i] !== n))
+                        fill(box,
+                                nodes.length ? nodes
+                                             : h('p.empty', {}, 'No setting is like that.'));
+        }
+        async function load()
+        {
+                try {
+                        settings = (await ctx.api.get('settings', {}, ctx.signal)).settings || [];
+                        show();
+                } catch (e) {
+                        if (e.name === 'AbortError')
+                                return;
+                        fill(box, notAvailable(e));
+                }
+                await Promise.all([text.load(), file.load()]);
+        }
+
+        root.append(
+                h('p.hint', {},
+                        'Changes hold at once, are kept over restarts, and come before the configuration ' +
+                                'file until they are reset.'),
+                h('div.row', {}, field('Find', search), h('div.check', {}, only, h('label', {for: 'only-changed'
+                }, 'changed only'))), box, h('div.grid', {}, text.node, file.node));
+        await load();
+        return null;
+}

@@ -1,0 +1,393 @@
+/* The check door in the core: verdicts, metrics, thresholds, rules, credits, waiting in turn. */
+#include "check.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "core/check_inside.h"
+#include "support/rig.h"
+
+#define CLIENTS 256
+
+static void has(const char *text, const char *part)
+{
+        if (!strstr(text, part))
+                fail_msg("'%s' does not hold '%s'", text, part);
+}
+
+enum { LAG, THREADS };
+
+static const struct core_metric metrics[] = {
+        {"replication_lag", {{2, 10}, {1, 5}, 5 * NS_PER_S, false}, 2, true},
+        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, false},
+};
+static const struct core_target targets[] = {
+        {.name = "shop",
+         .metrics = metrics,
+         .n_metrics = 2,
+         .dwell_ns = 30 * NS_PER_S,
+         .mode = -1,
+         .kind = "mysql",
+         .unknown = {{UNKNOWN_OPEN, 0},
+                     {UNKNOWN_OPEN, 0},
+                     {UNKNOWN_CLOSED, 0},
+                     {UNKNOWN_WAIT, 30000}}},
+        {.name = "stock", .metrics = metrics, .n_metrics = 1, .dwell_ns = NS_PER_S, .mode = -1},
+};
+
+static void set_up(struct rig *rig, enum gate_mode mode)
+{
+        struct core_throttle options = {
+                .targets = targets, .n_targets = 2, .checks = {.mode = mode}};
+        policy_init(&options.policy);
+        core_set_throttle(rig->core, &options);
+}
+
+static void init(struct rig *rig)
+{
+        rig_init(rig);
+        set_up(rig, MODE_ENFORCE);
+        rig_turn(rig);
+}
+
+static void sample(struct rig *rig, size_t metric, double value)
+{
+        core_sample(rig->core, 0, metric, value, rig->now.steady_ns, false, SLICE_NONE);
+}
+
+static void both(struct rig *rig, double lag, double threads)
+{
+        sample(rig, LAG, lag);
+        sample(rig, THREADS, threads);
+}
+
+/* Seconds pass with the same lag each. */
+static void lag_for(struct rig *rig, double lag, int seconds)
+{
+        for (int i = 0; i < seconds; i++) {
+                rig_pass_ms(rig, 1000);
+                both(rig, lag, 1);
+        }
+        rig_turn(rig);
+}
+
+static void an_ask_below_the_threshold_is_granted_and_above_it_refused(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 2, 1);
+        const char *at = rig_do(&rig, "CHECK", "etl");
+        has(at, "granted");
+        has(at, "replication_lag");
+        both(&rig, 2.5, 1);
+        const char *above = rig_do(&rig, "CHECK", "etl");
+        has(above, "refused");
+        has(above, "threshold");
+        has(above, "2.5");
+        rig_release(&rig);
+}
+
+static void named_metrics_decide_instead_of_those_of_the_target(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 99, 1);
+        has(rig_do(&rig, "CHECK", "etl"), "refused");
+        sample(&rig, LAG, 0);
+        lag_for(&rig, 0, 40);
+        both(&rig, 0, 60);
+        has(rig_do(&rig, "CHECK", "etl", "METRICS", "threads_running"), "refused");
+        has(rig_do(&rig, "CHECK", "etl", "METRICS", "lag"), "level"); /* threads are critical */
+        has(rig_do(&rig, "CHECK", "etl", "PRIORITY", "critical", "METRICS", "self/lag"), "granted");
+        has(rig_do(&rig, "CHECK", "etl", "METRICS", "nonsense"), "it has replication_lag");
+        has(rig_do(&rig, "CHECK", "etl", "TARGET", "nowhere"), "there are shop, stock");
+        has(rig_do(&rig, "CHECK", "a::b"), "BADARG");
+        rig_release(&rig);
+}
+
+static void an_unknown_metric_means_what_the_tier_says(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        rig_pass_ms(&rig, 6000); /* nothing was ever sampled */
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "critical"), "granted");
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "high"), "granted");
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "normal"), "unknown");
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "deferrable"), "refused");
+        rig_pass_ms(&rig, 25000);
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "normal"), "refused");
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "deferrable"), "granted");
+        rig_release(&rig);
+}
+
+static void low_priority_yields_for_a_second_after_a_refusal(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 3, 1);
+        has(rig_do(&rig, "CHECK", "etl"), "threshold");
+        both(&rig, 0, 1);
+        has(rig_do(&rig, "CHECK", "purge", "PRIORITY", "deferrable"), "low_priority");
+        rig_pass_ms(&rig, 999);
+        both(&rig, 0, 1);
+        has(rig_do(&rig, "CHECK", "purge", "PRIORITY", "deferrable"), "low_priority");
+        rig_pass_ms(&rig, 1);
+        has(rig_do(&rig, "CHECK", "purge", "PRIORITY", "deferrable"), "granted");
+        rig_release(&rig);
+}
+
+static void rules_hold_share_and_exempt(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 0, 1);
+        rig_do(&rig, "RULESET", "etl", "hold");
+        has(rig_do(&rig, "CHECK", "nightly:etl"), "hold");
+        has(rig_do(&rig, "CHECK", "nightly:purge"), "granted");
+        rig_do(&rig, "RULESET", "nightly", "exempt"); /* more specific */
+        both(&rig, 50, 1);
+        has(rig_do(&rig, "CHECK", "nightly:etl"), "exempt");
+        has(rig_do(&rig, "CHECK", "nightly:etl"), "granted");
+        has(rig_do(&rig, "CHECK", "weekly:purge"), "threshold");
+        rig_do(&rig, "RULESET", "purge", "threshold", "THRESHOLD", "replication_lag=60");
+        has(rig_do(&rig, "CHECK", "weekly:purge"), "granted");
+        rig_do(&rig, "RULESET", "weekly", "metrics", "METRICS", "threads_running");
+        sample(&rig, THREADS, 51);
+        has(rig_do(&rig, "CHECK", "weekly:other"), "threads_running");
+        rig_release(&rig);
+}
+
+static void an_observing_rule_changes_nothing_but_what_is_told(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 0, 1);
+        rig_do(&rig, "RULESET", "etl", "hold", "MODE", "observe");
+        const char *told = rig_do(&rig, "CHECK", "etl");
+        has(told, "granted");
+        has(told, "hold");
+        rig_release(&rig);
+}
+
+static void observed_checks_are_granted_and_say_what_would_be(void **state)
+{
+        (void)state;
+        struct rig rig;
+        rig_init(&rig);
+        set_up(&rig, MODE_OBSERVE);
+        rig_turn(&rig);
+        both(&rig, 9, 1);
+        const char *told = rig_do(&rig, "CHECK", "etl");
+        has(told, "granted");
+        has(told, "threshold");
+        assert_int_equal(rig.core->checking->observed, 1);
+        rig_release(&rig);
+}
+
+static void the_operators_pause_refuses_those_who_wait_at_critical(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 0, 1);
+        rig_do(&rig, "THROTTLE", "pause", "FOR", "60000");
+        has(rig_do(&rig, "CHECK", "etl"), "paused");
+        has(rig_do(&rig, "CHECK", "etl", "PRIORITY", "critical"), "granted");
+        rig_pass_ms(&rig, 60001);
+        both(&rig, 0, 1);
+        has(rig_do(&rig, "CHECK", "etl"), "granted");
+        rig_release(&rig);
+}
+
+static void credits_grow_while_it_is_calm_and_end_with_the_pressure(void **state)
+{
+        (void)state;
+        struct rig rig;
+        struct problem problem;
+        struct check_answer *a = xcalloc(1, sizeof(*a));
+        struct check_ask ask = {.identity = SLICE_LIT("etl"), .tier = -1, .threshold = NAN};
+        init(&rig);
+        for (int i = 0; i < 20; i++) { /* it comes back before its credits' time is over */
+                for (int k = 0; k < 20; k++)
+                        assert_int_equal(core_check(rig.core, &ask, a, &problem), OK);
+                lag_for(&rig, 0.1, 1);
+        }
+        assert_int_equal(core_check(rig.core, &ask, a, &problem), OK);
+        assert_true(a->verdict.is_granted && a->credits >= 10 && a->credit_ms > 0);
+        ask.cost = 1000000;
+        assert_int_equal(core_check(rig.core, &ask, a, &problem), OK);
+        assert_int_equal(a->credits, 0);
+        ask.cost = 1;
+        lag_for(&rig, 2, 1); /* at the limit: granted, with nothing to spare */
+        assert_int_equal(core_check(rig.core, &ask, a, &problem), OK);
+        assert_true(a->verdict.is_granted && a->credits == 0);
+        free(a);
+        rig_release(&rig);
+}
+
+static void a_waiting_ask_goes_when_it_may(void **state)
+{
+        (void)state;
+        struct rig rig;
+        struct rig_session other;
+        init(&rig);
+        rig_session_init(&other);
+        both(&rig, 9, 1);
+        assert_string_equal(rig_as(&rig, &other, "CHECK", "etl", "WAIT", "60000", "METRICS", "lag"),
+                            "(waits)");
+        lag_for(&rig, 9, 3);
+        assert_false(other.is_answered);
+        lag_for(&rig, 0, 1);
+        rig_pass_ms(&rig, 250);
+        rig_turn(&rig);
+        assert_true(other.is_answered);
+        has(text_reply_str(&other.reply), "granted");
+        rig_session_release(&rig, &other);
+        rig_release(&rig);
+}
+
+static void a_waiting_ask_is_refused_when_its_time_is_over(void **state)
+{
+        (void)state;
+        struct rig rig;
+        struct rig_session other;
+        init(&rig);
+        rig_session_init(&other);
+        both(&rig, 9, 1);
+        rig_as(&rig, &other, "CHECK", "etl", "WAIT", "2000");
+        rig_pass_ms(&rig, 1999);
+        rig_turn(&rig);
+        assert_false(other.is_answered);
+        rig_pass_ms(&rig, 1);
+        rig_turn(&rig);
+        assert_true(other.is_answered);
+        has(text_reply_str(&other.reply), "refused");
+        rig_session_release(&rig, &other);
+        rig_release(&rig);
+}
+
+/* 255 asks of one identity and one ask of another that came last: it is not behind all of them. */
+static void identities_take_turns(void **state)
+{
+        (void)state;
+        struct rig rig;
+        static struct rig_session s[CLIENTS];
+        init(&rig);
+        both(&rig, 9, 1);
+        for (size_t i = 0; i < CLIENTS; i++) {
+                rig_session_init(&s[i]);
+                rig_as(&rig, &s[i], "CHECK", i + 1 < CLIENTS ? "greedy" : "modest", "WAIT",
+                       "600000");
+        }
+        size_t answered = 0;
+        for (int round = 0; round < 4 && !s[CLIENTS - 1].is_answered; round++)
+                lag_for(&rig, 0, 1);
+        for (size_t i = 0; i < CLIENTS; i++)
+                answered += s[i].is_answered;
+        assert_true(s[CLIENTS - 1].is_answered);
+        assert_true(answered < CLIENTS / 2);
+        for (size_t i = 0; i < CLIENTS; i++)
+                rig_session_release(&rig, &s[i]);
+        rig_release(&rig);
+}
+
+/* 256 identities that ask again as soon as they may: nobody is two steps ahead of another. */
+static void waiting_is_fair_between_256_clients(void **state)
+{
+        (void)state;
+        struct rig rig;
+        static struct rig_session s[CLIENTS];
+        int grants[CLIENTS] = {0};
+        init(&rig);
+        both(&rig, 9, 1);
+        for (size_t i = 0; i < CLIENTS; i++) {
+                char name[16];
+                rig_session_init(&s[i]);
+                (void)snprintf(name, sizeof(name), "c%zu", i);
+                assert_string_equal(rig_as(&rig, &s[i], "CHECK", name, "WAIT", "600000"),
+                                    "(waits)");
+        }
+        for (int second = 0; second < 400; second++) {
+                lag_for(&rig, second % 20 < 3 ? 0 : 9, 1); /* short calms */
+                rig_pass_ms(&rig, 250);
+                both(&rig, 9, 1);
+                for (size_t i = 0; i < CLIENTS; i++) {
+                        char name[16];
+                        if (!s[i].is_answered)
+                                continue;
+                        grants[i]++;
+                        s[i].is_answered = false;
+                        (void)snprintf(name, sizeof(name), "c%zu", i);
+                        rig_as(&rig, &s[i], "CHECK", name, "WAIT", "600000");
+                }
+        }
+        int least = grants[0], most = grants[0];
+        for (size_t i = 0; i < CLIENTS; i++) {
+                least = grants[i] < least ? grants[i] : least;
+                most = grants[i] > most ? grants[i] : most;
+                rig_session_release(&rig, &s[i]);
+        }
+        if (most - least > 1 || most < 1)
+                fail_msg("grants of a client: %d to %d", least, most);
+        rig_release(&rig);
+}
+
+static void an_exemption_past_its_budget_is_told_and_can_end_itself(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        rig_do(&rig, "RULESET", "vip", "exempt", "SELFENDING");
+        for (int i = 0; i < 11; i++) { /* 11 of 60 seconds: below a fifth */
+                lag_for(&rig, 9, 1);
+                has(rig_do(&rig, "CHECK", "vip"), "exempt");
+        }
+        for (int i = 0; i < 2; i++) {
+                lag_for(&rig, 9, 1);
+                rig_do(&rig, "CHECK", "vip");
+        }
+        has(rig_do(&rig, "THROTTLE", "history", "COUNT", "50"), "exemption_over_budget");
+        has(rig_do(&rig, "CHECK", "vip"), "threshold");
+        rig_release(&rig);
+}
+
+static void without_targets_only_rules_decide(void **state)
+{
+        (void)state;
+        struct rig rig;
+        rig_init(&rig);
+        rig_turn(&rig);
+        has(rig_do(&rig, "CHECK", "etl"), "granted");
+        rig_do(&rig, "RULESET", "all", "hold");
+        has(rig_do(&rig, "CHECK", "etl"), "hold");
+        has(rig_do(&rig, "CHECK", "etl", "METRICS", "x"), "none is configured");
+        rig_release(&rig);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(an_ask_below_the_threshold_is_granted_and_above_it_refused),
+                cmocka_unit_test(named_metrics_decide_instead_of_those_of_the_target),
+                cmocka_unit_test(an_unknown_metric_means_what_the_tier_says),
+                cmocka_unit_test(low_priority_yields_for_a_second_after_a_refusal),
+                cmocka_unit_test(rules_hold_share_and_exempt),
+                cmocka_unit_test(an_observing_rule_changes_nothing_but_what_is_told),
+                cmocka_unit_test(observed_checks_are_granted_and_say_what_would_be),
+                cmocka_unit_test(the_operators_pause_refuses_those_who_wait_at_critical),
+                cmocka_unit_test(credits_grow_while_it_is_calm_and_end_with_the_pressure),
+                cmocka_unit_test(a_waiting_ask_goes_when_it_may),
+                cmocka_unit_test(a_waiting_ask_is_refused_when_its_time_is_over),
+                cmocka_unit_test(identities_take_turns),
+                cmocka_unit_test(waiting_is_fair_between_256_clients),
+                cmocka_unit_test(an_exemption_past_its_budget_is_told_and_can_end_itself),
+                cmocka_unit_test(without_targets_only_rules_decide),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

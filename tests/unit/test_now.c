@@ -1,0 +1,445 @@
+/* What an operator sees first: NOW, its rates, and what was held back last (THROTTLED). */
+#include "check.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/say.h"
+#include "core/now.h"
+#include "support/rig.h"
+
+#define TOKEN 33
+
+static void has(const char *text, const char *part)
+{
+        if (!strstr(text, part))
+                fail_msg("'%s' does not hold '%s'", text, part);
+}
+
+static void has_not(const char *text, const char *part)
+{
+        if (strstr(text, part))
+                fail_msg("'%s' holds '%s'", text, part);
+}
+
+static size_t times(const char *text, const char *part)
+{
+        size_t n = 0;
+        for (; (text = strstr(text, part)); text++)
+                n++;
+        return n;
+}
+
+static const struct core_metric metrics[] = {
+        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, true},
+};
+static const struct core_target targets[] = {
+        {.name = "shop",
+         .metrics = metrics,
+         .n_metrics = 1,
+         .dwell_ns = 30 * NS_PER_S,
+         .mode = -1,
+         .unknown =
+                 {{UNKNOWN_OPEN, 0}, {UNKNOWN_OPEN, 0}, {UNKNOWN_CLOSED, 0}, {UNKNOWN_CLOSED, 0}}},
+        {.name = "stock", .metrics = metrics, .n_metrics = 1, .dwell_ns = NS_PER_S, .mode = 0},
+};
+
+static void init_as(struct rig *rig, enum gate_mode mode, enum gate_mode checks)
+{
+        struct core_throttle options = {
+                .targets = targets, .n_targets = 2, .checks = {.mode = checks}};
+        policy_init(&options.policy);
+        options.policy.mode = mode;
+        rig_init(rig);
+        core_set_throttle(rig->core, &options);
+        rig_turn(rig);
+}
+
+static void init(struct rig *rig)
+{
+        init_as(rig, MODE_ENFORCE, MODE_ENFORCE);
+}
+
+static void sample(struct rig *rig, double value)
+{
+        core_sample(rig->core, 0, 0, value, rig->now.steady_ns, false, SLICE_NONE);
+}
+
+/* ---- NOW ---- */
+
+static void a_calm_weir_says_so(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        assert_string_equal(
+                rig_do(&rig, "NOW"),
+                "{at_ms:1700000000000 mode:'off' check_mode:'enforce' level:'normal' target:'' "
+                "since_ms:1000 paused:false pause_left_ms:0 targets:[] "
+                "jobs:{ready:0 scheduled:0 waiting:0 running:0 finished:0 failed_hour:0 "
+                "parked:{critical:0 high:0 normal:0 deferrable:0]] "
+                "rates:{enqueued:'0' started:'0' completed:'0' failed:'0' deferred:'0' "
+                "granted:'0' refused:'0'] "
+                "ramp:{running:false cycle:0 cycles:3 next_in_ms:-1] "
+                "checks:{waiting:0 rules:0 starved:0] events:0]");
+        rig_release(&rig);
+}
+
+static void the_level_is_told_with_the_metric_that_decides(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        sample(&rig, 16.5);
+        rig_pass_ms(&rig, 2000);
+        const char *now = rig_do(&rig, "NOW");
+        has(now, "at_ms:1700000002000 mode:'enforce' check_mode:'enforce' level:'critical' "
+                 "target:'shop' since_ms:2000");
+        has(now, "{name:'shop' mode:'enforce' level:'critical' since_ms:2000 "
+                 "metric:'threads_running' value:'16.5' threshold:'15' age_ms:2000 error:'']");
+        has(now, "{name:'stock' mode:'off'");
+        has(now, "events:1]");
+        rig_release(&rig);
+}
+
+static void a_metric_that_cannot_be_read_says_why(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        core_sample(rig.core, 0, 0, 0, rig.now.steady_ns, true, SLICE_LIT("access denied"));
+        has(rig_do(&rig, "NOW"), "error:'access denied'");
+        rig_release(&rig);
+}
+
+static void a_pause_is_told_with_its_end(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        rig_do(&rig, "THROTTLE", "PAUSE", "FOR", "60000");
+        rig_pass_ms(&rig, 1500);
+        has(rig_do(&rig, "NOW"), "paused:true pause_left_ms:58500");
+        rig_do(&rig, "THROTTLE", "PAUSE", "UNTILRESUMED");
+        has(rig_do(&rig, "NOW"), "paused:true pause_left_ms:-1");
+        rig_do(&rig, "THROTTLE", "RESUME");
+        has(rig_do(&rig, "NOW"), "paused:false pause_left_ms:0");
+        rig_release(&rig);
+}
+
+static void jobs_are_counted_where_they_are(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig);
+        rig_do(&rig, "ENQUEUE", "mail", "");
+        rig_do(&rig, "ENQUEUE", "mail", "", "QUEUE", "other");
+        rig_do(&rig, "ENQUEUE", "mail", "", "IN", "60000");
+        rig_do(&rig, "ENQUEUE", "mail", "", "AFTER", "1");
+        assert_int_equal(rig_claim(&rig, "w", "other", token), 2);
+        has(rig_do(&rig, "NOW"), "ready:1 scheduled:1 waiting:1 running:1 finished:0");
+        sample(&rig, 150);
+        rig_do(&rig, "ENQUEUE", "klaviyo_sync", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        has(rig_do(&rig, "NOW"), "parked:{critical:0 high:0 normal:1 deferrable:1]");
+        rig_release(&rig);
+}
+
+static void rates_are_those_of_the_last_five_seconds(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        rig_init(&rig);
+        for (int i = 0; i < 12; i++)
+                rig_do(&rig, "ENQUEUE", "mail", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+        assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
+        has(rig_do(&rig, "NOW"), "enqueued:'0'"); /* the second is not over */
+        rig_pass_ms(&rig, 1000);
+        has(rig_do(&rig, "NOW"), "rates:{enqueued:'2.4' started:'0.2' completed:'0.2' failed:'0'");
+        rig_pass_ms(&rig, 4000);
+        has(rig_do(&rig, "NOW"), "enqueued:'2.4'");
+        rig_pass_ms(&rig, 1000);
+        has(rig_do(&rig, "NOW"), "rates:{enqueued:'0' started:'0'");
+        rig_release(&rig);
+}
+
+static void rates_of_what_is_held_back_count_all_tiers(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig);
+        sample(&rig, 150);
+        rig_do(&rig, "ENQUEUE", "klaviyo_sync", "");
+        rig_do(&rig, "ENQUEUE", "mail", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        for (int i = 0; i < 10; i++)
+                rig_do(&rig, "CHECK", "etl");
+        rig_pass_ms(&rig, 1000);
+        has(rig_do(&rig, "NOW"), "deferred:'0.4' granted:'0' refused:'2'");
+        rig_release(&rig);
+}
+
+static void failures_are_counted_for_an_hour(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        rig_init(&rig);
+        for (int i = 0; i < 2; i++) {
+                rig_do(&rig, "ENQUEUE", "mail", "", "ATTEMPTS", "1");
+                uint64_t id = rig_claim(&rig, "w", "default", token);
+                rig_do(&rig, "FAIL", id == 1 ? "1" : "2", token, "no");
+        }
+        has(rig_do(&rig, "NOW"), "failed_hour:2"); /* at once */
+        rig_pass_ms(&rig, 3600 * 1000);
+        has(rig_do(&rig, "NOW"), "failed_hour:2");
+        rig_pass_ms(&rig, 1000);
+        has(rig_do(&rig, "NOW"), "failed_hour:0");
+        rig_release(&rig);
+}
+
+static void the_ramp_is_told_while_it_runs(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig);
+        sample(&rig, 150);
+        for (int i = 0; i < 3; i++)
+                rig_do(&rig, "ENQUEUE", "mail", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        for (int i = 0; i < 31; i++) {
+                rig_pass_ms(&rig, 1000);
+                sample(&rig, 1);
+        }
+        has(rig_do(&rig, "NOW"), "ramp:{running:true cycle:");
+        rig_release(&rig);
+}
+
+/* ---- THROTTLED ---- */
+
+static void a_deferred_job_is_told_with_its_reason(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig);
+        sample(&rig, 150);
+        rig_do(&rig, "ENQUEUE", "mail", "", "QUEUE", "slow", "GROUP", "shop-7");
+        rig_do(&rig, "ENQUEUE", "klaviyo_sync", "");
+        assert_int_equal(rig_claim(&rig, "w", "slow", token), 0);
+        rig_pass_ms(&rig, 10);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        assert_string_equal(
+                rig_do(&rig, "THROTTLED"),
+                "[{at_ms:1700000000010 kind:'job' identity:'2:klaviyo_sync:default' "
+                "tier:'deferrable' verdict:'deferred' reason:'level' target:'shop' "
+                "text:'critical load on shop: threads_running 150 against 15; tier deferrable "
+                "waits 3600 s' job:2 times:1] "
+                "{at_ms:1700000000000 kind:'job' identity:'1:mail:slow:shop-7' tier:'normal' "
+                "verdict:'deferred' reason:'level' target:'shop' text:'critical load on shop: "
+                "threads_running 150 against 15; tier normal waits 900 s' job:1 times:1]]");
+        rig_release(&rig);
+}
+
+static void in_observe_mode_it_says_what_would_have_been(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init_as(&rig, MODE_OBSERVE, MODE_OBSERVE);
+        sample(&rig, 150);
+        rig_do(&rig, "ENQUEUE", "mail", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+        has(rig_do(&rig, "CHECK", "etl"), "granted");
+        const char *all = rig_do(&rig, "THROTTLED");
+        has(all, "kind:'job' identity:'1:mail:default' tier:'normal' verdict:'would_defer'");
+        has(all, "kind:'check' identity:'etl' tier:'normal' verdict:'would_refuse' "
+                 "reason:'threshold'");
+        rig_release(&rig);
+}
+
+static void a_pause_has_no_target(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig);
+        rig_do(&rig, "THROTTLE", "PAUSE");
+        rig_do(&rig, "ENQUEUE", "mail", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        has(rig_do(&rig, "THROTTLED"), "reason:'paused' target:'' text:'paused by the operator");
+        rig_do(&rig, "CHECK", "etl");
+        has(rig_do(&rig, "THROTTLED", "COUNT", "1"),
+            "reason:'paused' target:'shop' text:'the operator paused' job:null times:1]]");
+        rig_release(&rig);
+}
+
+static void a_refused_check_names_its_metric_or_its_rule(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        sample(&rig, 150);
+        has(rig_do(&rig, "CHECK", "copy:etl"), "refused");
+        has(rig_do(&rig, "THROTTLED"),
+            "kind:'check' identity:'copy:etl' tier:'normal' verdict:'refused' reason:'threshold' "
+            "target:'shop' text:'a metric is above its threshold: threads_running 150 against 50' "
+            "job:null times:1]]");
+        assert_string_equal(rig_do(&rig, "RULESET", "etl", "hold", "FOR", "60000"), "OK");
+        has(rig_do(&rig, "CHECK", "copy:etl"), "refused");
+        const char *all = rig_do(&rig, "THROTTLED", "COUNT", "1");
+        has(all, "reason:'hold'");
+        has(all, "a rule holds it: ");
+        rig_release(&rig);
+}
+
+static void a_granted_check_is_not_told(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        sample(&rig, 1);
+        has(rig_do(&rig, "CHECK", "etl"), "granted");
+        assert_string_equal(rig_do(&rig, "THROTTLED"), "[]");
+        rig_release(&rig);
+}
+
+static void checks_of_one_kind_within_a_second_are_one_entry(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        sample(&rig, 150);
+        for (int i = 0; i < 1000; i++) {
+                rig_do(&rig, "CHECK", "a");
+                rig_do(&rig, "CHECK", "b");
+        }
+        const char *all = rig_do(&rig, "THROTTLED");
+        assert_int_equal(times(all, "kind:"), 2);
+        assert_int_equal(times(all, "times:1000]"), 2);
+        rig_do(&rig, "THROTTLE", "PAUSE"); /* another reason */
+        rig_do(&rig, "CHECK", "a");
+        assert_int_equal(times(rig_do(&rig, "THROTTLED"), "identity:'a'"), 2);
+        rig_do(&rig, "THROTTLE", "RESUME");
+        rig_pass_ms(&rig, 999);
+        rig_do(&rig, "CHECK", "a");
+        has(rig_do(&rig, "THROTTLED"), "times:1001]");
+        rig_pass_ms(&rig, 1); /* another second */
+        rig_do(&rig, "CHECK", "a");
+        all = rig_do(&rig, "THROTTLED");
+        assert_int_equal(times(all, "identity:'a'"), 3);
+        has(all, "[{at_ms:1700000001000 kind:'check' identity:'a'");
+        rig_release(&rig);
+}
+
+static void the_last_200_are_kept_newest_first(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN], last[64];
+        init(&rig);
+        sample(&rig, 150);
+        for (int i = 0; i < 450; i++)
+                rig_do(&rig, "ENQUEUE", "mail", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        assert_int_equal(times(rig_do(&rig, "THROTTLED"), "kind:"), 20);
+        const char *all = rig_do(&rig, "THROTTLED", "COUNT", "200");
+        assert_int_equal(times(all, "kind:"), 200);
+        (void)snprintf(last, sizeof(last), "[{at_ms:%lld kind:'job' identity:'450:mail:default'",
+                       (long long)rig.now.wall_ms);
+        has(all, last);
+        has(all, "identity:'251:mail");
+        has_not(all, "identity:'250:mail");
+        has(rig_do(&rig, "THROTTLED", "COUNT", "201"), "!BADARG");
+        rig_release(&rig);
+}
+
+/* Many askers in turn would push each other out of the ring, and nothing would be counted. */
+static void a_thousand_askers_in_a_second_fill_the_ring_once(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char who[32];
+        init(&rig);
+        sample(&rig, 150);
+        for (int round = 0; round < 3; round++)
+                for (int i = 0; i < 1000; i++) {
+                        (void)snprintf(who, sizeof(who), "client-%d", i);
+                        rig_do(&rig, "CHECK", who);
+                }
+        const char *all = rig_do(&rig, "THROTTLED", "COUNT", "200");
+        assert_int_equal(times(all, "times:3]"), 200);
+        has(all, "identity:'client-199'");
+        rig_pass_ms(&rig, 1000);
+        sample(&rig, 150);
+        rig_do(&rig, "CHECK", "client-999");
+        has(rig_do(&rig, "THROTTLED", "COUNT", "1"), "identity:'client-999'");
+        rig_release(&rig);
+}
+
+static void an_entry_that_was_pushed_out_is_not_counted_into(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        init(&rig);
+        sample(&rig, 150);
+        rig_do(&rig, "CHECK", "etl");
+        for (int i = 0; i < 200; i++)
+                rig_do(&rig, "ENQUEUE", "mail", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        assert_int_equal(times(rig_do(&rig, "THROTTLED", "COUNT", "200"), "kind:'check'"), 0);
+        rig_do(&rig, "CHECK", "etl");
+        has(rig_do(&rig, "THROTTLED", "COUNT", "1"), "kind:'check' identity:'etl'");
+        rig_release(&rig);
+}
+
+static void long_names_are_cut_between_characters(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN], hook[256];
+        init(&rig);
+        sample(&rig, 150);
+        for (size_t i = 0; i + 2 <= 254; i += 2)
+                memcpy(hook + i, "\xc3\xa4", 2);
+        hook[254] = '\0';
+        rig_do(&rig, "ENQUEUE", hook, "", "QUEUE", "slow");
+        assert_int_equal(rig_claim(&rig, "w", "slow", token), 0);
+        const char *all = rig_do(&rig, "THROTTLED");
+        has(all, "identity:'1:\xc3\xa4");
+        has(all, "\xc3\xa4' tier:"); /* not half of one */
+        rig_release(&rig);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_calm_weir_says_so),
+                cmocka_unit_test(the_level_is_told_with_the_metric_that_decides),
+                cmocka_unit_test(a_metric_that_cannot_be_read_says_why),
+                cmocka_unit_test(a_pause_is_told_with_its_end),
+                cmocka_unit_test(jobs_are_counted_where_they_are),
+                cmocka_unit_test(rates_are_those_of_the_last_five_seconds),
+                cmocka_unit_test(rates_of_what_is_held_back_count_all_tiers),
+                cmocka_unit_test(failures_are_counted_for_an_hour),
+                cmocka_unit_test(the_ramp_is_told_while_it_runs),
+                cmocka_unit_test(a_deferred_job_is_told_with_its_reason),
+                cmocka_unit_test(in_observe_mode_it_says_what_would_have_been),
+                cmocka_unit_test(a_pause_has_no_target),
+                cmocka_unit_test(a_refused_check_names_its_metric_or_its_rule),
+                cmocka_unit_test(a_granted_check_is_not_told),
+                cmocka_unit_test(checks_of_one_kind_within_a_second_are_one_entry),
+                cmocka_unit_test(the_last_200_are_kept_newest_first),
+                cmocka_unit_test(a_thousand_askers_in_a_second_fill_the_ring_once),
+                cmocka_unit_test(an_entry_that_was_pushed_out_is_not_counted_into),
+                cmocka_unit_test(long_names_are_cut_between_characters),
+        };
+        say_setup(SAY_ERROR, false);
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
