@@ -3,6 +3,10 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/config.h"
+#include "serve/backup.h"
+#include "serve/config_text.h"
+#include "serve/doctor.h"
 #include "serve/inspect.h"
 #include "serve/probe_command.h"
 #include "serve/reference.h"
@@ -20,8 +24,9 @@ static const struct {
         const char *name;
         int (*main)(int argc, char **argv);
 } programs[] = {
-        {"serve", serve_main}, {"log", inspect_main},     {"docs", reference_main},
-        {"probe", probe_main}, {"version", version_main}, {"--version", version_main},
+        {"serve", serve_main},     {"log", inspect_main},       {"docs", reference_main},
+        {"probe", probe_main},     {"backup", backup_main},     {"doctor", doctor_main},
+        {"version", version_main}, {"--version", version_main},
 };
 
 int main(int argc, char **argv)
@@ -29,5 +34,6 @@ int main(int argc, char **argv)
         for (size_t i = 0; argc > 1 && i < sizeof(programs) / sizeof(programs[0]); i++)
                 if (strcmp(argv[1], programs[i].name) == 0)
                         return programs[i].main(argc - 1, argv + 1);
+        cli_config_read = config_read_text;
         return cli_main(argc - 1, argv + 1);
 }

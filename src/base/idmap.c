@@ -223,14 +223,21 @@ static inline struct turn turn_to(const struct node *n, unsigned height, uint64_
                              (id & ~span_of(height)) | (uint64_t)digit << shift_of(height)};
 }
 
-void *idmap_next(const struct idmap *m, uint64_t from, uint64_t *ret_id)
+/* Some slots of one leaf. */
+struct run {
+        const struct leaf *leaf; /* NULL: there is none */
+        uint64_t base;           /* id of its first slot */
+        uint64_t bits;           /* the slots that are meant, at least one */
+};
+
+static struct run run_from(const struct idmap *m, uint64_t from)
 {
         const void *p = m->root;
         struct turn turn = {0}; /* the lowest place with something to the right of the path */
         unsigned h = m->height;
 
         if (!p || from > span_of(h))
-                return NULL;
+                return (struct run){0};
         for (; p && h > 0; h--) {
                 const struct node *n = p;
                 unsigned digit = digit_of(from, h);
@@ -242,21 +249,17 @@ void *idmap_next(const struct idmap *m, uint64_t from, uint64_t *ret_id)
         if (p) {
                 const struct leaf *l = p;
                 uint64_t right = l->used & bits_from(digit_of(from, 0));
-                if (right) {
-                        *ret_id = (from & ~(uint64_t)(LEAF_SLOTS - 1)) | lowest(right);
-                        return l->slot[lowest(right)];
-                }
+                if (right)
+                        return (struct run){l, from & ~(uint64_t)(LEAF_SLOTS - 1), right};
         }
         if (!turn.p)
-                return NULL;
+                return (struct run){0};
         while (turn.height > 0)
                 turn = turn_to(turn.p, turn.height, turn.id, lowest(used_of(turn.p)));
-        const struct leaf *l = turn.p;
-        *ret_id = turn.id | lowest(l->used);
-        return l->slot[lowest(l->used)];
+        return (struct run){turn.p, turn.id, used_of(turn.p)};
 }
 
-void *idmap_prev(const struct idmap *m, uint64_t from, uint64_t *ret_id)
+static struct run run_upto(const struct idmap *m, uint64_t from)
 {
         const void *p = m->root;
         struct turn turn = {0}; /* the lowest place with something to the left of the path */
@@ -275,16 +278,54 @@ void *idmap_prev(const struct idmap *m, uint64_t from, uint64_t *ret_id)
         if (p) {
                 const struct leaf *l = p;
                 uint64_t left = l->used & bits_upto(digit_of(from, 0));
-                if (left) {
-                        *ret_id = (from & ~(uint64_t)(LEAF_SLOTS - 1)) | highest(left);
-                        return l->slot[highest(left)];
-                }
+                if (left)
+                        return (struct run){l, from & ~(uint64_t)(LEAF_SLOTS - 1), left};
         }
         if (!turn.p)
-                return NULL;
+                return (struct run){0};
         while (turn.height > 0)
                 turn = turn_to(turn.p, turn.height, turn.id, highest(used_of(turn.p)));
-        const struct leaf *l = turn.p;
-        *ret_id = turn.id | highest(l->used);
-        return l->slot[highest(l->used)];
+        return (struct run){turn.p, turn.id, used_of(turn.p)};
+}
+
+void *idmap_next(const struct idmap *m, uint64_t from, uint64_t *ret_id)
+{
+        struct run run = run_from(m, from);
+        if (!run.leaf)
+                return NULL;
+        *ret_id = run.base | lowest(run.bits);
+        return run.leaf->slot[lowest(run.bits)];
+}
+
+void *idmap_prev(const struct idmap *m, uint64_t from, uint64_t *ret_id)
+{
+        struct run run = run_upto(m, from);
+        if (!run.leaf)
+                return NULL;
+        *ret_id = run.base | highest(run.bits);
+        return run.leaf->slot[highest(run.bits)];
+}
+
+_Static_assert(IDMAP_SOME == LEAF_SLOTS, "some are at most those of a leaf");
+
+size_t idmap_next_some(const struct idmap *m, uint64_t from, uint64_t *ret_ids, void **ret_items)
+{
+        struct run run = run_from(m, from);
+        size_t n = 0;
+        for (; run.bits; run.bits &= run.bits - 1, n++) {
+                ret_ids[n] = run.base | lowest(run.bits);
+                ret_items[n] = run.leaf->slot[lowest(run.bits)];
+        }
+        return n;
+}
+
+size_t idmap_prev_some(const struct idmap *m, uint64_t from, uint64_t *ret_ids, void **ret_items)
+{
+        struct run run = run_upto(m, from);
+        size_t n = 0;
+        for (; run.bits; run.bits &= ~(1ULL << highest(run.bits)), n++) {
+                ret_ids[n] = run.base | highest(run.bits);
+                ret_items[n] = run.leaf->slot[highest(run.bits)];
+        }
+        return n;
 }

@@ -23,5 +23,10 @@ void *idmap_take(struct idmap *m, uint64_t id);           /* removes; NULL when 
 /* The item with the smallest id >= from (largest id <= from); NULL when there is none. */
 void *idmap_next(const struct idmap *m, uint64_t from, uint64_t *ret_id);
 void *idmap_prev(const struct idmap *m, uint64_t from, uint64_t *ret_id);
+/* The same for up to IDMAP_SOME neighbours at once, nearest first: one descent for all of them, and
+ * the caller can fetch them ahead.  0: there is none. */
+#define IDMAP_SOME 16
+size_t idmap_next_some(const struct idmap *m, uint64_t from, uint64_t *ret_ids, void **ret_items);
+size_t idmap_prev_some(const struct idmap *m, uint64_t from, uint64_t *ret_ids, void **ret_items);
 
 #endif

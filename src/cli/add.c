@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "cli/add_file.h"
 #include "cli/json.h"
 #include "cli/text.h"
 #include "wire/sign.h"
@@ -57,6 +58,9 @@ const struct option_def add_options[] = {
         {"sign", "FILE", "sign it with a key of this file; see signing_keys_file in weir.conf(5)"},
         {"sign-key", "ID", "the key to sign with (the first of the file)"},
         {"many", "FILE", "one job for each line of FILE (- for stdin); the line is its ARGS"},
+        {"file", "FILE", "jobs as lines of JSON (- for stdin), as POST /v1/jobs takes them"},
+        {"skip-bad", NULL, "with --file: leave out lines that are no job, and tell which"},
+        {"once", "KEY", "with --file: again with the same KEY and FILE adds nothing twice (24 h)"},
         {"id-only", NULL, "print the id and nothing else"},
         {NULL, NULL, NULL},
 };
@@ -460,13 +464,46 @@ static int add_many(struct adding *a, struct problem *p)
         return r;
 }
 
+/* Options given here hold for lines that do not say otherwise. */
+static int add_from_file(struct adding *a, struct problem *p)
+{
+        const struct args *args = &a->cli->args;
+        if (args_has(args, "sign") || args_has(args, "many"))
+                return problem_set(p, ERR_BADARG,
+                                   "--file excludes --many and --sign: a line of the file has its "
+                                   "own args, and its own signature");
+        if (args->n_positional > 1)
+                return problem_set(p, ERR_SYNTAX, "with --file the file holds the arguments");
+        cli_request_init(&a->req, "ENQUEUEMANY");
+        int r = add_plain(a, p);
+        return r == OK ? add_file(a->cli, a->req.argv + 1, a->req.argc - 1, p) : r;
+}
+
+static int check_words(const struct args *args, struct problem *p)
+{
+        bool has_file = args_has(args, "file");
+        if (!has_file && (args_has(args, "skip-bad") || args_has(args, "once")))
+                return problem_set(p, ERR_BADARG, "--skip-bad and --once need --file");
+        if (!has_file && !args->n_positional)
+                return problem_set(p, ERR_SYNTAX, "a word is missing: HOOK, or --file FILE");
+        return OK;
+}
+
 int cli_job_add(struct cli *cli, struct problem *p)
 {
         struct adding a = {0};
         const char *keys = args_get(&cli->args, "sign");
+        int checked = check_words(&cli->args, p);
+        if (checked != OK)
+                return checked;
         if (!keys && args_has(&cli->args, "sign-key"))
                 return problem_set(p, ERR_BADARG, "--sign-key needs --sign FILE");
         adding_init(&a, cli);
+        if (args_has(&cli->args, "file")) {
+                int r = add_from_file(&a, p);
+                adding_release(&a);
+                return r;
+        }
         int r = keys ? load_keys(&a, keys, p) : OK;
         if (r == OK)
                 r = args_has(&cli->args, "many") ? add_many(&a, p) : add_one(&a, p);

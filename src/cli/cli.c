@@ -16,6 +16,7 @@
 
 #include "cli/command.h"
 #include "cli/text.h"
+#include "cli/watch.h"
 
 /* Rows of commands that main() runs itself: they are here to be listed and explained. */
 const struct option_def cli_serve_options[] = {
@@ -116,13 +117,14 @@ static const struct cli_group group_help = {"help", "Explain a command.", help_c
 
 /* In the order people meet them. */
 static const struct cli_group *const groups[] = {
-        &group_serve,        &cli_group_job,        &cli_group_queue,   &cli_group_schedule,
-        &cli_group_batch,    &cli_group_cap,        &cli_group_work,    &cli_group_lock,
-        &cli_group_mutex,    &cli_group_limit,      &cli_group_breaker, &cli_group_throttle,
-        &cli_group_registry, &cli_group_check,      &cli_group_rule,    &cli_group_client,
-        &cli_group_host,     &cli_group_ping,       &cli_group_top,     &cli_group_export,
-        &cli_group_import,   &group_backup,         &group_doctor,      &group_log,
-        &group_probe,        &cli_group_completion, &group_version,     &group_help,
+        &group_serve,        &cli_group_job,    &cli_group_queue,      &cli_group_schedule,
+        &cli_group_batch,    &cli_group_cap,    &cli_group_work,       &cli_group_lock,
+        &cli_group_mutex,    &cli_group_limit,  &cli_group_breaker,    &cli_group_throttle,
+        &cli_group_registry, &cli_group_check,  &cli_group_rule,       &cli_group_client,
+        &cli_group_host,     &cli_group_config, &cli_group_ping,       &cli_group_top,
+        &cli_group_export,   &cli_group_import, &group_backup,         &group_doctor,
+        &group_log,          &group_probe,      &cli_group_completion, &group_version,
+        &group_help,
 };
 
 const struct cli_group *const *cli_groups(size_t *ret_n)
@@ -157,8 +159,8 @@ static void print_options(FILE *out, const char *title, const struct option_def 
         fprintf(out, "\n%s:\n", title);
         for (const struct option_def *o = options; o->name; o++) {
                 char left[48];
-                (void)snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "",
-                               o->arg ? o->arg : "");
+                (void)snprintf(left, sizeof(left), "--%s%s%s", o->name,
+                               o->arg && o->arg[0] != '[' ? " " : "", o->arg ? o->arg : "");
                 fprintf(out, "  %-22s  %s\n", left, o->text);
         }
 }
@@ -178,6 +180,8 @@ static void print_command_help(FILE *out, const struct cli_group *g, const struc
                 fprintf(out, "\n%s", c->text);
         if (c->options)
                 print_options(out, "options", c->options);
+        if (cli_more_options(c))
+                print_options(out, "options of every listing", cli_more_options(c));
         if (c->run)
                 print_options(out, "common options", options_common);
 }
@@ -387,7 +391,8 @@ static int run_command(struct cli *cli, struct problem *p)
         screen_init(&cli->screen);
         r = c->is_local ? OK : client_connect(&cli->client, p);
         if (r == OK)
-                r = c->run(cli, p);
+                r = args_find_value(&cli->args, "watch") ? watch_run(cli, p)
+                                                         : watch_run_once(cli, p);
         struct problem unwritten;
         int written = write_out(cli, &unwritten);
         if (cli->notes.len)
@@ -426,6 +431,7 @@ static int run_words(struct cli *cli, const struct cli_group *g, int argc, char 
                 return unknown_word("client command", g->name, (const char *[]){NULL}, "weir help");
         if (takes_command(c))
                 argc = split_rest(cli, argc, argv);
+        cli->args.more = cli_more_options(c);
         int r = args_parse(&cli->args, c->options, argv, argc, false, &used, &p);
         if (r == OK && args_has(&cli->args, "help")) {
                 print_command_help(stdout, g, c);

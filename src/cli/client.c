@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 
+#define SEND_BYTES      (64 * KIB)   /* small requests are collected up to this */
 #define REPLY_MAX_BYTES (2048 * MIB) /* 1,000 listed jobs of 1 MiB args and 1 MiB result */
 
 void client_init(struct client *c, const struct server_url *url)
@@ -244,6 +245,7 @@ static int greet(struct client *c, struct problem *p)
                 value_put_command(&c->out, auth, 2);
         value_put_command(&c->out, hello, 2);
         int r = send_all(c, deadline_ns, p);
+        buf_clear(&c->out);
         for (int i = has_token ? 0 : 1; i < 2 && r == OK; i++) {
                 forget_last_reply(c);
                 r = receive_value(c, deadline_ns, &v, p);
@@ -266,6 +268,62 @@ int client_connect(struct client *c, struct problem *p)
         return r;
 }
 
+/* What is there to be read while the peer takes nothing: it may be waiting for just that. */
+static int take_replies(struct client *c, struct problem *p)
+{
+        if (!buf_reserve(&c->in, 16384))
+                return problem_set(p, ERR_TOOBIG, "the answers are larger than %llu MiB",
+                                   (unsigned long long)(REPLY_MAX_BYTES / MIB));
+        ssize_t n = recv(c->fd, c->in.ptr + c->in.len, c->in.cap - c->in.len, MSG_DONTWAIT);
+        if (n > 0)
+                c->in.len += (size_t)n;
+        bool is_lost = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+        return is_lost ? lost_problem(c, n == 0 ? 0 : errno, p) : OK;
+}
+
+/* Sends what was collected.  Replies are taken in meanwhile: a server with too much unsent output
+ * reads no more, and both would wait for ever. */
+static int send_collected(struct client *c, struct problem *p)
+{
+        int64_t deadline_ns = clock_boot_ns() + CLIENT_REPLY_MS * NS_PER_MS;
+        size_t at = 0;
+        if (c->out.failed)
+                return problem_set(p, ERR_NOMEM, "no memory for the request");
+        forget_last_reply(c);
+        while (at < c->out.len) {
+                ssize_t n = send(c->fd, c->out.ptr + at, c->out.len - at, MSG_NOSIGNAL);
+                int error = n < 0 ? errno : 0;
+                if (n > 0)
+                        at += (size_t)n;
+                if (error == EAGAIN) {
+                        error = wait_for(c->fd, POLLOUT | POLLIN, deadline_ns);
+                        int r = error ? OK : take_replies(c, p);
+                        if (r != OK)
+                                return r;
+                }
+                if (error && error != EINTR)
+                        return lost_problem(c, error, p);
+        }
+        buf_clear(&c->out);
+        return OK;
+}
+
+int client_send(struct client *c, const struct slice *argv, size_t argc, struct problem *p)
+{
+        ASSERT(c->fd >= 0);
+        value_put_command(&c->out, argv, argc);
+        return c->out.len >= SEND_BYTES ? send_collected(c, p) : OK;
+}
+
+int client_receive(struct client *c, const struct value **ret, struct problem *p)
+{
+        int r = send_collected(c, p);
+        if (r != OK)
+                return r;
+        forget_last_reply(c);
+        return receive_value(c, clock_boot_ns() + CLIENT_REPLY_MS * NS_PER_MS, ret, p);
+}
+
 int client_call_within(struct client *c, const struct slice *argv, size_t argc, int64_t reply_ms,
                        const struct value **ret, struct problem *p)
 {
@@ -275,6 +333,7 @@ int client_call_within(struct client *c, const struct slice *argv, size_t argc, 
         buf_clear(&c->out);
         value_put_command(&c->out, argv, argc);
         int r = send_all(c, deadline_ns, p);
+        buf_clear(&c->out);
         return r == OK ? receive_value(c, deadline_ns, ret, p) : r;
 }
 

@@ -28,5 +28,10 @@ int client_call(struct client *c, const struct slice *argv, size_t argc, const s
 /* For questions the server may think about: ERR_TIMEOUT when the answer is not there in time. */
 int client_call_within(struct client *c, const struct slice *argv, size_t argc, int64_t reply_ms,
                        const struct value **ret, struct problem *p) MUST_CHECK;
+/* The two halves, for several requests on their way at once; replies come in their order.  Small
+ * requests are collected and sent together, at the latest before something is received. */
+int client_send(struct client *c, const struct slice *argv, size_t argc,
+                struct problem *p) MUST_CHECK;
+int client_receive(struct client *c, const struct value **ret, struct problem *p) MUST_CHECK;
 
 #endif

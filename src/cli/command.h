@@ -57,6 +57,7 @@ extern const struct cli_group cli_group_check;
 extern const struct cli_group cli_group_rule;
 extern const struct cli_group cli_group_client;
 extern const struct cli_group cli_group_host;
+extern const struct cli_group cli_group_config;
 extern const struct cli_group cli_group_ping;
 extern const struct cli_group cli_group_top;
 extern const struct cli_group cli_group_export;
@@ -67,6 +68,8 @@ extern const struct cli_group cli_group_completion;
 const struct cli_group *const *cli_groups(size_t *ret_n);
 /* One word is the whole command: `weir ping`. */
 bool cli_group_is_command(const struct cli_group *g);
+/* Options that a command has because of what it does, besides its own; NULL: none. */
+const struct option_def *cli_more_options(const struct cli_command *c);
 
 /* A request being put together; numbers keep their digits in it. */
 #define REQUEST_WORDS_MAX 64

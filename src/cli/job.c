@@ -484,15 +484,16 @@ static const struct option_def list_option_table[] = {
 };
 
 static const struct cli_command commands[] = {
-        {"add", "HOOK [ARGS | - | @FILE]", "Add a job to a queue.",
+        {"add", "HOOK [ARGS | - | @FILE] | --file FILE", "Add a job to a queue, or many.",
          "HOOK says what is to be done, ARGS with what (often JSON; any bytes will do).\n"
          "'-' reads ARGS from standard input, '@FILE' from a file.\n\n"
          "  weir job add resize '{\"image\": 17}' --queue media\n"
          "  weir job add report --at 06:00 --attempts 5 --expires 1d\n"
          "  weir job add sync shop-7 --unique '*' --key sync:shop-7\n"
          "  weir job add mail.bill 17 --after 4,5 --otherwise fail\n"
-         "  weir job add wipe disk-3 --sign /etc/weir/signing.keys\n",
-         add_options, 1, 2, false, cli_job_add},
+         "  weir job add wipe disk-3 --sign /etc/weir/signing.keys\n"
+         "  weir job add --file jobs.ndjson --queue import --skip-bad\n",
+         add_options, 0, 2, false, cli_job_add},
         {"list", "", "List jobs, newest first, waiting or finished.", NULL, list_option_table, 0, 0,
          false, job_list},
         {"show", "ID", "Show a job and its whole story.",

@@ -76,6 +76,8 @@ static const struct option_def *table_find(const struct option_def *table, struc
 static const struct option_def *args_find(const struct args *a, struct slice name)
 {
         const struct option_def *o = table_find(a->own, name);
+        if (!o)
+                o = table_find(a->more, name);
         return o ? o : table_find(options_common, name);
 }
 
@@ -85,6 +87,8 @@ static int unknown_option(const struct args *a, struct slice name, struct proble
         char word[WORD_MAX + 1] = {0};
         size_t n = 0;
         for (const struct option_def *o = a->own; o && o->name && n + 8 < ARGS_MAX; o++)
+                names[n++] = o->name;
+        for (const struct option_def *o = a->more; o && o->name && n + 8 < ARGS_MAX; o++)
                 names[n++] = o->name;
         for (const struct option_def *o = options_common; o->name && n + 1 < ARGS_MAX; o++)
                 names[n++] = o->name;
@@ -117,7 +121,7 @@ static int parse_option(struct args *a, char **argv, int argc, int at, int *ret_
                 return problem_set(p, ERR_SYNTAX, "--%s takes no value", def->name);
         if (def->arg && equals) {
                 value = equals + 1;
-        } else if (def->arg) {
+        } else if (def->arg && def->arg[0] != '[') {
                 if (at + 1 >= argc)
                         return problem_set(p, ERR_SYNTAX, "--%s needs a value: --%s %s", def->name,
                                            def->name, def->arg);
@@ -175,6 +179,11 @@ const char *args_get(const struct args *a, const char *name)
         for (const char *v = args_next(a, name, &at); v; v = args_next(a, name, &at))
                 last = v;
         return last;
+}
+
+const char *args_find_value(const struct args *a, const char *name)
+{
+        return args_find(a, slice_str(name)) ? args_get(a, name) : NULL;
 }
 
 bool args_has(const struct args *a, const char *name)

@@ -7,7 +7,8 @@
 
 struct option_def {
         const char *name; /* without dashes; NULL ends the table */
-        const char *arg;  /* what its value is called; NULL = a switch */
+        const char *arg;  /* what its value is called; NULL = a switch; "[=N]" may be left out,
+                             and is then "": only --name=value gives it */
         const char *text;
 };
 
@@ -18,7 +19,8 @@ extern const struct option_def options_common[];
 
 /* The command line after parsing; everything is borrowed from argv and the tables. */
 struct args {
-        const struct option_def *own; /* may be NULL */
+        const struct option_def *own;  /* may be NULL */
+        const struct option_def *more; /* likewise; set before args_parse() */
         struct {
                 const struct option_def *def;
                 const char *value; /* "" for a switch */
@@ -36,6 +38,8 @@ int args_parse(struct args *a, const struct option_def *own, char **argv, int ar
 /* The last value of an option, NULL when it was not given.  The option must be in a table. */
 const char *args_get(const struct args *a, const char *name);
 bool args_has(const struct args *a, const char *name);
+/* The same for an option that may be in no table of this command. */
+const char *args_find_value(const struct args *a, const char *name);
 /* The values of a repeatable option, in order; start with *at = 0; NULL at the end. */
 const char *args_next(const struct args *a, const char *name, size_t *at);
 

@@ -256,10 +256,37 @@ static void put_cell(const struct screen *s, struct buf *b, struct slice text, e
         buf_put_str(b, place.is_last ? "\n" : "  ");
 }
 
+static struct slice cell_text(const struct table *t, size_t i)
+{
+        return slice_make(t->text.ptr + t->cells[i].at, t->cells[i].len);
+}
+
+/* Whether the row that begins with cell `first` is to be shown.  A key that is no column here is
+ * part of the text: "to=mail" may stand in the args. */
+static bool row_fits(const struct table *t, const struct filter *f, size_t first)
+{
+        bool is_column = false;
+        if (!f->text.len)
+                return true;
+        for (size_t c = 0; c < t->n_columns; c++)
+                is_column |= slice_eq_nocase(slice_str(t->columns[c].title), f->key);
+        struct slice whole = f->text;
+        if (f->key.len && !is_column) /* the two lie in one text, a '=' between them */
+                whole = slice_make(f->key.ptr, f->key.len + 1 + f->text.len);
+        for (size_t c = 0; c < t->n_columns; c++) {
+                if (is_column && !slice_eq_nocase(slice_str(t->columns[c].title), f->key))
+                        continue;
+                if (filter_finds(cell_text(t, first + c), whole))
+                        return true;
+        }
+        return false;
+}
+
 void table_print(const struct table *t, const struct screen *s, struct buf *ret)
 {
         ASSERT(t->n_columns > 0);
         size_t *widths = xcalloc(t->n_columns, sizeof(*widths));
+        bool is_shown = true;
         table_measure(t, s, widths);
         for (size_t c = 0; c < t->n_columns; c++) {
                 struct place place = {widths[c], t->columns[c].is_right, c + 1 == t->n_columns};
@@ -268,8 +295,10 @@ void table_print(const struct table *t, const struct screen *s, struct buf *ret)
         for (size_t i = 0; i < t->n_cells; i++) {
                 size_t c = i % t->n_columns;
                 struct place place = {widths[c], t->columns[c].is_right, c + 1 == t->n_columns};
-                struct slice text = slice_make(t->text.ptr + t->cells[i].at, t->cells[i].len);
-                put_cell(s, ret, text, t->cells[i].tone, place);
+                if (c == 0)
+                        is_shown = row_fits(t, &s->filter, i);
+                if (is_shown)
+                        put_cell(s, ret, cell_text(t, i), t->cells[i].tone, place);
         }
         free(widths);
 }

@@ -4,12 +4,14 @@
 #define WEIR_CLI_SCREEN_H
 
 #include "base/buf.h"
+#include "cli/filter.h"
 
 enum tone { TONE_PLAIN, TONE_BOLD, TONE_DIM, TONE_RED, TONE_GREEN, TONE_YELLOW, TONE_BLUE };
 
 struct screen {
-        bool has_tones; /* colours may be used */
-        size_t width;   /* columns of the terminal; 0 = do not cut */
+        bool has_tones;       /* colours may be used */
+        size_t width;         /* columns of the terminal; 0 = do not cut */
+        struct filter filter; /* rows of tables that are printed; zeroed: all */
 };
 
 /* For standard output: tones unless NO_COLOR is set or TERM is "dumb". */

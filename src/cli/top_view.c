@@ -4,9 +4,9 @@
  *      CRITICAL for 3 min because of shop: threads_running 87, critical from 60 ...
  *        shop    critical  threads_running 91   3 min
  *        cache   normal                          2 h
- *      per second   in 120   start 118   done 117   fail 0.2   defer 3   ...
- *      jobs         ready 12   scheduled 30   waiting 2   running 8   parked 37 (...)
- *      [1 Queues 3]  2 Jobs 8  3 Clients 5  4 Starved
+ *      per s  in 120  start 118  done 117  fail 0.2  defer 3  checks  yes 40  no 2
+ *      jobs  ready 12  scheduled 30  waiting 2  running 8  parked 37  normal 30 ...
+ *      [Queues 3]   Running jobs 8    Clients 5    Starved 0
  *      ...the rows of one panel, the chosen one marked...
  *      q quit  p pause  space hold queue  c cancel  Tab panel  / filter  ? help
  *
@@ -246,12 +246,12 @@ static void put_targets(const struct top_view *v, struct frame *f, struct buf *l
 static void put_rates(const struct top_view *v, struct frame *f, struct buf *line)
 {
         const struct top_rates *r = &v->rates;
-        put_toned(f, line, TONE_DIM, "per second");
-        put_rate(line, "added", r->enqueued);
-        put_rate(line, "started", r->started);
+        put_toned(f, line, TONE_DIM, "per s");
+        put_rate(line, "in", r->enqueued);
+        put_rate(line, "start", r->started);
         put_rate(line, "done", r->completed);
-        put_rate(line, "failed", r->failed);
-        put_rate(line, "deferred", r->deferred);
+        put_rate(line, "fail", r->failed);
+        put_rate(line, "defer", r->deferred);
         put_toned(f, line, TONE_DIM, "  checks");
         put_rate(line, "yes", r->granted);
         put_rate(line, "no", r->refused);
@@ -264,7 +264,7 @@ static void put_jobs(const struct top_view *v, struct frame *f, struct buf *line
         const struct value *queues = v->panels[TOP_QUEUES];
         const struct value *tiers = value_get(v->throttle, "tiers");
         int64_t parked = 0;
-        put_toned(f, line, TONE_DIM, "jobs      ");
+        put_toned(f, line, TONE_DIM, "jobs ");
         for (size_t c = 0; c < ARRAY_LEN(counts); c++) {
                 int64_t n = 0;
                 for (size_t i = 0; i < list_len(queues); i++)
@@ -290,7 +290,7 @@ static void put_ramp(const struct top_view *v, struct frame *f, struct buf *line
         const struct value *ramp = value_get(v->throttle, "ramp");
         if (!is_true(ramp, "running"))
                 return;
-        buf_printf(line, "ramp        cycle %lld of %lld, the next in ",
+        buf_printf(line, "ramp   cycle %lld of %lld, the next in ",
                    (long long)field_int(ramp, "cycle"), (long long)field_int(ramp, "cycles"));
         duration_put(line, field_int(ramp, "next_in_ms"));
         put_line(f, line);
@@ -560,8 +560,8 @@ static void put_panel(struct top_view *v, struct frame *f, enum top_panel which,
 {
         struct rows *r = xmalloc(sizeof(*r));
         struct buf toned CLEANUP(buf_release), plain CLEANUP(buf_release);
-        struct screen screen = {f->screen.has_tones, f->columns - 2},
-                      bare = {false, f->columns - 2};
+        struct screen screen = {.has_tones = f->screen.has_tones, .width = f->columns - 2};
+        struct screen bare = {.width = f->columns - 2};
         rows_make(r, v, which);
         choose(v, r, height > 1 ? height - 1 : 0);
         buf_init(&toned, 0);
@@ -656,7 +656,7 @@ void top_turn(struct top_view *v, int by)
 
 void top_put_frame(struct top_view *v, struct buf *ret)
 {
-        struct frame f = {.out = ret, .columns = v->columns, .screen = {v->has_tones, 0}};
+        struct frame f = {.out = ret, .columns = v->columns, .screen = {.has_tones = v->has_tones}};
         if (v->rows < 3 || v->columns < 20) {
                 buf_put_str(ret, "too small");
                 return;
@@ -677,7 +677,7 @@ void top_put_frame(struct top_view *v, struct buf *ret)
 
 void top_put_all(struct top_view *v, struct buf *ret)
 {
-        struct frame f = {.out = ret, .columns = v->columns, .screen = {v->has_tones, 0}};
+        struct frame f = {.out = ret, .columns = v->columns, .screen = {.has_tones = v->has_tones}};
         v->is_whole = true;
         put_head(v, &f);
         for (int i = 0; i < TOP_PANELS; i++) {

@@ -8,6 +8,10 @@
  * query: runs on the archive's reader thread; `done` is called from archive->ops->poll, on the
  * loop thread.  The rows borrow from query->arena.
  *
+ * remove: deletes rows, each only as long as it is of the run that was seen; `done` comes as with
+ * query, when it is durable.  Who asks makes sure that no job of these can be handed over again:
+ * its ARCHIVED effect must be durable before.
+ *
  * `notify` is called from the archive's threads when poll() has something to do. */
 #ifndef WEIR_CORE_ARCHIVE_H
 #define WEIR_CORE_ARCHIVE_H
@@ -18,29 +22,60 @@
 struct archive;
 struct job;
 
-/* Which jobs a listing wants; empty slices and -1 mean any. */
+struct registry;
+
+/* Which jobs a listing wants; empty slices, 0 and a status of -1 mean any. */
 struct job_filter {
         int status; /* enum job_status, or -1 */
         struct slice hook, queue, group;
-        struct slice match; /* a text that hook, args, error or result must hold */
+        struct slice worker;             /* that runs it, or was the last to */
+        struct slice match;              /* a text that hook, args, error or result must hold */
+        int64_t since_ms, until_ms;      /* created at or after the one and before the other */
+        unsigned tier;                   /* 1 + enum tier: its own, else that of its hook by: */
+        const struct registry *registry; /* owned by the asker until done; only with a tier */
+};
+
+/* One row of one run. */
+struct archive_ref {
+        uint64_t id, run;
 };
 
 struct archive_query {
         /* Set by the asker; the slices must live until done (arena is a good place). */
         uint64_t id;        /* one job, or 0 for a listing */
-        uint64_t before_id; /* listing: ids below this, largest first */
+        uint64_t before_id; /* listing: ids below this, largest first; 0: from the newest */
+        bool is_oldest;     /* listing: ids above after_id instead, smallest first */
+        uint64_t after_id;
+        const uint64_t
+                *ids; /* listing: those of these that are there, in their order, unfiltered */
+        size_t n_ids;
+        bool is_brief; /* listing: refs alone, no rows */
         size_t limit;
+        size_t bytes_max; /* of rows, about; 0: as much as the archive allows */
+        int64_t ms_max;   /* the same for the time it may take */
         struct job_filter filter;
         void (*done)(struct archive_query *q);
         void *ctx;
         /* Set by the archive. */
         int err; /* OK, also when nothing was found */
         struct job_view *rows;
-        size_t n_rows;
-        bool is_cut; /* listing: scanning stopped at a budget; continue before last_id */
+        struct archive_ref *refs; /* when it is brief */
+        size_t n_rows;            /* of either */
+        bool is_cut; /* listing: scanning stopped at a budget; go on before (after) last_id */
         uint64_t last_id;
         struct arena arena;
         struct archive_query *next; /* the archive's own */
+};
+
+struct archive_removal {
+        const struct archive_ref *refs; /* must live until done */
+        size_t n;
+        void (*done)(struct archive_removal *r);
+        void *ctx;
+        /* Set by the archive. */
+        int err;
+        size_t removed; /* the others were not there any more; 0 after an error */
+        struct archive_removal *next;
 };
 
 struct archive_stat {
@@ -50,6 +85,7 @@ struct archive_stat {
 struct archive_ops {
         void (*store)(struct archive *a, struct job *const *jobs, size_t n);
         void (*query)(struct archive *a, struct archive_query *q);
+        void (*remove)(struct archive *a, struct archive_removal *r);
         void (*poll)(struct archive *a);
         void (*stat)(struct archive *a, struct archive_stat *ret);
         /* Finishes what was handed over, closes; returns NULL. */

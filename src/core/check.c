@@ -524,7 +524,7 @@ void check_settle(struct core *core, const struct asking *a, const struct check_
                 c->refused[v->reason]++;
         c->observed += v->is_granted && v->would_refuse;
         if (!v->is_granted || v->would_refuse)
-                throttled_check(core, a, answer);
+                throttled_refusal(core, a, answer);
         if (v->reason == CHECK_THRESHOLD && !a->is_read && !a->is_low && a->tier < TIER_DEFERRABLE)
                 s->refused_ns = core->now.steady_ns;
         struct client_count count = {

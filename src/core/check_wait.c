@@ -317,8 +317,10 @@ static bool renumber(struct asking *a, const struct retarget *map)
                         return false;
                 a->metrics[i] = (uint8_t)metric;
         }
+        if (target < 0)
+                return false;
         a->target = target;
-        return target >= 0;
+        return true;
 }
 
 static void park_again(struct core *core, struct check_wait *w)

@@ -91,15 +91,10 @@ static const struct param_def progress_params[] = {
 static const struct param_def id_params[] = {ID};
 
 static const struct param_def jobs_params[] = {
-        {"status", PARAM_STATUS, QUERY, 0, 0, "any",
-         "pending, in-progress, complete, failed or canceled"},
-        {"hook", PARAM_NAME, QUERY, 1, NAME_MAX_BYTES, "any", "exactly this hook"},
-        {"queue", PARAM_NAME, QUERY, 1, NAME_MAX_BYTES, "any", "exactly this queue"},
-        {"group", PARAM_NAME, QUERY, 1, NAME_MAX_BYTES, "any", "exactly this group"},
-        {"match", PARAM_TEXT, QUERY, 1, NAME_MAX_BYTES, "any",
-         "a text that hook, args, result or error holds"},
+        JOB_FILTER(QUERY),
+        {"order", PARAM_CHOICE, QUERY, 0, 0, "newest", "newest|oldest: which come first"},
         {"limit", PARAM_INT, QUERY, 1, LIMIT_LIST_JOBS, "50", "at most this many jobs"},
-        {"cursor", PARAM_TEXT, QUERY, 0, 20, "the newest job",
+        {"cursor", PARAM_TEXT, QUERY, 0, 20, "the first job",
          "where the last listing ended, from its answer"},
 };
 
@@ -131,6 +126,7 @@ static const struct param_def words_params[] = {
 #include "core/rows_answer.h"
 #include "core/rows_batch.h"
 #include "core/rows_breaker.h"
+#include "core/rows_bulk.h"
 #include "core/rows_check.h"
 #include "core/rows_client.h"
 #include "core/rows_host.h"
@@ -159,7 +155,7 @@ const struct command_def command_table[] = {
         ROW("JOB", "jobs", B, "GET", "/v1/jobs/{id}", "Shows a job, live or from history.",
             "Its fields.", exec_job, id_params),
         ROW("JOBS", "jobs", B, "GET", "/v1/jobs",
-            "Lists jobs, live and from history as one, newest first.",
+            "Lists jobs, live and from history as one, newest first unless ORDER says otherwise.",
             "The jobs, and the cursor to go on with; an empty cursor is the end.", exec_jobs,
             jobs_params),
         ROW("EVENTS", "jobs", B, "GET", "/v1/jobs/{id}/events",
@@ -195,7 +191,7 @@ const struct command_def command_table[] = {
 
         /* Each ends in a comma. */
         QUEUE_ROWS NOW_ROWS THROTTLE_ROWS CHECK_ROWS RULE_ROWS CLIENT_ROWS HOST_ROWS SCHEDULE_ROWS
-                BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS ANSWER_ROWS RETRY_ROWS SETTINGS_ROWS
+                BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS ANSWER_ROWS RETRY_ROWS BULK_ROWS SETTINGS_ROWS
 
                         ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.",
                             "PONG, or the message.", NULL, message_params),

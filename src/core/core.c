@@ -14,8 +14,10 @@
 
 #include "base/say.h"
 #include "core/breaker.h"
+#include "core/bulk.h"
 #include "core/check_inside.h"
 #include "core/ends.h"
+#include "core/find_walk.h"
 #include "core/inside.h"
 #include "core/now.h"
 #include "core/retry.h"
@@ -65,6 +67,7 @@ struct core *core_new(const struct core_options *options)
         list_init(&core->news);
         list_init(&core->scans);
         retry_init(core);
+        bulk_init(core);
         list_init(&core->lookups);
         if (options->archive) {
                 options->archive->stored = on_stored;
@@ -79,6 +82,7 @@ struct core *core_free(struct core *core)
                 return NULL;
         ASSERT(core->n_waits == 0);
         retry_release(core);
+        bulk_release(core);
         state_release(&core->state);
         heap_release(&core->waits);
         ends_release(core);
@@ -295,6 +299,7 @@ static void on_stored(void *ctx, struct job *const *jobs, size_t n)
         }
         claim_wake_slowed(core);
         retry_stored(core, total);
+        bulk_stored(core, total);
 }
 
 void core_archive_poll(struct core *core)
@@ -408,7 +413,7 @@ void core_turn(struct core *core, struct now now)
         throttle_turn(core);
         checking_turn(core);
         clients_turn(core);
-        find_step_all(core);
+        scan_turn(core);
         claim_serve(core);
         end_waits(core);
 }

@@ -44,6 +44,9 @@ struct core_options {
         /* The log may be 2 x live bytes + this long before the cleaner works; other reserves are
          * shares of it.  0 = 40 MiB; small in simulations with small segments. */
         uint64_t log_slack_bytes;
+        /* A clock for how long a listing may hold a turn; NULL: its steps are counted instead, so
+         * that a simulation does the same each time. */
+        int64_t (*watch_ns)(void);
 };
 
 struct core *core_new(const struct core_options *options);
@@ -153,8 +156,8 @@ struct core_config_text {
 };
 struct core_config {
         /* Reads it again.  A line each of what changed, and of what would need a restart.  After an
-         * error everything is as it was. */
-        int (*reload)(void *ctx, struct buf *ret_changed, struct buf *ret_restart,
+         * error, and after a trial, everything is as it was. */
+        int (*reload)(void *ctx, bool is_trial, struct buf *ret_changed, struct buf *ret_restart,
                       struct problem *problem);
         void (*show)(void *ctx, bool has_defaults, struct core_config_text *ret); /* no secrets */
         void (*settings)(void *ctx, struct buf *ret); /* sections with what was set since */

@@ -1,11 +1,11 @@
 /* Finding jobs: one by id, a page of them, or the story of one.  Live and archived jobs are one
- * list, newest (largest id) first.
+ * list, newest (largest id) first, or oldest first.
  *
- * A page is made in two steps.  First the live jobs below the cursor are walked, a bounded number
- * a turn, and matching ones are copied; then the archive is asked for the same range.  In this
- * order a job that moves from live to archive in between is seen twice at worst, never missed;
- * the merge drops the double.  Either side may stop early (a budget): then the page ends where
- * the shorter side ended, and the cursor says so.
+ * A page is made in two steps.  First the live jobs beyond the cursor are walked, a bounded time a
+ * turn (find_walk.h), and matching ones are copied; then the archive is asked for the same range.
+ * In this order a job that moves from live to archive in between is seen twice at worst, never
+ * missed; the merge drops the double.  Either side may stop early (a budget): then the page ends
+ * where the shorter side ended, and the cursor says so.
  *
  * A job that was taken back from history (retry.c) has a row there that is true no longer.  So a
  * row of a job that is live when the page is put together stands for the live job: it is shown as
@@ -13,26 +13,33 @@
 #include <stdlib.h>
 
 #include "base/say.h"
-#include "core/inside.h"
+#include "core/find_walk.h"
 #include "core/params.h"
 #include "core/tell_options.h"
 
 #define LIST_LIMIT_DEFAULT 50
-#define SCAN_STEP_JOBS     20000
-#define PAGE_BYTES_MAX     (8 * MIB)
+/* What a page may hold, so that telling it does not hold the loop: some 2 ms of encoding. */
+#define PAGE_LIVE_BYTES (1 * MIB)
+#define PAGE_OLD_BYTES  (2 * MIB)
+/* The whole answer is to come within both together; the archive gets what the live jobs left of the
+ * first, and at least the second. */
+#define PAGE_MS      130
+#define PAGE_OLD_MIN 40
 
 enum find_what { FIND_JOB, FIND_EVENTS, FIND_PAGE };
 
 struct find {
         struct session_wait base;
-        struct list link; /* on core->scans while the live jobs are walked */
+        struct scan scan; /* while the live jobs are walked */
         enum find_what what;
         struct archive_query query; /* its arena holds the filter's texts and the live rows */
-        struct job_view *live;      /* matching live jobs, largest id first */
+        struct job_view *live;      /* matching live jobs, in the order of the page */
         size_t n_live;
-        uint64_t at;       /* the walk goes on at this id */
-        uint64_t live_low; /* every live match with an id >= this is in `live` */
+        struct live_walk walk;
+        uint64_t
+                live_end; /* the walk ended here: matches beyond are not in `live`; 0: it did not */
         size_t copied_bytes;
+        int64_t began_ns; /* by the watch */
 };
 
 /* ---- telling ---- */
@@ -125,23 +132,6 @@ static void view_live(const struct core *core, const struct job *job, struct job
 
 /* ---- pages ---- */
 
-static bool is_wanted(struct slice filter, struct slice value)
-{
-        return !filter.len || slice_eq(filter, value);
-}
-
-static bool is_match(const struct job_filter *f, const struct job_view *v)
-{
-        if (f->status >= 0 && f->status != (int)v->status)
-                return false;
-        if (!is_wanted(f->hook, v->hook) || !is_wanted(f->queue, v->queue) ||
-            !is_wanted(f->group, v->group))
-                return false;
-        return !f->match.len || slice_contains(v->hook, f->match) ||
-               slice_contains(v->args, f->match) || slice_contains(v->result, f->match) ||
-               slice_contains(v->error, f->match);
-}
-
 /* False without memory: the page ends before this job. */
 static bool copy_row(struct find *f, const struct job_view *v)
 {
@@ -164,35 +154,46 @@ static bool copy_row(struct find *f, const struct job_view *v)
         return true;
 }
 
-/* One step of the walk; true when it is done. */
+/* A live job that matches; false when the page has enough of them. */
+static bool take_live(void *ctx, struct job *job)
+{
+        struct find *f = ctx;
+        struct job_view view;
+        view_live(f->base.core, job, &view);
+        bool is_copied = copy_row(f, &view);
+        if (is_copied && f->n_live < f->query.limit && f->copied_bytes <= PAGE_LIVE_BYTES)
+                return true;
+        f->live_end = is_copied ? view.id : f->query.is_oldest ? view.id - 1 : view.id + 1;
+        return false;
+}
+
+static int64_t elapsed_ms(const struct core *core, const struct find *f)
+{
+        int64_t (*watch)(void) = core->options.watch_ns;
+        return watch ? (watch() - f->began_ns) / NS_PER_MS : 0;
+}
+
+/* One step of the walk; true when it is done, or takes too long: then the page ends here. */
 static bool walk_live(struct core *core, struct find *f)
 {
-        for (int n = 0; n < SCAN_STEP_JOBS; n++) {
-                uint64_t id;
-                struct job *job = f->at ? idmap_prev(&core->state.jobs, f->at, &id) : NULL;
-                if (!job) {
-                        f->live_low = 0;
-                        return true;
-                }
-                struct job_view view;
-                view_live(core, job, &view);
-                bool is_hit = is_match(&f->query.filter, &view);
-                if (is_hit && !copy_row(f, &view)) {
-                        f->live_low = id + 1;
-                        return true;
-                }
-                f->at = id - 1;
-                if (f->n_live == f->query.limit || f->copied_bytes > PAGE_BYTES_MAX) {
-                        f->live_low = id;
-                        return true;
-                }
-        }
-        return false;
+        if (live_walk_step(core, &f->walk, &f->query.filter, take_live, f))
+                return true;
+        if (elapsed_ms(core, f) < PAGE_MS)
+                return false;
+        f->live_end = f->query.is_oldest ? f->walk.at - 1 : f->walk.at + 1;
+        return true;
+}
+
+/* Does a come before b in this listing? */
+static bool is_before(const struct find *f, uint64_t a, uint64_t b)
+{
+        return f->query.is_oldest ? a < b : a > b;
 }
 
 /* The archive's rows from *old on: the next that is no double of a live job that was walked, with
  * what is true of it now.  NULL at the end. */
-static const struct job_view *next_old(struct find *f, size_t *old, uint64_t walked_id)
+static const struct job_view *next_old(struct find *f, struct live_filter *filter, size_t *old,
+                                       uint64_t walked_id)
 {
         struct archive_query *q = &f->query;
         for (; *old < q->n_rows; ++*old) {
@@ -203,18 +204,19 @@ static const struct job_view *next_old(struct find *f, size_t *old, uint64_t wal
                 if (!job)
                         return row;
                 view_live(f->base.core, job, row); /* borrowed, and told in this same step */
-                if (is_match(&q->filter, row))
+                if (!filter->is_none && live_filter_has(filter, job))
                         return row;
         }
         return NULL;
 }
 
-/* The next row of both lists, largest id first; a job on both comes once, as it was live. */
-static const struct job_view *merge_next(struct find *f, size_t *live, size_t *old)
+/* The next row of both lists; a job on both comes once, as it was live. */
+static const struct job_view *merge_next(struct find *f, struct live_filter *filter, size_t *live,
+                                         size_t *old)
 {
         const struct job_view *a = *live < f->n_live ? &f->live[*live] : NULL;
-        const struct job_view *b = next_old(f, old, a ? a->id : 0);
-        if (a && (!b || a->id > b->id)) {
+        const struct job_view *b = next_old(f, filter, old, a ? a->id : 0);
+        if (a && (!b || is_before(f, a->id, b->id))) {
                 ++*live;
                 return a;
         }
@@ -222,28 +224,35 @@ static const struct job_view *merge_next(struct find *f, size_t *live, size_t *o
         return b;
 }
 
-/* Below this id one of the two sides has not looked. */
-static uint64_t page_low(const struct find *f)
+/* Beyond this id one of the two sides has not looked; 0: both have seen all. */
+static uint64_t page_end(const struct find *f)
 {
         const struct archive_query *q = &f->query;
-        uint64_t low = 0;
+        uint64_t live = f->live_end, old = 0;
         if (q->is_cut)
-                low = q->last_id;
+                old = q->last_id;
         else if (q->n_rows && q->n_rows == q->limit)
-                low = q->rows[q->n_rows - 1].id;
-        return low > f->live_low ? low : f->live_low;
+                old = q->rows[q->n_rows - 1].id;
+        if (!live || !old)
+                return live ? live : old;
+        return is_before(f, live, old) ? live : old;
 }
 
 /* The rows of the page, and the cursor behind it (0: nothing is left). */
 static size_t merge_page(struct find *f, const struct job_view **ret, uint64_t *ret_cursor)
 {
-        uint64_t low = page_low(f);
+        struct live_filter filter;
+        uint64_t end = page_end(f);
         size_t n = 0, live = 0, old = 0;
         const struct job_view *row;
-        while ((row = merge_next(f, &live, &old)) && row->id >= low && n < f->query.limit)
+        live_filter_begin(&filter, f->base.core, &f->query.filter);
+        while ((row = merge_next(f, &filter, &live, &old)) && n < f->query.limit) {
+                if (end && is_before(f, end, row->id))
+                        break;
                 ret[n++] = row;
+        }
         bool is_full = row && n == f->query.limit; /* and there is another */
-        *ret_cursor = is_full ? ret[n - 1]->id : low;
+        *ret_cursor = is_full ? ret[n - 1]->id : end;
         return n;
 }
 
@@ -260,7 +269,7 @@ static void tell_page(struct find *f, struct reply *reply)
         uint64_t cursor;
         size_t n = merge_page(f, rows, &cursor);
         char text[24] = "";
-        if (cursor > 1)
+        if (cursor > 1 || (cursor && f->query.is_oldest))
                 (void)say_i64(text, (int64_t)cursor);
         reply_map(reply, 2);
         reply_key(reply, "jobs");
@@ -277,6 +286,7 @@ static void tell_page(struct find *f, struct reply *reply)
 
 static void find_free(struct find *f)
 {
+        filter_return_registry(&f->query.filter);
         arena_release(&f->query.arena);
         free(f);
 }
@@ -319,36 +329,40 @@ static void find_done(struct archive_query *q)
 static void ask_archive(struct core *core, struct find *f)
 {
         struct archive *archive = core->options.archive;
-        f->query.done = find_done;
-        f->query.ctx = f;
-        if (archive)
-                archive->ops->query(archive, &f->query);
-        else
-                find_done(&f->query);
+        struct archive_query *q = &f->query;
+        q->done = find_done;
+        q->ctx = f;
+        if (!archive) {
+                find_done(q);
+                return;
+        }
+        if (f->what == FIND_PAGE) {
+                int64_t left = PAGE_MS - elapsed_ms(core, f);
+                q->ms_max = left > PAGE_OLD_MIN ? left : PAGE_OLD_MIN;
+        }
+        filter_lend_registry(core, &q->filter);
+        archive->ops->query(archive, q);
 }
 
 static void find_cancel(struct core *core, struct session_wait *w)
 {
         struct find *f = CONTAINER_OF(w, struct find, base);
         wait_end(core, w);
-        if (list_is_linked(&f->link)) {
-                list_remove(&f->link);
+        if (list_is_linked(&f->scan.link)) {
+                scan_end(&f->scan);
                 find_free(f);
         } /* else the archive has it, and find_done() frees it */
 }
 
 static const struct wait_ops find_wait_ops = {.cancel = find_cancel};
 
-void find_step_all(struct core *core)
+static void find_step(struct core *core, struct scan *scan)
 {
-        LIST_FOREACH(&core->scans, it)
-        {
-                struct find *f = CONTAINER_OF(it, struct find, link);
-                if (!walk_live(core, f))
-                        continue;
-                list_remove(&f->link);
-                ask_archive(core, f);
-        }
+        struct find *f = CONTAINER_OF(scan, struct find, scan);
+        if (!walk_live(core, f))
+                return;
+        scan_end(scan);
+        ask_archive(core, f);
 }
 
 /* ---- commands ---- */
@@ -391,53 +405,88 @@ EXEC(exec_events)
         return find_one(core, session, (uint64_t)cmd->arg[P_ID].num, FIND_EVENTS, reply, problem);
 }
 
-static int take_filter(struct find *f, const struct command *cmd)
+static int page_begin(struct core *core, struct find *f, const struct command *cmd,
+                      struct problem *problem)
 {
-        const struct {
-                int param;
-                struct slice *to;
-        } texts[] = {
-                {P_JOBS_HOOK, &f->query.filter.hook},
-                {P_JOBS_QUEUE, &f->query.filter.queue},
-                {P_JOBS_GROUP, &f->query.filter.group},
-                {P_JOBS_MATCH, &f->query.filter.match},
-        };
-        f->query.filter.status =
-                cmd->arg[P_JOBS_STATUS].is_set ? (int)cmd->arg[P_JOBS_STATUS].num : -1;
-        for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-                struct slice text = cmd->arg[texts[i].param].text;
-                if (!text.len)
-                        continue;
-                *texts[i].to = arena_copy(&f->query.arena, text);
-                if (!texts[i].to->ptr)
-                        return ERR_NOMEM;
-        }
-        f->live = arena_array(&f->query.arena, f->query.limit, sizeof(*f->live));
-        return f->live ? OK : ERR_NOMEM;
+        const struct arg *limit = &cmd->arg[P_JOBS_LIMIT], *cursor = &cmd->arg[P_JOBS_CURSOR];
+        struct archive_query *q = &f->query;
+        uint64_t at = 0;
+        if (cursor->text.len && !slice_to_u64(cursor->text, &at))
+                return problem_set(problem, ERR_BADARG, "cursor must be one that JOBS gave");
+        q->limit = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT;
+        q->bytes_max = PAGE_OLD_BYTES;
+        q->is_oldest = cmd->arg[P_JOBS_ORDER].num != 0;
+        q->after_id = at;
+        q->before_id = at && at < core->state.next_id ? at : core->state.next_id;
+        f->walk = q->is_oldest ? live_walk_up(at) : live_walk_down(q->before_id);
+        f->live = arena_array(&q->arena, q->limit, sizeof(*f->live));
+        if (!f->live || !filter_take(&q->filter, cmd, &q->arena))
+                return problem_set(problem, ERR_NOMEM, "no memory for this listing");
+        f->began_ns = core->options.watch_ns ? core->options.watch_ns() : 0;
+        return OK;
 }
 
 EXEC(exec_jobs)
 {
         (void)reply; /* the answer always comes through the session */
-        const struct arg *limit = &cmd->arg[P_JOBS_LIMIT], *cursor = &cmd->arg[P_JOBS_CURSOR];
-        uint64_t before = core->state.next_id;
-        if (cursor->text.len && !slice_to_u64(cursor->text, &before))
-                return problem_set(problem, ERR_BADARG, "cursor must be one that JOBS gave");
-        if (before > core->state.next_id)
-                before = core->state.next_id;
         struct find *f = find_new(core, session, FIND_PAGE);
-        f->query.limit = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT;
-        f->query.before_id = before;
-        f->at = before ? before - 1 : 0;
-        if (take_filter(f, cmd) != OK) {
+        int r = page_begin(core, f, cmd, problem);
+        if (r != OK) {
                 wait_end(core, &f->base);
                 find_free(f);
-                return problem_set(problem, ERR_NOMEM, "no memory for this listing");
+                return r;
         }
         /* Without an archive the answer would come before this returns: leave it to the turn. */
-        if (core->options.archive && walk_live(core, f))
+        if (core->options.archive && scan_spend(core, 0) && walk_live(core, f))
                 ask_archive(core, f);
         else
-                list_push_back(&core->scans, &f->link);
+                scan_begin(core, &f->scan, find_step);
         return CORE_LATER;
+}
+
+/* ---- counts ---- */
+
+struct job_counts {
+        uint64_t ready, scheduled, waiting, running, completed, failed, canceled, parked;
+};
+
+static void count_queue(struct job_counts *c, const struct queue *q)
+{
+        c->ready += q->n_ready;
+        c->scheduled += q->n_scheduled;
+        c->waiting += q->n_waiting;
+        c->running += q->n_running;
+        c->completed += q->completed;
+        c->failed += q->failed;
+        c->canceled += q->canceled;
+        c->parked += q->n_parked;
+}
+
+EXEC(exec_jobcounts)
+{
+        (void)session; /* anybody may look */
+        const struct hash *queues = &core->state.queues;
+        struct slice name = cmd->arg[P_COUNTS_QUEUE].text;
+        struct job_counts c = {0};
+        if (name.len) {
+                const struct queue *q = state_queue_find(&core->state, name);
+                if (!q)
+                        return problem_set(problem, ERR_NOTFOUND, "there is no queue '%.*s'",
+                                           (int)name.len, name.ptr);
+                count_queue(&c, q);
+        }
+        for (struct hash_node *n = NULL; !name.len && (n = hash_next(queues, n));)
+                count_queue(&c, CONTAINER_OF(n, const struct queue, node));
+        reply_map(reply, 9);
+        tell_int(reply, "pending", (int64_t)(c.ready + c.scheduled + c.waiting));
+        tell_int(reply, "in-progress", (int64_t)c.running);
+        tell_int(reply, "complete", (int64_t)c.completed);
+        tell_int(reply, "failed", (int64_t)c.failed);
+        tell_int(reply, "canceled", (int64_t)c.canceled);
+        tell_int(reply, "ready", (int64_t)c.ready);
+        tell_int(reply, "scheduled", (int64_t)c.scheduled);
+        tell_int(reply, "waiting", (int64_t)c.waiting);
+        tell_int(reply, "parked", (int64_t)c.parked);
+        reply_end(reply);
+        return OK;
 }

@@ -33,6 +33,12 @@ struct core_totals {
 struct claiming;
 struct settled;
 
+/* What listings and bulk commands may still do in this turn (find_walk.h). */
+struct scan_budget {
+        int64_t units;    /* looks at a job */
+        int64_t until_ns; /* by the watch; 0: nothing was looked at yet */
+};
+
 struct core {
         struct core_options options;
         struct state state;
@@ -72,7 +78,9 @@ struct core {
 
         struct heap waits; /* every session_wait with an end, by steady ns */
         uint64_t n_waits, next_wait_id;
-        struct list scans;                   /* listings that go on next turn */
+        struct list scans;                   /* find_walk.h: what goes on next turn */
+        struct scan_budget scan_budget;      /* the same: of this turn */
+        struct list bulks, bulk_waits;       /* core/bulk.c: all, and those that wait for history */
         struct list retry_asks, retry_waits; /* core/retry.c */
 
         size_t n_ending; /* ended jobs whose end is in the batch in flight, or before it */
@@ -156,9 +164,6 @@ int answer_exec(struct core *core, struct session *session, const struct command
                 struct reply *reply, struct problem *problem) MUST_CHECK;
 void answer_cancel(struct session *s); /* the peer is gone: no answer, nothing to keep */
 
-/* core/find.c */
-void find_step_all(struct core *core);
-
 /* Rows of the command table: one function each. */
 #define EXEC(name)                                                                                 \
         int name(struct core *core, struct session *session, const struct command *cmd,            \
@@ -173,6 +178,7 @@ EXEC(exec_progress);
 EXEC(exec_cancel);
 EXEC(exec_job);
 EXEC(exec_jobs);
+EXEC(exec_jobcounts);
 EXEC(exec_events);
 EXEC(exec_queues);
 EXEC(exec_queue);

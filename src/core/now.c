@@ -103,8 +103,8 @@ static struct action *action_new(struct core *core, const char *target, const ch
         return a;
 }
 
-void throttled_job(struct core *core, const struct job *job, enum tier tier,
-                   const struct gate_answer *answer, const char *target, const char *text)
+void throttled_deferral(struct core *core, const struct job *job, enum tier tier,
+                        const struct gate_answer *answer, const char *target, const char *text)
 {
         struct action *a = action_new(core, target, text);
         struct slice group = name_slice(job->group);
@@ -155,22 +155,39 @@ static bool may_add(struct throttled *t, int64_t second)
         return true;
 }
 
-void throttled_check(struct core *core, const struct asking *asking,
-                     const struct check_answer *answer)
+static void new_refusal(struct core *core, const struct check_answer *answer,
+                        enum check_reason reason, struct slice key)
+{
+        char text[2 * THROTTLE_TEXT], target[TARGET_SHOWN];
+        put_why(answer, reason, text, sizeof(text));
+        (void)snprintf(target, sizeof(target), "%.*s", (int)answer->target.len,
+                       answer->target.len ? answer->target.ptr : "");
+        struct action *a = action_new(core, target, text);
+        memcpy(a->key, key.ptr, key.len);
+        a->key_len = key.len;
+        a->is_job = false;
+        a->is_done = !answer->verdict.is_granted;
+        a->job = 0;
+        a->tier = answer->tier;
+        a->reason = check_reason_name(reason);
+        a->is_counting = true;
+        hash_insert(&core->throttled->counting, &a->node, slice_make(a->key, key.len));
+}
+
+void throttled_refusal(struct core *core, const struct asking *asking,
+                       const struct check_answer *answer)
 {
         struct throttled *t = core->throttled;
         const struct check_verdict *v = &answer->verdict;
         enum check_reason reason = v->is_granted ? v->would_reason : v->reason;
         int64_t second = core->now.steady_ns / NS_PER_S;
-        char key[KEY_HEAD + IDENTITY_BYTES], text[2 * THROTTLE_TEXT], target[TARGET_SHOWN];
         struct slice who = asking->who.whole;
-        size_t len = KEY_HEAD + who.len;
-        ASSERT(len <= sizeof(key));
-        key[0] = (char)v->is_granted;
-        key[1] = (char)reason;
-        key[2] = (char)asking->target;
+        char key[KEY_HEAD + IDENTITY_BYTES] = {(char)v->is_granted, (char)reason,
+                                               (char)asking->target};
+        ASSERT(who.len <= IDENTITY_BYTES);
         memcpy(key + KEY_HEAD, who.ptr, who.len);
-        struct hash_node *found = hash_find(&t->counting, slice_make(key, len));
+        struct slice whole = slice_make(key, KEY_HEAD + who.len);
+        struct hash_node *found = hash_find(&t->counting, whole);
         struct action *a = found ? CONTAINER_OF(found, struct action, node) : NULL;
         if (a && a->second == second) {
                 a->times++;
@@ -180,19 +197,21 @@ void throttled_check(struct core *core, const struct asking *asking,
                 return;
         if (a)
                 stop_counting(t, a);
-        put_why(answer, reason, text, sizeof(text));
-        (void)snprintf(target, sizeof(target), "%.*s", (int)answer->target.len,
-                       answer->target.len ? answer->target.ptr : "");
-        a = action_new(core, target, text);
-        memcpy(a->key, key, len);
-        a->key_len = len;
-        a->is_job = false;
-        a->is_done = !v->is_granted;
-        a->job = 0;
-        a->tier = answer->tier;
-        a->reason = check_reason_name(reason);
-        a->is_counting = true;
-        hash_insert(&t->counting, &a->node, slice_make(a->key, len));
+        new_refusal(core, answer, reason, whole);
+}
+
+/* Invariants: what the hash holds are the entries that count, each under its own key. */
+void throttled_check(const struct throttled *t)
+{
+        size_t n = 0;
+        for (size_t i = 0; i < THROTTLED_KEPT; i++) {
+                const struct action *a = &t->actions[i];
+                if (!a->is_counting)
+                        continue;
+                n++;
+                ASSERT(hash_find(&t->counting, slice_make(a->key, a->key_len)) == &a->node);
+        }
+        ASSERT(n == t->counting.len);
 }
 
 static const char *verdict_of(const struct action *a)

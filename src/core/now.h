@@ -14,10 +14,12 @@ struct throttled *throttled_new(uint64_t hash_seed);
 struct throttled *throttled_free(struct throttled *t);
 
 /* The gate makes a job wait, or would; target may be "". */
-void throttled_job(struct core *core, const struct job *job, enum tier tier,
-                   const struct gate_answer *answer, const char *target, const char *text);
+void throttled_deferral(struct core *core, const struct job *job, enum tier tier,
+                        const struct gate_answer *answer, const char *target, const char *text);
 /* A check was refused, or would have been. */
-void throttled_check(struct core *core, const struct asking *a, const struct check_answer *answer);
+void throttled_refusal(struct core *core, const struct asking *asking,
+                       const struct check_answer *answer);
+void throttled_check(const struct throttled *t);
 
 EXEC(exec_now);
 EXEC(exec_throttled);

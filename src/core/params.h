@@ -44,15 +44,28 @@ enum { P_RELEASE_IN = 2 };
 enum { P_EXTEND_MS = 2 };
 enum { P_PROGRESS_TEXT = 2 };
 
+/* The filter that JOBS and the bulk commands begin with (JOB_FILTER in rows_job.h). */
 enum {
-        P_JOBS_STATUS,
-        P_JOBS_HOOK,
-        P_JOBS_QUEUE,
-        P_JOBS_GROUP,
-        P_JOBS_MATCH,
+        P_FILTER_STATUS,
+        P_FILTER_HOOK,
+        P_FILTER_QUEUE,
+        P_FILTER_GROUP,
+        P_FILTER_TIER,
+        P_FILTER_WORKER,
+        P_FILTER_SINCE,
+        P_FILTER_UNTIL,
+        P_FILTER_MATCH,
+        P_FILTER_COUNT,
+};
+enum {
+        P_JOBS_STATUS = P_FILTER_STATUS,
+        P_JOBS_HOOK = P_FILTER_HOOK,
+        P_JOBS_ORDER = P_FILTER_COUNT,
         P_JOBS_LIMIT,
         P_JOBS_CURSOR,
 };
+enum { P_COUNTS_QUEUE };
+enum { P_BULK_IDS = P_FILTER_COUNT, P_BULK_DRYRUN, P_BULK_SET };
 
 enum { P_QUEUE_NAME };
 

@@ -18,6 +18,9 @@
  * run of the new one.  Only a query of this file leads to JOB_BACK, so it is enough to have one of
  * them under way at a time; the others wait in line, which costs each some 50 us.
  *
+ * Bulk commands that delete rows stand in the same line: what a query here has found is still there
+ * when it is used.
+ *
  * RETRYMANY takes one page of history at a time.  Before its first page it waits for what has ended
  * and is not archived yet, by counting: the archive reports jobs in the order they came.  Jobs in
  * their grace time are left alone, their workers may still complete them. */
@@ -26,6 +29,9 @@
 #include <stdlib.h>
 
 #include "base/say.h"
+#include "core/bulk.h"
+#include "core/find_filter.h"
+#include "core/params.h"
 #include "state/hold.h"
 
 #define RETRY_LIMIT_DEFAULT 100
@@ -33,23 +39,14 @@
 #define WAIT_MS             10000 /* for history to store a job that has just ended */
 
 enum { P_RETRY_ID, P_RETRY_FORCE };
-enum {
-        P_MANY_STATUS,
-        P_MANY_HOOK,
-        P_MANY_QUEUE,
-        P_MANY_GROUP,
-        P_MANY_MATCH,
-        P_MANY_LIMIT,
-        P_MANY_CURSOR,
-};
+enum { P_MANY_LIMIT = P_FILTER_COUNT, P_MANY_CURSOR, P_MANY_IDS, P_MANY_DRYRUN };
 
 struct retry {
         struct session_wait base;
-        struct list link;  /* on core->retry_waits until history has it, then on ->retry_asks */
-        bool is_many;      /* query.id is 0 */
-        bool is_forced;    /* a complete one too */
-        bool is_asked;     /* the archive has the query, and retry_done() will come */
-        uint64_t n_before; /* many: jobs the archive is to report before it is asked */
+        struct asker asker; /* on core->retry_waits until history has it, then in line */
+        bool is_many;       /* query.id is 0 */
+        bool is_forced;     /* a complete one too */
+        uint64_t n_before;  /* many: jobs the archive is to report before it is asked */
         struct archive_query query;
 };
 
@@ -230,8 +227,7 @@ static int take_from_grace(struct core *core, struct job *job, struct problem *p
 
 /* ---- a live job ---- */
 
-static int be_due(struct core *core, const struct job *job, struct slice why,
-                  struct problem *problem)
+int job_be_due(struct core *core, const struct job *job, struct slice why, struct problem *problem)
 {
         struct effect e = {.type = EFFECT_JOB_DUE, .id = job_id(job), .text = why};
         int r = core_admit(core, RECORD_BYTES, 0, problem);
@@ -258,7 +254,7 @@ static int hurry(struct core *core, const struct job *job, struct slice why,
 {
         switch ((enum job_state)job->state) {
         case JOB_SCHEDULED:
-                return be_due(core, job, why, problem);
+                return job_be_due(core, job, why, problem);
         case JOB_READY:
         case JOB_WAITING:
                 return OK; /* it is due already */
@@ -296,6 +292,7 @@ static int retry_live(struct core *core, struct job *job, bool is_forced, struct
 
 static void retry_free(struct retry *r)
 {
+        filter_return_registry(&r->query.filter);
         arena_release(&r->query.arena);
         free(r);
 }
@@ -310,33 +307,64 @@ static void answer_error(struct retry *r, const struct problem *problem)
 
 static void retry_done(struct archive_query *q);
 
-static void ask_next(struct core *core)
+void asker_queue(struct core *core, struct asker *a)
+{
+        a->is_asked = false;
+        list_push_back(&core->retry_asks, &a->link);
+}
+
+void asker_leave(struct asker *a)
+{
+        if (list_is_linked(&a->link))
+                list_remove(&a->link);
+}
+
+void ask_next(struct core *core)
 {
         struct list *first;
         while ((first = list_peek_front(&core->retry_asks))) {
-                struct retry *r = CONTAINER_OF(first, struct retry, link);
-                struct problem problem;
-                if (r->is_asked)
+                struct asker *a = CONTAINER_OF(first, struct asker, link);
+                if (a->is_asked)
                         return;
                 if (!core->is_stopping) {
-                        r->is_asked = true;
-                        r->query.n_rows = 0;
-                        r->query.done = retry_done;
-                        r->query.ctx = r;
-                        core->options.archive->ops->query(core->options.archive, &r->query);
+                        a->is_asked = true;
+                        a->ask(core, a);
                         return;
                 }
-                (void)problem_set(&problem, ERR_STOPPING, "weir is stopping");
-                list_remove(&r->link);
-                answer_error(r, &problem);
-                retry_free(r);
+                list_remove(&a->link);
+                a->refuse(core, a);
         }
+}
+
+static struct retry *retry_of(struct asker *a)
+{
+        return CONTAINER_OF(a, struct retry, asker);
+}
+
+static void retry_ask(struct core *core, struct asker *a)
+{
+        struct retry *r = retry_of(a);
+        r->query.n_rows = 0;
+        r->query.done = retry_done;
+        r->query.ctx = r;
+        filter_lend_registry(core, &r->query.filter);
+        core->options.archive->ops->query(core->options.archive, &r->query);
+}
+
+static void retry_refuse(struct core *core, struct asker *a)
+{
+        struct retry *r = retry_of(a);
+        struct problem problem;
+        (void)core;
+        (void)problem_set(&problem, ERR_STOPPING, "weir is stopping");
+        answer_error(r, &problem);
+        retry_free(r);
 }
 
 static void wait_for_history(struct core *core, struct retry *r)
 {
-        r->is_asked = false;
-        list_push_back(&core->retry_waits, &r->link);
+        r->asker.is_asked = false;
+        list_push_back(&core->retry_waits, &r->asker.link);
         wait_until(core, &r->base, core->now.steady_ns + WAIT_MS * NS_PER_MS);
 }
 
@@ -352,13 +380,13 @@ void retry_stored(struct core *core, size_t n)
 {
         LIST_FOREACH(&core->retry_waits, it)
         {
-                struct retry *r = CONTAINER_OF(it, struct retry, link);
+                struct retry *r = CONTAINER_OF(it, struct retry, asker.link);
                 r->n_before -= n < r->n_before ? n : r->n_before;
                 if (is_waited_for(core, r))
                         continue;
-                list_remove(&r->link);
+                asker_leave(&r->asker);
                 heap_remove(&core->waits, &r->base.timer);
-                list_push_back(&core->retry_asks, &r->link);
+                asker_queue(core, &r->asker);
         }
         ask_next(core);
 }
@@ -372,7 +400,7 @@ static void retry_time_over(struct core *core, struct session_wait *w)
         else
                 (void)problem_set(&problem, ERR_UNAVAIL,
                                   "history has not stored the job yet; try again");
-        list_remove(&r->link);
+        asker_leave(&r->asker);
         answer_error(r, &problem);
         retry_free(r);
 }
@@ -381,9 +409,9 @@ static void retry_cancel(struct core *core, struct session_wait *w)
 {
         struct retry *r = CONTAINER_OF(w, struct retry, base);
         wait_end(core, w);
-        if (r->is_asked)
+        if (r->asker.is_asked)
                 return; /* the archive has it, and retry_done() frees it */
-        list_remove(&r->link);
+        asker_leave(&r->asker);
         retry_free(r);
 }
 
@@ -393,6 +421,8 @@ static struct retry *retry_new(struct core *core, struct session *session)
 {
         struct retry *r = xcalloc(1, sizeof(*r));
         arena_init(&r->query.arena, 64 * MIB);
+        r->asker.ask = retry_ask;
+        r->asker.refuse = retry_refuse;
         wait_begin(core, &r->base, &retry_wait_ops, session);
         return r;
 }
@@ -409,8 +439,10 @@ void retry_release(struct core *core)
         ASSERT(list_is_empty(&core->retry_waits));
         LIST_FOREACH(&core->retry_asks, it)
         {
+                struct asker *a = CONTAINER_OF(it, struct asker, link);
                 list_remove(it);
-                retry_free(CONTAINER_OF(it, struct retry, link));
+                if (a->ask == retry_ask) /* bulk_release() has the others */
+                        retry_free(retry_of(a));
         }
 }
 
@@ -451,7 +483,9 @@ static int finish_page(struct core *core, const struct retry *r, struct page *pa
                 const struct job_view *v = &q->rows[i];
                 if (state_job(&core->state, v->id))
                         continue;
-                int err = take_back(core, v, problem);
+                int err = check_outcome(v->id, v->status, false, problem); /* of ids given */
+                if (err == OK)
+                        err = take_back(core, v, problem);
                 if (err != OK && !is_own_trouble(err)) {
                         page->cursor = v->id + 1;
                         return page->retried ? OK : err;
@@ -461,7 +495,7 @@ static int finish_page(struct core *core, const struct retry *r, struct page *pa
         }
         if (q->is_cut)
                 page->cursor = q->last_id;
-        else if (q->n_rows == q->limit)
+        else if (q->n_rows == q->limit && !q->n_ids)
                 page->cursor = q->rows[q->n_rows - 1].id;
         return OK;
 }
@@ -471,13 +505,12 @@ static void tell_page(struct reply *reply, const struct page *page)
         char cursor[24] = "";
         if (page->cursor > 1)
                 (void)say_i64(cursor, (int64_t)page->cursor);
-        reply_map(reply, 3);
-        reply_key(reply, "retried");
-        reply_int(reply, (int64_t)page->retried);
-        reply_key(reply, "skipped");
-        reply_int(reply, (int64_t)page->skipped);
-        reply_key(reply, "cursor");
-        reply_str(reply, cursor);
+        reply_map(reply, 5);
+        tell_int(reply, "retried", (int64_t)page->retried);
+        tell_int(reply, "skipped", (int64_t)page->skipped);
+        tell_str(reply, "cursor", cursor);
+        tell_int(reply, "matched", (int64_t)(page->retried + page->skipped));
+        tell_int(reply, "changed", (int64_t)page->retried);
         reply_end(reply);
 }
 
@@ -489,7 +522,7 @@ static void retry_done(struct archive_query *q)
         struct problem problem;
         struct page page = {0};
         int err = q->err;
-        list_remove(&r->link);
+        asker_leave(&r->asker);
         if (!session) {
                 retry_free(r);
                 ask_next(core);
@@ -545,7 +578,7 @@ EXEC(exec_retry)
         if (job) {
                 wait_for_history(core, r);
         } else {
-                list_push_back(&core->retry_asks, &r->link);
+                asker_queue(core, &r->asker);
                 ask_next(core);
         }
         return CORE_LATER;
@@ -553,50 +586,60 @@ EXEC(exec_retry)
 
 static bool take_filter(struct archive_query *q, const struct command *cmd)
 {
-        const struct {
-                int param;
-                struct slice *to;
-        } texts[] = {
-                {P_MANY_HOOK, &q->filter.hook},
-                {P_MANY_QUEUE, &q->filter.queue},
-                {P_MANY_GROUP, &q->filter.group},
-                {P_MANY_MATCH, &q->filter.match},
-        };
-        q->filter.status = cmd->arg[P_MANY_STATUS].num == 0 ? JOB_FAILED : JOB_CANCELED;
-        for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-                struct slice text = cmd->arg[texts[i].param].text;
-                if (text.len)
-                        *texts[i].to = arena_copy(&q->arena, text);
-                if (text.len && !texts[i].to->ptr)
-                        return false;
-        }
-        return true;
+        struct slice ids = cmd->arg[P_MANY_IDS].text;
+        uint64_t id;
+        if (!filter_take(&q->filter, cmd, &q->arena))
+                return false;
+        q->filter.status = cmd->arg[P_FILTER_STATUS].num == 0 ? JOB_FAILED : JOB_CANCELED;
+        if (!ids.len)
+                return true;
+        q->limit = LIMIT_LIST_JOBS; /* the parameter takes no more */
+        uint64_t *all = arena_array(&q->arena, q->limit, sizeof(*all));
+        q->ids = all;
+        while (all && ids_next(&ids, &id))
+                all[q->n_ids++] = id;
+        return all != NULL;
+}
+
+static int many_begin(struct core *core, struct retry *r, const struct command *cmd,
+                      struct problem *problem)
+{
+        const struct arg *limit = &cmd->arg[P_MANY_LIMIT], *cursor = &cmd->arg[P_MANY_CURSOR];
+        uint64_t before = core->state.next_id;
+        if (cursor->text.len && !slice_to_u64(cursor->text, &before))
+                return problem_set(problem, ERR_BADARG, "cursor must be one that RETRYMANY gave");
+        r->is_many = true;
+        r->query.limit = limit->is_set ? (size_t)limit->num : RETRY_LIMIT_DEFAULT;
+        r->query.before_id = before < core->state.next_id ? before : core->state.next_id;
+        if (!take_filter(&r->query, cmd))
+                return problem_set(problem, ERR_NOMEM, "no memory for this filter");
+        if (r->query.n_ids && (cursor->text.len || limit->is_set))
+                return problem_set(problem, ERR_BADARG, "ids are no pages: leave limit and cursor");
+        if (!cursor->text.len)
+                r->n_before = core->state.n_finished - core->state.grace.len;
+        return OK;
 }
 
 EXEC(exec_retrymany)
 {
         (void)reply; /* the answer always comes through the session */
-        const struct arg *limit = &cmd->arg[P_MANY_LIMIT], *cursor = &cmd->arg[P_MANY_CURSOR];
-        uint64_t before = core->state.next_id;
-        if (cursor->text.len && !slice_to_u64(cursor->text, &before))
-                return problem_set(problem, ERR_BADARG, "cursor must be one that RETRYMANY gave");
         if (!core->options.archive)
                 return problem_set(problem, ERR_NOTFOUND, "there is no history");
+        if (cmd->arg[P_MANY_DRYRUN].num && cmd->arg[P_MANY_IDS].is_set)
+                return problem_set(problem, ERR_BADARG, "dryrun counts by a filter, not by ids");
+        if (cmd->arg[P_MANY_DRYRUN].num)
+                return bulk_count_retries(core, session, cmd, problem);
         struct retry *r = retry_new(core, session);
-        r->is_many = true;
-        r->query.limit = limit->is_set ? (size_t)limit->num : RETRY_LIMIT_DEFAULT;
-        r->query.before_id = before < core->state.next_id ? before : core->state.next_id;
-        if (!take_filter(&r->query, cmd)) {
+        int err = many_begin(core, r, cmd, problem);
+        if (err != OK) {
                 wait_end(core, &r->base);
                 retry_free(r);
-                return problem_set(problem, ERR_NOMEM, "no memory for this filter");
+                return err;
         }
-        if (!cursor->text.len)
-                r->n_before = core->state.n_finished - core->state.grace.len;
         if (r->n_before) {
                 wait_for_history(core, r);
         } else {
-                list_push_back(&core->retry_asks, &r->link);
+                asker_queue(core, &r->asker);
                 ask_next(core);
         }
         return CORE_LATER;

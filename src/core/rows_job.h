@@ -61,6 +61,26 @@
 #define JOB_TIER                                                                                   \
         {"tier", PARAM_CHOICE, KEY, 0, 0, "as its hook is registered",                             \
          "critical|high|normal|deferrable: how important it is to the gate"}
+
+/* Which jobs a command means, in the order of P_FILTER_* (params.h).  `at` is QUERY or KEY. */
+#define JOB_FILTER_REST(at)                                                                        \
+        {"hook", PARAM_NAME, at, 1, NAME_MAX_BYTES, "any", "exactly this hook"},                   \
+        {"queue", PARAM_NAME, at, 1, NAME_MAX_BYTES, "any", "exactly this queue"},                 \
+        {"group", PARAM_NAME, at, 1, NAME_MAX_BYTES, "any", "exactly this group"},                 \
+        {"tier", PARAM_CHOICE, at, 0, 0, "any",                                                    \
+         "critical|high|normal|deferrable: of this tier, its own or that of its hook"},            \
+        {"worker", PARAM_NAME, at, 1, NAME_MAX_BYTES, "any",                                       \
+         "run by this worker, now or last"},                                                       \
+        {"since", PARAM_INT, at, 0, YEAR_3000_MS, "any",                                           \
+         "created at this Unix time in milliseconds or later"},                                    \
+        {"until", PARAM_INT, at, 0, YEAR_3000_MS, "any",                                           \
+         "created before this Unix time in milliseconds"},                                         \
+        {"match", PARAM_TEXT, at, 1, NAME_MAX_BYTES, "any",                                        \
+         "a text that hook, args, result or error holds"}
+#define JOB_FILTER(at)                                                                             \
+        {"status", PARAM_STATUS, at, 0, 0, "any",                                                  \
+         "pending, in-progress, complete, failed or canceled"},                                    \
+        JOB_FILTER_REST(at)
 /* clang-format on */
 
 #endif

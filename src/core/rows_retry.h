@@ -11,14 +11,12 @@ static const struct param_def retry_params[] = {
 
 static const struct param_def retrymany_params[] = {
         {"status", PARAM_CHOICE, KEY, 0, 1, "failed", "failed|canceled: which jobs"},
-        {"hook", PARAM_NAME, KEY, 1, NAME_MAX_BYTES, "any", "exactly this hook"},
-        {"queue", PARAM_NAME, KEY, 1, NAME_MAX_BYTES, "any", "exactly this queue"},
-        {"group", PARAM_NAME, KEY, 1, NAME_MAX_BYTES, "any", "exactly this group"},
-        {"match", PARAM_TEXT, KEY, 1, NAME_MAX_BYTES, "any",
-         "a text that hook, args, result or error holds"},
+        JOB_FILTER_REST(KEY),
         {"limit", PARAM_INT, KEY, 1, LIMIT_LIST_JOBS, "100", "at most this many jobs"},
         {"cursor", PARAM_TEXT, KEY, 0, 20, "the newest job",
          "where the last page ended, from its answer"},
+        {"ids", PARAM_IDS, KEY, 1, LIMIT_LIST_JOBS, "none", "these jobs, instead of a filter"},
+        {"dryrun", PARAM_FLAG, KEY, 0, 1, "off", "only count them, all of them and not a page"},
 };
 
 static const struct param_def run_params[] = {

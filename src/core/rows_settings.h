@@ -19,6 +19,9 @@ static const struct param_def registrytry_params[] = {
         {"tier", PARAM_CHOICE, REQ | PARAM_IN_QUERY, 0, 0, NULL,
          "critical|high|normal|deferrable: the tier they would have"},
 };
+static const struct param_def configreload_params[] = {
+        {"dryrun", PARAM_FLAG, KEY, 0, 0, "no", "only say what would change"},
+};
 static const struct param_def configshow_params[] = {
         {"defaults", PARAM_FLAG, QUERY, 0, 0, "no", "show what is not configured as well"},
 };
@@ -39,9 +42,9 @@ static const struct param_def configshow_params[] = {
         ROW("REGISTRYTRY", "throttle", B, "GET", "/v1/registry-try",                               \
             "Counts the waiting jobs that a pattern would move to another tier, and sets nothing.", \
             "How many from which tier to which.", exec_registrytry, registrytry_params),           \
-        ROW0("CONFIGRELOAD", "settings", W, "POST", "/v1/config/reload",                           \
-             "Reads the configuration file again. An error says where and changes nothing.",       \
-             "What changed, and what needs a restart.", exec_configreload),                        \
+        ROW("CONFIGRELOAD", "settings", W, "POST", "/v1/config/reload",                            \
+            "Reads the configuration file again. An error says where and changes nothing.",        \
+            "What changed, and what needs a restart.", exec_configreload, configreload_params),    \
         ROW("CONFIGSHOW", "settings", 0, "GET", "/v1/config",                                      \
             "Shows the configuration that holds, without secrets.",                                \
             "Its text, the path of the file, and when it was read.", exec_configshow,              \

@@ -22,6 +22,9 @@
 #include "core/check_inside.h"
 #include "core/throttle_inside.h"
 
+/* The wall clock is read in whole milliseconds and corrected a little all the time: only when it is
+ * off by more than this do the points move. */
+#define WALL_OFF_MS 500
 /* Seconds in a ring: the hour, and a step that is not over. */
 #define KEPT 4096
 _Static_assert(KEPT > SERIES_SECONDS + SERIES_STEP_S, "a window may end a step ago");
@@ -30,6 +33,7 @@ enum { P_SECONDS, P_STEP, P_TARGET };
 
 struct series {
         int64_t second;                   /* steady, that is going on; -1: no turn yet */
+        int64_t wall_ahead_ms;            /* of steady time, as told last */
         uint64_t seen[SERIES_COUNTS];     /* totals when it began */
         uint32_t rings[SERIES_IDS][KEPT]; /* of the seconds before it, by second % KEPT */
 };
@@ -183,6 +187,16 @@ void reply_decimal(struct reply *reply, double value, int digits)
         reply_str(reply, text);
 }
 
+/* When a second began, as the wall clock says now. */
+static int64_t wall_ms_of(struct core *core, int64_t second)
+{
+        struct series *s = core->series;
+        int64_t ahead_ms = core->now.wall_ms - core->now.steady_ns / NS_PER_MS;
+        if (llabs(ahead_ms - s->wall_ahead_ms) > WALL_OFF_MS)
+                s->wall_ahead_ms = ahead_ms;
+        return second * MS_PER_S + s->wall_ahead_ms;
+}
+
 /* Steps of whole seconds, the first of which begins at `first`. */
 struct window {
         int64_t first, step;
@@ -299,7 +313,7 @@ static void tell_jobs(const struct core *core, struct reply *reply, const struct
 EXEC(exec_series)
 {
         (void)session; /* anybody may look */
-        struct window w;
+        struct window w = {0};
         int target = -1;
         int r = window_of(core, cmd, &w, problem);
         if (r != OK)
@@ -310,9 +324,7 @@ EXEC(exec_series)
                         return problem_set(problem, ERR_NOTFOUND, "there is no such target");
         }
         reply_map(reply, 6);
-        /* Seconds are steady ones; the wall clock as it is now says when they were. */
-        tell_int(reply, "from_ms",
-                 core->now.wall_ms - (core->now.steady_ns / NS_PER_MS - w.first * MS_PER_S));
+        tell_int(reply, "from_ms", wall_ms_of(core, w.first));
         tell_int(reply, "step_ms", w.step * MS_PER_S);
         tell_int(reply, "n", (int64_t)w.n);
         reply_key(reply, "metrics");

@@ -767,7 +767,6 @@ static void tell_lines(struct reply *reply, const char *key, struct slice text)
 EXEC(exec_configreload)
 {
         (void)session; /* whoever has the token may steer */
-        (void)cmd;
         struct buf changed, restart;
         if (!core->config.reload)
                 return problem_set(problem, ERR_UNAVAIL, "there is no configuration to read");
@@ -776,7 +775,8 @@ EXEC(exec_configreload)
                 return r;
         buf_init(&changed, 0);
         buf_init(&restart, 0);
-        r = core->config.reload(core->config.ctx, &changed, &restart, problem);
+        r = core->config.reload(core->config.ctx, cmd->arg[0].num != 0, &changed, &restart,
+                                problem);
         if (r == OK) {
                 reply_map(reply, 2);
                 tell_lines(reply, "changed", buf_slice(&changed));

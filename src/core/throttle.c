@@ -176,8 +176,11 @@ static void set_targets(struct core *core, const struct core_target *targets, si
         t->targets = xcalloc(n + 1, sizeof(*t->targets));
         t->n_targets = n;
         t->deciding = -1;
+        /* Before the first turn time is where the log left it, not 0: else all that was not sampled
+         * yet would be overdue. */
+        int64_t began_ns = core->now.steady_ns ? core->now.steady_ns : core->state.steady_ns;
         for (size_t i = 0; i < n; i++)
-                copy_target(&t->targets[i], &targets[i], core->now.steady_ns);
+                copy_target(&t->targets[i], &targets[i], began_ns);
         struct retarget *map = retarget_new(old, n_old, t->targets, n);
         retarget_levels(core, map, old);
         checking_retarget(core, map, old);
@@ -759,7 +762,7 @@ bool throttle_admit(struct core *core, struct job *job)
         size_t len = n < (int)sizeof(why) ? (size_t)n : sizeof(why) - 1;
         count_of_hook(t, name_slice(job->hook), core->now.steady_ns)->now++;
         const struct target *g = a.reason == GATE_PAUSED ? NULL : target_of(t, &a);
-        throttled_job(core, job, tier, &a, g ? g->name : "", why);
+        throttled_deferral(core, job, tier, &a, g ? g->name : "", why);
         if (!a.is_wait) {
                 t->observed[tier]++;
                 say_deferral(core, job, event_would_defer, why);

@@ -113,6 +113,27 @@ void workers_claim(struct core *core, const struct session *session, const struc
         list_push_back(&w->recent, &n->recent);
 }
 
+/* Invariants: the table is bounded, its list has every note in the order of claims, and a note
+ * tells as many queues as it says. */
+void workers_check(const struct workers *w)
+{
+        size_t n = 0;
+        int64_t second = -1;
+        ASSERT(w->names.len <= WORKERS_MAX);
+        LIST_FOREACH(&w->recent, it)
+        {
+                const struct note *note = CONTAINER_OF(it, struct note, recent);
+                size_t n_queues = 0;
+                for (size_t at = 0; at < note->queues.len; n_queues++)
+                        at += 1 + (unsigned char)note->queues.ptr[at];
+                ASSERT(n_queues == note->n_queues);
+                ASSERT(note->second >= second);
+                second = note->second;
+                n++;
+        }
+        ASSERT(n == w->names.len);
+}
+
 /* ---- telling ---- */
 
 struct row {
@@ -156,7 +177,8 @@ static void add_running(struct roll *roll)
         const struct heap *h = &roll->core->state.running;
         for (size_t i = 0; i < h->len && i < LOOKS; i++) {
                 const struct job *job = CONTAINER_OF(h->entries[i].node, struct job, node);
-                struct row *r = row_of(roll, name_slice(job->more->worker));
+                const struct name *worker = job->more->worker;
+                struct row *r = worker ? row_of(roll, name_slice(worker)) : NULL;
                 roll->n_looked++;
                 if (!r)
                         continue;

@@ -18,6 +18,8 @@ struct workers *workers_free(struct workers *w);
 /* Somebody claims. */
 void workers_claim(struct core *core, const struct session *session, const struct claim_spec *spec);
 
+void workers_check(const struct workers *w);
+
 EXEC(exec_workers);
 
 #endif

@@ -39,6 +39,7 @@ struct http_conn {
         struct conn conn;
         struct http_parser parser;
         bool is_checked; /* the head of the request being read was let through */
+        bool has_login;  /* by the cookie of a session */
         /* The request being answered, which may be later. */
         bool is_head;
         bool is_last; /* close afterwards */
@@ -47,7 +48,6 @@ struct http_conn {
         bool is_many;
         struct json_reply reply;
         struct buf body;
-        struct live_listener live; /* the session of the request is told here, too */
 };
 
 static struct http_conn *of_conn(struct conn *c)
@@ -290,8 +290,7 @@ static int check_caller(struct http_conn *hc, const char *bytes, bool is_control
                 if (r != OK)
                         return r;
         }
-        hc->live.has_login = true;
-        hc->live.login = session->id;
+        hc->has_login = true;
         conn_authenticated(&hc->conn);
         return OK;
 }
@@ -316,6 +315,9 @@ static int check_page(struct http_conn *hc, const char *bytes, const struct site
                 return check_login(hc, bytes, p);
         if (page->is_open && page->kind == SITE_TEXT)
                 return OK;
+        /* Its answer takes the cookie away, even when the browser did not send it along. */
+        if (page->kind == SITE_LOGOUT && is_foreign(hc, bytes))
+                return refuse_foreign(p);
         int r = check_caller(hc, bytes, false, p);
         return r == ERR_NOAUTH && page->is_open ? OK : r;
 }
@@ -333,7 +335,7 @@ static int check_head(struct http_conn *hc, const char *bytes, struct problem *p
         if (expect.len && !slice_eq_nocase(expect, SLICE_LIT("100-continue")))
                 return problem_set(p, ERR_BADARG, "the only expectation known is 100-continue");
         bool is_contract = contract_find(path, &contract);
-        hc->live.has_login = false;
+        hc->has_login = false;
         hc->conn.session.is_authenticated = false; /* by this request */
         if (!s->has_token)
                 return check_local(hc, bytes,
@@ -439,7 +441,7 @@ static void answer_session(struct http_conn *hc, const char *bytes, const struct
                 .now_ns = s->now.steady_ns,
                 .address = hc->conn.session.address,
                 .cookies = http_field(parser, bytes, SLICE_LIT("cookie")),
-                .has_token = hc->conn.session.is_authenticated && !hc->live.has_login,
+                .has_token = hc->conn.session.is_authenticated && !hc->has_login,
                 .is_https = slice_eq_nocase(scheme, SLICE_LIT("https")),
                 .content_type = http_slice(bytes, parser->header[HTTP_HEADER_CONTENT_TYPE]),
                 .content = http_slice(bytes, parser->body),
@@ -486,13 +488,17 @@ static int answer_live(struct http_conn *hc, const char *bytes, const struct sit
         if (s->live.n >= LIMIT_LIVE)
                 return problem_set(p, ERR_UNAVAIL, "%d listen already, which is the limit",
                                    LIMIT_LIVE);
+        struct slice cookies = http_field(&hc->parser, bytes, SLICE_LIT("cookie"));
+        const struct login_session *login =
+                hc->has_login ? login_find(&s->login, cookies, s->now.steady_ns) : NULL;
+        if (hc->has_login && !login) /* it ended between our head and our body */
+                return problem_set(p, ERR_NOAUTH, "%s", err_text(ERR_NOAUTH));
         s->counter[DOOR_HTTP_REQUESTS]++;
         http_put_head(conn_out(c), &head);
         if (hc->is_head)
                 answer_done(hc, 0);
         else
-                live_join(s, &hc->live, c,
-                          http_field(&hc->parser, bytes, SLICE_LIT("last-event-id")));
+                live_join(s, c, http_field(&hc->parser, bytes, SLICE_LIT("last-event-id")), login);
         return OK;
 }
 
@@ -741,7 +747,8 @@ static void open_conn(struct conn *c)
 static void close_conn(struct conn *c)
 {
         struct http_conn *hc = of_conn(c);
-        live_leave(c->server, &hc->live);
+        if (c->is_listening)
+                live_leave(c->server, c);
         if (hc->body.cap)
                 server_give_buf(c->server, &hc->body);
 }

@@ -40,6 +40,8 @@ static void write_server(const struct server *s, struct buf *b)
         line_int(b, "loading", 0);
         line_int(b, "stopping", s->is_stopping);
         line_text(b, "role", "master");
+        line_int(b, "loop_turn_max_us", (int64_t)(server_turn_max_ns(s) / 1000));
+        line_int(b, "loop_slow_turns", (int64_t)s->turns.slow);
 }
 
 static void write_rows(const struct counter_row *rows, size_t n, const char *prefix, bool is_with,

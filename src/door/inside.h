@@ -51,6 +51,17 @@ enum door_counter {
 
 struct listener;
 
+/* How long turns hold the loop, the waits for the disk aside. */
+#define TURN_SLOTS   7 /* the running one and a minute before it */
+#define TURN_SLOT_NS (10ULL * NS_PER_S)
+#define TURN_SLOW_NS (5ULL * NS_PER_MS)
+struct turn_watch {
+        uint64_t began_ns, waited_ns; /* of the turn under way */
+        uint64_t slot;                /* number of the running one, since the start of the clock */
+        uint64_t max_ns[TURN_SLOTS];
+        uint64_t slow; /* turns longer than TURN_SLOW_NS */
+};
+
 struct server {
         uv_loop_t loop;
         struct core *core;
@@ -70,6 +81,7 @@ struct server {
         uint64_t gather_want, committed, answered;
         int64_t asked_ns; /* the last check: while there are some, no sync is waited for */
         pthread_t loop_thread;
+        struct turn_watch turns;
         uv_timer_t core_timer;
         int64_t core_timer_ns; /* what it is set to; INT64_MAX = not set */
 
@@ -127,6 +139,9 @@ extern const struct door http_door;
 
 /* Every callback of the loop begins with this; the time is read once a turn. */
 void server_turn_begin(struct server *s);
+
+/* The longest turn of the last minute. */
+uint64_t server_turn_max_ns(const struct server *s);
 
 /* What the reply to a command waits for; 0: nothing. */
 uint64_t server_seq_of(struct server *s, const struct command_def *def);

@@ -26,6 +26,8 @@
  * Cost: nothing without listeners; with some, one NOW a second and one copy for each. */
 #include "door/live.h"
 
+#include <stdlib.h>
+
 #include "base/say.h"
 #include "door/inside.h"
 #include "door/json_reply.h"
@@ -34,6 +36,14 @@
 #define LIVE_RETRY_MS   2000
 #define LIVE_SOCKET_MAX (64 * 1024)
 #define LIVE_EVENTS_MAX 100
+
+/* Apart from the connection, so that the many that do not listen are not larger for it. */
+struct live_listener {
+        struct list link; /* live_stream.listeners */
+        struct conn *conn;
+        bool has_login;
+        struct secret login;
+};
 
 /* --- composing ------------------------------------------------------------------------------ */
 
@@ -126,7 +136,8 @@ static bool read_id(const struct server *s, struct slice id, uint64_t *ret)
         return true;
 }
 
-void live_join(struct server *s, struct live_listener *l, struct conn *c, struct slice last_id)
+void live_join(struct server *s, struct conn *c, struct slice last_id,
+               const struct login_session *login)
 {
         struct live_stream *live = &s->live;
         struct buf *out = conn_out(c);
@@ -149,17 +160,27 @@ void live_join(struct server *s, struct live_listener *l, struct conn *c, struct
         put_now(s, out);
         conn_listen(c);
         conn_replied(c, core_reply_seq(s->core));
+        struct live_listener *l = xcalloc(1, sizeof(*l));
         l->conn = c;
+        l->has_login = login != NULL;
+        if (login)
+                l->login = login->id;
         list_push_back(&live->listeners, &l->link);
         live->n++;
 }
 
-void live_leave(struct server *s, struct live_listener *l)
+void live_leave(struct server *s, const struct conn *c)
 {
-        if (!list_is_linked(&l->link))
-                return;
-        list_remove(&l->link);
-        if (--s->live.n == 0)
+        LIST_FOREACH(&s->live.listeners, it)
+        {
+                struct live_listener *l = CONTAINER_OF(it, struct live_listener, link);
+                if (l->conn != c)
+                        continue;
+                list_remove(&l->link);
+                free(l);
+                s->live.n--;
+        }
+        if (s->live.n == 0)
                 (void)uv_timer_stop(&s->live.timer);
 }
 
@@ -172,7 +193,7 @@ static void feed(struct server *s, struct live_listener *l, uint64_t seq)
                 conn_stop(c);
                 return;
         }
-        if (conn_unsent(c) + s->live.frame.len > LIVE_UNSENT_MAX) {
+        if (conn_unsent(c) > LIVE_UNSENT_MAX) {
                 s->counter[DOOR_CUT]++;
                 say_info("door", "a live listener does not read, closing it", "connection",
                          SAY_I64(c->id));

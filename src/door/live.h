@@ -7,22 +7,14 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "core/session.h"
-#include "door/secret.h"
 
 struct server;
 struct conn;
+struct login_session;
 
 #define LIVE_BEAT_MS    1000
 #define LIVE_HELLO      15 /* beats between two comments, which keep a proxy from closing */
 #define LIVE_UNSENT_MAX (256 * KIB) /* output of a listener that it has not read */
-
-/* A connection that listens; embedded in it. */
-struct live_listener {
-        struct list link; /* live.listeners; not linked: it does not listen */
-        struct conn *conn;
-        bool has_login; /* it was let in by this session, and goes with it */
-        struct secret login;
-};
 
 struct live_stream {
         struct list listeners;
@@ -38,8 +30,10 @@ void live_init(struct server *s);
 void live_release(struct server *s);
 
 /* The head of the answer was written to the connection; from here on it gets the stream.
- * last_id: what it had already, the value of Last-Event-ID; may be empty.  At most LIMIT_LIVE. */
-void live_join(struct server *s, struct live_listener *l, struct conn *c, struct slice last_id);
-void live_leave(struct server *s, struct live_listener *l); /* also when it does not listen */
+ * last_id: what it had already, the value of Last-Event-ID; may be empty.  login: the session that
+ * let it in, and with which it goes; may be NULL.  At most LIMIT_LIVE. */
+void live_join(struct server *s, struct conn *c, struct slice last_id,
+               const struct login_session *login);
+void live_leave(struct server *s, const struct conn *c); /* it listens and is being closed */
 
 #endif

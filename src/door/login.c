@@ -164,20 +164,26 @@ static struct login_session *session_begin(struct login *l, int64_t now_ns, char
 
 /* --- guessing ------------------------------------------------------------------------------- */
 
-static struct slice address_name(const char *text, char room[INET6_ADDRSTRLEN])
+/* Into ret; its length. */
+static size_t address_name(const char *text, char ret[INET6_ADDRSTRLEN])
 {
         struct in6_addr v6;
         bool is_v6 = inet_pton(AF_INET6, text, &v6) == 1;
-        if (!is_v6 || IN6_IS_ADDR_V4MAPPED(&v6))
-                return slice_str(text);
-        hex_from_bytes(v6.s6_addr, 8, room);
-        return slice_make(room, 16);
+        if (is_v6 && !IN6_IS_ADDR_V4MAPPED(&v6)) {
+                hex_from_bytes(v6.s6_addr, 8, ret);
+                return 16;
+        }
+        size_t n = strlen(text);
+        ASSERT(n < INET6_ADDRSTRLEN);
+        memcpy(ret, text, n);
+        return n;
 }
 
 static struct address *find_address(struct login *l, const char *text)
 {
-        char room[INET6_ADDRSTRLEN];
-        struct hash_node *node = hash_find(&l->by_address, address_name(text, room));
+        char name[INET6_ADDRSTRLEN];
+        struct hash_node *node =
+                hash_find(&l->by_address, slice_make(name, address_name(text, name)));
         return node ? CONTAINER_OF(node, struct address, node) : NULL;
 }
 
@@ -200,11 +206,8 @@ static void count_failure(struct login *l, const char *address, int64_t now_ns)
                 if (l->by_address.len >= ADDRESSES)
                         forget(l, CONTAINER_OF(l->by_failure.next, struct address, link));
                 a = xcalloc(1, sizeof(*a));
-                char room[INET6_ADDRSTRLEN];
-                struct slice name = address_name(address, room);
-                ASSERT(name.len < sizeof(a->name));
-                memcpy(a->name, name.ptr, name.len);
-                hash_insert(&l->by_address, &a->node, slice_make(a->name, name.len));
+                size_t n = address_name(address, a->name);
+                hash_insert(&l->by_address, &a->node, slice_make(a->name, n));
         }
         a->failed_ns[a->next] = now_ns;
         a->next = (a->next + 1) % LIMIT_LOGIN_FAILURES;
@@ -338,6 +341,6 @@ void login_leave(struct login_call *call)
         struct login_session *s = find_cookie(call->login, call->cookies, call->now_ns);
         if (s)
                 session_end(call->login, s);
-        put_cookie(call, SLICE_NONE, 0);
+        put_cookie(call, SLICE_LIT(""), 0);
         put_session(call, NULL);
 }

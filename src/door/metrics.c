@@ -167,6 +167,12 @@ void metrics_put(const struct server *s, struct buf *ret)
         put_title(ret, "uptime_seconds", COUNTER_GAUGE, "Time since the start.");
         buf_printf(ret, "weir_uptime_seconds %lld\n",
                    (long long)((s->now.wall_ms - s->started_ms) / MS_PER_S));
+        put_title(ret, "loop_turn_max_seconds", COUNTER_GAUGE,
+                  "Longest turn of the loop in the last minute, waits for the disk aside.");
+        buf_printf(ret, "weir_loop_turn_max_seconds %.6f\n",
+                   (double)server_turn_max_ns(s) / NS_PER_S);
+        put_title(ret, "loop_slow_turns", COUNTER_TOTAL, "Turns of the loop longer than 5 ms.");
+        buf_printf(ret, "weir_loop_slow_turns_total %llu\n", (unsigned long long)s->turns.slow);
         size_t n = core_counters(s->core, rows, ARRAY_LEN(rows));
         put_rows(ret, "", rows, n);
         n = server_counters(s, rows, ARRAY_LEN(rows));

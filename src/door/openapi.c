@@ -2,11 +2,12 @@
  *
  * Each parameter becomes a path or query parameter or a property of the body, with its range; a
  * nested claim refers to the schema of CLAIM's body.  What the rows do not know is the shape of
- * replies: their sentence is the description, and the schema is any JSON. */
+ * replies: their sentence is the description, and door/shapes.c has the schema. */
 #include "door/openapi.h"
 
 #include "core/command.h"
 #include "core/limits.h"
+#include "door/shapes.h"
 #include "state/job_view.h"
 #include "wire/json.h"
 
@@ -254,7 +255,10 @@ static void put_operation(struct buf *b, const struct command_def *def)
         json_put_key(b, strcmp(def->name, "ENQUEUE") == 0 ? "201" : "200");
         buf_put_byte(b, '{');
         put_string(b, "description", def->returns);
-        RAW(b, ",\"content\":{\"application/json\":{\"schema\":{}}}}");
+        RAW(b, ",\"content\":{\"application/json\":{\"schema\":");
+        const char *shape = shape_of(def->name);
+        shape_put_schema(b, shape ? shape : "j");
+        RAW(b, "}}}");
         RAW(b, ",\"default\":{\"$ref\":\"#/components/responses/problem\"}}}");
 }
 
@@ -286,7 +290,8 @@ static void put_components(struct buf *b)
             "\"bearer\"}},\"responses\":{\"problem\":{\"description\":\"What was wrong.\","
             "\"content\":{\"application/problem+json\":{\"schema\":{\"$ref\":"
             "\"#/components/schemas/problem\"}}}}},\"schemas\":{\"problem\":{\"type\":\"object\","
-            "\"properties\":{\"type\":{\"type\":\"string\"},\"title\":{\"type\":\"string\"},"
+            "\"additionalProperties\":false,\"properties\":{\"type\":{\"type\":\"string\"},"
+            "\"title\":{\"type\":\"string\"},"
             "\"status\":{\"type\":\"integer\"},\"code\":{\"type\":\"string\",\"enum\":[");
 #define X(name, http, exit, text)                                                                  \
         json_put_comma(b);                                                                         \
@@ -295,6 +300,10 @@ static void put_components(struct buf *b)
 #undef X
         RAW(b, "]},\"detail\":{\"type\":\"string\"}},"
                "\"required\":[\"type\",\"title\",\"status\",\"code\",\"detail\"]}");
+        for (size_t i = 0; i < named_shapes_len; i++) {
+                json_put_key(b, named_shapes[i].name);
+                shape_put_schema(b, named_shapes[i].text);
+        }
         for (size_t i = 0; i < command_table_len; i++) {
                 if (!command_table[i].path || !has_body(&command_table[i]))
                         continue;

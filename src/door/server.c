@@ -125,8 +125,11 @@ static void commit(struct server *s)
         }
         uint64_t n = n_commands(s) - s->committed;
         bool is_now = n <= NOW_COMMANDS && has_quick_syncs(s) && !has_checks(s);
+        uint64_t began_ns = is_now ? uv_hrtime() : 0;
         if (is_now ? core_commit_now(s->core) : core_commit(s->core))
                 s->committed += n;
+        if (is_now)
+                s->turns.waited_ns += uv_hrtime() - began_ns;
 }
 
 /* The clients of a batch that was just answered are likely to send their next command at once:
@@ -146,6 +149,8 @@ void server_turn_begin(struct server *s)
         if (s->is_in_turn)
                 return;
         s->is_in_turn = true;
+        s->turns.began_ns = uv_hrtime();
+        s->turns.waited_ns = 0;
         s->now.steady_ns = clock_boot_ns() + s->steady_base_ns;
         s->now.wall_ms = clock_wall_ms();
         core_turn(s->core, s->now);
@@ -191,6 +196,33 @@ static void arm_core_timer(struct server *s)
         (void)uv_timer_start(&s->core_timer, on_core_timer, ms > 0 ? (uint64_t)ms : 0, 0);
 }
 
+static void forget_old_turns(struct turn_watch *t, uint64_t now_ns)
+{
+        uint64_t slot = now_ns / TURN_SLOT_NS;
+        for (size_t n = 0; t->slot < slot && n < TURN_SLOTS; n++)
+                t->max_ns[++t->slot % TURN_SLOTS] = 0;
+        t->slot = slot;
+}
+
+static void count_turn(struct turn_watch *t)
+{
+        uint64_t now_ns = uv_hrtime(), ns = now_ns - t->began_ns - t->waited_ns;
+        forget_old_turns(t, now_ns);
+        if (ns > t->max_ns[t->slot % TURN_SLOTS])
+                t->max_ns[t->slot % TURN_SLOTS] = ns;
+        t->slow += ns > TURN_SLOW_NS;
+}
+
+uint64_t server_turn_max_ns(const struct server *s)
+{
+        struct turn_watch t = s->turns;
+        uint64_t max = 0;
+        forget_old_turns(&t, uv_hrtime());
+        for (size_t i = 0; i < TURN_SLOTS; i++)
+                max = t.max_ns[i] > max ? t.max_ns[i] : max;
+        return max;
+}
+
 static void end_turn(struct server *s)
 {
         if (!s->is_in_turn)
@@ -203,6 +235,7 @@ static void end_turn(struct server *s)
         } while (!list_is_empty(&s->resumed));
         arm_core_timer(s);
         s->is_in_turn = false;
+        count_turn(&s->turns);
         if (s->is_stopping && !s->is_stopped &&
             (s->is_stop_late || (list_is_empty(&s->conns) && core_is_settled(s->core)))) {
                 s->is_stopped = true;

@@ -1,15 +1,19 @@
-/* The history file: its tables, and how a connection to it is opened.  Format version 2.
+/* The history file: its tables, and how a connection to it is opened.  Format version 3.
  *
  *   job    one row for each finished job; the columns below, in this order
  *   span   for each run of ARCHIVE_SPAN_IDS ids that has rows: the earliest end of a complete or
  *          canceled job in it, and of a failed one (ARCHIVE_NEVER when there is none).  May be
- *          earlier than the truth, never later.  Retention finds its work here.
+ *          earlier than the truth, never later.  Retention finds its work here.  Since version 3
+ *          also what can be among its rows: the first and the last creation, and a set of marks
+ *          (span_mark.h) of their statuses, queues, groups, hooks and workers.  NULL: not known,
+ *          look at the rows.  May hold more than the rows do, never less.
  *   lapse  one row for each result that goes before its job does: when, and of which run and end;
  *          may be there without its job
  *   tally  one row: how many rows job has
  *   jobs   a view for people: names of statuses, ISO times, the whole story
  *
- * Version 2 added the columns options and run, and the table lapse.
+ * Version 2 added the columns options and run, and the table lapse; version 3 what span says about
+ * its rows.
  *
  * To change the format: raise ARCHIVE_VERSION, teach archive_file_open() the step from the
  * version before, and keep a file of the old version among the tests. */
@@ -20,7 +24,7 @@
 
 #include "base/err.h"
 
-#define ARCHIVE_VERSION    2
+#define ARCHIVE_VERSION    3
 #define ARCHIVE_SPAN_SHIFT 12 /* block = id >> shift */
 #define ARCHIVE_SPAN_IDS   (1LL << ARCHIVE_SPAN_SHIFT)
 #define ARCHIVE_NEVER      INT64_MAX

@@ -10,14 +10,14 @@
 #include "core/archive.h"
 
 /* What one query may take before it hands back what it has (is_cut). */
-#define ARCHIVE_FIND_ROWS  200000
-#define ARCHIVE_FIND_MS    300
+#define ARCHIVE_FIND_ROWS  1000000
+#define ARCHIVE_FIND_MS    150
 #define ARCHIVE_FIND_BYTES (32 * MIB) /* of rows, when the asker's arena allows more */
 
 struct archive_finder {
         sqlite3 *db;
         const char *path; /* borrowed */
-        sqlite3_stmt *one, *newest, *of_status;
+        sqlite3_stmt *one, *spans_down, *spans_up;
         struct buf scratch;
         size_t rows_max; /* ARCHIVE_FIND_ROWS; smaller in tests */
         int64_t ms_max;  /* ARCHIVE_FIND_MS */

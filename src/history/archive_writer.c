@@ -14,7 +14,10 @@
  * sweep looks for a span that has something to give, deletes up to STEP_ROWS of it, and when no
  * more is left there works out the span's times anew.  A span that still holds one job kept for
  * longer is thus looked at again only when that job's time has come.  The sums of a transaction
- * are gathered in a small direct-mapped table; a clash writes the older one out early. */
+ * are gathered in a small direct-mapped table; a clash writes the older one out early.
+ *
+ * The same sums tell what a span holds, for filters (archive_finder.c).  They only grow: a deleted
+ * row leaves its marks until the span is empty and goes. */
 #include "history/archive_writer.h"
 
 #include <stdio.h>
@@ -112,8 +115,32 @@ static int sum_write(struct archive_writer *w, struct archive_span *sum)
         bind(w, SQL_SPAN_ADD, 1, sum->block);
         bind(w, SQL_SPAN_ADD, 2, sum->done_ms);
         bind(w, SQL_SPAN_ADD, 3, sum->failed_ms);
+        bind(w, SQL_SPAN_ADD, 4, sum->created_first);
+        bind(w, SQL_SPAN_ADD, 5, sum->created_last);
+        int rc = sqlite3_bind_blob(w->stmts[SQL_SPAN_ADD], 6, sum->marks, SPAN_MARK_BYTES,
+                                   SQLITE_STATIC);
+        ASSERT(rc == SQLITE_OK); /* as in bind() */
         sum->block = -1;
         return run(w, SQL_SPAN_ADD);
+}
+
+static void mark_row(struct archive_span *sum, const struct job_view *v)
+{
+        const struct {
+                enum span_mark_kind kind;
+                struct slice text;
+        } names[] = {{MARK_QUEUE, v->queue},
+                     {MARK_GROUP, v->group},
+                     {MARK_HOOK, v->hook},
+                     {MARK_WORKER, v->worker}};
+        span_mark_add(sum->marks, span_mark_status((int)v->status));
+        for (size_t i = 0; i < ARRAY_LEN(names); i++)
+                if (names[i].text.len)
+                        span_mark_add(sum->marks, span_mark_hash(names[i].kind, names[i].text));
+        if (v->created_ms < sum->created_first)
+                sum->created_first = v->created_ms;
+        if (v->created_ms > sum->created_last)
+                sum->created_last = v->created_ms;
 }
 
 static int sum_add(struct archive_writer *w, const struct job_view *v)
@@ -124,8 +151,13 @@ static int sum_add(struct archive_writer *w, const struct job_view *v)
                 int rc = sum_write(w, sum);
                 if (rc != SQLITE_OK)
                         return rc;
-                *sum = (struct archive_span){block, ARCHIVE_NEVER, ARCHIVE_NEVER};
+                *sum = (struct archive_span){.block = block,
+                                             .done_ms = ARCHIVE_NEVER,
+                                             .failed_ms = ARCHIVE_NEVER,
+                                             .created_first = INT64_MAX,
+                                             .created_last = INT64_MIN};
         }
+        mark_row(sum, v);
         int64_t *first = v->status == JOB_FAILED ? &sum->failed_ms : &sum->done_ms;
         if (v->finished_ms < *first)
                 *first = v->finished_ms;
@@ -365,6 +397,25 @@ int archive_writer_add(struct archive_writer *w, struct job *const *jobs, size_t
         return OK;
 }
 
+int archive_writer_remove(struct archive_writer *w, const struct archive_ref *refs, size_t n,
+                          size_t *ret, struct problem *p)
+{
+        int64_t removed = 0;
+        int rc = run(w, SQL_BEGIN);
+        for (size_t i = 0; i < n && rc == SQLITE_OK; i++) {
+                bind(w, SQL_REMOVE, 1, (int64_t)refs[i].id);
+                bind(w, SQL_REMOVE, 2, (int64_t)refs[i].run);
+                rc = run(w, SQL_REMOVE);
+                removed += rc == SQLITE_OK ? sqlite3_changes(w->db) : 0;
+        }
+        if (rc == SQLITE_OK)
+                rc = end_transaction(w, -removed);
+        if (rc != SQLITE_OK)
+                return undo(w, p);
+        *ret = (size_t)removed;
+        return OK;
+}
+
 /* --- retention --- */
 
 /* The span's times from the rows that are left, or its end when there are none. */
@@ -530,6 +581,21 @@ int archive_writer_checkpoint(struct archive_writer *w, struct problem *p)
         return OK;
 }
 
+/* What both sets hold together; not known (NULL) when that is so of one. */
+static void marks_or(sqlite3_context *ctx, int n, sqlite3_value **v)
+{
+        uint8_t both[SPAN_MARK_BYTES];
+        const uint8_t *a = sqlite3_value_blob(v[0]), *b = sqlite3_value_blob(v[1]);
+        if (n != 2 || !a || !b || sqlite3_value_bytes(v[0]) != SPAN_MARK_BYTES ||
+            sqlite3_value_bytes(v[1]) != SPAN_MARK_BYTES) {
+                sqlite3_result_null(ctx);
+                return;
+        }
+        for (size_t i = 0; i < SPAN_MARK_BYTES; i++)
+                both[i] = a[i] | b[i];
+        sqlite3_result_blob(ctx, both, SPAN_MARK_BYTES, SQLITE_TRANSIENT);
+}
+
 int archive_writer_open(struct archive_writer *w, const char *path,
                         void (*view_of)(const struct job *, struct job_view *), struct problem *p)
 {
@@ -539,7 +605,9 @@ int archive_writer_open(struct archive_writer *w, const char *path,
         int err = archive_file_open(path, &w->db, p);
         if (err)
                 return err;
-        int rc = SQLITE_OK;
+        int rc = sqlite3_create_function(w->db, "weir_marks_or", 2,
+                                         SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, marks_or, NULL,
+                                         NULL);
         for (int i = 0; i < SQL_INSERT_ONE && rc == SQLITE_OK; i++)
                 rc = prepare(w, (enum archive_writer_sql)i, sql_texts[i]);
         if (rc == SQLITE_OK)

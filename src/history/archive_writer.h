@@ -7,7 +7,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "state/job_view.h"
+#include "core/archive.h"
+#include "history/span_mark.h"
 
 struct job;
 
@@ -16,22 +17,27 @@ struct job;
 #define ARCHIVE_BATCH_JOBS  50000
 #define ARCHIVE_BATCH_BYTES (48 * MIB)
 
-#define ARCHIVE_MANY        10 /* rows a statement: 0.9 us each, against 1.1 one by one */
-#define ARCHIVE_SUMS        64
+#define ARCHIVE_MANY        10  /* rows a statement: 0.9 us each, against 1.1 one by one */
+#define ARCHIVE_SUMS        256 /* a million ids: jobs of all of them may end in any order */
 
 /* What a transaction changes in the table span, gathered before it is written.  block < 0: free. */
 struct archive_span {
         int64_t block;
         int64_t done_ms, failed_ms;
+        int64_t created_first, created_last;
+        uint8_t marks[SPAN_MARK_BYTES];
 };
 
 #define ARCHIVE_WRITER_SQL_MAP(X)                                                                  \
         X(BEGIN, "BEGIN IMMEDIATE")                                                                \
         X(COMMIT, "COMMIT")                                                                        \
         X(ROLLBACK, "ROLLBACK")                                                                    \
-        X(SPAN_ADD, "INSERT INTO span VALUES(?1, ?2, ?3) ON CONFLICT(block) DO UPDATE SET "        \
-                    "done_ms = min(done_ms, excluded.done_ms), "                                   \
-                    "failed_ms = min(failed_ms, excluded.failed_ms)")                              \
+        X(SPAN_ADD, "INSERT INTO span VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT(block) DO "       \
+                    "UPDATE SET done_ms = min(done_ms, excluded.done_ms), "                        \
+                    "failed_ms = min(failed_ms, excluded.failed_ms), "                             \
+                    "created_first = min(created_first, excluded.created_first), "                 \
+                    "created_last = max(created_last, excluded.created_last), "                    \
+                    "marks = weir_marks_or(marks, excluded.marks)")                                \
         X(SPAN_FIND, "SELECT block FROM span WHERE block >= ?1 AND "                               \
                      "(done_ms <= ?2 OR failed_ms <= ?3) ORDER BY block LIMIT 1")                  \
         X(SPAN_DROP, "DELETE FROM span WHERE block = ?1")                                          \
@@ -41,6 +47,7 @@ struct archive_span {
                      "WHERE id BETWEEN ?1 AND ?2")                                                 \
         X(EXPIRE, "DELETE FROM job WHERE id IN (SELECT id FROM job WHERE id BETWEEN ?1 AND ?2 "    \
                   "AND finished_ms <= CASE status WHEN 3 THEN ?4 ELSE ?3 END LIMIT ?5)")           \
+        X(REMOVE, "DELETE FROM job WHERE id = ?1 AND run = ?2")                                    \
         X(OLDER_DROP, "DELETE FROM job WHERE id = ?1 AND run < ?2")                                \
         X(LAPSE_ADD, "INSERT OR IGNORE INTO lapse VALUES(?1, ?2, ?3, ?4)")                         \
         X(LAPSE_FIND, "SELECT until_ms, id, run, finished_ms FROM lapse WHERE until_ms <= ?1 "     \
@@ -97,6 +104,10 @@ struct archive_sweep {
 };
 int archive_writer_sweep(struct archive_writer *w, struct archive_sweep *s,
                          struct problem *p) MUST_CHECK;
+
+/* Deletes the rows that are still of these runs, in one transaction, durable on return. */
+int archive_writer_remove(struct archive_writer *w, const struct archive_ref *refs, size_t n,
+                          size_t *ret, struct problem *p) MUST_CHECK;
 
 /* Moves what is in the -wal file into the main file, as far as readers allow. */
 int archive_writer_checkpoint(struct archive_writer *w, struct problem *p) MUST_CHECK;

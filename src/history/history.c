@@ -37,6 +37,7 @@
 #define STEP_BUSY_MS    250
 #define WAL_PAGES_MAX   2048 /* 32 MiB: then also a busy writer moves it */
 #define WAL_IDLE_MS     5000 /* after the last commit */
+#define REPORT_JOBS     500  /* in one poll */
 #define CLOSE_MS        1000 /* for writing what is left; the rest is still in the log */
 
 #define NEVER_NS        INT64_MAX
@@ -62,12 +63,14 @@ struct history {
         size_t wake_len; /* store() wakes the writer when queued reaches this */
         struct job_list stored;
         struct query_list asked, answered;
+        struct archive_removal *to_remove, *removed; /* the last asked first; any order is fine */
         uint64_t sweeps_wanted, sweeps_done;
         bool is_closing;
         int64_t close_by_ns;
 
         /* The loop thread's. */
         struct job_list reporting;
+        size_t reported; /* the first of them */
 
         /* The writer thread's, once it runs. */
         struct archive_writer writer;
@@ -332,10 +335,37 @@ static void upkeep(struct history *h, bool is_idle, uint64_t sweeps_wanted)
                 sweep_step(h, is_idle ? STEP_IDLE_MS : STEP_BUSY_MS);
 }
 
+/* Deletes what the loop thread asked for, and reports it; the rest is refused when it is closing.
+ */
+static void remove_asked(struct history *h, bool is_closing)
+{
+        lock(h);
+        struct archive_removal *r = h->to_remove;
+        h->to_remove = NULL;
+        unlock(h);
+        while (r) {
+                struct archive_removal *next = r->next;
+                struct problem p;
+                r->err = is_closing ? ERR_STOPPING
+                                    : archive_writer_remove(&h->writer, r->refs, r->n, &r->removed,
+                                                            &p);
+                if (r->err && !is_closing)
+                        upkeep_failed(h, "cannot delete jobs", &p);
+                count(&h->n_deleted, r->removed);
+                publish(h);
+                lock(h);
+                r->next = h->removed;
+                h->removed = r;
+                unlock(h);
+                h->archive.notify(h->archive.notify_ctx);
+                r = next;
+        }
+}
+
 /* When an upkeep is due although nothing comes; called with the lock. */
 static int64_t upkeep_ns(const struct history *h, bool is_idle)
 {
-        if (h->sweeps_wanted != h->sweeps_done)
+        if (h->sweeps_wanted != h->sweeps_done || h->to_remove)
                 return 0;
         int64_t at = h->is_sweeping ? h->next_step_ns : h->next_sweep_ns;
         if (is_idle && h->writer.wal_pages > 0 && h->next_wal_ns < at)
@@ -387,6 +417,7 @@ static void *writer_main(void *ctx)
                 unlock(h);
                 if (is_write)
                         write_taken(h, close_by_ns);
+                remove_asked(h, is_closing);
                 if (!is_closing)
                         upkeep(h, is_idle, sweeps_wanted);
                 else if (!is_write || h->at < h->taken.len)
@@ -458,21 +489,63 @@ static void do_query(struct archive *a, struct archive_query *q)
         (void)pthread_cond_signal(&h->finder_wake); /* cannot fail */
 }
 
+static void do_remove(struct archive *a, struct archive_removal *r)
+{
+        struct history *h = of(a);
+        r->err = OK;
+        r->removed = 0;
+        lock(h);
+        r->next = h->to_remove;
+        h->to_remove = r;
+        unlock(h);
+        (void)pthread_cond_signal(&h->writer_wake); /* cannot fail */
+}
+
+static void tell_removed(struct archive_removal *r)
+{
+        while (r) {
+                struct archive_removal *next = r->next; /* done() may free it */
+                r->done(r);
+                r = next;
+        }
+}
+
+/* A transaction may hold 50,000 jobs, and letting go of one takes the core 2-8 us: some at a time,
+ * so that no turn of the loop is long. */
+static void report_stored(struct history *h)
+{
+        size_t n = h->reporting.len - h->reported;
+        struct job **jobs = h->reporting.jobs + h->reported;
+        if (!n)
+                return;
+        if (n > REPORT_JOBS && !h->is_closing)
+                n = REPORT_JOBS;
+        h->reported += n;
+        if (h->archive.stored)
+                h->archive.stored(h->archive.stored_ctx, jobs, n);
+        /* For the rest of these, or for others that were stored meanwhile. */
+        h->archive.notify(h->archive.notify_ctx);
+}
+
 static void do_poll(struct archive *a)
 {
         struct history *h = of(a);
         lock(h);
         struct archive_query *q = query_list_take(&h->answered);
-        list_swap(&h->stored, &h->reporting);
+        struct archive_removal *removed = h->removed;
+        h->removed = NULL;
+        if (h->reported == h->reporting.len) {
+                h->reporting.len = h->reported = 0;
+                list_swap(&h->stored, &h->reporting);
+        }
         unlock(h);
         while (q) {
                 struct archive_query *next = q->next; /* done() may free it */
                 q->done(q);
                 q = next;
         }
-        if (h->reporting.len && a->stored)
-                a->stored(a->stored_ctx, h->reporting.jobs, h->reporting.len);
-        h->reporting.len = 0;
+        report_stored(h);
+        tell_removed(removed);
 }
 
 static void do_stat(struct archive *a, struct archive_stat *ret)
@@ -520,7 +593,9 @@ static struct archive *do_close(struct archive *a)
         stop(h);
         (void)pthread_join(h->finder_thread, NULL); /* a thread of ours that nobody else joins */
         (void)pthread_join(h->writer_thread, NULL);
+        remove_asked(h, true); /* what came after its last look */
         do_poll(a);
+        do_poll(a); /* the first may have had some of an earlier transaction left to report */
         size_t left = h->queued.len + h->taken.len - h->at;
         if (left)
                 say_warn("history", "closed with jobs not written; they come again at the start",
@@ -532,6 +607,7 @@ static struct archive *do_close(struct archive *a)
 static const struct archive_ops ops = {
         .store = do_store,
         .query = do_query,
+        .remove = do_remove,
         .poll = do_poll,
         .stat = do_stat,
         .close = do_close,

@@ -36,5 +36,9 @@ int file_log_verify(struct disk *disk, file_log_bad_fn bad, void *ctx, struct fi
 /* Writes every sound record into a new log in the (empty) folder of `to`, in order. */
 int file_log_salvage(struct disk *from, struct disk *to, file_log_bad_fn left_behind, void *ctx,
                      struct file_log_report *ret, struct problem *p) MUST_CHECK;
+/* Copies a log that may be written meanwhile into the (empty) folder of `to`, up to a batch that is
+ * durable or in flight; `ret` gets the segments and bytes. */
+int file_log_copy(struct disk *from, struct disk *to, struct file_log_report *ret,
+                  struct problem *p) MUST_CHECK;
 
 #endif

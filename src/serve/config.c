@@ -19,7 +19,6 @@
 #define TOKEN_MAX_BYTES  512
 #define SIGNING_FILE_MAX 16384
 
-
 void config_init(struct config *c)
 {
         *c = (struct config){
@@ -304,9 +303,12 @@ static void on_error(cfg_t *cfg, const char *fmt, va_list args)
         if (!file_problem || file_problem->err != OK)
                 return;                                 /* the first one says most */
         (void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
-        (void)problem_set(file_problem, ERR_BADARG, "%s:%d: %s",
-                          cfg && cfg->filename ? cfg->filename : "configuration",
-                          cfg ? cfg->line : 0, text);
+        if (!cfg || !cfg->filename || cfg->line <= 0)
+                (void)problem_set(file_problem, ERR_BADARG, "configuration: %s", text);
+        else
+                (void)problem_set(file_problem, ERR_BADARG, "%s:%u: %s", cfg->filename,
+                                  config_lines_correct(cfg->filename, text, (unsigned)cfg->line),
+                                  text);
 }
 
 int config_read_file(struct config *c, const char *path, struct problem *problem)
@@ -348,7 +350,9 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
                 r = problem->err != OK
                             ? problem->err
                             : problem_set(problem, ERR_BADARG, "%s is not understood", path);
-        else if ((r = take_file(c, cfg, problem)) != OK)
+        else
+                r = config_lines_check(path, problem);
+        if (r == OK && (r = take_file(c, cfg, problem)) != OK)
                 config_lines_name(path, problem);
         (void)cfg_free(cfg); /* cannot fail on a cfg of ours */
         return r;

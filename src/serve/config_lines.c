@@ -32,6 +32,7 @@ struct word {
 struct scan {
         struct slice rest;
         unsigned line;
+        unsigned comment_line; /* of a comment that has no end; 0: none */
 };
 
 static void skip(struct scan *s, size_t n)
@@ -56,13 +57,24 @@ static void skip_past(struct scan *s, const char *end)
         skip(s, s->rest.len < n ? s->rest.len : n);
 }
 
+static void skip_comment(struct scan *s)
+{
+        unsigned line = s->line;
+        skip(s, 2);
+        while (s->rest.len && !starts(s, "*/"))
+                skip(s, 1);
+        if (!s->rest.len)
+                s->comment_line = line;
+        skip(s, s->rest.len ? 2 : 0);
+}
+
 static void skip_blanks(struct scan *s)
 {
         for (;;) {
                 if (starts(s, "#") || starts(s, "//"))
                         skip_past(s, "\n");
                 else if (starts(s, "/*"))
-                        skip_past(s, "*/");
+                        skip_comment(s);
                 else if (s->rest.len && strchr(" \t\r\n", *s->rest.ptr) && *s->rest.ptr)
                         skip(s, 1);
                 else
@@ -184,6 +196,56 @@ unsigned config_lines_find(struct slice text, const struct config_way *way)
         return p.line;
 }
 
+static bool read_all(const char *path, struct buf *ret)
+{
+        ssize_t n = 0;
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return false;
+        do {
+                if (!buf_reserve(ret, 4096))
+                        break;
+                n = read(fd, ret->ptr + ret->len, 4096);
+                ret->len += n > 0 ? (size_t)n : 0;
+        } while (n > 0);
+        (void)close(fd); /* only read from */
+        return n == 0 && !ret->failed;
+}
+
+/* ---- a file that ends too early ---- */
+
+#define OPEN_MAX 16
+
+/* What is open at the end of the text and where it began; NULL: nothing is. */
+static const char *what_is_open(struct slice text, unsigned *ret_line)
+{
+        struct scan s = {.rest = text, .line = 1};
+        unsigned lines[OPEN_MAX] = {0};
+        size_t depth = 0;
+        for (struct word w = next_word(&s); w.type != WORD_END; w = next_word(&s)) {
+                if (w.type != WORD_SIGN)
+                        continue;
+                if (w.sign == '{' && depth < OPEN_MAX)
+                        lines[depth++] = w.line;
+                else if (w.sign == '}' && depth)
+                        depth--;
+        }
+        *ret_line = depth ? lines[depth - 1] : s.comment_line;
+        return depth ? "{" : s.comment_line ? "/*" : NULL;
+}
+
+int config_lines_check(const char *path, struct problem *problem)
+{
+        struct buf text;
+        unsigned line = 0;
+        buf_init(&text, FILE_MAX);
+        const char *open = read_all(path, &text) ? what_is_open(buf_slice(&text), &line) : NULL;
+        buf_release(&text);
+        return open ? problem_set(problem, ERR_BADARG, "%s:%u: this %s is never closed", path, line,
+                                  open)
+                    : OK;
+}
+
 /* ---- from a sentence to its line ---- */
 
 static bool take_prefix(struct slice *s, const char *prefix)
@@ -233,20 +295,32 @@ static struct config_way way_of(struct slice sentence)
         return way;
 }
 
-static bool read_all(const char *path, struct buf *ret)
+/* The line of the word that is nearest to `line`; `line` when it is nowhere. */
+static unsigned find_near(struct slice text, struct slice word, unsigned line)
 {
-        ssize_t n = 0;
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-                return false;
-        do {
-                if (!buf_reserve(ret, 4096))
-                        break;
-                n = read(fd, ret->ptr + ret->len, 4096);
-                ret->len += n > 0 ? (size_t)n : 0;
-        } while (n > 0);
-        (void)close(fd); /* only read from */
-        return n == 0 && !ret->failed;
+        struct scan s = {.rest = text, .line = 1};
+        unsigned best = 0;
+        for (struct word w = next_word(&s); w.type != WORD_END; w = next_word(&s)) {
+                unsigned off = w.line > line ? w.line - line : line - w.line;
+                unsigned best_off = best > line ? best - line : line - best;
+                if (w.type != WORD_SIGN && slice_eq(w.text, word) && (!best || off < best_off))
+                        best = w.line;
+        }
+        return best ? best : line;
+}
+
+unsigned config_lines_correct(const char *path, const char *sentence, unsigned line)
+{
+        const char *from = strchr(sentence, '\''), *to = from ? strchr(from + 1, '\'') : NULL;
+        struct buf text;
+        if (!to)
+                return line;
+        buf_init(&text, FILE_MAX);
+        if (read_all(path, &text))
+                line = find_near(buf_slice(&text), slice_make(from + 1, (size_t)(to - from - 1)),
+                                 line);
+        buf_release(&text);
+        return line;
 }
 
 void config_lines_name(const char *path, struct problem *problem)

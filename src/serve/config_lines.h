@@ -23,4 +23,12 @@ unsigned config_lines_find(struct slice text, const struct config_way *way);
  * config_throttle.c. */
 void config_lines_name(const char *path, struct problem *problem);
 
+/* libconfuse takes a file that ends within a section or a comment; half a file must not pass for a
+ * whole one. */
+int config_lines_check(const char *path, struct problem *problem) MUST_CHECK;
+
+/* libconfuse counts some lines twice (those of comments before the second of two sections of a
+ * kind): the line where the word in the sentence's quotes really is, nearest to the one it said. */
+unsigned config_lines_correct(const char *path, const char *sentence, unsigned line);
+
 #endif

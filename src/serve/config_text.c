@@ -388,6 +388,12 @@ static const char *history_name(enum history_policy policy)
         return names[policy];
 }
 
+static const char *log_level_name(enum say_level level)
+{
+        static const char *const names[] = {"debug", "info", "warn", "error"};
+        return names[level];
+}
+
 static void put_keep(struct writer *w, const char *name, int64_t ms, int64_t usual_ms)
 {
         if (ms)
@@ -410,7 +416,7 @@ static void put_top(struct writer *w, const struct config *c)
         line_text(w, "token_file", c->token_file, NULL);
         line_bool(w, "check_without_token", c->is_check_open, false);
         line_text(w, "signing_keys_file", c->signing_keys_file, NULL);
-        line_text(w, "log_level", say_level_name(c->log_level), say_level_name(SAY_INFO));
+        line_text(w, "log_level", log_level_name(c->log_level), log_level_name(SAY_INFO));
         line_bool(w, "log_json", c->is_log_json, false);
         line_text(w, "history", history_name(c->history), history_name(HISTORY_FULL));
         put_keep(w, "history_keep_done", c->keep_done_ms, HISTORY_KEEP_DONE_MS);

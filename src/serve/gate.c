@@ -1,25 +1,62 @@
-/* See gate.h. */
+/* See gate.h.
+ *
+ * There is one probe per target, so that one can be replaced and the others do not notice.  A probe
+ * reads its options while it runs, and they are part of a configuration: so each probe holds a
+ * reference to the one it was started with, which may be older than the one that holds.
+ *
+ *      slot    made by              ends by
+ *      runs    start_slot           kept by gate_change, or given to end_probe
+ *      ends    end_probe (a thread) reap, on the loop, when the thread has said that it is done */
 #include "serve/gate.h"
 
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/say.h"
 #include "core/check.h"
 #include "core/limits.h"
 
 #define TAKE_AT_ONCE 64
 
+struct slot {
+        struct config *config; /* a reference; has: */
+        const struct probe_options *options;
+        struct probe *probe;
+};
+
+/* A probe that is being stopped. */
+struct ending {
+        struct list link;
+        pthread_t thread;
+        struct config *config;
+        struct probe *probe;
+        int64_t timeout_ms;
+        bool is_left; /* a thread of it did not end: what it reads must stay */
+        atomic_bool is_done;
+        void (*notify)(void *ctx);
+        void *ctx;
+};
+
 struct gate {
-        const struct config *config;
+        struct config *config;
         struct core *core;
         int64_t steady_base_ns;
-        struct probe *probe; /* NULL: no targets */
+        struct slot *slots; /* n of them, by number of the target */
+        size_t n;
+        struct list endings;
+        void (*notify)(void *ctx);
+        void *ctx;
 };
 
 static void on_asked(void *ctx)
 {
         const struct gate *g = ctx;
-        if (g->probe)
-                probe_asked(g->probe);
+        for (size_t i = 0; i < g->n; i++)
+                probe_asked(g->slots[i].probe);
 }
 
 /* ---- hosts that are skipped ---- */
@@ -44,10 +81,11 @@ static void on_skips_changed(void *ctx)
 {
         const struct gate *g = ctx;
         struct hosts hosts = {.n = 0};
-        if (!g->probe)
-                return; /* gate_start() will tell it */
+        if (!g->n)
+                return; /* gate_start() will tell them */
         core_each_skipped(g->core, add_host, &hosts);
-        probe_set_skipped(g->probe, (const char *const *)hosts.names, hosts.n);
+        for (size_t i = 0; i < g->n; i++)
+                probe_set_skipped(g->slots[i].probe, (const char *const *)hosts.names, hosts.n);
         for (size_t i = 0; i < hosts.n; i++)
                 free(hosts.names[i]);
 }
@@ -106,6 +144,7 @@ static void set_up(struct gate *g)
                 .targets = targets,
                 .n_targets = t->n + c->has_queue_depth,
                 .policy = c->policy,
+                .is_off = c->is_off,
                 .registry = c->registry,
                 .n_registry = c->n_registry,
                 .ramp_cycles = c->ramp_cycles,
@@ -122,44 +161,199 @@ static void set_up(struct gate *g)
         free(targets);
 }
 
-struct gate *gate_new(const struct config *config, struct core *core, int64_t steady_base_ns)
+/* ---- probes ---- */
+
+static int start_slot(const struct gate *g, struct config *config, size_t target, struct slot *ret,
+                      struct problem *problem)
+{
+        const struct probe_options *o = &config->targets.probes[target];
+        struct probe *probe;
+        int r = probe_start(o, 1, g->notify, g->ctx, &probe, problem);
+        if (r == OK)
+                *ret = (struct slot){config_ref(config), o, probe};
+        return r;
+}
+
+/* probe_stop() waits for a thread that cannot be reached for the timeout and longer, and then
+ * leaves it behind. */
+static void *end_thread(void *ctx)
+{
+        struct ending *e = ctx;
+        int64_t began_ns = clock_boot_ns();
+        (void)probe_stop(e->probe); /* NULL */
+        e->is_left = clock_boot_ns() - began_ns > e->timeout_ms * NS_PER_MS;
+        atomic_store(&e->is_done, true);
+        e->notify(e->ctx);
+        return NULL;
+}
+
+static bool start_ending(struct ending *e)
+{
+        sigset_t all, old;
+        (void)sigfillset(&all); /* signals belong to the loop */
+        (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+        int r = pthread_create(&e->thread, NULL, end_thread, e);
+        (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+        return r == 0;
+}
+
+/* Takes what the slot holds. */
+static void end_probe(struct gate *g, struct slot *slot)
+{
+        struct ending *e = xcalloc(1, sizeof(*e));
+        *e = (struct ending){
+                .config = slot->config,
+                .probe = slot->probe,
+                .timeout_ms = slot->options->timeout_ms,
+                .notify = g->notify,
+                .ctx = g->ctx,
+        };
+        *slot = (struct slot){0};
+        if (start_ending(e)) {
+                list_push_back(&g->endings, &e->link);
+                return;
+        }
+        say_warn("gate", "no thread to stop a probe in, stopping it here");
+        (void)probe_stop(e->probe); /* NULL */
+        config_unref(e->config);
+        free(e);
+}
+
+static void reap(struct ending *e)
+{
+        ASSERT(pthread_join(e->thread, NULL) == 0);
+        list_remove(&e->link);
+        if (!e->is_left) /* else a lost thread goes on reading it */
+                config_unref(e->config);
+        free(e);
+}
+
+static void free_slots(struct gate *g, struct slot *slots, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                if (slots[i].probe)
+                        end_probe(g, &slots[i]);
+        free(slots);
+}
+
+/* ---- life ---- */
+
+struct gate *gate_new(struct config *config, struct core *core, int64_t steady_base_ns)
 {
         struct gate *g = xcalloc(1, sizeof(*g));
-        g->config = config;
+        g->config = config_ref(config);
         g->core = core;
         g->steady_base_ns = steady_base_ns;
+        list_init(&g->endings);
         set_up(g);
         return g;
 }
 
-int gate_start(struct gate *g, void (*notify)(void *ctx), void *ctx, struct problem *problem)
+/* The one that runs already and would do for this target; NULL: none. */
+static struct slot *find_same(struct gate *g, const struct probe_options *o)
+{
+        for (size_t i = 0; i < g->n; i++)
+                if (g->slots[i].probe && config_probe_is_same(g->slots[i].options, o))
+                        return &g->slots[i];
+        return NULL;
+}
+
+/* Probes for a configuration: new ones are started, those that stay are left where they are. */
+static int start_slots(struct gate *g, struct config *config, struct slot **ret,
+                       struct problem *problem)
+{
+        const struct config_targets *t = &config->targets;
+        struct slot *slots = xcalloc(t->n + 1, sizeof(*slots));
+        for (size_t i = 0; i < t->n; i++) {
+                if (find_same(g, &t->probes[i]))
+                        continue;
+                int r = start_slot(g, config, i, &slots[i], problem);
+                if (r != OK) {
+                        free_slots(g, slots, i);
+                        return r;
+                }
+        }
+        *ret = slots;
+        return OK;
+}
+
+/* The probes that stay move over, the others end. */
+static void swap_slots(struct gate *g, struct slot *slots)
 {
         const struct config_targets *t = &g->config->targets;
-        if (!t->n)
-                return OK;
-        int r = probe_start(t->probes, t->n, notify, ctx, &g->probe, problem);
-        if (r == OK)
-                on_skips_changed(g); /* before the loop takes the first sample */
-        return r;
+        for (size_t i = 0; i < t->n; i++) {
+                if (slots[i].probe)
+                        continue;
+                struct slot *same = find_same(g, &t->probes[i]);
+                slots[i] = *same;
+                *same = (struct slot){0};
+        }
+        free_slots(g, g->slots, g->n);
+        g->slots = slots;
+        g->n = t->n;
+}
+
+int gate_start(struct gate *g, void (*notify)(void *ctx), void *ctx, struct problem *problem)
+{
+        struct slot *slots;
+        g->notify = notify;
+        g->ctx = ctx;
+        int r = start_slots(g, g->config, &slots, problem);
+        if (r != OK)
+                return r;
+        swap_slots(g, slots);
+        on_skips_changed(g); /* before the loop takes the first sample */
+        return OK;
+}
+
+int gate_change(struct gate *g, struct config *config, struct problem *problem)
+{
+        struct slot *slots;
+        int r = start_slots(g, config, &slots, problem);
+        if (r != OK)
+                return r;
+        gate_poll(g); /* what came so far has the numbers of before */
+        struct config *old = g->config;
+        g->config = config_ref(config);
+        swap_slots(g, slots);
+        set_up(g);
+        on_skips_changed(g);
+        config_unref(old);
+        return OK;
+}
+
+static void poll_slot(const struct gate *g, size_t target)
+{
+        struct probe_sample samples[TAKE_AT_ONCE];
+        size_t n;
+        while ((n = probe_take(g->slots[target].probe, samples, ARRAY_LEN(samples))))
+                for (size_t i = 0; i < n; i++)
+                        core_sample(g->core, target, samples[i].metric, samples[i].value,
+                                    samples[i].at_ns + g->steady_base_ns, samples[i].is_error,
+                                    slice_str(samples[i].error));
 }
 
 void gate_poll(void *gate)
 {
         struct gate *g = gate;
-        struct probe_sample samples[TAKE_AT_ONCE];
-        size_t n;
-        while (g->probe && (n = probe_take(g->probe, samples, ARRAY_LEN(samples))))
-                for (size_t i = 0; i < n; i++)
-                        core_sample(g->core, samples[i].target, samples[i].metric, samples[i].value,
-                                    samples[i].at_ns + g->steady_base_ns, samples[i].is_error,
-                                    slice_str(samples[i].error));
+        for (size_t i = 0; i < g->n; i++)
+                poll_slot(g, i);
+        LIST_FOREACH(&g->endings, it)
+        {
+                struct ending *e = CONTAINER_OF(it, struct ending, link);
+                if (atomic_load(&e->is_done))
+                        reap(e);
+        }
 }
 
 struct gate *gate_free(struct gate *g)
 {
         if (!g)
                 return NULL;
-        g->probe = probe_stop(g->probe);
+        free_slots(g, g->slots, g->n); /* all at once, not one after the other */
+        LIST_FOREACH(&g->endings, it)
+        reap(CONTAINER_OF(it, struct ending, link));
+        config_unref(g->config);
         free(g);
         return NULL;
 }

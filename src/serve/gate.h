@@ -1,5 +1,9 @@
 /* The gate of a running weir: targets from the configuration, probes, and their samples brought to
- * the core. */
+ * the core.
+ *
+ * Threads: everything on the loop; probes measure in threads of their own, and those that are not
+ * needed any more are stopped in another, because that may take as long as a database does not
+ * answer. */
 #ifndef WEIR_SERVE_GATE_H
 #define WEIR_SERVE_GATE_H
 
@@ -7,12 +11,15 @@
 
 struct gate;
 
-/* Tells the core of its targets; call before the server runs.  The config must outlive it. */
-struct gate *gate_new(const struct config *config, struct core *core, int64_t steady_base_ns);
-/* Starts the probes; notify is called from their threads and must lead to gate_poll(). */
+/* Tells the core of its targets; call before the server runs.  Takes a reference to the config. */
+struct gate *gate_new(struct config *config, struct core *core, int64_t steady_base_ns);
+/* Starts the probes; notify is called from threads and must lead to gate_poll(). */
 int gate_start(struct gate *g, void (*notify)(void *ctx), void *ctx,
                struct problem *problem) MUST_CHECK;
-void gate_poll(void *gate); /* on the loop, within a turn */
-struct gate *gate_free(struct gate *g);
+/* Another configuration: probes of targets that stay as they are go on, others are started and
+ * stopped, and the core is told.  After an error everything is as it was. */
+int gate_change(struct gate *g, struct config *config, struct problem *problem) MUST_CHECK;
+void gate_poll(void *gate);             /* on the loop, within a turn */
+struct gate *gate_free(struct gate *g); /* waits for the threads */
 
 #endif

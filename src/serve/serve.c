@@ -3,7 +3,8 @@
  *   lock and recover the log -> open history -> replay into the core -> listen -> "ready"
  *
  * and backwards on SIGTERM or SIGINT: no new connections, waits ended, the open batch synced,
- * answers sent, history given what it was promised, log closed.
+ * answers sent, history given what it was promised, log closed.  SIGHUP reads the configuration
+ * again.
  *
  * When the log fails there is nothing left to promise: the process says why and ends at once,
  * answering nobody. */
@@ -26,10 +27,13 @@
 #include "log/file.h"
 #include "serve/config.h"
 #include "serve/gate.h"
+#include "serve/reload.h"
 #include "state/job.h"
 
 struct daemon {
-        struct config config;
+        const struct args *args;
+        struct reload reload; /* has the configuration */
+        bool is_reload_asked; /* by SIGHUP, and not done yet */
         struct rng rng;
         struct log *log;
         struct archive *archive;
@@ -37,6 +41,7 @@ struct daemon {
         struct server *server;
         struct gate *gate;
         bool is_greeting;
+        struct sign_keys sign_keys; /* of the configuration; the core looks here */
 };
 
 static void on_durable(void *ctx, uint64_t seq)
@@ -70,7 +75,7 @@ static int64_t wall_clock(void *ctx)
 static int path_in_data(const struct daemon *d, const char *name, char *ret, size_t size,
                         struct problem *problem)
 {
-        int n = snprintf(ret, size, "%s/%s", d->config.data, name);
+        int n = snprintf(ret, size, "%s/%s", d->reload.config->data, name);
         if (n < 0 || (size_t)n >= size)
                 return problem_set(problem, ERR_BADARG, "the data path is too long");
         return OK;
@@ -81,8 +86,8 @@ static int open_log(struct daemon *d, struct problem *problem)
         char path[4096];
         struct disk *disk = NULL;
         struct log_tail tail;
-        if (mkdir(d->config.data, 0700) != 0 && errno != EEXIST)
-                return problem_set(problem, ERR_IO, "data folder %s: %s", d->config.data,
+        if (mkdir(d->reload.config->data, 0700) != 0 && errno != EEXIST)
+                return problem_set(problem, ERR_IO, "data folder %s: %s", d->reload.config->data,
                                    strerror(errno));
         int r = path_in_data(d, "log", path, sizeof(path), problem);
         if (r == OK)
@@ -110,8 +115,8 @@ static int open_history(struct daemon *d, struct problem *problem)
                 return r;
         struct history_options options = {
                 .path = path,
-                .keep_done_ms = d->config.keep_done_ms,
-                .keep_failed_ms = d->config.keep_failed_ms,
+                .keep_done_ms = d->reload.config->keep_done_ms,
+                .keep_failed_ms = d->reload.config->keep_failed_ms,
                 .view_of = job_view,
                 .wall_ms = wall_clock,
         };
@@ -123,6 +128,13 @@ static int open_history(struct daemon *d, struct problem *problem)
         return OK;
 }
 
+/* The configuration may be another one each time. */
+static enum history_policy history_of(void *ctx, struct slice queue)
+{
+        const struct daemon *d = ctx;
+        return config_history_of(d->reload.config, queue);
+}
+
 static int open_core(struct daemon *d, struct problem *problem)
 {
         rng_init_system(&d->rng);
@@ -130,9 +142,10 @@ static int open_core(struct daemon *d, struct problem *problem)
                 .log = d->log,
                 .archive = d->archive,
                 .rng = &d->rng,
-                .history_of = config_history_of,
-                .ctx = &d->config,
-                .sign_keys = &d->config.sign_keys,
+                .history_of = history_of,
+                .ctx = d,
+                .sign_keys = &d->sign_keys,
+                .watch_ns = clock_boot_ns,
         };
         d->core = core_new(&options);
         int64_t began_ns = clock_boot_ns();
@@ -156,27 +169,6 @@ static void on_probe_news(void *ctx)
         server_notice(d->server);
 }
 
-static int open_server(struct daemon *d, struct problem *problem)
-{
-        int64_t steady_base_ns = core_steady_ns(d->core) - clock_boot_ns();
-        d->gate = gate_new(&d->config, d->core, steady_base_ns);
-        struct server_options options = {
-                .resp_addrs = (const char *const *)d->config.resp,
-                .n_resp = d->config.n_resp,
-                .http_addrs = (const char *const *)d->config.http,
-                .n_http = d->config.n_http,
-                .token = d->config.token,
-                .is_check_open = d->config.is_check_open,
-                .version = WEIR_VERSION,
-                .core = d->core,
-                .steady_base_ns = steady_base_ns,
-                .on_notice = gate_poll,
-                .notice_ctx = d->gate,
-        };
-        int r = server_new(&options, &d->server, problem);
-        return r == OK ? gate_start(d->gate, on_probe_news, d, problem) : r;
-}
-
 /* Tells systemd; without NOTIFY_SOCKET nobody asked. */
 static void notify_systemd(const char *text)
 {
@@ -194,6 +186,59 @@ static void notify_systemd(const char *text)
         if (sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&addr, len) < 0)
                 say_warn("serve", "systemd was not told", "errno", strerror(errno));
         (void)close(fd); /* a datagram is sent or lost by now */
+}
+
+/* systemd waits for the READY=1 that follows. */
+static void notify_reloading(void)
+{
+        char text[80];
+        struct timespec now;
+        (void)clock_gettime(CLOCK_MONOTONIC, &now); /* always there */
+        (void)snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld",
+                       (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+        notify_systemd(text);
+}
+
+static void on_notice(void *ctx)
+{
+        struct daemon *d = ctx;
+        struct buf changed, restart;
+        struct problem problem;
+        gate_poll(d->gate);
+        if (!d->is_reload_asked)
+                return;
+        d->is_reload_asked = false;
+        buf_init(&changed, 0);
+        buf_init(&restart, 0);
+        notify_reloading();
+        (void)reload_run(&d->reload, false, &changed, &restart, &problem); /* says it to the log */
+        notify_systemd("READY=1");
+        buf_release(&changed);
+        buf_release(&restart);
+}
+
+static int open_server(struct daemon *d, struct problem *problem)
+{
+        const struct config *config = d->reload.config;
+        int64_t steady_base_ns = core_steady_ns(d->core) - clock_boot_ns();
+        d->gate = d->reload.gate = gate_new(d->reload.config, d->core, steady_base_ns);
+        d->reload.core = d->core;
+        reload_offer(&d->reload);
+        struct server_options options = {
+                .resp_addrs = (const char *const *)config->resp,
+                .n_resp = config->n_resp,
+                .http_addrs = (const char *const *)config->http,
+                .n_http = config->n_http,
+                .token = config->token,
+                .is_check_open = config->is_check_open,
+                .version = WEIR_VERSION,
+                .core = d->core,
+                .steady_base_ns = steady_base_ns,
+                .on_notice = on_notice,
+                .notice_ctx = d,
+        };
+        int r = server_new(&options, &d->server, problem);
+        return r == OK ? gate_start(d->gate, on_probe_news, d, problem) : r;
 }
 
 static void print_addresses(const struct server *s, enum server_kind kind, const char *name)
@@ -218,7 +263,7 @@ static void print_ready(const struct daemon *d)
                        "  build/weir work --exec 'cat' --queue default --once\n"
                        "  curl -s http://%s/v1/jobs\n\n"
                        "Ctrl-C stops it; nothing accepted is lost.\n",
-                       http, d->config.data, http);
+                       http, d->reload.config->data, http);
         }
         (void)fflush(stdout); /* nobody may be reading */
         notify_systemd("READY=1");
@@ -227,6 +272,11 @@ static void print_ready(const struct daemon *d)
 static void on_signal(uv_signal_t *handle, int signum)
 {
         struct daemon *d = handle->data;
+        if (signum == SIGHUP) {
+                d->is_reload_asked = true;
+                server_notice(d->server); /* within a turn: it may emit effects */
+                return;
+        }
         say_info("serve", "stopping", "signal", SAY_I64(signum));
         notify_systemd("STOPPING=1");
         server_stop(d->server);
@@ -234,7 +284,7 @@ static void on_signal(uv_signal_t *handle, int signum)
 
 static int run(struct daemon *d)
 {
-        static const int signals[] = {SIGTERM, SIGINT};
+        static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
         uv_signal_t handles[ARRAY_LEN(signals)];
         for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
                 ASSERT(uv_signal_init(server_loop(d->server), &handles[i]) == 0);
@@ -246,7 +296,7 @@ static int run(struct daemon *d)
         int r = server_run(d->server);
         for (size_t i = 0; i < ARRAY_LEN(signals); i++)
                 uv_close((uv_handle_t *)&handles[i], NULL);
-        (void)uv_run(server_loop(d->server), UV_RUN_NOWAIT); /* lets the two close */
+        (void)uv_run(server_loop(d->server), UV_RUN_NOWAIT); /* lets them close */
         return r;
 }
 
@@ -259,7 +309,9 @@ static void close_all(struct daemon *d)
                 d->log = d->log->ops->close(d->log);
         d->server = server_free(d->server);
         d->core = core_free(d->core);
-        config_release(&d->config);
+        d->reload.config = config_unref(d->reload.config);
+        free(d->reload.path);
+        sign_keys_release(&d->sign_keys);
 }
 
 static int start(struct daemon *d, struct problem *problem)
@@ -290,9 +342,20 @@ static int take_addresses(struct config *c, const struct args *args, struct prob
         return r;
 }
 
-static int take_settings(struct daemon *d, const struct args *args, struct problem *problem)
+static void on_taken(void *ctx, struct config *config)
 {
-        struct config *c = &d->config;
+        struct daemon *d = ctx;
+        say_setup(config->log_level, config->is_log_json);
+        sign_keys_release(&d->sign_keys);
+        d->sign_keys = config->sign_keys;
+        sign_keys_init(&config->sign_keys); /* moved, not copied */
+}
+
+/* The file and on top of it the options: at start, and each time the file is read again. */
+static int take_settings(void *ctx, struct config *c, struct problem *problem)
+{
+        struct daemon *d = ctx;
+        const struct args *args = d->args;
         const char *file = args_get(args, "config"), *data = args_get(args, "data");
         const char *token = args_get(args, "token-file"), *level = args_get(args, "log-level");
         int r = file ? config_read_file(c, file, problem) : OK;
@@ -306,8 +369,9 @@ static int take_settings(struct daemon *d, const struct args *args, struct probl
         if (data)
                 config_set_data(c, data);
         c->is_log_json |= args_has(args, "log-json");
-        d->is_greeting = args_has(args, "greet");
-        return r == OK ? config_finish(c, problem) : r;
+        if (r == OK)
+                r = config_finish(c, problem);
+        return r;
 }
 
 /* The two short options that every daemon has, as their long ones. */
@@ -335,7 +399,13 @@ int serve_main(int argc, char **argv)
         struct problem problem = {0};
         struct args args = {0};
         int used;
-        config_init(&d.config);
+        d.args = &args;
+        d.reload = (struct reload){.config = config_new(),
+                                   .loaded_ms = clock_wall_ms(),
+                                   .read = take_settings,
+                                   .taken = on_taken,
+                                   .ctx = &d};
+        sign_keys_init(&d.sign_keys);
         lengthen(argc, argv);
         int r = args_parse(&args, cli_serve_options, argv + 1, argc - 1, false, &used, &problem);
         if (r == OK && args_has(&args, "help"))
@@ -344,13 +414,16 @@ int serve_main(int argc, char **argv)
                 r = problem_set(&problem, ERR_SYNTAX, "'%s' is not understood; see weir help serve",
                                 args.positional[0]);
         if (r == OK)
-                r = take_settings(&d, &args, &problem);
+                r = take_settings(&d, d.reload.config, &problem);
+        if (r == OK && args_get(&args, "config"))
+                d.reload.path = realpath(args_get(&args, "config"), NULL); /* just read: there */
+        d.is_greeting = args_has(&args, "greet");
         if (r == OK && args_has(&args, "check")) {
                 printf("settings are fine\n");
-                config_release(&d.config);
+                close_all(&d);
                 return 0;
         }
-        say_setup(d.config.log_level, d.config.is_log_json);
+        on_taken(&d, d.reload.config);
         (void)signal(SIGPIPE, SIG_IGN); /* a peer that left is an EPIPE, not an end */
         if (r == OK)
                 r = start(&d, &problem);

@@ -494,6 +494,27 @@ static int apply_job_park(const struct application *a)
         return OK;
 }
 
+/* What kept it may not keep one of that tier: it tries again. */
+static int apply_job_tier(const struct application *a)
+{
+        struct job *job = a->job;
+        const struct effect *e = a->e;
+        if (job->state == JOB_FINISHED)
+                return cannot_be(a, "it has ended");
+        if (e->priority > STATE_TIERS || e->flags > STATE_TIERS)
+                return cannot_be(a, "there is no such tier");
+        struct job_options options = job_extra(job)->options;
+        options.tier = e->priority;
+        if (options.parked && e->flags)
+                options.parked = e->flags;
+        if (job->state == JOB_WAITING)
+                state_move(a->s, job, JOB_READY);
+        job_set_options(job, &options);
+        job_tell(job, EVENT_RETIERED, a->s->wall_ms, e->text);
+        ties_update(a->s, job);
+        return OK;
+}
+
 /* The args are part of the job's own memory: it moves, and all that points to it follows. */
 static int apply_job_args(const struct application *a)
 {
@@ -552,6 +573,7 @@ static const struct {
         [EFFECT_JOB_DUE] = {apply_job_due, NAMES_JOB},
         [EFFECT_JOB_ARGS] = {apply_job_args, NAMES_JOB},
         [EFFECT_JOB_PARK] = {apply_job_park, NAMES_JOB},
+        [EFFECT_JOB_TIER] = {apply_job_tier, NAMES_JOB},
         [EFFECT_THING_SET] = {apply_thing, 0},
         [EFFECT_THING_NOTE] = {apply_thing, 0},
         [EFFECT_THING_GONE] = {apply_thing, 0},

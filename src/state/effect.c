@@ -531,6 +531,20 @@ static void job_park_read(struct reader *r, struct effect *e)
         e->deadline_ns = get_i64(r);
 }
 
+static void job_tier_write(struct buf *b, const struct effect *e)
+{
+        job_progress_write(b, e);
+        buf_put_byte(b, (char)e->priority);
+        buf_put_byte(b, (char)e->flags);
+}
+
+static void job_tier_read(struct reader *r, struct effect *e)
+{
+        job_progress_read(r, e);
+        e->priority = reader_u8(r);
+        e->flags = reader_u8(r);
+}
+
 static const struct effect_row effect_rows[EFFECT_COUNT] = {
         [EFFECT_CLOCK] = {"clock", clock_write, clock_read},
         [EFFECT_JOB_NEW] = {"job_new", job_new_write, job_new_read},
@@ -557,6 +571,7 @@ static const struct effect_row effect_rows[EFFECT_COUNT] = {
         [EFFECT_JOB_DUE] = {"job_due", job_due_write, job_due_read},
         [EFFECT_JOB_ARGS] = {"job_args", job_args_write, job_args_read},
         [EFFECT_JOB_PARK] = {"job_park", job_park_write, job_park_read},
+        [EFFECT_JOB_TIER] = {"job_tier", job_tier_write, job_tier_read},
 };
 
 const char *effect_name(enum effect_type type)

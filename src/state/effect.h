@@ -30,6 +30,8 @@
  *      JOB_AFTER     id, other_id (0: all): it waits for that job no longer
  *      JOB_DUE       id, due_ms, text (why): a pending job is due then; 0 = now
  *      JOB_ARGS      id, args: a pending job has other args
+ *      JOB_TIER      id, text (why), priority u8 (1 + tier; 0: as its hook is registered), flags u8
+ *                    (1 + the tier under which it waits for the gate from now on; 0: it does not)
  *      JOB_PARK      id, due_ms, priority u8 (tier), deadline_ns (delay), text (why): the gate
  * makes it wait
  *
@@ -74,7 +76,8 @@
         X(JOB_AFTER)                                                                               \
         X(JOB_DUE)                                                                                 \
         X(JOB_ARGS)                                                                                \
-        X(JOB_PARK)
+        X(JOB_PARK)                                                                                \
+        X(JOB_TIER)
 
 /* Numbers in the log: append new rows at the end, never reuse one. */
 enum effect_type {

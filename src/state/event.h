@@ -21,7 +21,8 @@
         X(CANCELED, "canceled")                                                                    \
         X(DEFERRED, "deferred")                                                                    \
         X(RETRIED, "retried")                                                                      \
-        X(DROPPED, "dropped")
+        X(DROPPED, "dropped")                                                                      \
+        X(RETIERED, "retiered")
 
 enum event_type {
 #define X(name, text) EVENT_##name,

@@ -37,12 +37,13 @@ struct state {
         struct heap running; /* by deadline_ns */
         struct heap grace;   /* FINISHED, still open to a late completion; by deadline_ns */
         struct hash things[THING_KINDS];
-        struct heap alarms;      /* of things, by steady ns */
-        struct heap wall_alarms; /* of things, by Unix ms */
-        uint64_t next_thing_id;  /* not durable: it only breaks ties */
-        struct idmap after;      /* id of a job -> the jobs that come after it (ties.c) */
-        struct hash unique;      /* unique keys -> the jobs that want it (ties.c) */
-        struct heap expiring;    /* pending jobs with an end, by expires_ms on the steady wall */
+        struct order ordered[THING_KINDS]; /* the same by name, where thing_is_ordered() */
+        struct heap alarms;                /* of things, by steady ns */
+        struct heap wall_alarms;           /* of things, by Unix ms */
+        uint64_t next_thing_id;            /* not durable: it only breaks ties */
+        struct idmap after;                /* id of a job -> the jobs that come after it (ties.c) */
+        struct hash unique;                /* unique keys -> the jobs that want it (ties.c) */
+        struct heap expiring; /* pending jobs with an end, by expires_ms on the steady wall */
         size_t n_group_caps;
         uint64_t settings_version;       /* grows with every change of a setting; not durable */
         uint64_t rules_version;          /* the same for rules */

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/heap.h"
+#include "base/order.h"
 #include "state/live.h"
 
 /* Numbers in the log: append new rows at the end, never reuse one. */
@@ -48,6 +49,7 @@ struct effect;
 struct thing {
         struct live live; /* linked once the log knows of it; live.kind is LIVE_THING */
         struct hash_node node;
+        struct order_node order; /* in state->ordered[], for kinds that are listed by pages */
         struct heap_node alarm; /* on state->alarms, or state->wall_alarms for kinds with is_wall */
         char *name;             /* what node.key borrows */
         uint32_t weight;        /* its share of state->live_bytes while linked */
@@ -81,6 +83,8 @@ struct thing_ops {
 THING_MAP(X)
 #undef X
 const struct thing_ops *thing_ops(enum thing_kind kind);
+/* Are its names kept in order, for pages of them (core/page.h)? */
+bool thing_is_ordered(enum thing_kind kind);
 
 struct thing *thing_find(const struct state *s, enum thing_kind kind, struct slice name);
 struct thing *thing_get(struct state *s, enum thing_kind kind, struct slice name); /* made */

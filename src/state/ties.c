@@ -131,6 +131,7 @@ static void unpark(struct state *s, struct job_extra *x)
 {
         list_remove(&x->parked);
         s->n_parked[x->parked_tier]--;
+        x->job->queue->n_parked--;
 }
 
 /* Parked as long as it is scheduled and its options say so. */
@@ -146,6 +147,7 @@ static void hold_parked(struct state *s, struct job *job)
         x->parked_tier = (uint8_t)(tier - 1);
         list_push_back(&s->parked[x->parked_tier], &x->parked);
         s->n_parked[x->parked_tier]++;
+        job->queue->n_parked++;
 }
 
 void ties_update(struct state *s, struct job *job)

@@ -7,8 +7,7 @@
  *   export async function mount(root, params, ctx) { ...; return () => { clean up }; }
  *
  * README.md in this folder says what ctx offers. */
-import {
-        api,
+import {api,
         badge,
         button,
         dialog,
@@ -18,8 +17,7 @@ import {
         recall,
         remember,
         select,
-        toast
-} from './lib.js';
+        toast} from './lib.js';
 import {Live} from './live.js';
 
 const noun = () => import('./nouns.js');
@@ -423,8 +421,7 @@ function askLogin()
                         }
                 }
         },
-                h('p', {},
-                        'Give the access token that weir was started with (token_file in its configuration).'),
+                h('p', {}, 'Give the access token of this weir (token_file in its configuration).'),
                 h('div.field', {},
                         h('label',
                                 {for: 'token'

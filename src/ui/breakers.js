@@ -1,12 +1,37 @@
 /* Circuit breakers: which things that fail are not asked any more. */
-import {badge, button, confirm, field, fmtDuration, fmtNumber, h, parseDuration, path, plural, shortDuration, toast}
-        from './lib.js';
-import {crumbs, formDialog, fromNow, livePanel, rowTable, runTimes, text} from './parts.js';
+import {
+        badge,
+        button,
+        confirm,
+        field,
+        fmtDuration,
+        fmtNumber,
+        h,
+        path,
+        plural,
+        shortDuration,
+        toast
+} from './lib.js';
+import {by,
+        crumbs,
+        duration,
+        formDialog,
+        fromNow,
+        livePanel,
+        rowTable,
+        runTimes,
+        text,
+        whole} from './parts.js';
+
+/* --- cells ----------------------------------------------------------------------------------- */
 
 function stateCell(b)
 {
-        const since = h('span.sub', {}, 'for ', fromNow(-b.since_ms, 'for'));
-        return [badge(b.state.replace('-', '_')), b.held ? h('span.sub', {}, 'held by hand') : null, since];
+        return [
+                badge(b.state.replace('-', '_')),
+                b.held ? h('span.sub', {}, 'held by hand') : null,
+                h('span.sub', {}, 'for ', fromNow(-b.since_ms, 'for')),
+        ];
 }
 
 function nextCell(b)
@@ -15,25 +40,43 @@ function nextCell(b)
                 return 'when it is closed by hand';
         if (b.probing)
                 return 'a probe is out';
+        if (b.state === 'half-open')
+                return 'the next that asks is the probe';
         return b.retry_ms > 0 ? ['probe in ', fromNow(b.retry_ms, 'left')] : '–';
 }
 
-function rule(b)
+function failuresCell(b)
+{
+        const seen =
+                `${fmtNumber(b.window_failures)} of ${fmtNumber(b.window_outcomes)} in the window`;
+        return [`${fmtNumber(b.failures)} in a row`, b.rate ? h('span.sub', {}, seen) : null];
+}
+
+function ruleCell(b)
 {
         const out = [];
         if (b.threshold)
                 out.push(`${plural(b.threshold, 'failure')} in a row`);
         if (b.rate)
-                out.push(`${b.rate} % of ${fmtNumber(b.volume)} or more in ${fmtDuration(b.window_ms)}`);
-        return [out.join(', or ') || 'only by hand', h('span.sub', {}, `cool-down ${fmtDuration(b.cooldown_ms)} to ${
-                fmtDuration(b.cooldown_max_ms)}${b.handlers ? ', failed jobs count' : ''}`)];
+                out.push(`${b.rate} % of ${b.volume} or more in ${fmtDuration(b.window_ms)}`);
+        const cool = `${fmtDuration(b.cooldown_ms)} to ${fmtDuration(b.cooldown_max_ms)}`;
+        return [
+                out.join(', or ') || 'only by hand',
+                h('span.sub', {}, `cool-down ${cool}${b.handlers ? ', failed jobs count' : ''}`),
+        ];
 }
 
-/* What BREAKER takes to make it as it was. */
+/* --- actions --------------------------------------------------------------------------------- */
+
+/* What BREAKER takes to make it as it is. */
 function body(b)
 {
-        const out = {threshold: b.threshold, cooldown: b.cooldown_ms, cooldownmax: b.cooldown_max_ms,
-                probe: b.probe_ms};
+        const out = {
+                threshold: b.threshold,
+                cooldown: b.cooldown_ms,
+                cooldownmax: b.cooldown_max_ms,
+                probe: b.probe_ms,
+        };
         if (b.rate)
                 Object.assign(out, {rate: b.rate, window: b.window_ms, volume: b.volume});
         if (b.handlers)
@@ -43,150 +86,198 @@ function body(b)
 
 function trip(ctx, b, after)
 {
-        return formDialog(`Open breaker ${b.name}?`, {yes: 'Open it', danger: true,
-                hint: 'Jobs that name it wait without using an attempt, and clients that ask are refused.',
-                fields: [field('Why', text('reason', {maxlength: 1024, placeholder: 'not needed'})),
-                        h('label.check', {}, h('input', {type: 'checkbox', name: 'hold'}),
-                                'Keep it open until it is closed by hand, without probes')],
-                submit: async (v) => {
-                        const to = v.hold ? {hold: true} : {};
-                        if (v.reason.trim())
-                                to.reason = v.reason.trim();
-                        await ctx.api.post(path('breakers', b.name, 'trip'), to);
-                        toast(`Breaker ${b.name} is open.`, {undo: async () => {
+        const hold = h('label.check', {}, h('input', {type: 'checkbox', name: 'hold'}),
+                'Keep it open until it is closed by hand, without probes');
+        return formDialog(`Open breaker ${b.name}?`, {
+                hint: 'Jobs that name it wait and use no attempt; clients are refused.',
+                fields: [field('Why', text('reason', {maxlength: 1024})), hold],
+                yes: 'Open it',
+                danger: true,
+                submit: async (values) => {
+                        const reason = values.reason.trim();
+                        const how = {
+                                ...(values.hold ? {hold: true} : {}),
+                                ...(reason ? {reason} : {})
+                        };
+                        await ctx.api.post(path('breakers', b.name, 'trip'), how);
+                        const undo = async () => {
                                 await ctx.api.post(path('breakers', b.name, 'close'));
                                 await after();
-                        }});
+                        };
+                        toast(`Breaker ${b.name} is open.`, {undo});
                         await after();
-                }});
+                },
+        });
 }
 
 async function close(ctx, b, after)
 {
         await ctx.api.post(path('breakers', b.name, 'close'));
-        toast(`Breaker ${b.name} is closed: all pass again.`, {undo: async () => {
-                await ctx.api.post(path('breakers', b.name, 'trip'), {hold: b.held, reason: b.reason || ''});
+        const undo = async () => {
+                const how = {hold: b.held, reason: b.reason || ''};
+                await ctx.api.post(path('breakers', b.name, 'trip'), how);
                 await after();
-        }});
+        };
+        toast(`Breaker ${b.name} is closed: all pass again.`, {undo});
         await after();
 }
 
 async function remove(ctx, b, after)
 {
-        if (!await confirm({title: `Delete breaker ${b.name}?`, yes: 'Delete it', danger: true,
-                text: `${b.waiting_jobs ? `${plural(b.waiting_jobs, 'job that waits', 'jobs that wait')} for it may `
-                        + 'start at once. ' : ''}Its counts are gone. The next failure of a job that names it makes it `
-                        + 'anew, with the defaults.'}))
+        const jobs = plural(b.waiting_jobs, 'job that waits', 'jobs that wait');
+        const question = {
+                title: `Delete breaker ${b.name}?`,
+                text: [
+                        b.waiting_jobs ? `${jobs} for it may start at once.` : null,
+                        'Its counts are gone. The next failure makes it anew, ' +
+                                'with the defaults.',
+                ],
+                yes: 'Delete it',
+                danger: true,
+        };
+        if (!await confirm(question))
                 return;
         await ctx.api.del(path('breakers', b.name));
-        toast(`Breaker ${b.name} was deleted.`, {undo: async () => {
+        const undo = async () => {
                 await ctx.api.post(path('breakers', b.name), body(b));
                 await after();
-        }});
+        };
+        toast(`Breaker ${b.name} was deleted.`, {undo});
         await after();
 }
 
-const NUMBERS = [['threshold', 'Failures in a row'], ['rate', 'Percent of failures'], ['volume', 'Of at least']];
-const TIMES = [['window', 'In a window of'], ['cooldown', 'Cool-down'], ['cooldownmax', 'Longest cool-down'],
-        ['probe', 'A probe may take']];
+/* --- the form -------------------------------------------------------------------------------- */
 
-function readBreaker(v)
+/* name, label, default, hint, field of the answer; times are in milliseconds there. */
+const NUMBERS = [
+        ['threshold', 'Failures in a row', '5', '0: do not count', 'threshold'],
+        ['rate', 'Percent of failures', 'none', 'in the window', 'rate'],
+        ['volume', 'Of at least', '10', 'outcomes', 'volume'],
+];
+const TIMES = [
+        ['window', 'Window', '1m', 'of the percentage', 'window_ms'],
+        ['cooldown', 'Cool-down', '1m', 'before a probe; doubles', 'cooldown_ms'],
+        ['cooldownmax', 'Longest cool-down', '15m', 'where the doubling stops', 'cooldown_max_ms'],
+        ['probe', 'A probe may take', '30s', 'of a client', 'probe_ms'],
+];
+
+function read(values)
 {
         const out = {};
-        for (const [name, words] of NUMBERS) {
-                const s = v[name].trim();
-                if (s !== '' && !/^\d+$/.test(s))
-                        throw new Error(`"${words}" is a whole number.`);
-                if (s !== '')
-                        out[name] = Number(s);
-        }
-        for (const [name, words] of TIMES) {
-                const s = v[name].trim();
-                if (s === '')
-                        continue;
-                out[name] = parseDuration(s);
-                if (!Number.isFinite(out[name]))
-                        throw new Error(`"${words}" is a time such as 30s or 5m.`);
-        }
-        if (v.handlers)
+        for (const [name, words] of NUMBERS)
+                if (values[name].trim())
+                        out[name] = whole(values[name], words);
+        for (const [name, words] of TIMES)
+                if (values[name].trim())
+                        out[name] = duration(values[name], words);
+        if (values.handlers)
                 out.handlers = true;
         return out;
 }
 
+function fields(b)
+{
+        const name = text('name', {
+                required: true,
+                value: b ? b.name : '',
+                readOnly: Boolean(b),
+                placeholder: 'smtp',
+        });
+        const one = (say) => ([key, label, placeholder, hint, from]) =>
+                field(label, text(key, {placeholder, value: say(b ? b[from] : 0, key)}), hint);
+        const number = one((n, key) => (n || (b && key === 'threshold') ? String(n) : ''));
+        const time = one((ms) => (ms ? shortDuration(ms) : ''));
+        const isOn = Boolean(b && b.handlers);
+        const handlers = h('label.check', {},
+                h('input', {type: 'checkbox', name: 'handlers', checked: isOn}),
+                'Failed jobs of a queue count too, not only lost leases');
+        return [
+                h('div.options', {}, field('Name', name), NUMBERS.map(number), TIMES.map(time)),
+                handlers,
+        ];
+}
+
 function edit(ctx, b, after)
 {
-        const time = (ms) => (b && ms ? shortDuration(ms) : '');
-        const num = (n) => (b && n ? String(n) : '');
-        return formDialog(b ? `Change breaker ${b.name}` : 'Add a breaker', {yes: b ? 'Change it' : 'Add the breaker',
-                hint: 'queue:NAME watches the workers of a queue; any other name is for jobs with that target and for '
-                        + 'clients that ask.',
-                fields: [h('div.options', {},
-                        field('Name', text('name', {required: true, value: b ? b.name : '', readOnly: Boolean(b),
-                                placeholder: 'smtp'})),
-                        field('Failures in a row', text('threshold', {inputmode: 'numeric', placeholder: '5',
-                                value: b ? String(b.threshold) : ''}), '0: do not count'),
-                        field('Percent of failures', text('rate', {inputmode: 'numeric', placeholder: 'do not count',
-                                value: num(b && b.rate)})),
-                        field('Of at least', text('volume', {inputmode: 'numeric', placeholder: '10',
-                                value: num(b && b.volume)}), 'outcomes'),
-                        field('In a window of', text('window', {placeholder: '1m', value: time(b && b.window_ms)})),
-                        field('Cool-down', text('cooldown', {placeholder: '1m', value: time(b && b.cooldown_ms)}),
-                                'before a probe; doubles'),
-                        field('Longest cool-down', text('cooldownmax', {placeholder: '15m',
-                                value: time(b && b.cooldown_max_ms)})),
-                        field('A probe may take', text('probe', {placeholder: '30s', value: time(b && b.probe_ms)}))),
-                h('label.check', {}, h('input', {type: 'checkbox', name: 'handlers', checked: Boolean(b && b.handlers)}),
-                        'Failed jobs of a queue count too, not only lost leases')],
-                submit: async (v) => {
-                        const where = path('breakers', v.name.trim());
-                        await ctx.api.post(where, readBreaker(v));
-                        toast(`Breaker ${v.name.trim()} was ${b ? 'changed' : 'added'}.`, {undo: async () => {
+        return formDialog(b ? `Change breaker ${b.name}` : 'Add a breaker', {
+                hint: 'queue:NAME watches the workers of a queue; others are for jobs with that ' +
+                        'target and for clients that ask.',
+                fields: fields(b),
+                yes: b ? 'Change it' : 'Add the breaker',
+                submit: async (values) => {
+                        const where = path('breakers', values.name.trim());
+                        await ctx.api.post(where, read(values));
+                        const undo = async () => {
                                 await (b ? ctx.api.post(where, body(b)) : ctx.api.del(where));
                                 await after();
-                        }});
+                        };
+                        const did = b ? 'changed' : 'added';
+                        toast(`Breaker ${values.name.trim()} was ${did}.`, {undo});
                         await after();
-                }});
+                },
+        });
+}
+
+/* --- the screen ------------------------------------------------------------------------------ */
+
+function actions(ctx, b, again)
+{
+        const one = (words, run, kind = 'small') =>
+                button(words, run, {kind, label: `${words} breaker ${b.name}`});
+        const isHeld = b.state === 'open' && b.held;
+        return h('div.actions', {},
+                isHeld ? null : one('Trip', () => trip(ctx, b, again), 'small.danger'),
+                b.state === 'closed' ? null : one('Close', () => close(ctx, b, again)),
+                one('Change', () => edit(ctx, b, again)),
+                one('Delete', () => remove(ctx, b, again), 'small.danger'));
+}
+
+function columns(ctx, again)
+{
+        const name = (b) => h('a', {href: ctx.link('breakers', b.name)}, b.name);
+        return [
+                {key: 'name', label: 'Breaker', cls: 'wrap', sort: by('name'), cell: name},
+                {key: 'state', label: 'State', cls: 'nowrap', sort: by('state'), cell: stateCell},
+                {key: 'reason', label: 'Why', cls: 'wrap', cell: (b) => b.reason || '–'},
+                {key: 'next', label: 'Next', cell: nextCell},
+                {key: 'failures', label: 'Failures', cell: failuresCell},
+                {key: 'trips', label: 'Opened', num: true, sort: by('trips')},
+                {key: 'waiting_jobs', label: 'Waiting jobs', num: true, sort: by('waiting_jobs')},
+                {key: 'rule', label: 'Opens after', cell: ruleCell},
+                {key: 'do', cls: 'act', cell: (b) => actions(ctx, b, again)},
+        ];
 }
 
 export async function mount(root, params, ctx)
 {
         let refresh = async () => {};
         const again = () => refresh();
-        const t = rowTable(ctx, {caption: 'Breakers and their state', hideCaption: true, key: (b) => b.name,
-                empty: params.name === undefined ? 'No circuit breaker.' : 'There is no such breaker.',
-                sort: {key: 'name', desc: false}, open: (b) => ctx.link('breakers', b.name),
-                columns: [
-                        {key: 'name', label: 'Breaker', cls: 'wrap', sort: (b) => b.name,
-                                cell: (b) => h('a', {href: ctx.link('breakers', b.name)}, b.name)},
-                        {key: 'state', label: 'State', cls: 'nowrap', sort: (b) => b.state, cell: stateCell},
-                        {key: 'reason', label: 'Why', cls: 'wrap', cell: (b) => b.reason || '–'},
-                        {key: 'next', label: 'Next', cell: nextCell},
-                        {key: 'failures', label: 'Failures', num: true, cell: (b) => [`${fmtNumber(b.failures)} in a row`,
-                                b.rate ? h('span.sub', {}, `${fmtNumber(b.window_failures)} of ${
-                                        fmtNumber(b.window_outcomes)} in the window`) : null]},
-                        {key: 'trips', label: 'Opened', num: true, sort: (b) => b.trips},
-                        {key: 'waiting', label: 'Waiting jobs', num: true, sort: (b) => b.waiting_jobs,
-                                cell: (b) => fmtNumber(b.waiting_jobs)},
-                        {key: 'rule', label: 'Opens after', cls: 'full', cell: rule},
-                        {key: 'do', label: '', cls: 'act', cell: (b) => h('div.actions', {},
-                                b.state === 'open' && b.held ? null : button('Trip', () => trip(ctx, b, again),
-                                        {kind: 'small.danger', label: `Trip breaker ${b.name}`}),
-                                b.state === 'closed' ? null : button('Close', () => close(ctx, b, again),
-                                        {kind: 'small', label: `Close breaker ${b.name}`}),
-                                button('Change', () => edit(ctx, b, again), {kind: 'small',
-                                        label: `Change breaker ${b.name}`}),
-                                button('Delete', () => remove(ctx, b, again), {kind: 'small.danger',
-                                        label: `Delete breaker ${b.name}`}))},
-                ]});
-        if (params.name !== undefined)
+        const isOne = params.name !== undefined;
+        const t = rowTable(ctx, {
+                caption: 'Breakers and their state',
+                hideCaption: true,
+                key: by('name'),
+                empty: 'No circuit breaker.',
+                sort: {key: 'name', desc: false},
+                open: (b) => ctx.link('breakers', b.name),
+                columns: columns(ctx, again),
+        });
+        const load = async () => {
+                if (isOne)
+                        return [await ctx.api.get(path('breakers', params.name), {}, ctx.signal)];
+                return (await ctx.api.get('breakers', {}, ctx.signal)).breakers;
+        };
+        if (isOne)
                 root.append(crumbs(ctx, 'breakers', 'All breakers'));
-        ({refresh} = await livePanel(ctx, root, {title: 'Circuit breakers', content: t.node,
-                hint: 'An open breaker refuses all; after its cool-down one probe at a time finds out whether it works '
-                        + 'again.',
-                actions: button('Add a breaker', () => edit(ctx, null, again), {kind: 'primary.small'}),
-                load: async () => (params.name === undefined
-                        ? (await ctx.api.get('breakers', {}, ctx.signal)).breakers
-                        : [await ctx.api.get(path('breakers', params.name), {}, ctx.signal)]),
-                draw: (rows) => t.update(rows)}));
+        ({refresh} = await livePanel(ctx, root, {
+                title: 'Circuit breakers',
+                hint: 'An open breaker refuses all; then one probe at a time finds out ' +
+                        'whether it works again.',
+                content: t.node,
+                actions: button(
+                        'Add a breaker', () => edit(ctx, null, again), {kind: 'primary.small'}),
+                load,
+                draw: (rows) => t.update(rows),
+        }));
         runTimes(root, ctx);
 }

@@ -22,7 +22,7 @@ const PAD = {
 };
 const MINUTE = 60000;
 const DASH = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
-const BIN_MS = 30000; /* counts are drawn per so much: single steps are mostly noise */
+const BINS = 120; /* counts are drawn in at most so many parts: single steps are mostly noise */
 const clock =
         new Intl.DateTimeFormat(undefined, {hour: '2-digit', minute: '2-digit', hourCycle: 'h23'});
 const exact = new Intl.DateTimeFormat(
@@ -63,9 +63,10 @@ function colours(el)
 /* Sums of whole bins, counted back from the newest step so that the last bin is never a part. */
 function binned(from, step, values)
 {
-        const k = Math.max(1, Math.round(BIN_MS / step));
-        const n = Math.floor(Math.max(0, ...values.map((v) => v.length)) / k);
-        const skip = Math.max(0, ...values.map((v) => v.length)) - n * k;
+        const all = Math.max(0, ...values.map((v) => v.length));
+        const k = Math.max(1, Math.ceil(all / BINS));
+        const n = Math.floor(all / k);
+        const skip = all - n * k;
         const sum = (line, b) => {
                 let total = 0;
                 for (let i = skip + b * k; i < skip + (b + 1) * k; i++)

@@ -200,8 +200,9 @@ async function mountList(root, params, ctx)
 {
         const match = h('input',
                 {type: 'search', value: params.match || '', placeholder: 'part of a name'});
-        const kind = select([['', 'both'], ['identity', 'identities'], ['part', 'parts of names']],
-                params.kind || '');
+        const kind =
+                select([['identity', 'who asks'], ['part', 'parts of names'], ['both', 'both']],
+                        params.kind || 'identity');
         const order = select([['refused', 'most refused'], ['asks', 'most asks'], ['name', 'name']],
                 params.order || 'refused');
         const mapPanel = panel('The last hour, minute by minute');
@@ -218,7 +219,11 @@ async function mountList(root, params, ctx)
 
         async function load()
         {
-                const filter = {match: match.value.trim(), kind: kind.value, order: order.value};
+                const filter = {
+                        match: match.value.trim(),
+                        kind: kind.value === 'both' ? '' : kind.value,
+                        order: order.value
+                };
                 try {
                         const answer =
                                 await ctx.api.get('clients', {...filter, limit: 100}, ctx.signal);
@@ -233,7 +238,8 @@ async function mountList(root, params, ctx)
                                                   'ask')} of clients that are not kept ` +
                                         'any more.'
                                 : '';
-                        const none = answer.clients.length === 0 && !filter.match && !filter.kind;
+                        const none = answer.clients.length === 0 && !filter.match &&
+                                filter.kind !== 'part';
                         mapPanel.node.hidden = none;
                         listPanel.node.hidden = none;
                         if (none && !empty.firstChild)
@@ -272,7 +278,7 @@ async function mountList(root, params, ctx)
         const changed = () => {
                 ctx.setQuery({
                         match: match.value.trim(),
-                        kind: kind.value,
+                        kind: kind.value === 'identity' ? '' : kind.value,
                         order: order.value === 'refused' ? '' : order.value
                 });
                 load();

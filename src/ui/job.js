@@ -1,60 +1,79 @@
-/* One job: why it is not running, what it was given, what it gave, and everything that happened to it.
+/* One job: why it is not running, what it was given, what it gave, and everything that happened.
  *
- * The sentence at the top is the answer to the question with which people come here.  Each blocker that
- * somebody can do something about has the thing to do beside it. */
-import {append, badge, button, facts, fill, fmtDuration, fmtNumber, h, note, panel, path, pretty, table, toast}
-        from './lib.js';
+ * The sentence at the top is the answer to the question with which people come here.  Each blocker
+ * that somebody can do something about has the thing to do beside it. */
 import {addJobDialog, likeJob} from './add_job.js';
-import {choices, jobActions} from './job_actions.js';
-import {bar, crumbs, exactTime, follow, getExact, isBusy, running, runTimes, styled, textBox, workerLine}
-        from './parts.js';
+import {choices, jobActions, ownTier} from './job_actions.js';
+import {
+        append,
+        badge,
+        button,
+        facts,
+        fill,
+        fmtDuration,
+        fmtNumber,
+        h,
+        note,
+        panel,
+        path,
+        pretty,
+        table,
+        toast
+} from './lib.js';
+import {
+        bar,
+        crumbs,
+        exactTime,
+        follow,
+        getExact,
+        isBusy,
+        running,
+        runTimes,
+        styled,
+        textBox,
+        workerLine
+} from './parts.js';
 
 export const title = (params) => `Job ${params.id}`;
 
-const POLL_MS = 5000;           /* what the stream does not tell: progress, a lease that is extended */
+const POLL_MS = 5000; /* for what the stream does not tell: progress, a lease that is extended */
 
-/* --- why ----------------------------------------------------------------------------------------- */
+/* --- why it does not run --------------------------------------------------------------------- */
 
-/* What can be done about a blocker, by its code. */
+async function resumeQueue(ctx, name, after)
+{
+        await ctx.api.post(path('queues', name, 'resume'));
+        const undo = async () => {
+                await ctx.api.post(path('queues', name, 'pause'));
+                after();
+        };
+        toast(`Queue ${name} was resumed.`, {undo});
+        after();
+}
+
+/* What can be done about a blocker, by its code; b.message names things in quotes. */
 function remedy(ctx, job, b, actions, after)
 {
-        const to = (route, words, part) => h('a', {href: part === undefined ? ctx.link(route)
-                : ctx.link(route, part)}, words);
-        const name = (/'([^']+)'/.exec(b.message) || [])[1];
-        switch (b.code) {
-        case 'schedule':
-        case 'backoff':
-                return button('Run now', () => actions.run(job), {kind: 'small'});
-        case 'pause':
-                return button(`Resume ${job.queue}`, async () => {
-                        await ctx.api.post(path('queues', job.queue, 'resume'));
-                        toast(`Queue ${job.queue} was resumed.`, {undo: async () => {
-                                await ctx.api.post(path('queues', job.queue, 'pause'));
-                                after();
-                        }});
-                        after();
-                }, {kind: 'small'});
-        case 'queue_cap':
-        case 'claims':
-                return to('queues', `Settings of ${job.queue}`, job.queue);
-        case 'limit':
-                return name ? to('limits', `Limit ${name}`, name) : to('limits', 'Limits');
-        case 'breaker':
-                return name ? to('breakers', `Breaker ${name}`, name) : to('breakers', 'Breakers');
-        case 'single_instance':
-                return to('limits', 'Caps');
-        case 'gate':
-                return [to('throttle', 'Throttle'), ' ', button('Run now', () => actions.run(job),
-                        {kind: 'small'})];
-        case 'dependency': {
-                const id = (/job (\d+)/.exec(b.message) || [])[1];
-                return id ? to('job', `Job ${id}`, id) : null;
-        }
-        case 'worker':
-                return workerLine(job.queue);
-        default:
-                return null;
-        }
+        const to = (words, ...where) => h('a', {href: ctx.link(...where)}, words);
+        const [, name] = /'(.+)'/s.exec(b.message) || [];
+        const [, id] = /job (\d+)/.exec(b.message) || [];
+        const run = () => button('Run now', () => actions.run(job), {kind: 'small'});
+        const resume = () => button(
+                `Resume ${job.queue}`, () => resumeQueue(ctx, job.queue, after), {kind: 'small'});
+        const REMEDIES = {
+                schedule: run,
+                backoff: run,
+                pause: resume,
+                queue_cap: () => to(`Settings of ${job.queue}`, 'queues', job.queue),
+                claims: () => to(`Settings of ${job.queue}`, 'queues', job.queue),
+                limit: () => to(`Limit ${name}`, 'limits', name),
+                breaker: () => to(`Breaker ${name}`, 'breakers', name),
+                single_instance: () => to('Caps', 'limits'),
+                gate: () => to('Throttle', 'throttle'),
+                dependency: () => to(`Job ${id}`, 'job', id),
+                worker: () => workerLine(job.queue),
+        };
+        return Object.hasOwn(REMEDIES, b.code) ? REMEDIES[b.code]() : null;
 }
 
 function sentence(words)
@@ -63,244 +82,334 @@ function sentence(words)
         return `${s[0].toUpperCase()}${s.slice(1)}${/[.!?]$/.test(s) ? '' : '.'}`;
 }
 
-/* For a job that is done or runs, the server's answer is not needed. */
-function plainly(job)
+/* What is to be said of a job that runs or has ended. */
+function stateNote(job)
 {
-        const took = job.started_ms ? `, after ${fmtDuration(Math.max(0, job.finished_ms - job.started_ms))}` : '';
-        switch (job.status) {
-        case 'complete':
-                return note('good', h('p', {}, 'It completed ', running(job.finished_ms), `${took}.`));
-        case 'failed':
-                return note('bad', h('p', {}, `It failed after ${fmtNumber(job.attempt)} of ${
-                        fmtNumber(job.attempts)} attempts, `, running(job.finished_ms), '.'),
-                job.error ? h('p.mono', {}, job.error) : null);
-        case 'canceled':
-                return note('info', h('p', {}, 'It was canceled ', running(job.finished_ms), '.'),
-                        job.error ? h('p', {}, job.error) : null);
-        default:
-                return note('info', h('p', {}, `It runs on ${job.worker || 'a worker'} for `,
-                        running(job.started_ms, 'for'), `, attempt ${job.attempt} of ${job.attempts}. Its lease ends `,
+        const took = fmtDuration(Math.max(0, job.finished_ms - job.started_ms));
+        const tries = `${fmtNumber(job.attempt)} of ${fmtNumber(job.attempts)}`;
+        if (job.status === 'complete')
+                return note('good',
+                        h('p', {}, 'It completed ', running(job.finished_ms),
+                                job.started_ms ? `, after ${took}.` : '.'));
+        if (job.status === 'failed')
+                return note('bad',
+                        h('p', {}, 'It failed ', running(job.finished_ms),
+                                `, after ${tries} attempts.`),
+                        job.error ? h('p.mono', {}, job.error) : null);
+        if (job.status === 'canceled')
+                return note('info', h('p', {}, 'It was canceled ', running(job.finished_ms), '.'));
+        return note('info',
+                h('p', {}, `It runs on ${job.worker || 'a worker'} for `,
+                        running(job.started_ms, 'for'), `, attempt ${tries}. Its lease ends `,
                         running(job.lease_until_ms), '.'));
-        }
+}
+
+/* One reason is a sentence, several are a list. */
+function reasons(all, fix)
+{
+        if (all.length === 1)
+                return [
+                        h('p', {}, h('strong', {}, 'It does not run yet. '),
+                                sentence(all[0].message)),
+                        fix(all[0]),
+                ];
+        return [
+                h('p', {}, h('strong', {}, `It does not run yet, for ${all.length} reasons:`)),
+                h('ul', {}, all.map((b) => h('li', {}, sentence(b.message), ' ', fix(b)))),
+        ];
 }
 
 async function whyNote(ctx, job, actions, after)
 {
         if (job.status !== 'pending')
-                return plainly(job);
+                return stateNote(job);
         let why;
         try {
                 why = await ctx.api.get(path('jobs', job.id, 'why'), {}, ctx.signal);
         } catch (e) {
                 if (e.name === 'AbortError')
                         throw e;
-                return note('warn', h('p', {}, `Why it does not run could not be told: ${e.message}`));
+                return note(
+                        'warn', h('p', {}, `Why it does not run could not be told: ${e.message}`));
         }
         const all = why.blockers || [];
         if (all.length === 0)
                 return note('good', h('p', {}, 'It is ready: the next free worker takes it.'));
-        const one = (b) => [h('span', {}, sentence(b.message)), ' ', remedy(ctx, job, b, actions, after)];
-        return h('div.note.warn.why', {}, h('p', {}, h('strong', {}, all.length === 1 ? 'It does not run yet. '
-                : `It does not run yet, for ${all.length} reasons:`),
-        all.length === 1 ? h('span', {}, sentence(all[0].message)) : null),
-        all.length === 1 ? remedy(ctx, job, all[0], actions, after)
-                : h('ul', {}, all.map((b) => h('li', {}, one(b)))),
-        why.expected_ms ? h('p', {}, 'It is expected to run ', running(why.expected_ms), '.') : null);
+        const when = why.expected_ms
+                ? h('p', {}, 'It is expected to run ', running(why.expected_ms), '.')
+                : null;
+        return h('div.note.warn.why', {}, reasons(all, (b) => remedy(ctx, job, b, actions, after)),
+                when);
 }
 
-/* --- parts ----------------------------------------------------------------------------------------- */
+/* --- what happened --------------------------------------------------------------------------- */
 
 const EVENTS = {
-        created: ['○', 'calm', 'Created'], started: ['▶', 'info', 'Started'],
-        completed: ['✓', 'good', 'Completed'], failed: ['✕', 'bad', 'Failed'],
-        'timed out': ['✕', 'bad', 'Its lease ran out'], released: ['↩', 'warn', 'Given back'],
-        canceled: ['–', 'calm', 'Canceled'], deferred: ['◷', 'warn', 'Deferred by the gate'],
-        retried: ['↻', 'info', 'Retried'], dropped: ['–', 'warn', 'Dropped'],
+        created: ['○', 'calm', 'Created'],
+        started: ['▶', 'info', 'Started'],
+        completed: ['✓', 'good', 'Completed'],
+        failed: ['✕', 'bad', 'Failed'],
+        'timed out': ['✕', 'bad', 'Its lease ran out'],
+        released: ['↩', 'warn', 'Given back'],
+        canceled: ['–', 'calm', 'Canceled'],
+        deferred: ['◷', 'warn', 'Deferred by the gate'],
+        retried: ['↻', 'info', 'Retried'],
+        dropped: ['–', 'warn', 'Dropped'],
 };
+
+function eventLine(e, before)
+{
+        const [shape, kind, words] = EVENTS[e.event] || ['·', 'calm', e.event];
+        const later = before ? ` · ${fmtDuration(e.at_ms - before.at_ms)} later` : '';
+        const who = e.worker ? ` on ${e.worker}` : '';
+        return h('li', {}, exactTime(e.at_ms),
+                h(`span.mark.${kind}`, {'aria-hidden': 'true'}, shape),
+                h('div', {}, `${words}${who}`, h('span.muted', {}, later),
+                        e.message ? h('span.sub', {}, e.message) : null));
+}
 
 function timeline(events)
 {
         if (events.length === 0)
                 return h('p.empty', {}, 'No events are kept.');
-        return h('ol.timeline', {}, events.map((e, i) => {
-                const [shape, kind, words] = EVENTS[e.event] || ['·', 'calm', e.event];
-                const before = i > 0 ? e.at_ms - events[i - 1].at_ms : 0;
-                return h('li', {}, exactTime(e.at_ms), h(`span.mark.${kind}`, {'aria-hidden': 'true'}, shape),
-                        h('div', {}, h('span', {}, words, e.worker ? ` on ${e.worker}` : '',
-                                i > 0 ? h('span.muted', {}, ` · ${fmtDuration(before)} later`) : ''),
-                        e.message ? h('span.sub', {}, e.message) : null));
-        }));
+        return h('ol.timeline', {}, events.map((e, i) => eventLine(e, events[i - 1])));
 }
 
-/* An attempt begins with "started" and ends with whatever comes next. */
+const ENDS = {
+        completed: 'complete',
+        failed: 'failed',
+        'timed out': 'failed',
+        released: 'deferred',
+        canceled: 'canceled',
+};
+
+/* An attempt begins with "started" and ends with whatever ends one. */
 function attempts(events)
 {
         const out = [];
         for (const e of events) {
-                const open = out.length && !out[out.length - 1].end ? out[out.length - 1] : null;
+                const last = out[out.length - 1];
                 if (e.event === 'started')
-                        out.push({n: out.length + 1, at: e.at_ms, worker: e.worker, end: 0, how: 'in-progress',
-                                message: ''});
-                else if (open && ['completed', 'failed', 'timed out', 'released', 'canceled'].includes(e.event))
-                        Object.assign(open, {end: e.at_ms, message: e.message,
-                                how: {completed: 'complete', 'timed out': 'failed'}[e.event] || e.event,
-                                words: e.event});
+                        out.push({
+                                n: out.length + 1,
+                                at: e.at_ms,
+                                worker: e.worker,
+                                how: 'in-progress'
+                        });
+                else if (last && !last.end && ENDS[e.event])
+                        Object.assign(last, {
+                                end: e.at_ms,
+                                how: ENDS[e.event],
+                                words: e.event,
+                                message: e.message,
+                        });
         }
         return out;
 }
 
 function attemptsTable()
 {
-        const t = table({caption: 'Attempts of this job', hideCaption: true, key: (r) => r.n, empty: 'It was not started yet.',
+        const took = (r) => (r.end ? fmtDuration(r.end - r.at) : running(r.at, 'for'));
+        const t = table({
+                caption: 'Attempts of this job',
+                hideCaption: true,
+                key: (r) => r.n,
+                empty: 'It was not started yet.',
                 columns: [
                         {key: 'n', label: 'Attempt'},
                         {key: 'at', label: 'Started', cls: 'nowrap', cell: (r) => exactTime(r.at)},
-                        {key: 'took', label: 'Took', cls: 'nowrap', cell: (r) => (r.end
-                                ? fmtDuration(r.end - r.at) : running(r.at, 'for'))},
+                        {key: 'took', label: 'Took', cls: 'nowrap', cell: took},
                         {key: 'worker', label: 'Worker', cls: 'wrap'},
                         {key: 'how', label: 'End', cell: (r) => badge(r.how, r.words)},
-                        {key: 'message', label: 'Error', cls: 'wrap full'},
-                ]});
+                        {key: 'message', label: 'Error', cls: 'wrap'},
+                ],
+        });
         t.node.classList.add('rows');
         return t;
 }
 
+/* --- what it is, was given and gave ---------------------------------------------------------- */
+
+/* "42", "42 %" and "3 of 7" are drawn as well. */
 function progress(job)
 {
         if (!job.progress)
                 return null;
-        const n = /^\s*(\d+(?:\.\d+)?)\s*%?\s*$/.exec(job.progress);
-        const of = /(\d+)\s*(?:\/|of)\s*(\d+)/.exec(job.progress);
-        const share = n && Number(n[1]) <= 100 ? [Number(n[1]), 100] : of ? [Number(of[1]), Number(of[2])] : null;
-        return h('div', {}, h('p', {}, job.progress), share ? bar([[share[0], 's1']], share[1]) : null);
+        const [, percent] = /^\s*(\d+(?:\.\d+)?)\s*%?\s*$/.exec(job.progress) || [];
+        const [, part, whole] = /(\d+)\s*(?:\/|of)\s*(\d+)/.exec(job.progress) || [];
+        return h('div', {}, h('h3', {}, 'Progress'), h('p', {}, job.progress),
+                percent ? bar([[Number(percent), 's1']], 100) : null,
+                whole ? bar([[Number(part), 's1']], Number(whole)) : null);
 }
 
-const OPTION_MS = new Set(['expires', 'resultfor', 'uniquefor', 'deferred_ms', 'expires_ms']);
+const PLACES = {
+        limit: 'limits',
+        target: 'breakers',
+        batch: 'batches',
+        schedule: 'schedules'
+};
+const SPANS = new Set(['expires', 'resultfor', 'uniquefor', 'deferred_ms', 'expires_ms']);
 
-function optionFacts(ctx, job, tier)
+/* An option by its name in the answer: where it leads, or as a time, or as it is. */
+function optionFact(ctx, [name, value])
 {
-        const o = job.options || {};
-        const jump = (route, name) => h('a', {href: ctx.link(route, name)}, name);
-        const links = {limit: 'limits', target: 'breakers', batch: 'batches', schedule: 'schedules'};
-        const rest = Object.entries(o).filter(([name]) => name !== 'tier').map(([name, value]) => {
-                const plain = name.replace(/_ms$/, '').replace(/_/g, ' ');
-                const words = plain[0].toUpperCase() + plain.slice(1);
-                if (links[name])
-                        return [words, jump(links[name], value)];
-                if (name === 'after' && Array.isArray(value))
-                        return [words, value.map((a, i) => [i ? ', ' : '', h('a', {href: ctx.link('job',
-                                a.id ?? a)}, a.id ?? a)])];
-                if (OPTION_MS.has(name) && Number(value) > 1e12)
-                        return [words, running(value)];
-                if (OPTION_MS.has(name))
-                        return [words, fmtDuration(value)];
-                return [words, typeof value === 'object' ? JSON.stringify(value) : String(value)];
-        });
+        const plain = name.replace(/_ms$/, '').replace(/_/g, ' ');
+        const words = plain[0].toUpperCase() + plain.slice(1);
+        const jump = (route, part) => h('a', {href: ctx.link(route, part)}, part);
+        if (PLACES[name])
+                return [words, jump(PLACES[name], value)];
+        if (name === 'after' && Array.isArray(value))
+                return [words, value.map((a, i) => [i ? ', ' : '', jump('job', a.id ?? a)])];
+        if (SPANS.has(name))
+                return [words, Number(value) > 1e12 ? running(value) : fmtDuration(value)];
+        return [words, typeof value === 'object' ? JSON.stringify(value) : String(value)];
+}
+
+function about(ctx, job, hookTier)
+{
+        const jobs = (query, words) => h('a', {href: ctx.link('jobs', query)}, words);
+        const tier = ownTier(job) || (hookTier ? `${hookTier}, as its hook` : '–');
+        const more = Object.entries(job.options || {}).filter(([name]) => name !== 'tier');
         return facts([
-                ['Queue', jump('queues', job.queue)],
-                job.group ? ['Group', h('a', {href: ctx.link('jobs', {group: job.group})}, job.group)] : null,
-                ['Tier', job.tier || o.tier ? h('span', {}, job.tier || o.tier) : tier ? `${tier}, as its hook` : '–'],
+                ['Queue', h('a', {href: ctx.link('queues', job.queue)}, job.queue)],
+                job.group ? ['Group', jobs({group: job.group}, job.group)] : null,
+                ['Tier', tier],
                 ['Priority', fmtNumber(job.priority)],
                 ['Attempts', `${job.attempt} of ${job.attempts}`],
                 ['Timeout', job.timeout ? fmtDuration(job.timeout) : 'of the queue or the claim'],
                 ['Created', running(job.created_ms)],
-                job.due_ms !== job.created_ms ? ['Due', running(job.due_ms)] : null,
+                job.due_ms === job.created_ms ? null : ['Due', running(job.due_ms)],
                 job.started_ms ? ['Started', running(job.started_ms)] : null,
                 job.finished_ms ? ['Ended', running(job.finished_ms)] : null,
-                job.worker ? ['Worker', h('a', {href: ctx.link('jobs', {worker: job.worker})}, job.worker)] : null,
+                job.worker ? ['Worker', jobs({worker: job.worker}, job.worker)] : null,
                 job.fence ? ['Fence', String(job.fence)] : null,
-                ...rest,
+                ...more.map((o) => optionFact(ctx, o)),
         ]);
 }
 
-/* JSON, text or bytes, whichever it is; null when there is none. */
+/* JSON, text or bytes, whichever it is; '' when there is none. */
 function payload(job, name)
 {
-        if (job[`${name}_base64`] !== undefined)
-                return `${job[`${name}_base64`]}\n\n(base64: these bytes are no text)`;
+        const bytes = job[`${name}_base64`];
+        if (bytes !== undefined)
+                return `${bytes}\n\n(base64: these bytes are no text)`;
         const value = job[name];
-        if (value === undefined || value === null || value === '')
-                return null;
+        if (value === undefined || value === null)
+                return '';
         return typeof value === 'string' ? pretty(value) : JSON.stringify(value, null, 2);
 }
 
-/* --- the screen ------------------------------------------------------------------------------------- */
+function outcome(job)
+{
+        const result = payload(job, 'result');
+        const none = job.status === 'complete' ? 'It gave none.' : 'None yet.';
+        const error = job.status === 'failed' ? 'Error' : 'Last error';
+        if (!result && !job.error && !job.progress)
+                return h('p.empty', {}, none);
+        return [
+                progress(job),
+                job.error ? [h('h3', {}, error), textBox(job.error, 'error')] : null,
+                result ? textBox(result, 'result') : null,
+        ];
+}
+
+/* --- the screen ------------------------------------------------------------------------------ */
+
+class JobScreen
+{
+        constructor(root, id, ctx)
+        {
+                this.ctx = ctx;
+                this.id = id;
+                this.shown = '';
+                this.hookTier = undefined;
+                this.actions = jobActions(ctx, () => this.load(), () => ctx.navigate('jobs'));
+                this.top = h('div');
+                this.buttons = h('span.row.mid');
+                this.args = panel('Arguments');
+                this.result = panel('Result');
+                this.options = panel('Options');
+                this.tries = panel('Attempts');
+                this.story = panel('Timeline');
+                this.table = attemptsTable();
+                this.tries.body.append(this.table.node);
+                this.grid = h('div.grid', {},
+                        h('div.stacked', {}, this.args.node, this.result.node),
+                        h('div.stacked', {}, this.options.node, this.tries.node, this.story.node));
+                append(root, crumbs(ctx, 'jobs', 'All jobs', this.buttons), this.top, this.grid);
+        }
+
+        draw(job, events)
+        {
+                const like = () => addJobDialog(this.ctx,
+                        (id) => this.ctx.navigate(this.ctx.link('job', id)), likeJob(job));
+                const args = payload(job, 'args');
+                this.ctx.setTitle(`Job ${job.id}: ${job.hook}`);
+                fill(this.buttons, badge(job.status),
+                        choices(job, this.actions).map((c) => button(c.text, c.run, {
+                                kind: c.danger ? 'small.danger' : 'small',
+                                title: c.title
+                        })),
+                        button('Add one like it', like, {kind: 'small'}));
+                fill(this.args.body,
+                        args ? textBox(args, 'arguments') : h('p.empty', {}, 'It has none.'));
+                fill(this.options.body, about(this.ctx, job, this.hookTier));
+                fill(this.result.body, outcome(job));
+                this.table.update(attempts(events));
+                fill(this.story.body, timeline(events));
+        }
+
+        async ask()
+        {
+                const {api, signal} = this.ctx;
+                const job = await getExact(this.ctx, path('jobs', this.id));
+                const events = await api.get(path('jobs', this.id, 'events'), {}, signal)
+                                       .then((answer) => answer.events, () => []);
+                if (this.hookTier === undefined)
+                        this.hookTier = await api.get(path('tiers', job.hook), {}, signal)
+                                                .then((answer) => answer.tier, () => '');
+                return {job, events};
+        }
+
+        async load()
+        {
+                try {
+                        const {job, events} = await this.ask();
+                        fill(this.top,
+                                await whyNote(this.ctx, job, this.actions, () => this.load()));
+                        this.grid.hidden = false;
+                        const sign = JSON.stringify([job, events]);
+                        if (sign !== this.shown)
+                                this.draw(job, events);
+                        this.shown = sign;
+                } catch (e) {
+                        if (e.name === 'AbortError')
+                                return;
+                        this.shown = '';
+                        this.grid.hidden = true;
+                        fill(this.buttons);
+                        fill(this.top, note('bad', h('p', {}, e.message)));
+                }
+        }
+
+        /* Nothing moves while somebody copies a text or is about to press something. */
+        isFree()
+        {
+                const at = document.activeElement;
+                return !isBusy() && !this.top.contains(at) && !this.buttons.contains(at) &&
+                        String(getSelection()) === '';
+        }
+}
 
 export async function mount(root, params, ctx)
 {
         await styled;
-        const top = h('div');
-        const buttons = h('span.row.mid');
-        const options = panel('Options');
-        const args = panel('Arguments');
-        const result = panel('Result');
-        const tries = panel('Attempts');
-        const story = panel('Timeline');
-        const list = attemptsTable();
-        const grid = h('div.grid', {}, h('div.stacked', {}, args.node, result.node),
-                h('div.stacked', {}, options.node, tries.node, story.node));
-        tries.body.append(list.node);
-        append(root, crumbs(ctx, 'jobs', 'All jobs', buttons), top, grid);
-        const actions = jobActions(ctx, () => load(), () => ctx.navigate('jobs'));
-        let shown = '';
-        let tier;
-
-        function draw(job, events)
-        {
-                ctx.setTitle(`Job ${job.id}: ${job.hook}`);
-                fill(buttons, badge(job.status), choices(job, actions).map((c) =>
-                        button(c.text, c.run, {kind: c.danger ? 'small.danger' : 'small', title: c.title})),
-                button('Add one like it', () => addJobDialog(ctx, (id) => ctx.navigate(ctx.link('job', id)),
-                        likeJob(job)), {kind: 'small'}));
-                fill(args.body, payload(job, 'args') === null ? h('p.empty', {}, 'It has none.')
-                        : textBox(payload(job, 'args'), 'arguments'));
-                fill(options.body, optionFacts(ctx, job, tier));
-                const outcome = payload(job, 'result');
-                fill(result.body, progress(job) ? [h('h3', {}, 'Progress'), progress(job)] : null,
-                        job.error ? [h('h3', {}, job.status === 'failed' ? 'Error' : 'Last error'),
-                                textBox(job.error, 'error')] : null,
-                        outcome === null ? null : textBox(outcome, 'result'),
-                        outcome === null && !job.error && !job.progress ? h('p.empty', {}, job.status === 'complete'
-                                ? 'It gave none.' : 'None yet.') : null);
-                list.update(attempts(events));
-                fill(story.body, timeline(events));
-        }
-
-        async function load()
-        {
-                let job;
-                let events = [];
-                try {
-                        job = await getExact(ctx, path('jobs', params.id));
-                        events = (await ctx.api.get(path('jobs', params.id, 'events'), {}, ctx.signal)).events;
-                        if (tier === undefined)
-                                tier = await ctx.api.get(path('tiers', job.hook), {}, ctx.signal)
-                                        .then((a) => a.tier, () => '');
-                } catch (e) {
-                        if (e.name === 'AbortError')
-                                return;
-                        if (!job) {
-                                fill(top, note('bad', h('p', {}, e.message)));
-                                grid.hidden = true;
-                                fill(buttons);
-                                return;
-                        }
-                }
-                grid.hidden = false;
-                fill(top, await whyNote(ctx, job, actions, load));
-                const sign = JSON.stringify([job, events]);
-                if (sign !== shown)
-                        draw(job, events);
-                shown = sign;
-        }
-
-        await load();
+        const screen = new JobScreen(root, params.id, ctx);
+        await screen.load();
         runTimes(root, ctx);
-        const may = () => !isBusy() && !top.contains(document.activeElement)
-                && !buttons.contains(document.activeElement) && String(getSelection()) === '';
-        follow(ctx, may, load);
+        follow(ctx, () => screen.isFree(), () => screen.load());
         ctx.every(POLL_MS, async () => {
-                if (may())
-                        await load();
+                if (screen.isFree())
+                        await screen.load();
         });
 }

@@ -1,18 +1,18 @@
 /* What can be done to a job, to some, or to all that match a filter.
  *
- * What can be taken back is done at once and offers that; what cannot asks first.  Many jobs are counted
- * by the server before they are touched (DRYRUN), so the question says how many; past a thousand, what
- * destroys wants the number typed. */
-import {confirm, dialog, fmtNumber, h, path, plural, TIERS, toast} from './lib.js';
+ * What can be taken back is done at once and offers that; what cannot asks first.  Many jobs are
+ * counted by the server before they are touched (DRYRUN), so the question says how many; past a
+ * thousand, what destroys wants the number typed. */
 import {addJobDialog, likeJob} from './add_job.js';
 import {query} from './job_filter.js';
+import {confirm, dialog, fmtNumber, h, path, plural, TIERS, toast} from './lib.js';
 import {isMissing} from './parts.js';
 
-export const ENDED = new Set(['complete', 'failed', 'canceled']);
+const ENDED = new Set(['complete', 'failed', 'canceled']);
 const TYPED_ABOVE = 1000;
-const ALWAYS_MS = 32503680000000;       /* the year 3000: "until" that holds for every job */
+const ALWAYS_MS = 32503680000000; /* the year 3000: "until" that holds for every job */
 
-/* --- one job -------------------------------------------------------------------------------- */
+/* --- one job --------------------------------------------------------------------------------- */
 
 const TIER_TEXT = {
         critical: 'always runs',
@@ -29,15 +29,18 @@ async function pickTier(name, now)
                 return h('button', {type: 'button', onclick: () => close(tier)},
                         `${tier}: ${TIER_TEXT[tier]}${is}`);
         };
-        const to = await dialog(name, (close) => [
-                h('div.form', {}, [...TIERS, 'registered'].map((tier) => one(tier, close))),
-                h('div.actions', {}, h('button', {type: 'button', onclick: () => close()},
-                        'Keep as it is')),
+        const to = await dialog(name,
+                (close) => [h('div.form', {},
+                                    [...TIERS, 'registered'].map((tier) => one(tier, close))),
+                        h('div.actions', {},
+                                h('button', {type: 'button', onclick: () => close()},
+                                        'Keep as it is')),
         ]);
         return to === now ? undefined : to;
 }
 
-function ownTier(job)
+/* The tier that a job itself names, of an answer or of a row. */
+export function ownTier(job)
 {
         if (job.options)
                 return job.options.tier || '';
@@ -156,7 +159,7 @@ export function choices(job, actions)
         return out;
 }
 
-/* --- many jobs ------------------------------------------------------------------------------ */
+/* --- many jobs ------------------------------------------------------------------------------- */
 
 export const MANY = {
         run: {text: 'Run now', done: 'may run now', can: 'that wait'},
@@ -221,8 +224,7 @@ function counter(n)
         };
         return {
                 off,
-                say(count)
-                {
+                say(count) {
                         off();
                         if (n > TYPED_ABOVE)
                                 close = toast(`${fmtNumber(count)} of ${fmtNumber(n)} …`);
@@ -273,7 +275,8 @@ export async function bulk(ctx, what, scope, words, after)
                 told.off();
                 toast(`${plural(done.changed, 'job')} ${m.done}.`);
         } catch (e) {
-                throw isMissing(e) ? new Error('This server cannot do that to many jobs at once.') : e;
+                throw isMissing(e) ? new Error('This server cannot do that to many jobs at once.')
+                                   : e;
         }
         after();
 }

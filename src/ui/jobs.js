@@ -1,309 +1,411 @@
 /* Jobs: counts, filters, pages, and what can be done to one job, to some, or to all that match.
  *
- * The filter lives in the address, so it can be shared and Back returns to it.  A page is asked for by
- * cursor, which costs the same on page one and on page ten thousand; the way back is remembered per
- * filter.  While the tab is seen and nobody is in the middle of something, the list follows the live
- * stream, at most every 2 s, and only when the stream says that something changed. */
-import {append, badge, button, field, fill, fmtDuration, fmtNumber, h, note, path, plural, select}
-        from './lib.js';
+ * The filter lives in the address, so it can be shared and Back returns to it.  A page is asked for
+ * by cursor, which costs the same on page one and on page ten thousand; the way back is remembered
+ * per filter.  While the tab is seen and nobody is in the middle of something, the list follows the
+ * live stream, at most every 2 s, and only when the stream says that something changed. */
 import {addJobDialog} from './add_job.js';
-import {bulk, choices, ENDED, jobActions, MANY} from './job_actions.js';
-import {FILTERS, filterForm, inWords, query, tabs} from './job_filter.js';
-import {follow, isBusy, menu, rowTable, running, runTimes, styled} from './parts.js';
+import {bulk, choices, jobActions, MANY, ownTier} from './job_actions.js';
+import {filterForm, FILTERS, inWords, query, tabs} from './job_filter.js';
+import {
+        append,
+        badge,
+        button,
+        field,
+        fill,
+        fmtDuration,
+        fmtNumber,
+        h,
+        note,
+        path,
+        plural,
+        select
+} from './lib.js';
+import {follow, getExact, isBusy, menu, rowTable, running, runTimes, styled} from './parts.js';
 
 export const title = 'Jobs';
 
 const PAGE = 50;
-const trails = new Map();       /* filter -> cursors of the pages before, for the way back */
+const TRAILS = 50;        /* filters whose pages are remembered */
+const trails = new Map(); /* filter -> cursors of the pages up to the one that was shown */
 
-/* --- one row -------------------------------------------------------------------------------------- */
+/* --- one row ---------------------------------------------------------------------------------- */
 
 function preview(job)
 {
-        const raw = job.args_base64 !== undefined ? `${job.args_base64} (base64)`
-                : typeof job.args === 'string' ? job.args : JSON.stringify(job.args);
-        return raw === undefined || raw === 'null' ? '' : raw.slice(0, 200);
+        if (job.args_base64 !== undefined)
+                return `${job.args_base64.slice(0, 200)} (base64)`;
+        const all = typeof job.args === 'string' ? job.args : JSON.stringify(job.args ?? '');
+        return all === '""' ? '' : all.slice(0, 200);
 }
 
 /* Only what is shown: the table compares rows by it. */
 function lightRow(job, tiers)
 {
-        const own = job.tier || (job.options && job.options.tier) || '';
+        const own = ownTier(job);
         return {
-                id: job.id, hook: job.hook, status: job.status, queue: job.queue, group: job.group,
-                tier: own || tiers.get(job.hook) || '', isOwnTier: own !== '', attempt: job.attempt,
-                attempts: job.attempts, created_ms: job.created_ms, due_ms: job.due_ms,
-                started_ms: job.started_ms, finished_ms: job.finished_ms, worker: job.worker,
-                progress: String(job.progress || '').slice(0, 60), error: String(job.error || '').slice(0, 160),
-                args: preview(job), state: job.state || '',
+                id: job.id,
+                hook: job.hook,
+                status: job.status,
+                queue: job.queue,
+                group: job.group,
+                tier: own || tiers.get(job.hook) || '',
+                isOwnTier: own !== '',
+                attempt: job.attempt,
+                attempts: job.attempts,
+                created_ms: job.created_ms,
+                due_ms: job.due_ms,
+                started_ms: job.started_ms,
+                finished_ms: job.finished_ms,
+                worker: job.worker,
+                progress: String(job.progress || '').slice(0, 60),
+                error: String(job.error || '').slice(0, 160),
+                args: preview(job),
+                state: job.state || '',
         };
 }
 
 function statusCell(r)
 {
-        const at = ENDED.has(r.status) ? r.finished_ms : r.status === 'in-progress' ? r.started_ms
-                : r.created_ms;
-        return [badge(r.status), h('span.sub', {}, r.status === 'pending' ? 'added ' : '', running(at))];
+        let at = r.created_ms;
+        if (r.status !== 'pending')
+                at = r.status === 'in-progress' ? r.started_ms : r.finished_ms;
+        const said = r.status === 'pending' ? 'added ' : '';
+        return [badge(r.status), h('span.sub', {}, said, running(at))];
 }
 
 function timeCell(r)
 {
-        if (ENDED.has(r.status))
-                return r.started_ms ? `took ${fmtDuration(Math.max(0, r.finished_ms - r.started_ms))}`
-                        : 'never started';
         if (r.status === 'in-progress')
-                return [h('span', {}, 'runs '), running(r.started_ms, 'for')];
-        return r.due_ms > Date.now() ? ['due ', running(r.due_ms)] : ['waits ', running(r.due_ms, 'for')];
+                return ['runs ', running(r.started_ms, 'for')];
+        if (r.status === 'pending')
+                return r.due_ms > Date.now() ? ['due ', running(r.due_ms)]
+                                             : ['waits ', running(r.due_ms, 'for')];
+        const took = fmtDuration(Math.max(0, r.finished_ms - r.started_ms));
+        return r.started_ms ? `took ${took}` : 'never started';
+}
+
+function tierCell(r)
+{
+        if (!r.tier)
+                return '–';
+        return r.isOwnTier ? h('span', {title: 'of this job'}, r.tier)
+                           : h('span.muted', {title: 'of its hook'}, r.tier);
+}
+
+function triesCell(r)
+{
+        return `${r.attempt} of ${r.attempts}`;
 }
 
 function argsCell(r)
 {
-        if (r.status === 'failed' && r.error)
-                return [h('span.mono', {title: r.args}, r.args), h('span.sub', {title: r.error}, r.error)];
-        if (r.status === 'in-progress' && r.progress)
-                return [h('span.mono', {title: r.args}, r.args), h('span.sub', {}, `progress: ${r.progress}`)];
-        return h('span.mono', {title: r.args}, r.args);
+        let said = '';
+        if (r.status === 'failed')
+                said = r.error;
+        else if (r.status === 'in-progress' && r.progress)
+                said = `progress: ${r.progress}`;
+        return [
+                h('span.mono', {title: r.args}, r.args),
+                said ? h('span.sub', {title: said}, said) : null,
+        ];
 }
 
 /* Which tier a hook has that its jobs do not name themselves; asked once per hook and screen. */
 function tierBook(ctx)
 {
         const book = new Map();
-        return {book, async learn(jobs)
-        {
-                const hooks = [...new Set(jobs.filter((j) => !j.tier && !(j.options && j.options.tier))
-                        .map((j) => j.hook))].filter((x) => !book.has(x));
-                await Promise.all(hooks.map(async (hook) => {
-                        try {
-                                book.set(hook, (await ctx.api.get(path('tiers', hook), {}, ctx.signal)).tier);
-                        } catch {
-                                book.set(hook, '');
-                        }
-                }));
-        }};
-}
-
-function pages(state, go)
-{
-        const back = button('', () => go(state.trail.pop() ?? '', true), {kind: 'small'});
-        const on = button('', () => {
-                state.trail.push(state.cursor);
-                return go(state.next, true);
-        }, {kind: 'small'});
-        const first = button('First page', () => {
-                state.trail.length = 0;
-                return go('', true);
-        }, {kind: 'small'});
-        const words = h('span.muted');
-        const node = h('div.pager', {}, first, back, words, on);
-        return {node, update(count)
-        {
-                const isOldest = state.order === 'oldest';
-                back.textContent = isOldest ? '← Older' : '← Newer';
-                on.textContent = isOldest ? 'Newer →' : 'Older →';
-                back.disabled = state.trail.length === 0;
-                on.disabled = state.next === '';
-                first.hidden = state.cursor === '';
-                words.textContent = state.cursor === '' || state.trail.length
-                        ? `page ${state.trail.length + 1}` : '';
-                node.hidden = state.cursor === '' && state.next === '' || count === 0 && state.cursor === '';
-        }};
-}
-
-/* --- the screen -------------------------------------------------------------------------------------------- */
-
-function jobColumns(ctx, picked, all, actions, narrow)
-{
-        const pick = (r) => h('input', {type: 'checkbox', checked: picked.has(r.id), 'aria-label':
-                `Select job ${r.id}`, onchange: (ev) => picked.set(r.id, ev.target.checked), tabindex: '-1'});
-        const to = (name, value) => h('a.plain', {href: '#', title: `Only ${name} ${value}`, onclick: (ev) => {
-                ev.preventDefault();
-                narrow(name, value);
-        }, tabindex: '-1'}, value);
-        return [
-                {key: 'pick', plain: true, cls: 'pick', head: all, cell: pick},
-                {key: 'id', label: 'Job', cls: 'id nowrap', cell: (r) => h('a', {href: ctx.link('job', r.id)}, r.id)},
-                {key: 'hook', label: 'Hook', cls: 'mono wrap full', cell: (r) => to('hook', r.hook)},
-                {key: 'status', label: 'Status', cls: 'nowrap', cell: statusCell},
-                {key: 'queue', label: 'Queue', cls: 'wrap', cell: (r) => [to('queue', r.queue),
-                        r.group ? h('span.sub', {}, 'group ', to('group', r.group)) : null]},
-                {key: 'tier', label: 'Tier', cell: (r) => (r.tier ? h(r.isOwnTier ? 'span' : 'span.muted',
-                        {title: r.isOwnTier ? 'of this job' : 'of its hook'}, r.tier) : '–')},
-                {key: 'tries', label: 'Attempts', cls: 'nowrap', cell: (r) => `${r.attempt} of ${r.attempts}`},
-                {key: 'time', label: 'Time', cls: 'nowrap', cell: timeCell},
-                {key: 'args', label: 'Arguments', cls: 'args', cell: argsCell},
-                {key: 'do', label: '', cls: 'act', head: h('span.quiet', {}, 'Actions'), cell: (r) => menu('⋯',
-                        () => [...choices(r, actions), {text: 'Open', run: () => ctx.navigate(ctx.link('job', r.id))}],
-                        {label: `Actions for job ${r.id}`})},
-        ];
-}
-
-/* The marked rows of this page. */
-function selection(changed)
-{
-        const ids = new Set();
-        return {
-                ids, has: (id) => ids.has(id),
-                set(id, is)
-                {
-                        if (is)
-                                ids.add(id);
-                        else
-                                ids.delete(id);
-                        changed();
-                },
-                clear()
-                {
-                        ids.clear();
-                        changed();
-                },
+        const ask = async (hook) => {
+                const where = path('tiers', hook);
+                const answer = await ctx.api.get(where, {}, ctx.signal).catch(() => ({tier: ''}));
+                book.set(hook, answer.tier);
         };
+        const learn = (jobs) => {
+                const open = jobs.filter((j) => !ownTier(j) && !book.has(j.hook));
+                return Promise.all([...new Set(open.map((j) => j.hook))].map(ask));
+        };
+        return {book, learn};
 }
 
-function readState(params)
-{
-        const filter = {};
-        for (const name of FILTERS)
-                filter[name] = params[name] || '';
-        const order = params.order === 'oldest' ? 'oldest' : 'newest';
-        return {filter, order, cursor: params.cursor || '', next: '', trail: []};
-}
+/* --- the list -------------------------------------------------------------------------------- */
 
-function trailKey(state)
+/* One screen's worth of state: filter, place in the pages, marks. */
+class JobList
 {
-        return JSON.stringify([state.filter, state.order]);
+        constructor(ctx, params)
+        {
+                this.ctx = ctx;
+                this.filter = {};
+                for (const name of FILTERS)
+                        this.filter[name] = params[name] || '';
+                this.order = params.order === 'oldest' ? 'oldest' : 'newest';
+                this.cursor = params.cursor || '';
+                this.next = '';
+                this.trail = this.remembered();
+                this.picked = new Set();
+                this.asked = 0;
+                this.tiers = tierBook(ctx);
+                this.actions = jobActions(ctx, () => this.load());
+                this.failed = h('div');
+                this.all = h('input', {
+                        type: 'checkbox',
+                        'aria-label': 'Select all on this page',
+                        onchange: () => this.pickAll(this.all.checked),
+                });
+                this.table = rowTable(ctx, {
+                        caption: 'Jobs that match',
+                        hideCaption: true,
+                        key: (r) => r.id,
+                        empty: 'No job matches.',
+                        columns: this.columns(),
+                        open: (r) => ctx.link('job', r.id),
+                        mark: (r) => this.pick(r.id, !this.picked.has(r.id)),
+                });
+                this.table.node.classList.add('jobs');
+                this.bar = h(
+                        'div.bulk', {role: 'region', 'aria-label': 'Selected jobs', hidden: true});
+                this.counts = tabs(ctx, this);
+                this.form = filterForm(ctx, this, () => this.begin());
+                this.makePager();
+        }
+
+        /* The filter and the page, as the address has them. */
+        address()
+        {
+                const out = {};
+                for (const name of FILTERS)
+                        if (this.filter[name])
+                                out[name] = this.filter[name];
+                return {
+                        ...out,
+                        order: this.order === 'oldest' ? 'oldest' : '',
+                        cursor: this.cursor
+                };
+        }
+
+        /* The pages before this one, when it was reached by them in this visit. */
+        remembered()
+        {
+                const all = this.cursor ? trails.get(this.trailKey()) || [] : [];
+                const at = all.indexOf(this.cursor);
+                return at >= 0 ? all.slice(0, at) : [];
+        }
+
+        trailKey()
+        {
+                return JSON.stringify([this.filter, this.order]);
+        }
+
+        columns()
+        {
+                const only = (name, value) => {
+                        const to = {...this.address(), cursor: '', [name]: value};
+                        return h('a.plain', {
+                                href: this.ctx.link('jobs', to),
+                                title: `Only ${name} ${value}`,
+                        },
+                                value);
+                };
+                const pick = (r) => h('input', {
+                        type: 'checkbox',
+                        checked: this.picked.has(r.id),
+                        'aria-label': `Select job ${r.id}`,
+                        onchange: (ev) => this.pick(r.id, ev.target.checked),
+                });
+                const queue = (r) => [only('queue', r.queue),
+                        r.group ? h('span.sub', {}, 'group ', only('group', r.group)) : null,
+                ];
+                const open = (r) => h('a', {href: this.ctx.link('job', r.id)}, r.id);
+                const more = (r) => menu(
+                        '⋯', () => choices(r, this.actions), {label: `Actions for job ${r.id}`});
+                return [
+                        {key: 'pick', plain: true, cls: 'pick', head: this.all, cell: pick},
+                        {key: 'id', label: 'Job', cls: 'id nowrap', cell: open},
+                        {
+                                key: 'hook',
+                                label: 'Hook',
+                                cls: 'mono wrap',
+                                cell: (r) => only('hook', r.hook)
+                        },
+                        {key: 'status', label: 'Status', cls: 'nowrap', cell: statusCell},
+                        {key: 'queue', label: 'Queue', cls: 'wrap', cell: queue},
+                        {key: 'tier', label: 'Tier', cell: tierCell},
+                        {key: 'tries', label: 'Attempts', cls: 'nowrap', cell: triesCell},
+                        {key: 'time', label: 'Time', cls: 'nowrap', cell: timeCell},
+                        {key: 'args', label: 'Arguments', cls: 'args', cell: argsCell},
+                        {key: 'do', cls: 'act', cell: more},
+                ];
+        }
+
+        /* --- pages
+         * ----------------------------------------------------------------------------------- */
+
+        makePager()
+        {
+                const small = {kind: 'small'};
+                const first = button('First page', () => this.begin(), small);
+                const back = button('', () => this.go(this.trail.pop() ?? ''), small);
+                const on = button('', () => {
+                        this.trail.push(this.cursor);
+                        return this.go(this.next);
+                }, small);
+                const words = h('span.muted');
+                this.pager = h('div.pager', {}, first, back, words, on);
+                this.showPager = () => {
+                        const isOldest = this.order === 'oldest';
+                        back.textContent = isOldest ? '← Older' : '← Newer';
+                        on.textContent = isOldest ? 'Newer →' : 'Older →';
+                        back.disabled = this.trail.length === 0;
+                        on.disabled = this.next === '';
+                        first.hidden = this.cursor === '';
+                        const isKnown = this.cursor === '' || this.trail.length > 0;
+                        words.textContent = isKnown ? `page ${this.trail.length + 1}` : '';
+                        this.pager.hidden = this.cursor === '' && this.next === '';
+                };
+        }
+
+        begin()
+        {
+                this.trail.length = 0;
+                return this.go('');
+        }
+
+        go(cursor)
+        {
+                this.cursor = cursor;
+                trails.set(this.trailKey(), [...this.trail, cursor]);
+                if (trails.size > TRAILS)
+                        trails.delete(trails.keys().next().value);
+                this.ctx.setQuery(this.address());
+                this.picked.clear();
+                return this.refresh();
+        }
+
+        refresh()
+        {
+                return Promise.all([this.load(), this.counts.load()]);
+        }
+
+        async load()
+        {
+                const mine = ++this.asked;
+                const ask = {...query(this.filter), limit: PAGE, cursor: this.cursor};
+                if (this.order === 'oldest')
+                        ask.order = 'oldest';
+                let jobs = [];
+                try {
+                        const answer = await getExact(this.ctx, path('jobs'), ask);
+                        await this.tiers.learn(answer.jobs);
+                        if (mine !== this.asked)
+                                return;
+                        ({jobs} = answer);
+                        this.next = answer.cursor || '';
+                        fill(this.failed);
+                } catch (e) {
+                        if (e.name === 'AbortError' || mine !== this.asked)
+                                return;
+                        this.next = '';
+                        fill(this.failed, note('bad', h('p', {}, e.message)));
+                }
+                this.table.update(jobs.map((j) => lightRow(j, this.tiers.book)));
+                this.form.learn(jobs);
+                this.showPager();
+                this.showMarks();
+                this.clear.hidden = FILTERS.every((name) => !this.filter[name]);
+        }
+
+        /* --- marks
+         * ----------------------------------------------------------------------------------- */
+
+        pick(id, is)
+        {
+                if (is)
+                        this.picked.add(id);
+                else
+                        this.picked.delete(id);
+                this.showMarks();
+        }
+
+        pickAll(is)
+        {
+                this.picked.clear();
+                if (is)
+                        this.table.rows().forEach((r) => this.picked.add(r.id));
+                this.showMarks();
+        }
+
+        done()
+        {
+                this.picked.clear();
+                return this.refresh();
+        }
+
+        /* Marks as they are; the bar says how many and what can be done to them. */
+        showMarks()
+        {
+                for (const tr of this.table.node.querySelectorAll('tr[data-key]')) {
+                        const is = this.picked.has(Number(tr.dataset.key));
+                        tr.classList.toggle('selected', is);
+                        tr.querySelector('input[type=checkbox]').checked = is;
+                }
+                const n = this.picked.size;
+                const here = this.table.rows().length;
+                this.all.checked = n > 0 && n === here;
+                this.all.indeterminate = n > 0 && n < here;
+                this.bar.hidden = n === 0;
+                const words = n === 1 ? 'the selected job' : `the ${fmtNumber(n)} selected jobs`;
+                const one = ([what, m]) => button(m.text,
+                        () => bulk(
+                                this.ctx, what, {ids: [...this.picked]}, words, () => this.done()),
+                        {kind: m.danger ? 'small.danger' : 'small'});
+                if (n > 0)
+                        fill(this.bar, h('span', {role: 'status'}, `${plural(n, 'job')} selected`),
+                                button('Clear', () => this.pickAll(false), {kind: 'small'}),
+                                h('div.actions', {}, Object.entries(MANY).map(one)));
+        }
+
+        /* --- all together
+         * ---------------------------------------------------------------------------- */
+
+        node()
+        {
+                const {ctx} = this;
+                const everything =
+                        menu('All that match ▾', () => Object.entries(MANY).map(([what, m]) => ({
+                                text: `${m.text} …`,
+                                danger: m.danger,
+                                run: () => bulk(ctx, what, {filter: this.filter},
+                                        `all jobs that match (${inWords(this.filter)})`,
+                                        () => this.done()),
+                        })),
+                                {label: 'Act on all jobs that match the filter'});
+                const order = select(
+                        [['newest', 'newest first'], ['oldest', 'oldest first']], this.order, {
+                                onchange: () => {
+                                        this.order = order.value;
+                                        this.begin();
+                                }
+                        });
+                const add = button('Add a job', () => addJobDialog(ctx, () => this.refresh()),
+                        {kind: 'primary.small'});
+                this.clear = button('Clear filters', () => ctx.navigate('jobs'), {kind: 'small'});
+                const head = h('div.list-head', {}, field('Order', order), this.clear,
+                        h('div.actions', {}, everything, add));
+                return [
+                        this.counts.node,
+                        h('section.panel', {'aria-label': 'Filter'}, this.form.node),
+                        h('section.panel', {'aria-label': 'Jobs'}, head, this.failed,
+                                this.table.node, this.pager, this.bar),
+                ];
+        }
 }
 
 export async function mount(root, params, ctx)
 {
         await styled;
-        const state = readState(params);
-        let trail = trails.get(trailKey(state));
-        if (state.cursor === '' || !trail)
-                trail = [];
-        /* Back to an earlier page: the pages after it are not behind us. */
-        const known = trail.indexOf(state.cursor);
-        state.trail = known >= 0 ? trail.slice(0, known) : [...trail];
-
-        const tiers = tierBook(ctx);
-        const actions = jobActions(ctx, () => load());
-        const failed = h('div');
-        const bar = h('div.bulk', {hidden: true, role: 'region', 'aria-label': 'Selected jobs'});
-        const all = h('input', {type: 'checkbox', 'aria-label': 'Select all on this page', onchange: () => {
-                t.rows().forEach((r) => (all.checked ? picked.ids.add(r.id) : picked.ids.delete(r.id)));
-                marks();
-        }});
-        const picked = selection(() => marks());
-        const narrow = (name, value) => ctx.navigate(ctx.link('jobs', {...shown(), cursor: '', [name]: value}));
-        const t = rowTable(ctx, {caption: 'Jobs that match', hideCaption: true, key: (r) => r.id,
-                empty: 'No job matches.', columns: jobColumns(ctx, picked, all, actions, narrow),
-                open: (r) => ctx.link('job', r.id), mark: (r) => picked.set(r.id, !picked.has(r.id))});
-        t.node.classList.add('jobs');
-        const counts = tabs(ctx, state);
-        const form = filterForm(ctx, state, () => {
-                state.trail.length = 0;
-                return go('');
-        });
-        const pager = pages(state, (cursor) => go(cursor));
-        const order = select([['newest', 'newest first'], ['oldest', 'oldest first']], state.order,
-                {onchange: () => {
-                        state.order = order.value;
-                        state.trail.length = 0;
-                        go('');
-                }});
-        const clear = button('Clear filters', () => ctx.navigate('jobs'), {kind: 'small'});
-
-        function shown()
-        {
-                const out = {};
-                for (const name of FILTERS)
-                        if (state.filter[name])
-                                out[name] = state.filter[name];
-                return {...out, order: state.order === 'oldest' ? 'oldest' : '', cursor: state.cursor};
-        }
-
-        /* Marks as they are; the bar says how many, and offers all that match. */
-        function marks()
-        {
-                const here = t.rows();
-                for (const tr of t.node.querySelectorAll('tr[data-key]')) {
-                        const is = picked.has(Number(tr.dataset.key));
-                        tr.classList.toggle('selected', is);
-                        tr.querySelector('input[type=checkbox]').checked = is;
-                }
-                const n = picked.ids.size;
-                all.checked = n > 0 && n === here.length;
-                all.indeterminate = n > 0 && n < here.length;
-                bar.hidden = n === 0;
-                if (n === 0)
-                        return;
-                fill(bar, h('span', {role: 'status'}, `${plural(n, 'job')} selected`),
-                        button('Clear', () => picked.clear(), {kind: 'small'}), h('div.actions', {},
-                                Object.entries(MANY).map(([what, m]) => button(m.text, () => bulk(ctx, what,
-                                        {ids: [...picked.ids]}, n === 1 ? 'the selected job'
-                                                : `the ${fmtNumber(n)} selected jobs`, done),
-                                {kind: m.danger ? 'small.danger' : 'small'}))));
-        }
-
-        function done()
-        {
-                picked.clear();
-                return load();
-        }
-
-        async function go(cursor)
-        {
-                state.cursor = cursor;
-                trails.set(trailKey(state), [...state.trail, ...(cursor ? [cursor] : [])]);
-                if (trails.size > 50)
-                        trails.delete(trails.keys().next().value);
-                ctx.setQuery(shown());
-                picked.clear();
-                counts.draw();
-                await Promise.all([load(), counts.load()]);
-        }
-
-        let asked = 0;
-        async function load()
-        {
-                const mine = ++asked;
-                const ask = {...query(state.filter), limit: PAGE, cursor: state.cursor};
-                if (state.order === 'oldest')
-                        ask.order = 'oldest';
-                let answer;
-                try {
-                        answer = await ctx.api.get('jobs', ask, ctx.signal);
-                        await tiers.learn(answer.jobs);
-                } catch (e) {
-                        if (e.name === 'AbortError' || mine !== asked)
-                                return;
-                        fill(failed, note('bad', h('p', {}, e.message)));
-                        t.update([]);
-                        return;
-                }
-                if (mine !== asked)
-                        return;
-                fill(failed);
-                state.next = answer.cursor || '';
-                t.update(answer.jobs.map((j) => lightRow(j, tiers.book)));
-                form.learn(answer.jobs);
-                pager.update(answer.jobs.length);
-                clear.hidden = FILTERS.every((n) => !state.filter[n]);
-                marks();
-        }
-
-        const everything = menu('All that match ▾', () => Object.entries(MANY).map(([what, m]) => ({
-                text: `${m.text} …`, danger: m.danger, run: () => bulk(ctx, what, {filter: state.filter},
-                        `all jobs that match (${inWords(state.filter)})`, done)})),
-        {kind: 'small', label: 'Act on all jobs that match the filter'});
-        append(root, counts.node, h('section.panel', {'aria-label': 'Filter'}, form.node),
-                h('section.panel', {'aria-label': 'Jobs'},
-                        h('div.list-head', {}, field('Order', order), clear, h('div.actions', {}, everything,
-                                button('Add a job', () => addJobDialog(ctx, () => load()),
-                                        {kind: 'primary.small'}))),
-                        failed, t.node, pager.node, bar));
-        counts.draw();
-        await Promise.all([load(), counts.load()]);
+        const list = new JobList(ctx, params);
+        append(root, list.node());
+        await list.refresh();
         runTimes(root, ctx);
-        follow(ctx, () => picked.ids.size === 0 && !isBusy(), () => Promise.all([load(), counts.load()]));
+        follow(ctx, () => list.picked.size === 0 && !isBusy(), () => list.refresh());
 }

@@ -129,6 +129,7 @@ export class Live
                         this.tell('link', {state: 'polling', why: 'The stream could not be had.'});
                         this.take(now);
                 } catch (e) {
+                        this.tryAt = Math.min(this.tryAt, Date.now() + POLL_MS);
                         this.tell('link', {state: e.status ? 'none' : 'lost', why: e.message});
                 }
                 clearTimeout(this.poll);

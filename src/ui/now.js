@@ -22,6 +22,9 @@ import {
         note,
         panel,
         path,
+        recall,
+        remember,
+        select,
         shapeOf,
         table,
         TIERS,
@@ -31,8 +34,14 @@ import {prioritize, refusalText} from './rules.js';
 
 export const title = 'Now';
 
-const STEP_S = 10;
+/* How far back the charts go, in seconds, and the step they are asked for in. */
+const SPANS = [
+        ['3600', 'The last hour', 10], ['1800', 'The last 30 minutes', 5],
+        ['600', 'The last 10 minutes', 5]
+];
+const SERIES_MS = 5000;
 const LATEST = 6;
+const THROTTLED = 20;
 const SHOWN_STARVED = 2;
 
 /* --- levels ----------------------------------------------------------------------------------- */
@@ -380,28 +389,25 @@ target "shop" {
         metric "threads_running" { elevated = {5, 3} critical = {15, 10} }
 }`;
 
+const TARGET_HELP = 'A target is what weir protects: a database, a host. While it is under load, ' +
+        'less important jobs wait. Put this into a file weir.conf:';
+const WORKER_HELP =
+        'A worker takes jobs from queues and runs a command for each; the arguments are ' +
+        'its standard input, what it prints is the result. This one gives back what it got:';
+const WORKER_HINT = 'After make run the program is build/weir. Workers in PHP, Python, Go or any ' +
+        'language with a Redis client, or over HTTP, use CLAIM and COMPLETE.';
+
 function targetHelp()
 {
-        return h('div', {},
-                h('p', {},
-                        'A target is what weir protects: a database, a host. While it is ' +
-                                'under load, less important jobs wait. Put this into a file weir.conf:'),
-                h('pre', {tabindex: '0'}, TARGET_TEXT),
-                h('p', {}, 'ask whether it can be measured, and start weir with it:'),
+        return h('div', {}, h('p', {}, TARGET_HELP), h('pre', {tabindex: '0'}, TARGET_TEXT),
+                h('p', {}, 'Ask whether it can be measured, and start weir with it:'),
                 copyLine('weir probe -c weir.conf'), copyLine('weir serve -c weir.conf'));
 }
 
 function workerHelp()
 {
-        return h('div', {},
-                h('p', {},
-                        'A worker takes jobs from queues and runs a command for each; the ' +
-                                'arguments are its standard input, what it prints is the result. This one gives back ' +
-                                'what it got:'),
-                copyLine("weir work --queue default --exec cat"),
-                h('p.hint', {},
-                        'After make run the program is build/weir. Workers in PHP, Python, Go or any ' +
-                                'language with a Redis client, or over HTTP, use CLAIM and COMPLETE.'));
+        return h('div', {}, h('p', {}, WORKER_HELP),
+                copyLine('weir work --queue default --exec cat'), h('p.hint', {}, WORKER_HINT));
 }
 
 function startHere(ctx, done, latestNode)
@@ -421,14 +427,18 @@ function startHere(ctx, done, latestNode)
 
 function throttledPanel(ctx)
 {
-        const p = panel('Throttled last', {
-                hint: 'Jobs that had to wait and checks that were refused, newest ' +
-                        'first.'
-        });
+        const kind = select([['', 'jobs and checks'], ['job', 'jobs'], ['check', 'checks']], '',
+                {'aria-label': 'Show', onchange: () => load()});
+        const p = panel('Throttled last', {actions: [kind]});
+        const who = (r) =>
+                h('a', {href: r.job ? ctx.link('job', r.job) : ctx.link('clients', r.identity)},
+                        r.identity);
+        const why = (r) => [r.text || r.reason,
+                r.times > 1 ? h('span.muted', {}, `, ${fmtNumber(r.times)} times`) : null];
         const t = table({
                 caption: 'The last throttled actions',
                 hideCaption: true,
-                key: (r) => `${r.at_ms}:${r.identity}:${r.job}`,
+                key: (r) => `${r.at_ms}:${r.identity}:${r.job}:${r.verdict}`,
                 empty: 'Nothing was throttled.',
                 columns: [
                         {
@@ -438,43 +448,26 @@ function throttledPanel(ctx)
                                 plain: true,
                                 cell: (r) => fmtTime(r.at_ms)
                         },
-                        {
-                                key: 'identity',
-                                label: 'Who',
-                                cls: 'wrap mono',
-                                cell: (r) => h('a', {
-                                        href: r.job ? ctx.link('job', r.job)
-                                                    : ctx.link('clients', r.identity)
-                                },
-                                        r.identity)
-                        },
+                        {key: 'identity', label: 'Who', cls: 'wrap mono', cell: who},
                         {key: 'tier', label: 'Tier'},
                         {key: 'verdict', label: 'Verdict', cell: (r) => badge(r.verdict)},
-                        {
-                                key: 'text',
-                                label: 'Why',
-                                cls: 'wrap',
-                                cell: (r) => [r.text || r.reason,
-                                        r.times > 1 ? h('span.muted', {},
-                                                              `, ${fmtNumber(r.times)} times`)
-                                                    : null]
-                        },
+                        {key: 'text', label: 'Why', cls: 'wrap', cell: why},
                 ]
         });
         p.body.append(t.node);
-        return {
-                node: p.node,
-                async load() {
-                        try {
-                                t.update((await ctx.api.get('throttled', {count: 20}, ctx.signal))
-                                                 .actions);
-                                fill(p.body, t.node);
-                        } catch (e) {
-                                if (e.name !== 'AbortError')
-                                        fill(p.body, notAvailable(e));
-                        }
+        async function load()
+        {
+                try {
+                        const {actions} = await ctx.api.get(
+                                'throttled', {count: kind.value ? 100 : THROTTLED}, ctx.signal);
+                        t.update(actions.filter((a) => !kind.value || a.kind === kind.value)
+                                         .slice(0, THROTTLED));
+                } catch (e) {
+                        if (e.name !== 'AbortError')
+                                fill(p.body, notAvailable(e));
                 }
-        };
+        }
+        return {node: p.node, load};
 }
 
 export function eventsPanel(ctx, count)
@@ -546,6 +539,13 @@ export async function mount(root, params, ctx)
         const throttled = throttledPanel(ctx);
         const events = eventsPanel(ctx, 12);
         const chartNote = h('div');
+        const span = select(SPANS, recall('span') || SPANS[0][0], {
+                'aria-label': 'How far back the charts go',
+                onchange: () => {
+                        remember('span', span.value);
+                        loadSeries();
+                }
+        });
         let starved = [];
         let metrics = new Map(); /* of the targets, by name: NOW tells only what decides */
         let isNew = null;
@@ -554,8 +554,20 @@ export async function mount(root, params, ctx)
                 h('a', {href: '#/now?help=worker'}, 'How to start one'));
         append(jobsPanel.body, jobsTable.node, workerHint);
         append(root, levelBox, noticeBox, tiles, startBox, jobsPanel.node,
-                h('h2', {}, 'The last hour'), chartNote, chartBox, throttled.node, events.node);
+                h('div.row.mid', {}, h('h2', {}, 'Charts'), span), chartNote, chartBox,
+                throttled.node, events.node);
 
+        async function loadSeries()
+        {
+                const [seconds, , step] = SPANS.find(([v]) => v === span.value);
+                try {
+                        drawn.feed(await ctx.api.get('series', {seconds, step}, ctx.signal));
+                        fill(chartNote);
+                } catch (e) {
+                        if (e.name !== 'AbortError')
+                                fill(chartNote, notAvailable(e));
+                }
+        }
         const showNow = (now) => {
                 levels(levelBox, {
                         ...now,
@@ -619,16 +631,7 @@ export async function mount(root, params, ctx)
                         starved = [];
                 }
         });
-        ctx.every(STEP_S * 1000, async () => {
-                try {
-                        drawn.feed(await ctx.api.get(
-                                'series', {seconds: 3600, step: STEP_S}, ctx.signal));
-                        fill(chartNote);
-                } catch (e) {
-                        if (e.name !== 'AbortError')
-                                fill(chartNote, notAvailable(e));
-                }
-        });
+        ctx.every(SERIES_MS, loadSeries);
         events.load();
         const help = {
                 target: ['Measure a database', targetHelp],

@@ -2,19 +2,39 @@
  * themselves, menus, rows that keys walk through, lists that look after themselves.
  *
  * A list is asked for again only while nobody is in the middle of something: an open menu, an open
- * dialog or a selected row must not move away under the hand.  Times in it run without asking, since
- * a <time> knows what it counts to. */
-import {act, append, button, copyLine, dialog, fill, fmtDuration, h, notAvailable, note, panel,
-        recall, table, toast, uid} from './lib.js';
+ * dialog or a selected row must not move away under the hand.  Times in it run without asking,
+ * since a <time> knows what it counts to. */
+import {
+        act,
+        append,
+        button,
+        copyLine,
+        dialog,
+        fill,
+        fmtDuration,
+        h,
+        notAvailable,
+        note,
+        panel,
+        parseDuration,
+        recall,
+        table,
+        toast,
+        uid
+} from './lib.js';
 
 /* The sheet of these screens; they are first drawn when it is there. */
 export const styled = new Promise((resolve) => {
-        const sheet = h('link', {rel: 'stylesheet', href: new URL('./parts.css', import.meta.url).href,
-                onload: resolve, onerror: resolve});
+        const sheet = h('link', {
+                rel: 'stylesheet',
+                href: new URL('./parts.css', import.meta.url).href,
+                onload: resolve,
+                onerror: resolve
+        });
         document.head.append(sheet);
 });
 
-/* --- times that run --------------------------------------------------------------------------- */
+/* --- times that run -------------------------------------------------------------------------- */
 
 const days = new Intl.DateTimeFormat(undefined, {dateStyle: 'medium', timeStyle: 'medium'});
 
@@ -44,8 +64,12 @@ export function running(ms, how = 'ago')
         if (!at || at < 0)
                 return h('span.muted', {}, '–');
         const iso = new Date(at).toISOString();
-        return h('time', {datetime: iso, dataset: {at, how}, title: `${days.format(at)} · ${
-                iso.replace('T', ' ').replace('Z', '')} UTC`}, say(at, how));
+        return h('time', {
+                datetime: iso,
+                dataset: {at, how},
+                title: `${days.format(at)} · ${iso.replace('T', ' ').replace('Z', '')} UTC`
+        },
+                say(at, how));
 }
 
 /* For what the server tells as time left or gone; only the screen's own clock counts then. */
@@ -76,38 +100,54 @@ export function exactTime(ms)
         const isToday = at.toDateString() === new Date().toDateString();
         const iso = at.toISOString();
         return h('time', {datetime: iso, title: `${iso.replace('T', ' ').replace('Z', '')} UTC`},
-                isToday ? clock : `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${
-                        clock}`);
+                isToday ? clock
+                        : `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${
+                                  clock}`);
 }
 
-/* --- is somebody in the middle of something? ---------------------------------------------------- */
+/* --- is somebody in the middle of something? ------------------------------------------------- */
 
 export function isBusy()
 {
         return Boolean(document.querySelector('dialog[open], .menu-list:popover-open'));
 }
 
-/* --- JSON as it was sent ------------------------------------------------------------------------ */
+/* --- JSON as it was sent --------------------------------------------------------------------- */
 
-/* Like api.get, but numbers keep every digit: 12345678901234567890 and 1.10 are shown as they are,
- * where the browser knows how (JSON.rawJSON). */
-export async function getExact(ctx, where)
+/* JSON.parse, but numbers keep every digit where the browser knows how: 12345678901234567890
+ * and 1.10 are written again as they were. */
+export function parseExact(json)
 {
         if (!JSON.rawJSON)
-                return ctx.api.get(where, {}, ctx.signal);
-        const res = await fetch(where, {headers: {Accept: 'application/json'}, cache: 'no-store',
-                credentials: 'same-origin', signal: ctx.signal}).catch(() => null);
+                return JSON.parse(json);
+        return JSON.parse(json, (name, value, from) => {
+                const isChanged = typeof value === 'number' && from && from.source !== undefined &&
+                        String(value) !== from.source;
+                return isChanged ? JSON.rawJSON(from.source) : value;
+        });
+}
+
+/* api.get with such numbers; where is from path(). */
+export async function getExact(ctx, where, ask = {})
+{
+        const given = Object.entries(ask).filter(([, v]) => v !== '' && v !== undefined);
+        const tail = given.length ? `?${new URLSearchParams(given)}` : '';
+        const res = await fetch(where + tail, {
+                headers: {Accept: 'application/json'},
+                cache: 'no-store',
+                credentials: 'same-origin',
+                signal: ctx.signal,
+        }).catch(() => null);
         if (!res || !res.ok)
-                return ctx.api.get(where, {}, ctx.signal);
-        return JSON.parse(await res.text(), (name, value, from) =>
-                (typeof value === 'number' && from && from.source !== undefined
-                 && String(value) !== from.source ? JSON.rawJSON(from.source) : value));
+                return ctx.api.get(where, ask, ctx.signal);
+        return parseExact(await res.text());
 }
 
 /* Text to copy, in a box. */
 export function textBox(text, name)
 {
-        const pre = h('pre.text', {tabindex: '0', role: 'group', 'aria-label': `Text: ${name}`}, text);
+        const pre =
+                h('pre.text', {tabindex: '0', role: 'group', 'aria-label': `Text: ${name}`}, text);
         const copy = async () => {
                 try {
                         await navigator.clipboard.writeText(text);
@@ -117,27 +157,37 @@ export function textBox(text, name)
                         toast('Selected: copy it with Ctrl+C.');
                 }
         };
-        return h('div.text-box', {}, pre, button('Copy', copy, {kind: 'small', label: `Copy ${name}`}));
+        return h('div.text-box', {}, pre,
+                button('Copy', copy, {kind: 'small', label: `Copy ${name}`}));
 }
 
-/* --- menus -------------------------------------------------------------------------------------- */
+/* --- menus ----------------------------------------------------------------------------------- */
 
 /* A button with a list of actions.  items() is asked when it opens and gives
  * {text, run, danger, disabled, title} or null. */
 export function menu(text, items, {label, kind} = {})
 {
         const id = uid('menu');
-        const list = h('div.menu-list', {id, role: 'menu', popover: 'auto', 'aria-label': label || text});
-        const opener = h(`button${kind ? `.${kind}` : '.small'}`, {type: 'button', 'aria-haspopup': 'menu',
-                'aria-expanded': 'false', 'aria-label': /\w/.test(text) ? null : label, title: label}, text);
+        const list = h(
+                'div.menu-list', {id, role: 'menu', popover: 'auto', 'aria-label': label || text});
+        const opener = h(`button${kind ? `.${kind}` : '.small'}`, {
+                type: 'button',
+                'aria-haspopup': 'menu',
+                'aria-expanded': 'false',
+                'aria-label': /\w/.test(text) ? null : label,
+                title: label
+        },
+                text);
         const entries = () => [...list.querySelectorAll('[role=menuitem]:not(:disabled)')];
         const place = () => {
                 const at = opener.getBoundingClientRect();
                 const size = list.getBoundingClientRect();
                 const below = at.bottom + 4 + size.height <= innerHeight;
-                list.style.left = `${Math.max(8, Math.min(at.right - size.width,
-                        innerWidth - size.width - 8))}px`;
-                list.style.top = `${Math.max(8, below ? at.bottom + 4 : at.top - size.height - 4)}px`;
+                list.style.left = `${
+                        Math.max(8,
+                                Math.min(at.right - size.width, innerWidth - size.width - 8))}px`;
+                list.style.top =
+                        `${Math.max(8, below ? at.bottom + 4 : at.top - size.height - 4)}px`;
         };
         const move = (by) => {
                 const all = entries();
@@ -147,13 +197,20 @@ export function menu(text, items, {label, kind} = {})
                         next.focus();
         };
         opener.addEventListener('click', () => {
-                fill(list, items().filter(Boolean).map((it) => h(`button${it.danger ? '.danger' : ''}`, {
-                        type: 'button', role: 'menuitem', disabled: Boolean(it.disabled), title: it.title,
-                        onclick: () => {
-                                list.hidePopover();
-                                act(opener, it.run);
-                        }}, it.text)));
-                document.body.append(list);
+                fill(list,
+                        items().filter(Boolean).map(
+                                (it) => h(`button${it.danger ? '.danger' : ''}`, {
+                                        type: 'button',
+                                        role: 'menuitem',
+                                        disabled: Boolean(it.disabled),
+                                        title: it.title,
+                                        onclick: () => {
+                                                list.hidePopover();
+                                                act(opener, it.run);
+                                        }
+                                },
+                                        it.text)));
+                (opener.closest('main') || document.body).append(list);
                 list.showPopover();
                 place();
                 const [first] = entries();
@@ -164,7 +221,8 @@ export function menu(text, items, {label, kind} = {})
                 opener.setAttribute('aria-expanded', String(ev.newState === 'open'));
                 if (ev.newState === 'open')
                         return;
-                if (list.contains(document.activeElement) || document.activeElement === document.body)
+                if (list.contains(document.activeElement) ||
+                        document.activeElement === document.body)
                         opener.focus();
                 list.remove();
         });
@@ -183,22 +241,25 @@ export function menu(text, items, {label, kind} = {})
         return opener;
 }
 
-/* --- rows that keys walk through ---------------------------------------------------------------- */
+/* --- rows that keys walk through ------------------------------------------------------------- */
 
 /* A table() whose rows take the focus: j and k or the arrows move, Enter opens, x marks.
  *   const t = rowTable(ctx, {caption, columns, key, open: (row) => hash, mark: (row) => {}}); */
 export function rowTable(ctx, {open, mark, ...options})
 {
-        const lines = new Map();        /* key -> {tr, row} */
-        let at = null;                  /* the key that Tab comes to */
-        const t = table({...options, onrow: (tr, row) => {
-                const key = String(options.key(row));
-                lines.set(key, {tr, row});
-                tr.dataset.key = key;
-                tr.tabIndex = key === at ? 0 : -1;
-                if (options.onrow)
-                        options.onrow(tr, row);
-        }});
+        const lines = new Map(); /* key -> {tr, row} */
+        let at = null;           /* the key that Tab comes to */
+        const t = table({
+                ...options,
+                onrow: (tr, row) => {
+                        const key = String(options.key(row));
+                        lines.set(key, {tr, row});
+                        tr.dataset.key = key;
+                        tr.tabIndex = key === at ? 0 : -1;
+                        if (options.onrow)
+                                options.onrow(tr, row);
+                }
+        });
         t.node.classList.add('rows');
         const here = () => [...t.node.querySelectorAll('tbody > tr')];
 
@@ -216,7 +277,7 @@ export function rowTable(ctx, {open, mark, ...options})
                 const all = here();
                 const now = all.findIndex((tr) => tr.contains(document.activeElement));
                 const next = all[now < 0 ? (by > 0 ? 0 : all.length - 1)
-                        : Math.max(0, Math.min(all.length - 1, now + by))];
+                                         : Math.max(0, Math.min(all.length - 1, now + by))];
                 if (next)
                         stand(next, true);
         }
@@ -228,8 +289,8 @@ export function rowTable(ctx, {open, mark, ...options})
                 const el = document.activeElement;
                 const row = el && el.closest ? el.closest('tr[data-key]') : null;
                 const isRow = row === el && t.node.contains(el);
-                const isTyping = /^(TEXTAREA|SELECT)$/.test(el.tagName)
-                        || el.tagName === 'INPUT' && el.type !== 'checkbox';
+                const isTyping = /^(TEXTAREA|SELECT)$/.test(el.tagName) ||
+                        el.tagName === 'INPUT' && el.type !== 'checkbox';
                 if (isTyping)
                         return;
                 const isLetter = recall('keys') !== 'off';
@@ -253,7 +314,8 @@ export function rowTable(ctx, {open, mark, ...options})
         t.update = (rows) => {
                 const el = document.activeElement;
                 const held = el && el.matches && el.matches('tr[data-key]') && t.node.contains(el)
-                        ? el.dataset.key : null;
+                        ? el.dataset.key
+                        : null;
                 update(rows);
                 const keys = new Set((rows || []).map((r) => String(options.key(r))));
                 for (const key of lines.keys())
@@ -267,18 +329,21 @@ export function rowTable(ctx, {open, mark, ...options})
         return t;
 }
 
-/* --- lists and details of a noun ----------------------------------------------------------------- */
+/* For columns: sort by a field of the row. */
+export const by = (name) => (row) => row[name];
+
+/* --- lists and details of a noun ------------------------------------------------------------- */
 
 /* A command that a server of this age does not have. */
 export function isMissing(err)
 {
-        return err.status === 404 && err.code === 'UNKNOWN'
-                || err.status === 400 && /^Id must be a whole number/.test(err.message);
+        return err.status === 404 && err.code === 'UNKNOWN' ||
+                err.status === 400 && /^Id must be a whole number/.test(err.message);
 }
 
 /* A panel whose content is asked for again and again: load() -> what draw(answer) shows in it. */
-export async function livePanel(ctx, root, {title, actions, hint, every = 2000, load, draw, content,
-        missing})
+export async function livePanel(
+        ctx, root, {title, actions, hint, every = 2000, load, draw, content, missing})
 {
         const p = panel(title, {actions, hint});
         const box = h('div', {'aria-live': 'off'});
@@ -292,8 +357,9 @@ export async function livePanel(ctx, root, {title, actions, hint, every = 2000, 
                 } catch (e) {
                         if (e.name === 'AbortError')
                                 throw e;
-                        fill(box, missing && isMissing(e) ? note('info', h('p', {}, missing))
-                                : notAvailable(e));
+                        fill(box,
+                                missing && isMissing(e) ? note('info', h('p', {}, missing))
+                                                        : notAvailable(e));
                         if (content)
                                 content.hidden = true;
                         return;
@@ -311,7 +377,11 @@ export async function livePanel(ctx, root, {title, actions, hint, every = 2000, 
         return {...p, refresh};
 }
 
-/* All pages of a listing by name, up to a bound that a screen can carry. */
+/* A bound that a screen can carry. */
+const MOST_ROWS = 2000;
+export const CUT = 'Only the first 2,000 by name are shown.';
+
+/* All pages of a listing by name, up to that. */
 export async function allPages(ctx, where, name, query = {})
 {
         const out = [];
@@ -320,7 +390,7 @@ export async function allPages(ctx, where, name, query = {})
                 const answer = await ctx.api.get(where, {...query, limit: 500, cursor}, ctx.signal);
                 out.push(...answer[name]);
                 cursor = answer.cursor;
-        } while (cursor && out.length < 2000);
+        } while (cursor && out.length < MOST_ROWS);
         return {rows: out, isCut: Boolean(cursor)};
 }
 
@@ -334,29 +404,35 @@ export function crumbs(ctx, route, text, ...more)
 export function bar(parts, whole)
 {
         const share = (n) => `${whole > 0 ? Math.max(0, Math.min(100, n / whole * 100)) : 0}%`;
-        return h('div.bar', {'aria-hidden': 'true'}, parts.filter(([n]) => n > 0).map(([n, kind]) =>
-                h(`span.${kind}`, {style: {width: share(n)}})));
+        return h('div.bar', {'aria-hidden': 'true'}, parts.filter(([n]) => n > 0).map(([n,
+                kind]) => h(`span.${kind}`, {style: {width: share(n)}})));
 }
 
-/* A form in a dialog.  make(close) -> children; submit(values) saves; closes when that went well. */
+/* A form in a dialog: submit(values) saves; it closes when that went well. */
 export function formDialog(title, {fields, yes, submit, danger, hint})
 {
         return dialog(title, (close) => {
                 const said = h('p.error', {role: 'alert'});
                 const ok = h(`button${danger ? '.danger' : '.primary'}`, {type: 'submit'}, yes);
-                const el = h('form.form', {onsubmit: (ev) => {
-                        ev.preventDefault();
-                        said.textContent = '';
-                        const values = Object.fromEntries(new FormData(el).entries());
-                        act(ok, async () => {
-                                try {
-                                        close(await submit(values) ?? true);
-                                } catch (e) {
-                                        said.textContent = e.message || String(e);
-                                }
-                        });
-                }}, hint ? h('p.hint', {}, hint) : null, fields, said, h('div.actions', {},
-                        h('button', {type: 'button', onclick: () => close()}, 'Keep as it is'), ok));
+                const el = h('form.form', {
+                        onsubmit: (ev) => {
+                                ev.preventDefault();
+                                said.textContent = '';
+                                const values = Object.fromEntries(new FormData(el).entries());
+                                act(ok, async () => {
+                                        try {
+                                                close(await submit(values) ?? true);
+                                        } catch (e) {
+                                                said.textContent = e.message || String(e);
+                                        }
+                                });
+                        },
+                        oninput: () => { said.textContent = ''; }
+                },
+                        hint ? h('p.hint', {}, hint) : null, fields, said,
+                        h('div.actions', {},
+                                h('button', {type: 'button', onclick: () => close()}, 'Close'),
+                                ok));
                 return el;
         });
 }
@@ -373,10 +449,33 @@ export function given(values, names)
         return out;
 }
 
+/* A whole number, or a complaint that names the field. */
+export function whole(typed, name)
+{
+        if (!/^\d+$/.test(String(typed).trim()))
+                throw new Error(`"${name}" is a whole number.`);
+        return Number(typed);
+}
+
+/* Milliseconds of a time, or a complaint. */
+export function duration(typed, name)
+{
+        const ms = parseDuration(typed);
+        if (!Number.isFinite(ms))
+                throw new Error(`"${name}" is a time such as 500ms, 30s, 5m, 2h or 1d.`);
+        return ms;
+}
+
 export function text(name, props)
 {
-        return h('input', {type: 'text', name, autocomplete: 'off', spellcheck: 'false', maxlength: 255,
-                ...props});
+        return h('input', {
+                type: 'text',
+                name,
+                autocomplete: 'off',
+                spellcheck: 'false',
+                maxlength: 255,
+                ...props
+        });
 }
 
 /* How to start a worker, for screens that miss one. */
@@ -386,7 +485,7 @@ export function workerLine(queue)
         return copyLine(`weir work --queue ${q} --exec ./handler`);
 }
 
-/* --- following the stream ----------------------------------------------------------------------- */
+/* --- following the stream -------------------------------------------------------------------- */
 
 const FOLLOW_MS = 2000;
 
@@ -394,7 +493,8 @@ const FOLLOW_MS = 2000;
 function pulse(now)
 {
         const r = now.rates || {};
-        const moves = ['enqueued', 'started', 'completed', 'failed', 'deferred'].some((k) => Number(r[k]) > 0);
+        const moves = ['enqueued', 'started', 'completed', 'failed', 'deferred'].some(
+                (k) => Number(r[k]) > 0);
         return JSON.stringify(now.jobs) + (moves ? now.at_ms : '');
 }
 

@@ -1,22 +1,38 @@
 /* Queues: how deep, how old, paused or not; and the settings of one. */
-import {badge, button, facts, field, fill, fmtNumber, form, h, note, panel, parseDuration, path, select,
-        shortDuration, toast} from './lib.js';
 import {addJobDialog} from './add_job.js';
-import {crumbs, given, livePanel, rowTable, running, runTimes, text} from './parts.js';
+import {
+        badge,
+        button,
+        facts,
+        field,
+        fill,
+        fmtNumber,
+        form,
+        h,
+        note,
+        panel,
+        parseDuration,
+        path,
+        select,
+        shortDuration,
+        toast
+} from './lib.js';
+import {by, crumbs, given, livePanel, rowTable, running, runTimes, text} from './parts.js';
 
-/* Both ways with the way back. */
+/* Each way offers the other. */
 async function setPause(ctx, name, is, after)
 {
         await ctx.api.post(path('queues', name, is ? 'pause' : 'resume'));
-        toast(is ? `Queue ${name} was paused: running jobs go on, no other starts.` : `Queue ${name} was resumed.`,
-                {undo: () => setPause(ctx, name, !is, after)});
+        const said = is ? 'was paused: running jobs go on, no other starts' : 'was resumed';
+        toast(`Queue ${name} ${said}.`, {undo: () => setPause(ctx, name, !is, after)});
         await after();
 }
 
 function pauseButton(ctx, q, after)
 {
-        return button(q.paused ? 'Resume' : 'Pause', () => setPause(ctx, q.name, !q.paused, after),
-                {kind: 'small', label: `${q.paused ? 'Resume' : 'Pause'} queue ${q.name}`});
+        const verb = q.paused ? 'Resume' : 'Pause';
+        const run = () => setPause(ctx, q.name, !q.paused, after);
+        return button(verb, run, {kind: 'small', label: `${verb} queue ${q.name}`});
 }
 
 function stateBadge(q)
@@ -24,55 +40,88 @@ function stateBadge(q)
         return q.paused ? badge('paused') : badge('on', 'open');
 }
 
+/* A number that leads to the jobs it counts. */
 function count(ctx, q, name, status)
 {
-        const n = q[name];
-        return n > 0 ? h('a', {href: ctx.link('jobs', {queue: q.name, status})}, fmtNumber(n)) : fmtNumber(n);
+        const words = fmtNumber(q[name]);
+        const to = ctx.link('jobs', {queue: q.name, status});
+        return q[name] > 0 ? h('a', {href: to}, words) : words;
+}
+
+function columns(ctx, again)
+{
+        const num = (key, label, status) => ({
+                key,
+                label,
+                num: true,
+                sort: by(key),
+                cell: (q) => (status ? count(ctx, q, key, status) : fmtNumber(q[key])),
+        });
+        const name = (q) => h('a', {href: ctx.link('queues', q.name)}, q.name);
+        return [
+                {key: 'name', label: 'Queue', cls: 'wrap', sort: by('name'), cell: name},
+                {key: 'state', label: 'State', cell: stateBadge},
+                num('ready', 'Ready', 'pending'),
+                num('running', 'Running', 'in-progress'),
+                num('scheduled', 'Scheduled', 'pending'),
+                num('waiting', 'Waiting', 'pending'),
+                {
+                        key: 'oldest',
+                        label: 'Oldest due',
+                        cls: 'nowrap',
+                        sort: (q) => q.oldest_due_ms || null,
+                        cell: (q) => running(q.oldest_due_ms),
+                },
+                num('completed', 'Completed'),
+                num('failed', 'Failed', 'failed'),
+                {
+                        key: 'do',
+                        cls: 'act',
+                        cell: (q) => h('div.actions', {}, pauseButton(ctx, q, again)),
+                },
+        ];
 }
 
 async function list(root, ctx)
 {
         let refresh = async () => {};
-        const t = rowTable(ctx, {caption: 'Queues', hideCaption: true, key: (q) => q.name,
-                empty: 'No queue yet: the first job of a queue makes it.', sort: {key: 'name', desc: false},
+        const again = () => refresh();
+        const t = rowTable(ctx, {
+                caption: 'Queues',
+                hideCaption: true,
+                key: by('name'),
+                empty: 'No queue yet: the first job of a queue makes it.',
+                sort: {key: 'name', desc: false},
                 open: (q) => ctx.link('queues', q.name),
-                columns: [
-                        {key: 'name', label: 'Queue', cls: 'wrap', sort: (q) => q.name,
-                                cell: (q) => h('a', {href: ctx.link('queues', q.name)}, q.name)},
-                        {key: 'state', label: 'State', cell: stateBadge},
-                        {key: 'ready', label: 'Ready', num: true, sort: (q) => q.ready,
-                                cell: (q) => count(ctx, q, 'ready', 'pending')},
-                        {key: 'running', label: 'Running', num: true, sort: (q) => q.running,
-                                cell: (q) => count(ctx, q, 'running', 'in-progress')},
-                        {key: 'scheduled', label: 'Scheduled', num: true, sort: (q) => q.scheduled,
-                                cell: (q) => count(ctx, q, 'scheduled', 'pending')},
-                        {key: 'waiting', label: 'Waiting', num: true, sort: (q) => q.waiting,
-                                cell: (q) => count(ctx, q, 'waiting', 'pending')},
-                        {key: 'oldest', label: 'Oldest due', cls: 'nowrap', sort: (q) => q.oldest_due_ms || null,
-                                cell: (q) => running(q.oldest_due_ms)},
-                        {key: 'completed', label: 'Completed', num: true, sort: (q) => q.completed},
-                        {key: 'failed', label: 'Failed', num: true, sort: (q) => q.failed,
-                                cell: (q) => count(ctx, q, 'failed', 'failed')},
-                        {key: 'do', label: '', cls: 'act', cell: (q) => h('div.actions', {},
-                                pauseButton(ctx, q, () => refresh()))},
-                ]});
-        const p = await livePanel(ctx, root, {title: 'All queues', content: t.node,
-                hint: 'A paused queue takes jobs in and starts none. Counts of ended jobs are since it exists.',
-                actions: button('Add a job', () => addJobDialog(ctx, () => refresh()), {kind: 'primary.small'}),
-                load: () => ctx.api.get('queues', {}, ctx.signal), draw: (a) => t.update(a.queues)});
-        ({refresh} = p);
+                columns: columns(ctx, again),
+        });
+        const add = button('Add a job', () => addJobDialog(ctx, again), {kind: 'primary.small'});
+        ({refresh} = await livePanel(ctx, root, {
+                title: 'All queues',
+                hint: 'A paused queue takes jobs in and starts none.',
+                content: t.node,
+                actions: add,
+                load: () => ctx.api.get('queues', {}, ctx.signal),
+                draw: (answer) => t.update(answer.queues),
+        }));
 }
 
+/* --- one queue ------------------------------------------------------------------------------- */
+
 const FIELDS = ['cap', 'claimsize', 'claims', 'lease', 'fair', 'backoff', 'history'];
+const HISTORY = [
+        ['default', 'as configured'], ['full', 'every job'], ['failures', 'failures only'],
+        ['none', 'nothing']
+];
 
 function readSettings(values)
 {
         const body = given(values, ['fair', 'backoff', 'history']);
         for (const name of ['cap', 'claimsize', 'claims']) {
-                const v = String(values[name]).trim() || '0';
-                if (!/^\d+$/.test(v))
+                const typed = String(values[name]).trim() || '0';
+                if (!/^\d+$/.test(typed))
                         throw new Error(`"${name}" is a whole number.`);
-                body[name] = Number(v);
+                body[name] = Number(typed);
         }
         body.lease = String(values.lease).trim() === '' ? 0 : parseDuration(values.lease);
         if (!Number.isFinite(body.lease))
@@ -82,42 +131,64 @@ function readSettings(values)
 
 function settingsForm(ctx, q, after)
 {
-        const number = (name) => text(name, {inputmode: 'numeric', value: q[name] ? String(q[name]) : '',
-                placeholder: 'any'});
-        const old = Object.fromEntries(FIELDS.map((name) => [name, q[name]]));
         const where = path('queues', q.name);
-        const save = async (values) => {
-                await ctx.api.post(where, readSettings(values));
-                toast(`Queue ${q.name} was changed.`, {undo: async () => {
-                        await ctx.api.post(where, {...old, backoff: old.backoff || 'none'});
-                        toast('As it was before.');
-                        await after();
-                }});
+        const old = Object.fromEntries(FIELDS.map((name) => [name, q[name]]));
+        const undo = async () => {
+                await ctx.api.post(where, {...old, backoff: old.backoff || 'none'});
+                toast('As it was before.');
                 await after();
         };
-        return form(save, h('div.options', {},
-                field('Jobs at once', number('cap'), 'of this queue; empty: any number'),
-                field('Jobs of one claim', number('claimsize'), 'empty: as many as it asks for'),
-                field('Claims at once', number('claims'), 'with running jobs; empty: any'),
-                field('Lease', text('lease', {value: q.lease ? shortDuration(q.lease) : '', placeholder: '5m'}),
-                        'of jobs and claims that name none'),
-                field('Backoff', text('backoff', {value: q.backoff || 'none'}),
-                        'none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m'),
-                field('Fair turns', select(['off', 'on'], q.fair, {name: 'fair'}), 'between groups, by weight'),
-                field('History', select([['default', 'as configured'], ['full', 'every job'],
-                        ['failures', 'failures only'], ['none', 'nothing']], q.history, {name: 'history'}),
-                'which finished jobs are kept')),
-        h('div.actions', {}, h('button.primary', {type: 'submit'}, 'Save')));
+        const save = async (values) => {
+                await ctx.api.post(where, readSettings(values));
+                toast(`Queue ${q.name} was changed.`, {undo});
+                await after();
+        };
+        const number = (name) => {
+                const value = q[name] ? String(q[name]) : '';
+                return text(name, {inputmode: 'numeric', value, placeholder: 'any'});
+        };
+        const lease =
+                text('lease', {value: q.lease ? shortDuration(q.lease) : '', placeholder: '5m'});
+        const fair = select(['off', 'on'], q.fair, {name: 'fair'});
+        const backoff = text('backoff', {value: q.backoff || 'none'});
+        const history = select(HISTORY, q.history, {name: 'history'});
+        return form(save,
+                h('div.options', {},
+                        field('Jobs at once', number('cap'), 'of this queue; empty: any number'),
+                        field('Jobs of one claim', number('claimsize'), 'empty: as it asks for'),
+                        field('Claims at once', number('claims'), 'with running jobs; empty: any'),
+                        field('Lease', lease, 'of jobs and claims that name none'),
+                        field('Backoff', backoff,
+                                'none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m'),
+                        field('Fair turns', fair, 'between groups, by weight'),
+                        field('History', history, 'which finished jobs are kept')),
+                h('div.actions', {}, h('button.primary', {type: 'submit'}, 'Save')));
+}
+
+function figures(ctx, q)
+{
+        return facts([
+                ['Ready', count(ctx, q, 'ready', 'pending')],
+                ['Running', count(ctx, q, 'running', 'in-progress')],
+                ['Scheduled', count(ctx, q, 'scheduled', 'pending')],
+                ['Waiting', count(ctx, q, 'waiting', 'pending')],
+                ['Oldest due', running(q.oldest_due_ms)],
+                ['Added', fmtNumber(q.enqueued)],
+                ['Completed', fmtNumber(q.completed)],
+                ['Failed', count(ctx, q, 'failed', 'failed')],
+                ['Canceled', fmtNumber(q.canceled)],
+        ]);
 }
 
 async function one(root, params, ctx)
 {
         const top = h('span.row.mid');
-        const figures = panel('Now');
-        const settings = panel('Settings', {hint: 'They hold from the next claim on and survive a restart.'});
-        root.append(crumbs(ctx, 'queues', 'All queues', top), figures.node, settings.node);
+        const now = panel('Now');
+        const settings = panel(
+                'Settings', {hint: 'They hold from the next claim on and survive a restart.'});
+        root.append(crumbs(ctx, 'queues', 'All queues', top), now.node, settings.node);
         let shown = '';
-        const load = async (isNew) => {
+        const load = async (isChanged) => {
                 let q;
                 try {
                         q = await ctx.api.get(path('queues', params.name), {}, ctx.signal);
@@ -125,21 +196,14 @@ async function one(root, params, ctx)
                         if (e.name === 'AbortError')
                                 throw e;
                         settings.node.hidden = true;
-                        fill(figures.body, note('info', h('p', {}, e.message)));
+                        fill(now.body, note('info', h('p', {}, e.message)));
                         return;
                 }
                 settings.node.hidden = false;
-                const link = (words, status) => h('a', {href: ctx.link('jobs', {queue: q.name, status})}, words);
-                fill(figures.body, facts([
-                        ['Ready', count(ctx, q, 'ready', 'pending')], ['Running', count(ctx, q, 'running',
-                                'in-progress')],
-                        ['Scheduled', count(ctx, q, 'scheduled', 'pending')],
-                        ['Waiting', count(ctx, q, 'waiting', 'pending')],
-                        ['Oldest due', running(q.oldest_due_ms)], ['Added', fmtNumber(q.enqueued)],
-                        ['Completed', fmtNumber(q.completed)], ['Failed', count(ctx, q, 'failed', 'failed')],
-                        ['Canceled', fmtNumber(q.canceled)]]));
-                if (!top.contains(document.activeElement) || isNew)
-                        fill(top, stateBadge(q), pauseButton(ctx, q, () => load(true)), link('Its jobs', ''));
+                fill(now.body, figures(ctx, q));
+                const jobs = h('a', {href: ctx.link('jobs', {queue: q.name})}, 'Its jobs');
+                if (isChanged || !top.contains(document.activeElement))
+                        fill(top, stateBadge(q), pauseButton(ctx, q, () => load(true)), jobs);
                 const sign = JSON.stringify(FIELDS.map((name) => q[name]));
                 if (sign !== shown)
                         fill(settings.body, settingsForm(ctx, q, () => load(true)));

@@ -22,6 +22,10 @@ import {
 
 export const title = 'Settings';
 
+const HINT =
+        'Changes hold at once, are kept over restarts, and come before the configuration file ' +
+        'until they are reset.';
+
 /* --- one setting ------------------------------------------------------------------------------ */
 
 /* Values are texts, as the configuration writes them; type says of what kind: bool, choice,
@@ -38,7 +42,7 @@ export function shownValue(s, value)
         case 'pair':
                 return value.split(',').join(' / ');
         default:
-                return s.unit ? `${value} ${s.unit}` : String(value).replace(/_/g, ' ');
+                return String(value).replace(/_/g, ' ');
         }
 }
 
@@ -166,17 +170,32 @@ export function editInPlace(s, ctx, changed, say)
 
 /* --- the screen ------------------------------------------------------------------------------- */
 
-/* throttle.elevated.normal -> throttle */
-function groupOf(name)
+/* Names are words between dots, and those of targets may hold dots themselves: every target has a
+ * dwell, and that says how it is called. */
+function groupOf(name, targets)
 {
-        const cut = name.search(/[./]/);
-        return cut > 0 ? name.slice(0, cut) : 'general';
+        if (name.startsWith('throttle.delay.'))
+                return 'How long jobs wait at each level';
+        if (name.startsWith('throttle.cap.'))
+                return 'Caps on claims at each level';
+        if (!name.startsWith('target.'))
+                return 'Switches and bounds';
+        const target = targets.find((t) => name.startsWith(`target.${t}.`));
+        return target === undefined ? 'Targets' : `Target ${target}`;
+}
+
+function targetsOf(settings)
+{
+        return settings.map((s) => /^target\.(.+)\.dwell$/.exec(s.name))
+                .filter(Boolean)
+                .map((m) => m[1])
+                .sort((a, b) => b.length - a.length);
 }
 
 function range(s)
 {
         if (s.min !== null && s.max !== null)
-                return `${shownValue(s, s.min)} to ${shownValue(s, s.max)}`;
+                return `${shownValue(s, s.min)} to ${shownValue(s, s.max)} ${s.unit}`;
         if (s.type === 'pair')
                 return 'enter / exit';
         return s.choices.map((c) => c.replace(/_/g, ' ')).join(', ');
@@ -256,12 +275,9 @@ function download(name, text)
         setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
-/* What a reload changed, and what waits for a restart: lists or lines of text. */
-async function showReload(told)
+/* What a reload changed, and what waits for a restart. */
+async function showReload({changed, needs_restart: restart})
 {
-        const lines = (x) => (Array.isArray(x) ? x : String(x || '').split('\n')).filter(Boolean);
-        const changed = lines(told.changed);
-        const restart = lines(told.restart);
         if (!restart.length && changed.length < 2) {
                 toast(changed.length ? `Reloaded: ${changed[0]}.`
                                      : 'Reloaded; nothing has changed.');
@@ -284,13 +300,13 @@ function configPanel(ctx, changed)
                 if (!await confirm({
                             title: 'Reload the configuration file?',
                             yes: 'Reload',
-                            text: 'It is read and checked first. If something is wrong in it, everything stays as it ' +
+                            text: 'It is read and checked first. If something in it is wrong, all stays as it ' +
                                     'is and you are told where.'
                     }))
                         return;
                 const told = await ctx.api.post('config/reload');
                 await changed();
-                await showReload(told || {});
+                await showReload(told);
         });
         const p = panel('Configuration file', {actions: [reload]});
         p.load = async () => {
@@ -342,8 +358,11 @@ export async function mount(root, params, ctx)
                 const seen = settings.filter((s) => (!only.checked || s.is_changed) &&
                                 (!word || `${s.name} ${s.text}`.toLowerCase().includes(word)));
                 const groups = new Map();
-                for (const s of seen)
-                        groups.set(groupOf(s.name), [...groups.get(groupOf(s.name)) || [], s]);
+                const targets = targetsOf(settings);
+                for (const s of seen) {
+                        const name = groupOf(s.name, targets);
+                        groups.set(name, [...groups.get(name) || [], s]);
+                }
                 for (const [name, rows] of groups) {
                         if (!tables.has(name)) {
                                 const p = panel(name);
@@ -373,12 +392,11 @@ export async function mount(root, params, ctx)
                 await Promise.all([text.load(), file.load()]);
         }
 
-        root.append(
-                h('p.hint', {},
-                        'Changes hold at once, are kept over restarts, and come before the configuration ' +
-                                'file until they are reset.'),
-                h('div.row', {}, field('Find', search), h('div.check', {}, only, h('label', {for: 'only-changed'
-                }, 'changed only'))), box, h('div.grid', {}, text.node, file.node));
+        const label = h('label', {for: only.id
+        }, 'changed only');
+        root.append(h('p.hint', {}, HINT),
+                h('div.row', {}, field('Find', search), h('div.check', {}, only, label)), box,
+                h('div.grid', {}, text.node, file.node));
         await load();
         return null;
 }

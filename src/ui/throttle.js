@@ -34,7 +34,7 @@ import {
 import {eventsPanel, starvedNotices} from './now.js';
 import {registryPanel} from './registry.js';
 import {RULE_MAX_MS, rulesPanel} from './rules.js';
-import {editInPlace, shownValue} from './settings.js';
+import {editInPlace, saveSetting, shownValue} from './settings.js';
 
 export const title = 'Throttle';
 
@@ -359,8 +359,8 @@ function matrixPanel(ctx, reload)
                         };
                         const line = (level) => {
                                 const head = h('th', {scope: 'row'}, badge(level),
-                                        level === now ? ' now' : '',
-                                        level === 'critical' ? ' and a pause' : '');
+                                        level === now ? ' · now' : '',
+                                        level === 'critical' ? ' · also while paused' : '');
                                 return h(`tr${level === now ? '.selected' : ''}`, {}, head,
                                         TIERS.map((tier) => h('td', {}, cell(level, tier))),
                                         CAPS.map(([what]) => h('td', {}, cap(level, what))));
@@ -489,6 +489,21 @@ function hostsPanel(ctx)
         return {node: p.node, load};
 }
 
+/* Switched off, whatever the mode says: that must not be overlooked. */
+function showOff(box, setting, ctx, reload)
+{
+        if (!setting || setting.value === 'true') {
+                fill(box);
+                return;
+        }
+        const on = button('Switch it on', () => saveSetting(setting, 'true', ctx, reload));
+        fill(box,
+                note('warn',
+                        h('p', {}, h('strong', {}, 'The throttle is switched off. '),
+                                'Whatever the mode, every job runs.'),
+                        on));
+}
+
 /* --- the screen ------------------------------------------------------------------------------- */
 
 async function fillNames(list, ctx)
@@ -507,6 +522,7 @@ export async function mount(root, params, ctx)
         const names = h('datalist', {id: 'client-names'});
         const starvedBox = h('div.screen');
         const failed = h('div');
+        const offBox = h('div');
         const parts = {};
         let settings = [];
 
@@ -533,6 +549,7 @@ export async function mount(root, params, ctx)
                 } catch {
                         settings = [];
                 }
+                showOff(offBox, named(settings, 'throttle', 'enabled'), ctx, reload);
         }
         const reload = async () => {
                 await loadSettings();
@@ -548,10 +565,9 @@ export async function mount(root, params, ctx)
         parts.hosts = hostsPanel(ctx);
         const events = eventsPanel(ctx, 30);
 
-        append(root, names, failed, starvedBox,
-                h('div.grid', {}, parts.mode.node, parts.pause.node), parts.rules.node,
-                parts.targets.node, h('div.grid', {}, parts.matrix.node, parts.gate.node),
-                parts.registry.node, parts.hosts.node, events.node);
+        append(root, names, failed, offBox, h('div.grid', {}, parts.mode.node, parts.pause.node),
+                starvedBox, parts.rules.node, parts.targets.node, parts.matrix.node,
+                parts.gate.node, parts.registry.node, parts.hosts.node, events.node);
         parts.mode.now(ctx.live.last());
         ctx.live.on('now', (now) => parts.mode.now(now));
         await loadSettings();

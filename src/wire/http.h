@@ -21,8 +21,8 @@ enum http_step {
 
 /* Offsets from the request's first byte; len 0 and is_set false when the header is missing. */
 struct http_span {
-        uint32_t at, len;
-        bool is_set;
+        uint32_t at;
+        uint32_t len : 31, is_set : 1; /* a connection keeps fifteen of these */
 };
 
 #define HTTP_HEADER_MAP(X)                                                                         \

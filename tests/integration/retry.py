@@ -84,7 +84,7 @@ def _(folder):
 
         equal(post("/v1/jobs/%d/retry" % a), (200, {"status": "pending"}))
         equal(post("/v1/jobs/retry", {"status": "failed"}),
-              (200, {"retried": 1, "skipped": 0, "cursor": ""}))
+              (200, {"retried": 1, "skipped": 0, "cursor": "", "matched": 1, "changed": 1}))
         equal(text(job(c, b)["status"]), "pending")
         late = c("ENQUEUE", "late", "x", "IN", 3600000, "QUEUE", "late")
         equal(post("/v1/jobs/%d/run" % late), (200, {"status": "pending"}))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "gate/registry.h"
 #include "state/job.h"
 
 static struct memory_archive *memory_of(struct archive *a)
@@ -46,6 +47,13 @@ static uint64_t run_of(struct slice options)
         return o.run;
 }
 
+static void drop_row(struct memory_archive *a, uint64_t id)
+{
+        struct memory_row *row = idmap_take(&a->rows, id);
+        free(row->bytes);
+        free(row);
+}
+
 /* The first stays, unless it is of an earlier run: see core/archive.h. */
 static void keep(struct memory_archive *a, const struct job *job)
 {
@@ -55,11 +63,8 @@ static void keep(struct memory_archive *a, const struct job *job)
                 a->ignored++;
                 return;
         }
-        if (old) {
-                (void)idmap_take(&a->rows, job_id(job)); /* it is `old` itself */
-                free(old->bytes);
-                free(old);
-        }
+        if (old)
+                drop_row(a, job_id(job));
         struct memory_row *row = xcalloc(1, sizeof(*row));
         job_view(job, &row->view);
         own_texts(row);
@@ -72,8 +77,19 @@ void memory_archive_commit(struct memory_archive *a, size_t n)
                 keep(a, a->handed[a->n_committed++]);
 }
 
+static bool is_of_tier(const struct job_filter *f, const struct job_view *v)
+{
+        struct job_options o;
+        ASSERT(options_unpack(v->options, &o));
+        return o.tier ? o.tier == f->tier : 1U + registry_tier(f->registry, v->hook) == f->tier;
+}
+
 static bool matches(const struct job_filter *f, const struct job_view *v)
 {
+        if ((f->tier && !is_of_tier(f, v)) || (f->since_ms && v->created_ms < f->since_ms) ||
+            (f->until_ms && v->created_ms >= f->until_ms) ||
+            (f->worker.len && !slice_eq(f->worker, v->worker)))
+                return false;
         return (f->status < 0 || f->status == (int)v->status) &&
                (!f->hook.len || slice_eq(f->hook, v->hook)) &&
                (!f->queue.len || slice_eq(f->queue, v->queue)) &&
@@ -83,19 +99,83 @@ static bool matches(const struct job_filter *f, const struct job_view *v)
                 slice_contains(v->result, f->match));
 }
 
+static void give(struct archive_query *q, uint64_t id, const struct memory_row *row)
+{
+        if (q->is_brief)
+                q->refs[q->n_rows++] = (struct archive_ref){id, run_of(row->view.options)};
+        else
+                q->rows[q->n_rows++] = row->view;
+}
+
+static void make_room(struct archive_query *q, size_t limit)
+{
+        q->n_rows = 0;
+        q->is_cut = false;
+        q->rows = arena_array(&q->arena, limit, sizeof(*q->rows));
+        q->refs = arena_array(&q->arena, limit, sizeof(*q->refs));
+        ASSERT(q->rows && q->refs);
+}
+
+static void give_ids(struct memory_archive *a, struct archive_query *q)
+{
+        for (size_t i = 0; i < q->n_ids && q->n_rows < q->limit; i++) {
+                struct memory_row *row = idmap_get(&a->rows, q->ids[i]);
+                if (row)
+                        give(q, q->ids[i], row);
+        }
+}
+
+static void give_page(struct memory_archive *a, struct archive_query *q)
+{
+        uint64_t id = q->is_oldest ? q->after_id + 1 : q->before_id - 1;
+        size_t seen = 0;
+        while (q->n_rows < q->limit && id && !q->is_cut) {
+                struct memory_row *row = q->is_oldest ? idmap_next(&a->rows, id, &id)
+                                                      : idmap_prev(&a->rows, id, &id);
+                if (!row)
+                        break;
+                if (matches(&q->filter, &row->view))
+                        give(q, id, row);
+                q->last_id = id;
+                q->is_cut = a->budget && ++seen == a->budget && q->n_rows < q->limit;
+                id = q->is_oldest ? id + 1 : id - 1;
+        }
+}
+
 static void answer(struct memory_archive *a, struct archive_query *q)
 {
-        size_t limit = q->id ? 1 : q->limit;
-        q->rows = arena_array(&q->arena, limit, sizeof(*q->rows));
-        ASSERT(q->rows);
-        uint64_t id = q->id ? q->id : q->before_id - 1;
-        while (q->n_rows < limit && id) {
-                struct memory_row *row = idmap_prev(&a->rows, id, &id);
-                if (!row || (q->id && id != q->id))
-                        break;
-                if (q->id || matches(&q->filter, &row->view))
-                        q->rows[q->n_rows++] = row->view;
-                id--;
+        make_room(q, q->id ? 1 : q->limit);
+        const struct memory_row *row = q->id ? idmap_get(&a->rows, q->id) : NULL;
+        if (row)
+                q->rows[q->n_rows++] = row->view;
+        else if (!q->id && q->n_ids)
+                give_ids(a, q);
+        else if (!q->id)
+                give_page(a, q);
+}
+
+static void memory_remove(struct archive *base, struct archive_removal *r)
+{
+        struct memory_archive *a = memory_of(base);
+        r->next = a->to_remove;
+        a->to_remove = r;
+        r->err = OK;
+        r->removed = 0;
+}
+
+static void remove_asked(struct memory_archive *a)
+{
+        while (a->to_remove) {
+                struct archive_removal *r = a->to_remove;
+                a->to_remove = r->next;
+                for (size_t i = 0; i < r->n; i++) {
+                        struct memory_row *row = idmap_get(&a->rows, r->refs[i].id);
+                        if (!row || run_of(row->view.options) != r->refs[i].run)
+                                continue;
+                        drop_row(a, r->refs[i].id);
+                        r->removed++;
+                }
+                r->done(r);
         }
 }
 
@@ -117,6 +197,7 @@ static void memory_poll(struct archive *base)
                 answer(a, q);
                 q->done(q);
         }
+        remove_asked(a);
         size_t n = a->n_committed;
         if (!n)
                 return;
@@ -136,6 +217,12 @@ void memory_archive_crash(struct memory_archive *a)
                 q->err = ERR_IO;
                 q->done(q);
         }
+        while (a->to_remove) {
+                struct archive_removal *r = a->to_remove;
+                a->to_remove = r->next;
+                r->err = ERR_IO;
+                r->done(r);
+        }
 }
 
 const struct job_view *memory_archive_find(const struct memory_archive *a, uint64_t id)
@@ -147,6 +234,7 @@ const struct job_view *memory_archive_find(const struct memory_archive *a, uint6
 static const struct archive_ops memory_ops = {
         .store = memory_store,
         .query = memory_query,
+        .remove = memory_remove,
         .poll = memory_poll,
 };
 

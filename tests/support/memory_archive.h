@@ -17,6 +17,8 @@ struct memory_archive {
         struct job **handed;
         size_t n_handed, cap_handed, n_committed; /* the first n_committed are not yet reported */
         struct archive_query *asked;
+        struct archive_removal *to_remove;
+        size_t budget;    /* rows that a listing may look at before it is cut; 0: all */
         uint64_t ignored; /* handed over again after a crash */
 };
 

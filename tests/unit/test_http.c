@@ -291,6 +291,27 @@ static void old_and_absolute_forms_are_understood(void **state)
         }
 }
 
+static void a_header_that_nobody_else_asks_for_is_found_by_its_name(void **state)
+{
+        static const char text[] = "\r\nPOST /cookie:x HTTP/1.1\r\nhost: a\r\nCookies: no\r\n"
+                                   "COOKIE:  a=b; c \t\r\nX-Empty:\r\nCookie: second\r\n"
+                                   "Content-Length: 17\r\n\r\nx\r\nX-Body: no\r\n..";
+
+        (void)state;
+        for (size_t first = sizeof(text) - 1; first; first = first == 1 ? 0 : 1) {
+                struct parse x;
+                parse_begin(&x, text, sizeof(text) - 1, first);
+                assert_int_equal(x.step, HTTP_STEP_REQUEST);
+                assert_slice(http_field(&x.p, x.bytes, SLICE_LIT("cookie")), "a=b; c");
+                assert_slice(http_field(&x.p, x.bytes, SLICE_LIT("host")), "a");
+                assert_slice(http_field(&x.p, x.bytes, SLICE_LIT("x-empty")), "");
+                assert_slice(http_field(&x.p, x.bytes, SLICE_LIT("x-body")), "");
+                assert_slice(http_field(&x.p, x.bytes, SLICE_LIT("cooki")), "");
+                assert_slice(http_field(&x.p, x.bytes, SLICE_LIT("content-length")), "17");
+                parse_end(&x);
+        }
+}
+
 static void percent_escapes_are_decoded_or_refused(void **state)
 {
         static const struct {
@@ -351,6 +372,14 @@ static void the_head_of_a_response_says_what_it_is_told(void **state)
         head = (struct http_head){.status = 204};
         http_put_head(&b, &head);
         assert_slice(buf_slice(&b), "HTTP/1.1 204 No Content\r\n\r\n");
+        buf_clear(&b);
+        head = (struct http_head){.status = 304, .extra = SLICE_LIT("ETag: x\r\n")};
+        http_put_head(&b, &head);
+        assert_slice(buf_slice(&b), "HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n");
+        buf_clear(&b);
+        head = (struct http_head){.status = 200, .is_stream = true, .is_closing = true};
+        http_put_head(&b, &head);
+        assert_slice(buf_slice(&b), "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
         buf_release(&b);
         assert_string_equal(http_reason(599), "Error");
 }
@@ -367,6 +396,7 @@ int main(void)
                 cmocka_unit_test(a_head_may_be_as_large_as_the_limit),
                 cmocka_unit_test(an_address_longer_than_the_limit_has_its_own_status),
                 cmocka_unit_test(old_and_absolute_forms_are_understood),
+                cmocka_unit_test(a_header_that_nobody_else_asks_for_is_found_by_its_name),
                 cmocka_unit_test(percent_escapes_are_decoded_or_refused),
                 cmocka_unit_test(a_query_is_taken_apart_pair_by_pair),
                 cmocka_unit_test(the_head_of_a_response_says_what_it_is_told),

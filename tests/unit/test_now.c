@@ -195,7 +195,7 @@ static void failures_are_counted_for_an_hour(void **unused)
                 rig_do(&rig, "FAIL", id == 1 ? "1" : "2", token, "no");
         }
         has(rig_do(&rig, "NOW"), "failed_hour:2"); /* at once */
-        rig_pass_ms(&rig, 3600 * 1000);
+        rig_pass_ms(&rig, 3600 * MS_PER_S);
         has(rig_do(&rig, "NOW"), "failed_hour:2");
         rig_pass_ms(&rig, 1000);
         has(rig_do(&rig, "NOW"), "failed_hour:0");
@@ -374,6 +374,7 @@ static void a_thousand_askers_in_a_second_fill_the_ring_once(void **unused)
                 }
         const char *all = rig_do(&rig, "THROTTLED", "COUNT", "200");
         assert_int_equal(times(all, "times:3]"), 200);
+        throttled_check(rig.core->throttled);
         has(all, "identity:'client-199'");
         rig_pass_ms(&rig, 1000);
         sample(&rig, 150);
@@ -396,6 +397,7 @@ static void an_entry_that_was_pushed_out_is_not_counted_into(void **unused)
         assert_int_equal(times(rig_do(&rig, "THROTTLED", "COUNT", "200"), "kind:'check'"), 0);
         rig_do(&rig, "CHECK", "etl");
         has(rig_do(&rig, "THROTTLED", "COUNT", "1"), "kind:'check' identity:'etl'");
+        throttled_check(rig.core->throttled);
         rig_release(&rig);
 }
 

@@ -88,7 +88,7 @@ static void a_silence_longer_than_all_that_is_kept_leaves_only_the_gauges(void *
         struct rig rig;
         rig_init(&rig);
         enqueue(&rig, 7);
-        rig_pass_ms(&rig, 9999 * 1000);
+        rig_pass_ms(&rig, 9999 * MS_PER_S);
         const char *text = rig_do(&rig, "SERIES");
         has(text, "enqueued:[0 0 0");
         has_not(text, "14");
@@ -106,7 +106,7 @@ static void a_count_is_kept_for_the_hour_and_not_longer(void **unused)
         struct rig rig;
         rig_init(&rig);
         enqueue(&rig, 7);
-        rig_pass_ms(&rig, 3600 * 1000);
+        rig_pass_ms(&rig, 3600 * MS_PER_S);
         assert_int_equal(series_sum(rig.core, SERIES_ENQUEUED, SERIES_SECONDS), 7);
         rig_pass_ms(&rig, 1000);
         assert_int_equal(series_sum(rig.core, SERIES_ENQUEUED, SERIES_SECONDS), 0);
@@ -161,6 +161,21 @@ static void who_asks_again_within_a_step_gets_the_same_points(void **unused)
         assert_string_equal(rig_do(&rig, "SERIES", "SECONDS", "20"), first);
         rig_pass_ms(&rig, 100);
         has(rig_do(&rig, "SERIES", "SECONDS", "20"), "from_ms:1700000004000");
+        rig_release(&rig);
+}
+
+static void points_follow_a_wall_that_jumps_and_not_one_that_trembles(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        has(rig_do(&rig, "SERIES", "SECONDS", "5"), "from_ms:1699999994000");
+        rig.now.wall_ms += 3;
+        rig_turn(&rig);
+        has(rig_do(&rig, "SERIES", "SECONDS", "5"), "from_ms:1699999994000");
+        rig.now.wall_ms -= 7200 * MS_PER_S;
+        rig_turn(&rig);
+        has(rig_do(&rig, "SERIES", "SECONDS", "5"), "from_ms:1699992794003");
         rig_release(&rig);
 }
 
@@ -251,7 +266,7 @@ static void values_of_another_hour_do_not_come_back(void **unused)
                 sample(&rig, 0, 77);
                 rig_pass_ms(&rig, 1000);
         }
-        rig_pass_ms(&rig, 7200 * 1000);
+        rig_pass_ms(&rig, 7200 * MS_PER_S);
         sample(&rig, 0, 3);
         rig_pass_ms(&rig, 5000);
         const char *text = rig_do(&rig, "SERIES");
@@ -266,12 +281,12 @@ static void values_of_a_step_that_is_not_over_are_not_told_as_old_ones(void **un
         (void)unused;
         struct rig rig;
         set_up(&rig);
-        rig_pass_ms(&rig, 7199 * 1000); /* 7200 s: a step of 300 begins */
+        rig_pass_ms(&rig, 7199 * MS_PER_S); /* 7200 s: a step of 300 begins */
         sample(&rig, 0, 77);
-        rig_pass_ms(&rig, 298 * 1000);
+        rig_pass_ms(&rig, 298 * MS_PER_S);
         sample(&rig, 0, 77);
         has_not(rig_do(&rig, "SERIES", "STEP", "300"), "'77'");
-        rig_pass_ms(&rig, 2 * 1000);
+        rig_pass_ms(&rig, 2 * MS_PER_S);
         has(rig_do(&rig, "SERIES", "STEP", "300"), "null '77']");
         rig_release(&rig);
 }
@@ -369,6 +384,7 @@ int main(void)
                 cmocka_unit_test(the_ring_can_be_gone_round_second_by_second),
                 cmocka_unit_test(a_step_is_told_when_it_is_over_and_has_whole_sums),
                 cmocka_unit_test(who_asks_again_within_a_step_gets_the_same_points),
+                cmocka_unit_test(points_follow_a_wall_that_jumps_and_not_one_that_trembles),
                 cmocka_unit_test(an_answer_has_at_most_720_points),
                 cmocka_unit_test(the_whole_life_of_a_job_is_counted),
                 cmocka_unit_test(deferrals_are_told_by_tier_and_checks_by_verdict),

@@ -466,9 +466,29 @@ static void nothing_is_lost_through_a_storm(void **unused)
         rig_release(&rig);
 }
 
+static void a_restart_waits_for_the_first_sample_before_it_calls_a_target_unknown(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig, MODE_ENFORCE);
+        sample_for(&rig, 1, 3600);           /* steady time is far from 0 */
+        rig_do(&rig, "ENQUEUE", "mail", ""); /* and the log knows it */
+        rig_turn(&rig);
+        rig_restart(&rig);
+        rig.core->now = (struct now){0}; /* as at a start: the targets come before the first turn */
+        set_up(&rig, MODE_ENFORCE);
+        rig_turn(&rig);
+        has_not(rig_do(&rig, "THROTTLESTATUS"), "level:'unknown'");
+        rig_pass_ms(&rig, 6000);
+        has(rig_do(&rig, "THROTTLESTATUS"), "level:'unknown'");
+        rig_release(&rig);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(
+                        a_restart_waits_for_the_first_sample_before_it_calls_a_target_unknown),
                 cmocka_unit_test(a_calm_database_defers_nothing),
                 cmocka_unit_test(a_storm_lets_payments_through_and_parks_the_rest),
                 cmocka_unit_test(parked_jobs_come_back_at_their_time),

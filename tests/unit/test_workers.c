@@ -55,7 +55,8 @@ static void a_worker_is_told_with_its_jobs_and_queues(void **unused)
         struct rig rig;
         rig_init(&rig);
         from(&rig.me, "10.0.0.7");
-        enqueue(&rig, 3);
+        rig_do(&rig, "ENQUEUE", "mail", "", "TIMEOUT", "600000");
+        rig_do(&rig, "ENQUEUE", "mail", "", "TIMEOUT", "1000"); /* ends first */
         rig_do(&rig, "CLAIM", "anna", "MAX", "2", "QUEUES", "default", "mail");
         assert_string_equal(rig_do(&rig, "WORKERS"),
                             "{workers:[{name:'anna' address:'10.0.0.7' running:2 waiting:0 "
@@ -75,7 +76,7 @@ static void a_job_that_ends_is_in_hand_no_more(void **unused)
         assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
         has(rig_do(&rig, "WORKERS"), "running:0 waiting:0");
         assert_int_equal(rig_claim(&rig, "anna", "default", token), 2);
-        rig_pass_ms(&rig, 300 * 1000); /* its lease ends */
+        rig_pass_ms(&rig, 300 * MS_PER_S); /* its lease ends */
         has(rig_do(&rig, "WORKERS"), "name:'anna' address:'' running:0 waiting:0");
         rig_release(&rig);
 }
@@ -179,7 +180,7 @@ static void an_idle_worker_is_forgotten_after_an_hour(void **unused)
         rig_do(&rig, "ENQUEUE", "mail", "", "TIMEOUT", "86400000");
         assert_int_equal(rig_claim(&rig, "busy", "default", token), 1);
         (void)rig_claim(&rig, "idle", "default", token);
-        rig_pass_ms(&rig, 3599 * 1000);
+        rig_pass_ms(&rig, 3599 * MS_PER_S);
         has(rig_do(&rig, "WORKERS"), "idle");
         rig_pass_ms(&rig, 1000);
         const char *text = rig_do(&rig, "WORKERS");
@@ -226,6 +227,7 @@ static void of_a_thousand_and_some_the_last_are_kept(void **unused)
         has_not(text, "'w-0.'");
         has(text, "'w-1.'");
         has(text, "'w-999.'");
+        workers_check(rig.core->workers);
         rig_release(&rig);
 }
 
@@ -245,6 +247,7 @@ static void a_worker_that_goes_on_claiming_stays(void **unused)
                 (void)rig_claim(&rig, name, "default", token);
         }
         has(rig_do(&rig, "WORKERS"), "'steady'");
+        workers_check(rig.core->workers);
         rig_release(&rig);
 }
 
@@ -263,6 +266,7 @@ static void queues_beyond_the_room_are_left_out(void **unused)
         const char *text = rig_do(&rig, "WORKERS");
         has(text, "hhhh']"); /* 8 x 256 bytes */
         has_not(text, "iiii");
+        workers_check(rig.core->workers);
         rig_release(&rig);
 }
 

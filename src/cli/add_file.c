@@ -1,0 +1,166 @@
+/* weir job add --file: a file of jobs, as fast as the server takes them.
+ *
+ * The file is read as a stream and never held whole, so that a pipe may go on for hours.  A bad
+ * line ends it before anything of its chunk is sent; what was sent before stays, and the last words
+ * say how much that is, to the job.  With --skip-bad bad lines are told and left out. */
+#include "cli/add_file.h"
+
+#include <stdio.h>
+
+#include "cli/job_line.h"
+#include "cli/progress.h"
+
+#define TOLD_MAX 20 /* bad lines that are told one by one; the rest are counted */
+
+struct filing {
+        struct cli *cli;
+        struct bulk *bulk;
+        struct progress progress;
+        uint64_t bad;
+        uint64_t listed; /* ids in the output */
+};
+
+static void on_added(void *ctx, uint64_t line, uint64_t tag, int64_t id)
+{
+        struct filing *f = ctx;
+        struct buf *b = &f->cli->out;
+        (void)line;
+        (void)tag;
+        if (f->cli->is_json)
+                buf_put_str(b, f->listed++ ? "," : "");
+        if (f->cli->is_json || args_has(&f->cli->args, "id-only"))
+                buf_put_i64(b, id);
+        if (!f->cli->is_json && args_has(&f->cli->args, "id-only"))
+                buf_put_byte(b, '\n');
+}
+
+static void tell_bad(struct filing *f, uint64_t first, uint64_t last, const struct problem *why)
+{
+        if (f->bad == TOLD_MAX) {
+                progress_end(&f->progress);
+                fprintf(stderr, "weir: ... more bad lines are only counted\n");
+        }
+        if (f->bad < TOLD_MAX) {
+                progress_end(&f->progress);
+                if (first == last)
+                        fprintf(stderr, "weir: line %llu: %s\n", (unsigned long long)first,
+                                why->detail);
+                else
+                        fprintf(stderr, "weir: lines %llu to %llu were not added: %s\n",
+                                (unsigned long long)first, (unsigned long long)last, why->detail);
+        }
+        f->bad += last - first + 1;
+}
+
+static void on_refused(void *ctx, uint64_t first, uint64_t last, const struct problem *why)
+{
+        tell_bad(ctx, first, last, why);
+}
+
+static int take_line(struct filing *f, struct job_line *line, struct slice text, uint64_t number,
+                     const struct job_line_rules *rules, struct problem *p)
+{
+        struct problem why = {0};
+        int r = job_line_parse(line, text, rules, &why);
+        if (r == OK) {
+                line->job.line = number;
+                return bulk_add(f->bulk, &line->job, p);
+        }
+        tell_bad(f, number, number, &why);
+        if (args_has(&f->cli->args, "skip-bad"))
+                return OK;
+        bulk_drop(f->bulk);
+        return problem_set(p, ERR_BADARG, "line %llu is no job", (unsigned long long)number);
+}
+
+static int take_lines(struct filing *f, struct line_reader *reader,
+                      const struct job_line_rules *rules, struct problem *p)
+{
+        struct job_line line;
+        struct slice text;
+        int r;
+        job_line_init(&line);
+        while ((r = line_reader_next(reader, &text, p)) == OK) {
+                r = take_line(f, &line, text, reader->line, rules, p);
+                if (r != OK)
+                        break;
+                progress_tell(&f->progress, bulk_added(f->bulk), reader->offset);
+        }
+        job_line_release(&line);
+        return r == ERR_NOTFOUND ? OK : r;
+}
+
+/* What became of it, however it ended. */
+static int conclude(struct filing *f, int r, struct problem *p)
+{
+        struct problem cause = *p;
+        unsigned long long added = bulk_added(f->bulk), unknown = bulk_unknown(f->bulk);
+        if (f->cli->is_json)
+                buf_put_str(&f->cli->out, "]\n");
+        else if (r == OK && !args_has(&f->cli->args, "id-only"))
+                buf_printf(&f->cli->out, "added %llu jobs\n", added);
+        if (r == OK && f->bad) {
+                buf_printf(&f->cli->notes, "weir: %llu bad lines were left out\n",
+                           (unsigned long long)f->bad);
+                f->cli->exit_code = 1;
+        }
+        if (r == OK)
+                return OK;
+        if (unknown)
+                return problem_set(p, r,
+                                   "%.140s (added for sure: %llu jobs; of %llu more, up to line "
+                                   "%llu, it is not known)",
+                                   cause.detail, added, unknown,
+                                   (unsigned long long)bulk_last_line(f->bulk));
+        return problem_set(p, r, "%.180s (added: %llu jobs, nothing after line %llu)", cause.detail,
+                           added, (unsigned long long)bulk_last_line(f->bulk));
+}
+
+static int file_lines(struct filing *f, const struct job_line_rules *rules, struct problem *p)
+{
+        struct line_reader reader;
+        struct problem later = {0};
+        uint64_t size;
+        const struct args *args = &f->cli->args;
+        int r = line_reader_open(&reader, args_get(args, "file"), &size, p);
+        if (r != OK)
+                return r;
+        struct bulk_options options = {
+                .client = &f->cli->client,
+                .is_skipping = args_has(args, "skip-bad"),
+                .once = args_get(args, "once"),
+                .added = on_added,
+                .refused = on_refused,
+                .ctx = f,
+        };
+        f->bulk = bulk_new(&options);
+        progress_init(&f->progress, "added", "jobs", size, f->cli->is_json);
+        if (f->cli->is_json)
+                buf_put_byte(&f->cli->out, '[');
+        r = take_lines(f, &reader, rules, p);
+        int e = bulk_finish(f->bulk, r == OK ? p : &later);
+        progress_end(&f->progress);
+        line_reader_close(&reader);
+        if (r != OK && later.err)
+                fprintf(stderr, "weir: %s\n", later.detail);
+        r = conclude(f, r == OK ? e : r, p);
+        f->bulk = bulk_free(f->bulk);
+        return r;
+}
+
+int add_file(struct cli *cli, const struct slice *defaults, size_t n_defaults, struct problem *p)
+{
+        struct filing f = {.cli = cli};
+        struct buf words CLEANUP(buf_release);
+        const char *once = args_get(&cli->args, "once");
+        if (once && (!once[0] || strlen(once) > 200))
+                return problem_set(p, ERR_BADARG, "--once takes 1 to 200 bytes");
+        buf_init(&words, 0);
+        for (size_t i = 0; i < n_defaults; i++)
+                bulk_put_word(&words, defaults[i]);
+        struct job_line_rules rules = {
+                .defaults = buf_slice(&words),
+                .hook = cli->args.n_positional ? slice_str(cli->args.positional[0]) : SLICE_NONE,
+        };
+        return file_lines(&f, &rules, p);
+}

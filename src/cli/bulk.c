@@ -1,0 +1,350 @@
+/* A ring of chunks: one that is being filled, behind it those on their way, oldest first.
+ *
+ *      [answered] [sent] [sent] [sent] [being filled] ...
+ *                 ^ tail               ^ head
+ *
+ * A chunk keeps its words until it is answered, since one that the server refuses may have to be
+ * taken apart: with is_skipping its halves are sent again, and theirs, until the jobs that are
+ * refused stand alone.  That is done when nothing else is on its way, so that answers cannot be
+ * mixed up; bad jobs are rare and each costs some tens of round trips.
+ *
+ * With `once` each request carries an idempotency key made of the file's key and its first line.
+ * Chunks are cut by the content alone, so the same file gives the same requests, and a second run
+ * gets the answers of the first.
+ *
+ * Measured with 1,000,000 lines of 60 bytes, server and client on two cores: see docs/terminal.md.
+ */
+#include "cli/bulk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+
+#define RING         128
+#define WINDOW_BYTES (8 * MIB) /* on their way at once */
+#define MAX_OPTIONS  64        /* words */
+
+struct chunk {
+        struct buf words;   /* hook, args, hook, args ... of n jobs */
+        struct buf options; /* as bulk_put_word() wrote them */
+        uint32_t *lens;     /* 2 * n */
+        uint64_t *lines, *tags;
+        size_t n, cap;
+        bool is_refused;
+        struct problem why;
+};
+
+struct bulk {
+        struct bulk_options options;
+        struct chunk chunks[RING];
+        size_t head, n_sent; /* the n_sent before head are on their way */
+        size_t sent_bytes;
+        bool is_over; /* after a final error */
+        uint64_t added, unknown, last_line;
+        struct slice *argv;
+        char key[320];
+};
+
+static size_t chunk_max(const struct bulk *b)
+{
+        return b->options.chunk_jobs ? b->options.chunk_jobs : BULK_CHUNK_JOBS;
+}
+
+struct bulk *bulk_new(const struct bulk_options *options)
+{
+        struct bulk *b = xcalloc(1, sizeof(*b));
+        b->options = *options;
+        b->argv = xcalloc(MAX_OPTIONS + 8 + 2 * chunk_max(b), sizeof(*b->argv));
+        for (size_t i = 0; i < RING; i++) {
+                buf_init(&b->chunks[i].words, 0);
+                buf_init(&b->chunks[i].options, 0);
+        }
+        return b;
+}
+
+struct bulk *bulk_free(struct bulk *b)
+{
+        if (!b)
+                return NULL;
+        for (size_t i = 0; i < RING; i++) {
+                buf_release(&b->chunks[i].words);
+                buf_release(&b->chunks[i].options);
+                free(b->chunks[i].lens);
+                free(b->chunks[i].lines);
+                free(b->chunks[i].tags);
+        }
+        free(b->argv);
+        free(b);
+        return NULL;
+}
+
+void bulk_put_word(struct buf *options, struct slice word)
+{
+        char len[4];
+        store_u32(len, (uint32_t)word.len);
+        buf_put(options, len, sizeof(len));
+        buf_put_slice(options, word);
+}
+
+static struct slice take_word(struct slice *options)
+{
+        size_t len = load_u32(options->ptr);
+        struct slice word = slice_make(options->ptr + 4, len);
+        *options = slice_make(options->ptr + 4 + len, options->len - 4 - len);
+        return word;
+}
+
+static void chunk_clear(struct chunk *c)
+{
+        buf_clear(&c->words);
+        buf_clear(&c->options);
+        c->n = 0;
+        c->is_refused = false;
+}
+
+static void chunk_put(struct chunk *c, const struct bulk_job *job)
+{
+        if (c->n == c->cap) {
+                c->cap = c->cap ? 2 * c->cap : 64;
+                c->lens = xrealloc(c->lens, 2 * c->cap * sizeof(*c->lens));
+                c->lines = xrealloc(c->lines, c->cap * sizeof(*c->lines));
+                c->tags = xrealloc(c->tags, c->cap * sizeof(*c->tags));
+        }
+        if (!c->n)
+                buf_put_slice(&c->options, job->options);
+        buf_put_slice(&c->words, job->hook);
+        buf_put_slice(&c->words, job->args);
+        c->lens[2 * c->n] = (uint32_t)job->hook.len;
+        c->lens[2 * c->n + 1] = (uint32_t)job->args.len;
+        c->lines[c->n] = job->line;
+        c->tags[c->n++] = job->tag;
+}
+
+/* ---- requests and answers ---- */
+
+/* The request for n jobs of the chunk from `from` on; how many words it has. */
+static size_t request_make(struct bulk *b, const struct chunk *c, size_t from, size_t n)
+{
+        struct slice options = buf_slice(&c->options);
+        size_t argc = 0, at = 0;
+        if (b->options.once) {
+                (void)snprintf(b->key, sizeof(b->key), "%s/%llu+%zu", b->options.once,
+                               (unsigned long long)c->lines[from], n);
+                b->argv[argc++] = SLICE_LIT("IDEMPOTENT");
+                b->argv[argc++] = slice_str(b->key);
+        }
+        b->argv[argc++] = SLICE_LIT("ENQUEUEMANY");
+        for (size_t i = 0; options.len && i < MAX_OPTIONS; i++)
+                b->argv[argc++] = take_word(&options);
+        b->argv[argc++] = SLICE_LIT("JOBS");
+        for (size_t i = 0; i < 2 * from; i++)
+                at += c->lens[i];
+        for (size_t i = 2 * from; i < 2 * (from + n); i++) {
+                b->argv[argc++] = slice_make(c->words.ptr + at, c->lens[i]);
+                at += c->lens[i];
+        }
+        return argc;
+}
+
+/* Whether the job is at fault, and not the server's state. */
+static bool is_refusal(int r)
+{
+        return r == ERR_BADARG || r == ERR_SYNTAX || r == ERR_TOOBIG || r == ERR_CONFLICT ||
+               r == ERR_NOTFOUND || r == ERR_FORBIDDEN || r == ERR_STATE;
+}
+
+/* The connection is of no use any more. */
+static bool is_loss(int r)
+{
+        return r == ERR_UNAVAIL || r == ERR_IO || r == ERR_TIMEOUT;
+}
+
+static int take_ids(struct bulk *b, const struct chunk *c, size_t from, size_t n,
+                    const struct value *ids, struct problem *p)
+{
+        if (ids->type != VALUE_LIST || ids->n != n)
+                return problem_set(p, ERR_SYNTAX, "the server answered for %zu of %zu jobs", ids->n,
+                                   n);
+        for (size_t i = 0; i < n; i++)
+                b->options.added(b->options.ctx, c->lines[from + i], c->tags[from + i],
+                                 value_int(&ids->items[i], 0));
+        b->added += n;
+        return OK;
+}
+
+static void tell_refused(struct bulk *b, const struct chunk *c, size_t from, size_t n,
+                         const struct problem *why)
+{
+        b->options.refused(b->options.ctx, c->lines[from], c->lines[from + n - 1], why);
+}
+
+/* The oldest answer. */
+static int receive(struct bulk *b, struct problem *p)
+{
+        struct chunk *c = &b->chunks[(b->head + RING - b->n_sent) % RING];
+        const struct value *v;
+        int r = client_receive(b->options.client, &v, p);
+        if (r == OK)
+                r = take_ids(b, c, 0, c->n, v, p);
+        b->sent_bytes -= c->words.len;
+        b->n_sent--;
+        if (r == OK) {
+                chunk_clear(c);
+                return OK;
+        }
+        if (!is_refusal(r)) {
+                b->unknown += is_loss(r) ? c->n : 0;
+                return r;
+        }
+        if (!b->options.is_skipping) {
+                tell_refused(b, c, 0, c->n, p);
+                return r;
+        }
+        c->is_refused = true;
+        c->why = *p;
+        return OK;
+}
+
+static int send_part(struct bulk *b, const struct chunk *c, size_t from, size_t n,
+                     struct problem *p)
+{
+        const struct value *v;
+        size_t argc = request_make(b, c, from, n);
+        int r = client_call(b->options.client, b->argv, argc, &v, p);
+        return r == OK ? take_ids(b, c, from, n, v, p) : r;
+}
+
+/* A part that was refused: one job is told, more are halved. */
+static int take_apart(struct bulk *b, const struct chunk *c, size_t from, size_t n,
+                      const struct problem *why, struct problem *p)
+{
+        if (n == 1) {
+                tell_refused(b, c, from, 1, why);
+                return OK;
+        }
+        for (int half = 0; half < 2; half++) {
+                size_t at = half ? from + n / 2 : from, len = half ? n - n / 2 : n / 2;
+                int r = send_part(b, c, at, len, p);
+                struct problem cause = *p;
+                if (r != OK && is_refusal(r)) /* no deeper than log2 of a chunk */
+                        r = take_apart(b, c, at, len, &cause, p); // NOLINT(misc-no-recursion)
+                if (r != OK)
+                        return r;
+        }
+        return OK;
+}
+
+/* Waits for all that is on its way, then takes refused chunks apart. */
+static int drain(struct bulk *b, struct problem *p)
+{
+        int r = OK;
+        struct problem later = {0};
+        while (b->n_sent) {
+                if (is_loss(r)) { /* nothing will come any more */
+                        b->unknown += b->chunks[(b->head + RING - b->n_sent--) % RING].n;
+                        continue;
+                }
+                int e = receive(b, r == OK ? p : &later);
+                r = r == OK || is_loss(e) ? e : r;
+        }
+        for (size_t i = 1; i <= RING; i++) { /* from the oldest: the one after head */
+                struct chunk *c = &b->chunks[(b->head + i) % RING];
+                if (!c->is_refused)
+                        continue;
+                struct problem why = c->why;
+                if (r == OK)
+                        r = take_apart(b, c, 0, c->n, &why, p);
+                chunk_clear(c);
+        }
+        return r;
+}
+
+/* ---- the way in ---- */
+
+static bool has_refused(const struct bulk *b)
+{
+        for (size_t i = 0; i < RING; i++)
+                if (b->chunks[i].is_refused)
+                        return true;
+        return false;
+}
+
+static int flush(struct bulk *b, struct problem *p)
+{
+        struct chunk *c = &b->chunks[b->head];
+        if (!c->n)
+                return OK;
+        if (c->words.failed || c->options.failed)
+                return problem_set(p, ERR_NOMEM, "no memory for a request");
+        size_t argc = request_make(b, c, 0, c->n);
+        int r = client_send(b->options.client, b->argv, argc, p);
+        b->n_sent++;
+        b->sent_bytes += c->words.len;
+        b->last_line = c->lines[c->n - 1];
+        b->head = (b->head + 1) % RING;
+        /* By halves, so that small requests stay many at a time: the server syncs them together. */
+        size_t keep = b->n_sent >= RING - 1 ? RING / 2 : b->n_sent;
+        while (r == OK && b->n_sent && (b->n_sent > keep || b->sent_bytes > WINDOW_BYTES))
+                r = receive(b, p);
+        if (r == OK && has_refused(b))
+                r = drain(b, p);
+        return r;
+}
+
+int bulk_add(struct bulk *b, const struct bulk_job *job, struct problem *p)
+{
+        const struct chunk *c = &b->chunks[b->head];
+        bool is_full =
+                c->n && (c->n >= chunk_max(b) || c->words.len + job->args.len > BULK_CHUNK_BYTES ||
+                         !slice_eq(buf_slice(&c->options), job->options));
+        ASSERT(!b->is_over);
+        int r = is_full ? flush(b, p) : OK;
+        b->is_over = r != OK;
+        if (r == OK)
+                chunk_put(&b->chunks[b->head], job);
+        return r;
+}
+
+void bulk_drop(struct bulk *b)
+{
+        chunk_clear(&b->chunks[b->head]);
+}
+
+int bulk_wait(struct bulk *b, struct problem *p)
+{
+        struct problem later = {0};
+        ASSERT(!b->is_over);
+        int r = flush(b, p);
+        int e = drain(b, r == OK ? p : &later);
+        r = r == OK ? e : r;
+        b->is_over = r != OK;
+        return r;
+}
+
+int bulk_finish(struct bulk *b, struct problem *p)
+{
+        struct problem later = {0};
+        if (b->is_over) {
+                (void)drain(b, &later); /* the first error was told */
+                return OK;
+        }
+        int r = bulk_wait(b, p);
+        b->is_over = true;
+        return r;
+}
+
+uint64_t bulk_added(const struct bulk *b)
+{
+        return b->added;
+}
+
+uint64_t bulk_unknown(const struct bulk *b)
+{
+        return b->unknown;
+}
+
+uint64_t bulk_last_line(const struct bulk *b)
+{
+        return b->last_line;
+}

@@ -1,0 +1,34 @@
+/* What each command answers over HTTP, as a line of text that becomes a JSON Schema.
+ *
+ *      s i b j          string, integer, true or false, any JSON
+ *      <a,b>            one of these words
+ *      [t]              a list of t
+ *      {k:t k~:t}       an object of exactly these keys; with ~ one may be left out
+ *      {*:t}            an object of any keys
+ *      @name            a shape that has a name of its own
+ *      t?               or null
+ *      t|t              one or the other
+ *
+ * A payload that is no JSON comes under NAME_base64 (door/json_reply.c), so both names are
+ * optional wherever one may stand. */
+#ifndef WEIR_DOOR_SHAPES_H
+#define WEIR_DOOR_SHAPES_H
+
+#include "base/buf.h"
+
+struct shape {
+        const char *name; /* of a command, upper case; or what comes after an @, lower case */
+        const char *text;
+};
+
+extern const struct shape command_shapes[]; /* every command with a path has one */
+extern const size_t command_shapes_len;
+extern const struct shape named_shapes[]; /* for the schemas all answers share */
+extern const size_t named_shapes_len;
+
+const char *shape_of(const char *command); /* NULL when there is none */
+
+/* The schema of a shape, with its braces.  A text that is not of this notation is our fault. */
+void shape_put_schema(struct buf *b, const char *text);
+
+#endif

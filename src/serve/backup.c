@@ -1,0 +1,332 @@
+/* A backup of a running server, taken from outside: the log, then history, then both made to tell
+ * of the same moment.
+ *
+ * The log is the truth about everything that lives.  Its copy (log/copy.c) ends at some batch B,
+ * and a start from it finds what a crash after B would have left.  History is copied afterwards, so
+ * it holds every job that the log has let go by B (a job goes from the log only when history has
+ * it). But it may hold more: jobs that ended between B and its own copy, which in the copied log
+ * still wait or run.  They would run again and be finished already.  So the copied log is replayed,
+ * as a start does, which also proves it whole, and rows of history that it does not know of yet are
+ * taken out: ids that are not given yet, and jobs that live.  A job that was taken back from
+ * history before B keeps the row of its earlier run.
+ *
+ * What the copy does not undo: the row of a job that was finished before B, and retried and ended
+ * again after it, tells of the later end.
+ *
+ * It is done by this process and not by the server: no request waits for it, a server that hangs
+ * can be backed up, and one that is stopped too.  It must be allowed to read the folder. */
+#include "serve/backup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "log/file.h"
+#include "log/record.h"
+#include "serve/config.h"
+#include "state/job.h"
+#include "state/state.h"
+
+#define BUSY_WAIT_MS 10000
+#define PATH_MAX_    4096
+
+struct backup {
+        const char *data, *to;
+        struct file_log_report log;
+        struct state state;
+        uint64_t last_seq;
+        uint64_t jobs;            /* that live */
+        int64_t rows, taken_back; /* of history, and those taken out */
+        struct problem *problem;
+};
+
+static int path_of(const char *folder, const char *name, char ret[PATH_MAX_], struct problem *p)
+{
+        int n = snprintf(ret, PATH_MAX_, "%s/%s", folder, name);
+        if (n < 0 || n >= PATH_MAX_)
+                return problem_set(p, ERR_BADARG, "the path is too long");
+        return OK;
+}
+
+/* ---- the log ---- */
+
+static int replay_batch(void *ctx, uint64_t seq, struct slice batch)
+{
+        struct backup *b = ctx;
+        struct record record;
+        struct effect effect;
+        int r;
+        while ((r = record_next(&batch, &record)) == OK) {
+                r = effect_read(&record, &effect, b->problem);
+                if (r == OK)
+                        r = state_apply(&b->state, &effect, seq, b->problem);
+                if (r != OK)
+                        return r;
+        }
+        b->last_seq = seq;
+        return r == ERR_NOTFOUND ? OK
+                                 : problem_set(b->problem, ERR_CORRUPT,
+                                               "batch %llu of the copy holds a bad record",
+                                               (unsigned long long)seq);
+}
+
+static int replay(struct backup *b, struct disk *copy)
+{
+        b->state.is_replaying = true;
+        int r = file_log_walk(copy, replay_batch, b, b->problem);
+        if (r == OK)
+                r = state_replay_end(&b->state, b->problem);
+        b->state.is_replaying = false;
+        uint64_t id = 0;
+        for (const struct job *job; (job = idmap_next(&b->state.jobs, id, &id)); id++)
+                b->jobs += job->state != JOB_FINISHED;
+        return r;
+}
+
+static int copy_log(struct backup *b)
+{
+        char from_path[PATH_MAX_], to_path[PATH_MAX_];
+        struct disk *from = NULL, *to = NULL;
+        int r = path_of(b->data, "log", from_path, b->problem);
+        if (r == OK)
+                r = path_of(b->to, "log", to_path, b->problem);
+        if (r == OK)
+                r = disk_open_existing(from_path, &from, b->problem);
+        if (r == OK)
+                r = disk_open_folder(to_path, &to, b->problem);
+        if (r == OK)
+                r = file_log_copy(from, to, &b->log, b->problem);
+        if (r == OK)
+                r = replay(b, to);
+        if (from)
+                from = from->ops->release(from);
+        if (to)
+                to = to->ops->release(to);
+        return r;
+}
+
+/* ---- history ---- */
+
+static int sqlite_problem(sqlite3 *db, const char *what, const char *path, struct problem *p)
+{
+        int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
+        return problem_set(p, code == SQLITE_FULL ? ERR_NOSPACE : ERR_IO, "%s %.200s: %s", what,
+                           path, db ? sqlite3_errmsg(db) : "no memory");
+}
+
+static int copy_pages(sqlite3 *from, sqlite3 *to, const char *path, struct problem *p)
+{
+        sqlite3_backup *copy = sqlite3_backup_init(to, "main", from, "main");
+        if (!copy)
+                return sqlite_problem(to, "cannot write", path, p);
+        /* All pages in one go are one moment of the file; the writer goes on in its WAL. */
+        int step;
+        int64_t until_ns = clock_boot_ns() + BUSY_WAIT_MS * NS_PER_MS;
+        do {
+                step = sqlite3_backup_step(copy, -1);
+                if (step == SQLITE_BUSY || step == SQLITE_LOCKED)
+                        (void)sqlite3_sleep(20);
+        } while ((step == SQLITE_BUSY || step == SQLITE_LOCKED) && clock_boot_ns() < until_ns);
+        int end = sqlite3_backup_finish(copy);
+        if (step != SQLITE_DONE || end != SQLITE_OK)
+                return sqlite_problem(to, "cannot write", path, p);
+        return OK;
+}
+
+/* Runs a statement with a number; *ret_changed grows by the rows it changed. */
+static int run_sql(sqlite3 *db, const char *sql, int64_t number, int64_t *ret_changed)
+{
+        sqlite3_stmt *s = NULL;
+        int rc = sqlite3_prepare_v2(db, sql, -1, &s, NULL);
+        if (rc == SQLITE_OK)
+                rc = sqlite3_bind_int64(s, 1, number);
+        if (rc == SQLITE_OK)
+                rc = sqlite3_step(s) == SQLITE_DONE ? SQLITE_OK : SQLITE_ERROR;
+        if (rc == SQLITE_OK && ret_changed)
+                *ret_changed += sqlite3_changes(db);
+        (void)sqlite3_finalize(s); /* tells the error of the step again */
+        return rc;
+}
+
+/* Rows of jobs that live.  One that ended before is in history, or gets there at the start. */
+static int take_back_live(struct backup *b, sqlite3 *db)
+{
+        sqlite3_stmt *s = NULL;
+        uint64_t id = 0;
+        int rc =
+                sqlite3_prepare_v2(db, "DELETE FROM job WHERE id = ?1 AND run >= ?2", -1, &s, NULL);
+        for (const struct job *job; rc == SQLITE_OK && (job = idmap_next(&b->state.jobs, id, &id));
+             id++) {
+                if (job->state == JOB_FINISHED)
+                        continue;
+                int64_t n = job->extra ? (int64_t)job->extra->options.run : 0;
+                (void)sqlite3_bind_int64(s, 1, (int64_t)id); /* cannot fail: two parameters */
+                (void)sqlite3_bind_int64(s, 2, n);
+                rc = sqlite3_step(s) == SQLITE_DONE ? sqlite3_reset(s) : SQLITE_ERROR;
+                b->taken_back += sqlite3_changes(db);
+        }
+        (void)sqlite3_finalize(s); /* tells the error of the step again */
+        return rc;
+}
+
+/* Rows of what, by the log, has not ended yet. */
+static int take_back(struct backup *b, sqlite3 *db)
+{
+        int rc = run_sql(db, "DELETE FROM job WHERE id >= ?1", (int64_t)b->state.next_id,
+                         &b->taken_back);
+        if (rc == SQLITE_OK)
+                rc = take_back_live(b, db);
+        if (rc == SQLITE_OK)
+                rc = run_sql(db, "UPDATE tally SET rows = rows - ?1", b->taken_back, NULL);
+        return rc;
+}
+
+static int count_rows(sqlite3 *db, int64_t *ret)
+{
+        sqlite3_stmt *s = NULL;
+        int rc = sqlite3_prepare_v2(db, "SELECT rows FROM tally", -1, &s, NULL);
+        if (rc == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
+                *ret = sqlite3_column_int64(s, 0);
+        (void)sqlite3_finalize(s); /* a count that cannot be told is 0 */
+        return rc;
+}
+
+static int make_true(struct backup *b, sqlite3 *db, const char *path)
+{
+        int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+        if (rc == SQLITE_OK)
+                rc = take_back(b, db);
+        if (rc == SQLITE_OK)
+                rc = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+        if (rc == SQLITE_OK)
+                rc = count_rows(db, &b->rows);
+        return rc == SQLITE_OK ? OK : sqlite_problem(db, "cannot write", path, b->problem);
+}
+
+static int copy_history(struct backup *b)
+{
+        char from_path[PATH_MAX_], to_path[PATH_MAX_];
+        sqlite3 *from = NULL, *to = NULL;
+        int r = path_of(b->data, "history.db", from_path, b->problem);
+        if (r == OK)
+                r = path_of(b->to, "history.db", to_path, b->problem);
+        if (r != OK || access(from_path, F_OK) != 0)
+                return r; /* none yet */
+        int fd = open(to_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0)
+                return problem_set(b->problem, ERR_IO, "%s: %s", to_path, strerror(errno));
+        (void)close(fd); /* SQLite opens it itself; this was for its mode */
+        if (sqlite3_open_v2(from_path, &from, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
+                r = sqlite_problem(from, "cannot read", from_path, b->problem);
+        if (r == OK && sqlite3_open_v2(to_path, &to, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+                r = sqlite_problem(to, "cannot write", to_path, b->problem);
+        if (r == OK) {
+                (void)sqlite3_busy_timeout(from, BUSY_WAIT_MS);
+                r = copy_pages(from, to, to_path, b->problem);
+        }
+        if (r == OK)
+                r = make_true(b, to, to_path);
+        (void)sqlite3_close(from);
+        if (sqlite3_close(to) != SQLITE_OK && r == OK)
+                r = problem_set(b->problem, ERR_IO, "cannot close %s", to_path);
+        return r;
+}
+
+/* ---- the command ---- */
+
+static int sync_folder(const char *path, struct problem *p)
+{
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int error = fd < 0 || fsync(fd) != 0 ? errno : 0;
+        if (fd >= 0)
+                (void)close(fd);
+        return error ? problem_set(p, ERR_IO, "%s: %s", path, strerror(error)) : OK;
+}
+
+static int make_backup(struct backup *b)
+{
+        struct stat st;
+        char log_path[PATH_MAX_];
+        int r = path_of(b->data, "log", log_path, b->problem);
+        if (r != OK)
+                return r;
+        if (stat(log_path, &st) != 0)
+                return problem_set(b->problem, ERR_NOTFOUND,
+                                   "%s is no data folder of weir: %s; name it with --data", b->data,
+                                   strerror(errno));
+        if (mkdir(b->to, 0700) != 0)
+                return problem_set(b->problem, ERR_IO, "%s must be a new folder: %s", b->to,
+                                   strerror(errno));
+        state_init(&b->state, (uint64_t)clock_boot_ns());
+        r = copy_log(b);
+        if (r == OK)
+                r = copy_history(b);
+        if (r == OK)
+                r = sync_folder(b->to, b->problem);
+        state_release(&b->state);
+        return r;
+}
+
+static void tell(const struct backup *b, bool is_json, int64_t took_ms)
+{
+        if (is_json)
+                printf("{\"batch\":%llu,\"jobs\":%llu,\"history\":%lld,\"segments\":%llu,"
+                       "\"log_bytes\":%llu,\"ms\":%lld}\n",
+                       (unsigned long long)b->last_seq, (unsigned long long)b->jobs,
+                       (long long)b->rows, (unsigned long long)b->log.segments,
+                       (unsigned long long)b->log.bytes, (long long)took_ms);
+        else
+                printf("copied %llu live and %lld finished jobs, up to batch %llu, in %lld ms\n"
+                       "start from it with: weir serve --data %s\n",
+                       (unsigned long long)b->jobs, (long long)b->rows,
+                       (unsigned long long)b->last_seq, (long long)took_ms, b->to);
+}
+
+static int run(const struct args *args, struct problem *p)
+{
+        struct config config;
+        struct backup b = {.problem = p};
+        const char *file = args_get(args, "config"), *data = args_get(args, "data");
+        int64_t began_ns = clock_boot_ns();
+        if (args->n_positional != 1)
+                return problem_set(p, ERR_SYNTAX, "name the new folder: weir backup DIR");
+        config_init(&config);
+        int r = file ? config_read_file(&config, file, p) : OK;
+        if (data)
+                config_set_data(&config, data);
+        if (r == OK)
+                r = config_finish(&config, p);
+        b.data = config.data;
+        b.to = args->positional[0];
+        if (r == OK)
+                r = make_backup(&b);
+        if (r == OK)
+                tell(&b, args_has(args, "json"), (clock_boot_ns() - began_ns) / NS_PER_MS);
+        config_release(&config);
+        return r;
+}
+
+int backup_main(int argc, char **argv)
+{
+        struct args args = {0};
+        struct problem p = {0};
+        static char config[] = "--config";
+        int used;
+        for (int i = 1; i < argc; i++)
+                if (strcmp(argv[i], "-c") == 0)
+                        argv[i] = config;
+        int r = args_parse(&args, cli_backup_options, argv + 1, argc - 1, false, &used, &p);
+        if (r == OK && args_has(&args, "help"))
+                return cli_help("backup", NULL);
+        if (r == OK)
+                r = run(&args, &p);
+        if (r != OK)
+                fprintf(stderr, "weir backup: %s\n", p.detail);
+        return fflush(stdout) == 0 ? err_exit(r) : 1;
+}

@@ -1,0 +1,406 @@
+/* A set-up looked over, as somebody would who has seen many go wrong: each line is one thing, what
+ * it is like, and when it is not right, what to do.
+ *
+ * Nothing is changed: the one file that is written (to time the disk) is gone before it is used.
+ * Targets are asked by the same probes as the server's, so a missing privilege shows here and not
+ * at night.  `warn` is for what works and is not wise; only `bad` makes the exit code 1. */
+#include "serve/doctor.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/command.h"
+#include "serve/config.h"
+#include "wire/json.h"
+
+#define SAMPLES_AT_ONCE 64
+#define EXTRA_MS        1000
+
+void doctor_tell(struct doctor *d, enum verdict verdict, const char *name, const char *fix,
+                 const char *fmt, ...)
+{
+        va_list args;
+        if (d->n == FINDINGS_MAX)
+                return;
+        struct finding *f = &d->findings[d->n++];
+        f->verdict = verdict;
+        f->name = name;
+        (void)snprintf(f->fix, sizeof(f->fix), "%s", fix ? fix : "");
+        va_start(args, fmt);
+        (void)vsnprintf(f->text, sizeof(f->text), fmt, args);
+        va_end(args);
+}
+
+/* ---- the configuration ---- */
+
+static bool is_local(const char *addr)
+{
+        return addr[0] == '/' || addr[0] == '.' || strncmp(addr, "127.", 4) == 0 ||
+               strncmp(addr, "localhost:", 10) == 0 || strncmp(addr, "[::1]", 5) == 0 ||
+               strncmp(addr, "unix:", 5) == 0;
+}
+
+static void check_addresses(struct doctor *d, const struct config *c)
+{
+        for (size_t i = 0; i < c->n_resp + c->n_http && !c->token; i++) {
+                const char *addr = i < c->n_resp ? c->resp[i] : c->http[i - c->n_resp];
+                if (is_local(addr))
+                        continue;
+                doctor_tell(d, VERDICT_BAD, "access",
+                            "set token_file in the configuration, or listen on 127.0.0.1 only",
+                            "%s can be reached from elsewhere, and no token is asked for", addr);
+                return;
+        }
+        doctor_tell(d, VERDICT_FINE, "access", NULL,
+                    c->token ? "clients must show a token" : "only this machine can reach it");
+}
+
+static void check_secret(struct doctor *d, const char *name, const char *path)
+{
+        struct stat st;
+        if (!path)
+                return;
+        if (stat(path, &st) != 0)
+                doctor_tell(d, VERDICT_BAD, name, "put it there, mode 600", "%s: %s", path,
+                            strerror(errno));
+        else if (st.st_mode & (S_IRWXG | S_IRWXO))
+                doctor_tell(d, VERDICT_WARN, name, "chmod 600 it", "%s has mode %03o", path,
+                            (unsigned)(st.st_mode & 0777));
+        else
+                doctor_tell(d, VERDICT_FINE, name, NULL, "%s is for its owner alone", path);
+}
+
+static bool check_config(struct doctor *d, const struct args *args, struct config *c)
+{
+        const char *path = args_get(args, "config"), *data = args_get(args, "data");
+        struct problem p = {0};
+        int r = path ? config_read_file(c, path, &p) : OK;
+        if (data)
+                config_set_data(c, data);
+        if (r == OK)
+                r = config_finish(c, &p);
+        if (r != OK) {
+                doctor_tell(d, VERDICT_BAD, "configuration", "'weir serve -c FILE -t' checks it",
+                            "%s", p.detail);
+                return false;
+        }
+        if (path)
+                doctor_tell(d, VERDICT_FINE, "configuration", NULL, "%s is sound, %zu target%s",
+                            path, c->targets.n, c->targets.n == 1 ? "" : "s");
+        check_secret(d, "token file", c->token_file);
+        check_secret(d, "signing keys", c->signing_keys_file);
+        check_addresses(d, c);
+        return true;
+}
+
+/* ---- the server ---- */
+
+static int server_of(const struct args *args, const struct config *c, struct server_url *ret,
+                     struct problem *p)
+{
+        const char *env = getenv("WEIR_URL");
+        int r = cli_server(args, ret, p);
+        if (r != OK || args_has(args, "url") || (env && *env))
+                return r;
+        char token[sizeof(ret->token)];
+        memcpy(token, ret->token, sizeof(token));
+        r = server_url_parse(c->n_resp ? c->resp[0] : SERVER_URL_DEFAULT, ret, p);
+        if (r != OK)
+                return r;
+        if (!token[0] && c->token)
+                (void)snprintf(token, sizeof(token), "%s", c->token);
+        memcpy(ret->token, token, sizeof(token));
+        return OK;
+}
+
+static void check_resp(struct doctor *d, const struct server_url *url)
+{
+        const struct slice ping[] = {SLICE_LIT("PING")};
+        const struct value *v;
+        struct client client;
+        struct problem p = {0};
+        client_init(&client, url);
+        int64_t began_ns = clock_boot_ns();
+        int r = client_connect(&client, &p);
+        if (r == OK)
+                r = client_call(&client, ping, 1, &v, &p);
+        if (r == OK)
+                doctor_tell(d, VERDICT_FINE, "server", NULL, "answers on %s in %.1f ms", url->text,
+                            (double)(clock_boot_ns() - began_ns) / 1e6);
+        else if (r == ERR_UNAVAIL)
+                doctor_tell(d, VERDICT_WARN, "server", "start it: systemctl start weir", "%s",
+                            p.detail);
+        else
+                doctor_tell(d, VERDICT_BAD, "server", "see what listens there: ss -ltnp", "%s",
+                            p.detail);
+        client_release(&client);
+}
+
+/* host:port of the HTTP door takes connections?  0 or an errno. */
+static int try_port(const struct server_url *url)
+{
+        struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
+        char port[8];
+        int error = ECONNREFUSED;
+        (void)snprintf(port, sizeof(port), "%u", (unsigned)url->port);
+        if (getaddrinfo(url->host, port, &hints, &all) != 0)
+                return EADDRNOTAVAIL;
+        for (struct addrinfo *a = all; a && error; a = a->ai_next) {
+                int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+                if (fd < 0)
+                        continue;
+                struct timeval wait = {.tv_sec = 3};
+                (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+                error = connect(fd, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
+                (void)close(fd);
+        }
+        freeaddrinfo(all);
+        return error;
+}
+
+static void check_http(struct doctor *d, const struct config *c)
+{
+        struct server_url url;
+        struct problem p = {0};
+        for (size_t i = 0; i < c->n_http; i++) {
+                if (server_url_parse(c->http[i], &url, &p) != OK || url.is_unix || !url.port)
+                        continue;
+                int error = try_port(&url);
+                doctor_tell(d, error ? VERDICT_WARN : VERDICT_FINE, "http",
+                            error ? "start weir, or see what keeps it from listening" : NULL,
+                            error ? "%s does not take connections: %s" : "%s takes connections%s",
+                            c->http[i], error ? strerror(error) : "");
+        }
+}
+
+static void check_server(struct doctor *d, const struct args *args, const struct config *c)
+{
+        struct server_url url;
+        struct problem p = {0};
+        if (server_of(args, c, &url, &p) != OK) {
+                doctor_tell(d, VERDICT_BAD, "server", "see 'weir help' for what --url takes", "%s",
+                            p.detail);
+                return;
+        }
+        check_resp(d, &url);
+        const char *env = getenv("WEIR_URL");
+        if (!args_has(args, "url") && !(env && *env)) /* else it is another server's door */
+                check_http(d, c);
+}
+
+/* ---- the targets ---- */
+
+static void on_news(void *ctx)
+{
+        uint64_t one = 1;
+        const int *fd = ctx;
+        if (write(*fd, &one, sizeof(one)) < 0)
+                ASSERT(errno == EAGAIN); /* it knows */
+}
+
+struct round {
+        const struct config_targets *targets;
+        struct probe_sample (*samples)[PROBE_METRICS_MAX]; /* at_ns 0: none yet */
+        int fd;
+};
+
+static bool is_complete(const struct round *r)
+{
+        for (size_t i = 0; i < r->targets->n; i++)
+                for (size_t k = 0; k < r->targets->probes[i].n_metrics; k++)
+                        if (!r->samples[i][k].at_ns)
+                                return false;
+        return true;
+}
+
+/* Every metric has had its turn by then: a rate needs two. */
+static int64_t longest_ms(const struct config_targets *t)
+{
+        int64_t ms = 0;
+        for (size_t i = 0; i < t->n; i++) {
+                int64_t all = 2 * t->probes[i].timeout_ms + t->probes[i].interval_ms + EXTRA_MS;
+                ms = all > ms ? all : ms;
+        }
+        return ms;
+}
+
+static void collect(struct round *r, struct probe *probe)
+{
+        struct probe_sample some[SAMPLES_AT_ONCE];
+        int64_t until_ns = clock_boot_ns() + longest_ms(r->targets) * NS_PER_MS;
+        while (!is_complete(r) && clock_boot_ns() < until_ns) {
+                struct pollfd pfd = {.fd = r->fd, .events = POLLIN};
+                uint64_t unused;
+                (void)poll(&pfd, 1, 100); /* the samples are looked for whatever woke it */
+                (void)!read(r->fd, &unused, sizeof(unused));
+                for (size_t n; (n = probe_take(probe, some, ARRAY_LEN(some)));)
+                        for (size_t i = 0; i < n; i++)
+                                r->samples[some[i].target][some[i].metric] = some[i];
+        }
+}
+
+static void tell_target(struct doctor *d, const struct round *r, size_t i)
+{
+        const struct probe_options *o = &r->targets->probes[i];
+        size_t bad = 0;
+        for (size_t k = 0; k < o->n_metrics; k++) {
+                const struct probe_sample *s = &r->samples[i][k];
+                if (s->at_ns && !s->is_error)
+                        continue;
+                bad++;
+                doctor_tell(
+                        d, VERDICT_BAD, "target",
+                        "docs/probes.md has the privileges and the settings that each kind needs",
+                        "%s: %s: %s", o->name, o->metrics[k].name,
+                        s->at_ns ? s->error : "nothing came");
+        }
+        if (!bad)
+                doctor_tell(d, VERDICT_FINE, "target", NULL, "%s (%s): all %zu metrics can be read",
+                            o->name, probe_kind_name(o->kind), o->n_metrics);
+}
+
+static void check_targets(struct doctor *d, const struct config_targets *targets)
+{
+        struct round r = {.targets = targets};
+        struct probe *probe = NULL;
+        struct problem p = {0};
+        if (!targets->n)
+                return;
+        r.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        r.samples = xcalloc(targets->n, sizeof(*r.samples));
+        int e = r.fd < 0 ? problem_set(&p, ERR_IO, "eventfd: %s", strerror(errno))
+                         : probe_start(targets->probes, targets->n, on_news, &r.fd, &probe, &p);
+        if (e == OK)
+                collect(&r, probe);
+        else
+                doctor_tell(d, VERDICT_BAD, "target", "see the log of weir", "%s", p.detail);
+        probe = probe_stop(probe);
+        for (size_t i = 0; i < targets->n && e == OK; i++)
+                tell_target(d, &r, i);
+        free(r.samples);
+        if (r.fd >= 0)
+                (void)close(r.fd);
+}
+
+/* ---- telling ---- */
+
+static const struct {
+        const char *word;
+        enum tone tone;
+} verdicts[] = {
+        [VERDICT_FINE] = {"ok  ", TONE_GREEN},
+        [VERDICT_WARN] = {"warn", TONE_YELLOW},
+        [VERDICT_BAD] = {"bad ", TONE_RED},
+};
+
+static size_t count_of(const struct doctor *d, enum verdict verdict)
+{
+        size_t n = 0;
+        for (size_t i = 0; i < d->n; i++)
+                n += d->findings[i].verdict == verdict;
+        return n;
+}
+
+static void put_text(const struct doctor *d, struct buf *b)
+{
+        struct screen screen;
+        screen_init(&screen);
+        for (size_t i = 0; i < d->n; i++) {
+                const struct finding *f = &d->findings[i];
+                screen_put_toned(&screen, b, verdicts[f->verdict].tone,
+                                 slice_str(verdicts[f->verdict].word));
+                buf_printf(b, "  %-14s ", f->name);
+                text_put_safe(b, slice_str(f->text));
+                buf_put_byte(b, '\n');
+                if (f->fix[0])
+                        buf_printf(b, "      %-14s -> %s\n", "", f->fix);
+        }
+        size_t bad = count_of(d, VERDICT_BAD), warn = count_of(d, VERDICT_WARN);
+        if (bad || warn)
+                buf_printf(b, "%zu to fix, %zu to think about\n", bad, warn);
+        else
+                buf_put_str(b, "all is well\n");
+}
+
+static void put_json(const struct doctor *d, struct buf *b)
+{
+        static const char *const names[] = {"ok", "warn", "bad"};
+        buf_printf(b, "{\"ok\":%s,\"checks\":[", count_of(d, VERDICT_BAD) ? "false" : "true");
+        for (size_t i = 0; i < d->n; i++) {
+                const struct finding *f = &d->findings[i];
+                json_put_comma(b);
+                buf_put_byte(b, '{');
+                json_put_key(b, "name");
+                json_put_text(b, slice_str(f->name));
+                json_put_key(b, "verdict");
+                json_put_text(b, slice_str(names[f->verdict]));
+                json_put_key(b, "text");
+                json_put_text_lossy(b, slice_str(f->text));
+                json_put_key(b, "fix");
+                json_put_text_lossy(b, slice_str(f->fix));
+                buf_put_byte(b, '}');
+        }
+        buf_put_str(b, "]}\n");
+}
+
+/* ---- the command ---- */
+
+static void look(struct doctor *d, const struct args *args)
+{
+        struct config config;
+        config_init(&config);
+        if (check_config(d, args, &config)) {
+                doctor_check_folder(d, config.data);
+                doctor_check_sync(d, config.data);
+                doctor_check_space(d, config.data);
+                check_server(d, args, &config);
+                check_targets(d, &config.targets);
+        }
+        doctor_check_files(d);
+        doctor_check_clock(d);
+        doctor_check_zones(d);
+        config_release(&config);
+}
+
+int doctor_main(int argc, char **argv)
+{
+        struct args args = {0};
+        struct problem p = {0};
+        struct buf out CLEANUP(buf_release);
+        int used;
+        static char config[] = "--config";
+        for (int i = 1; i < argc; i++)
+                if (strcmp(argv[i], "-c") == 0)
+                        argv[i] = config;
+        int r = args_parse(&args, cli_doctor_options, argv + 1, argc - 1, false, &used, &p);
+        if (r == OK && args.n_positional)
+                r = problem_set(&p, ERR_SYNTAX, "'%.64s' is one word too many", args.positional[0]);
+        if (r != OK) {
+                fprintf(stderr, "weir doctor: %s\n", p.detail);
+                return err_exit(r);
+        }
+        if (args_has(&args, "help"))
+                return cli_help("doctor", NULL);
+        struct doctor *d = xcalloc(1, sizeof(*d));
+        look(d, &args);
+        buf_init(&out, 0);
+        if (args_has(&args, "json"))
+                put_json(d, &out);
+        else
+                put_text(d, &out);
+        bool is_well = count_of(d, VERDICT_BAD) == 0;
+        free(d);
+        bool is_written = fwrite(out.ptr, 1, out.len, stdout) == out.len && fflush(stdout) == 0;
+        return is_well && is_written ? 0 : 1;
+}

@@ -1,0 +1,261 @@
+/* See reload.h.
+ *
+ * Both configurations are written out as text, defaults and all, and compared line by line
+ * (cli/config_diff.h): what people are told is then what `weir config diff` shows, and no list of
+ * fields has to be kept in step.  What needs a restart is moved from the old configuration into the
+ * new one, so that the one that holds always says what is true. */
+#include "serve/reload.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/say.h"
+#include "cli/config_diff.h"
+#include "core/settings.h"
+#include "serve/config_text.h"
+
+/* ---- what is different ---- */
+
+struct sorting {
+        struct buf *changed, *restart;
+};
+
+static void sort_line(void *ctx, struct slice name, struct slice was, struct slice now)
+{
+        struct sorting *s = ctx;
+        if (config_needs_restart(name)) {
+                buf_put_slice(s->restart, name);
+                buf_put_byte(s->restart, '\n');
+                return;
+        }
+        config_diff_put(s->changed, name, was, now);
+        buf_put_byte(s->changed, '\n');
+}
+
+static bool is_same_token(const struct config *a, const struct config *b)
+{
+        return a->token && b->token ? strcmp(a->token, b->token) == 0 : a->token == b->token;
+}
+
+static bool is_same_path(const char *a, const char *b)
+{
+        return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static void compare(const struct config *was, const struct config *now, struct buf *ret_changed,
+                    struct buf *ret_restart)
+{
+        struct sorting sorting = {ret_changed, ret_restart};
+        struct buf a, b;
+        buf_init(&a, 0);
+        buf_init(&b, 0);
+        config_put(was, true, &a);
+        config_put(now, true, &b);
+        config_diff(buf_slice(&a), buf_slice(&b), sort_line, &sorting);
+        buf_release(&a);
+        buf_release(&b);
+        if (!is_same_token(was, now) && is_same_path(was->token_file, now->token_file))
+                buf_put_str(ret_restart, "token_file\n"); /* the same file says another one */
+}
+
+/* ---- swapping ---- */
+
+#define SWAP(a, b)                                                                                 \
+        do {                                                                                       \
+                __typeof__(a) was_ = (a);                                                          \
+                (a) = (b);                                                                         \
+                (b) = was_;                                                                        \
+        } while (0)
+
+static void swap_addrs(char **a, size_t *n_a, char **b, size_t *n_b)
+{
+        for (size_t i = 0; i < CONFIG_ADDRS_MAX; i++)
+                SWAP(a[i], b[i]);
+        SWAP(*n_a, *n_b);
+}
+
+/* What only a restart changes: the new one has it as it is, the old one as it would be. */
+static void keep_fixed(struct config *now, struct config *was)
+{
+        SWAP(now->data, was->data);
+        SWAP(now->token, was->token);
+        SWAP(now->token_file, was->token_file);
+        SWAP(now->is_check_open, was->is_check_open);
+        SWAP(now->keep_done_ms, was->keep_done_ms);
+        SWAP(now->keep_failed_ms, was->keep_failed_ms);
+        swap_addrs(now->resp, &now->n_resp, was->resp, &was->n_resp);
+        swap_addrs(now->http, &now->n_http, was->http, &was->n_http);
+}
+
+/* One line, for the log. */
+static const char *in_one_line(struct buf *lines)
+{
+        if (lines->len)
+                lines->len--; /* the last line's end */
+        for (size_t i = 0; i < lines->len; i++)
+                if (lines->ptr[i] == '\n')
+                        lines->ptr[i] = ';';
+        return buf_cstr(lines);
+}
+
+static void tell(struct reload *r, const struct buf *changed, const struct buf *restart)
+{
+        struct buf line;
+        buf_init(&line, 0);
+        buf_put_slice(&line, buf_slice(changed));
+        say_info("config", changed->len ? "read again" : "read again, nothing changed", "path",
+                 r->path, "changed", in_one_line(&line));
+        buf_clear(&line);
+        buf_put_slice(&line, buf_slice(restart));
+        if (restart->len)
+                say_warn("config", "needs a restart", "settings", in_one_line(&line));
+        buf_release(&line);
+}
+
+static void refuse(const struct reload *r, const struct problem *problem)
+{
+        say_error("config", "not read again, the old one holds", "path", r->path ? r->path : "",
+                  "why", problem->detail);
+}
+
+static void swap(struct reload *r, struct config *now)
+{
+        keep_fixed(now, r->config);
+        r->taken(r->ctx, now);
+        config_unref(r->config);
+        r->config = now;
+        r->loaded_ms = clock_wall_ms();
+}
+
+static int read_again(struct reload *r, struct config *now, struct problem *problem)
+{
+        if (!r->path)
+                return problem_set(problem, ERR_STATE,
+                                   "weir was started without a configuration file; give it one "
+                                   "with -c");
+        return r->read(r->ctx, now, problem);
+}
+
+int reload_run(struct reload *r, bool is_trial, struct buf *ret_changed, struct buf *ret_restart,
+               struct problem *problem)
+{
+        struct config *now = config_new();
+        int result = read_again(r, now, problem);
+        if (result == OK)
+                compare(r->config, now, ret_changed, ret_restart);
+        if (is_trial) {
+                config_unref(now);
+                return result;
+        }
+        if (result == OK)
+                result = gate_change(r->gate, now, problem);
+        if (result != OK) {
+                config_unref(now);
+                refuse(r, problem);
+                return result;
+        }
+        swap(r, now);
+        tell(r, ret_changed, ret_restart);
+        return OK;
+}
+
+/* ---- for the core ---- */
+
+static int on_reload(void *ctx, bool is_trial, struct buf *ret_changed, struct buf *ret_restart,
+                     struct problem *problem)
+{
+        return reload_run(ctx, is_trial, ret_changed, ret_restart, problem);
+}
+
+static void on_show(void *ctx, bool has_defaults, struct core_config_text *ret)
+{
+        const struct reload *r = ctx;
+        config_put(r->config, has_defaults, ret->text);
+        ret->path = r->path ? r->path : "";
+        ret->loaded_ms = r->loaded_ms;
+}
+
+/* What is configured, with what was set on top: its lists are made for it, the rest is borrowed. */
+struct effective {
+        struct config config;
+        struct registry_entry *registry;
+        struct config_target *levels;
+        bool is_throttle_changed;
+        bool is_target_changed[CONFIG_TARGETS_MAX];
+};
+
+static void count_pattern(void *ctx, struct slice pattern, enum tier tier)
+{
+        (void)pattern; /* only how many */
+        (void)tier;
+        ++*(size_t *)ctx;
+}
+
+static void add_pattern(void *ctx, struct slice pattern, enum tier tier)
+{
+        struct config_throttle *t = ctx;
+        t->registry[t->n_registry++] = (struct registry_entry){pattern, tier};
+}
+
+static void fill_throttle(struct effective *e, struct core *core)
+{
+        struct config_throttle *t = &e->config.throttle;
+        struct core_effective now;
+        size_t n = t->n_registry;
+        core_effective(core, &now);
+        e->is_throttle_changed = now.is_throttle_changed;
+        t->policy = now.policy;
+        t->is_off = now.is_off;
+        t->checks.mode = now.check_mode;
+        core_each_pattern(core, count_pattern, &n);
+        e->registry = xcalloc(n + 1, sizeof(*e->registry));
+        if (t->n_registry)
+                memcpy(e->registry, t->registry, t->n_registry * sizeof(*t->registry));
+        t->registry = e->registry;
+        core_each_pattern(core, add_pattern, t); /* later ones win over equal ones before */
+}
+
+static void fill_targets(struct effective *e, struct core *core)
+{
+        struct config_targets *t = &e->config.targets;
+        struct config_throttle *throttle = &e->config.throttle;
+        struct level_rule own[LEVEL_METRICS_MAX];
+        double above[LEVEL_METRICS_MAX];
+        int64_t dwell_ns;
+        bool is_changed = false;
+        e->levels = xcalloc(t->n + 1, sizeof(*e->levels));
+        if (t->n)
+                memcpy(e->levels, t->levels, t->n * sizeof(*t->levels));
+        t->levels = e->levels;
+        for (size_t i = 0; i < t->n; i++)
+                (void)core_effective_target(core, t->probes[i].name, t->levels[i].rules,
+                                            t->levels[i].check_above, &t->levels[i].dwell_ns,
+                                            &e->is_target_changed[i]); /* all are there */
+        if (throttle->has_queue_depth &&
+            core_effective_target(core, CONFIG_OWN_TARGET, own, above, &dwell_ns, &is_changed)) {
+                throttle->queue_depth = own[0];
+                e->is_throttle_changed |= is_changed;
+        }
+}
+
+static void on_settings(void *ctx, struct buf *ret)
+{
+        const struct reload *r = ctx;
+        struct effective e = {.config = *r->config};
+        fill_throttle(&e, r->core);
+        fill_targets(&e, r->core);
+        if (e.is_throttle_changed)
+                config_put_throttle(&e.config, false, ret);
+        for (size_t i = 0; i < e.config.targets.n; i++)
+                if (e.is_target_changed[i])
+                        config_put_target(&e.config, i, false, ret);
+        free(e.registry);
+        free(e.levels);
+}
+
+void reload_offer(struct reload *r)
+{
+        const struct core_config config = {
+                .reload = on_reload, .show = on_show, .settings = on_settings, .ctx = r};
+        core_set_config(r->core, &config);
+}

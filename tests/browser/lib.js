@@ -1,0 +1,528 @@
+/* What the browser tests share: weir as a process, a RESP client, a worker, the browser, and a runner
+ * that prints one line per check.
+ *
+ * A test is test('a sentence that is true when it passes', async (t) => {...}).  t.server() starts
+ * weir with a fresh folder, t.page(server) opens a page in a fresh browser context; both end with
+ * the test.  A page is watched from its first byte: console errors, uncaught exceptions, violations
+ * of the policy, dialogs and answers of 400 and more are collected, and a test that does not expect
+ * them (page.watch.allow) fails by them.
+ *
+ * Nothing sleeps: playwright waits for elements, until() asks again and again for what only the
+ * server knows.  run() runs the tests of a file, or those whose sentence contains a word given on
+ * the command line. */
+import {spawn} from 'node:child_process';
+import fs from 'node:fs';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import {fileURLToPath} from 'node:url';
+
+import {chromium} from 'playwright-core';
+
+export const HERE = path.dirname(fileURLToPath(import.meta.url));
+export const ROOT = path.dirname(path.dirname(HERE));
+const WEIR = process.env.WEIR || path.join(ROOT, 'build', 'weir');
+const SHOTS = path.join(ROOT, 'build', 'browser');
+export const SECONDS = 20;
+
+/* --- running tests --------------------------------------------------------------------------- */
+
+const tests = [];
+
+export function test(sentence, fn)
+{
+        tests.push({sentence, fn});
+}
+
+export function expect(condition, why)
+{
+        if (!condition)
+                throw new Error(why);
+}
+
+export function equal(got, wanted, what = 'value')
+{
+        const [a, b] = [JSON.stringify(got), JSON.stringify(wanted)];
+        if (a !== b)
+                throw new Error(`${what} is ${a}, wanted ${b}`);
+}
+
+/* Asks until the answer is true and gives it. */
+export async function until(ask, what, seconds = SECONDS)
+{
+        const end = Date.now() + seconds * 1000;
+        for (;;) {
+                const value = await ask();
+                if (value)
+                        return value;
+                if (Date.now() > end)
+                        throw new Error(`${what} did not come true in ${seconds} s`);
+                await new Promise((resolve) => { setTimeout(resolve, 25); });
+        }
+}
+
+let browser = null;
+
+async function openBrowser()
+{
+        if (!browser)
+                browser = await launch();
+        return browser;
+}
+
+/* Debian's Chromium, or the one that CHROMIUM names. */
+export function launch(...args)
+{
+        return chromium.launch({
+                executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
+                args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', ...args],
+        });
+}
+
+async function runOne({sentence, fn})
+{
+        const t = new Turn();
+        let line = `ok - ${sentence}`;
+        const begin = Date.now();
+        try {
+                await fn(t);
+                t.judge();
+        } catch (e) {
+                const why = String(e.message || e).replace(/\x1b\[\d+m/g, '').split('\n');
+                line = `not ok - ${sentence}: ${why.slice(0, 4).join(' ').slice(0, 900)}`;
+                const at = String(e.stack).split('\n').filter((x) => x.includes('tests/browser/'));
+                line += at.map((x) => `\n#   ${x.trim()}`).join('');
+                line += t.watches.flatMap((w) => w.seen).map((x) => `\n#   seen: ${x}`).join('');
+                await t.failed(sentence);
+        }
+        await t.end();
+        const [first, ...more] = line.split('\n');
+        const took = process.env.TIMES ? ` (${((Date.now() - begin) / 1000).toFixed(1)} s)` : '';
+        process.stdout.write(`${[first + took, ...more].join('\n')}\n`);
+        return line.startsWith('ok');
+}
+
+export async function run()
+{
+        const words = process.argv.slice(2).filter((a) => !a.startsWith('-'));
+        let failed = 0;
+        for (const one of tests)
+                if (words.length === 0 || words.some((w) => one.sentence.includes(w)))
+                        failed += await runOne(one) ? 0 : 1;
+        if (browser)
+                await browser.close();
+        process.exitCode = failed ? 1 : 0;
+}
+
+/* --- one test's things ----------------------------------------------------------------------- */
+
+class Turn
+{
+        constructor()
+        {
+                this.ends = [];
+                this.watches = [];
+                this.pages = [];
+        }
+
+        later(fn)
+        {
+                this.ends.push(fn);
+        }
+
+        folder()
+        {
+                const made = fs.mkdtempSync(path.join(os.tmpdir(), 'weir-browser.'));
+                this.later(() => fs.rmSync(made, {recursive: true, force: true}));
+                return made;
+        }
+
+        async server(options)
+        {
+                const server = new Server(this.folder(), options);
+                this.later(() => server.stop());
+                await server.isReady;
+                return server;
+        }
+
+        worker(server, ...words)
+        {
+                const child = spawn(WEIR, ['work', '--quiet', '--url', server.resp, ...words],
+                        {stdio: ['ignore', 'ignore', 'inherit']});
+                const ended = new Promise((resolve) => { child.on('exit', resolve); });
+                const stop = async () => {
+                        child.kill('SIGTERM');
+                        await ended;
+                };
+                this.later(stop);
+                return {stop};
+        }
+
+        async resp(server)
+        {
+                const client = new Resp(server.resp);
+                this.later(() => client.close());
+                await client.isOpen;
+                return client;
+        }
+
+        async context(options = {})
+        {
+                const it = await (await openBrowser()).newContext({
+                        viewport: {width: 1280, height: 900},
+                        reducedMotion: 'reduce',
+                        ...options,
+                });
+                it.setDefaultTimeout(SECONDS * 1000);
+                this.later(() => it.close());
+                return it;
+        }
+
+        /* A page at an address of the server ('#/jobs'), watched. */
+        async page(server, where = '', options = {})
+        {
+                const context = options.context || await this.context(options);
+                const page = await context.newPage();
+                page.watch = watch(page);
+                this.watches.push(page.watch);
+                this.pages.push(page);
+                page.base = options.base || `${server.url}/`;
+                page.to = (hash) => go(page, hash);
+                await page.goto(`${page.base}${where}`);
+                if (options.isReady !== false)
+                        await isShown(page);
+                return page;
+        }
+
+        /* What was seen and not expected fails the test. */
+        judge()
+        {
+                for (const w of this.watches)
+                        w.judge();
+        }
+
+        async failed(sentence)
+        {
+                const name = sentence.replace(/\W+/g, '-').slice(0, 60);
+                for (const [i, page] of this.pages.entries())
+                        await shot(page, `failed-${name}-${i}`).catch(() => {});
+        }
+
+        async end()
+        {
+                for (const fn of this.ends.reverse())
+                        await Promise.resolve(fn()).catch(() => {});
+        }
+}
+
+/* --- the page -------------------------------------------------------------------------------- */
+
+function watch(page)
+{
+        const seen = [];
+        const allowed = [];
+        page.on('console', (m) => {
+                if (m.type() === 'error' || m.type() === 'warning')
+                        seen.push(`console ${m.type()}: ${m.text()} ${m.location().url || ''}`);
+        });
+        page.on('pageerror', (e) => seen.push(`exception: ${e.stack || e}`));
+        page.on('dialog', (d) => {
+                seen.push(`dialog: ${d.message()}`);
+                d.dismiss().catch(() => {});
+        });
+        page.on('requestfailed', (r) => {
+                const why = r.failure() ? r.failure().errorText : '';
+                if (why !== 'net::ERR_ABORTED')
+                        seen.push(`request failed: ${r.method()} ${r.url()} ${why}`);
+        });
+        return {
+                seen,
+                allow: (...patterns) => allowed.push(...patterns),
+                judge() {
+                        const bad = seen.filter((s) => !allowed.some((p) => p.test(s)));
+                        if (bad.length)
+                                throw new Error(`the page said: ${bad.slice(0, 5).join(' | ')}`);
+                },
+        };
+}
+
+/* The screen of the address is drawn: its module has run and said so by its heading. */
+async function isShown(page)
+{
+        await page.waitForFunction(() => {
+                const screen = document.querySelector('#main .screen, #main form.login');
+                return screen && screen.childElementCount > 0;
+        });
+}
+
+async function go(page, hash)
+{
+        await page.evaluate((to) => {
+                document.querySelector('#main').dataset.old = '1';
+                for (const el of document.querySelectorAll('#main .screen'))
+                        el.remove();
+                location.hash = to;
+        }, hash);
+        await isShown(page);
+}
+
+/* A shown value that changes: waits until the element's text matches. */
+export async function says(page, where, pattern, seconds = SECONDS)
+{
+        const locator = typeof where === 'string' ? page.locator(where).first() : where.first();
+        await until(async () => {
+                const text = await locator.textContent({timeout: 1000}).catch(() => '');
+                return pattern.test(text);
+        }, `"${pattern}" in ${where}`, seconds);
+}
+
+/* A message below the screen; gives it. */
+export async function toast(page, pattern)
+{
+        const it = page.locator('.toast').filter({hasText: pattern}).last();
+        await it.waitFor();
+        return it;
+}
+
+export async function undo(page, pattern)
+{
+        await (await toast(page, pattern)).getByRole('button', {name: 'Undo'}).click();
+}
+
+/* Answers the dialog that asks. */
+export async function answer(page, name)
+{
+        await page.locator('dialog[open]').getByRole('button', {name}).click();
+        await page.locator('dialog[open]').waitFor({state: 'detached'});
+}
+
+export async function shot(page, name)
+{
+        fs.mkdirSync(SHOTS, {recursive: true});
+        await page.screenshot({path: path.join(SHOTS, `${name}.png`), fullPage: true});
+}
+
+/* --- weir as a process ----------------------------------------------------------------------- */
+
+/* With a target "shop" whose metric is the number in a file; load(n) changes it. */
+function config(file, mode)
+{
+        return `throttle {
+        mode = "${mode}"
+        check_mode = "enforce"
+        starved_after = "1s"
+        ramp_cycles = 2
+        ramp_cycle = "1s"
+}
+target "shop" {
+        kind = "command"
+        command = {"cat", "${file}"}
+        interval = "100ms"
+        dwell = "200ms"
+        metric "threads" { elevated = {5, 3} critical = {15, 10} }
+}
+`;
+}
+
+class Server
+{
+        constructor(folder, {token, target = false, mode = 'enforce'} = {})
+        {
+                const words = ['serve', '--data', path.join(folder, 'data'), '--resp',
+                        '127.0.0.1:0', '--http', '127.0.0.1:0'];
+                this.folder = folder;
+                this.token = token;
+                this.loadFile = path.join(folder, 'load');
+                if (token) {
+                        const file = path.join(folder, 'token');
+                        fs.writeFileSync(file, `${token}\n`, {mode: 0o600});
+                        words.push('--token-file', file);
+                }
+                if (target) {
+                        const file = path.join(folder, 'weir.conf');
+                        this.load(1);
+                        fs.writeFileSync(file, config(this.loadFile, mode));
+                        words.push('-c', file);
+                }
+                this.log = '';
+                this.child = spawn(WEIR, words, {stdio: ['ignore', 'pipe', 'pipe']});
+                this.ended = new Promise((resolve) => { this.child.on('exit', resolve); });
+                this.child.stderr.on('data', (bytes) => { this.log += bytes; });
+                this.isReady = this.waitReady();
+        }
+
+        waitReady()
+        {
+                return new Promise((resolve, reject) => {
+                        let text = '';
+                        this.child.stdout.on('data', (bytes) => {
+                                text += bytes;
+                                const found = /^ready http=(\S+) resp=(\S+)\n/m.exec(text);
+                                if (!found)
+                                        return;
+                                this.http = found[1];
+                                this.url = `http://${found[1]}`;
+                                this.resp = found[2];
+                                resolve(this);
+                        });
+                        this.child.on('error', reject);
+                        this.ended.then(() => reject(new Error(`weir ended: ${this.log}`)));
+                });
+        }
+
+        /* A rename, so that the command never reads half a number. */
+        load(n)
+        {
+                fs.writeFileSync(`${this.loadFile}.new`, `${n}\n`);
+                fs.renameSync(`${this.loadFile}.new`, this.loadFile);
+        }
+
+        async stop()
+        {
+                this.child.kill('SIGTERM');
+                await this.ended;
+        }
+
+        async ask(method, where, body)
+        {
+                const headers = {};
+                if (body !== undefined)
+                        headers['Content-Type'] = 'application/json';
+                if (this.token)
+                        headers.Authorization = `Bearer ${this.token}`;
+                const res = await fetch(`${this.url}/v1/${where}`,
+                        {method, headers, body: body === undefined ? undefined : JSON.stringify(body)});
+                const text = await res.text();
+                if (!res.ok)
+                        throw new Error(`${method} ${where}: ${res.status} ${text}`);
+                return text ? JSON.parse(text) : null;
+        }
+
+        get(where)
+        {
+                return this.ask('GET', where);
+        }
+
+        post(where, body = {})
+        {
+                return this.ask('POST', where, body);
+        }
+
+        async add(hook, more = {})
+        {
+                return (await this.post('jobs', {hook, args: {}, ...more})).id;
+        }
+
+        /* Waits until a job has a status, and gives the job. */
+        status(id, wanted)
+        {
+                return until(async () => {
+                        const job = await this.get(`jobs/${id}`);
+                        return job.status === wanted && job;
+                }, `status ${wanted} of job ${id}`);
+        }
+
+        level(wanted)
+        {
+                return until(async () => (await this.get('throttle')).level === wanted,
+                        `level ${wanted}`);
+        }
+}
+
+/* --- RESP ------------------------------------------------------------------------------------ */
+
+/* As much of it as the tests need: arrays of texts out, one answer after the other back. */
+class Resp
+{
+        constructor(address)
+        {
+                const [host, port] = address.split(':');
+                this.buffer = Buffer.alloc(0);
+                this.waiting = [];
+                this.socket = net.connect(Number(port), host);
+                this.isOpen = new Promise((resolve, reject) => {
+                        this.socket.on('connect', resolve);
+                        this.socket.on('error', reject);
+                });
+                this.socket.on('data', (bytes) => {
+                        this.buffer = Buffer.concat([this.buffer, bytes]);
+                        this.read();
+                });
+        }
+
+        ask(...words)
+        {
+                const parts = words.map((w) => Buffer.from(String(w)));
+                const head = Buffer.from(`*${parts.length}\r\n`);
+                const bytes = parts.flatMap((p) => [Buffer.from(`$${p.length}\r\n`), p,
+                        Buffer.from('\r\n')]);
+                return new Promise((resolve, reject) => {
+                        this.waiting.push({resolve, reject});
+                        this.socket.write(Buffer.concat([head, ...bytes]));
+                });
+        }
+
+        read()
+        {
+                while (this.waiting.length) {
+                        const found = parse(this.buffer, 0);
+                        if (!found)
+                                return;
+                        this.buffer = this.buffer.subarray(found.next);
+                        const {resolve, reject} = this.waiting.shift();
+                        if (found.value instanceof Error)
+                                reject(found.value);
+                        else
+                                resolve(found.value);
+                }
+        }
+
+        close()
+        {
+                this.socket.destroy();
+        }
+}
+
+/* {value, next}, or null while bytes are missing. */
+function parse(buffer, at)
+{
+        const end = buffer.indexOf('\r\n', at);
+        if (end < 0)
+                return null;
+        const line = buffer.toString('utf8', at + 1, end);
+        const next = end + 2;
+        switch (String.fromCharCode(buffer[at])) {
+        case '+':
+                return {value: line, next};
+        case '-':
+                return {value: new Error(line), next};
+        case ':':
+                return {value: Number(line), next};
+        case '_':
+                return {value: null, next};
+        case '$': {
+                const size = Number(line);
+                if (size < 0)
+                        return {value: null, next};
+                if (buffer.length < next + size + 2)
+                        return null;
+                return {value: buffer.toString('utf8', next, next + size), next: next + size + 2};
+        }
+        default:
+                return parseMany(buffer, Number(line), next);
+        }
+}
+
+function parseMany(buffer, count, from)
+{
+        const value = [];
+        let next = from;
+        for (let i = 0; i < count; i++) {
+                const one = parse(buffer, next);
+                if (!one)
+                        return null;
+                value.push(one.value);
+                next = one.next;
+        }
+        return {value: count < 0 ? null : value, next};
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env node
+/* weir-test: timeout=240
+ *
+ * Every screen of the page against a weir with something of everything in it: no error in the
+ * console, nothing against the policy, no serious finding of axe-core in light and in dark; what it
+ * weighs and when it first paints.  Screenshots are left in build/browser. */
+import fs from 'node:fs';
+import path from 'node:path';
+import zlib from 'node:zlib';
+
+import {equal, expect, HERE, ROOT, run, shot, test} from './lib.js';
+import {plain, populate, screens} from './lib_world.js';
+
+const AXE = fs.readFileSync(path.join(HERE, 'node_modules', 'axe-core', 'axe.min.js'), 'utf8');
+const WEIGHT = 150000; /* bytes of the page, gzipped */
+const SERIOUS = new Set(['serious', 'critical']);
+
+/* Serious findings as lines. */
+async function findings(page)
+{
+        const found = await page.evaluate(() => globalThis.axe.run(document, {
+                resultTypes: ['violations'],
+                runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+        }));
+        return found.violations.filter((v) => SERIOUS.has(v.impact)).flatMap(
+                (v) => v.nodes.slice(0, 3).map((n) => `${v.id} ${n.target.join(' ')}: ${
+                                                       n.failureSummary.split('\n').pop().trim()}`));
+}
+
+/* Waits for what a screen asks for itself, so that a picture shows it. */
+async function isCalm(page)
+{
+        await page.waitForSelector('#state .badge');
+        await page.waitForFunction(() => !document.querySelector('#first'));
+        await page.waitForFunction(() => {
+                const text = document.querySelector('#main').innerText;
+                return text.trim().length > 20;
+        });
+}
+
+async function look(t, server, ids, scheme)
+{
+        const page = await t.page(server, '', {colorScheme: scheme});
+        const bad = [];
+        await page.evaluate(AXE);
+        for (const [name, hash] of Object.entries(screens(ids, plain))) {
+                await page.to(hash);
+                await isCalm(page);
+                equal(await page.locator('.missing').allTextContents(), [], `parts of ${name}`);
+                await shot(page, `${name}-${scheme}`);
+                bad.push(...(await findings(page)).map((f) => `${name}: ${f}`));
+        }
+        equal(bad, [], `findings in ${scheme}`);
+}
+
+test('every screen is shown without an error and without a serious finding, in light and dark',
+        async (t) => {
+                const server = await t.server({target: true});
+                const ids = await populate(server);
+                await look(t, server, ids, 'light');
+                await look(t, server, ids, 'dark');
+        });
+
+test('on a narrow screen nothing is wider than the screen, and the menu opens every screen',
+        async (t) => {
+                const server = await t.server({target: true});
+                const ids = await populate(server);
+                const page = await t.page(server, '', {viewport: {width: 360, height: 740}});
+                const wide = [];
+                for (const [name, hash] of Object.entries(screens(ids, plain))) {
+                        await page.to(hash);
+                        await isCalm(page);
+                        await shot(page, `${name}-narrow`);
+                        const width = await page.evaluate(
+                                () => document.scrollingElement.scrollWidth);
+                        if (width > 360)
+                                wide.push(`${name} ${width}`);
+                }
+                equal(wide, [], 'screens wider than 360 px');
+                await page.getByRole('button', {name: 'Menu'}).click();
+                await page.locator('#nav').getByRole('link', {name: 'Breakers'}).click();
+                await page.getByRole('heading', {name: 'Breakers', level: 1}).waitFor();
+                equal(await page.getByRole('button', {name: 'Menu'}).getAttribute('aria-expanded'),
+                        'false', 'the menu afterwards');
+        });
+
+test('every screen of an empty weir says what to do, without an error', async (t) => {
+        const server = await t.server();
+        const page = await t.page(server);
+        for (const name of ['now', 'jobs', 'queues', 'schedules', 'workers', 'batches', 'throttle',
+                     'clients', 'locks', 'limits', 'breakers', 'settings']) {
+                await page.to(`#/${name}`);
+                await isCalm(page);
+                equal(await page.locator('.missing').allTextContents(), [], `parts of ${name}`);
+                await shot(page, `empty-${name}`);
+        }
+        await page.to('#/nowhere');
+        await page.getByText('There is no screen "nowhere"').waitFor();
+});
+
+test('the page weighs less than 150 kB, is sent gzipped, and comes from weir alone', async (t) => {
+        const server = await t.server();
+        const context = await t.context();
+        const asked = [];
+        context.on('response', (r) => asked.push(r));
+        const page = await t.page(server, '', {context});
+        for (const name of ['jobs', 'queues', 'schedules', 'workers', 'batches', 'throttle',
+                     'clients', 'locks', 'limits', 'breakers', 'settings', 'job/1'])
+                await page.to(`#/${name}`);
+        page.watch.allow(/404.*jobs\/1/);
+        const foreign = asked.filter((r) => !r.url().startsWith(server.url));
+        equal(foreign.map((r) => r.url()), [], 'addresses elsewhere');
+        const files = new Map();
+        for (const r of asked.filter((x) => !x.url().includes('/v1/') && x.status() === 200)) {
+                equal(r.headers()['content-encoding'], 'gzip', `encoding of ${r.url()}`);
+                files.set(r.url(), zlib.gzipSync(await r.body(), {level: 9}).length);
+        }
+        const all = fs.readdirSync(path.join(ROOT, 'src', 'ui'))
+                            .filter((f) => /\.(js|css|html|svg)$/.test(f));
+        equal(files.size, all.length, `files of the page that were asked for`);
+        const sum = [...files.values()].reduce((a, b) => a + b, 0);
+        console.log(`# the page: ${files.size} files, ${sum} bytes gzipped`);
+        expect(sum < WEIGHT, `the page weighs ${sum} bytes`);
+});
+
+test('the browser tells when it first painted', async (t) => {
+        const server = await t.server({target: true});
+        const page = await t.page(server);
+        await isCalm(page);
+        for (const turn of ['first', 'second']) {
+                const paints = await page.evaluate(
+                        () => performance.getEntriesByType('paint').map((p) => [p.name,
+                                Math.round(p.startTime)]));
+                expect(paints.some(([name]) => name === 'first-contentful-paint'),
+                        'it painted nothing');
+                const said = paints.map(([name, ms]) => `${name} ${ms} ms`).join(', ');
+                console.log(`# ${turn} visit: ${said}`);
+                await page.reload();
+                await isCalm(page);
+        }
+});
+
+run();

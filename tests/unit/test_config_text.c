@@ -1,0 +1,291 @@
+/* The configuration written out, read again and compared, and the lines that errors name. */
+#include "check.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "cli/config_diff.h"
+#include "serve/config_lines.h"
+#include "serve/config_text.h"
+
+static char folder[] = "/tmp/weir-config-text-XXXXXX";
+
+static int make_folder(void **unused)
+{
+        (void)unused;
+        return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **unused)
+{
+        (void)unused;
+        return rmdir(folder);
+}
+
+static void has(const char *text, const char *part)
+{
+        if (!strstr(text, part))
+                fail_msg("'%s' does not hold '%s'", text, part);
+}
+
+static void has_not(const char *text, const char *part)
+{
+        if (strstr(text, part))
+                fail_msg("'%s' holds '%s'", text, part);
+}
+
+/* A file of the folder; the name is good until the next one is written. */
+static const char *write_file(const char *name, const char *text, mode_t mode)
+{
+        static char path[96];
+        (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        assert_true(fputs(text, f) >= 0);
+        assert_int_equal(fclose(f), 0);
+        assert_int_equal(chmod(path, mode), 0);
+        return path;
+}
+
+static int read_text(const char *text, struct config *c, struct problem *problem)
+{
+        const char *path = write_file("conf", text, 0644);
+        config_init(c);
+        int r = config_read_file(c, path, problem);
+        (void)unlink(path); /* made above */
+        return r;
+}
+
+static const char everything[] =
+        "data = \"/x\\\"y\"\n"
+        "resp = {\"127.0.0.1:1\", \"/run/w.sock\"}\n"
+        "check_without_token = true\n"
+        "log_level = warn\nlog_json = true\n"
+        "history = failures\nhistory_keep_done = 2d\nhistory_keep_failed = forever\n"
+        "queue \"quick\" { history = none }\n"
+        "throttle {\n"
+        "        enabled = false  mode = \"observe\"  ramp_cycles = 5  ramp_cycle = \"10s\"\n"
+        "        max_deferral = \"1h30m\"  deferrals_per_hour = 12\n"
+        "        registry = {\"a_*=high\", \"b=c=deferrable\"}\n"
+        "        queue_depth = {10, 5.5, 100, 50}\n"
+        "        adaptive = \"enforce\"  adaptive_limit = {2, 4, 8}\n"
+        "        check_mode = \"off\"  rule_max = \"3d\"  rule_endless = true\n"
+        "        starved_after = \"1m\"  exempt_budget = 0.125  exempt_ends = true\n"
+        "        credits_max = 7  credits_time = \"2s\"\n"
+        "        level \"critical\" { delays = {\"0s\", \"1s\", \"2s\", \"3s\"} claims = 9 }\n"
+        "}\n"
+        "target \"my shop\" {\n"
+        "        kind = \"mysql\"  socket = \"/run/m.sock\"  user = \"weir\"\n"
+        "        password_env = \"HOME\"  database = \"shop\"  heartbeat_table = \"meta.hb\"\n"
+        "        interval = \"2s\"  timeout = \"1s\"  dwell = \"5s\"  mode = \"enforce\"\n"
+        "        ignore_replicas = 1  missing_replica = \"ignore\"\n"
+        "        check = {\"replication_lag\", \"depth\"}\n"
+        "        unknown = {\"open\", \"closed\", \"wait:30s\", \"closed\"}\n"
+        "        replica \"db2\" { host = \"10.0.0.2\" port = 3307 }\n"
+        "        replica \"db3\" { host = \"10.0.0.3\" }\n"
+        "        metric \"threads_running\" { required = true stale = \"1m\" }\n"
+        "        metric \"depth\" { source = \"sql:SELECT \\\"1\\\"\" critical = {0.1, 0.05}\n"
+        "                          threshold = 2.5 }\n"
+        "        metric \"replication_lag\" { }\n"
+        "}\n"
+        "target \"pg\" { kind = \"postgres\" host = \"db\" port = 5433 }\n"
+        "target \"box\" { kind = \"host\" }\n"
+        "target \"web\" { kind = \"http\" url = \"http://a/b\" metric \"json:x.y\" { } }\n"
+        "target \"run\" { kind = \"command\" command = {\"sh\", \"-c\", \"echo \\\"\\$1\\\" \\\\\"}\n"
+        "               metric \"value\" { elevated = {1, 1} } }\n";
+
+static void what_is_written_reads_back_the_same(void **unused)
+{
+        (void)unused;
+        for (int has_defaults = 0; has_defaults < 2; has_defaults++) {
+                struct config a, b;
+                struct problem problem = {0};
+                struct buf first, second;
+                buf_init(&first, 0);
+                buf_init(&second, 0);
+                if (read_text(everything, &a, &problem) != OK)
+                        fail_msg("%s", problem.detail);
+                assert_int_equal(config_finish(&a, &problem), OK);
+                config_put(&a, has_defaults, &first);
+                if (read_text(buf_cstr(&first), &b, &problem) != OK)
+                        fail_msg("%s in\n%s", problem.detail, buf_cstr(&first));
+                assert_int_equal(config_finish(&b, &problem), OK);
+                config_put(&b, has_defaults, &second);
+                assert_string_equal(buf_cstr(&first), buf_cstr(&second));
+                assert_int_equal(a.targets.n, b.targets.n);
+                for (size_t i = 0; i < a.targets.n; i++)
+                        assert_true(
+                                config_probe_is_same(&a.targets.probes[i], &b.targets.probes[i]));
+                assert_string_equal(b.data, "/x\"y");
+                assert_true(b.throttle.is_off);
+                assert_true(b.throttle.queue_depth.exit[0] == 5.5);
+                assert_true(b.targets.levels[0].check_above[1] == 2.5);
+                assert_string_equal(b.targets.probes[4].argv[2], "echo \"$1\" \\");
+                config_release(&a);
+                config_release(&b);
+                buf_release(&first);
+                buf_release(&second);
+        }
+}
+
+static void a_probe_is_another_when_anything_it_uses_is(void **unused)
+{
+        (void)unused;
+        static const char *const others[] = {
+                "kind = \"mysql\" host = \"b\"",
+                "kind = \"mysql\" host = \"a\" port = 1",
+                "kind = \"mysql\" host = \"a\" user = \"u\"",
+                "kind = \"mysql\" host = \"a\" password_env = \"HOME\"",
+                "kind = \"mysql\" host = \"a\" database = \"d\"",
+                "kind = \"mysql\" host = \"a\" interval = \"3s\"",
+                "kind = \"mysql\" host = \"a\" metric \"questions\" { source = \"status:x\" }",
+                "kind = \"mysql\" host = \"a\" replica \"r\" { host = \"c\" }",
+                "kind = \"postgres\" host = \"a\"",
+        };
+        struct config a;
+        struct problem problem = {0};
+        assert_int_equal(read_text("target \"t\" { kind = \"mysql\" host = \"a\" }", &a, &problem),
+                         OK);
+        for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+                struct config b;
+                char text[200];
+                (void)snprintf(text, sizeof(text), "target \"t\" { %s }", others[i]);
+                if (read_text(text, &b, &problem) != OK)
+                        fail_msg("%s", problem.detail);
+                assert_false(config_probe_is_same(&a.targets.probes[0], &b.targets.probes[0]));
+                config_release(&b);
+        }
+        struct config same;
+        assert_int_equal(read_text("target \"t\" { kind = \"mysql\" host = \"a\" dwell = \"1s\"\n"
+                                   "metric \"threads_running\" { elevated = {50, 40} \n"
+                                   "critical = {80, 70} } }",
+                                   &same, &problem),
+                         OK);
+        assert_true(config_probe_is_same(&a.targets.probes[0], &same.targets.probes[0]));
+        config_release(&same);
+        config_release(&a);
+}
+
+static void secrets_are_not_written(void **unused)
+{
+        (void)unused;
+        struct config c;
+        struct problem problem = {0};
+        struct buf text;
+        char conf[400], token[96], password[96];
+        (void)snprintf(token, sizeof(token), "%s",
+                       write_file("token", "0123456789-the-token\n", 0600));
+        (void)snprintf(password, sizeof(password), "%s",
+                       write_file("password", "very-secret\n", 0600));
+        (void)snprintf(conf, sizeof(conf),
+                       "token_file = \"%s\"\ntarget \"t\" { kind = \"mysql\" host = \"a\" user = "
+                       "\"u\"\npassword_file = \"%s\" }",
+                       token, password);
+        if (read_text(conf, &c, &problem) != OK)
+                fail_msg("%s", problem.detail);
+        buf_init(&text, 0);
+        config_put(&c, true, &text);
+        has_not(buf_cstr(&text), "the-token");
+        has_not(buf_cstr(&text), "very-secret");
+        has(buf_cstr(&text), token);
+        has(buf_cstr(&text), password);
+        buf_release(&text);
+        config_release(&c);
+        (void)unlink(token);
+        (void)unlink(password);
+}
+
+static void an_error_names_the_line(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *text, *told;
+        } cases[] = {
+                {"# one\n\nlog_level = loud\n", "conf:3: log_level must be"},
+                {"throttle {\n mode = \"off\"\n}\nhistory = some\n", "conf:4: history must be"},
+                {"throttle {\n /* a\n mode */ mode = \"loud\"\n}\n", "conf:3: throttle: mode must"},
+                {"throttle {\n level \"critical\" {\n  claims = 1\n  delays = {\"1s\"}\n }\n}\n",
+                 "conf:4: throttle level \"critical\": delays takes"},
+                {"throttle {\n ramp_cycles = -4\n}\n", "conf:2: throttle: ramp_cycles"},
+                {"target \"a\" { kind = \"host\" }\ntarget \"b\" {\n kind = \"host\"\n"
+                 " # dwell = \"3s\"\n\n dwell = \"2h\"\n}\n",
+                 "conf:6: target \"b\": dwell must be"},
+                {"target \"a\" {\n kind = \"host\"\n metric \"psi_io\" {\n  elevated = {1, 0}\n }\n"
+                 " metric \"psi_cpu\" {\n  elevated = {5, 3}\n  critical = {15, 20}\n }\n}\n",
+                 "conf:8: target \"a\", metric \"psi_cpu\": critical: the exit"},
+                {"target \"a\" { kind = \"host\" }\n\ntarget \"b\" { dwell = \"1s\" }\n",
+                 "conf:3: target \"b\": kind must be"},
+                {"# c\ntarget \"a\" { kind = \"host\" }\ntarget \"b\" {\n nosuch = 3\n}\n",
+                 "conf:4: no such option 'nosuch'"},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct config c;
+                struct problem problem = {0};
+                assert_int_not_equal(read_text(cases[i].text, &c, &problem), OK);
+                has(problem.detail, cases[i].told);
+                config_release(&c);
+        }
+}
+
+/* Whatever is in the file, looking for a line ends. */
+static void the_scanner_ends_on_any_text(void **unused)
+{
+        (void)unused;
+        static const char *const texts[] = {
+                "",      "\"", "'\\",   "{{{{", "}}}}", "= = =", "a {",       "/*",
+                "a \"b", "#",  "a = {", "\\",   "(",    "a=b",   "x { y { z", "=}{"};
+        struct config_way way = {.section = {SLICE_LIT("a")}, .n = 1, .option = SLICE_LIT("b")};
+        way.title[0] = SLICE_NONE;
+        for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+                assert_true(config_lines_find(slice_str(texts[i]), &way) <= 1);
+}
+
+static void put_line(void *ctx, struct slice name, struct slice was, struct slice now)
+{
+        config_diff_put(ctx, name, was, now);
+        buf_put_byte(ctx, '\n');
+}
+
+static void differences_are_told_by_name(void **unused)
+{
+        (void)unused;
+        static const char was[] = "data = \"a\"\n\nthrottle {\n        mode = \"off\"\n"
+                                  "        level \"critical\" {\n                claims = 1\n"
+                                  "        }\n}\n\ntarget \"old\" {\n        kind = \"host\"\n}\n"
+                                  "target \"old.er\" {\n        kind = \"host\"\n}\n";
+        static const char now[] = "data = \"a\"\nuser = \"x = y\"\n\nthrottle {\n"
+                                  "        mode = \"enforce\"\n        level \"critical\" {\n"
+                                  "                claims = 2\n        }\n}\n\n"
+                                  "target \"new\" {\n        kind = \"host\"\n        a = 1\n}\n"
+                                  "target \"old.er\" {\n        kind = \"mysql\"\n}\n";
+        struct buf told;
+        buf_init(&told, 0);
+        config_diff(slice_str(was), slice_str(now), put_line, &told);
+        assert_string_equal(buf_cstr(&told), "target.new: added\n"
+                                             "target.old: removed\n"
+                                             "target.old.er.kind: \"host\" -> \"mysql\"\n"
+                                             "throttle.level.critical.claims: 1 -> 2\n"
+                                             "throttle.mode: \"off\" -> \"enforce\"\n"
+                                             "user: \"x = y\" added\n");
+        buf_clear(&told);
+        config_diff(slice_str(now), slice_str(now), put_line, &told);
+        assert_int_equal(told.len, 0);
+        config_diff(SLICE_LIT(""), SLICE_LIT("data = 1\n"), put_line, &told);
+        assert_string_equal(buf_cstr(&told), "data: 1 added\n");
+        buf_release(&told);
+        assert_true(config_needs_restart(SLICE_LIT("http")));
+        assert_false(config_needs_restart(SLICE_LIT("throttle.mode")));
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(what_is_written_reads_back_the_same),
+                cmocka_unit_test(a_probe_is_another_when_anything_it_uses_is),
+                cmocka_unit_test(secrets_are_not_written),
+                cmocka_unit_test(an_error_names_the_line),
+                cmocka_unit_test(the_scanner_ends_on_any_text),
+                cmocka_unit_test(differences_are_told_by_name),
+        };
+        return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
