@@ -153,9 +153,9 @@ int add_file(struct cli *cli, const struct slice *defaults, size_t n_defaults, s
         struct filing f = {.cli = cli};
         struct buf words CLEANUP(buf_release);
         const char *once = args_get(&cli->args, "once");
+        buf_init(&words, 0);
         if (once && (!once[0] || strlen(once) > 200))
                 return problem_set(p, ERR_BADARG, "--once takes 1 to 200 bytes");
-        buf_init(&words, 0);
         for (size_t i = 0; i < n_defaults; i++)
                 bulk_put_word(&words, defaults[i]);
         struct job_line_rules rules = {

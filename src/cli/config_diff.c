@@ -156,6 +156,7 @@ void config_diff(struct slice was, struct slice now,
                 const struct entry *y = k < b.n ? &b.all[k] : NULL;
                 int order = !x ? 1 : !y ? -1 : slice_cmp(x->name, y->name);
                 const struct entry *first = order <= 0 ? x : y;
+                ASSERT(first); /* one of them is there */
                 i += order <= 0;
                 k += order >= 0;
                 if (order == 0 && slice_eq(x->value, y->value))

@@ -78,12 +78,12 @@ int filter_json(const struct filter *f, struct buf *doc, struct problem *p)
 {
         struct json_value root;
         struct buf kept CLEANUP(buf_release);
+        buf_init(&kept, 0);
         if (!f->text.len)
                 return OK;
         int r = json_parse(buf_slice(doc), DEPTH_MAX, &root, p);
         if (r != OK)
                 return r;
-        buf_init(&kept, 0);
         if (root.type == JSON_ARRAY)
                 put_rows(f, &root, &kept);
         else if (root.type == JSON_OBJECT)

@@ -132,9 +132,9 @@ static int take_ids(struct job_line *l, struct slice key, const struct json_valu
         struct json_value item;
         struct buf text CLEANUP(buf_release);
         int64_t id;
+        buf_init(&text, 0);
         if (v->type != JSON_ARRAY)
                 return wrong_type(key, "an array of ids", v, p);
-        buf_init(&text, 0);
         while (json_array_next(v, &it, &item)) {
                 if (!json_to_i64(&item, &id) || id <= 0)
                         return wrong_type(key, "an array of ids", &item, p);
@@ -149,6 +149,23 @@ static int take_ids(struct job_line *l, struct slice key, const struct json_valu
         return ret->ptr || !text.len ? OK : problem_set(p, ERR_NOMEM, "no memory for a list");
 }
 
+int base64_take(struct arena *arena, struct slice text, struct slice *ret)
+{
+        size_t padding = 0;
+        unsigned char *bytes = arena_alloc(arena, text.len + 4);
+        if (!bytes)
+                return ERR_NOMEM;
+        while (padding < 2 && padding < text.len && text.ptr[text.len - 1 - padding] == '=')
+                padding++;
+        int len = text.len % 4 == 0
+                          ? EVP_DecodeBlock(bytes, (const unsigned char *)text.ptr, (int)text.len)
+                          : -1;
+        if (len < 0 || (size_t)len < padding)
+                return ERR_BADARG;
+        *ret = slice_make(bytes, (size_t)len - padding);
+        return OK;
+}
+
 static int take_base64(struct job_line *l, struct slice key, const struct json_value *v,
                        struct problem *p)
 {
@@ -156,18 +173,11 @@ static int take_base64(struct job_line *l, struct slice key, const struct json_v
         int r = take_text(l, key, v, &text, p);
         if (r != OK)
                 return r;
-        unsigned char *bytes = arena_alloc(&l->arena, text.len + 4);
-        if (!bytes)
-                return problem_set(p, ERR_NOMEM, "no memory for args_base64");
-        size_t padding = 0;
-        while (padding < 2 && padding < text.len && text.ptr[text.len - 1 - padding] == '=')
-                padding++;
-        int len = text.len % 4 == 0
-                          ? EVP_DecodeBlock(bytes, (const unsigned char *)text.ptr, (int)text.len)
-                          : -1;
-        if (len < 0 || (size_t)len < padding)
-                return problem_set(p, ERR_BADARG, "args_base64 is not padded base64");
-        l->job.args = slice_make(bytes, (size_t)len - padding);
+        r = base64_take(&l->arena, text, &l->job.args);
+        if (r != OK)
+                return problem_set(p, r,
+                                   r == ERR_NOMEM ? "no memory for args_base64"
+                                                  : "args_base64 is not padded base64");
         return OK;
 }
 

@@ -10,12 +10,12 @@
 #include "cli/bulk.h"
 
 struct job_line {
-        struct bulk_job job; /* hook is empty when the line names none */
-        uint64_t id;         /* of an exported job; else 0 */
-        struct slice status; /* likewise; else empty */
+        struct bulk_job job;        /* hook is empty when the line names none */
+        uint64_t id;                /* of an exported job; else 0 */
+        struct slice status;        /* likewise; else empty */
         int64_t due_ms, expires_ms; /* likewise; else 0 */
-        struct buf options;  /* what job.options points to */
-        struct arena arena;  /* for texts with escapes, and base64 */
+        struct buf options;         /* what job.options points to */
+        struct arena arena;         /* for texts with escapes, and base64 */
 };
 
 struct job_line_rules {
@@ -38,6 +38,9 @@ int job_line_parse(struct job_line *l, struct slice line, const struct job_line_
                    struct problem *p) MUST_CHECK;
 /* One more option, after the line was read: job.options has it too. */
 void job_line_put(struct job_line *l, const char *keyword, int64_t value);
+
+/* The bytes of padded base64; ERR_BADARG when it is none, ERR_NOMEM. */
+int base64_take(struct arena *arena, struct slice text, struct slice *ret) MUST_CHECK;
 
 /* Lines of a file, without their ends; empty ones are counted and left out. */
 struct line_reader {

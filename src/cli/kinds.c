@@ -38,11 +38,11 @@ static const struct kind_field cap_fields[] = {
 
 /* What a rule of the kinds metrics and threshold lists is told as "list". */
 static const struct kind_field rule_fields[] = {
-        {"ratio", "RATIO", FIELD_PLAIN},     {"metrics", "METRICS", FIELD_PLAIN},
+        {"ratio", "RATIO", FIELD_PLAIN},         {"metrics", "METRICS", FIELD_PLAIN},
         {"threshold", "THRESHOLD", FIELD_PLAIN}, {"target", "TARGET", FIELD_PLAIN},
-        {"mode", "MODE", FIELD_PLAIN},       {"author", "AUTHOR", FIELD_PLAIN},
-        {"reason", "REASON", FIELD_PLAIN},   {"self_ending", "SELFENDING", FIELD_FLAG},
-        {"left_ms", "FOR", FIELD_LEFT},      {NULL, NULL, FIELD_PLAIN},
+        {"mode", "MODE", FIELD_PLAIN},           {"author", "AUTHOR", FIELD_PLAIN},
+        {"reason", "REASON", FIELD_PLAIN},       {"self_ending", "SELFENDING", FIELD_FLAG},
+        {"left_ms", "FOR", FIELD_LEFT},          {NULL, NULL, FIELD_PLAIN},
 };
 
 static const struct kind_field schedule_fields[] = {

@@ -22,11 +22,11 @@ struct kind_field {
 #define KIND_WORDS_MAX 3
 struct kind {
         const char *type;
-        const char *plural;   /* for --only, and for telling how many */
-        const char *list;     /* command that lists them */
-        const char *key;      /* of the rows in the answer; NULL: it is the rows, without pages */
-        const char *show;     /* command that tells all of one; NULL: the list does */
-        const char *set;      /* command that makes one */
+        const char *plural; /* for --only, and for telling how many */
+        const char *list;   /* command that lists them */
+        const char *key;    /* of the rows in the answer; NULL: it is the rows, without pages */
+        const char *show;   /* command that tells all of one; NULL: the list does */
+        const char *set;    /* command that makes one */
         const char *words[KIND_WORDS_MAX + 1]; /* fields that it takes first, in order */
         const struct kind_field *fields;
         const char *wanted;   /* exported only when this field is true; NULL: always */

@@ -73,10 +73,10 @@ void progress_tell(struct progress *p, uint64_t done, uint64_t bytes)
 {
         int64_t now_ns = clock_boot_ns();
         struct buf line CLEANUP(buf_release);
+        buf_init(&line, 0);
         if (p->is_quiet || now_ns - p->told_ns < (p->is_tty ? TTY_NS : ELSE_NS))
                 return;
         p->told_ns = now_ns;
-        buf_init(&line, 0);
         progress_put(&line, p, done, bytes, now_ns);
         fprintf(stderr, p->is_tty ? ERASE_LINE "%s" : "%s\n", buf_cstr(&line));
         (void)fflush(stderr); /* progress that cannot be shown is no reason to stop */

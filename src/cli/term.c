@@ -233,9 +233,9 @@ struct term_size term_size(void)
 void term_draw(const struct term *t, struct slice frame)
 {
         struct buf out CLEANUP(buf_release);
+        buf_init(&out, 0);
         if (!t->is_open)
                 return;
-        buf_init(&out, 0);
         buf_put_str(&out, "\033[H");
         while (frame.len) {
                 const char *end = memchr(frame.ptr, '\n', frame.len);

@@ -42,12 +42,11 @@ struct archive_ref {
 
 struct archive_query {
         /* Set by the asker; the slices must live until done (arena is a good place). */
-        uint64_t id;        /* one job, or 0 for a listing */
-        uint64_t before_id; /* listing: ids below this, largest first; 0: from the newest */
-        bool is_oldest;     /* listing: ids above after_id instead, smallest first */
-        uint64_t after_id;
-        const uint64_t
-                *ids; /* listing: those of these that are there, in their order, unfiltered */
+        uint64_t id;         /* one job, or 0 for a listing */
+        uint64_t before_id;  /* listing: ids below this; 0: all */
+        uint64_t after_id;   /* listing: and above this */
+        bool is_oldest;      /* listing: smallest first; else largest */
+        const uint64_t *ids; /* listing: of these all that are there, in their order */
         size_t n_ids;
         bool is_brief; /* listing: refs alone, no rows */
         size_t limit;

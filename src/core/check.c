@@ -485,9 +485,12 @@ void check_give_credits(struct core *core, const struct asking *a, struct check_
         if (!ret->verdict.is_granted || ret->verdict.reason != CHECK_GRANTED || a->is_contract ||
             a->target < 0)
                 return;
-        struct credit_grant g =
-                credit_give(&s->pool, &core->checks.credit, clients_active(core, target), a->cost);
         struct client_note *note = client_note(a->client);
+        int64_t late_ns = note->paced_ns ? core->now.steady_ns - note->paced_ns : INT64_MAX;
+        if (note->paced_ns && note->paced_target != target)
+                late_ns = 0; /* it asks elsewhere too: nobody knows */
+        struct credit_grant g = credit_give(&s->pool, &core->checks.credit,
+                                            clients_active(core, target), a->cost, late_ns);
         ret->credits = g.steps;
         ret->credit_ms = g.ms;
         ret->wait_ms = g.pause_ms;

@@ -48,32 +48,42 @@ static struct check_wait *wait_of(struct session_wait *w)
 
 /* ---- telling ---- */
 
-static void tell_number(struct reply *reply, const char *key, double value, bool is_known)
+static void write_number(struct told_number *n, double value)
 {
-        char text[40];
+        bool is_whole = fabs(value) < 1e15 && (double)(int64_t)value == value;
+        int len = is_whole ? snprintf(n->text, sizeof(n->text), "%lld", (long long)value)
+                           : snprintf(n->text, sizeof(n->text), "%.10g", value);
+        ASSERT(len > 0 && (size_t)len < sizeof(n->text));
+        n->len = (uint8_t)len;
+        n->value = value;
+}
+
+/* Printing a fraction is a quarter of a pipelined check, and samples are fewer than asks. */
+static void tell_number(struct reply *reply, const char *key, struct told_number *n, double value)
+{
         reply_key(reply, key);
-        if (!is_known || isnan(value)) {
+        if (!n || isnan(value)) {
                 reply_null(reply);
                 return;
         }
-        int64_t whole = (int64_t)value;
-        if (fabs(value) < 1e15 && (double)whole == value)
-                (void)snprintf(text, sizeof(text), "%lld", (long long)whole);
-        else
-                (void)snprintf(text, sizeof(text), "%.10g", value);
-        reply_str(reply, text);
+        if (!n->len || memcmp(&n->value, &value, sizeof(value)) != 0)
+                write_number(n, value);
+        reply_text(reply, slice_make(n->text, n->len));
 }
 
-static void tell_answer(struct reply *reply, const struct check_answer *a)
+static void tell_answer(struct core *core, int target, struct reply *reply,
+                        const struct check_answer *a)
 {
         const struct check_verdict *v = &a->verdict;
         const struct check_metric *m = v->value >= 0 ? &a->metrics[v->value] : NULL;
+        struct metric *of = m ? &core->throttle->targets[target].metrics[m->number] : NULL;
         reply_record(reply, 12);
         tell_str(reply, "verdict", v->is_granted ? "granted" : "refused");
         tell_str(reply, "reason", check_reason_name(v->reason));
         tell_str(reply, "metric", m ? m->name : "");
-        tell_number(reply, "value", m ? m->v.value : NAN, m && m->v.is_known);
-        tell_number(reply, "threshold", m ? m->v.threshold : NAN, m != NULL);
+        tell_number(reply, "value", of ? &of->told_value : NULL,
+                    m && m->v.is_known ? m->v.value : NAN);
+        tell_number(reply, "threshold", of ? &of->told_threshold : NULL, m ? m->v.threshold : NAN);
         tell_int(reply, "age_ms", m ? m->age_ms : -1);
         tell_str(reply, "rule", a->rule);
         tell_int(reply, "wait_ms", a->wait_ms);
@@ -126,13 +136,14 @@ static void answer(struct core *core, struct check_wait *w, struct check_answer 
 {
         struct session *session = w->base.session;
         int64_t waited_ms = (core->now.steady_ns - w->since_ns) / NS_PER_MS;
+        int target = w->ask.target;
         leave(core, w);
         w->ask.client = client_get(core, &w->ask.who);
         check_settle(core, &w->ask, a, waited_ms < UINT32_MAX ? (uint32_t)waited_ms : UINT32_MAX);
         check_give_credits(core, &w->ask, a);
         free(w);
         session->is_free = true;
-        tell_answer(session->ops->reply_begin(session), a);
+        tell_answer(core, target, session->ops->reply_begin(session), a);
         session->ops->reply_end(session);
 }
 
@@ -349,6 +360,7 @@ void checking_retarget(struct core *core, const struct retarget *map, const stru
         (void)take_all(core, &parked); /* none is fine */
         c->targets = NULL;
         checking_reset(core);
+        ASSERT(c->targets);
         for (size_t i = 0; i < map->n_old; i++)
                 if (map->old[i].target >= 0)
                         carry_state(&c->targets[map->old[i].target], &states[i]);
@@ -396,6 +408,6 @@ EXEC(exec_check)
                 return park(core, session, &asking, again_of(core, a), arg[P_WAIT].num);
         check_settle(core, &asking, a, 0);
         check_give_credits(core, &asking, a);
-        tell_answer(reply, a);
+        tell_answer(core, asking.target, reply, a);
         return OK;
 }

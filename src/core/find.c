@@ -340,6 +340,10 @@ static void ask_archive(struct core *core, struct find *f)
                 int64_t left = PAGE_MS - elapsed_ms(core, f);
                 q->ms_max = left > PAGE_OLD_MIN ? left : PAGE_OLD_MIN;
         }
+        if (f->live_end && q->is_oldest) /* the page does not reach further */
+                q->before_id = f->live_end + 1;
+        else if (f->live_end)
+                q->after_id = f->live_end - 1;
         filter_lend_registry(core, &q->filter);
         archive->ops->query(archive, q);
 }
@@ -416,8 +420,11 @@ static int page_begin(struct core *core, struct find *f, const struct command *c
         q->limit = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT;
         q->bytes_max = PAGE_OLD_BYTES;
         q->is_oldest = cmd->arg[P_JOBS_ORDER].num != 0;
-        q->after_id = at;
-        q->before_id = at && at < core->state.next_id ? at : core->state.next_id;
+        q->before_id = core->state.next_id;
+        if (q->is_oldest)
+                q->after_id = at;
+        else if (at && at < q->before_id)
+                q->before_id = at;
         f->walk = q->is_oldest ? live_walk_up(at) : live_walk_down(q->before_id);
         f->live = arena_array(&q->arena, q->limit, sizeof(*f->live));
         if (!f->live || !filter_take(&q->filter, cmd, &q->arena))

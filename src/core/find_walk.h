@@ -1,7 +1,7 @@
 /* Walking all live jobs, a little in each turn.
  *
  * A turn has one budget for all listings and bulk commands together, so however many there are they
- * hold the loop for some 2 ms and not longer: what is not done by then goes on in the next turn. */
+ * hold the loop for some 1 ms and not longer: what is not done by then goes on in the next turn. */
 #ifndef WEIR_CORE_FIND_WALK_H
 #define WEIR_CORE_FIND_WALK_H
 

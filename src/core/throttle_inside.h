@@ -6,6 +6,13 @@
 #include "gate/ramp.h"
 #include "gate/registry.h"
 
+/* A number as it was last told: until it changes, telling it again is a copy. */
+struct told_number {
+        double value;
+        uint8_t len; /* 0: never told */
+        char text[31];
+};
+
 struct metric {
         char *name;
         char error[THROTTLE_TEXT]; /* why the last try failed; "" when it did not */
@@ -16,6 +23,7 @@ struct metric {
         /* As configured; what holds (rules, check_above) follows from it and from the settings. */
         struct level_rule configured;
         double check_configured;
+        struct told_number told_value, told_threshold;
 };
 
 struct target {
@@ -93,6 +101,8 @@ struct throttle {
         int64_t asked_ns;
 };
 
+/* What core_set_throttle() made. */
+void throttle_setup_release(struct throttle *t);
 /* The registry as it would be with one more pattern set; NULL: as it is.  The caller's to free. */
 struct registry *throttle_build_registry(const struct core *core,
                                          const struct registry_entry *more);

@@ -66,10 +66,10 @@ const struct shape named_shapes[] = {
         {"throttle_history", "{events:[{at_ms:i event:s message:s}]}"},
         {"ramp", "{running:b cycle:i cycles:i next_in_ms:i}"},
         {"holder", "{owner:s fence:i age_ms:i ttl_ms:i remaining_ms:i}"},
-        {"limit",
+        {"limit_usage",
          "{name:s kind:<window,tokens> passing:b amount:i period_ms:i burst:i used:i left:i "
          "retry_ms:i reset_ms:i waiting_jobs:i waiting_clients:i}"},
-        {"breaker",
+        {"breaker_state",
          "{name:s state:<closed,open,half-open> reason:s probing:b held:b handlers:b passing:b "
          "since_ms:i retry_ms:i failures:i window_failures:i window_outcomes:i trips:i "
          "waiting_jobs:i threshold:i rate:i window_ms:i volume:i cooldown_ms:i cooldown_max_ms:i "
@@ -172,12 +172,12 @@ const struct shape command_shapes[] = {
         {"SCHEDULED",
          "{name:s state:<active,paused,stopped> reason:s? cron:s? every_ms:i? zone:s? first_ms:i? "
          "until_ms:i? jitter_ms:i missed:<skip,one,all> window_ms:i? "
-         "overlap:<skip,queue,allow,cancel> stop_after:i hook:s? " ARGS "queue:s? group:s? "
+         "overlap:<skip,queue,allow,cancel> stop_after:i hook:s " ARGS "queue:s group:s? "
          "priority:i attempts:i timeout_ms:i? backoff:s? key:s? key_max:i? limit:s? target:s? "
          "expires_ms:i? result_ms:i? is_signed:b next_ms:i? next:[i] last_slot_ms:i? last_job:i? "
          "jobs:i live_jobs:i missed_slots:i overlapped_slots:i failures:i}"},
         {"SCHEDULES",
-         "{schedules:[{name:s state:<active,paused,stopped> hook:s? queue:s? cron:s? every_ms:i? "
+         "{schedules:[{name:s state:<active,paused,stopped> hook:s queue:s cron:s? every_ms:i? "
          "zone:s? next_ms:i? last_slot_ms:i? last_job:i? failures:i}] cursor:s}"},
         {"PAUSESCHEDULE", "@ok"},
         {"RESUMESCHEDULE", "@ok"},
@@ -205,15 +205,15 @@ const struct shape command_shapes[] = {
 
         {"LIMIT", "@ok"},
         {"UNLIMIT", "@ok"},
-        {"USAGE", "@limit"},
-        {"LIMITS", "{limits:[@limit]}"},
+        {"USAGE", "@limit_usage"},
+        {"LIMITS", "{limits:[@limit_usage]}"},
         {"TAKE", "{granted:i left:i retry_ms:i}"},
         {"RESETLIMIT", "@ok"},
 
         {"BREAKER", "@ok"},
         {"UNBREAKER", "@ok"},
-        {"BREAKERSTATE", "@breaker"},
-        {"BREAKERS", "{breakers:[@breaker]}"},
+        {"BREAKERSTATE", "@breaker_state"},
+        {"BREAKERS", "{breakers:[@breaker_state]}"},
         {"ASK", "{verdict:<pass,probe,refused> token:s? retry_ms:i}"},
         {"REPORT", "{state:<closed,open,half-open>}"},
         {"TRIP", "@ok"},

@@ -1,43 +1,77 @@
 /* The pool of credits as a controller.
  *
- * What is controlled is mostly replication lag, and lag is an integral: it grows for as long as the
- * steps come faster than the replica applies them, and is seen a sample later.  Three consequences.
+ * What is controlled is mostly replication lag.  Lag is an integral: it grows for as long as steps
+ * come faster than the replica applies them.  And it is told late, by itself: a lag of two seconds
+ * is news of the work of two seconds ago.  Whoever goes k times as fast as the replica until the
+ * limit is seen has by then k limits of work under way.  So a bound cannot be held by stopping at
+ * it, nor by beginning to pace half way; it is held by never going much faster than the target can
+ * take, which nobody knows beforehand.
  *
- * A pool that is itself only summed up (more below the aim, less above) makes two integrals in a
- * row, which swing without end.  So the pool has a proportional part, the room: at the aim all of
- * it is given out, at the limit nothing, in between evenly less; and the sum moves only while the
- * pressure is not already on its way back, which takes energy out of every swing.
+ * So everybody is paced, always.  The pool begins small and grows by START_GROWTH a turn until the
+ * first sign of pressure, as TCP begins; what was too much by then is taken back.  From then on
+ * there is an estimate of what the target takes: the average of what was given out while there was
+ * pressure.  Up to most of that the pool comes back as fast as it began; beyond, it grows by
+ * GROWTH, less the nearer the aim, and more the longer there is no pressure at all.  Above the aim
+ * it shrinks by the overshoot, but not far below the estimate: what lies in a long delay would else
+ * be answered many times over, and the target run dry.  Both only while the pressure does not
+ * already move the right way, which takes energy out of the swing that two integrals in a row make.
  *
- * Credits alone cannot hold the pressure under the limit: who may ask again at once and is granted
- * goes as fast as it can, however few credits it gets, until the limit itself refuses, a sample too
- * late.  So above the aim the share is a rate, and the grant says how long to pause.  Who does not
- * pause is held by the limit only, as if it polled.
+ * The pool is what is learned; the room is what reacts.  With every sample the nearer the limit
+ * the less of the pool is given out, and nothing at it.
  *
- * The pool has to begin near the truth.  A thousand credits that nobody uses would take a dozen
- * halvings to mean anything.  So it grows only as far as the askers come back early, and pacing
- * begins with what they took in the second before.
+ * An answer gives what may be done in a quarter of a second, so that what was given out before the
+ * bad news is little; but it may be used for longer, so that who is slow need not ask for more.
+ * Who is slow by itself does not make the pool grow either, or it would be a large one, of which
+ * nobody knows anything, when a fast one comes: only askers that were waiting for their pause to
+ * end do, or that were given so few steps that asking is most of what they do.
  *
- * Nothing is learned from a second in which nobody was granted anything: a target that is slow by
- * itself does not wind the pool down to nothing, and a quiet night does not wind it up.
+ * Costs are in a unit that the askers choose, so what is small is measured by their average.
+ *
+ * Nothing is learned from a turn in which nobody was granted anything; after IDLE_NS of that it
+ * begins anew, as the target may be another one by then.
+ *
+ * Its limits, as tests/prop/prop_plant.c finds them; examples/purge has a real replica.
+ * - A target that takes fewer steps a second than the pool begins with (10) goes over its limit
+ *   once, at the beginning.  One at which everything is refused ends that.
+ * - A harmless asker is slowed down too, until the pool has grown to its wish: to 100 steps a
+ * second within seven seconds, to 1,000 within thirteen, with two samples a second or more.
+ * - Asks that are parked for their pause are answered in rounds (core/check_wait.c), up to a
+ * quarter of a second late.  It costs speed, not the bound.
+ * - A target whose own speed halves or which stands still for as long as half of the limit takes
+ *   the pressure over it: no pace of the askers undoes what is already written.
  *
  * Costs: a handful of multiplications per tick and per grant; no memory, no libm. */
 #include "gate/credit.h"
 
 #include <math.h>
 
-#define TURN_NS     (900 * NS_PER_MS) /* a second, less what samples jitter */
-#define LEAST       (1.0 / 30)        /* of the pool, per asker: a step each in half a minute */
-#define GROWTH      0.125             /* of the pool in a second, while paced */
-#define MIN_GROWTH  1                 /* credits; from nothing an eighth is nothing */
-#define STILL       0.02              /* pressure: a rise of less is noise */
-#define FADE        0.98              /* of the pool in a second, while free and not used up */
-#define EARLY       1.25              /* asks per asker and credits' time: more came back early */
-#define IDLE_TURNS  60                /* after a minute without a grant all is forgotten */
-#define PAUSE_MAX   30000             /* ms: who pauses must notice that all is well again */
-#define MAX_CREDITS 1000000
-#define NO_CREDITS  1000.0 /* bound of the pool per asker when none are given out */
-#define MIN_MS      10
-#define MAX_MS      60000
+#define TURN_NS      (450 * NS_PER_MS) /* half a second, less what samples jitter */
+#define TURNS_MAX    2                 /* that are made up for when samples are rare */
+#define START        2                 /* times `increase`: the pool it begins with, in steps */
+#define START_GROWTH 0.2               /* of the pool in a turn: half as much again in a second */
+#define GROWTH       0.03              /* the same later, with no pressure at all */
+#define BACK         0.6               /* of the pool is left when the beginning ends */
+#define SIGN         0.25              /* of the aim: the first sign of pressure */
+#define TAKEN_TURNS  16                /* the estimate is an average of about so many */
+#define QUICKLY      0.8               /* of the estimate: up to there it grows as it began */
+#define FLOOR        0.5               /* of the estimate: it shrinks no further */
+#define CALM_TURNS   12                /* without pressure: it grows twice as fast, and so on */
+#define ANEW_TURNS   10                /* without pressure: no less than what it began with */
+#define MIN_GROWTH   0.2               /* steps; from nothing a part is nothing */
+#define STILL        0.02              /* pressure: a rise of less is noise */
+#define LEAST        (1.0 / 30)        /* steps, per asker: one each in half a minute */
+#define MAX_RATE     1e6               /* steps, per asker */
+#define IDLE_NS      (40 * NS_PER_S)   /* longer than PAUSE_MAX: who pauses is not gone */
+#define PAUSE_MAX    30000             /* ms: who pauses must notice that all is well again */
+#define PAUSE_ROOM   0.25              /* a moment without room makes a pause no longer than this */
+#define PACE_MS      250               /* an answer gives what may be done in so long */
+#define LATE_NS      (400 * NS_PER_MS) /* a pause that ended earlier was not what it waited for */
+#define FEW          16                /* steps of an answer: more of them would save asks */
+#define USED         0.9               /* of the credits' time: who asks before had used them up */
+#define UNIT_ASKS    8                 /* over so many the cost of a step is averaged */
+#define MAX_CREDITS  1000000
+#define MIN_MS       10
+#define MAX_MS       60000
 
 void credit_rule_init(struct credit_rule *r)
 {
@@ -71,15 +105,7 @@ int credit_rule_check(const struct credit_rule *r, struct problem *problem)
 
 void credit_init(struct credit_pool *p)
 {
-        *p = (struct credit_pool){.pressure = NAN, .before = NAN};
-}
-
-/* The part of the pool that is given out. */
-static double room(const struct credit_rule *r, double u)
-{
-        if (!(u < 1)) /* a NAN too */
-                return 0;
-        return u <= r->aim ? 1 : (1 - u) / (1 - r->aim);
+        *p = (struct credit_pool){.pressure = NAN, .before = NAN, .unit = 1};
 }
 
 static double clamp(double v, double min, double max)
@@ -89,67 +115,83 @@ static double clamp(double v, double min, double max)
         return v < max ? v : max;
 }
 
-static void turn_free(struct credit_pool *p, const struct credit_rule *r, double askers,
-                      double seconds)
+/* The part of the pool that is given out. */
+static double room(double u)
 {
-        double once = askers * seconds * (double)MS_PER_S / r->ms;
-
-        if (!p->is_counted || (double)p->asks > EARLY * once) {
-                /* Half of what they asked for in a second changes nothing but the asking. */
-                p->base += r->increase * askers;
-                if (p->base < p->asked / seconds / 2)
-                        p->base = p->asked / seconds / 2;
-        } else {
-                p->base *= FADE;
-        }
+        return u < 1 ? 1 - u : 0; /* of a NAN too */
 }
 
-static void turn_paced(struct credit_pool *p, const struct credit_rule *r)
+/* What the target takes, told from what was given out while it had work left. */
+static void estimate(struct credit_pool *p)
+{
+        if (!(p->taken > 0)) {
+                p->base *= BACK;
+                p->taken = p->base;
+        }
+        p->taken += (p->credits - p->taken) / TAKEN_TURNS;
+}
+
+/* `turns` of half a second have passed, for samples come as they like. */
+static void grow(struct credit_pool *p, const struct credit_rule *r, double turns)
+{
+        double part = GROWTH * (1 - p->pressure / r->aim) * (1 + p->calm / CALM_TURNS);
+        bool is_back = p->calm > 0 && p->base <= QUICKLY * p->taken;
+
+        if (part > START_GROWTH || !(p->taken > 0) || is_back)
+                part = START_GROWTH;
+        double more = p->base * part * turns, least = MIN_GROWTH * p->unit;
+        double start = START * r->increase * p->unit;
+        p->base += more > least ? more : least;
+        if (p->calm >= ANEW_TURNS && p->base < start)
+                p->base = start;
+}
+
+static void shrink(struct credit_pool *p, const struct credit_rule *r)
+{
+        double over = (p->pressure - r->aim) / r->aim, floor = FLOOR * p->taken;
+
+        p->base *= clamp(1 - r->decrease * over, 0.5, 1);
+        if (p->base < floor)
+                p->base = floor;
+}
+
+static void learn(struct credit_pool *p, const struct credit_rule *r, double turns)
 {
         double u = p->pressure;
 
-        if (u >= r->aim && !(u < p->before)) {
-                p->base *= clamp(1 - r->decrease * (u - r->aim) / r->aim, 0.5, 1);
-        } else if (u < r->aim && !(u > p->before + STILL)) {
-                double more = p->base * GROWTH;
-                p->base += more > MIN_GROWTH ? more : MIN_GROWTH;
-        }
+        p->calm = u < SIGN * r->aim ? p->calm + turns : 0;
+        if (!(p->calm > 0))
+                estimate(p);
+        if (u >= r->aim && !(u < p->before))
+                shrink(p, r);
+        else if (u < r->aim && !(u > p->before + STILL) && p->is_wanted)
+                grow(p, r, turns);
+}
+
+static void begin(struct credit_pool *p, const struct credit_rule *r, double unit)
+{
+        p->unit = unit;
+        p->base = START * r->increase * unit;
+        p->taken = p->calm = 0;
+        p->is_begun = false;
 }
 
 static void turn(struct credit_pool *p, const struct credit_rule *r, double askers, int64_t now_ns)
 {
-        double seconds = p->is_turned ? (double)(now_ns - p->tick_ns) / (double)NS_PER_S : 1;
+        double turns = (double)(now_ns - p->tick_ns) / (double)(NS_PER_S / 2);
 
-        p->rate = p->taken / seconds;
-        p->idle = p->asks || !p->is_counted ? 0 : p->idle + 1;
-        if (p->idle >= IDLE_TURNS)
-                p->base = p->demand = 0;
-        if (p->idle == 0 && !isnan(p->pressure)) {
-                if (p->demand > 0 || (!p->is_counted && p->pressure >= r->aim))
-                        turn_paced(p, r);
-                else if (p->pressure < r->aim)
-                        turn_free(p, r, askers, seconds);
-                p->base = clamp(p->base, LEAST * askers, (r->max ? r->max : NO_CREDITS) * askers);
-        }
-        if (p->pressure < r->aim && p->base >= p->demand)
-                p->demand = 0;
+        if (p->asks)
+                p->asked_ns = now_ns;
+        if (!p->is_turned || (p->is_begun && now_ns - p->asked_ns >= IDLE_NS))
+                begin(p, r, 1);
+        else if (p->asks && !isnan(p->pressure))
+                learn(p, r, clamp(turns, 0, TURNS_MAX));
+        p->base = clamp(p->base, LEAST * askers * p->unit, MAX_RATE * askers * p->unit);
         p->before = p->pressure;
-        p->taken = p->asked = 0;
         p->asks = 0;
+        p->is_wanted = false;
         p->tick_ns = now_ns;
         p->is_turned = true;
-}
-
-/* With what was taken just now.  When that is nothing the pool is empty and all stays free: whoever
- * comes next asks for each step, and after a second it is known what it takes. */
-static void begin_pacing(struct credit_pool *p)
-{
-        if (!p->is_counted)
-                return;
-        p->base = p->rate;
-        if (p->rate > 0 && p->taken > p->rate) /* within a part of a second already */
-                p->base = p->taken;
-        p->demand = p->base;
 }
 
 void credit_tick(struct credit_pool *p, const struct credit_rule *r, double pressure, size_t askers,
@@ -158,46 +200,45 @@ void credit_tick(struct credit_pool *p, const struct credit_rule *r, double pres
         p->pressure = pressure < 0 ? 0 : pressure;
         if (!p->is_turned || now_ns - p->tick_ns >= TURN_NS)
                 turn(p, r, askers ? (double)askers : 1, now_ns);
-        if (!(p->demand > 0) && p->pressure >= r->aim)
-                begin_pacing(p);
-        p->credits = p->base * room(r, p->pressure);
+        p->credits = p->base * room(p->pressure);
 }
 
-static struct credit_grant grant(const struct credit_pool *p, const struct credit_rule *r,
-                                 size_t askers, uint32_t cost)
+static uint32_t pace_ms(const struct credit_rule *r)
 {
-        bool is_paced = p->demand > 0;
-        /* Steps of one asker within the credits' time. */
-        double steps = p->credits * r->ms / (double)MS_PER_S / (double)(askers ? askers : 1) /
-                       (cost ? cost : 1);
+        return r->ms < PACE_MS ? r->ms : PACE_MS;
+}
 
-        if (r->max == 0 || !(steps > 0))
-                return (struct credit_grant){0};
-        /* While paced the step that was asked for is one of them. */
-        double further = clamp(is_paced ? steps - 1 : steps, 0, r->max);
-        struct credit_grant g = {.steps = (uint32_t)further};
-        g.ms = g.steps ? r->ms : 0;
-        if (is_paced)
-                g.pause_ms = (uint32_t)clamp(r->ms * (g.steps + 1.0) / steps, 0, PAUSE_MAX);
-        return g;
+/* Was it kept waiting, or will it soon ask again only because it was given so few? */
+static bool is_wanting(const struct credit_pool *p, const struct credit_rule *r, double each,
+                       int64_t late_ns)
+{
+        int64_t used_ns = (int64_t)(USED * r->ms - pace_ms(r)) * NS_PER_MS;
+
+        return late_ns < LATE_NS || (p->base * each < FEW && late_ns < used_ns);
 }
 
 struct credit_grant credit_give(struct credit_pool *p, const struct credit_rule *r, size_t askers,
-                                uint32_t cost)
+                                uint32_t cost, int64_t late_ns)
 {
-        /* What grew while nobody was counted has no meaning: it begins with the first asker. */
-        if (!p->is_counted)
-                p->base = p->credits = 0;
-        struct credit_grant g = grant(p, r, askers, cost);
-        p->is_counted = true;
-        p->asks++;
-        p->asked += cost ? cost : 1;
-        p->taken += (g.steps + 1.0) * (cost ? cost : 1);
-        return g;
-}
+        double size = cost ? cost : 1;
+        /* Steps of this asker within the pace, of each credit a second. */
+        double each = pace_ms(r) / (double)MS_PER_S / (double)(askers ? askers : 1) / size;
 
-uint32_t credit_share(const struct credit_pool *p, const struct credit_rule *r, size_t askers,
-                      uint32_t cost)
-{
-        return grant(p, r, askers, cost).steps;
+        if (!p->is_begun) {
+                begin(p, r, size);
+                p->credits = p->base * room(p->pressure);
+                p->is_begun = true;
+        }
+        p->asks++;
+        p->unit += (size - p->unit) / UNIT_ASKS;
+        p->is_wanted = p->is_wanted || is_wanting(p, r, each, late_ns);
+        if (r->max == 0 || isnan(p->pressure))
+                return (struct credit_grant){0};
+        double steps = p->credits * each, least = p->base * PAUSE_ROOM * each;
+        /* The step that was asked for is one of them. */
+        struct credit_grant g = {.steps = (uint32_t)clamp(steps - 1, 0, r->max)};
+        g.ms = g.steps ? r->ms : 0;
+        g.pause_ms = (uint32_t)clamp(pace_ms(r) * (g.steps + 1.0) / (steps > least ? steps : least),
+                                     0, PAUSE_MAX);
+        return g;
 }

@@ -449,10 +449,8 @@ static int64_t below_max(uint64_t id)
 
 static int find_many(struct archive_finder *f, struct archive_query *q)
 {
-        int64_t low = q->is_oldest ? below_max(q->after_id + (q->after_id < UINT64_MAX)) : 1;
-        int64_t high = INT64_MAX;
-        if (!q->is_oldest && q->before_id)
-                high = below_max(q->before_id - 1);
+        int64_t low = below_max(q->after_id + (q->after_id < UINT64_MAX));
+        int64_t high = q->before_id ? below_max(q->before_id - 1) : INT64_MAX;
         if (!q->limit || q->filter.status == JOB_PENDING || q->filter.status == JOB_RUNNING)
                 return OK;
         if (!make_room(q))

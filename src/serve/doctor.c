@@ -380,6 +380,7 @@ int doctor_main(int argc, char **argv)
         struct buf out CLEANUP(buf_release);
         int used;
         static char config[] = "--config";
+        buf_init(&out, 0);
         for (int i = 1; i < argc; i++)
                 if (strcmp(argv[i], "-c") == 0)
                         argv[i] = config;
@@ -394,7 +395,6 @@ int doctor_main(int argc, char **argv)
                 return cli_help("doctor", NULL);
         struct doctor *d = xcalloc(1, sizeof(*d));
         look(d, &args);
-        buf_init(&out, 0);
         if (args_has(&args, "json"))
                 put_json(d, &out);
         else

@@ -488,5 +488,10 @@ window.addEventListener('hashchange', () => {
                 window.scrollTo(0, 0);
         }
 });
+/* A request of a screen that was left ends like this, and nobody waits for it any more. */
+window.addEventListener('unhandledrejection', (ev) => {
+        if (ev.reason && ev.reason.name === 'AbortError')
+                ev.preventDefault();
+});
 setTheme(recall('theme') || 'auto');
 begin();

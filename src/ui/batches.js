@@ -110,11 +110,11 @@ function actions(ctx, b, after, gone = after)
 {
         const one = (words, run, kind) =>
                 button(words, run, {kind, label: `${words} batch ${b.name}`});
-        const isOver = b.status === 'finished' || b.total === 0;
+        const canForget = b.status === 'finished' || b.total === 0;
         return h('div.actions', {},
                 b.status === 'open' ? one('Close', () => close(ctx, b, after), 'small') : null,
-                isOver ? one('Forget', () => remove(ctx, b, gone), 'small.danger')
-                       : one('Cancel', () => cancel(ctx, b, after), 'small.danger'));
+                b.left > 0 ? one('Cancel', () => cancel(ctx, b, after), 'small.danger') : null,
+                canForget ? one('Forget', () => remove(ctx, b, gone), 'small.danger') : null);
 }
 
 function add(ctx, after)

@@ -197,7 +197,7 @@ class Chart
                                         const known = values[i].filter(Number.isFinite);
                                         if (!known.length)
                                                 return this.o.series.length > 1 ? null
-                                                                                : 'No values yet.';
+                                                                                : 'no value yet';
                                         if (this.o.total) {
                                                 const sum = raw[i].reduce(
                                                         (a, v) => a + (Number(v) || 0), 0);

@@ -6,6 +6,7 @@ import {
         append,
         badge,
         button,
+        cover,
         debounce,
         dialog,
         facts,
@@ -209,6 +210,7 @@ async function mountList(root, params, ctx)
         const mapBox = h('div');
         const listPanel = panel('Who asked');
         const t = clientTable(ctx, load);
+        const part = cover(t.node);
         const foot = h('p.hint');
         const empty = h('div');
         append(mapPanel.body, mapBox, heatKey());
@@ -230,6 +232,7 @@ async function mountList(root, params, ctx)
                         /* waiting_ms grows by itself: without it a row stays as it is. */
                         t.update(answer.clients.map(
                                 ({waiting_ms: w, ...c}) => ({...c, waiting: w > 0})));
+                        part.ok();
                         foot.textContent = answer.cursor
                                 ? 'The first 100; narrow it down with a part of a name.'
                                 : answer.other
@@ -247,7 +250,7 @@ async function mountList(root, params, ctx)
                         empty.hidden = !none;
                 } catch (e) {
                         if (e.name !== 'AbortError')
-                                fill(listPanel.body, notAvailable(e));
+                                part.fail(e);
                 }
         }
         async function loadMap()

@@ -405,6 +405,26 @@ export function notAvailable(err)
         return h('p.missing', {}, `Not available: ${err && err.message ? err.message : err}`);
 }
 
+/* For a part that is asked for again and again: fail(err) covers it with the reason, ok() shows it
+ * again. */
+export function cover(part)
+{
+        let said = null;
+        const ok = () => {
+                if (said)
+                        said.remove();
+                said = null;
+                part.hidden = false;
+        };
+        const fail = (err) => {
+                ok();
+                said = notAvailable(err);
+                part.before(said);
+                part.hidden = true;
+        };
+        return {ok, fail};
+}
+
 export function note(kind, ...children)
 {
         return h(`div.note.${kind}`, {}, ...children);

@@ -9,6 +9,16 @@ const POLL_MS = 2000;
 const AGAIN_MS = 30000;
 const QUIET_MS = 6000; /* "now" comes every second: longer silence means it does not come */
 
+async function call(fn, data)
+{
+        try {
+                await fn(data);
+        } catch (e) {
+                if (e.name !== 'AbortError')
+                        console.error(e);
+        }
+}
+
 export class Live
 {
         constructor()
@@ -36,15 +46,11 @@ export class Live
                 return () => this.listeners[kind].delete(fn);
         }
 
+        /* Listeners may be async; one whose screen was left meanwhile ends with an AbortError. */
         tell(kind, data)
         {
-                for (const fn of [...this.listeners[kind]]) {
-                        try {
-                                fn(data);
-                        } catch (e) {
-                                console.error(e);
-                        }
-                }
+                for (const fn of [...this.listeners[kind]])
+                        call(fn, data);
         }
 
         start()

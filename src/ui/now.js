@@ -9,6 +9,7 @@ import {
         badge,
         button,
         copyLine,
+        cover,
         debounce,
         dialog,
         fill,
@@ -455,6 +456,7 @@ function throttledPanel(ctx)
                 ]
         });
         p.body.append(t.node);
+        const part = cover(t.node);
         async function load()
         {
                 try {
@@ -462,9 +464,10 @@ function throttledPanel(ctx)
                                 'throttled', {count: kind.value ? 100 : THROTTLED}, ctx.signal);
                         t.update(actions.filter((a) => !kind.value || a.kind === kind.value)
                                          .slice(0, THROTTLED));
+                        part.ok();
                 } catch (e) {
                         if (e.name !== 'AbortError')
-                                fill(p.body, notAvailable(e));
+                                part.fail(e);
                 }
         }
         return {node: p.node, load};
@@ -495,6 +498,7 @@ export function eventsPanel(ctx, count)
                         {key: 'message', label: 'What', cls: 'wrap'},
                 ]
         });
+        const part = cover(t.node);
         let seen = -1; /* how many there were when they were last asked for */
         async function load()
         {
@@ -504,9 +508,10 @@ export function eventsPanel(ctx, count)
                         t.update(got.map(
                                 (e, i) =>
                                         ({...e, key: `${e.at_ms}:${got.length - i}:${e.event}`})));
+                        part.ok();
                 } catch (e) {
                         if (e.name !== 'AbortError')
-                                fill(p.body, notAvailable(e));
+                                part.fail(e);
                 }
         }
         const soon = debounce(load, 100);
@@ -536,6 +541,7 @@ export async function mount(root, params, ctx)
                         'Add a job')]
         });
         const jobsTable = latestTable(ctx);
+        const jobsPart = cover(jobsTable.node);
         const throttled = throttledPanel(ctx);
         const events = eventsPanel(ctx, 12);
         const chartNote = h('div');
@@ -584,9 +590,10 @@ export async function mount(root, params, ctx)
                         jobsTable.update(rows);
                         workerHint.hidden = !rows.some((r) => r.blocked === 'worker');
                         begin(rows.length === 0);
+                        jobsPart.ok();
                 } catch (e) {
                         if (e.name !== 'AbortError')
-                                fill(jobsPanel.body, notAvailable(e));
+                                jobsPart.fail(e);
                 }
         }
         /* The invitation is made once and stays while the screen does: a first job must not take

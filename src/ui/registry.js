@@ -5,13 +5,13 @@ import {
         append,
         button,
         confirm,
+        cover,
         debounce,
         field,
         fill,
         fmtNumber,
         form,
         h,
-        notAvailable,
         panel,
         path,
         plural,
@@ -156,13 +156,16 @@ export function registryPanel(ctx)
                         },
                 ]
         });
+        const scroll = h('div.tall', {}, t.node);
+        const part = cover(scroll);
         async function load()
         {
                 try {
                         t.update((await ctx.api.get('registry', {}, ctx.signal)).patterns);
+                        part.ok();
                 } catch (e) {
                         if (e.name !== 'AbortError')
-                                fill(p.body, notAvailable(e));
+                                part.fail(e);
                 }
         }
         async function put(pattern, tier)
@@ -201,7 +204,6 @@ export function registryPanel(ctx)
                 await remove(row.pattern);
                 toast(`${row.pattern} was taken back.`, {undo: () => put(row.pattern, row.tier)});
         }
-        const scroll = h('div.tall', {}, t.node);
         append(p.body, tierBox(ctx), addPattern(ctx, set), scroll);
         return {node: p.node, load};
 }

@@ -7,6 +7,7 @@ import {
         badge,
         button,
         countdown,
+        cover,
         durationPicker,
         field,
         fill,
@@ -14,7 +15,6 @@ import {
         fmtDuration,
         form,
         h,
-        notAvailable,
         panel,
         path,
         recall,
@@ -329,6 +329,7 @@ export function rulesPanel(ctx, names)
                 ]
         });
         const listBox = h('div', {}, t.node);
+        const part = cover(listBox);
         const formBox = h('div');
         const more = h('p.hint', {hidden: true});
         let known = new Map(); /* when each ends, so that a row is not drawn anew each time */
@@ -355,11 +356,12 @@ export function rulesPanel(ctx, names)
                                 if (!ends.has(key))
                                         counts.delete(key);
                         t.update(rows);
+                        part.ok();
                         more.hidden = !answer.cursor;
                         more.textContent = 'There are more; weir rule list shows all of them.';
                 } catch (e) {
                         if (e.name !== 'AbortError')
-                                fill(listBox, notAvailable(e));
+                                part.fail(e);
                 }
         }
         async function remove(r)

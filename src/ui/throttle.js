@@ -10,6 +10,7 @@ import {
         button,
         confirm,
         countdown,
+        cover,
         durationPicker,
         facts,
         field,
@@ -448,6 +449,7 @@ function hostsPanel(ctx)
                 label: 'For'
         });
         const listBox = h('div', {}, t.node);
+        const part = cover(listBox);
         async function skip(name, ms)
         {
                 await ctx.api.post(path('hosts', name, 'skip'), {for: Math.max(1000, ms)
@@ -464,9 +466,10 @@ function hostsPanel(ctx)
         {
                 try {
                         t.update((await ctx.api.get('hosts/skipped', {}, ctx.signal)).hosts);
+                        part.ok();
                 } catch (e) {
                         if (e.name !== 'AbortError')
-                                fill(listBox, notAvailable(e));
+                                part.fail(e);
                 }
         }
         append(p.body, listBox,

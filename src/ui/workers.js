@@ -18,12 +18,16 @@ function jobLinks(ctx, w)
         ];
 }
 
+const AWAY_MS = 60000; /* one that waits asks again well before */
+
 /* waiting is how many claims stand in line. */
 function stateBadge(w)
 {
         if (w.running > 0)
                 return badge('running', 'works');
-        return Number(w.waiting) > 0 ? badge('on', 'waits for jobs') : badge('free', 'idle');
+        if (Number(w.waiting) > 0)
+                return badge('on', 'waits for jobs');
+        return Date.now() - w.last_ms > AWAY_MS ? badge('off', 'away') : badge('free', 'idle');
 }
 
 function columns(ctx)
@@ -61,7 +65,7 @@ export async function mount(root, params, ctx)
         const isOne = params.name !== undefined;
         const start = help();
         const t = rowTable(ctx, {
-                caption: 'Workers',
+                caption: 'All workers',
                 hideCaption: true,
                 key: (w) => `${w.name} ${w.address}`,
                 sort: {key: 'name', desc: false},
@@ -83,8 +87,8 @@ export async function mount(root, params, ctx)
                         crumbs(ctx, 'workers', 'All workers', h('a', {href: jobs}, 'Its jobs')));
         start.hidden = true;
         await livePanel(ctx, root, {
-                title: 'Connected workers',
-                hint: 'Those that wait for jobs and those that hold some.',
+                title: 'Workers and what they hold',
+                hint: 'Those that wait for jobs, hold some, or did lately.',
                 content: t.node,
                 actions: show,
                 missing: 'This server does not list its workers.',

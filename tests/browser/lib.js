@@ -230,13 +230,19 @@ function watch(page)
                 seen.push(`dialog: ${d.message()}`);
                 d.dismiss().catch(() => {});
         });
+        /* What was asked for and is not answered, apart from the stream, which never ends. */
+        const open = new Set();
+        page.on('request', (r) => r.url().endsWith('/v1/live') || open.add(r));
+        page.on('requestfinished', (r) => open.delete(r));
         page.on('requestfailed', (r) => {
+                open.delete(r);
                 const why = r.failure() ? r.failure().errorText : '';
                 if (why !== 'net::ERR_ABORTED')
                         seen.push(`request failed: ${r.method()} ${r.url()} ${why}`);
         });
         return {
                 seen,
+                open,
                 allow: (...patterns) => allowed.push(...patterns),
                 judge() {
                         const bad = seen.filter((s) => !allowed.some((p) => p.test(s)));
@@ -253,6 +259,17 @@ async function isShown(page)
                 const screen = document.querySelector('#main .screen, #main form.login');
                 return screen && screen.childElementCount > 0;
         });
+}
+
+/* Everything a screen asks for at first is there, and drawn. */
+export async function isCalm(page)
+{
+        await page.waitForSelector('#state .badge');
+        await until(() => page.watch.open.size === 0, 'answers to all requests');
+        await page.evaluate(() => new Promise((resolve) => {
+                requestAnimationFrame(() => requestAnimationFrame(resolve));
+        }));
+        await until(() => page.watch.open.size === 0, 'answers to all requests');
 }
 
 async function go(page, hash)
@@ -345,10 +362,24 @@ class Server
                         words.push('-c', file);
                 }
                 this.log = '';
-                this.child = spawn(WEIR, words, {stdio: ['ignore', 'pipe', 'pipe']});
+                this.words = words;
+                this.start();
+        }
+
+        start()
+        {
+                this.child = spawn(WEIR, this.words, {stdio: ['ignore', 'pipe', 'pipe']});
                 this.ended = new Promise((resolve) => { this.child.on('exit', resolve); });
                 this.child.stderr.on('data', (bytes) => { this.log += bytes; });
                 this.isReady = this.waitReady();
+        }
+
+        /* After stop(): at the same addresses, with the same data. */
+        async again()
+        {
+                this.words.push('--http', this.http, '--resp', this.resp);
+                this.start();
+                await this.isReady;
         }
 
         waitReady()

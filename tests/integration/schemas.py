@@ -12,7 +12,6 @@ and so does a command that came without a shape (src/door/shapes.c) or without a
 The same answers come from the command line with --json; COMMAND_LINE says which command stands
 behind each, and where the two differ on purpose.
 """
-import functools
 import json
 import os
 import re
@@ -23,7 +22,7 @@ import urllib.parse
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
 from harness import (  # noqa: E402
-    Server, check_problem, equal, expect, main, pack, short, test, until, weir)
+    Server, check_problem, equal, expect, main, short, test, until, weir)
 
 # ---------------------------------------------------------------- a strict reader of schemas
 
@@ -233,6 +232,11 @@ target "blind" {
         interval = "100ms" mode = "observe"
         metric "nothing" { threshold = 1 }
 }
+target "open" {
+        kind = "command" command = {"cat", "FOLDER/load"}
+        interval = "100ms"
+        metric "looked_at" { source = "value" }
+}
 """
 
 
@@ -343,9 +347,9 @@ def jobs_of_every_kind(ask, folder):
 
 @story
 def many_jobs(ask, folder):
-    def some(hook, n=3, **more):
-        return [ask("ENQUEUE", {"hook": hook, "args": 0, "queue": "many", "in": 3600000, **more})["id"]
-                for _ in range(n)]
+    def some(hook):
+        job = {"hook": hook, "args": 0, "queue": "many", "in": 3600000}
+        return [ask("ENQUEUE", job)["id"] for _ in range(3)]
     some("bulk_cancel")
     equal(ask("CANCELMANY", hook="bulk_cancel", dryrun=True), {"matched": 3, "changed": 0}, "dry")
     equal(ask("CANCELMANY", hook="bulk_cancel"), {"matched": 3, "changed": 3}, "canceled")
@@ -370,7 +374,7 @@ def schedules(ask, folder):
             "keymax": 2, "limit": "api", "target": "shop", "expires": 60000, "resultfor": 1000,
             "signature": "v1,AAAA"}
     ask("SCHEDULE", name="full", **full)
-    ask("SCHEDULE", name="bare", hook="tick", every=3600000,
+    ask("SCHEDULE", name="bare", hook="tick", every=3600000, missed="one",
         first=int(time.time() * 1000) + 10 ** 7, args_base64="/wA=")
     ask("SCHEDULED", name="bare")
     ask("RUNSCHEDULE", name="full")
@@ -384,8 +388,15 @@ def schedules(ask, folder):
     got = claim_one(ask, "tocks")
     ask("FAIL", id=job, token=got["token"], error="no")
     expect(ask("SCHEDULED", name="failing")["reason"], "a stopped schedule says why")
+    ask("SCHEDULE", name="often", hook="tick", args=0, every=100, queue="often")
+    slot = claim_one(ask, "often", wait=10000)["id"]
+    expect("slot_ms" in ask("JOB", id=slot)["options"], "the slot of a job")
+    ask("SCHEDULED", name="often")
     ask("PAUSESCHEDULE", name="full")
+    ask("SCHEDULE", name="full", **full)
+    ask("SCHEDULE", name="fresh", hook="tick", args=0, every=3600000)
     ask("SCHEDULES")
+    ask("UNSCHEDULE", name="often")
     ask("RESUMESCHEDULE", name="full")
     ask("SCHEDULES", limit=1)
     ask("UNSCHEDULE", name="bare")
@@ -457,8 +468,7 @@ def settings(ask, folder):
     with open(path) as f:
         text = f.read()
     with open(path, "w") as f:
-        f.write(text.replace('"1s"\n', '"2s"\n', 1) + 'log_level = "debug"\nhistory_keep_done = "9d"\n'
-                'data = "/elsewhere"\n')
+        f.write(text.replace('ramp_cycle = "1s"', 'ramp_cycle = "2s"') + 'history_keep_done = "9d"\n')
     ask("CONFIGRELOAD")
     with open(path, "w") as f:
         f.write(text)
@@ -481,7 +491,8 @@ def rules(ask, folder):
     ask("RULES", limit=2)
     ask("PRIORITIZE", name="import", ratio="0.3")
     ask("RULES")
-    ask("RULEUNSET", name="purge")
+    for name in ("purge", "import", "all"):  # no dice in what follows
+        ask("RULEUNSET", name=name)
     ask("RULEHISTORY")
 
 
@@ -490,6 +501,7 @@ def throttle(ask, folder):
     for _ in range(3):
         ask("ENQUEUE", hook="klaviyo_sync", args=0, queue="syncs")
     ask("CHECK", identity="a:calm")
+    ask("CHECK", identity="a:calm", target="open")
     set_load(folder, 20)
     has_level(ask, "critical")
     equal(ask("CLAIM", worker="w2", queues=["syncs"])["jobs"], [], "what may run")
@@ -532,6 +544,7 @@ def looking_on(ask, folder):
     until(lambda: ask("SERIES", seconds=60, step=1)["n"] > 2, 20, "seconds in the series")
     ask("SERIES", target="shop")
     ask("NOW")
+    until(lambda: ask("THROTTLESTATUS")["adaptive"]["pressure"], 30, "the pressure to be known")
 
 
 # ---------------------------------------------------------------- and what is to be seen of it
@@ -546,6 +559,8 @@ def answers(folder):
     ask = Asker(server)
     for name, o in ask.operations.items():
         expect(ask.reader.at(o.schema), "%s has no shape: src/door/shapes.c" % name)
+    names = list(ask.reader.document["components"]["schemas"])
+    equal(len({n.lower() for n in names}), len(names), "schemas, in languages without case")
     for fn in STORIES:
         fn(ask, folder)
     missing = sorted(set(ask.operations) - ask.asked)
@@ -555,6 +570,251 @@ def answers(folder):
     expect(not unseen, "%d parts of schemas were never seen:\n%s" % (len(unseen),
                                                                      "\n".join(unseen)))
     expect(server.stop() == 0, "weir ended badly")
+
+
+@test("the reader of schemas refuses what does not fit")
+def reader(folder):
+    kinds = {"n": {"type": "integer"}, "t": {"type": ["string", "null"]},
+             "w": {"type": "string", "enum": ["a"]}, "l": {"type": "array", "items": {}}}
+    whole = {"type": "object", "properties": kinds, "required": ["n"],
+             "additionalProperties": False}
+    either = {"oneOf": [{"$ref": "#/whole"}, {"type": "object", "additionalProperties":
+                                              {"type": "boolean"}}]}
+    r = Reader({"whole": whole, "either": either, "both": {"oneOf": [{"type": "integer"}, {}]}})
+    for value in ({"n": 1}, {"n": -1, "t": None, "w": "a", "l": [1, "x"]}):
+        r.check("#/whole", value)
+        r.check("#/either", value)
+    r.check("#/either", {"x": True})
+    wrong = [("#/whole", v) for v in (
+        {}, {"n": True}, {"n": 1.0}, {"n": "1"}, {"n": None}, {"n": 1, "t": 1}, {"n": 1, "w": "b"},
+        {"n": 1, "l": {}}, {"n": 1, "x": 1}, [], None)]
+    for place, value in wrong + [("#/either", {"x": 1}), ("#/either", []), ("#/both", 1)]:
+        try:
+            r.check(place, value)
+        except Mismatch:
+            continue
+        raise AssertionError("%s takes %s" % (place, value))
+    equal(list(r.unseen("#/whole")), ["#/whole/properties/t (no value)"], "what was not seen")
+    equal(len(list(Reader({"whole": whole}).unseen("#/whole"))), 7, "when nothing was seen")
+
+
+@test("what is refused is told as the problem that /openapi.json describes")
+def problems(folder):
+    ask = Asker(Server(folder))
+    for name, o in ask.operations.items():
+        params = {n: 999999 if n == "id" else "no.such.thing" for n, p in o.places.items()
+                  if p == "path"}
+        if not params or o.method == "POST":
+            continue
+        answer = ask.raw(name, params)
+        if answer.status == 200:  # a tier is known of every hook, and a rule may be gone already
+            expect(name in ("TIER", "RULEUNSET"), "%s of nothing: %r" % (name, answer))
+            continue
+        equal(answer.status, 404, name + " of nothing")
+        ask.refused(name, params, "NOTFOUND")
+    ask.refused("ENQUEUE", {"hook": "h", "args": 1, "no_such_key": 1}, "BADARG")
+    ask.refused("CLAIM", {"worker": "w"}, "BADARG")
+    equal(ask.reader.seen["#/components/schemas/problem"], {"value"}, "problems")
+
+
+# ---------------------------------------------------------------- the command line
+
+SAME = "what the command answers over HTTP"
+BARE = "the value alone, of the only key of that object"
+OK = '"OK" in place of {"ok":true}'
+
+
+class Own:
+    """An answer of the command line's own: several commands stand behind it, or it says more or
+    less.  Either its shape is given, or how the answers of commands are made of it again."""
+
+    def __init__(self, why, shape=None, remade=None):
+        self.why, self.shape, self.remade = why, shape, remade
+
+
+def fits(shape, value):
+    """A shape in Python: a type, a list of one shape, a dict of shapes."""
+    if isinstance(shape, dict):
+        return (isinstance(value, dict) and set(value) == set(shape)
+                and all(fits(shape[k], value[k]) for k in shape))
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(fits(shape[0], v) for v in value)
+    return is_of(value, shape)
+
+
+I, S, B = "integer", "string", "boolean"
+STARTED = Own("ids that were named, each with its new status", [{"id": I, "status": S}])
+COUNTED = Own("pages are put together by the client", {"retried": I, "skipped": I})
+TIERS = {"critical": I, "high": I, "normal": I, "deferrable": I}
+
+# weir ... --json, the command behind it, and what is printed.  In this order on one server.
+COMMAND_LINE = [
+    ("job add h {\"a\":1}", "ENQUEUE", BARE),
+    ("job add h 0 --queue x --in 1h", "ENQUEUE", BARE),
+    ("job list", "JOBS", SAME),
+    ("job show 1", "JOB", Own("its events beside it", remade=lambda v: {
+        "EVENTS": {"events": v.pop("events")}, "JOB": v})),
+    ("job why 1", "WHY", SAME),
+    ("job events 1", "EVENTS", BARE),
+    ("job run 2", "RUN", Own("the id beside the status", {"id": I, "status": S})),
+    ("job cancel 2", "CANCEL", OK),
+    ("job cancel --all", "CANCEL", Own("pages are put together by the client",
+                                       {"canceled": I, "skipped": I})),
+    ("job retry 2", "RETRY", STARTED),
+    ("job retry --all", "RETRYMANY", COUNTED),
+    ("queue list", "QUEUES", BARE),
+    ("queue show default", "QUEUE", SAME),
+    ("queue set default --cap 3", "QUEUESET", OK),
+    ("queue pause default", "PAUSE", OK),
+    ("queue resume default", "RESUME", OK),
+    ("schedule add s h --every 1h", "SCHEDULE", SAME),
+    ("schedule list", "SCHEDULES", SAME),
+    ("schedule show s", "SCHEDULED", SAME),
+    ("schedule pause s", "PAUSESCHEDULE", OK),
+    ("schedule resume s", "RESUMESCHEDULE", OK),
+    ("schedule run s", "RUNSCHEDULE", BARE),
+    ("schedule next s", "NEXTRUNS", BARE),
+    ("schedule remove s", "UNSCHEDULE", OK),
+    ("batch add b", "BATCH", OK),
+    ("batch list", "BATCHES", SAME),
+    ("batch show b", "BATCHSTATE", SAME),
+    ("batch close b", "CLOSEBATCH", SAME),
+    ("batch cancel b", "CANCELBATCH", SAME),
+    ("batch remove b", "UNBATCH", OK),
+    ("cap set key:a 3", "CAP", OK),
+    ("cap list", "CAPS", BARE),
+    ("cap remove key:a", "UNCAP", OK),
+    ("mutex list", "LOCKS", SAME),
+    ("mutex show held", "LOCKED", SAME),
+    ("mutex release held --yes", "FORCEUNLOCK", SAME),
+    ("limit set a 3 1m", "LIMIT", OK),
+    ("limit list", "LIMITS", BARE),
+    ("limit show a", "USAGE", SAME),
+    ("limit take a", "TAKE", SAME),
+    ("limit reset a", "RESETLIMIT", OK),
+    ("limit remove a", "UNLIMIT", OK),
+    ("breaker set b", "BREAKER", OK),
+    ("breaker list", "BREAKERS", BARE),
+    ("breaker show b", "BREAKERSTATE", SAME),
+    ("breaker trip b", "TRIP", OK),
+    ("breaker close b", "CLOSEBREAKER", OK),
+    ("breaker remove b", "UNBREAKER", OK),
+    ("throttle status", "THROTTLESTATUS", SAME),
+    ("throttle pause", "THROTTLE", Own("what holds afterwards",
+                                       {"paused": B, "pause_left_ms": I})),
+    ("throttle resume", "THROTTLE", Own("what holds afterwards",
+                                        {"paused": B, "was_paused": B, "parked": I})),
+    ("throttle history", "THROTTLEHISTORY", BARE),
+    ("throttle starved", "STARVED", BARE),
+    ("throttle mode", "THROTTLE", SAME),
+    ("throttle mode enforce", "THROTTLE", Own("what would have waited", {
+        "mode": S, "was": S, "would_defer": TIERS})),
+    ("registry list", "REGISTRY", BARE),
+    ("registry set a* high", "REGISTRYSET", OK),
+    ("registry unset a*", "REGISTRYUNSET", OK),
+    ("registry test x", "TIER", SAME),
+    ("check a:b", "CHECK", SAME),
+    ("rule set a hold", "RULESET", OK),
+    ("rule list", "RULES", SAME),
+    ("rule prioritize q", "PRIORITIZE", OK),
+    ("rule history", "RULEHISTORY", BARE),
+    ("rule unset a", "RULEUNSET", OK),
+    ("client list", "CLIENTS", Own("pages are put together by the client", remade=lambda v: {
+        "CLIENTS": {**v, "other": 0}})),
+    ("client show a:b", "CLIENTSHOW", SAME),
+    ("host skip h1", "SKIPHOST", OK),
+    ("host skipped", "SKIPPEDHOSTS", BARE),
+    ("host recover h1", "RECOVERHOST", OK),
+    ("config show", "CONFIGSHOW", SAME),
+    ("config reload", "CONFIGRELOAD", SAME),
+]
+
+# Words of the command line behind which no command of the HTTP door stands alone.
+NO_COMMAND = {
+    "serve", "work", "log verify", "log dump", "log salvage", "probe", "backup", "doctor",
+    "completion", "version", "help", "ping", "top", "export", "import", "lock run", "breaker run",
+    "config check", "config diff",
+}
+
+
+def command_line_words():
+    """Everything `weir help` lists, as "group" or "group command"."""
+    groups = re.findall(r"^  ([a-z]+) +[A-Z]", weir("help").stdout, re.M)
+    expect(len(groups) > 20, "weir help lists %s" % groups)
+    for group in groups:
+        usage = weir("help", group).stdout
+        rows = re.findall(r"^  ([a-z]+)  +[A-Z]", usage.split("\noptions")[0], re.M)
+        yield from ("%s %s" % (group, row) for row in rows) if rows else (group,)
+
+
+def check_line(ask, words, command, form):
+    done = weir(*words.split(), "--json", "--url", "redis://%s:%d" % ask.server.resp)
+    expect(done.returncode == 0, "weir %s: %s %s" % (words, done.stdout, done.stderr))
+    equal(done.stderr, "", "weir %s on standard error" % words)
+    value, what = json.loads(done.stdout), "weir " + words
+    place = ask.operations[command].schema
+    if isinstance(form, Own) and form.remade:
+        for name, answer in form.remade(value).items():
+            ask.reader.check(ask.operations[name].schema, answer, what)
+    elif isinstance(form, Own):
+        expect(fits(form.shape, value), "%s: %s, wanted %s" % (what, short(value), form.shape))
+    elif form is OK:
+        equal(value, "OK", what)
+    elif form is SAME:
+        ask.reader.check(place, value, what)
+    else:
+        schema = ask.reader.at(place)
+        schema = ask.reader.at(schema.get("$ref", place))
+        key = list(schema.get("oneOf", [schema])[0]["properties"])
+        equal(len(key), 1, "keys of the answer of " + command)
+        ask.reader.check(place, {key[0]: value}, what)
+
+
+@test("weir ... --json prints what the HTTP door answers, or what the table says instead")
+def lines(folder):
+    server = serve(folder)
+    ask = Asker(server)
+    ask("LOCK", name="held", ttl=60000, owner="me")
+    for words, command, form in COMMAND_LINE:
+        check_line(ask, words, command, form)
+    server.stop()
+
+
+@test("no command of the command line is missing in that table")
+def no_line_missing(folder):
+    tried = [words.split() for words, _, _ in COMMAND_LINE]
+    known = {" ".join(w[:2]) for w in tried} | {w[0] for w in tried if w[0] == "check"}
+    missing = set(command_line_words()) - known - NO_COMMAND
+    expect(not missing, "weir %s: not in COMMAND_LINE of %s" % (
+        ", ".join(sorted(missing)), os.path.basename(__file__)))
+
+
+@test("weir throttle status|pause|resume|history and weir mutex list|release do as they are named")
+def as_named_elsewhere(folder):
+    server = serve(folder)
+
+    def run(*words, code=0):
+        done = weir(*words, "--url", "redis://%s:%d" % server.resp)
+        equal(done.returncode, code, "exit code of weir %s: %s" % (words, done.stderr))
+        return done.stdout + done.stderr
+
+    expect(re.search(r"^level +normal", run("throttle", "status"), re.M), "a calm level")
+    run("throttle", "pause")
+    expect(re.search(r"^pause +.*left", run("throttle", "status"), re.M), run("throttle", "status"))
+    run("throttle", "resume")
+    expect(re.search(r"^pause +none", run("throttle", "status"), re.M), "no pause")
+    told = run("throttle", "history")
+    expect(0 < told.index("throttle_resumed") < told.index("throttle_paused"), told)
+    expect("throttle_paused" not in run("throttle", "history", "1"), "one event, the newest")
+    with server.client() as c:
+        c("LOCK", "wp_cron", 60000, "OWNER", "web-1")
+        expect("wp_cron" in run("mutex", "list") and "web-1" in run("mutex", "list"), "the list")
+        expect("--yes" in run("mutex", "release", "wp_cron", code=3), "it asks first")
+        run("mutex", "release", "wp_cron", "--yes")
+        expect("wp_cron" not in run("mutex", "list"), "it is gone")
+        run("mutex", "release", "wp_cron", "--yes", code=4)
+        expect(c("LOCK", "wp_cron", 60000), "anybody may take it now")
+    server.stop()
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ struct world {
         struct rng dice, rng;
         struct core *core;
         struct arena arena;
-        struct session session;
+        struct session session, bulk; /* the second one is for commands that take many turns */
         struct text_reply reply;
         struct now now;
         struct promise jobs[JOBS_MAX + 1];
@@ -225,6 +225,13 @@ static void session_end(struct session *s)
 
 static const struct session_ops session_ops_sim = {session_begin, session_end};
 
+static struct reply *bulk_begin(struct session *s)
+{
+        return session_begin(&CONTAINER_OF(s, struct world, bulk)->session);
+}
+
+static const struct session_ops bulk_ops_sim = {bulk_begin, session_end};
+
 static int open_log(struct world *w, struct problem *p)
 {
         struct disk *disk = &w->disk.disk;
@@ -285,6 +292,7 @@ static void be_born(struct world *w)
         w->has_failed = false;
         w->n_said = w->n_flying = 0;
         session_init(&w->session, &session_ops_sim);
+        session_init(&w->bulk, &bulk_ops_sim);
         w->now.steady_ns = core_steady_ns(w->core);
         w->digest_born = state_digest(&w->core->state); /* the first turn may already change it */
         core_turn(w->core, w->now);
@@ -303,6 +311,7 @@ static void die(struct world *w)
                         p->held_until_ns = s->until_ns;
         }
         session_release(w->core, &w->session);
+        session_release(w->core, &w->bulk);
         w->core = core_free(w->core);
         w->log.inner = w->log.inner->ops->close(w->log.inner);
         memory_archive_crash(&w->archive);
@@ -311,7 +320,8 @@ static void die(struct world *w)
 
 /* ---- commands ---- */
 
-static const char *run(struct world *w, const struct slice *argv, size_t argc)
+static const char *run_as(struct world *w, struct session *session, const struct slice *argv,
+                          size_t argc)
 {
         struct problem problem = {0};
         struct command cmd;
@@ -320,10 +330,15 @@ static const char *run(struct world *w, const struct slice *argv, size_t argc)
         int r = command_bind_argv(command_find(argv[0]), argv + 1, argc - 1, &w->arena, &cmd,
                                   &problem);
         if (r == OK)
-                r = core_exec(w->core, &w->session, &cmd, &w->reply.base, &problem);
+                r = core_exec(w->core, session, &cmd, &w->reply.base, &problem);
         if (r < 0)
                 reply_error(&w->reply.base, &problem);
         return text_reply_str(&w->reply);
+}
+
+static const char *run(struct world *w, const struct slice *argv, size_t argc)
+{
+        return run_as(w, &w->session, argv, argc);
 }
 
 static const char *words(struct world *w, ...) __attribute__((sentinel));
@@ -576,6 +591,9 @@ static void do_thing(struct world *w)
                 (void)DO(w, "REGISTRYSET", roll(w, 2) ? "ho*" : "made",
                          roll(w, 2) ? "critical" : "deferrable");
                 break;
+        case 20:
+                (void)DO(w, "RETIER", text, roll(w, 2) ? "critical" : "registered");
+                break;
         case 16:
                 (void)DO(w, "RUN", text);
                 break;
@@ -625,6 +643,20 @@ static void do_thing(struct world *w)
         }
 }
 
+/* Goes on over the turns that follow, or until the crash. */
+static void do_bulk(struct world *w)
+{
+        const struct slice cancel[] = {SLICE_LIT("CANCELMANY"), SLICE_LIT("QUEUE"), SLICE_LIT("b")};
+        const struct slice tier[] = {SLICE_LIT("RETIERMANY"), SLICE_LIT("STATUS"),
+                                     SLICE_LIT("pending"), SLICE_LIT("SET"),
+                                     roll(w, 2) ? SLICE_LIT("high") : SLICE_LIT("registered")};
+        if (session_is_waiting(&w->bulk))
+                return;
+        bool is_cancel = roll(w, 3) == 0;
+        (void)run_as(w, &w->bulk, is_cancel ? cancel : tier,
+                     is_cancel ? ARRAY_LEN(cancel) : ARRAY_LEN(tier));
+}
+
 static void do_one(struct world *w)
 {
         bool is_full = w->core->state.jobs.len > WANTED_LIVE;
@@ -632,8 +664,10 @@ static void do_one(struct world *w)
         case 10:
                 if (roll(w, 6))
                         do_thing(w);
-                else
+                else if (roll(w, 3))
                         do_rule(w);
+                else
+                        do_bulk(w);
                 break;
         case 0:
         case 1:

@@ -132,7 +132,7 @@ static void give_page(struct memory_archive *a, struct archive_query *q)
         while (q->n_rows < q->limit && id && !q->is_cut) {
                 struct memory_row *row = q->is_oldest ? idmap_next(&a->rows, id, &id)
                                                       : idmap_prev(&a->rows, id, &id);
-                if (!row)
+                if (!row || id <= q->after_id || (q->before_id && id >= q->before_id))
                         break;
                 if (matches(&q->filter, &row->view))
                         give(q, id, row);

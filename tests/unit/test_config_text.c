@@ -91,7 +91,8 @@ static const char everything[] =
         "target \"pg\" { kind = \"postgres\" host = \"db\" port = 5433 }\n"
         "target \"box\" { kind = \"host\" }\n"
         "target \"web\" { kind = \"http\" url = \"http://a/b\" metric \"json:x.y\" { } }\n"
-        "target \"run\" { kind = \"command\" command = {\"sh\", \"-c\", \"echo \\\"\\$1\\\" \\\\\"}\n"
+        "target \"run\" { kind = \"command\" command = {\"sh\", \"-c\", \"echo \\\"\\$1\\\" "
+        "\\\\\"}\n"
         "               metric \"value\" { elevated = {1, 1} } }\n";
 
 static void what_is_written_reads_back_the_same(void **unused)

@@ -205,10 +205,10 @@ static void a_listing_of_many_takes_many_turns_and_none_of_them_is_long(void **s
                 for (; !rig.me.is_answered; turns++) {
                         int64_t before = ticks;
                         rig_turn(&rig);
-                        assert_true(ticks - before <= 25); /* 2 ms and a few looks */
+                        assert_true(ticks - before <= 15); /* 1 ms and a few looks */
                 }
                 assert_ids(text_reply_str(&rig.me.reply), "1");
-                assert_in_range(turns, 2, 20);
+                assert_in_range(turns, 2, 40);
         }
         rig_release(&rig);
 }

@@ -172,7 +172,8 @@ static void a_file_of_version_2_is_listed_as_before(void **state)
         assert_string_equal(ids_found(&box, FIND(.status = -1, .hook = SLICE_LIT("h2"))), "16385");
         assert_string_equal(ids_found(&box, FIND(.status = -1, .hook = SLICE_LIT("h9"))), "16386");
         assert_string_equal(
-                ids_found(&box, FIND(.status = -1, .until_ms = jobs[1]->view.created_ms)), "16386 1");
+                ids_found(&box, FIND(.status = -1, .until_ms = jobs[1]->view.created_ms)),
+                "16386 1");
         box_release(&box);
         jobs_drop(jobs, 5);
         job_drop(more);

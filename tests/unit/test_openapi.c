@@ -1,10 +1,12 @@
-/* The OpenAPI text: valid JSON, every address of the table in it, nothing that points nowhere. */
+/* The OpenAPI text: valid JSON, every address of the table in it, a schema for every answer,
+ * nothing that points nowhere; and the notation those schemas are written in. */
 #include "check.h"
 
 #include <stdio.h>
 
 #include "core/command.h"
 #include "door/openapi.h"
+#include "door/shapes.h"
 #include "wire/json.h"
 
 static struct json_value made(struct buf *b)
@@ -118,12 +120,106 @@ static void every_reference_points_to_something(void **state)
         buf_release(&b);
 }
 
+/* ---- shapes ---- */
+
+static void every_command_with_an_address_has_a_shape_and_no_other_has(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < command_table_len; i++) {
+                const char *name = command_table[i].name;
+                if (!command_table[i].path != !shape_of(name))
+                        fail_msg("%s: door/shapes.c has %s row for it", name,
+                                 shape_of(name) ? "a" : "no");
+        }
+        for (size_t i = 0; i < command_shapes_len; i++) {
+                const struct shape *s = &command_shapes[i];
+                if (!command_find(slice_str(s->name)))
+                        fail_msg("there is no command %s", s->name);
+                assert_ptr_equal(shape_of(s->name), s->text); /* none comes twice */
+        }
+        assert_null(shape_of("PING"));
+}
+
+static void every_answer_has_a_schema(void **state)
+{
+        struct buf b;
+        struct json_value root = made(&b);
+
+        (void)state;
+        for (size_t i = 0; i < command_table_len; i++) {
+                const struct command_def *def = &command_table[i];
+                if (!def->path)
+                        continue;
+                struct json_value op = operation(&root, def), v = at(&op, "responses");
+                v = at(&v, strcmp(def->name, "ENQUEUE") == 0 ? "201" : "200");
+                v = at(&v, "content");
+                v = at(&v, "application/json");
+                v = at(&v, "schema");
+                if (json_count(&v) == 0)
+                        fail_msg("%s has an empty schema", def->name);
+        }
+        buf_release(&b);
+}
+
+static void a_shape_becomes_a_schema(void **state)
+{
+#define OBJECT "{\"type\":\"object\",\"additionalProperties\":false,\"properties\":"
+#define NUMBER "{\"type\":\"integer\",\"format\":\"int64\"}"
+#define STRING "{\"type\":\"string\"}"
+        static const struct {
+                const char *shape, *schema;
+        } rows[] = {
+                {"s", STRING},
+                {"i", NUMBER},
+                {"b", "{\"type\":\"boolean\"}"},
+                {"j", "{}"},
+                {"s?", "{\"type\":[\"string\",\"null\"]}"},
+                {"i?", "{\"type\":[\"integer\",\"null\"],\"format\":\"int64\"}"},
+                {"<a,b-c>", "{\"type\":\"string\",\"enum\":[\"a\",\"b-c\"]}"},
+                {"<a>?", "{\"type\":[\"string\",\"null\"],\"enum\":[\"a\",null]}"},
+                {"[s]", "{\"type\":\"array\",\"items\":" STRING "}"},
+                {"[s]?", "{\"type\":[\"array\",\"null\"],\"items\":" STRING "}"},
+                {"[s?]", "{\"type\":\"array\",\"items\":{\"type\":[\"string\",\"null\"]}}"},
+                {"@ok", "{\"$ref\":\"#/components/schemas/ok\"}"},
+                {"@ok?",
+                 "{\"oneOf\":[{\"$ref\":\"#/components/schemas/ok\"},{\"type\":\"null\"}]}"},
+                {"{}", OBJECT "{},\"required\":[]}"},
+                {"{*:i}", "{\"type\":\"object\",\"additionalProperties\":" NUMBER "}"},
+                {"{a:s b~:i c-d:s}", OBJECT "{\"a\":" STRING ",\"b\":" NUMBER ",\"c-d\":" STRING
+                                            "},\"required\":[\"a\",\"c-d\"]}"},
+                {"{a~:{b:s}}", OBJECT "{\"a\":" OBJECT "{\"b\":" STRING
+                                      "},\"required\":[\"b\"]}},\"required\":[]}"},
+                {"{a:[{b:s}]? c:s|i d:s}",
+                 OBJECT "{\"a\":{\"type\":[\"array\",\"null\"],\"items\":" OBJECT "{\"b\":" STRING
+                        "},\"required\":[\"b\"]}},\"c\":{\"oneOf\":[" STRING "," NUMBER
+                        "]},\"d\":" STRING "},\"required\":[\"a\",\"c\",\"d\"]}"},
+                {"s?|[i]|{}", "{\"oneOf\":[{\"type\":[\"string\",\"null\"]},{\"type\":\"array\","
+                              "\"items\":" NUMBER "}," OBJECT "{},\"required\":[]}]}"},
+        };
+        struct buf b;
+        (void)state;
+        buf_init(&b, 0);
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                buf_clear(&b);
+                shape_put_schema(&b, rows[i].shape);
+                if (!slice_eq(buf_slice(&b), slice_str(rows[i].schema)))
+                        fail_msg("%s becomes %.*s", rows[i].shape, (int)b.len, b.ptr);
+        }
+        buf_release(&b);
+#undef OBJECT
+#undef NUMBER
+#undef STRING
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(every_command_with_an_address_is_described),
                 cmocka_unit_test(every_parameter_is_in_the_address_or_in_the_body),
                 cmocka_unit_test(every_reference_points_to_something),
+                cmocka_unit_test(every_command_with_an_address_has_a_shape_and_no_other_has),
+                cmocka_unit_test(every_answer_has_a_schema),
+                cmocka_unit_test(a_shape_becomes_a_schema),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

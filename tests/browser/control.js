@@ -1,0 +1,327 @@
+#!/usr/bin/env node
+/* weir-test: timeout=240
+ *
+ * What an operator does to the gate and to the other nouns: pause with an end, rules that end by
+ * themselves, modes, settings, queues, schedules, locks, limits, breakers, batches. */
+import {execFileSync} from 'node:child_process';
+import fs from 'node:fs';
+
+import {answer, equal, expect, run, says, shot, test, toast, undo, until} from './lib.js';
+
+const inRow = (page, text) => page.locator('tbody tr').filter({hasText: text});
+const panel = (page, name) =>
+        page.locator('section.panel').filter({has: page.getByRole('heading', {name, exact: true})});
+
+/* Chooses a time that is not among the presets. */
+async function chooseTime(box, text)
+{
+        await box.getByLabel('Ends after', {exact: true}).selectOption('other');
+        await box.getByLabel(/Ends after, as/).fill(text);
+}
+
+/* --- the gate --------------------------------------------------------------------------------- */
+
+test('load is seen at once: the level, its reason, and the header, up and down', async (t) => {
+        const server = await t.server({target: true});
+        const page = await t.page(server, '#/now');
+        const card = page.getByRole('article', {name: 'Target shop'});
+        await says(page, card, /normal/);
+        server.load(20);
+        await says(page, card, /critical.*threads is 20/);
+        await says(page, '#state', /critical/);
+        await shot(page, 'now-critical');
+        server.load(7);
+        await says(page, card, /elevated/);
+        server.load(1);
+        await says(page, card, /normal/);
+        await says(page, panel(page, 'What the gate did'), /critical/);
+});
+
+test('the throttle is paused with an end, resumed, paused again by undo, and ends by itself',
+        async (t) => {
+                const server = await t.server({target: true});
+                const page = await t.page(server, '#/throttle');
+                const box = panel(page, 'Pause');
+                await box.getByLabel('Ends after', {exact: true}).selectOption('10m');
+                await box.getByRole('button', {name: 'Pause'}).click();
+                await toast(page, 'Paused for 10 min.');
+                await says(page, '#state', /paused, .* left/);
+                const left = (await server.get('throttle')).pause_left_ms;
+                expect(left > 0 && left <= 600000, `${left} ms are left`);
+                await shot(page, 'throttle-paused');
+                await box.getByRole('button', {name: 'Resume now'}).click();
+                await box.getByRole('button', {name: 'Pause'}).waitFor();
+                equal((await server.get('throttle')).paused, false, 'paused');
+                await undo(page, 'Resumed.');
+                await box.getByRole('button', {name: 'Resume now'}).click();
+                await chooseTime(box, '2s');
+                await box.getByRole('button', {name: 'Pause'}).click();
+                await box.getByRole('button', {name: 'Resume now'}).waitFor();
+                await box.getByRole('button', {name: 'Pause'}).waitFor();
+                equal((await server.get('throttle')).paused, false, 'paused in the end');
+        });
+
+test('a job that waits because the throttle is paused says so', async (t) => {
+        const server = await t.server({target: true});
+        await server.post('throttle', {action: 'pause', for: 600000});
+        const page = await t.page(server, `#/job/${await server.add('something')}`);
+        await says(page, '.why', /paused/);
+});
+
+test('a rule is set, holds, counts down and ends by itself', async (t) => {
+        const server = await t.server({target: true});
+        const page = await t.page(server, '#/throttle');
+        const box = panel(page, 'Rules');
+        await box.getByLabel('For', {exact: true}).fill('etl');
+        await chooseTime(box.locator('details').first(), '4s');
+        await box.getByLabel('Why').fill('lunch');
+        await box.getByLabel('You are').fill('anna');
+        await box.getByRole('button', {name: 'Set the rule'}).click();
+        await toast(page, /The rule for etl holds/);
+        const row = inRow(box, 'etl');
+        await says(page, row, /every ask is refused.*anna.*lunch/);
+        const said = await server.post('check', {identity: 'nightly:etl'});
+        equal(said.verdict, 'refused', 'verdict');
+        await row.waitFor({state: 'detached'});
+        equal((await server.get('rules')).rules, [], 'rules');
+        equal((await server.post('check', {identity: 'nightly:etl'})).verdict, 'granted',
+                'verdict then');
+});
+
+test('a rule is removed and comes back by undo with the time that was left', async (t) => {
+        const server = await t.server({target: true});
+        await server.post('rules/etl', {kind: 'ratio', ratio: '0.5', for: 3600000, reason: 'slow'});
+        const page = await t.page(server, '#/throttle');
+        const box = panel(page, 'Rules');
+        await inRow(box, 'etl').getByRole('button', {name: 'Remove the rule for etl'}).click();
+        await box.getByText('No rule holds.').waitFor();
+        await undo(page, 'The rule for etl was removed.');
+        await says(page, inRow(box, 'etl'), /50 % of the asks are refused/);
+        const [rule] = (await server.get('rules')).rules;
+        expect(rule.left_ms > 3500000 && rule.left_ms <= 3600000, `${rule.left_ms} ms are left`);
+        equal([rule.ratio, rule.reason], ['0.5', 'slow'], 'the rule');
+});
+
+test('a client that is refused is seen by minute and put before all others with one click',
+        async (t) => {
+                const server = await t.server({target: true});
+                server.load(20);
+                await server.level('critical');
+                await server.post('check', {identity: '7f3e:copy:etl', target: 'shop'});
+                const page = await t.page(server, '#/clients');
+                const row = panel(page, 'Who asked').locator('tbody tr').first();
+                await says(page, row, /7f3e:copy:etl.*100 %/);
+                await row.getByRole('button', {name: 'Prioritise 7f3e:copy:etl'}).click();
+                await toast(page, '7f3e:copy:etl comes first for 1 h.');
+                const rules = async () => (await server.get('rules')).rules.map((r) => r.name).sort();
+                equal(await rules(), ['7f3e:copy:etl', 'all'], 'rules');
+                await undo(page, 'comes first');
+                await until(async () => (await rules()).length === 0, 'no rule');
+                await row.getByRole('link', {name: '7f3e:copy:etl'}).click();
+                await page.getByRole('heading', {name: '7f3e:copy:etl', level: 1}).waitFor();
+        });
+
+test('the mode is changed after it said what would change, and changed back', async (t) => {
+        const server = await t.server({target: true, mode: 'observe'});
+        const page = await t.page(server, '#/throttle');
+        const mode = async () => (await server.get('throttle')).mode;
+        const radio = (name) => page.getByRole('radio', {name, exact: true});
+        await until(() => radio('observe').isChecked(), 'observe is shown');
+        await radio('enforce').click();
+        await says(page, 'dialog', /From observe to enforce\?.*nothing would wait/);
+        await shot(page, 'throttle-mode-question');
+        await answer(page, 'Keep as it is');
+        equal(await mode(), 'observe', 'mode after no');
+        await until(() => radio('observe').isChecked(), 'observe is shown again');
+        await radio('enforce').click();
+        await answer(page, 'Change to enforce');
+        await until(async () => await mode() === 'enforce', 'enforce');
+        await says(page, '#state', /throttle enforce/);
+        await undo(page, 'The mode is enforce.');
+        await until(async () => await mode() === 'observe', 'observe again');
+        await page.getByLabel(/Mode of checks/).selectOption('off');
+        await toast(page, 'Checks are now in mode off.');
+        equal((await server.get('now')).check_mode, 'off', 'mode of checks');
+});
+
+test('a hook moves to another tier after the page said how many waiting jobs move', async (t) => {
+        const server = await t.server({target: true});
+        for (let i = 0; i < 3; i++)
+                await server.add('erp_export_all', {in : 3600000});
+        const page = await t.page(server, '#/throttle');
+        const box = panel(page, 'How important a hook is');
+        await box.getByLabel('Hooks like').fill('erp_export_*');
+        await says(page, box, /3 waiting jobs would move/);
+        await box.getByRole('button', {name: 'Set', exact: true}).click();
+        await toast(page, 'erp_export_* is deferrable.');
+        equal((await server.get('tiers/erp_export_all')).tier, 'deferrable', 'tier');
+        await box.getByLabel('Which tier is this hook?').fill('erp_export_all');
+        await says(page, box.locator('output'), /deferrable by erp_export_\*/);
+        await box.getByRole('button', {name: 'Take back erp_export_*'}).click();
+        await until(async () => (await server.get('tiers/erp_export_all')).tier === 'normal',
+                'tier taken back');
+});
+
+test('a setting is changed, refused when it is wrong, taken back by undo, and exported',
+        async (t) => {
+                const server = await t.server({target: true});
+                const page = await t.page(server, '#/settings');
+                const name = 'throttle.delay.critical.normal';
+                const value = async () => (await server.get('settings')).settings
+                                                  .find((s) => s.name === name);
+                const row = inRow(page, name);
+                const before = (await value()).value;
+                const edit = async (text) => {
+                        await row.getByRole('button', {name: /Change it/}).click();
+                        await row.getByRole('textbox').fill(text);
+                        await row.getByRole('button', {name: 'Save'}).click();
+                };
+                await edit('7m');
+                await toast(page, `${name} is set.`);
+                equal([(await value()).value, (await value()).is_changed], ['7m', true], 'value');
+                await says(page, panel(page, 'As configuration text'), /7m/);
+                await shot(page, 'settings-changed');
+                await undo(page, `${name} is set.`);
+                await until(async () => (await value()).value === before, 'the value before');
+                equal((await value()).is_changed, false, 'is_changed');
+                page.watch.allow(/400 \(Bad Request\).*settings/);
+                await edit('soon');
+                await says(page, row.locator('.error'), /\w/);
+                await page.keyboard.press('Escape');
+                equal((await value()).value, before, 'value after a wrong one');
+                const off = inRow(page, 'throttle.enabled');
+                await off.getByRole('button', {name: /Change it/}).click();
+                await off.getByRole('combobox').selectOption('false');
+                await off.getByRole('button', {name: 'Save'}).click();
+                await toast(page, 'throttle.enabled is set.');
+                await page.to('#/throttle');
+                await page.getByText('The throttle is switched off.').waitFor();
+                await page.getByRole('button', {name: 'Switch it on'}).click();
+                await page.getByText('The throttle is switched off.').waitFor({state: 'detached'});
+        });
+
+/* --- the other nouns -------------------------------------------------------------------------- */
+
+test('a queue is paused, starts nothing, and is resumed; its settings are saved', async (t) => {
+        const server = await t.server();
+        await server.add('x', {queue: 'mail'});
+        const page = await t.page(server, '#/queues');
+        const row = inRow(page, 'mail');
+        await row.getByRole('button', {name: 'Pause queue mail'}).click();
+        await says(page, row, /paused/);
+        t.worker(server, '--queue', 'mail', '--exec', 'cat');
+        await row.getByRole('link', {name: 'mail'}).click();
+        await page.getByRole('heading', {name: 'Queue mail'}).waitFor();
+        await page.getByLabel('Jobs at once').fill('3');
+        await page.getByRole('button', {name: 'Save'}).click();
+        await toast(page, 'Queue mail was changed.');
+        equal((await server.get('queues/mail')).cap, 3, 'cap');
+        equal((await server.get('jobs/1')).status, 'pending', 'the job of the paused queue');
+        await page.getByRole('button', {name: 'Resume queue mail'}).click();
+        await server.status(1, 'complete');
+        await undo(page, 'Queue mail was resumed.');
+        await until(async () => (await server.get('queues/mail')).paused, 'paused by undo');
+});
+
+test('a schedule is added with its next runs shown, run now, paused and deleted', async (t) => {
+        const server = await t.server();
+        const page = await t.page(server, '#/schedules');
+        await page.getByRole('button', {name: 'Add a schedule'}).click();
+        const dialog = page.locator('dialog[open]');
+        await dialog.getByLabel('Name', {exact: true}).fill('nightly');
+        await dialog.getByLabel('Hook: what to run').fill('report');
+        await dialog.getByLabel('Cron', {exact: true}).fill('30 4 * * *');
+        await dialog.getByRole('button', {name: 'Add and show the next runs'}).click();
+        await says(page, 'dialog[open]', /Schedule nightly is saved/);
+        equal(await dialog.locator('li').count(), 5, 'next runs');
+        await answer(page, 'That is right');
+        const row = inRow(page, 'nightly');
+        await row.getByRole('button', {name: 'Actions for schedule nightly'}).click();
+        await page.getByRole('menuitem', {name: 'Run now'}).click();
+        await toast(page, 'Job 1 was made of nightly.');
+        equal((await server.get('jobs/1')).hook, 'report', 'hook of the job');
+        await row.getByRole('button', {name: 'Pause schedule nightly'}).click();
+        await says(page, row, /paused/);
+        await row.getByRole('button', {name: 'Actions for schedule nightly'}).click();
+        await page.getByRole('menuitem', {name: 'Delete'}).click();
+        await answer(page, 'Delete it');
+        await row.waitFor({state: 'detached'});
+});
+
+test('a lock is released after it said who holds it, and the reason is kept', async (t) => {
+        const server = await t.server();
+        await server.post('locks/nightly', {ttl: 3600000, owner: 'web-1'});
+        const page = await t.page(server, '#/locks');
+        const row = inRow(page, 'nightly');
+        await says(page, row, /web-1/);
+        await row.getByRole('button', {name: 'Release lock nightly'}).click();
+        await says(page, 'dialog', /Held by web-1/);
+        await shot(page, 'lock-question');
+        await page.getByLabel('Why, for the log').fill('web-1 is dead');
+        await answer(page, 'Release the lock');
+        await row.waitFor({state: 'detached'});
+        const again = await server.post('locks/nightly', {ttl: 1000, owner: 'web-2'});
+        equal(again.acquired, true, 'acquired by another');
+        await until(() => server.log.includes('web-1 is dead'), 'the reason in the log');
+});
+
+test('a breaker is opened by hand and closed, a limit is set and reset, a batch is closed',
+        async (t) => {
+                const server = await t.server();
+                const page = await t.page(server, '#/breakers');
+                await page.getByRole('button', {name: 'Add a breaker'}).click();
+                await page.getByLabel('Name', {exact: true}).fill('smtp');
+                await answer(page, 'Add the breaker');
+                const smtp = inRow(page, 'smtp');
+                await smtp.getByRole('button', {name: 'Trip breaker smtp'}).click();
+                await page.getByLabel('Why', {exact: true}).fill('moved');
+                await answer(page, 'Open it');
+                await says(page, smtp, /open.*moved/);
+                await smtp.getByRole('button', {name: 'Close breaker smtp'}).click();
+                await says(page, smtp, /closed/);
+                await page.to('#/limits');
+                await page.getByRole('button', {name: 'Add a limit'}).click();
+                await page.getByLabel('Name', {exact: true}).fill('stripe');
+                await page.getByLabel('How many').fill('2');
+                await page.getByLabel('In', {exact: true}).fill('1h');
+                await answer(page, 'Add the limit');
+                await server.post('limits/stripe/take', {cost: 2});
+                const stripe = inRow(page, 'stripe');
+                await says(page, stripe, /2 of 2.*used up/);
+                await stripe.getByRole('button', {name: 'Reset limit stripe'}).click();
+                await answer(page, 'Reset it');
+                await says(page, stripe, /0 of 2/);
+                await page.to('#/batches');
+                await page.getByRole('button', {name: 'Add a batch'}).click();
+                await page.getByLabel('Name', {exact: true}).fill('import');
+                await answer(page, 'Add the batch');
+                await server.add('row', {batch: 'import', in : 3600000});
+                await page.getByRole('button', {name: 'Close batch import'}).click();
+                await answer(page, 'Close it');
+                await says(page, inRow(page, 'import'), /closed/);
+                await page.getByRole('button', {name: 'Cancel batch import'}).click();
+                await answer(page, 'Cancel 1 job');
+                await server.status(1, 'canceled');
+        });
+
+test('a worker is seen while it waits, with the job it holds, and as idle when it has gone',
+        async (t) => {
+                const server = await t.server();
+                const page = await t.page(server, '#/workers');
+                await page.getByText('No worker is connected').waitFor();
+                const fifo = `${server.folder}/fifo`;
+                execFileSync('mkfifo', [fifo]);
+                const worker = t.worker(
+                        server, '--queue', 'mail', '--name', 'web-9', '--exec', `cat ${fifo}`);
+                const row = inRow(page, 'web-9');
+                await says(page, row, /waits for jobs.*mail/);
+                const id = await server.add('x', {queue: 'mail'});
+                await says(page, row, new RegExp(`works.*mail.*${id}`));
+                fs.writeFileSync(fifo, 'done');
+                await server.status(id, 'complete');
+                await says(page, row, /waits for jobs/);
+                await worker.stop();
+                await says(page, row, /idle/);
+        });
+
+run();

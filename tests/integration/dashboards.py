@@ -1,0 +1,338 @@
+#!/usr/bin/python3
+# weir-test: timeout=120
+"""/metrics, and all that is built on it: the Grafana dashboard and the Prometheus alerts in
+packaging/ name only metrics, labels and values that a running weir shows, and docs/metrics.md
+describes each family as weir itself does.
+
+    tests/integration/dashboards.py --write     puts the tables of docs/metrics.md in order
+"""
+import json
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
+
+from harness import ROOT, Server, equal, expect, main, short, test, until  # noqa: E402
+
+DASHBOARD = os.path.join(ROOT, "packaging", "grafana-dashboard.json")
+ALERTS = os.path.join(ROOT, "packaging", "prometheus-alerts.yml")
+PAGE = os.path.join(ROOT, "docs", "metrics.md")
+
+# ---------------------------------------------------------------- the text format, read strictly
+
+NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"'
+SAMPLE = re.compile(r"(%s)(?:\{((?:%s(?:,%s)*)?)\})? (\S+)" % (NAME, LABEL, LABEL))
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|Inf)|NaN")
+
+
+class Family:
+    def __init__(self, name, text):
+        self.name, self.text, self.type, self.samples = name, text, None, []
+
+    def labels(self):
+        """In the order of the first sample."""
+        return list(self.samples[0][0]) if self.samples else []
+
+    def values(self, label):
+        return {labels.get(label) for labels, _ in self.samples}
+
+
+def unescape(text):
+    return re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], text)
+
+
+def read_metrics(text):
+    """{name: Family}; AssertionError where the text is not of the format."""
+    families, current = {}, None
+    expect(text.endswith("\n"), "the last line has no end")
+    for line in text[:-1].split("\n"):
+        if line.startswith("# HELP "):
+            name, _, words = line[7:].partition(" ")
+            expect(name not in families, "the family %s comes twice" % name)
+            expect(not re.search(r"\\(?![\\n])", words), "escapes in the help: " + line)
+            current = families[name] = Family(name, words)
+        elif line.startswith("# TYPE "):
+            name, _, kind = line[7:].partition(" ")
+            expect(current and name == current.name and not current.type and not current.samples,
+                   "a type apart from its help: " + line)
+            expect(kind in ("gauge", "counter"), line)
+            equal(kind == "counter", name.endswith("_total"), "counter by its name: " + line)
+            current.type = kind
+        else:
+            read_sample(line, current)
+    return families
+
+
+def read_sample(line, family):
+    found = SAMPLE.fullmatch(line)
+    expect(found, "no sample: " + line)
+    expect(family and family.type and found[1] == family.name, "outside its family: " + line)
+    pairs = re.findall(LABEL, found[2] or "")
+    labels = {k: unescape(v) for k, v in pairs}
+    equal(len(labels), len(pairs), "labels of " + line)
+    expect(labels not in [known for known, _ in family.samples], "twice: " + line)
+    expect(NUMBER.fullmatch(found[found.lastindex]), "no number: " + line)
+    if family.samples:
+        equal(list(labels), family.labels(), "labels of " + line)
+    value = float(found[found.lastindex])
+    expect(family.type != "counter" or value >= 0, line)
+    family.samples.append((labels, value))
+
+
+# ---------------------------------------------------------------- a server that shows them all
+
+NASTY = 'a "quoted" \\ name'
+CONFIG = """
+throttle { mode = "enforce" check_mode = "enforce" adaptive = "observe" }
+target "shop" {
+        kind = "command" command = {"echo", "2"} interval = "100ms"
+        metric "threads" { elevated = {5, 3} critical = {15, 10} }
+}
+target "%s" {
+        kind = "command" command = {"echo", "7"} interval = "100ms"
+        metric "%s" { source = "value" elevated = {5, 3} critical = {15, 10} }
+}
+""" % ((NASTY.replace("\\", "\\\\").replace('"', '\\"'),) * 2)
+
+
+def shown(folder):
+    server = Server(folder, config=CONFIG)
+    with server.client() as c, server.web() as web:
+        for queue in ("default", NASTY, "caf\u00e9"):
+            c("ENQUEUE", "hook", "{}", "QUEUE", queue)
+        c("CHECK", "run-1:purge")
+        c("CHECK", 'x"y\\z:purge')
+
+        def families():
+            answer = web.ask("GET", "/metrics")
+            kind = answer.header("content-type")
+            expect(kind.startswith("text/plain; version=0.0.4"), "content type " + kind)
+            return read_metrics(answer.body.decode())
+        until(lambda: len(families()["weir_gate_metric"].samples) == 2, 20, "two metrics")
+        found = families()
+    equal(server.stop(), 0, "exit code")
+    return found
+
+
+@test("/metrics is well-formed, whatever queues, targets, metrics and clients are called")
+def well_formed(folder):
+    families = shown(folder)
+    expect(len(families) > 70, "only %d families" % len(families))
+    for f in families.values():
+        expect(f.name.startswith("weir_") and f.text.endswith("."), "%s: %r" % (f.name, f.text))
+        expect(f.samples, f.name + " has no sample")
+    expect(NASTY in families["weir_queue_jobs"].values("queue"), "the queue")
+    expect("caf\u00e9" in families["weir_queue_jobs"].values("queue"), "another queue")
+    for name in ("weir_gate_level", "weir_gate_metric", "weir_check_credits"):
+        expect(NASTY in families[name].values("target"), name)
+    expect(NASTY in families["weir_gate_metric"].values("metric"), "the metric")
+    expect('x"y\\z:purge' in families["weir_check_asks_total"].values("identity"), "the client")
+
+
+# ---------------------------------------------------------------- expressions
+
+ADDED = {"instance", "job"}  # by whoever collects
+SELECTOR = re.compile(r"\b(weir_\w+|up)\b\s*(?:\{([^}]*)\})?")
+MATCHER = re.compile(r'\s*(\w+)\s*(=~|!=|!~|=)\s*"([^"]*)"\s*(?:,|$)')
+GROUPS = re.compile(r"\b(?:by|on|without|ignoring)\s*\(([^)]*)\)")
+
+
+def check_expression(families, expr, where):
+    """That all it names is there; the labels its result can have."""
+    expect(expr.count("(") == expr.count(")"), "%s: brackets in %s" % (where, expr))
+    labels = set(ADDED)
+    names = SELECTOR.findall(expr)
+    expect(names, "%s: no metric in %s" % (where, expr))
+    for name, matchers in names:
+        if name == "up":
+            continue
+        family = families.get(name)
+        expect(family, "%s: weir has no metric %s" % (where, name))
+        labels |= set(family.labels())
+        expect(MATCHER.sub("", matchers).strip() == "", "%s: matchers {%s}" % (where, matchers))
+        for label, how, value in MATCHER.findall(matchers):
+            check_matcher(family, label, how, value, where)
+        total = re.search(r"\b(rate|increase)\(\s*%s\b" % name, expr)
+        equal(bool(total), family.type == "counter", "%s: rate() of the %s %s" % (
+            where, family.type, name))
+    groups = [set(re.findall(r"\w+", g)) for g in GROUPS.findall(expr)]
+    for group in groups:
+        expect(group <= labels, "%s: by %s, of %s" % (where, sorted(group - labels), expr))
+    if re.search(r"\b(sum|min|max|avg|count)\b", expr):
+        return set().union(*groups)
+    return labels
+
+
+def check_matcher(family, label, how, value, where):
+    if label in ADDED:
+        return
+    expect(label in family.labels(), "%s: %s has no label %s" % (where, family.name, label))
+    if "$" in value:
+        return
+    for word in value.split("|") if "~" in how else [value]:
+        expect(word in family.values(label), "%s: %s is never %s=%r" % (
+            where, family.name, label, word))
+
+
+@test("the dashboard names only metrics, labels and values that there are")
+def dashboard(folder):
+    families = shown(folder)
+    with open(DASHBOARD) as f:
+        board = json.load(f)
+    expect(board["schemaVersion"] >= 39 and board["uid"] and board["id"] is None, "its head")
+    variables = {v["name"]: v for v in board["templating"]["list"]}
+    equal(variables["datasource"]["type"], "datasource", "the variable datasource")
+    for name, v in variables.items():
+        if v["type"] == "query":
+            found = re.fullmatch(r"label_values\((\w+), (\w+)\)", v["query"]["query"])
+            metric, label = found.groups()
+            expect(label in ADDED | set(families[metric].labels()), "$%s: %s" % (name, label))
+    ids = [p["id"] for p in board["panels"]]
+    equal(len(set(ids)), len(ids), "ids of panels")
+    for panel in board["panels"]:
+        check_panel(families, panel, variables)
+    check_places(board["panels"])
+    told = json.dumps([p.get("targets") for p in board["panels"]])
+    for name in MUST_SHOW:
+        expect(re.search(r"\b%s\b" % name, told), "no panel shows " + name)
+
+
+MUST_SHOW = """weir_gate_level weir_gate_metric weir_gate_metric_threshold weir_jobs_ready
+    weir_jobs_running weir_jobs_failed_total weir_gate_parked weir_gate_deferred_total
+    weir_checks_granted_total weir_checks_refused_total weir_check_starved weir_locks_held
+    weir_log_sync_ns weir_loop_turn_max_seconds weir_jobs_finished""".split()
+
+
+def check_panel(families, panel, variables):
+    where = "panel '%s'" % panel["title"]
+    if panel["type"] == "row":
+        return
+    equal(panel["datasource"]["uid"], "${datasource}", where + ": data source")
+    refs = [t["refId"] for t in panel["targets"]]
+    equal(len(set(refs)), len(refs), where + ": refIds")
+    for t in panel["targets"]:
+        equal(t["datasource"]["uid"], "${datasource}", where + ": data source")
+        for name in re.findall(r"\$(\w+)", t["expr"]):
+            expect(name in variables or name == "__rate_interval", "%s: $%s" % (where, name))
+        labels = check_expression(families, t["expr"], where)
+        used = set(re.findall(r"\{\{\s*(\w+)\s*\}\}", t["legendFormat"]))
+        expect(used <= labels, "%s: the legend has %s, the result %s" % (where, used, labels))
+
+
+def check_places(panels):
+    """No panel lies on another, and none reaches out of the 24 columns."""
+    taken = {}
+    for p in panels:
+        g = p["gridPos"]
+        expect(g["x"] + g["w"] <= 24, p["title"])
+        for cell in ((x, y) for x in range(g["x"], g["x"] + g["w"])
+                     for y in range(g["y"], g["y"] + g["h"])):
+            expect(cell not in taken, "'%s' lies on '%s'" % (p["title"], taken.get(cell)))
+            taken[cell] = p["title"]
+
+
+# ---------------------------------------------------------------- alerts
+
+
+def read_alerts():
+    """[{alert, expr, for, severity, summary, description}], of the YAML that is used there: one
+    key a line, a text after it or, after |, in deeper lines."""
+    alerts, key, deep = [], None, 0
+    with open(ALERTS) as f:
+        lines = f.read().split("\n")
+    for line in lines[next(i for i, s in enumerate(lines) if s == "    rules:") + 1:]:
+        depth = len(line) - len(line.lstrip())
+        if key and depth > deep:
+            alerts[-1][key] += line.strip() + " "
+            continue
+        key = None
+        found = re.fullmatch(r"      (- |  )(  )?(\w+):(?: (.*))?", line)
+        expect(found or not line.strip(), "%s: %s" % (os.path.basename(ALERTS), line))
+        if not found:
+            continue
+        if found[1] == "- ":
+            alerts.append({})
+        expect(found[3] not in alerts[-1], "twice: " + line)
+        value = found[4] or ""
+        if value.startswith('"'):
+            value = json.loads(value)
+        if value == "|":
+            key, deep, value = found[3], depth, ""
+        alerts[-1][found[3]] = value
+    return alerts
+
+
+MUST_ALERT = ("up", "weir_gate_level == 2", "weir_gate_metric_error", "weir_check_starved",
+              "weir_log_disk_full", 'event="failed"', "weir_queue_oldest_ready_ms")
+
+
+@test("the alerts name only metrics, labels and values that there are")
+def alerts(folder):
+    families = shown(folder)
+    rules = read_alerts()
+    names = [r["alert"] for r in rules]
+    equal(len(set(names)), len(names), "names of alerts")
+    for r in rules:
+        where = "alert " + r["alert"]
+        equal(sorted(r), ["alert", "annotations", "description", "expr", "for", "labels",
+                          "severity", "summary"], where)
+        expect(re.fullmatch(r"\d+[smhd]", r["for"]), where + ": for " + r["for"])
+        expect(r["severity"] in ("critical", "warning", "info"), where + ": " + r["severity"])
+        labels = check_expression(families, r["expr"], where)
+        used = set(re.findall(r"\$labels\.(\w+)", r["summary"] + r["description"]))
+        expect(used <= labels, "%s: it tells %s, the result has %s" % (where, used, labels))
+    told = "\n".join(r["expr"] for r in rules)
+    for words in MUST_ALERT:
+        expect(words in told, "no alert for " + words)
+    expect(next(r for r in rules if r["expr"] == "weir_gate_level == 2")["for"] == "5m", "5 min")
+
+
+# ---------------------------------------------------------------- the page
+
+# By the longest beginning that fits.
+PARTS = {
+    "weir_": "The server", "weir_jobs_": "Jobs", "weir_late_": "Jobs", "weir_slowed_": "Jobs",
+    "weir_refused_": "Jobs", "weir_queue_": "Queues", "weir_queues": "Queues",
+    "weir_waiting_": "Jobs", "weir_answers_": "Idempotency", "weir_locks_": "Locks",
+    "weir_slots_": "Schedules", "weir_log_": "The log", "weir_live_": "The log",
+    "weir_fence": "Locks", "weir_door_": "Connections", "weir_gate_": "The gate",
+    "weir_check": "Checks",
+}
+
+
+def tables(families):
+    parts = {}
+    for f in families.values():
+        part = PARTS[max((b for b in PARTS if f.name.startswith(b)), key=len)]
+        labels = ", ".join("`%s`" % label for label in f.labels())
+        parts.setdefault(part, []).append("| `%s` | %s | %s | %s |" % (
+            f.name, f.type, labels, f.text))
+    out = []
+    for part in dict.fromkeys(PARTS.values()):
+        out += ["", "## " + part, "", "| metric | type | labels | |", "|---|---|---|---|"]
+        out += parts.pop(part)
+    return "\n".join(out) + "\n"
+
+
+@test("docs/metrics.md has every family, as /metrics describes it")
+def page(folder):
+    wanted = tables(shown(folder))
+    mark = "<!-- tables: tests/integration/dashboards.py --write -->\n"
+    with open(PAGE) as f:
+        head, found, rest = f.read().partition(mark)
+    expect(found, "the page has no mark: " + mark)
+    if "--write" in sys.argv:
+        with open(PAGE, "w") as f:
+            f.write(head + mark + wanted)
+        return
+    for line in wanted.split("\n"):
+        expect(line in rest.split("\n"), "not in the page: " + line)
+    for line in rest.split("\n"):
+        expect(line in wanted.split("\n"), "in the page, but not in /metrics: " + short(line))
+    equal(rest, wanted, "the tables")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+/* The frames of `weir top`: every size, and what is chosen. */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/screen.h"
+#include "cli/top_view.h"
+#include "wire/resp_reply.h"
+
+struct rig {
+        struct buf bytes[3];
+        struct arena arena;
+        struct top_view view;
+        struct buf frame;
+};
+
+static void put_text(struct buf *b, const char *text)
+{
+        buf_printf(b, "$%zu\r\n%s\r\n", strlen(text), text);
+}
+
+static void put_pair(struct buf *b, const char *key, const char *text)
+{
+        put_text(b, key);
+        put_text(b, text);
+}
+
+static void put_number(struct buf *b, const char *key, int n)
+{
+        put_text(b, key);
+        buf_printf(b, ":%d\r\n", n);
+}
+
+static const struct value *parsed(struct rig *x, struct buf *b)
+{
+        struct value *v = NULL;
+        assert_int_equal(value_parse(buf_slice(b), &x->arena, &v), OK);
+        return v;
+}
+
+static void put_queues(struct buf *b, int n, int from)
+{
+        buf_printf(b, "*%d\r\n", n);
+        for (int i = from; i < from + n; i++) {
+                char name[32];
+                (void)snprintf(name, sizeof(name), "queue-%02d", i);
+                buf_put_str(b, "%8\r\n");
+                put_pair(b, "name", name);
+                put_number(b, "paused", i == 3);
+                put_number(b, "ready", i);
+                put_number(b, "scheduled", 0);
+                put_number(b, "waiting", 0);
+                put_number(b, "running", 1);
+                put_number(b, "enqueued", 100 + i);
+                put_number(b, "completed", 50);
+        }
+}
+
+static void put_throttle(struct buf *b, int targets)
+{
+        buf_put_str(b, "%5\r\n");
+        put_pair(b, "mode", "enforce");
+        put_pair(b, "level", "critical");
+        put_pair(b, "target", "shop-0");
+        put_number(b, "since_ms", 3000);
+        put_text(b, "targets");
+        buf_printf(b, "*%d\r\n", targets);
+        for (int i = 0; i < targets; i++) {
+                char name[32];
+                (void)snprintf(name, sizeof(name), "shop-%d", i);
+                buf_put_str(b, "%6\r\n");
+                put_pair(b, "name", name);
+                put_pair(b, "level", i ? "normal" : "critical");
+                put_pair(b, "metric", "threads_running");
+                put_pair(b, "value", "87");
+                put_pair(b, "threshold", "60");
+                put_number(b, "since_ms", 1000);
+        }
+}
+
+static void rig_init(struct rig *x, int queues, int targets)
+{
+        for (size_t i = 0; i < ARRAY_LEN(x->bytes); i++)
+                buf_init(&x->bytes[i], 0);
+        arena_init(&x->arena, 0);
+        buf_init(&x->frame, 0);
+        top_view_init(&x->view);
+        x->view.server = "127.0.0.1:7379";
+        x->view.now_ms = 1000000;
+        put_queues(&x->bytes[0], queues, 0);
+        put_throttle(&x->bytes[1], targets);
+        x->view.panels[TOP_QUEUES] = parsed(x, &x->bytes[0]);
+        x->view.throttle = parsed(x, &x->bytes[1]);
+}
+
+static void rig_release(struct rig *x)
+{
+        for (size_t i = 0; i < ARRAY_LEN(x->bytes); i++)
+                buf_release(&x->bytes[i]);
+        arena_release(&x->arena);
+        buf_release(&x->frame);
+        top_view_release(&x->view);
+}
+
+static const char *draw(struct rig *x)
+{
+        buf_clear(&x->frame);
+        top_put_frame(&x->view, &x->frame);
+        return buf_cstr(&x->frame);
+}
+
+static void no_frame_is_larger_than_its_screen(void **state)
+{
+        struct rig x;
+        (void)state;
+        rig_init(&x, 40, 9);
+        for (size_t rows = 1; rows < 60; rows++) {
+                for (size_t columns = 1; columns < 130; columns += 3) {
+                        size_t lines = 1, width = 0;
+                        x.view.rows = rows;
+                        x.view.columns = columns;
+                        x.view.panel = (enum top_panel)(columns % TOP_PANELS);
+                        const char *at = draw(&x);
+                        for (; rows >= 12 && *at;
+                             at += strcspn(at, "\n") + (strchr(at, '\n') != NULL)) {
+                                width = text_width(slice_make(at, strcspn(at, "\n")));
+                                assert_true(width <= columns || columns < 20);
+                                lines += strchr(at, '\n') != NULL;
+                        }
+                        assert_true(rows < 12 || columns < 20 || lines == rows);
+                }
+        }
+        rig_release(&x);
+}
+
+static void the_head_tells_the_level_and_why(void **state)
+{
+        struct rig x;
+        (void)state;
+        rig_init(&x, 4, 9);
+        x.view.rates = (struct top_rates){120, 118, 117.4, 0.25, 3, -1, 0};
+        const char *text = draw(&x);
+        assert_non_null(strstr(text, "level critical for 3 s  because of shop-0: threads_running "
+                                     "87, limit 60"));
+        assert_non_null(strstr(text, "in 120  start 118  done 117  fail 0.2  defer 3  checks  "
+                                     "yes -  no 0"));
+        assert_non_null(strstr(text, "and 5 more targets"));
+        assert_non_null(strstr(text, "ready 6"));
+        rig_release(&x);
+}
+
+static void the_choice_moves_scrolls_and_stops_at_both_ends(void **state)
+{
+        struct rig x;
+        (void)state;
+        rig_init(&x, 40, 0);
+        assert_non_null(strstr(draw(&x), "> queue-00"));
+        top_move(&x.view, -5);
+        assert_non_null(strstr(draw(&x), "> queue-00"));
+        top_move(&x.view, 3);
+        assert_non_null(strstr(draw(&x), "> queue-03  paused"));
+        assert_true(x.view.is_paused);
+        top_move(&x.view, TOP_ROWS_MAX);
+        const char *text = draw(&x);
+        assert_non_null(strstr(text, "> queue-39"));
+        assert_null(strstr(text, "queue-00"));
+        top_move(&x.view, -1);
+        assert_non_null(strstr(draw(&x), "> queue-38"));
+        rig_release(&x);
+}
+
+static void the_choice_stays_with_its_row_when_others_come_and_go(void **state)
+{
+        struct rig x;
+        (void)state;
+        rig_init(&x, 10, 0);
+        top_move(&x.view, 5);
+        (void)draw(&x);
+        put_queues(&x.bytes[2], 6, 4); /* 00 to 03 are gone */
+        x.view.panels[TOP_QUEUES] = parsed(&x, &x.bytes[2]);
+        assert_non_null(strstr(draw(&x), "> queue-05"));
+        buf_clear(&x.bytes[0]);
+        put_queues(&x.bytes[0], 2, 8); /* and now itself */
+        x.view.panels[TOP_QUEUES] = parsed(&x, &x.bytes[0]);
+        assert_non_null(strstr(draw(&x), "> queue-09"));
+        rig_release(&x);
+}
+
+static void a_filter_keeps_the_rows_that_hold_it(void **state)
+{
+        struct rig x;
+        (void)state;
+        rig_init(&x, 30, 0);
+        x.view.filter = SLICE_LIT("-1");
+        const char *text = draw(&x);
+        assert_non_null(strstr(text, "queue-10"));
+        assert_null(strstr(text, "queue-09"));
+        x.view.filter = SLICE_LIT("nothing like it");
+        assert_non_null(strstr(draw(&x), "nothing fits the filter"));
+        rig_release(&x);
+}
+
+static void without_answers_there_is_still_a_frame(void **state)
+{
+        struct rig x;
+        (void)state;
+        rig_init(&x, 0, 0);
+        x.view.throttle = NULL;
+        for (int i = 0; i < TOP_PANELS; i++)
+                x.view.panels[i] = NULL;
+        x.view.notice = "no connection, trying again";
+        for (int i = 0; i < TOP_PANELS; i++) {
+                assert_non_null(strstr(draw(&x), "no connection, trying again"));
+                top_turn(&x.view, 1);
+        }
+        assert_int_equal(x.view.panel, TOP_QUEUES);
+        rig_release(&x);
+}
+
+static void rates_come_from_two_counts(void **state)
+{
+        struct top_totals from = {.enqueued = 100, .completed = 50, .refused = 5};
+        struct top_totals to = {.enqueued = 350, .completed = 50, .refused = 4};
+        struct top_rates r;
+        (void)state;
+        top_rates_between(&r, &from, &to, 500);
+        assert_true(r.enqueued > 499.9 && r.enqueued < 500.1);
+        assert_true(r.completed > -0.1 && r.completed < 0.1);
+        assert_true(r.refused < 0); /* the server was restarted: not known */
+        assert_true(r.started < 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(no_frame_is_larger_than_its_screen),
+                cmocka_unit_test(the_head_tells_the_level_and_why),
+                cmocka_unit_test(the_choice_moves_scrolls_and_stops_at_both_ends),
+                cmocka_unit_test(the_choice_stays_with_its_row_when_others_come_and_go),
+                cmocka_unit_test(a_filter_keeps_the_rows_that_hold_it),
+                cmocka_unit_test(without_answers_there_is_still_a_frame),
+                cmocka_unit_test(rates_come_from_two_counts),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
