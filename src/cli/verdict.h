@@ -8,7 +8,7 @@
 struct verdict {
         bool is_granted;
         struct slice reason, rule, would; /* would: what enforce would refuse it for, or empty */
-        struct slice target; /* empty: there is none */
+        struct slice target;              /* empty: there is none */
         struct slice metric, value, threshold;
         int64_t age_ms;  /* of the value; < 0: it was never read */
         int64_t wait_ms; /* ask again then; also after a grant, when weir sets the pace */

@@ -204,6 +204,7 @@ int check_look_up(struct core *core, const struct check_ask *ask, struct asking 
         ret->client = client_get(core, &ret->who);
         ret->tier = ask->tier >= 0 ? (enum tier)ask->tier : tier_of(core, ret);
         ret->cost = ask->cost ? ask->cost : 1;
+        ret->roll = NULL;
         ret->is_contract = ask->is_contract;
         ret->is_low = ask->is_low;
         ret->is_read = ask->is_read;
@@ -222,7 +223,9 @@ static void add_metric(const struct core *core, const struct asking *a, size_t m
         const struct level_sample *s = &g->samples[metric];
         struct check_metric *m = &ret->metrics[ret->n_metrics];
         bool is_known = g->leveler.known_mask >> metric & 1;
-        int64_t seen_ns = s->at_ns ? s->at_ns : g->leveler.began_ns;
+        /* One that was never sampled is unknown from the beginning; its value would be missed. */
+        int64_t until_ns =
+                s->at_ns ? level_good_until_ns(&g->rules[metric], s) : g->leveler.began_ns;
         m->name = g->metrics[metric].name;
         m->asked = asked.ptr ? asked : slice_str(m->name);
         m->number = (uint8_t)metric;
@@ -232,7 +235,7 @@ static void add_metric(const struct core *core, const struct asking *a, size_t m
                 .value = s->value,
                 .threshold = g->metrics[metric].check_above,
                 .is_known = is_known,
-                .unknown_ms = is_known ? 0 : (core->now.steady_ns - seen_ns) / NS_PER_MS,
+                .unknown_ms = is_known ? 0 : (core->now.steady_ns - until_ns) / NS_PER_MS,
         };
         ret->n_metrics++;
 }
@@ -364,6 +367,8 @@ static uint32_t wait_of(struct core *core, const struct asking *a, const struct 
         return WAIT_USUAL_MS;
 }
 
+_Static_assert(CHECK_RULE > RULE_NAME_BYTES, "a rule is named in full");
+
 static void name_rule(const struct rule_match *match, struct check_answer *ret)
 {
         const struct check_verdict *v = &ret->verdict;
@@ -371,7 +376,7 @@ static void name_rule(const struct rule_match *match, struct check_answer *ret)
         ret->rule[0] = '\0';
         if (v->reason == CHECK_HOLD || v->reason == CHECK_RATIO || v->reason == CHECK_EXEMPT)
                 r = match->share;
-        else if (v->would_refuse &&
+        else if (v->is_granted && v->would_refuse &&
                  (v->would_reason == CHECK_HOLD || v->would_reason == CHECK_RATIO))
                 r = match->observed;
         else if (v->reason == CHECK_THRESHOLD)
@@ -403,6 +408,7 @@ static struct check_case case_of(struct core *core, const struct asking *a,
                 .unknown = g ? g->unknown[a->tier] : (struct unknown_rule){UNKNOWN_OPEN, 0},
                 .values = c->values,
                 .n_values = answer->n_metrics,
+                .roll = a->roll,
         };
 }
 
@@ -655,9 +661,12 @@ void checking_each_sample(const struct core *core,
                                check_reason_name((enum check_reason)i));
                 fn(ctx, "checks_refused_total", labels, (double)c->refused[i]);
         }
+        struct buf target;
+        buf_init(&target, 0);
         for (size_t i = 0; i < c->n_targets; i++) {
-                (void)snprintf(labels, sizeof(labels), "target=\"%s\"",
-                               throttle_target_name(core, i));
-                fn(ctx, "check_credits", labels, c->targets[i].pool.credits);
+                buf_clear(&target);
+                throttle_put_label(&target, "target", throttle_target_name(core, i));
+                fn(ctx, "check_credits", buf_cstr(&target), c->targets[i].pool.credits);
         }
+        buf_release(&target);
 }

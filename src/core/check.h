@@ -8,6 +8,7 @@
 #include "gate/check.h"
 
 #define CHECK_TEXT 192
+#define CHECK_RULE 528 /* the longest name of a rule and its NUL */
 
 struct check_ask {
         struct slice identity;
@@ -39,7 +40,7 @@ struct check_answer {
         struct check_verdict verdict;
         enum tier tier;
         struct slice target;
-        char rule[CHECK_TEXT]; /* name of the rule that decided, or "" */
+        char rule[CHECK_RULE]; /* name of the rule that decided, or "" */
         uint32_t wait_ms;      /* when refused: ask again then; at most a minute */
         uint32_t credits, credit_ms;
         struct check_metric metrics[CHECK_METRICS_MAX];

@@ -20,7 +20,8 @@ struct asking {
         enum tier tier;
         uint32_t cost;
         bool is_contract, is_low, is_read;
-        double threshold; /* of the first metric; NAN: its own */
+        double threshold;   /* of the first metric; NAN: its own */
+        const double *roll; /* as in struct check_case */
         uint8_t metrics[CHECK_METRICS_MAX];
         struct slice asked[CHECK_METRICS_MAX]; /* as they were asked for; ptr NULL: by default */
         size_t n_metrics;
@@ -36,7 +37,8 @@ struct check_state {
         struct list lanes;  /* identities with parked asks, whose turn is next first */
         size_t n_waiting;
         int64_t served_ns;
-        bool has_news; /* a sample came since */
+        int64_t due_ns; /* the first of their pauses ends; 0: none does */
+        bool has_news;  /* a sample came since */
 };
 
 struct checking {

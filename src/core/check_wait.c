@@ -4,7 +4,8 @@
  * Each identity has a lane of its parked asks, first come first served, and the lanes of a target
  * take turns: a client with a hundred asks gets no more than one with a single ask.
  *
- * The parked are looked at when a sample comes and every ROUND_NS besides (a rule may have ended).
+ * The parked are looked at when a sample comes, when a pause ends, and every ROUND_NS besides (a
+ * rule may have ended).
  * When the storm is over they do not all go at once: a round lets go what the credit pool of the
  * target allows, and at least one.  The dice are not rolled again for an ask within its suggested
  * wait: else waiting would beat every ratio.  And an asker that was told to pause (gate/credit.h)
@@ -18,6 +19,7 @@
 
 #define ROUND_NS     (250 * NS_PER_MS)
 #define ROUND_MIN_NS (100 * NS_PER_MS) /* samples may come by the hundred */
+#define ROUND_DUE_NS (5 * NS_PER_MS)   /* and so may pauses end */
 #define ROUND_LOOKS  1024              /* asks looked at per round, so that a turn stays short */
 
 struct lane {
@@ -34,6 +36,7 @@ struct check_wait {
         struct lane *lane;
         int64_t since_ns;
         int64_t again_ns; /* not looked at before */
+        double roll;      /* how the dice fell that refused it; NAN: no dice did */
         struct asking ask;
         size_t n_text;
         char text[]; /* the identity, and the metrics as they were asked for */
@@ -151,6 +154,8 @@ static void time_over(struct core *core, struct session_wait *base)
 {
         struct check_wait *w = wait_of(base);
         struct check_answer *a = &core->checking->answer;
+        if (!isnan(w->roll) && w->again_ns > core->now.steady_ns)
+                w->ask.roll = &w->roll; /* a short wait is no second chance */
         check_answer(core, &w->ask, a);
         answer(core, w, a);
 }
@@ -179,12 +184,24 @@ static void keep_texts(struct check_wait *w, const struct asking *a)
         }
 }
 
+/* The dice that refused an ask; NAN: none did. */
+static double roll_of(const struct check_answer *a)
+{
+        return a->verdict.reason == CHECK_RATIO ? a->verdict.roll : NAN;
+}
+
 /* When a parked ask is looked at again. */
 static int64_t again_of(const struct core *core, const struct check_answer *a)
 {
         if (a->verdict.reason != CHECK_RATIO)
                 return 0;
         return core->now.steady_ns + a->wait_ms * NS_PER_MS;
+}
+
+static void note_due(struct check_state *s, int64_t again_ns)
+{
+        if (again_ns && (!s->due_ns || again_ns < s->due_ns))
+                s->due_ns = again_ns;
 }
 
 static int park(struct core *core, struct session *session, const struct asking *a,
@@ -198,11 +215,14 @@ static int park(struct core *core, struct session *session, const struct asking 
         w->ask.address = slice_str(session->address); /* lives as long as the wait */
         w->since_ns = core->now.steady_ns;
         w->again_ns = again_ns;
+        w->roll = a->roll ? *a->roll : NAN;
+        w->ask.roll = NULL;
         keep_texts(w, a);
         wait_begin(core, &w->base, &check_wait_ops, session);
         w->lane = lane_get(core, &w->ask);
         list_push_back(&w->lane->waits, &w->link);
         check_state_of(core, a->target)->n_waiting++;
+        note_due(check_state_of(core, a->target), again_ns);
         core->checking->n_waiting++;
         core->checking->parked++;
         wait_until(core, &w->base, core->now.steady_ns + wait_ms * NS_PER_MS);
@@ -216,22 +236,29 @@ static bool try_lane(struct core *core, struct lane *lane)
 {
         struct check_wait *w = CONTAINER_OF(lane->waits.next, struct check_wait, link);
         struct check_answer *a = &core->checking->answer;
-        if (w->again_ns > core->now.steady_ns)
+        if (w->again_ns > core->now.steady_ns) {
+                note_due(check_state_of(core, w->ask.target), w->again_ns);
                 return false;
+        }
         check_answer(core, &w->ask, a);
         if (a->verdict.is_granted) {
                 answer(core, w, a);
                 return true;
         }
         w->again_ns = again_of(core, a);
+        w->roll = roll_of(a);
+        note_due(check_state_of(core, w->ask.target), w->again_ns);
         return false;
 }
 
 static void serve_round(struct core *core, struct check_state *s)
 {
-        double per_round = s->pool.credits * (double)ROUND_NS / (double)NS_PER_S;
+        int64_t since = core->now.steady_ns - s->served_ns;
+        double per_round =
+                s->pool.credits * (double)(since < ROUND_NS ? since : ROUND_NS) / (double)NS_PER_S;
         size_t quota = per_round > 1 ? (size_t)per_round : 1;
         s->served_ns = core->now.steady_ns;
+        s->due_ns = 0;
         for (size_t looks = 0, idle = 0; quota && looks < ROUND_LOOKS; looks++) {
                 struct list *first = list_peek_front(&s->lanes);
                 if (!first || idle > s->n_waiting)
@@ -255,7 +282,9 @@ void checking_turn(struct core *core)
         for (size_t i = 0; c->n_waiting && i <= c->n_targets; i++) {
                 struct check_state *s = &c->targets[i];
                 int64_t since = core->now.steady_ns - s->served_ns;
-                if (s->n_waiting && (since >= ROUND_NS || (s->has_news && since >= ROUND_MIN_NS))) {
+                bool is_due = s->due_ns && s->due_ns <= core->now.steady_ns;
+                if (s->n_waiting && (since >= ROUND_NS || (s->has_news && since >= ROUND_MIN_NS) ||
+                                     (is_due && since >= ROUND_DUE_NS))) {
                         s->has_news = false;
                         serve_round(core, s);
                 }
@@ -269,6 +298,11 @@ int64_t checking_next_ns(const struct core *core)
         for (size_t i = 0; c->n_waiting && i <= c->n_targets; i++) {
                 const struct check_state *s = &c->targets[i];
                 int64_t at = s->served_ns + (s->has_news ? ROUND_MIN_NS : ROUND_NS);
+                int64_t due = s->served_ns + ROUND_DUE_NS;
+                if (s->due_ns > due)
+                        due = s->due_ns;
+                if (s->due_ns && due < at)
+                        at = due;
                 if (s->n_waiting && at < next)
                         next = at;
         }
@@ -338,6 +372,7 @@ static void park_again(struct core *core, struct check_wait *w)
 {
         w->lane = lane_get(core, &w->ask);
         list_push_back(&w->lane->waits, &w->link);
+        note_due(check_state_of(core, w->ask.target), w->again_ns);
         check_state_of(core, w->ask.target)->n_waiting++;
         core->checking->n_waiting++;
 }
@@ -404,8 +439,11 @@ EXEC(exec_check)
         if (may_wait && check_paced_ns(&asking) > core->now.steady_ns)
                 return park(core, session, &asking, check_paced_ns(&asking), arg[P_WAIT].num);
         check_answer(core, &asking, a);
-        if (may_wait && !a->verdict.is_granted)
+        if (may_wait && !a->verdict.is_granted) {
+                double roll = roll_of(a);
+                asking.roll = &roll;
                 return park(core, session, &asking, again_of(core, a), arg[P_WAIT].num);
+        }
         check_settle(core, &asking, a, 0);
         check_give_credits(core, &asking, a);
         tell_answer(core, asking.target, reply, a);

@@ -191,10 +191,11 @@ const struct command_def command_table[] = {
 
         /* Each ends in a comma. */
         QUEUE_ROWS NOW_ROWS THROTTLE_ROWS CHECK_ROWS RULE_ROWS CLIENT_ROWS HOST_ROWS SCHEDULE_ROWS
-                BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS ANSWER_ROWS RETRY_ROWS BULK_ROWS SETTINGS_ROWS
+                BATCH_ROWS LOCK_ROWS LIMIT_ROWS BREAKER_ROWS ANSWER_ROWS RETRY_ROWS BULK_ROWS
+                        SETTINGS_ROWS
 
-                        ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.",
-                            "PONG, or the message.", NULL, message_params),
+                                ROW("PING", "connection", D | NOAUTH, NULL, NULL, "Answers.",
+                                    "PONG, or the message.", NULL, message_params),
         ROW("ECHO", "connection", D, NULL, NULL, "Sends back a text.", "The text.", NULL,
             echo_params),
         ROW("AUTH", "connection", D | NOAUTH, NULL, NULL,

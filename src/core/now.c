@@ -137,7 +137,7 @@ static void put_why(const struct check_answer *answer, enum check_reason reason,
                 (void)snprintf(ret, size, "%s: %s%s%s", text, m->name, m->error[0] ? ", " : "",
                                m->error);
         else if ((reason == CHECK_HOLD || reason == CHECK_RATIO) && answer->rule[0])
-                (void)snprintf(ret, size, "%s: %s", text, answer->rule);
+                (void)snprintf(ret, size, "%s: %.200s", text, answer->rule); /* cut is fine */
         else
                 (void)snprintf(ret, size, "%s", text);
 }

@@ -478,6 +478,62 @@ EXEC(exec_tier)
 
 /* ---- for /metrics ---- */
 
+void throttle_put_label(struct buf *labels, const char *key, const char *value)
+{
+        buf_printf(labels, "%s%s=\"", labels->len ? "," : "", key);
+        for (const char *p = value; *p; p++) {
+                if (*p == '\\' || *p == '"')
+                        buf_put_byte(labels, '\\');
+                buf_put_byte(labels, *p);
+        }
+        buf_put_byte(labels, '"');
+}
+
+/* Behind the labels of the metric. */
+static void
+each_threshold(const struct target *g, size_t metric, struct buf *labels,
+               void (*fn)(void *ctx, const char *name, const char *labels, double value), void *ctx)
+{
+        const struct {
+                const char *level;
+                double value; /* NAN: none */
+        } thresholds[] = {
+                {"elevated", g->rules[metric].enter[0]},
+                {"critical", g->rules[metric].enter[1]},
+                {"check", g->metrics[metric].check_above},
+        };
+        size_t len = labels->len;
+        for (size_t i = 0; i < ARRAY_LEN(thresholds); i++) {
+                labels->len = len;
+                throttle_put_label(labels, "level", thresholds[i].level);
+                fn(ctx, "gate_metric_threshold", buf_cstr(labels),
+                   isfinite(thresholds[i].value) ? thresholds[i].value : NAN);
+        }
+}
+
+static void each_target_sample(const struct core *core, const struct target *g,
+                               void (*fn)(void *ctx, const char *name, const char *labels,
+                                          double value),
+                               void *ctx)
+{
+        struct buf labels;
+        buf_init(&labels, 0);
+        throttle_put_label(&labels, "target", g->name);
+        fn(ctx, "gate_level", buf_cstr(&labels), (double)g->leveler.level);
+        for (size_t k = 0; k < g->n_metrics; k++) {
+                const struct level_sample *s = &g->samples[k];
+                buf_clear(&labels);
+                throttle_put_label(&labels, "target", g->name);
+                throttle_put_label(&labels, "metric", g->metrics[k].name);
+                fn(ctx, "gate_metric", buf_cstr(&labels), s->at_ns ? s->value : NAN);
+                fn(ctx, "gate_metric_age_seconds", buf_cstr(&labels),
+                   s->at_ns ? (double)age_ms(core, s) / 1000 : NAN);
+                fn(ctx, "gate_metric_error", buf_cstr(&labels), s->is_error);
+                each_threshold(g, k, &labels, fn, ctx);
+        }
+        buf_release(&labels);
+}
+
 void core_each_gate_sample(const struct core *core,
                            void (*fn)(void *ctx, const char *name, const char *labels,
                                       double value),
@@ -485,20 +541,8 @@ void core_each_gate_sample(const struct core *core,
 {
         const struct throttle *t = core->throttle;
         char labels[3 * THROTTLE_TEXT];
-        for (size_t i = 0; i < t->n_targets; i++) {
-                const struct target *g = &t->targets[i];
-                (void)snprintf(labels, sizeof(labels), "target=\"%s\"", g->name);
-                fn(ctx, "gate_level", labels, (double)g->leveler.level);
-                for (size_t k = 0; k < g->n_metrics; k++) {
-                        const struct level_sample *s = &g->samples[k];
-                        (void)snprintf(labels, sizeof(labels), "target=\"%s\",metric=\"%s\"",
-                                       g->name, g->metrics[k].name);
-                        fn(ctx, "gate_metric", labels, s->at_ns ? s->value : NAN);
-                        fn(ctx, "gate_metric_age_seconds", labels,
-                           s->at_ns ? (double)age_ms(core, s) / 1000 : NAN);
-                        fn(ctx, "gate_metric_error", labels, s->is_error);
-                }
-        }
+        for (size_t i = 0; i < t->n_targets; i++)
+                each_target_sample(core, &t->targets[i], fn, ctx);
         for (size_t i = 0; i < TIERS; i++) {
                 (void)snprintf(labels, sizeof(labels), "tier=\"%s\"", tier_name((enum tier)i));
                 fn(ctx, "gate_parked", labels, (double)core->state.n_parked[i]);

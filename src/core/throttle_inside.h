@@ -113,6 +113,9 @@ void throttle_refresh(struct core *core);
 /* Where the operator's pause ends: steady ns, INT64_MAX until resumed, 0: no pause. */
 int64_t throttle_pause_ns(const struct core *core);
 
+/* Adds key="value" for /metrics, escaped as its format wants, and the comma before it. */
+void throttle_put_label(struct buf *labels, const char *key, const char *value);
+
 #define SETTING_MODE     "throttle.mode"
 #define SETTING_PAUSE    "throttle.pause"
 #define SETTING_REGISTRY "registry:"

@@ -113,6 +113,8 @@ static const struct {
         {"gate_level", COUNTER_GAUGE,
          "Load level of a target: 0 normal, 1 elevated, 2 critical, 3 unknown."},
         {"gate_metric", COUNTER_GAUGE, "Last value of a metric of a target."},
+        {"gate_metric_threshold", COUNTER_GAUGE,
+         "Where a metric enters a level, or a check is refused (level check)."},
         {"gate_metric_age_seconds", COUNTER_GAUGE, "Age of that value."},
         {"gate_metric_error", COUNTER_GAUGE, "1 when the last try to read the metric failed."},
         {"gate_parked", COUNTER_GAUGE, "Jobs the gate makes wait, by tier."},

@@ -482,8 +482,11 @@ struct telling {
 
 static void put_scoped(struct buf *b, const char *scope, const char *name)
 {
-        json_put_comma(b);
-        buf_printf(b, "\"%s/%s\":", scope, name);
+        struct buf both;
+        buf_init(&both, 0);
+        buf_printf(&both, "%s/%s", scope, name);
+        json_put_key(b, buf_cstr(&both));
+        buf_release(&both);
 }
 
 static void put_value(struct buf *b, const struct check_metric *m)

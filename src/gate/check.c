@@ -138,9 +138,10 @@ struct check_verdict check_decide(const struct check_case *c, struct rng *rng)
 {
         struct check_verdict v = {.is_granted = true, .reason = CHECK_GRANTED, .value = -1};
         bool has_dice = c->rule.share == SHARE_RATIO || c->observed.share == SHARE_RATIO;
-        double roll = has_dice ? rng_unit(rng) : 1;
+        double roll = !has_dice ? 1 : c->roll ? *c->roll : rng_unit(rng);
         enum check_reason metrics = look_at_metrics(c, &v.value);
         v.is_over = metrics == CHECK_THRESHOLD;
+        v.roll = roll;
 
         if (c->is_paused)
                 return refuse(v, CHECK_PAUSED);

@@ -75,6 +75,7 @@ struct check_case {
         struct unknown_rule unknown;
         const struct check_value *values;
         size_t n_values;
+        const double *roll; /* the dice as they lie for this ask; NULL: they are rolled */
 };
 
 struct check_verdict {
@@ -85,6 +86,7 @@ struct check_verdict {
         bool is_over;                   /* a metric is above its threshold, whatever was decided */
         int value;                      /* the metric that decided, or the one nearest its
                                            threshold when granted; -1: none */
+        double roll;                    /* how the dice fell, 0 to 1, where a ratio wants them */
 };
 
 struct check_verdict check_decide(const struct check_case *c, struct rng *rng);

@@ -31,14 +31,14 @@
  * begins anew, as the target may be another one by then.
  *
  * Its limits, as tests/prop/prop_plant.c finds them; examples/purge has a real replica.
- * - A target that takes fewer steps a second than the pool begins with (10) goes over its limit
- *   once, at the beginning.  One at which everything is refused ends that.
- * - A harmless asker is slowed down too, until the pool has grown to its wish: to 100 steps a
- * second within seven seconds, to 1,000 within thirteen, with two samples a second or more.
- * - Asks that are parked for their pause are answered in rounds (core/check_wait.c), up to a
- * quarter of a second late.  It costs speed, not the bound.
- * - A target whose own speed halves or which stands still for as long as half of the limit takes
- *   the pressure over it: no pace of the askers undoes what is already written.
+ *      slow       a target that takes fewer steps a second than the pool begins with (10) goes over
+ *                 its limit once, at the beginning
+ *      harmless   who does no harm is slowed down too until the pool has grown to its wish: to 100
+ *                 steps a second within seven seconds, to 1,000 within thirteen, with two samples a
+ *                 second or more
+ *      uneven     a target that suddenly takes half as much, or stands still for half of the limit,
+ *                 goes over it: no pace of the askers undoes what is already written
+ *      rude       who does not pause is held by the limit only, as if it polled
  *
  * Costs: a handful of multiplications per tick and per grant; no memory, no libm. */
 #include "gate/credit.h"
@@ -65,8 +65,9 @@
 #define PAUSE_MAX    30000             /* ms: who pauses must notice that all is well again */
 #define PAUSE_ROOM   0.25              /* a moment without room makes a pause no longer than this */
 #define PACE_MS      250               /* an answer gives what may be done in so long */
+#define PACE_MAX     450               /* or in so long, when that is little: less than a turn */
 #define LATE_NS      (400 * NS_PER_MS) /* a pause that ended earlier was not what it waited for */
-#define FEW          16                /* steps of an answer: more of them would save asks */
+#define FEW          12                /* steps of an answer: more of them would save asks */
 #define USED         0.9               /* of the credits' time: who asks before had used them up */
 #define UNIT_ASKS    8                 /* over so many the cost of a step is averaged */
 #define MAX_CREDITS  1000000
@@ -203,26 +204,29 @@ void credit_tick(struct credit_pool *p, const struct credit_rule *r, double pres
         p->credits = p->base * room(p->pressure);
 }
 
-static uint32_t pace_ms(const struct credit_rule *r)
+/* An answer gives what may be done in so long.  When the target is known it may be a bit more, to
+ * save asks, but not so much that nobody asks within a turn. */
+static double pace_ms(const struct credit_pool *p, const struct credit_rule *r, double rate)
 {
-        return r->ms < PACE_MS ? r->ms : PACE_MS;
+        double ms = PACE_MS;
+
+        if (p->taken > 0 && rate * PACE_MS < FEW * (double)MS_PER_S)
+                ms = clamp(FEW * (double)MS_PER_S / rate, PACE_MS, PACE_MAX);
+        return ms < r->ms ? ms : r->ms;
 }
 
 /* Was it kept waiting, or will it soon ask again only because it was given so few? */
-static bool is_wanting(const struct credit_pool *p, const struct credit_rule *r, double each,
-                       int64_t late_ns)
+static bool is_wanting(const struct credit_rule *r, double rate, int64_t late_ns)
 {
-        int64_t used_ns = (int64_t)(USED * r->ms - pace_ms(r)) * NS_PER_MS;
+        int64_t used_ns = (int64_t)(USED * r->ms - PACE_MS) * NS_PER_MS;
 
-        return late_ns < LATE_NS || (p->base * each < FEW && late_ns < used_ns);
+        return late_ns < LATE_NS || (rate * PACE_MS < FEW * (double)MS_PER_S && late_ns < used_ns);
 }
 
 struct credit_grant credit_give(struct credit_pool *p, const struct credit_rule *r, size_t askers,
                                 uint32_t cost, int64_t late_ns)
 {
-        double size = cost ? cost : 1;
-        /* Steps of this asker within the pace, of each credit a second. */
-        double each = pace_ms(r) / (double)MS_PER_S / (double)(askers ? askers : 1) / size;
+        double size = cost ? cost : 1, per = size * (double)(askers ? askers : 1);
 
         if (!p->is_begun) {
                 begin(p, r, size);
@@ -231,14 +235,16 @@ struct credit_grant credit_give(struct credit_pool *p, const struct credit_rule 
         }
         p->asks++;
         p->unit += (size - p->unit) / UNIT_ASKS;
-        p->is_wanted = p->is_wanted || is_wanting(p, r, each, late_ns);
+        p->is_wanted = p->is_wanted || is_wanting(r, p->base / per, late_ns);
         if (r->max == 0 || isnan(p->pressure))
                 return (struct credit_grant){0};
-        double steps = p->credits * each, least = p->base * PAUSE_ROOM * each;
+        /* In steps of this asker a second. */
+        double rate = p->credits / per, least = p->base * PAUSE_ROOM / per;
+        double steps = rate > 0 ? rate * pace_ms(p, r, rate) / (double)MS_PER_S : 0;
         /* The step that was asked for is one of them. */
         struct credit_grant g = {.steps = (uint32_t)clamp(steps - 1, 0, r->max)};
         g.ms = g.steps ? r->ms : 0;
-        g.pause_ms = (uint32_t)clamp(pace_ms(r) * (g.steps + 1.0) / (steps > least ? steps : least),
-                                     0, PAUSE_MAX);
+        g.pause_ms = (uint32_t)clamp(MS_PER_S * (g.steps + 1.0) / (rate > least ? rate : least), 0,
+                                     PAUSE_MAX);
         return g;
 }

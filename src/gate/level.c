@@ -53,6 +53,11 @@ static int64_t patience_ns(const struct level_rule *rule, const struct level_sam
         return s->is_error && rule->stale_ns > LEVEL_ERROR_NS ? LEVEL_ERROR_NS : rule->stale_ns;
 }
 
+int64_t level_good_until_ns(const struct level_rule *rule, const struct level_sample *sample)
+{
+        return isfinite(sample->value) ? sample->at_ns + patience_ns(rule, sample) : sample->at_ns;
+}
+
 static bool is_stale(const struct level_rule *rule, const struct level_sample *s, int64_t at_ns,
                      int64_t now_ns)
 {

@@ -67,6 +67,9 @@ bool leveler_update(struct leveler *l, const struct level_rule *rules,
  * of the last update: a time in the past means now. */
 int64_t leveler_next_ns(const struct leveler *l, const struct level_rule *rules,
                         const struct level_sample *samples, size_t n, int64_t dwell_ns);
+/* Steady: from then on the sample does not count any more, unless a newer one comes.  For one that
+ * was taken and is not known. */
+int64_t level_good_until_ns(const struct level_rule *rule, const struct level_sample *sample);
 /* max(value / threshold of critical) over the fresh metrics: 1 is at the limit, never below 0. NAN:
  * no fresh metric has such a threshold above 0. */
 double level_pressure(const struct level_rule *rules, const struct level_sample *samples, size_t n,

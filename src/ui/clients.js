@@ -331,6 +331,12 @@ function minutesTable(minutes)
         return t.node;
 }
 
+function storyText(s)
+{
+        return `${clock.format(s.from_ms)} to ${clock.format(s.to_ms)}: ${
+                plural(s.refused, 'refusal')}, mostly because ${refusalText(s)}`;
+}
+
 function reasonsText(reasons)
 {
         const list = Object.entries(reasons || {}).filter(([, n]) => n);
@@ -446,7 +452,7 @@ async function mountOne(root, params, ctx)
                 if (mine === key)
                         return;
                 key = mine;
-                const sentences = (c.story || []).map((s) => h('li', {}, s));
+                const sentences = (c.story || []).map((s) => h('li', {}, storyText(s)));
                 fill(story.body,
                         sentences.length ? h('ul.story', {}, sentences)
                                          : h('p.empty', {}, 'It was never mostly refused.'));

@@ -245,8 +245,8 @@ function settingsTable(caption, ctx, changed)
 function textPanel(ctx)
 {
         const p = panel('As configuration text', {
-                hint: 'What was changed here, in the words of weir.conf: keep it ' +
-                        'with your configuration.'
+                hint: 'The sections in which something was changed here, in the words of ' +
+                        'weir.conf: keep them with your configuration.'
         });
         p.load = async () => {
                 try {

@@ -63,7 +63,9 @@ test('the throttle is paused with an end, resumed, paused again by undo, and end
 
 test('a job that waits because the throttle is paused says so', async (t) => {
         const server = await t.server({target: true});
-        await server.post('throttle', {action: 'pause', for: 600000});
+        await server.post('throttle', {
+                action: 'pause', for: 600000
+        });
         const page = await t.page(server, `#/job/${await server.add('something')}`);
         await says(page, '.why', /paused/);
 });
@@ -90,7 +92,9 @@ test('a rule is set, holds, counts down and ends by itself', async (t) => {
 
 test('a rule is removed and comes back by undo with the time that was left', async (t) => {
         const server = await t.server({target: true});
-        await server.post('rules/etl', {kind: 'ratio', ratio: '0.5', for: 3600000, reason: 'slow'});
+        await server.post('rules/etl', {
+                kind: 'ratio', ratio: '0.5', for: 3600000, reason: 'slow'
+        });
         const page = await t.page(server, '#/throttle');
         const box = panel(page, 'Rules');
         await inRow(box, 'etl').getByRole('button', {name: 'Remove the rule for etl'}).click();
@@ -113,7 +117,8 @@ test('a client that is refused is seen by minute and put before all others with 
                 await says(page, row, /7f3e:copy:etl.*100 %/);
                 await row.getByRole('button', {name: 'Prioritise 7f3e:copy:etl'}).click();
                 await toast(page, '7f3e:copy:etl comes first for 1 h.');
-                const rules = async () => (await server.get('rules')).rules.map((r) => r.name).sort();
+                const rules = async () =>
+                        (await server.get('rules')).rules.map((r) => r.name).sort();
                 equal(await rules(), ['7f3e:copy:etl', 'all'], 'rules');
                 await undo(page, 'comes first');
                 await until(async () => (await rules()).length === 0, 'no rule');
@@ -167,8 +172,8 @@ test('a setting is changed, refused when it is wrong, taken back by undo, and ex
                 const server = await t.server({target: true});
                 const page = await t.page(server, '#/settings');
                 const name = 'throttle.delay.critical.normal';
-                const value = async () => (await server.get('settings')).settings
-                                                  .find((s) => s.name === name);
+                const value = async () =>
+                        (await server.get('settings')).settings.find((s) => s.name === name);
                 const row = inRow(page, name);
                 const before = (await value()).value;
                 const edit = async (text) => {

@@ -2,7 +2,8 @@
 /* weir-test: timeout=240
  *
  * Tries to break in through the browser: markup and scripts in every string that a user can give,
- * pages of other origins that ask in the user's name, a foreign name for weir's address, a frame. */
+ * pages of other origins that ask in the user's name, a foreign name for weir's address, a frame.
+ */
 import http from 'node:http';
 
 import {answer, equal, expect, launch, run, test, toast, until} from './lib.js';
@@ -161,13 +162,15 @@ async function attack(page, url)
                 ];
                 const got = [];
                 for (const [where, how] of tries)
-                        got.push(await fetch(`${to}/${where}`,
-                                {method: 'POST', credentials: 'include', ...how})
-                                         .then((r) => r.type === 'opaque' ? 'opaque' : r.status,
-                                                 () => 'blocked'));
+                        got.push(await fetch(`${to}/${where}`, {
+                                method: 'POST',
+                                credentials: 'include',
+                                ...how
+                        }).then((r) => r.type === 'opaque' ? 'opaque' : r.status, () => 'blocked'));
                 for (const where of ['v1/now', 'v1/session', 'v1/jobs', 'throttle-app/evil'])
-                        got.push(await fetch(`${to}/${where}`, {credentials: 'include'})
-                                         .then(() => 'read', () => 'blocked'));
+                        got.push(await fetch(`${to}/${where}`, {
+                                credentials: 'include'
+                        }).then(() => 'read', () => 'blocked'));
                 return got;
         }, url);
 }
@@ -176,18 +179,20 @@ async function sendForm(page, url)
 {
         const [res] = await Promise.all([
                 page.waitForResponse((r) => r.url() === `${url}/v1/jobs`),
-                page.evaluate((to) => {
-                        const form = document.createElement('form');
-                        form.method = 'post';
-                        form.enctype = 'text/plain';
-                        form.action = `${to}/v1/jobs`;
-                        const input = document.createElement('input');
-                        input.name = '{"hook":"evil","args":{"x":"';
-                        input.value = '"}}';
-                        form.append(input);
-                        document.body.append(form);
-                        form.submit();
-                }, url),
+                page.evaluate(
+                        (to) => {
+                                const form = document.createElement('form');
+                                form.method = 'post';
+                                form.enctype = 'text/plain';
+                                form.action = `${to}/v1/jobs`;
+                                const input = document.createElement('input');
+                                input.name = '{"hook":"evil","args":{"x":"';
+                                input.value = '"}}';
+                                form.append(input);
+                                document.body.append(form);
+                                form.submit();
+                        },
+                        url),
         ]);
         return res.status();
 }
@@ -215,7 +220,8 @@ for (const [what, host] of [['another port', '127.0.0.1'], ['another site', 'loc
                                         await mine.getByRole('button', {name: 'Log in'}).click();
                                         await mine.getByRole('button', {name: 'Log out'}).waitFor();
                                 }
-                                const port = await foreignPage(t, '<!doctype html><title>x</title>');
+                                const port =
+                                        await foreignPage(t, '<!doctype html><title>x</title>');
                                 const other = await t.page(server, '', {
                                         context,
                                         base: `http://${host}:${port}/`,
@@ -282,7 +288,8 @@ test('no other page can show weir in a frame', async (t) => {
                 'a word about the frame');
         expect(refused, 'it was not refused');
         const frame = page.frames().find((f) => f !== page.mainFrame());
-        await until(async () => !(await frame.content().catch(() => '')).includes('Skip to content'),
+        await until(
+                async () => !(await frame.content().catch(() => '')).includes('Skip to content'),
                 'an empty frame');
         expect(frame.url().startsWith('chrome-error:'), `the frame is at ${frame.url()}`);
 });

@@ -12,7 +12,8 @@ const focused = (page) => page.evaluate(() => {
         return {
                 tag: el.tagName.toLowerCase(),
                 id: el.id,
-                text: (el.getAttribute('aria-label') || el.innerText || el.value || '').slice(0, 40),
+                text: (el.getAttribute('aria-label') || el.innerText || el.value ||
+                        '').slice(0, 40),
                 isSeen: box.width > 0 && box.height > 0 && box.bottom > 0 && box.right > 0,
                 hasRing: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0,
         };
@@ -61,16 +62,28 @@ test('the skip link leads past the menu to the screen', async (t) => {
         equal((await focused(page)).id, 'main', 'focus');
         equal(page.url().endsWith('#/jobs'), true, 'the screen stays');
         await page.keyboard.press('Tab');
-        expect(await page.evaluate(() => document.querySelector('#main')
-                               .contains(document.activeElement)), 'it leads elsewhere');
+        expect(await page.evaluate(
+                       () => document.querySelector('#main').contains(document.activeElement)),
+                'it leads elsewhere');
 });
 
 test('g and a letter lead to every screen, ? lists them, Escape closes', async (t) => {
         const server = await t.server();
         const page = await t.page(server);
-        const jumps = {j: 'Jobs', q: 'Queues', s: 'Schedules', w: 'Workers', b: 'Batches',
-                t: 'Throttle', c: 'Clients', l: 'Locks', i: 'Limits', r: 'Breakers',
-                e: 'Settings', n: 'Now'};
+        const jumps = {
+                j: 'Jobs',
+                q: 'Queues',
+                s: 'Schedules',
+                w: 'Workers',
+                b: 'Batches',
+                t: 'Throttle',
+                c: 'Clients',
+                l: 'Locks',
+                i: 'Limits',
+                r: 'Breakers',
+                e: 'Settings',
+                n: 'Now'
+        };
         for (const [key, name] of Object.entries(jumps)) {
                 await page.keyboard.press('g');
                 await page.keyboard.press(key);

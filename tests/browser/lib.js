@@ -1,5 +1,5 @@
-/* What the browser tests share: weir as a process, a RESP client, a worker, the browser, and a runner
- * that prints one line per check.
+/* What the browser tests share: weir as a process, a RESP client, a worker, the browser, and a
+ * runner that prints one line per check.
  *
  * A test is test('a sentence that is true when it passes', async (t) => {...}).  t.server() starts
  * weir with a fresh folder, t.page(server) opens a page in a fresh browser context; both end with
@@ -16,7 +16,6 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import {fileURLToPath} from 'node:url';
-
 import {chromium} from 'playwright-core';
 
 export const HERE = path.dirname(fileURLToPath(import.meta.url));
@@ -96,6 +95,8 @@ async function runOne({sentence, fn})
                 await t.failed(sentence);
         }
         await t.end();
+        if (t.problems.length && line.startsWith('ok'))
+                line = `not ok - ${sentence}: ${t.problems.join(' ')}`;
         const [first, ...more] = line.split('\n');
         const took = process.env.TIMES ? ` (${((Date.now() - begin) / 1000).toFixed(1)} s)` : '';
         process.stdout.write(`${[first + took, ...more].join('\n')}\n`);
@@ -123,6 +124,7 @@ class Turn
                 this.ends = [];
                 this.watches = [];
                 this.pages = [];
+                this.problems = []; /* that came up while ending */
         }
 
         later(fn)
@@ -140,7 +142,12 @@ class Turn
         async server(options)
         {
                 const server = new Server(this.folder(), options);
-                this.later(() => server.stop());
+                this.later(async () => {
+                        const code = await server.stop();
+                        if (code !== 0)
+                                this.problems.push(
+                                        `weir ended with ${code}: ${server.log.slice(-900)}`);
+                });
                 await server.isReady;
                 return server;
         }
@@ -345,8 +352,10 @@ class Server
 {
         constructor(folder, {token, target = false, mode = 'enforce'} = {})
         {
-                const words = ['serve', '--data', path.join(folder, 'data'), '--resp',
-                        '127.0.0.1:0', '--http', '127.0.0.1:0'];
+                const words = [
+                        'serve', '--data', path.join(folder, 'data'), '--resp', '127.0.0.1:0',
+                        '--http', '127.0.0.1:0'
+                ];
                 this.folder = folder;
                 this.token = token;
                 this.loadFile = path.join(folder, 'load');
@@ -408,10 +417,11 @@ class Server
                 fs.renameSync(`${this.loadFile}.new`, this.loadFile);
         }
 
-        async stop()
+        /* The exit code; null when a signal ended it. */
+        stop()
         {
                 this.child.kill('SIGTERM');
-                await this.ended;
+                return this.ended;
         }
 
         async ask(method, where, body)
@@ -421,8 +431,11 @@ class Server
                         headers['Content-Type'] = 'application/json';
                 if (this.token)
                         headers.Authorization = `Bearer ${this.token}`;
-                const res = await fetch(`${this.url}/v1/${where}`,
-                        {method, headers, body: body === undefined ? undefined : JSON.stringify(body)});
+                const res = await fetch(`${this.url}/v1/${where}`, {
+                        method,
+                        headers,
+                        body: body === undefined ? undefined : JSON.stringify(body)
+                });
                 const text = await res.text();
                 if (!res.ok)
                         throw new Error(`${method} ${where}: ${res.status} ${text}`);
@@ -485,8 +498,8 @@ class Resp
         {
                 const parts = words.map((w) => Buffer.from(String(w)));
                 const head = Buffer.from(`*${parts.length}\r\n`);
-                const bytes = parts.flatMap((p) => [Buffer.from(`$${p.length}\r\n`), p,
-                        Buffer.from('\r\n')]);
+                const bytes = parts.flatMap(
+                        (p) => [Buffer.from(`$${p.length}\r\n`), p, Buffer.from('\r\n')]);
                 return new Promise((resolve, reject) => {
                         this.waiting.push({resolve, reject});
                         this.socket.write(Buffer.concat([head, ...bytes]));

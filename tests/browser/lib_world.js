@@ -1,6 +1,6 @@
 /* A weir with something of everything in it: jobs in each state, a worker, every noun, somebody who
- * asks and is refused.  name(kind) gives every string that a user could have given, so that the same
- * world serves the looks (plain names) and the tries to break in (hostile ones). */
+ * asks and is refused.  name(kind) gives every string that a user could have given, so that the
+ * same world serves the looks (plain names) and the tries to break in (hostile ones). */
 import {until} from './lib.js';
 
 const enc = encodeURIComponent;
@@ -54,7 +54,8 @@ async function nouns(server, name)
                 args: name('text'),
         });
         await post(`registry/${enc(name('pattern'))}`, {tier: 'deferrable'});
-        await post(`hosts/${enc(name('host'))}/skip`, {for: 3600000});
+        await post(`hosts/${enc(name('host'))}/skip`, {for: 3600000
+        });
 }
 
 /* One of each state; the ids. */
@@ -67,7 +68,8 @@ async function jobs(server, name)
                         {worker: name('worker'), queues: [queue], max: 1, lease: 3600000});
                 return said.jobs[0];
         };
-        const add = (more) => server.add(name('hook'), {queue, args, group: name('group'), ...more});
+        const add = (more) =>
+                server.add(name('hook'), {queue, args, group: name('group'), ...more});
         const complete = await add({batch: name('batch'), key: name('text')});
         let got = await claim();
         await server.post(`jobs/${got.id}/complete`, {token: got.token, result: name('result')});
@@ -91,8 +93,9 @@ async function asks(server, name)
         const who = name('identity');
         const ask = () => server.post('check', {identity: who}).catch(() => null);
         await ask();
-        await server.post(`rules/${enc(who)}`,
-                {kind: 'hold', for: 3600000, reason: name('reason'), author: name('author')});
+        await server.post(`rules/${enc(who)}`, {
+                kind: 'hold', for: 3600000, reason: name('reason'), author: name('author')
+        });
         await until(async () => {
                 await ask();
                 return (await server.get('starved')).starved.length > 0;

@@ -56,11 +56,13 @@ test('who logs out is out in every tab, and nothing of before is seen', async (t
         await two.getByText('secret_hook').first().waitFor();
         await one.getByRole('button', {name: 'Log out'}).click();
         await one.getByRole('heading', {name: 'Log in'}).waitFor();
-        expect(!(await one.locator('body').innerText()).includes('secret_hook'), 'it is still seen');
+        expect(!(await one.locator('body').innerText()).includes('secret_hook'),
+                'it is still seen');
         await two.bringToFront();
         await two.getByRole('link', {name: 'Queues'}).click();
         await two.getByRole('heading', {name: 'Log in'}).waitFor();
-        expect(!(await two.locator('body').innerText()).includes('secret_hook'), 'it is seen there');
+        expect(!(await two.locator('body').innerText()).includes('secret_hook'),
+                'it is seen there');
         await one.reload();
         await one.getByRole('heading', {name: 'Log in'}).waitFor();
 });
@@ -98,10 +100,11 @@ async function proxy(t, server, prefix)
                         method: req.method,
                         path: `/${req.url.slice(prefix.length)}`,
                         headers: req.headers,
-                }, (from) => {
-                        res.writeHead(from.statusCode, from.headers);
-                        from.pipe(res);
-                });
+                },
+                        (from) => {
+                                res.writeHead(from.statusCode, from.headers);
+                                from.pipe(res);
+                        });
                 on.on('error', () => res.destroy());
                 res.on('close', () => on.destroy());
                 req.pipe(on);

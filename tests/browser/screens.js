@@ -22,9 +22,18 @@ async function findings(page)
                 resultTypes: ['violations'],
                 runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
         }));
-        return found.violations.filter((v) => SERIOUS.has(v.impact)).flatMap(
-                (v) => v.nodes.slice(0, 3).map((n) => `${v.id} ${n.target.join(' ')}: ${
-                                                       n.failureSummary.split('\n').pop().trim()}`));
+        return found.violations.filter((v) => SERIOUS.has(v.impact))
+                .flatMap((v) => v.nodes.slice(0, 3).map(
+                                 (n) => `${v.id} ${n.target.join(' ')}: ${
+                                         n.failureSummary.split('\n').pop().trim()}`));
+}
+
+/* What no person would write: a value that was shown as the program holds it. */
+async function isForPeople(page, name)
+{
+        const text = await page.locator('body').innerText();
+        const odd = /\[object|undefined|\bNaN\b|\bnull\b|Invalid Date/.exec(text);
+        expect(!odd, `${name} shows "${odd && text.slice(odd.index - 40, odd.index + 30)}"`);
 }
 
 async function look(t, server, ids, scheme)
@@ -36,6 +45,7 @@ async function look(t, server, ids, scheme)
                 await page.to(hash);
                 await isCalm(page);
                 equal(await page.locator('.missing').allTextContents(), [], `parts of ${name}`);
+                await isForPeople(page, name);
                 await shot(page, `${name}-${scheme}`);
                 bad.push(...(await findings(page)).map((f) => `${name} in ${scheme}: ${f}`));
         }
@@ -64,8 +74,8 @@ test('on a narrow screen nothing is wider than the screen, and the menu opens ev
                         await page.to(hash);
                         await isCalm(page);
                         await shot(page, `${name}-narrow`);
-                        const width = await page.evaluate(
-                                () => document.scrollingElement.scrollWidth);
+                        const width =
+                                await page.evaluate(() => document.scrollingElement.scrollWidth);
                         if (width > 360)
                                 wide.push(`${name} ${width}`);
                 }
@@ -85,6 +95,7 @@ test('every screen of an empty weir says what to do, without an error', async (t
                 await page.to(`#/${name}`);
                 await isCalm(page);
                 equal(await page.locator('.missing').allTextContents(), [], `parts of ${name}`);
+                await isForPeople(page, name);
                 await shot(page, `empty-${name}`);
         }
         await page.to('#/nowhere');
@@ -121,9 +132,9 @@ test('the browser tells when it first painted', async (t) => {
         const page = await t.page(server);
         await isCalm(page);
         for (const turn of ['first', 'second']) {
-                const paints = await page.evaluate(
-                        () => performance.getEntriesByType('paint').map((p) => [p.name,
-                                Math.round(p.startTime)]));
+                const paints =
+                        await page.evaluate(() => performance.getEntriesByType('paint').map(
+                                                    (p) => [p.name, Math.round(p.startTime)]));
                 expect(paints.some(([name]) => name === 'first-contentful-paint'),
                         'it painted nothing');
                 const said = paints.map(([name, ms]) => `${name} ${ms} ms`).join(', ');

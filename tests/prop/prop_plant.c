@@ -17,8 +17,6 @@
 
 #define RUN_MS     150000
 #define SETTLED_MS 60000
-#define ROUND_MS   250 /* as in core/check_wait.c; after a sample: */
-#define NEWS_MS    100
 #define ASKERS_MAX 4
 
 struct asker {
@@ -42,7 +40,7 @@ struct plant {
         int newest;      /* the millisecond up to which all of them are applied */
         double steps, applied;
         double seen_s; /* the lag as last sampled */
-        double next_sample_ms, round_ms;
+        double next_sample_ms;
         /* since SETTLED_MS */
         double worst_s, taken;
         uint64_t asks, began_steps;
@@ -72,16 +70,13 @@ static void take_grant(struct plant *p, struct asker *a, int ms)
         a->gap_ms = gap > least ? gap : least;
 }
 
-/* True: it may take the step. */
-static bool ask(struct plant *p, struct asker *a, int ms, bool is_round)
+/* True: it may take the step.  Else it is parked, and asks no more. */
+static bool ask(struct plant *p, struct asker *a, int ms)
 {
-        bool may_go = p->seen_s <= p->limit_s && (!p->is_bursting || ms >= a->paced_ms);
+        bool is_paced = p->is_bursting && ms < a->paced_ms; /* a NAN is not */
 
-        if (isnan(a->paced_ms))
-                may_go = p->seen_s <= p->limit_s;
-        if (!a->is_parked)
-                p->asks++;
-        a->is_parked = a->is_parked ? !(is_round && may_go) : !may_go;
+        p->asks += !a->is_parked;
+        a->is_parked = is_paced || p->seen_s > p->limit_s;
         if (a->is_parked)
                 return false;
         if (a->next_ms < ms - 1)
@@ -90,12 +85,12 @@ static bool ask(struct plant *p, struct asker *a, int ms, bool is_round)
         return true;
 }
 
-static void act(struct plant *p, struct asker *a, int ms, bool is_round)
+static void act(struct plant *p, struct asker *a, int ms)
 {
         while (a->next_ms <= ms) {
                 if (a->left > 0 && ms < a->until_ms)
                         a->left--;
-                else if (!ask(p, a, ms, is_round))
+                else if (!ask(p, a, ms))
                         return;
                 p->steps++;
                 a->next_ms += a->gap_ms;
@@ -107,22 +102,21 @@ static double lag_s(const struct plant *p, int ms)
         return (ms - p->newest) / 1000.0;
 }
 
-static bool sample(struct plant *p, int ms)
+static void sample(struct plant *p, int ms)
 {
         if (ms < p->next_sample_ms)
-                return false;
+                return;
         p->next_sample_ms = ms + p->sample_ms * between(&p->dice, 0.97, 1.03);
         p->seen_s = lag_s(p, ms);
         credit_tick(&p->pool, &p->rule, p->seen_s / p->limit_s, p->n,
                     ms * NS_PER_MS + 1000 * NS_PER_S);
-        return true;
 }
 
 static void plant_begin(struct plant *p, size_t n, double wish)
 {
         p->n = n;
         p->newest = 0;
-        p->steps = p->applied = p->next_sample_ms = p->round_ms = 0;
+        p->steps = p->applied = p->next_sample_ms = 0;
         credit_rule_init(&p->rule);
         credit_init(&p->pool);
         for (size_t i = 0; i < n; i++)
@@ -138,12 +132,9 @@ static void play(struct plant *p, int from_ms, int to_ms)
         p->asks = 0;
         p->began_steps = (uint64_t)p->steps;
         for (int ms = from_ms; ms < to_ms; ms++) {
-                bool has_news = sample(p, ms);
-                bool is_round = ms - p->round_ms >= (has_news ? NEWS_MS : ROUND_MS);
-                if (is_round)
-                        p->round_ms = ms;
+                sample(p, ms);
                 for (size_t i = 0; i < p->n; i++)
-                        act(p, &p->askers[i], ms, is_round);
+                        act(p, &p->askers[i], ms);
                 p->written[ms] = p->steps;
                 p->applied = fmin(p->steps, p->applied + p->capacity / 1000);
                 while (p->newest < ms && p->written[p->newest + 1] <= p->applied + 1e-9)

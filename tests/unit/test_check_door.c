@@ -123,6 +123,22 @@ static void an_unknown_metric_means_what_the_tier_says(void **state)
         rig_release(&rig);
 }
 
+/* A value counts until it is stale (5 s); only then the 30 s of "wait:30s" begin. */
+static void waiting_for_an_unknown_metric_begins_when_its_value_is_too_old(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 0, 1);
+        rig_pass_ms(&rig, 5000);
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "deferrable"), "granted");
+        rig_pass_ms(&rig, 29999);
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "deferrable"), "refused");
+        rig_pass_ms(&rig, 1);
+        has(rig_do(&rig, "CHECK", "a", "PRIORITY", "deferrable"), "granted");
+        rig_release(&rig);
+}
+
 static void low_priority_yields_for_a_second_after_a_refusal(void **state)
 {
         (void)state;
@@ -172,6 +188,27 @@ static void an_observing_rule_changes_nothing_but_what_is_told(void **state)
         const char *told = rig_do(&rig, "CHECK", "etl");
         has(told, "granted");
         has(told, "hold");
+        has(told, "share:etl");
+        both(&rig, 9, 1); /* refused for another reason, and not by the rule */
+        told = rig_do(&rig, "CHECK", "etl");
+        has(told, "threshold");
+        assert_null(strstr(told, "share:etl"));
+        rig_release(&rig);
+}
+
+static void the_rule_that_decided_is_named_in_full_however_long(void **state)
+{
+        (void)state;
+        struct rig rig;
+        char name[IDENTITY_BYTES + 1], rule[IDENTITY_BYTES + 16];
+        init(&rig);
+        both(&rig, 0, 1);
+        for (size_t i = 0; i < IDENTITY_BYTES; i++)
+                name[i] = i % 64 == 63 ? ':' : 'x';
+        name[IDENTITY_BYTES] = '\0';
+        (void)snprintf(rule, sizeof(rule), "share:%s/shop", name);
+        rig_do(&rig, "RULESET", name, "hold", "TARGET", "shop");
+        has(rig_do(&rig, "CHECK", name), rule);
         rig_release(&rig);
 }
 
@@ -232,6 +269,39 @@ static void credits_grow_while_it_is_calm_and_end_with_the_pressure(void **state
         rig_release(&rig);
 }
 
+/* They are printed once and copied until they change. */
+static void value_and_threshold_are_told_as_they_are_now(void **state)
+{
+        static const struct {
+                double lag;
+                const char *told;
+        } cases[] = {
+                {0.1, "0.1"},    {0.1, "0.1"},
+                {1, "1"},        {1.0 / 3, "0.3333333333"},
+                {0, "0"},        {1e-7, "1e-07"},
+                {-0.0, "0"},     {3, "3"},
+                {2e15, "2e+15"}, {123456.7891234, "123456.7891"},
+        };
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                lag_for(&rig, cases[i].lag, 1);
+                for (int again = 0; again < 2; again++) {
+                        char text[64];
+                        (void)snprintf(text, sizeof(text), "value:'%s' threshold:'2' ",
+                                       cases[i].told);
+                        has(rig_do(&rig, "CHECK", "etl"), text);
+                }
+        }
+        lag_for(&rig, 0.1, 1);
+        rig_do(&rig, "RULESET", "purge", "threshold", "THRESHOLD", "replication_lag=2.5");
+        has(rig_do(&rig, "CHECK", "purge"), "value:'0.1' threshold:'2.5' ");
+        has(rig_do(&rig, "CHECK", "etl"), "value:'0.1' threshold:'2' ");
+        has(rig_do(&rig, "CHECK", "purge"), "value:'0.1' threshold:'2.5' ");
+        rig_release(&rig);
+}
+
 static void a_waiting_ask_goes_when_it_may(void **state)
 {
         (void)state;
@@ -270,6 +340,36 @@ static void a_waiting_ask_is_refused_when_its_time_is_over(void **state)
         assert_true(other.is_answered);
         has(text_reply_str(&other.reply), "refused");
         rig_session_release(&rig, &other);
+        rig_release(&rig);
+}
+
+/* Half of them are refused, as without waiting: the end of the wait is no second chance. */
+static void the_end_of_a_wait_rolls_no_dice_again(void **state)
+{
+        (void)state;
+        struct rig rig;
+        struct rig_session s;
+        char name[16];
+        int granted = 0, n = 4000;
+        init(&rig);
+        rig_session_init(&s);
+        rig_do(&rig, "RULESET", "etl", "ratio", "RATIO", "0.5");
+        for (int i = 0; i < n; i++) {
+                (void)snprintf(name, sizeof(name), "%d:etl", i);
+                both(&rig, 0, 1);
+                s.is_answered = false;
+                const char *told = rig_as(&rig, &s, "CHECK", name, "WAIT", "10");
+                if (strcmp(told, "(waits)") == 0) {
+                        rig_pass_ms(&rig, 10);
+                        rig_turn(&rig);
+                        assert_true(s.is_answered);
+                        told = text_reply_str(&s.reply);
+                }
+                granted += strstr(told, "refused") == NULL;
+        }
+        if (granted < n * 45 / 100 || granted > n * 55 / 100)
+                fail_msg("%d of %d were granted", granted, n);
+        rig_session_release(&rig, &s);
         rig_release(&rig);
 }
 
@@ -358,6 +458,31 @@ static void an_exemption_past_its_budget_is_told_and_can_end_itself(void **state
         rig_release(&rig);
 }
 
+static void find_label(void *ctx, const char *name, const char *labels, double value)
+{
+        (void)name;
+        (void)value;
+        int *n = ctx;
+        *n += strcmp(labels, "target=\"a\\\"b\\\\c\"") == 0;
+        *n += strcmp(labels, "target=\"a\\\"b\\\\c\",metric=\"replication_lag\"") == 0;
+}
+
+static void names_of_targets_are_escaped_for_metrics(void **state)
+{
+        (void)state;
+        struct rig rig;
+        int n = 0;
+        struct core_target odd = targets[1];
+        odd.name = "a\"b\\c";
+        struct core_throttle options = {.targets = &odd, .n_targets = 1};
+        rig_init(&rig);
+        policy_init(&options.policy);
+        core_set_throttle(rig.core, &options);
+        core_each_gate_sample(rig.core, find_label, &n);
+        assert_int_equal(n, 5); /* level, credits, and value, age and error of its metric */
+        rig_release(&rig);
+}
+
 static void without_targets_only_rules_decide(void **state)
 {
         (void)state;
@@ -377,17 +502,22 @@ int main(void)
                 cmocka_unit_test(an_ask_below_the_threshold_is_granted_and_above_it_refused),
                 cmocka_unit_test(named_metrics_decide_instead_of_those_of_the_target),
                 cmocka_unit_test(an_unknown_metric_means_what_the_tier_says),
+                cmocka_unit_test(waiting_for_an_unknown_metric_begins_when_its_value_is_too_old),
                 cmocka_unit_test(low_priority_yields_for_a_second_after_a_refusal),
                 cmocka_unit_test(rules_hold_share_and_exempt),
                 cmocka_unit_test(an_observing_rule_changes_nothing_but_what_is_told),
+                cmocka_unit_test(the_rule_that_decided_is_named_in_full_however_long),
                 cmocka_unit_test(observed_checks_are_granted_and_say_what_would_be),
                 cmocka_unit_test(the_operators_pause_refuses_those_who_wait_at_critical),
                 cmocka_unit_test(credits_grow_while_it_is_calm_and_end_with_the_pressure),
+                cmocka_unit_test(value_and_threshold_are_told_as_they_are_now),
                 cmocka_unit_test(a_waiting_ask_goes_when_it_may),
                 cmocka_unit_test(a_waiting_ask_is_refused_when_its_time_is_over),
+                cmocka_unit_test(the_end_of_a_wait_rolls_no_dice_again),
                 cmocka_unit_test(identities_take_turns),
                 cmocka_unit_test(waiting_is_fair_between_256_clients),
                 cmocka_unit_test(an_exemption_past_its_budget_is_told_and_can_end_itself),
+                cmocka_unit_test(names_of_targets_are_escaped_for_metrics),
                 cmocka_unit_test(without_targets_only_rules_decide),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

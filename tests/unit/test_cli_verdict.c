@@ -86,9 +86,9 @@ static void a_refusal_by_a_rule_names_the_rule(void **state)
                     "refused: a rule holds it");
         assert_says(&(struct answer){"refused", "paused", "", NULL, NULL, -1, "", 0, 0, 0, ""}, "",
                     "refused: an operator paused the gate");
-        assert_says(&(struct answer){"refused", "low_priority", "", NULL, NULL, -1, "", 0, 0, 0, "",
-                                     ""},
-                    "", "refused: somebody more important was refused just now");
+        assert_says(
+                &(struct answer){"refused", "low_priority", "", NULL, NULL, -1, "", 0, 0, 0, ""},
+                "", "refused: somebody more important was refused just now");
 }
 
 static void a_reason_of_a_newer_server_is_told_as_it_is(void **state)
