@@ -216,6 +216,7 @@ static int send_part(struct bulk *b, const struct chunk *c, size_t from, size_t 
 }
 
 /* A part that was refused: one job is told, more are halved. */
+/* NOLINTNEXTLINE(misc-no-recursion): no deeper than log2 of a chunk */
 static int take_apart(struct bulk *b, const struct chunk *c, size_t from, size_t n,
                       const struct problem *why, struct problem *p)
 {
@@ -227,8 +228,8 @@ static int take_apart(struct bulk *b, const struct chunk *c, size_t from, size_t
                 size_t at = half ? from + n / 2 : from, len = half ? n - n / 2 : n / 2;
                 int r = send_part(b, c, at, len, p);
                 struct problem cause = *p;
-                if (r != OK && is_refusal(r)) /* no deeper than log2 of a chunk */
-                        r = take_apart(b, c, at, len, &cause, p); // NOLINT(misc-no-recursion)
+                if (r != OK && is_refusal(r))
+                        r = take_apart(b, c, at, len, &cause, p);
                 if (r != OK)
                         return r;
         }

@@ -100,13 +100,34 @@ struct listing {
         int64_t now_ms;
 };
 
+/* A moment, or how long ago. */
+static int add_time(struct cli_request *req, const struct args *args, const char *option,
+                    const char *keyword, struct problem *p)
+{
+        const char *text = args_get(args, option);
+        struct problem ignored;
+        char what[16];
+        int64_t ms, now_ms = clock_wall_ms();
+        if (!text)
+                return OK;
+        (void)snprintf(what, sizeof(what), "--%s", option);
+        int r = duration_parse(what, text, &ms, &ignored);
+        if (r == OK)
+                ms = now_ms - ms;
+        else
+                r = moment_parse(what, text, now_ms, &ms, p);
+        if (r != OK)
+                return r;
+        cli_request_add_str(req, keyword);
+        cli_request_add_int(req, ms);
+        return OK;
+}
+
 static int list_page(struct cli *cli, struct listing *l, struct problem *p)
 {
-        static const char *const filters[][2] = {{"status", "STATUS"},
-                                                 {"hook", "HOOK"},
-                                                 {"queue", "QUEUE"},
-                                                 {"group", "GROUP"},
-                                                 {"match", "MATCH"}};
+        static const char *const filters[][2] = {
+                {"status", "STATUS"}, {"hook", "HOOK"}, {"queue", "QUEUE"},   {"group", "GROUP"},
+                {"match", "MATCH"},   {"tier", "TIER"}, {"worker", "WORKER"}, {"order", "ORDER"}};
         struct cli_request req;
         const struct value *v;
         const char *limit = args_get(&cli->args, "limit");
@@ -114,6 +135,11 @@ static int list_page(struct cli *cli, struct listing *l, struct problem *p)
         cli_request_init(&req, "JOBS");
         for (size_t i = 0; i < ARRAY_LEN(filters); i++)
                 cli_request_add_option(&req, &cli->args, filters[i][0], filters[i][1]);
+        int t = add_time(&req, &cli->args, "since", "SINCE", p);
+        if (t == OK)
+                t = add_time(&req, &cli->args, "until", "UNTIL", p);
+        if (t != OK)
+                return t;
         cli_request_add_str(&req, "LIMIT");
         cli_request_add_str(&req, limit ? limit : (is_all ? LIST_ALL_STEP : LIST_DEFAULT));
         if (l->cursor.len) {
@@ -477,6 +503,11 @@ static const struct option_def list_option_table[] = {
         {"queue", "NAME", "jobs of this queue"},
         {"group", "NAME", "jobs of this group"},
         {"match", "TEXT", "jobs whose hook, args, result or error hold TEXT"},
+        {"tier", "TIER", "jobs that were given this tier"},
+        {"worker", "NAME", "jobs that this worker had last"},
+        {"since", "TIME", "added then or later: 2h (ago), 10:00, 2026-11-15T10:00"},
+        {"until", "TIME", "added before: as --since"},
+        {"order", "newest|oldest", "which come first (newest)"},
         {"limit", "N", "at most this many, up to 1000 (50)"},
         {"cursor", "CURSOR", "continue where an earlier listing ended"},
         {"all", NULL, "all of them, page after page"},

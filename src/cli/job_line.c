@@ -169,7 +169,7 @@ int base64_take(struct arena *arena, struct slice text, struct slice *ret)
 static int take_base64(struct job_line *l, struct slice key, const struct json_value *v,
                        struct problem *p)
 {
-        struct slice text;
+        struct slice text = SLICE_NONE;
         int r = take_text(l, key, v, &text, p);
         if (r != OK)
                 return r;

@@ -103,7 +103,7 @@ static void give_back(void)
         if (!is_taken)
                 return;
         is_taken = 0;
-        write_codes(leave_codes, sizeof(leave_codes) - 1);
+        (void)!write(STDOUT_FILENO, leave_codes, sizeof(leave_codes) - 1); /* or it is gone */
         (void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
 }
 

@@ -23,7 +23,7 @@
 
 #define REPLY_MS        3000 /* keys wait for it */
 #define INTERVAL_MIN_MS 100
-#define INTERVAL_MAX_MS (3600 * MS_PER_S)
+#define INTERVAL_MAX_MS (3600LL * MS_PER_S)
 #define FILTER_MAX      64
 #define ROWS_ASKED      "200"
 #define CTRL_Z          26

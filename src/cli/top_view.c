@@ -228,11 +228,11 @@ static void put_target(struct frame *f, const struct value *t, struct buf *line)
 static void put_targets(const struct top_view *v, struct frame *f, struct buf *line)
 {
         const struct value *targets = value_get(v->throttle, "targets");
-        size_t n = 0;
-        for (size_t i = 0; i < 2 * list_len(targets) && n < TARGETS_SHOWN; i++) {
-                const struct value *t = &targets->items[i % targets->n];
+        size_t n = 0, all = list_len(targets);
+        for (size_t i = 0; i < 2 * all && n < TARGETS_SHOWN; i++) {
+                const struct value *t = &targets->items[i < all ? i : i - all];
                 bool is_normal = slice_eq(field_text(t, "level"), SLICE_LIT("normal"));
-                if (is_normal != (i >= targets->n))
+                if (is_normal != (i >= all))
                         continue;
                 put_target(f, t, line);
                 n++;

@@ -21,7 +21,7 @@
 
 #define EVERY_MS     2000
 #define EVERY_MIN_MS 100
-#define EVERY_MAX_MS (24 * 3600 * MS_PER_S)
+#define EVERY_MAX_MS (24LL * 3600 * MS_PER_S)
 
 /* What only looks. */
 static const char *const verbs[] = {"list",    "show",    "status",  "why",  "events",

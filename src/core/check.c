@@ -386,6 +386,11 @@ static void name_rule(const struct rule_match *match, struct check_answer *ret)
                                r->thing.node.key.ptr);
 }
 
+static enum gate_mode mode_of(struct core *core, const struct target *g)
+{
+        return g && g->mode >= 0 ? (enum gate_mode)g->mode : check_mode(core);
+}
+
 static struct check_case case_of(struct core *core, const struct asking *a,
                                  const struct rule_match *match, const struct check_answer *answer)
 {
@@ -397,7 +402,7 @@ static struct check_case case_of(struct core *core, const struct asking *a,
         for (size_t i = 0; i < answer->n_metrics; i++)
                 c->values[i] = answer->metrics[i].v;
         return (struct check_case){
-                .mode = g && g->mode >= 0 ? (enum gate_mode)g->mode : check_mode(core),
+                .mode = mode_of(core, g),
                 .tier = a->tier,
                 .is_paused = t->policy.is_paused && t->policy.delay_ms[LEVEL_CRITICAL][a->tier],
                 .is_low = is_low && s->refused_ns &&
@@ -499,9 +504,10 @@ void check_give_credits(struct core *core, const struct asking *a, struct check_
                                             clients_active(core, target), a->cost, late_ns);
         ret->credits = g.steps;
         ret->credit_ms = g.ms;
-        ret->wait_ms = g.pause_ms;
+        if (mode_of(core, target_of(core, a)) == MODE_ENFORCE) /* a trial slows nobody down */
+                ret->wait_ms = g.pause_ms;
         note->paced_target = target;
-        note->paced_ns = core->now.steady_ns + g.pause_ms * NS_PER_MS;
+        note->paced_ns = core->now.steady_ns + ret->wait_ms * NS_PER_MS;
 }
 
 int64_t check_paced_ns(const struct asking *a)

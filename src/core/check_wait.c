@@ -20,7 +20,8 @@
 #define ROUND_NS     (250 * NS_PER_MS)
 #define ROUND_MIN_NS (100 * NS_PER_MS) /* samples may come by the hundred */
 #define ROUND_DUE_NS (5 * NS_PER_MS)   /* and so may pauses end */
-#define ROUND_LOOKS  1024              /* asks looked at per round, so that a turn stays short */
+#define ROUND_LOOKS  1024              /* lanes looked at per round, so that a turn stays short */
+#define LANE_LOOKS   64                /* asks of a lane passed by to find one of another kind */
 
 struct lane {
         struct hash_node node; /* key: target and identity */
@@ -69,7 +70,7 @@ static void tell_number(struct reply *reply, const char *key, struct told_number
                 reply_null(reply);
                 return;
         }
-        if (!n->len || memcmp(&n->value, &value, sizeof(value)) != 0)
+        if (!n->len || n->value != value)
                 write_number(n, value);
         reply_text(reply, slice_make(n->text, n->len));
 }
@@ -231,10 +232,17 @@ static int park(struct core *core, struct session *session, const struct asking 
 
 /* ---- rounds ---- */
 
-/* Looks at the first ask of a lane.  True: it was answered. */
-static bool try_lane(struct core *core, struct lane *lane)
+/* Asks of one identity about one target differ in no more than this: what one gets, the other
+ * would. */
+static bool is_alike(const struct asking *a, const struct asking *b)
 {
-        struct check_wait *w = CONTAINER_OF(lane->waits.next, struct check_wait, link);
+        return a->tier == b->tier && a->n_metrics == b->n_metrics &&
+               memcmp(a->metrics, b->metrics, a->n_metrics) == 0;
+}
+
+/* True: it was answered. */
+static bool try_wait(struct core *core, struct check_wait *w)
+{
         struct check_answer *a = &core->checking->answer;
         if (w->again_ns > core->now.steady_ns) {
                 note_due(check_state_of(core, w->ask.target), w->again_ns);
@@ -251,6 +259,26 @@ static bool try_lane(struct core *core, struct lane *lane)
         return false;
 }
 
+/* Looks at the first ask of a lane, and when it may not go at the first of another kind: who waits
+ * for one metric does not wait for another.  True: one was answered. */
+static bool try_lane(struct core *core, struct lane *lane)
+{
+        const struct check_wait *last = NULL;
+        size_t looks = 0;
+        LIST_FOREACH(&lane->waits, it)
+        {
+                struct check_wait *w = CONTAINER_OF(it, struct check_wait, link);
+                if (looks++ == LANE_LOOKS)
+                        return false;
+                if (last && is_alike(&last->ask, &w->ask))
+                        continue;
+                if (try_wait(core, w))
+                        return true; /* and the lane may be gone */
+                last = w;
+        }
+        return false;
+}
+
 static void serve_round(struct core *core, struct check_state *s)
 {
         int64_t since = core->now.steady_ns - s->served_ns;
@@ -259,18 +287,19 @@ static void serve_round(struct core *core, struct check_state *s)
         size_t quota = per_round > 1 ? (size_t)per_round : 1;
         s->served_ns = core->now.steady_ns;
         s->due_ns = 0;
-        for (size_t looks = 0, idle = 0; quota && looks < ROUND_LOOKS; looks++) {
+        const struct list *vain = NULL; /* the first since somebody went */
+        for (size_t looks = 0; quota && looks < ROUND_LOOKS; looks++) {
                 struct list *first = list_peek_front(&s->lanes);
-                if (!first || idle > s->n_waiting)
+                if (!first || first == vain)
                         return; /* nobody is left, or all were looked at in vain */
                 struct lane *lane = CONTAINER_OF(first, struct lane, link);
                 list_remove(first);
                 list_push_back(&s->lanes, first); /* its turn is over, whatever comes of it */
                 if (try_lane(core, lane)) {
                         quota--;
-                        idle = 0;
-                } else {
-                        idle++;
+                        vain = NULL;
+                } else if (!vain) {
+                        vain = first;
                 }
         }
 }

@@ -13,8 +13,9 @@
 #define CLIENT_SECONDS    8 /* a ring: a power of two above CLIENT_ACTIVE_S + 1 */
 #define CLIENT_GRANT_SPAN 64
 
-#define STARVED_ASKS      3 /* fewer refusals are bad luck */
-#define STARVED_ASKED_NS  (30 * NS_PER_S)
+#define STARVED_ASKS      3                /* fewer refusals are bad luck */
+#define STARVED_ASKED_NS  (30 * NS_PER_S)  /* it still asks: no longer ago than this, ... */
+#define STARVED_LEAST_NS  (2 * NS_PER_S)   /* ... half of the configured time, but seen by a turn */
 #define STARVED_QUIET_NS  (300 * NS_PER_S) /* who asks no more is not starved */
 
 struct client_totals {

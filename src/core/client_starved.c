@@ -175,9 +175,11 @@ static bool is_quiet(const struct core *core, const struct client *e)
 
 static bool is_due(const struct core *core, const struct client *e)
 {
-        int64_t now_ns = core->now.steady_ns;
-        return now_ns - e->since_ns > core->clients->stamp.starved_ns &&
-               now_ns - e->asked_ns <= STARVED_ASKED_NS;
+        int64_t now_ns = core->now.steady_ns, starved_ns = core->clients->stamp.starved_ns;
+        int64_t asked_ns = starved_ns / 2 < STARVED_ASKED_NS ? starved_ns / 2 : STARVED_ASKED_NS;
+        if (asked_ns < STARVED_LEAST_NS)
+                asked_ns = STARVED_LEAST_NS;
+        return now_ns - e->since_ns > starved_ns && now_ns - e->asked_ns <= asked_ns;
 }
 
 static bool is_same(const struct core *core, const struct client *e, const struct starver *memo)

@@ -139,6 +139,9 @@ static void say_gate(struct why *w)
         else if (x && w->job->state == JOB_WAITING && x->blocker->kind == THING_CAP &&
                  slice_eq(thing_name(x->blocker), SLICE_LIT("gate:")))
                 add(w, "gate", "as many jobs run as the level of the load allows");
+        else if (a.would_wait && a.reason == GATE_PAUSED)
+                add(w, "gate", "the throttle is paused, and tier %s waits meanwhile",
+                    tier_name(tier));
         else if (a.would_wait)
                 add(w, "gate", "tier %s %s %u s at level %s", tier_name(tier),
                     a.is_wait ? "waits" : "would wait (observe)", a.delay_ms / 1000,

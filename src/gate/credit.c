@@ -16,6 +16,9 @@
  * be answered many times over, and the target run dry.  Both only while the pressure does not
  * already move the right way, which takes energy out of the swing that two integrals in a row make.
  *
+ * The aim leaves more than half of the limit for what the target does by itself.  A lower one holds
+ * the bound through longer stalls, but takes coarse samples and the work of others for pressure.
+ *
  * The pool is what is learned; the room is what reacts.  With every sample the nearer the limit
  * the less of the pool is given out, and nothing at it.
  *
@@ -77,7 +80,7 @@
 void credit_rule_init(struct credit_rule *r)
 {
         *r = (struct credit_rule){
-                .aim = 0.5, .increase = 5, .decrease = 0.4, .max = 1000, .ms = 1000};
+                .aim = 0.4, .increase = 5, .decrease = 0.4, .max = 1000, .ms = 1000};
 }
 
 int credit_rule_check(const struct credit_rule *r, struct problem *problem)
@@ -179,7 +182,7 @@ static void begin(struct credit_pool *p, const struct credit_rule *r, double uni
 
 static void turn(struct credit_pool *p, const struct credit_rule *r, double askers, int64_t now_ns)
 {
-        double turns = (double)(now_ns - p->tick_ns) / (double)(NS_PER_S / 2);
+        double turns = 2 * (double)(now_ns - p->tick_ns) / (double)NS_PER_S;
 
         if (p->asks)
                 p->asked_ns = now_ns;

@@ -2,21 +2,21 @@
  *
  * A pool of credits per target and second, after Breakwater.  The pressure u is value / threshold
  * of the worst checked metric; 1 is the limit, where the checks refuse.  An answer gives an even
- * share of what the pool allows in a quarter of a second, to be used within the credits' time, and
- * the pause says when to ask again.  The pool begins small and grows while u is below `aim`; above
- * it shrinks by the overshoot, once per turn, C x max(1 - decrease x (u - aim) / aim, 0.5).  Of it
- * is given out what there is room for, 1 - u, from the next answer on.  When nobody knows the
- * pressure no credits are given and nobody is paced.
+ * share of what the pool allows in a quarter of a second or some more, to be used within the
+ * credits' time, and the pause says when to ask again.  The pool begins small and grows while u is
+ * below `aim`; above it shrinks by the overshoot, once per turn, C x max(1 - decrease x (u - aim) /
+ * aim, 0.5).  Of it is given out what there is room for, 1 - u, from the next answer on.  When
+ * nobody knows the pressure no credits are given and nobody is paced.
  *
- * When a sample says stop, what still runs on credits is at most a quarter of a second of the pool,
- * and no longer than the credits' time. */
+ * When a sample says stop, what still runs on credits is at most half a second of the pool, and no
+ * longer than the credits' time. */
 #ifndef WEIR_GATE_CREDIT_H
 #define WEIR_GATE_CREDIT_H
 
 #include "base/err.h"
 
 struct credit_rule {
-        double aim;      /* pressure it steers to; 0.5 */
+        double aim;      /* pressure it steers to; 0.4 */
         double increase; /* steps a second; half of the pool it begins with; 5 */
         double decrease; /* 0.4 */
         uint32_t max;    /* of one answer; 1000.  0: no credits are given and nobody is paced */

@@ -117,9 +117,9 @@ static int copy_opened(struct copying *c, int fd, const struct segment_header *h
 
 static int copy_segment(struct copying *c, uint64_t number, enum outcome *ret, struct problem *p)
 {
-        struct segment_header h, after;
+        struct segment_header h = {0}, after = {0};
         bool has_next;
-        int fd, after_fd;
+        int fd = -1, after_fd = -1;
         *ret = GONE;
         int e = is_sealed(c, number, &has_next, p);
         if (!e)

@@ -145,7 +145,7 @@ static int make_file(const char *data, char *ret_path, size_t size)
         if (fd < 0)
                 return -1;
         (void)unlink(ret_path); /* it is ours alone, and gone whatever happens */
-        if (posix_fallocate(fd, 0, SYNCS * SYNC_BYTES) != 0 || fsync(fd) != 0) {
+        if (posix_fallocate(fd, 0, (off_t)SYNCS * SYNC_BYTES) != 0 || fsync(fd) != 0) {
                 (void)close(fd);
                 return -1;
         }
@@ -164,7 +164,8 @@ void doctor_check_sync(struct doctor *d, const char *data)
                 doctor_tell(d, VERDICT_BAD, "disk sync", "look at the disk and at dmesg",
                             "cannot write and sync a file in %s: %s", data, strerror(errno));
         } else {
-                double p50 = (double)us[SYNCS / 2] / 1000, p99 = (double)us[SYNCS - 2] / 1000;
+                int64_t median = us[SYNCS / 2];
+                double p50 = (double)median / 1000, p99 = (double)us[SYNCS - 2] / 1000;
                 enum verdict verdict = VERDICT_FINE;
                 const char *fix = NULL;
                 if (us[SYNCS - 2] > SLOW_P99_US) {

@@ -104,6 +104,23 @@ static void put(struct writing *w, const struct effect *e)
                 flush(w);
 }
 
+static void put_things(struct writing *w, const struct state *s)
+{
+        struct buf body;
+        struct effect e;
+        buf_init(&body, 0);
+        for (size_t kind = 0; kind < THING_KINDS; kind++) {
+                for (struct hash_node *n = NULL; (n = hash_next(&s->things[kind], n));) {
+                        const struct thing *t = CONTAINER_OF(n, const struct thing, node);
+                        if (!thing_is_durable(t))
+                                continue;
+                        effect_of_thing(t, &body, &e);
+                        put(w, &e);
+                }
+        }
+        buf_release(&body);
+}
+
 static void put_state(struct writing *w, const struct state *s)
 {
         struct effect e = {.type = EFFECT_CLOCK, .steady_ns = s->steady_ns, .wall_ms = s->wall_ms};
@@ -122,6 +139,7 @@ static void put_state(struct writing *w, const struct state *s)
                 effect_of_job(job, &e);
                 put(w, &e);
         }
+        put_things(w, s);
         flush(w);
 }
 

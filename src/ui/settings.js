@@ -198,6 +198,8 @@ function range(s)
                 return `${shownValue(s, s.min)} to ${shownValue(s, s.max)} ${s.unit}`;
         if (s.type === 'pair')
                 return 'enter / exit';
+        if (s.type === 'bool')
+                return 'on, off';
         return s.choices.map((c) => c.replace(/_/g, ' ')).join(', ');
 }
 

@@ -20,7 +20,8 @@ import re
 import shutil
 import subprocess
 
-from harness import (FULL, Server, claim, equal, expect, job_list, main, test, text, weir)
+from harness import (FULL, Server, WeirError, claim, equal, expect, job_list, main, mapping, status, test, text,
+                     weir)
 
 SEED = int(os.environ.get("SEED", "20261115"))
 CHUNK = 1 << 16
@@ -240,6 +241,31 @@ def _(folder):
         expect(last is None or n <= last, "cutting more gave more jobs: %s after %s" % (n, last))
         last = n
         server.kill()
+
+
+@test("salvage keeps schedules, locks, limits, rules and settings, not only jobs")
+def _(folder):
+    server = Server(folder)
+    with server.client() as c:
+        equal(c("ENQUEUE", "mail", "{}"), 1, "the job")
+        c("SCHEDULE", "nightly", "report", "{}", "CRON", "0 3 * * *")
+        c("LOCK", "sync", 3600000)
+        c("LIMIT", "api", 10, 1000)
+        c("RULESET", "etl", "hold")
+        c("THROTTLE", "mode", "SET", "observe")
+    data = server.data
+    server.stop()
+    done = weir("log", "salvage", data, data + ".salvaged")
+    equal(done.returncode, 0, "exit code of salvage (%s)" % done.stderr[-200:])
+    server = Server(folder, data=data + ".salvaged")
+    with server.client() as c:
+        equal(status(c, 1), "pending", "the job")
+        expect(not isinstance(c.ask("SCHEDULED", "nightly"), WeirError), "the schedule is gone")
+        expect(mapping(c("LOCKED", "sync")).get("holders"), "the lock is free")
+        expect(not isinstance(c.ask("USAGE", "api"), WeirError), "the limit is gone")
+        equal(text(c("CHECK", "etl")[1]), "hold", "the rule")
+        equal(text(c("THROTTLE", "mode")), "observe", "the mode")
+    server.kill()
 
 
 @test("salvage refuses a folder that is not empty, and never changes what it reads")

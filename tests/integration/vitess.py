@@ -69,13 +69,14 @@ def serve(folder, *sources, extra=""):
     return server
 
 
-def settle(server, source):
-    """The values have arrived."""
+def settle(server, source, **names):
+    """The values have arrived; `names` are those that stand otherwise in addresses."""
     def is_there():
         with server.web() as w:
             for name, value in source.values.items():
-                path = "/throttler/check?m=%s&target=%s" % (name, source.name)
-                if w.ask("GET", path).json["Metrics"][name]["Value"] != value:
+                path = "/throttler/check?m=%s&target=%s" % (names.get(name, name), source.name)
+                (metric,) = w.ask("GET", path).json["Metrics"].values()
+                if metric["Value"] != value:
                     return False
         return True
     until(is_there, 20, "the values")
@@ -433,6 +434,14 @@ def status(folder):
                   (name, 5, "lag"), path)
             equal(got["AggregatedMetrics"]["self/lag"], {"Value": 0.2}, "the value")
         ask(w, "/throttler/status?target=nowhere", 404)
+    server.stop()
+    odd = Source()
+    odd.config = odd.config.replace('{"lag"}', r'{"l\"a\\g"}').replace('"lag" {', r'"l\"a\\g" {')
+    server = serve(os.path.join(folder, "odd"), extra=odd.config)
+    settle(server, odd, lag=r"l%22a%5Cg")
+    with server.web() as w:
+        got = ask(w, "/throttler/status", 200).json
+        equal(got["AggregatedMetrics"]['self/l"a\\g'], {"Value": 0.2}, "a name to be escaped")
     server.stop()
     server = serve(os.path.join(folder, "none"))
     with server.web() as w:

@@ -405,7 +405,8 @@ static void watch_turn(struct rig *rig, struct watch *w, int64_t starved_ns)
                         a->is_starved = false;
                 else if (a->has_asked && a->streak >= STARVED_ASKS &&
                          rig->now.steady_ns - a->since_ns > starved_ns &&
-                         quiet_ns <= STARVED_ASKED_NS)
+                         quiet_ns <= STARVED_ASKED_NS &&
+                         (quiet_ns <= starved_ns / 2 || quiet_ns <= STARVED_LEAST_NS))
                         a->is_starved = true;
         }
 }

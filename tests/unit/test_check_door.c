@@ -227,6 +227,21 @@ static void observed_checks_are_granted_and_say_what_would_be(void **state)
         rig_release(&rig);
 }
 
+/* Else a trial would slow down those who keep to what they are told. */
+static void observed_checks_are_not_paced(void **state)
+{
+        (void)state;
+        struct rig rig;
+        rig_init(&rig);
+        set_up(&rig, MODE_OBSERVE);
+        rig_turn(&rig);
+        for (int i = 0; i < 30; i++) {
+                lag_for(&rig, 9, 1);
+                has(rig_do(&rig, "CHECK", "etl", "WAIT", "60000"), "wait_ms:0 ");
+        }
+        rig_release(&rig);
+}
+
 static void the_operators_pause_refuses_those_who_wait_at_critical(void **state)
 {
         (void)state;
@@ -340,6 +355,30 @@ static void a_waiting_ask_is_refused_when_its_time_is_over(void **state)
         assert_true(other.is_answered);
         has(text_reply_str(&other.reply), "refused");
         rig_session_release(&rig, &other);
+        rig_release(&rig);
+}
+
+/* The same identity waits for two metrics, and only the one it asked for last falls. */
+static void a_waiting_ask_is_not_held_up_by_another_that_may_not_go(void **state)
+{
+        (void)state;
+        struct rig rig;
+        struct rig_session s[3];
+        init(&rig);
+        both(&rig, 9, 60);
+        for (size_t i = 0; i < ARRAY_LEN(s); i++) {
+                rig_session_init(&s[i]);
+                const char *metric = i < 2 ? "replication_lag" : "threads_running";
+                assert_string_equal(rig_as(&rig, &s[i], "CHECK", "etl", "WAIT", "600000",
+                                           "PRIORITY", "critical", "METRICS", metric),
+                                    "(waits)");
+        }
+        lag_for(&rig, 9, 4);
+        assert_false(s[0].is_answered || s[1].is_answered);
+        assert_true(s[2].is_answered);
+        has(text_reply_str(&s[2].reply), "granted");
+        for (size_t i = 0; i < ARRAY_LEN(s); i++)
+                rig_session_release(&rig, &s[i]);
         rig_release(&rig);
 }
 
@@ -508,11 +547,13 @@ int main(void)
                 cmocka_unit_test(an_observing_rule_changes_nothing_but_what_is_told),
                 cmocka_unit_test(the_rule_that_decided_is_named_in_full_however_long),
                 cmocka_unit_test(observed_checks_are_granted_and_say_what_would_be),
+                cmocka_unit_test(observed_checks_are_not_paced),
                 cmocka_unit_test(the_operators_pause_refuses_those_who_wait_at_critical),
                 cmocka_unit_test(credits_grow_while_it_is_calm_and_end_with_the_pressure),
                 cmocka_unit_test(value_and_threshold_are_told_as_they_are_now),
                 cmocka_unit_test(a_waiting_ask_goes_when_it_may),
                 cmocka_unit_test(a_waiting_ask_is_refused_when_its_time_is_over),
+                cmocka_unit_test(a_waiting_ask_is_not_held_up_by_another_that_may_not_go),
                 cmocka_unit_test(the_end_of_a_wait_rolls_no_dice_again),
                 cmocka_unit_test(identities_take_turns),
                 cmocka_unit_test(waiting_is_fair_between_256_clients),

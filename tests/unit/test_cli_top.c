@@ -144,7 +144,7 @@ static void the_head_tells_the_level_and_why(void **state)
         const char *text = draw(&x);
         assert_non_null(strstr(text, "level critical for 3 s  because of shop-0: threads_running "
                                      "87, limit 60"));
-        assert_non_null(strstr(text, "in 120  start 118  done 117  fail 0.2  defer 3  checks  "
+        assert_non_null(strstr(text, "in 120  start 118  done 117  fail 0.2  defer 3.0  checks  "
                                      "yes -  no 0"));
         assert_non_null(strstr(text, "and 5 more targets"));
         assert_non_null(strstr(text, "ready 6"));

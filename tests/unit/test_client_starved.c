@@ -63,6 +63,25 @@ static void a_grant_ends_it_at_once(void **state)
         release(&rig);
 }
 
+static void who_asked_a_few_times_and_left_is_not_starved_however_short_the_time(void **state)
+{
+        struct rig rig;
+        (void)state;
+        init(&rig);
+        rig.core->checks.starved_ms = 5000;
+        for (int i = 0; i < 4; i++)
+                refused(&rig, "gone");
+        for (int i = 0; i < 20; i++) {
+                rig_pass_ms(&rig, 1000);
+                refused(&rig, "stays");
+                rig_turn(&rig);
+        }
+        const char *text = rig_do(&rig, "STARVED");
+        has(text, "name:'stays'");
+        assert_null(strstr(text, "name:'gone'"));
+        release(&rig);
+}
+
 static void who_asks_no_more_is_not_starved_after_five_minutes(void **state)
 {
         struct rig rig;
@@ -303,6 +322,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(who_is_never_granted_is_starved_and_the_starver_is_named),
                 cmocka_unit_test(a_grant_ends_it_at_once),
+                cmocka_unit_test(
+                        who_asked_a_few_times_and_left_is_not_starved_however_short_the_time),
                 cmocka_unit_test(who_asks_no_more_is_not_starved_after_five_minutes),
                 cmocka_unit_test(who_comes_back_after_a_silence_has_not_waited_all_that_time),
                 cmocka_unit_test(two_refusals_are_bad_luck),
