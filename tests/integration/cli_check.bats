@@ -61,7 +61,7 @@ ends() {
         run -1 weir check purge:shop --target shop
         [ "$output" = "refused: threads 30 is above 5 on shop; ask again in 1 s" ]
         run -1 weir check purge:shop
-        [ "$output" = "refused: threads 30 is above 5; ask again in 1 s" ]
+        [ "$output" = "refused: threads 30 is above 5 on shop; ask again in 1 s" ]
         run -1 weir check purge:shop --quiet
         [ -z "$output" ]
         weir rule set purge threshold threads=50
@@ -283,7 +283,7 @@ PYTHON
         run -0 weir rule set purge hold --observe --target shop
         [[ $output == *", only observed" ]]
         run -0 weir check b:purge
-        [[ $output == *"enforce would refuse it: the rule for purge on shop holds it" ]]
+        [[ $output == *"enforce would refuse it: the rule for purge on shop holds it"* ]]
         run -0 weir rule prioritize checkout-fix --ratio 1 --for 1h --reason urgent
         [[ ${lines[0]} == "set rule checkout-fix ratio 0 until "* ]]
         [[ ${lines[1]} == "set rule all ratio 1 until "* ]]
