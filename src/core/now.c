@@ -130,6 +130,7 @@ static void put_why(const struct check_answer *answer, enum check_reason reason,
         const struct check_metric *m =
                 answer->verdict.value >= 0 ? &answer->metrics[answer->verdict.value] : NULL;
         const char *text = check_reason_text(reason);
+        const char *slot_end = strchr(answer->rule, ':'); /* the slot is for machines */
         if (reason == CHECK_THRESHOLD && m)
                 (void)snprintf(ret, size, "%s: %s %g against %g", text, m->name, m->v.value,
                                m->v.threshold);
@@ -137,7 +138,8 @@ static void put_why(const struct check_answer *answer, enum check_reason reason,
                 (void)snprintf(ret, size, "%s: %s%s%s", text, m->name, m->error[0] ? ", " : "",
                                m->error);
         else if ((reason == CHECK_HOLD || reason == CHECK_RATIO) && answer->rule[0])
-                (void)snprintf(ret, size, "%s: %.200s", text, answer->rule); /* cut is fine */
+                (void)snprintf(ret, size, "%s: %.200s", text,
+                               slot_end ? slot_end + 1 : answer->rule); /* cut is fine */
         else
                 (void)snprintf(ret, size, "%s", text);
 }
@@ -267,34 +269,6 @@ static void tell_decimal(struct reply *reply, const char *key, double value)
         reply_decimal(reply, value, DECIMAL_DIGITS);
 }
 
-static const char *first_error(const struct target *g)
-{
-        for (size_t i = 0; i < g->n_metrics; i++)
-                if (g->metrics[i].error[0])
-                        return g->metrics[i].error;
-        return "";
-}
-
-static void tell_target(const struct core *core, struct reply *reply, const struct target *g)
-{
-        const struct leveler *l = &g->leveler;
-        int64_t now = core->now.steady_ns;
-        bool has_metric = l->metric >= 0;
-        int64_t at = has_metric ? g->samples[l->metric].at_ns : 0;
-        reply_map(reply, 9);
-        tell_str(reply, "name", g->name);
-        tell_str(reply, "mode",
-                 mode_name(g->mode >= 0 ? (enum gate_mode)g->mode : core->throttle->mode));
-        tell_str(reply, "level", level_name(l->level));
-        tell_int(reply, "since_ms", (now - l->since_ns) / NS_PER_MS);
-        tell_str(reply, "metric", has_metric ? g->metrics[l->metric].name : "");
-        tell_decimal(reply, "value", has_metric ? l->value : NAN);
-        tell_decimal(reply, "threshold", has_metric ? l->threshold : NAN);
-        tell_int(reply, "age_ms", at ? (now - at) / NS_PER_MS : -1);
-        tell_str(reply, "error", first_error(g));
-        reply_end(reply);
-}
-
 static void tell_gate(struct core *core, struct reply *reply)
 {
         const struct throttle *t = core->throttle;
@@ -311,7 +285,7 @@ static void tell_gate(struct core *core, struct reply *reply)
         reply_key(reply, "targets");
         reply_list(reply, t->n_targets);
         for (size_t i = 0; i < t->n_targets; i++)
-                tell_target(core, reply, &t->targets[i]);
+                throttle_tell_target(core, reply, &t->targets[i], false);
         reply_end(reply);
 }
 
@@ -363,20 +337,6 @@ static void tell_rates(const struct core *core, struct reply *reply)
         reply_end(reply);
 }
 
-static void tell_ramp(const struct core *core, struct reply *reply)
-{
-        const struct ramp *r = &core->throttle->ramp;
-        int64_t next = ramp_next_ns(r);
-        reply_map(reply, 4);
-        reply_key(reply, "running");
-        reply_bool(reply, ramp_is_running(r));
-        tell_int(reply, "cycle", r->cycle);
-        tell_int(reply, "cycles", ramp_cycles(r));
-        tell_int(reply, "next_in_ms",
-                 next == INT64_MAX ? -1 : (next - core->now.steady_ns) / NS_PER_MS);
-        reply_end(reply);
-}
-
 EXEC(exec_now)
 {
         (void)session; /* anybody may look */
@@ -391,7 +351,7 @@ EXEC(exec_now)
         reply_key(reply, "rates");
         tell_rates(core, reply);
         reply_key(reply, "ramp");
-        tell_ramp(core, reply);
+        throttle_tell_ramp(core, reply);
         reply_key(reply, "checks");
         reply_map(reply, 3);
         tell_int(reply, "waiting", (int64_t)core->checking->n_waiting);

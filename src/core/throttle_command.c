@@ -6,6 +6,7 @@
 
 #include "base/say.h"
 #include "core/check_inside.h"
+#include "core/series.h"
 #include "core/throttle_inside.h"
 #include "state/setting.h"
 
@@ -20,14 +21,8 @@ enum { P_REGISTRY_PATTERN, P_REGISTRY_TIER };
 /* RESP has no fractions that every client reads: numbers are told as text. */
 static void tell_number(struct reply *reply, const char *key, double value, bool is_known)
 {
-        char text[40];
         reply_key(reply, key);
-        if (!is_known || isnan(value)) {
-                reply_null(reply);
-                return;
-        }
-        (void)snprintf(text, sizeof(text), "%.10g", value);
-        reply_str(reply, text);
+        reply_decimal(reply, is_known ? value : NAN, 10);
 }
 
 /* ---- status ---- */
@@ -60,12 +55,13 @@ static const char *first_error(const struct target *g)
         return "";
 }
 
-static void tell_target(const struct core *core, struct reply *reply, const struct target *g)
+void throttle_tell_target(const struct core *core, struct reply *reply, const struct target *g,
+                          bool has_metrics)
 {
         const struct throttle *t = core->throttle;
         const struct leveler *l = &g->leveler;
         bool has_metric = l->metric >= 0;
-        reply_map(reply, 10);
+        reply_map(reply, 9 + has_metrics);
         tell_str(reply, "name", g->name);
         tell_str(reply, "mode", mode_name(g->mode >= 0 ? (enum gate_mode)g->mode : t->mode));
         tell_str(reply, "level", level_name(l->level));
@@ -75,11 +71,13 @@ static void tell_target(const struct core *core, struct reply *reply, const stru
         tell_number(reply, "threshold", l->threshold, has_metric);
         tell_int(reply, "age_ms", has_metric ? age_ms(core, &g->samples[l->metric]) : -1);
         tell_str(reply, "error", first_error(g));
-        reply_key(reply, "metrics");
-        reply_list(reply, g->n_metrics);
-        for (size_t i = 0; i < g->n_metrics; i++)
-                tell_metric(core, reply, g, i);
-        reply_end(reply);
+        if (has_metrics) {
+                reply_key(reply, "metrics");
+                reply_list(reply, g->n_metrics);
+                for (size_t i = 0; i < g->n_metrics; i++)
+                        tell_metric(core, reply, g, i);
+                reply_end(reply);
+        }
         reply_end(reply);
 }
 
@@ -111,7 +109,7 @@ static void tell_caps(const struct core *core, struct reply *reply)
         reply_end(reply);
 }
 
-static void tell_ramp(const struct core *core, struct reply *reply)
+void throttle_tell_ramp(const struct core *core, struct reply *reply)
 {
         const struct ramp *r = &core->throttle->ramp;
         int64_t next = ramp_next_ns(r);
@@ -175,14 +173,14 @@ static void tell_status(struct core *core, struct reply *reply)
         reply_key(reply, "targets");
         reply_list(reply, t->n_targets);
         for (size_t i = 0; i < t->n_targets; i++)
-                tell_target(core, reply, &t->targets[i]);
+                throttle_tell_target(core, reply, &t->targets[i], true);
         reply_end(reply);
         reply_key(reply, "tiers");
         tell_tiers(core, reply);
         reply_key(reply, "caps");
         tell_caps(core, reply);
         reply_key(reply, "ramp");
-        tell_ramp(core, reply);
+        throttle_tell_ramp(core, reply);
         reply_key(reply, "adaptive");
         tell_zone(core, reply);
         reply_key(reply, "checks");

@@ -108,6 +108,11 @@ struct registry *throttle_build_registry(const struct core *core,
                                          const struct registry_entry *more);
 /* Parked jobs move to the list of the tier they have now. */
 void throttle_sort_parked(struct core *core);
+/* What NOW and THROTTLE STATUS tell alike. */
+void throttle_tell_target(const struct core *core, struct reply *reply, const struct target *g,
+                          bool has_metrics);
+void throttle_tell_ramp(const struct core *core, struct reply *reply);
+
 /* Brings policy and registry in step with the settings. */
 void throttle_refresh(struct core *core);
 /* Where the operator's pause ends: steady ns, INT64_MAX until resumed, 0: no pause. */

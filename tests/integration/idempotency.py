@@ -92,10 +92,11 @@ def _(folder):
               [list(row.values()) for row in rows], "the claim in RESP3")
         # A map: a flat list in RESP2, a map in RESP3, an object in JSON.
         two = c("IDEMPOTENT", "m", "RETRYMANY")
-        equal(two, [b"retried", 0, b"skipped", 0, b"cursor", b""], "RESP2")
+        equal(two, [b"retried", 0, b"skipped", 0, b"cursor", b"", b"matched", 0, b"changed", 0],
+              "RESP2")
         equal(three("IDEMPOTENT", "m", "RETRYMANY"), mapping(two), "RESP3")
         equal(web.ask("POST", "/v1/jobs/retry", None, key("m")).json,
-              {"retried": 0, "skipped": 0, "cursor": ""}, "JSON")
+              {"retried": 0, "skipped": 0, "cursor": "", "matched": 0, "changed": 0}, "JSON")
 
 
 @test("a key is known after a stop, after kill -9, and over the other door then")
