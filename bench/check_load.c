@@ -84,12 +84,12 @@ static const char *line_end(const char *p, const char *end)
         return nl ? nl + 1 : NULL;
 }
 
-/* RESP without recursion: `todo` values are still to come. */
+/* RESP without recursion: `pending` values are still to come. */
 static size_t resp_answer(const char *p, const char *end)
 {
         const char *begin = p;
-        int64_t todo = 1;
-        for (; todo > 0; todo--) {
+        int64_t pending = 1;
+        for (; pending > 0; pending--) {
                 if (p >= end)
                         return 0;
                 char type = *p;
@@ -101,7 +101,7 @@ static size_t resp_answer(const char *p, const char *end)
                 if (type == '$' || type == '*') {
                         int64_t n = strtoll(p + 1, NULL, 10);
                         if (type == '*')
-                                todo += n > 0 ? n : 0;
+                                pending += n > 0 ? n : 0;
                         else if (n >= 0)
                                 next += n + 2;
                 }
