@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* A whole batch of 32 claimed 200-byte jobs is some 15 kB; larger reads only save calls. */
@@ -66,6 +67,31 @@ static void grow(char **bytes, size_t *cap, size_t need)
         *cap = n;
 }
 
+static int connect_tcp(const struct run *run)
+{
+        struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons((uint16_t)run->port)};
+        if (inet_pton(AF_INET, run->host, &sa.sin_addr) != 1)
+                die("bad address %s", run->host);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+        if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0)
+                die("connect %s:%u: %s", run->host, run->port, strerror(errno));
+        if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0)
+                die("TCP_NODELAY: %s", strerror(errno));
+        return fd;
+}
+
+static int connect_unix(const char *path)
+{
+        struct sockaddr_un sa = {.sun_family = AF_UNIX};
+        if (strlen(path) >= sizeof(sa.sun_path))
+                die("%s is too long for a socket's name", path);
+        snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 || connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0)
+                die("connect %s: %s", path, strerror(errno));
+        return fd;
+}
+
 void conn_open(struct conn *c, struct run *run, unsigned index)
 {
         c->run = run;
@@ -74,15 +100,7 @@ void conn_open(struct conn *c, struct run *run, unsigned index)
         c->in = must_alloc(c->in_cap);
         c->held = must_alloc(run->depth * sizeof(*c->held));
 
-        struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons((uint16_t)run->port)};
-        if (inet_pton(AF_INET, run->host, &sa.sin_addr) != 1)
-                die("bad address %s", run->host);
-        c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&sa, sizeof(sa)) != 0)
-                die("connect %s:%u: %s", run->host, run->port, strerror(errno));
-        int one = 1;
-        if (setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0)
-                die("TCP_NODELAY: %s", strerror(errno));
+        c->fd = run->socket_path ? connect_unix(run->socket_path) : connect_tcp(run);
         run->proto->prepare(c);
 }
 

@@ -1,8 +1,8 @@
 /* gen: the load generator of `make bench`, the same for every peer.
  *
- *   gen --proto weir|list|stream|beanstalk|weir-lock|redis-lock --port N [--conns N] [--depth N]
- *       [--payload BYTES] [--many] [--batch] [--next] [--single] [--pid PID] [--dir DIR] [--warm S]
- *       PHASE...
+ *   gen --proto weir|list|stream|beanstalk|weir-lock|redis-lock (--port N | --unix PATH)
+ *       [--conns N] [--depth N] [--payload BYTES] [--many] [--batch] [--next] [--single]
+ *       [--pid PID] [--dir DIR] [--warm S] PHASE...
  *
  * A phase is put:SECONDS, put#COUNT, drain:SECONDS, drain, cycle:SECONDS, cycle#COUNT,
  * latency#SAMPLES[@GAP_US] or, with the lock protocols, lock:SECONDS; phases run one after the
@@ -47,6 +47,8 @@ static void set_option(struct run *run, int opt)
                 snprintf(run->host, sizeof(run->host), "%s", optarg);
         else if (opt == 'P')
                 run->port = number_arg(optarg, 1, 65535);
+        else if (opt == 'u')
+                run->socket_path = optarg;
         else if (opt == 'c')
                 run->n_conns = number_arg(optarg, 1, CONNS_MAX);
         else if (opt == 'd')
@@ -72,13 +74,21 @@ static void set_option(struct run *run, int opt)
 static void parse_options(struct run *run, int argc, char **argv, double *warm_s)
 {
         static const struct option options[] = {
-                {"proto", required_argument, NULL, 'p'}, {"host", required_argument, NULL, 'h'},
-                {"port", required_argument, NULL, 'P'},  {"conns", required_argument, NULL, 'c'},
-                {"depth", required_argument, NULL, 'd'}, {"payload", required_argument, NULL, 's'},
-                {"many", no_argument, NULL, 'm'},        {"batch", no_argument, NULL, 'b'},
-                {"next", no_argument, NULL, 'n'},        {"single", no_argument, NULL, 'o'},
-                {"pid", required_argument, NULL, 'i'},   {"dir", required_argument, NULL, 'D'},
-                {"warm", required_argument, NULL, 'w'},  {NULL, 0, NULL, 0},
+                {"proto", required_argument, NULL, 'p'},
+                {"host", required_argument, NULL, 'h'},
+                {"port", required_argument, NULL, 'P'},
+                {"conns", required_argument, NULL, 'c'},
+                {"depth", required_argument, NULL, 'd'},
+                {"payload", required_argument, NULL, 's'},
+                {"many", no_argument, NULL, 'm'},
+                {"batch", no_argument, NULL, 'b'},
+                {"next", no_argument, NULL, 'n'},
+                {"single", no_argument, NULL, 'o'},
+                {"pid", required_argument, NULL, 'i'},
+                {"dir", required_argument, NULL, 'D'},
+                {"warm", required_argument, NULL, 'w'},
+                {"unix", required_argument, NULL, 'u'},
+                {NULL, 0, NULL, 0},
         };
         int opt;
         while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -87,8 +97,8 @@ static void parse_options(struct run *run, int argc, char **argv, double *warm_s
                 else
                         set_option(run, opt);
         }
-        if (!run->proto || !run->port || optind == argc)
-                die("--proto, --port and a phase are needed");
+        if (!run->proto || (!run->port && !run->socket_path) || optind == argc)
+                die("--proto, --port or --unix, and a phase are needed");
         if (run->is_single && (run->proto != &proto_weir || run->is_next))
                 die("--single is for the protocol weir without --next");
 }

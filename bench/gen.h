@@ -88,6 +88,7 @@ struct run {
         const struct proto *proto;
         char host[64];
         unsigned port;
+        const char *socket_path; /* a Unix socket instead of host and port, or NULL */
         unsigned n_conns, depth, payload;
         bool is_many;   /* one request puts a whole batch, where the protocol can */
         bool is_batch;  /* one request claims a whole batch, where the protocol can */

@@ -66,7 +66,9 @@ class Bench:
 
     def generate(self, server, shape, phases, options=(), timeout=300):
         conns, depth = shape
-        args = [self.gen, "--proto", server.contender.proto, "--port", str(server.port),
+        where = (("--unix", server.socket_path) if server.socket_path
+                 else ("--port", str(server.port)))
+        args = [self.gen, "--proto", server.contender.proto, *where,
                 "--conns", str(conns), "--depth", str(depth), "--payload", str(PAYLOAD),
                 "--pid", str(server.proc.pid), "--dir", self.data, "--warm", str(WARM_S),
                 *server.contender.gen, *options, *phases]

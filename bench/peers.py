@@ -31,6 +31,7 @@ class Contender:
     shapes: tuple = ()  # empty: all
     config: str = ""    # weir's configuration file
     needs: str = ""     # a command that an older weir may not know
+    is_unix: bool = False  # over a Unix socket
 
 
 NO_HISTORY = 'queue "bench" {\n        history = none\n}\n'
@@ -64,6 +65,14 @@ CONTENDERS = (
               shapes=LOCK_SHAPES),
     Contender("redis-lock-lossy", "Redis, everysec", "redis", "redis-lock", False, EVERYSEC,
               works=("lock",), shapes=LOCK_SHAPES),
+    Contender("weir-unix", "weir, Unix socket", "weir", "weir", True, gen=("--next", "--batch"),
+              works=("cycle",), shapes=((64, 1),), is_unix=True),
+    Contender("list-unix", "Redis list, always, Unix", "redis", "list", True, ALWAYS,
+              works=("cycle",), shapes=((64, 1),), is_unix=True),
+    Contender("weir-lock-unix", "weir, Unix socket", "weir", "weir-lock", True, works=("lock",),
+              shapes=((64, 1),), needs="LOCK", is_unix=True),
+    Contender("redis-lock-unix", "Redis, always, Unix", "redis", "redis-lock", True, ALWAYS,
+              works=("lock",), shapes=((64, 1),), is_unix=True),
     Contender("weir-single", "weir, one by one", "weir", "weir", True, gen=("--batch", "--single"),
               works=("table", "backlog"), shapes=TABLE_SHAPES),
     Contender("mariadb", "MariaDB tables", "mariadb", "table", True, works=("table", "backlog"),
@@ -149,6 +158,8 @@ class Server:
     def __init__(self, contender, folder, weir):
         self.contender, self.folder, self.weir = contender, folder, weir
         self.proc = self.port = None
+        # Outside the folder, which a server may want empty; Unix sockets have short names.
+        self.socket_path = f"{folder}.sock" if contender.is_unix else None
         self.ready_s = self.ready_line = None
 
     def __enter__(self):
@@ -179,8 +190,8 @@ class Server:
             self.proc = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=stdout, stderr=log)
 
     def _start_weir(self, deadline):
-        args = [self.weir, "serve", "--data", self.folder, "--resp", "127.0.0.1:0",
-                "--http", "127.0.0.1:0"]
+        args = [self.weir, "serve", "--data", self.folder, "--resp",
+                self.socket_path or "127.0.0.1:0", "--http", "127.0.0.1:0"]
         if self.contender.config:
             path = self.folder + ".conf"
             with open(path, "w", encoding="ascii") as f:
@@ -188,12 +199,14 @@ class Server:
             args += ["-c", path]
         self._spawn(args)
         self.ready_line = wait_for_line(self.proc, r"(?m)^ready .*resp=", deadline)
-        self.port = int(re.search(r"resp=\S*:(\d+)", self.ready_line).group(1))
+        if not self.socket_path:
+            self.port = int(re.search(r"resp=\S*:(\d+)", self.ready_line).group(1))
 
     def _start_redis(self, deadline):
         self.port = free_port()
         # No rewrites in the background: they would only slow Redis down.
-        self._spawn(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+        where = ["--unixsocket", self.socket_path] if self.socket_path else []
+        self._spawn(["redis-server", "--port", str(self.port), *where, "--bind", "127.0.0.1", "--save", "",
                      "--auto-aof-rewrite-percentage", "0", "--dir", self.folder,
                      *self.contender.settings])
         wait_for_line(self.proc, "Ready to accept connections", deadline)
@@ -234,6 +247,11 @@ class Server:
             subprocess.run([*args, "--bootstrap"], input=sql, stdout=log, stderr=log, check=True,
                            timeout=60)
 
+    @property
+    def http_port(self):
+        """weir's."""
+        return int(re.search(r"http=\S*:(\d+)", self.ready_line).group(1))
+
     def knows(self, command):
         """Without its arguments it is refused in either case, but not for the same reason."""
         return not re.search(r"no command|unknown command", self.call(command), re.IGNORECASE)
@@ -246,9 +264,17 @@ class Server:
         """Jobs the server says are ready, or locks that are held."""
         return getattr(self, "_pending_" + self.contender.proto.replace("-", "_"))()
 
+    def connect(self):
+        if not self.socket_path:
+            return socket.create_connection(("127.0.0.1", self.port), timeout=READY_S)
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(READY_S)
+        s.connect(self.socket_path)
+        return s
+
     def call(self, line):
         """One command, one reply: a line, or a length (RESP $n, beanstalkd OK n) and its bytes."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=READY_S) as s:
+        with self.connect() as s:
             s.sendall(line.encode() + b"\r\n")
             text, need = b"", None
             while need is None or len(text) < need:

@@ -94,8 +94,8 @@ def print_block(results, work, title, name, shape):
         syncs = results.per_job(c.key, work, shape, "flushes")
         disk = results.per_job(c.key, work, shape, "written_bytes")
         gen = results.per_job(c.key, work, shape, "generator_us")
-        ratio = None if c.server == "weir" else results.ratio(BASE.get(work, "weir"), c.key, work,
-                                                                      shape)
+        base = BASE.get(work, "weir") + ("-unix" if c.is_unix else "")
+        ratio = None if c.server == "weir" else results.ratio(base, c.key, work, shape)
         note = "" if c.synced else "  (lossy)"
         print(f"  {c.title:25} {statistics.median(rates):9,.0f}  "
               f"{min(rates):8,.0f} - {max(rates):8,.0f}  {number(cpu):>7}  {'-' if syncs is None else f'{syncs:.3f}':>7}  "
@@ -193,6 +193,7 @@ class Targets:
                            ("weir-claim32", peer, "with CLAIM MAX 32"),
                            ("weir-nohistory", peer, "without history"),
                            ("weir-many", "list-many", "batch verbs on both sides"),
+                           ("weir-unix", "list-unix", "over Unix sockets"),
                            ("weir", r.best(LOSSY_PEERS, "cycle", shape), "against the best lossy")):
             ratio = b and r.ratio(a, b, "cycle", shape)
             if ratio:
@@ -249,7 +250,8 @@ class Targets:
             "lock + unlock, synced, 64 connections, at least 2x Redis always", 2,
             ("weir-lock", "redis-lock", "lock", (64, 1)),
             [(shape_name(s), "weir-lock", "redis-lock", "lock", s) for s in LOCK_SHAPES[:-1]] +
-            [("against Redis everysec", "weir-lock", "redis-lock-lossy", "lock", (64, 1))])
+            [("over Unix sockets", "weir-lock-unix", "redis-lock-unix", "lock", (64, 1)),
+             ("against Redis everysec", "weir-lock", "redis-lock-lossy", "lock", (64, 1))])
 
     def table(self):
         """A round trip for each job on both sides; what weir can do beside it."""
