@@ -18,6 +18,7 @@
 #include "base/cron.h"
 
 #include "base/civil.h"
+#include "base/shown.h"
 #include "base/tz.h"
 
 #define YEARS_AHEAD   100
@@ -27,6 +28,7 @@
 #define EVERY_SEVENTH 0x10204081ULL /* bits 0, 7, 14, 21, 28 */
 #define SUNDAY        0
 #define SATURDAY      6
+#define SHOWN_FIELD   40 /* bytes of a wrong one: what is allowed must fit too */
 
 /* --- reading --------------------------------------------------------------------------------- */
 
@@ -73,10 +75,10 @@ struct item {
 /* Field, what was found, why it will not do, what is allowed. */
 static int refuse(const struct item *it, const char *why)
 {
-        int shown = it->end - it->begin > 40 ? 40 : (int)(it->end - it->begin);
+        struct slice item = slice_make(it->begin, (size_t)(it->end - it->begin));
 
-        return problem_set(it->p, ERR_BADARG, "cron field %d (%s): \"%.*s\" %s; allowed: %s",
-                           it->position, it->field->name, shown, it->begin, why,
+        return problem_set(it->p, ERR_BADARG, "cron field %d (%s): \"%s\" %s; allowed: %s",
+                           it->position, it->field->name, SHOWN_MAX(item, SHOWN_FIELD), why,
                            it->field->allowed);
 }
 
@@ -348,9 +350,9 @@ static int expand(struct slice name, struct slice *ret, struct problem *p)
                 return problem_set(p, ERR_BADARG,
                                    "@every is not a cron expression; use an interval schedule");
         return problem_set(p, ERR_BADARG,
-                           "cron shorthand \"%.*s\" is not known; allowed: @yearly @annually "
+                           "cron shorthand \"%s\" is not known; allowed: @yearly @annually "
                            "@monthly @weekly @daily @midnight @hourly",
-                           name.len > 40 ? 40 : (int)name.len, name.ptr);
+                           SHOWN_MAX(name, SHOWN_FIELD));
 }
 
 /* --- days ------------------------------------------------------------------------------------ */
@@ -431,12 +433,11 @@ static int check_possible(const struct cron *c, const struct slice *words, struc
         if (is_possible(c))
                 return OK;
         return problem_set(p, ERR_BADARG,
-                           "cron field \"day of month\": \"%.*s\" with month \"%.*s\" and day of "
-                           "week \"%.*s\" is no day of any year; allowed: days that exist, such as "
+                           "cron field \"day of month\": \"%s\" with month \"%s\" and day of "
+                           "week \"%s\" is no day of any year; allowed: days that exist, such as "
                            "29 2 * or L 2 *",
-                           words[0].len > 40 ? 40 : (int)words[0].len, words[0].ptr,
-                           words[1].len > 40 ? 40 : (int)words[1].len, words[1].ptr,
-                           words[2].len > 40 ? 40 : (int)words[2].len, words[2].ptr);
+                           SHOWN_MAX(words[0], SHOWN_FIELD), SHOWN_MAX(words[1], SHOWN_FIELD),
+                           SHOWN_MAX(words[2], SHOWN_FIELD));
 }
 
 int cron_parse(struct slice text, struct cron *ret, struct problem *p)

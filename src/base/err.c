@@ -3,10 +3,7 @@
  * bounds. */
 #include "base/err.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
-#include "base/slice.h"
+#include "base/shown.h"
 
 struct err_row {
         const char *name, *text;
@@ -64,20 +61,6 @@ int err_from_name(const char *name, size_t len)
         return ERR_INTERNAL;
 }
 
-/* A sentence that was cut must not end in half a character. */
-static void trim_half_character(char *text, size_t len)
-{
-        size_t begin = len;
-
-        while (begin > 0 && len - begin < 4 && ((unsigned char)text[begin - 1] & 0xc0) == 0x80)
-                begin--;
-        if (begin == 0 || len - begin >= 4)
-                return;
-        begin--;
-        if ((unsigned char)text[begin] >= 0xc0 && utf8_sequence(text + begin, len - begin) == 0)
-                text[begin] = '\0';
-}
-
 int problem_set(struct problem *p, int err, const char *fmt, ...)
 {
         va_list args;
@@ -86,14 +69,7 @@ int problem_set(struct problem *p, int err, const char *fmt, ...)
                 return err;
         p->err = err;
         va_start(args, fmt);
-        int n = vsnprintf(p->detail, sizeof(p->detail), fmt, args);
+        shown_vprintf(p->detail, sizeof(p->detail), fmt, args);
         va_end(args);
-        if (n < 0)
-                p->detail[0] = '\0';
-        else if ((size_t)n >= sizeof(p->detail))
-                trim_half_character(p->detail, sizeof(p->detail) - 1);
-        for (char *c = p->detail; *c; c++)
-                if ((unsigned char)*c < ' ' || *c == 0x7f)
-                        *c = '?';
         return err;
 }

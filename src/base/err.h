@@ -51,8 +51,9 @@ int err_http(int err);                           /* 200 for OK */
 int err_exit(int err);                           /* 0 for OK */
 int err_from_name(const char *name, size_t len); /* ERR_INTERNAL when unknown */
 
-/* What was wrong this time, in a sentence for the person who sent it.  The detail holds no
- * control characters (problem_set replaces them) and is valid as a RESP error line. */
+/* What was wrong this time, in a sentence for the person who sent it.  The detail is UTF-8 without
+ * control characters, whatever problem_set was given, and valid as a RESP error line; it ends in
+ * "..." when it was too long (base/shown.h). */
 #define PROBLEM_DETAIL_MAX 320
 struct problem {
         int err;

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/civil.h"
+#include "base/shown.h"
 
 #define HEADER_BYTES 44
 #define FILE_MAX     (64 * KIB)          /* the largest one there is has 4 KiB */
@@ -545,9 +546,8 @@ int tz_open(struct slice name, const struct tz **ret, struct problem *p)
                 }
         }
         if (!is_zone_name(name))
-                return problem_set(p, ERR_BADARG,
-                                   "\"%.*s\" is not the name of a time zone; " ALLOWED,
-                                   name.len > TZ_NAME_MAX ? TZ_NAME_MAX : (int)name.len, name.ptr);
+                return problem_set(p, ERR_BADARG, "\"%s\" is not the name of a time zone; " ALLOWED,
+                                   SHOWN_MAX(name, TZ_NAME_MAX));
         struct tz *tz = NULL;
         int err = read_zone(name, &tz, p);
         if (err)

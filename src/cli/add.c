@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
+#include "base/shown.h"
 #include "cli/add_file.h"
 #include "cli/json.h"
 #include "cli/text.h"
@@ -95,7 +97,8 @@ static int read_whole(const char *path, size_t max, struct buf *ret, struct prob
         bool is_stdin = strcmp(path, "-") == 0;
         FILE *f = is_stdin ? stdin : fopen(path, "re");
         if (!f)
-                return problem_set(p, ERR_IO, "cannot read %.200s: %s", path, strerror(errno));
+                return problem_set(p, ERR_IO, "cannot read %s: %s", SHOWN_LONG(path),
+                                   strerror(errno));
         size_t n;
         do {
                 if (!buf_reserve(ret, 65536))
@@ -107,9 +110,11 @@ static int read_whole(const char *path, size_t max, struct buf *ret, struct prob
         if (!is_stdin)
                 (void)fclose(f);
         if (error)
-                return problem_set(p, ERR_IO, "cannot read %.200s: %s", path, strerror(error));
+                return problem_set(p, ERR_IO, "cannot read %s: %s", SHOWN_LONG(path),
+                                   strerror(error));
         if (ret->failed || ret->len > max)
-                return problem_set(p, ERR_TOOBIG, "%.200s is larger than %zu bytes", path, max);
+                return problem_set(p, ERR_TOOBIG, "%s is larger than %zu bytes", SHOWN_LONG(path),
+                                   max);
         return OK;
 }
 
@@ -221,18 +226,21 @@ static int load_keys(struct adding *a, const char *path, struct problem *p)
         struct problem why = {0};
         struct buf text;
         if (stat(path, &st) != 0)
-                return problem_set(p, ERR_IO, "cannot read %.200s: %s", path, strerror(errno));
+                return problem_set(p, ERR_IO, "cannot read %s: %s", SHOWN_LONG(path),
+                                   strerror(errno));
         if (st.st_mode & (S_IWGRP | S_IWOTH | S_IROTH))
                 return problem_set(p, ERR_FORBIDDEN,
-                                   "%.200s can be read or written by others: chmod 600 it", path);
+                                   "%s can be read or written by others: chmod 600 it",
+                                   SHOWN_LONG(path));
         buf_init(&text, 0);
         int r = read_whole(path, KEYS_MAX_BYTES, &text, p);
         if (r == OK) {
                 r = sign_keys_load(&a->keys, buf_slice(&text), &why);
                 if (r != OK)
-                        (void)problem_set(p, r, "%.100s: %.180s", path, why.detail);
+                        (void)problem_set(p, r, "%s: %s", SHOWN_MAX(slice_str(path), 100),
+                                          SHOWN_MAX(slice_str(why.detail), 180));
                 else if (!a->keys.len)
-                        r = problem_set(p, ERR_BADARG, "%.200s holds no key", path);
+                        r = problem_set(p, ERR_BADARG, "%s holds no key", SHOWN_LONG(path));
         }
         if (text.ptr)
                 explicit_bzero(text.ptr, text.cap);
@@ -454,13 +462,15 @@ static int add_many(struct adding *a, struct problem *p)
         free(m.argv);
         if (r != OK && m.added) {
                 struct problem cause = *p;
-                return problem_set(p, r, "%.200s (after %llu jobs had been added)", cause.detail,
-                                   (unsigned long long)m.added);
+                return problem_set(p, r, "%s (after %llu %s had been added)",
+                                   SHOWN_LONG(cause.detail), (unsigned long long)m.added,
+                                   plural(m.added, "job", "jobs"));
         }
         if (cli->is_json)
                 buf_put_str(&cli->out, "]\n");
         else if (!args_has(&cli->args, "id-only"))
-                buf_printf(&cli->out, "added %llu jobs\n", (unsigned long long)m.added);
+                buf_printf(&cli->out, "added %llu %s\n", (unsigned long long)m.added,
+                           plural(m.added, "job", "jobs"));
         return r;
 }
 

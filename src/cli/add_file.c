@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+#include "base/plural.h"
+#include "base/shown.h"
 #include "cli/job_line.h"
 #include "cli/progress.h"
 
@@ -95,25 +97,27 @@ static int conclude(struct filing *f, int r, struct problem *p)
 {
         struct problem cause = *p;
         unsigned long long added = bulk_added(f->bulk), unknown = bulk_unknown(f->bulk);
+        const char *jobs = plural(added, "job", "jobs");
         if (f->cli->is_json)
                 buf_put_str(&f->cli->out, "]\n");
         else if (r == OK && !args_has(&f->cli->args, "id-only"))
-                buf_printf(&f->cli->out, "added %llu jobs\n", added);
+                buf_printf(&f->cli->out, "added %llu %s\n", added, jobs);
         if (r == OK && f->bad) {
-                buf_printf(&f->cli->notes, "weir: %llu bad lines were left out\n",
-                           (unsigned long long)f->bad);
+                buf_printf(&f->cli->notes, "weir: %llu bad %s left out\n",
+                           (unsigned long long)f->bad, plural(f->bad, "line was", "lines were"));
                 f->cli->exit_code = 1;
         }
         if (r == OK)
                 return OK;
         if (unknown)
                 return problem_set(p, r,
-                                   "%.140s (added for sure: %llu jobs; of %llu more, up to line "
-                                   "%llu, it is not known)",
-                                   cause.detail, added, unknown,
+                                   "%s (added for sure: %llu %s; of %llu more, up to line %llu, it "
+                                   "is not known)",
+                                   SHOWN_MAX(slice_str(cause.detail), 140), added, jobs, unknown,
                                    (unsigned long long)bulk_last_line(f->bulk));
-        return problem_set(p, r, "%.180s (added: %llu jobs, nothing after line %llu)", cause.detail,
-                           added, (unsigned long long)bulk_last_line(f->bulk));
+        return problem_set(p, r, "%s (added: %llu %s, nothing after line %llu)",
+                           SHOWN_MAX(slice_str(cause.detail), 180), added, jobs,
+                           (unsigned long long)bulk_last_line(f->bulk));
 }
 
 static int file_lines(struct filing *f, const struct job_line_rules *rules, struct problem *p)

@@ -1,5 +1,6 @@
 /* weir batch: make, list, show, close, cancel and remove batches of jobs. */
 #include "base/clock.h"
+#include "base/plural.h"
 #include "cli/command.h"
 #include "cli/listing.h"
 #include "cli/text.h"
@@ -196,7 +197,7 @@ static int batch_cancel(struct cli *cli, struct problem *p)
                 return OK;
         }
         put_done(cli, "canceled");
-        buf_printf(&cli->out, ": %lld job%s\n", n, n == 1 ? "" : "s");
+        buf_printf(&cli->out, ": %lld %s\n", n, plural((uint64_t)n, "job", "jobs"));
         return OK;
 }
 

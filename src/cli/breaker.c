@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/plural.h"
 #include "cli/command.h"
 #include "cli/listing.h"
 #include "cli/text.h"
@@ -29,7 +30,7 @@ static void put_retry(struct buf *b, const struct value *v)
         else if (ms == 0)
                 buf_put_str(b, "now");
         else
-                duration_put(b, ms);
+                duration_put_left(b, ms);
 }
 
 static enum tone tone_of(struct slice state)
@@ -99,9 +100,10 @@ static void put_breaker(struct buf *b, const struct value *v)
                 buf_printf(b, ", %lld of %lld in the window",
                            (long long)field_int(v, "window_failures"),
                            (long long)field_int(v, "window_outcomes"));
-        buf_printf(b, "\ntrips     %lld\nwaiting   %lld jobs\nthreshold %lld in a row",
-                   (long long)field_int(v, "trips"), (long long)field_int(v, "waiting_jobs"),
-                   (long long)field_int(v, "threshold"));
+        uint64_t waiting = (uint64_t)field_int(v, "waiting_jobs");
+        buf_printf(b, "\ntrips     %lld\nwaiting   %llu %s\nthreshold %lld in a row",
+                   (long long)field_int(v, "trips"), (unsigned long long)waiting,
+                   plural(waiting, "job", "jobs"), (long long)field_int(v, "threshold"));
         if (rate) {
                 buf_printf(b, ", %lld %% of %lld or more in ", (long long)rate,
                            (long long)field_int(v, "volume"));
@@ -205,11 +207,12 @@ static int ask(struct cli *cli, char *ret_token, struct problem *p)
                 return problem_set(p, ERR_SYNTAX, "what answers on %s is no weir", cli->url.text);
         struct slice token = value_text(&v->items[1]);
         int64_t retry_ms = value_int(&v->items[2], 0);
+        char text[DURATION_TEXT_MAX];
         if (token.len != TOKEN_DIGITS && retry_ms < 0)
                 return problem_set(p, ERR_UNAVAIL, "the breaker is held open");
         if (token.len != TOKEN_DIGITS)
-                return problem_set(p, ERR_UNAVAIL, "the breaker is open; try again in %lld ms",
-                                   (long long)retry_ms);
+                return problem_set(p, ERR_UNAVAIL, "the breaker is open; try again in %s",
+                                   duration_words_left(retry_ms, text));
         memcpy(ret_token, token.ptr, TOKEN_DIGITS);
         ret_token[TOKEN_DIGITS] = '\0';
         return OK;

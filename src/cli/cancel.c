@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plural.h"
+#include "base/shown.h"
 #include "cli/json.h"
 
 #define PAGE     "1000" /* the server's most */
@@ -151,13 +153,15 @@ static int cancel_many(struct cli *cli, struct problem *p)
         } while (r == OK && s->cursor.len);
         if (r != OK && s->canceled) {
                 struct problem cause = *p;
-                (void)problem_set(p, r, "%.200s (after %lld jobs had been canceled)", cause.detail,
-                                  (long long)s->canceled);
+                (void)problem_set(p, r, "%s (after %lld %s had been canceled)",
+                                  SHOWN_LONG(cause.detail), (long long)s->canceled,
+                                  plural((uint64_t)s->canceled, "job", "jobs"));
         } else if (r == OK && cli->is_json) {
                 buf_printf(&cli->out, "{\"canceled\":%lld,\"skipped\":%lld}\n",
                            (long long)s->canceled, (long long)s->skipped);
         } else if (r == OK) {
-                buf_printf(&cli->out, "canceled %lld jobs\n", (long long)s->canceled);
+                buf_printf(&cli->out, "canceled %lld %s\n", (long long)s->canceled,
+                           plural((uint64_t)s->canceled, "job", "jobs"));
         }
         buf_release(&s->cursor);
         free(s);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/shown.h"
 #include "cli/listing.h"
 #include "cli/text.h"
 #include "cli/verdict.h"
@@ -59,7 +60,8 @@ static int read_fail(const struct args *args, struct asking *ret, struct problem
         ret->is_open = fail && strcmp(fail, "open") == 0;
         ret->fail_after_ms = -1;
         if (fail && !ret->is_open && strcmp(fail, "closed") != 0)
-                return problem_set(p, ERR_BADARG, "--fail: open or closed, not '%.40s'", fail);
+                return problem_set(p, ERR_BADARG, "--fail: open or closed, not '%s'",
+                                   SHOWN_MAX(slice_str(fail), 40));
         if (fail && !ret->is_open && after)
                 return problem_set(p, ERR_BADARG,
                                    "--fail-after goes on in the end: it excludes --fail closed");

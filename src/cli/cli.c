@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/shown.h"
 #include "cli/command.h"
 #include "cli/text.h"
 #include "cli/watch.h"
@@ -224,10 +225,10 @@ static int unknown_word(const char *what, const char *word, const char *const *n
         struct problem p;
         const char *near = nearest_name(word, names);
         if (near)
-                (void)problem_set(&p, ERR_UNKNOWN, "there is no %s '%.64s'; did you mean '%s'?",
-                                  what, word, near);
+                (void)problem_set(&p, ERR_UNKNOWN, "there is no %s '%s'; did you mean '%s'?", what,
+                                  SHOWN_STR(word), near);
         else
-                (void)problem_set(&p, ERR_UNKNOWN, "there is no %s '%.64s'", what, word);
+                (void)problem_set(&p, ERR_UNKNOWN, "there is no %s '%s'", what, SHOWN_STR(word));
         return complain(&p, hint);
 }
 
@@ -338,12 +339,12 @@ static int token_read(const char *text, struct server_url *ret, struct problem *
         }
         FILE *f = fopen(text + 1, "re");
         if (!f)
-                return problem_set(p, ERR_IO, "cannot read the token from %.200s: %s", text + 1,
-                                   strerror(errno));
+                return problem_set(p, ERR_IO, "cannot read the token from %s: %s",
+                                   SHOWN_LONG(text + 1), strerror(errno));
         const char *line = fgets(ret->token, sizeof(ret->token), f);
         (void)fclose(f);
         if (!line)
-                return problem_set(p, ERR_IO, "the token file %.200s is empty", text + 1);
+                return problem_set(p, ERR_IO, "the token file %s is empty", SHOWN_LONG(text + 1));
         ret->token[strcspn(ret->token, "\r\n")] = '\0';
         return OK;
 }
@@ -379,8 +380,8 @@ static int run_command(struct cli *cli, struct problem *p)
         if (cli->args.n_positional < c->min_words)
                 return problem_set(p, ERR_SYNTAX, "a word is missing: %s", c->usage);
         if (cli->args.n_positional > c->max_words)
-                return problem_set(p, ERR_SYNTAX, "'%.64s' is one word too many",
-                                   cli->args.positional[c->max_words]);
+                return problem_set(p, ERR_SYNTAX, "'%s' is one word too many",
+                                   SHOWN_STR(cli->args.positional[c->max_words]));
         cli->is_json = args_has(&cli->args, "json");
         int r = cli_server(&cli->args, &cli->url, p);
         if (r != OK)

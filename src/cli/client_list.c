@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "cli/listing.h"
 #include "cli/text.h"
 
@@ -57,6 +58,14 @@ static const char *const list_passed[][2] = {
         {"match", "MATCH"}, {"kind", "KIND"}, {"order", "ORDER"}, {"limit", "LIMIT"}, {NULL, NULL},
 };
 
+static void put_other(struct buf *notes, const struct value *page)
+{
+        int64_t n = field_int(page, "other");
+        if (n > 0)
+                buf_printf(notes, "besides, %lld %s of clients that are not kept any more\n",
+                           (long long)n, plural((uint64_t)n, "ask", "asks"));
+}
+
 static const struct listing listing = {
         .command = "CLIENTS",
         .key = "clients",
@@ -65,6 +74,7 @@ static const struct listing listing = {
         .columns = columns,
         .n_columns = ARRAY_LEN(columns),
         .row = list_row,
+        .after = put_other,
 };
 
 static int client_list(struct cli *cli, struct problem *p)
@@ -211,8 +221,8 @@ static void show_who(struct cli *cli, const struct value *v, int64_t now_ms)
         }
         if (identities > 0) {
                 put_label(cli, "part of");
-                buf_printf(&cli->out, "%lld identit%s\n", (long long)identities,
-                           identities == 1 ? "y" : "ies");
+                buf_printf(&cli->out, "%lld %s\n", (long long)identities,
+                           plural((uint64_t)identities, "identity", "identities"));
         }
 }
 

@@ -10,6 +10,7 @@
  * `choices` below stand for the same words in every command. */
 #include <string.h>
 
+#include "base/shown.h"
 #include "cli/command.h"
 
 static const struct {
@@ -466,8 +467,8 @@ static int completion(struct cli *cli, struct problem *p)
                         return OK;
                 }
         }
-        return problem_set(p, ERR_BADARG, "there is no script for '%.32s'; bash, zsh and fish",
-                           shell);
+        return problem_set(p, ERR_BADARG, "there is no script for '%s'; bash, zsh and fish",
+                           SHOWN_MAX(slice_str(shell), 32));
 }
 
 static const struct cli_command command = {

@@ -31,6 +31,27 @@ static int call_show(struct cli *cli, bool has_defaults, const struct value **re
         return cli_request_call(cli, &req, ret, p);
 }
 
+static bool is_given(const struct value *given, struct slice name)
+{
+        for (size_t i = 0; given && given->type == VALUE_LIST && i < given->n; i++)
+                if (slice_eq(value_text(&given->items[i]), name))
+                        return true;
+        return false;
+}
+
+/* What the options of weir serve say wins over any file. */
+static void note_given(struct cli *cli, const struct value *given)
+{
+        if (!given || given->type != VALUE_LIST || !given->n)
+                return;
+        buf_put_str(&cli->notes, "set on the command line, whatever the file says: ");
+        for (size_t i = 0; i < given->n; i++) {
+                buf_put_str(&cli->notes, i ? ", " : "");
+                text_put_safe(&cli->notes, value_text(&given->items[i]));
+        }
+        buf_put_byte(&cli->notes, '\n');
+}
+
 static int config_check(struct cli *cli, struct problem *p)
 {
         struct buf text;
@@ -64,6 +85,7 @@ static int config_show(struct cli *cli, struct problem *p)
                 text_put_safe(&cli->notes, path);
                 buf_put_byte(&cli->notes, '\n');
         }
+        note_given(cli, value_get(v, "command_line"));
         buf_put_slice(&cli->out, value_text(value_get(v, "text")));
         return OK;
 }
@@ -72,6 +94,7 @@ static int config_show(struct cli *cli, struct problem *p)
 
 struct differences {
         struct cli *cli;
+        const struct value *given; /* names of settings that no file changes; NULL: none */
         size_t n;
 };
 
@@ -89,6 +112,8 @@ static void put_difference(void *ctx, struct slice name, struct slice was, struc
         struct differences *d = ctx;
         struct buf line, *out = &d->cli->out;
         bool is_restart = config_needs_restart(name);
+        if (is_given(d->given, name))
+                return;
         buf_init(&line, 0);
         if (d->cli->is_json) {
                 json_put_comma(out);
@@ -107,24 +132,47 @@ static void put_difference(void *ctx, struct slice name, struct slice was, struc
         buf_release(&line);
 }
 
+static size_t put_each_difference(struct cli *cli, const struct value *shown, struct slice now)
+{
+        struct differences d = {cli, value_get(shown, "command_line"), 0};
+        config_diff(value_text(value_get(shown, "text")), now, put_difference, &d);
+        return d.n;
+}
+
+static void put_differences(struct cli *cli, const struct value *shown, struct slice now)
+{
+        note_given(cli, value_get(shown, "command_line"));
+        if (!put_each_difference(cli, shown, now))
+                buf_put_str(&cli->notes, "nothing would change\n");
+}
+
+static void put_differences_json(struct cli *cli, const struct value *shown, struct slice now)
+{
+        const struct value *given = value_get(shown, "command_line");
+        buf_put_str(&cli->out, "{\"changes\":[");
+        (void)put_each_difference(cli, shown, now); /* an empty list says it too */
+        buf_put_str(&cli->out, "],\"command_line\":");
+        if (given)
+                value_put_json(&cli->out, given);
+        else
+                buf_put_str(&cli->out, "[]");
+        buf_put_str(&cli->out, "}\n");
+}
+
 /* With a file: read here, and compared with what the server shows. */
 static int diff_file(struct cli *cli, const char *path, struct problem *p)
 {
         const struct value *v;
-        struct differences d = {cli, 0};
         struct buf now;
         int r = call_show(cli, true, &v, p);
         if (r != OK)
                 return r;
         buf_init(&now, 0);
         r = cli_config_read(path, &now, p);
-        if (r == OK) {
-                buf_put_str(&cli->out, cli->is_json ? "{\"changes\":[" : "");
-                config_diff(value_text(value_get(v, "text")), buf_slice(&now), put_difference, &d);
-                buf_put_str(&cli->out, cli->is_json ? "]}\n" : "");
-                if (!d.n && !cli->is_json)
-                        buf_put_str(&cli->notes, "nothing would change\n");
-        }
+        if (r == OK && cli->is_json)
+                put_differences_json(cli, v, buf_slice(&now));
+        else if (r == OK)
+                put_differences(cli, v, buf_slice(&now));
         buf_release(&now);
         return r;
 }
@@ -182,12 +230,14 @@ static const struct cli_command commands[] = {
          "  weir config check /etc/weir/weir.conf\n",
          NULL, 1, 1, true, config_check},
         {"show", "", "Show the configuration that holds, without secrets.",
-         "What was set while weir runs (weir settings) is not in it.\n\n"
+         "What was set while weir runs (docs/settings.md) is not in it.\n\n"
          "  weir config show --defaults\n",
          show_options, 0, 0, false, config_show},
         {"diff", "[FILE]", "Show what a reload would change.",
-         "Without FILE the one that weir runs with, as it is on disk now. A FILE is read here and\n"
-         "knows nothing of the options that weir was started with, which win over it.\n\n"
+         "Without FILE the one that weir runs with, as it is on disk now. A FILE is read here. "
+         "What\n"
+         "was set on the command line of weir serve wins over both: it is named and not "
+         "compared.\n\n"
          "  weir config diff /etc/weir/weir.conf\n",
          NULL, 0, 1, false, config_diff_run},
         {"reload", "", "Read the configuration file again.",

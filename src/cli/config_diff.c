@@ -2,7 +2,10 @@
  *
  * Each text becomes a list of names with values, in order of names; the two lists are merged.  The
  * names of titled sections are entries of their own, so that a whole target that comes or goes is
- * one line and not twenty. */
+ * one line and not twenty.
+ *
+ * Where the order of sections is a setting too, it is an entry: its name is that of the sections
+ * with an empty title, its value the list of their titles. */
 #include "cli/config_diff.h"
 
 #include <stdlib.h>
@@ -11,8 +14,9 @@
 #define STEP      '\x1f' /* between the words of a name: a title may have dots of its own */
 
 struct entry {
-        struct slice name, value; /* the name is in the list's texts; the value is the caller's */
-        size_t at, len;           /* the name, while the texts still grow */
+        struct slice name, value; /* in the list's texts; the value of a line is the caller's */
+        size_t at, len, value_at; /* the name and the value in the texts, while these still grow */
+        bool is_order;
 };
 
 struct entries {
@@ -21,13 +25,14 @@ struct entries {
         struct buf texts;
 };
 
-static void add(struct entries *e, size_t at, struct slice value)
+static struct entry *add(struct entries *e, size_t at, struct slice value)
 {
         if (e->n == e->cap) {
                 e->cap = e->cap ? 2 * e->cap : 64;
                 e->all = xrealloc(e->all, e->cap * sizeof(*e->all));
         }
-        e->all[e->n++] = (struct entry){.value = value, .at = at, .len = e->texts.len - at};
+        e->all[e->n] = (struct entry){.value = value, .at = at, .len = e->texts.len - at};
+        return &e->all[e->n++];
 }
 
 static struct slice next_line(struct slice *rest)
@@ -55,12 +60,70 @@ static void put_section(struct buf *b, struct slice line)
         }
 }
 
+/* The first target is the one of checks that name none, and the first metric of a target that of an
+ * ask with a threshold: these places are settings.  Only one kind per depth may be in this list. */
+static const char *ordered_kind(struct slice line)
+{
+        static const char *const kinds[] = {"target", "metric"};
+        for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+                size_t n = strlen(kinds[i]);
+                if (line.len > n && memcmp(line.ptr, kinds[i], n) == 0 && line.ptr[n] == ' ')
+                        return kinds[i];
+        }
+        return NULL;
+}
+
 /* The way to where the reading is, target, shop, and how long it was at each depth. */
 struct way {
         char text[1024];
         size_t len[DEPTH_MAX + 1];
+        const char *kind[DEPTH_MAX + 1];  /* of the sections there whose order matters */
+        struct buf titles[DEPTH_MAX + 1]; /* theirs so far: "a", "b" */
         size_t depth;
 };
+
+static void way_init(struct way *way)
+{
+        *way = (struct way){.depth = 0};
+        for (size_t i = 0; i <= DEPTH_MAX; i++)
+                buf_init(&way->titles[i], 0);
+}
+
+static void way_release(struct way *way)
+{
+        for (size_t i = 0; i <= DEPTH_MAX; i++)
+                buf_release(&way->titles[i]);
+}
+
+static void note_place(struct way *way, struct slice name, const char *kind)
+{
+        struct buf *titles = &way->titles[way->depth];
+        size_t skip = strlen(kind) + 1;
+        way->kind[way->depth] = kind;
+        buf_put_str(titles, titles->len ? ", \"" : "\"");
+        buf_put(titles, name.ptr + skip, name.len - skip);
+        buf_put_byte(titles, '"');
+}
+
+/* A section, or the whole text, is over: the order within it is known. */
+static void end_places(struct entries *e, struct way *way)
+{
+        struct buf *titles = &way->titles[way->depth];
+        if (!titles->len)
+                return;
+        size_t at = e->texts.len;
+        buf_put(&e->texts, way->text, way->len[way->depth]);
+        buf_put_str(&e->texts, way->kind[way->depth]);
+        buf_put_byte(&e->texts, STEP);
+        struct entry *order = add(e, at, SLICE_NONE);
+        order->is_order = true;
+        order->value_at = e->texts.len;
+        buf_put_byte(&e->texts, '{');
+        buf_put_slice(&e->texts, buf_slice(titles));
+        buf_put_byte(&e->texts, '}');
+        order->value.len = e->texts.len - order->value_at;
+        buf_clear(titles);
+}
 
 static void enter(struct entries *e, struct way *way, struct slice line)
 {
@@ -68,6 +131,9 @@ static void enter(struct entries *e, struct way *way, struct slice line)
         bool has_title = memchr(line.ptr, '"', line.len) != NULL;
         buf_init(&name, sizeof(way->text));
         put_section(&name, line);
+        const char *kind = has_title ? ordered_kind(line) : NULL;
+        if (kind)
+                note_place(way, buf_slice(&name), kind);
         size_t have = way->len[way->depth];
         ASSERT(way->depth < DEPTH_MAX);
         if (have + name.len + 1 < sizeof(way->text)) { /* else it is cut: no name is so long */
@@ -77,7 +143,7 @@ static void enter(struct entries *e, struct way *way, struct slice line)
         if (has_title) {
                 size_t at = e->texts.len;
                 buf_put(&e->texts, way->text, have);
-                add(e, at, SLICE_LIT(""));
+                (void)add(e, at, SLICE_LIT("")); /* complete as it is */
         }
         way->text[have++] = STEP;
         way->len[++way->depth] = have;
@@ -92,7 +158,8 @@ static int by_name(const void *a, const void *b)
 
 static void entries_init(struct entries *e, struct slice text)
 {
-        struct way way = {.depth = 0};
+        struct way way;
+        way_init(&way);
         *e = (struct entries){.n = 0};
         buf_init(&e->texts, 0);
         while (text.len) {
@@ -100,6 +167,7 @@ static void entries_init(struct entries *e, struct slice text)
                 if (!line.len || *line.ptr == '#')
                         continue;
                 if (*line.ptr == '}') {
+                        end_places(e, &way);
                         way.depth -= way.depth > 0;
                         continue;
                 }
@@ -111,10 +179,16 @@ static void entries_init(struct entries *e, struct slice text)
                 size_t at = e->texts.len, n = (size_t)(equals - line.ptr);
                 buf_put(&e->texts, way.text, way.len[way.depth]);
                 buf_put(&e->texts, line.ptr, n);
-                add(e, at, slice_make(equals + 3, line.len - n - 3));
+                (void)add(e, at, slice_make(equals + 3, line.len - n - 3)); /* complete */
         }
-        for (size_t i = 0; i < e->n; i++)
-                e->all[i].name = slice_make(e->texts.ptr + e->all[i].at, e->all[i].len);
+        end_places(e, &way);
+        way_release(&way);
+        for (size_t i = 0; i < e->n; i++) {
+                struct entry *one = &e->all[i];
+                one->name = slice_make(e->texts.ptr + one->at, one->len);
+                if (one->is_order)
+                        one->value.ptr = e->texts.ptr + one->value_at;
+        }
         if (e->n)
                 qsort(e->all, e->n, sizeof(*e->all), by_name);
 }
@@ -132,12 +206,57 @@ static bool is_within(struct slice name, struct slice of)
                memcmp(name.ptr, of.ptr, of.len) == 0;
 }
 
+/* With its quotes, from a list of them; empty at the end. */
+static struct slice next_title(struct slice *rest)
+{
+        const char *from = memchr(rest->ptr, '"', rest->len);
+        const char *end = rest->ptr + rest->len;
+        const char *to = from ? memchr(from + 1, '"', (size_t)(end - from - 1)) : NULL;
+        if (!to)
+                return SLICE_NONE;
+        *rest = slice_make(to + 1, (size_t)(end - to - 1));
+        return slice_make(from, (size_t)(to + 1 - from));
+}
+
+static struct slice next_common(struct slice *rest, struct slice other)
+{
+        struct slice title;
+        do
+                title = next_title(rest);
+        while (title.len && !slice_contains(other, title));
+        return title;
+}
+
+/* The same one is first, and those that are in both come one after the other as before. */
+static bool is_same_order(struct slice was, struct slice now)
+{
+        struct slice a = was, b = now, x = next_title(&a), y = next_title(&b);
+        if (!slice_eq(x, y))
+                return false;
+        while (x.len && slice_eq(x, y)) {
+                x = next_common(&a, now);
+                y = next_common(&b, was);
+        }
+        return slice_eq(x, y);
+}
+
+/* NULL: it is not there. */
+static bool is_different(const struct entry *was, const struct entry *now)
+{
+        if (!was || !now)
+                return !(was ? was : now)->is_order; /* who comes and goes is told by name */
+        if (was->is_order)
+                return !is_same_order(was->value, now->value);
+        return !slice_eq(was->value, now->value);
+}
+
 /* The words of a name with dots between them. */
-static struct slice dotted(struct slice name, struct buf *room)
+static struct slice dotted(const struct entry *e, struct buf *room)
 {
         buf_clear(room);
-        for (size_t i = 0; i < name.len; i++)
-                buf_put_byte(room, name.ptr[i] == STEP ? '.' : name.ptr[i]);
+        for (size_t i = 0; i < e->name.len - e->is_order; i++)
+                buf_put_byte(room, e->name.ptr[i] == STEP ? '.' : e->name.ptr[i]);
+        buf_put_str(room, e->is_order ? " order" : "");
         return buf_slice(room);
 }
 
@@ -159,13 +278,13 @@ void config_diff(struct slice was, struct slice now,
                 ASSERT(first); /* one of them is there */
                 i += order <= 0;
                 k += order >= 0;
-                if (order == 0 && slice_eq(x->value, y->value))
+                if (!is_different(order <= 0 ? x : NULL, order >= 0 ? y : NULL))
                         continue;
                 if (is_within(first->name, told))
                         continue;
                 if (order != 0 && !first->value.len)
                         told = first->name;
-                fn(ctx, dotted(first->name, &room), order <= 0 ? x->value : SLICE_NONE,
+                fn(ctx, dotted(first, &room), order <= 0 ? x->value : SLICE_NONE,
                    order >= 0 ? y->value : SLICE_NONE);
         }
         entries_release(&a);

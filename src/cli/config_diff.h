@@ -8,7 +8,8 @@
 
 /* Calls fn for each setting that is different, by name: "throttle.mode", "target.shop.dwell".  A
  * value is as it is written; ptr NULL: it is not there.  A section with a title that is only in one
- * of the two is told as a whole, with the value "". */
+ * of the two is told as a whole, with the value "".  Targets, and the metrics of one, have places:
+ * "target order" with the lists of their names, when another is first or two changed places. */
 void config_diff(struct slice was, struct slice now,
                  void (*fn)(void *ctx, struct slice name, struct slice was, struct slice now),
                  void *ctx);

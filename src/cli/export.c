@@ -11,14 +11,15 @@
  * in it or not.  `weir backup` is. */
 #include <errno.h>
 #include <stdio.h>
-/* OpenSSL has a type of that name, which nothing here uses; ours is an error. */
-#define ERR_STATE openssl_err_state
-#include <openssl/evp.h>
-#undef ERR_STATE
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
+#include "base/idmap.h"
+#include "base/plural.h"
+#include "base/shown.h"
+#include "cli/export_left.h"
 #include "cli/job_line.h"
 #include "cli/json.h"
 #include "cli/kinds.h"
@@ -30,11 +31,18 @@
 #define WRITE_BYTES (256 * KIB)
 #define DEPTH_MAX   64
 
+/* Options that leave some jobs out, and what they are to JOBS. */
+static const char *const filters[][2] = {
+        {"hook", "HOOK"}, {"queue", "QUEUE"}, {"group", "GROUP"}, {"match", "MATCH"}};
+
 struct exporting {
         struct cli *cli;
         struct progress progress;
         uint64_t lines, jobs;
         struct buf cursor;
+        struct idmap written;  /* running jobs that are in it already */
+        bool has_batches;      /* with all their jobs, which name them then */
+        struct left_jobs left; /* what its jobs leave behind */
 };
 
 /* ---- writing ---- */
@@ -52,36 +60,33 @@ static int write_some(struct exporting *x, size_t threshold, struct problem *p)
         return OK;
 }
 
-static void put_base64(struct buf *b, struct slice bytes)
+/* Payloads are bytes, and a signature is over each of them: JSON stays as it is, unless a reader of
+ * the file would lose something around it, and the rest is wrapped.  None at all is left out. */
+static void put_bytes(struct buf *b, const char *key, struct slice bytes)
 {
-        buf_put_byte(b, '"');
-        if (buf_reserve(b, 4 * (bytes.len / 3 + 1) + 1)) /* and the NUL that OpenSSL adds */
-                b->len += (size_t)EVP_EncodeBlock((unsigned char *)b->ptr + b->len,
-                                                  (const unsigned char *)bytes.ptr, (int)bytes.len);
-        buf_put_byte(b, '"');
-}
-
-/* Payloads are bytes: JSON stays as it is, others are wrapped.  None at all is left out. */
-static void put_args(struct buf *b, struct slice args)
-{
-        if (!args.len)
+        static const char spaces[] = " \t\r\n";
+        if (!bytes.len)
                 return;
-        if (json_is_valid(args, DEPTH_MAX) && !memchr(args.ptr, '\n', args.len)) {
-                json_put_key(b, "args");
-                buf_put_slice(b, args);
-        } else {
-                json_put_key(b, "args_base64");
-                put_base64(b, args);
+        bool is_bare = !strchr(spaces, bytes.ptr[0]) && !strchr(spaces, bytes.ptr[bytes.len - 1]);
+        json_put_comma(b);
+        buf_printf(b, "\"%s", key);
+        if (is_bare && json_is_valid(bytes, DEPTH_MAX) && !memchr(bytes.ptr, '\n', bytes.len)) {
+                buf_put_str(b, "\":");
+                buf_put_slice(b, bytes);
+                return;
         }
+        buf_put_str(b, "_base64\":\"");
+        base64_put(b, bytes);
+        buf_put_byte(b, '"');
 }
 
-static void put_field(struct buf *b, const char *name, const struct value *v)
+static void put_field(struct buf *b, const char *key, const struct value *v)
 {
         bool is_nothing = !v || v->type == VALUE_NULL || (v->type == VALUE_TEXT && !v->text.len);
-        if (strcmp(name, "args") == 0) {
-                put_args(b, value_text(v));
+        if (strcmp(key, "args") == 0) {
+                put_bytes(b, key, value_text(v));
         } else if (!is_nothing) {
-                json_put_key(b, name);
+                json_put_key(b, key);
                 value_put_json(b, v);
         }
 }
@@ -95,24 +100,41 @@ static void begin_line(struct buf *b, const char *type)
 
 /* ---- things ---- */
 
-static bool is_true(const struct value *v, const char *key)
+/* A field by its name, or one in a callback; a callback that was made already is none any more. */
+static const struct value *find_field(const struct value *v, const char *name)
 {
-        const struct value *found = key ? value_get(v, key) : NULL;
-        return found && found->num;
+        const char *dot = strchr(name, '.');
+        char outer[KIND_KEY_MAX];
+        if (!dot)
+                return value_get(v, name);
+        (void)snprintf(outer, sizeof(outer), "%.*s", (int)(dot - name), name);
+        const struct value *callback = value_get(v, outer);
+        return field_int(callback, "job") ? NULL : value_get(callback, dot + 1);
+}
+
+static bool is_moved(struct exporting *x, const struct kind *k, const struct value *v)
+{
+        if (!k->is_moved || k->is_moved(v))
+                return true;
+        x->left.kinds[k - kinds] += k->left_one != NULL;
+        return false;
 }
 
 static void put_thing(struct exporting *x, const struct kind *k, const struct value *v)
 {
         struct buf *b = &x->cli->out;
         struct slice list = field_text(v, "list"), kind = field_text(v, "kind");
-        if ((k->wanted && !is_true(v, k->wanted)) || is_true(v, k->unwanted))
-                return;
+        char room[KIND_KEY_MAX];
         begin_line(b, k->type);
         for (size_t i = 0; k->words[i]; i++)
                 put_field(b, k->words[i], value_get(v, k->words[i]));
         for (const struct kind_field *f = k->fields; f->name; f++) {
                 bool is_list = list.len && slice_eq(slice_str(f->name), kind);
-                put_field(b, f->name, value_get(v, is_list ? "list" : f->name));
+                const struct value *found = find_field(v, is_list ? "list" : f->name);
+                if (f->rule == FIELD_BYTES)
+                        put_bytes(b, kind_field_key(f, room), value_text(found));
+                else
+                        put_field(b, kind_field_key(f, room), found);
         }
         if (k->then_field)
                 put_field(b, k->then_field, value_get(v, k->then_field));
@@ -130,7 +152,7 @@ static int put_shown(struct exporting *x, const struct kind *k, struct slice nam
         cli_request_init(&req, k->show);
         cli_request_add(&req, name);
         int r = cli_request_call(x->cli, &req, &v, p);
-        if (r == OK)
+        if (r == OK && is_moved(x, k, v))
                 put_thing(x, k, v);
         return r == ERR_NOTFOUND ? OK : r; /* gone since it was listed */
 }
@@ -140,17 +162,18 @@ static int put_rows(struct exporting *x, const struct kind *k, const struct valu
 {
         struct arena names;
         int r = OK;
-        size_t n = rows && rows->type == VALUE_LIST ? rows->n : 0;
-        if (!k->show) {
-                for (size_t i = 0; i < n; i++)
-                        put_thing(x, k, &rows->items[i]);
-                return OK;
-        }
+        size_t n = rows && rows->type == VALUE_LIST ? rows->n : 0, n_names = 0;
         arena_init(&names, 0);
         struct slice *list = xcalloc(n + 1, sizeof(*list));
-        for (size_t i = 0; i < n; i++)
-                list[i] = arena_copy(&names, field_text(&rows->items[i], "name"));
-        for (size_t i = 0; i < n && r == OK; i++)
+        for (size_t i = 0; i < n; i++) {
+                if (!is_moved(x, k, &rows->items[i]))
+                        continue;
+                if (k->show)
+                        list[n_names++] = arena_copy(&names, field_text(&rows->items[i], "name"));
+                else
+                        put_thing(x, k, &rows->items[i]);
+        }
+        for (size_t i = 0; i < n_names && r == OK; i++)
                 r = list[i].ptr ? put_shown(x, k, list[i], p)
                                 : problem_set(p, ERR_NOMEM, "no memory for a list");
         free(list);
@@ -187,6 +210,28 @@ static int put_kind(struct exporting *x, const struct kind *k, struct problem *p
 
 /* ---- jobs ---- */
 
+/* A job that was retried counts for its batch no more. */
+static bool keeps_batch(struct exporting *x, const struct value *options)
+{
+        if (field_int(options, "run"))
+                return false;
+        x->left.unbatched += !x->has_batches;
+        return x->has_batches;
+}
+
+static void put_option(struct exporting *x, const struct value *options, struct slice key,
+                       const struct value *v)
+{
+        char name[32];
+        bool is_batch = slice_eq(key, SLICE_LIT("batch"));
+        bool is_told = job_line_has_key(key) || slice_eq(key, SLICE_LIT("expires_ms"));
+        if (!is_told || key.len >= sizeof(name) || (is_batch && !keeps_batch(x, options)))
+                return;
+        memcpy(name, key.ptr, key.len);
+        name[key.len] = '\0';
+        put_field(&x->cli->out, name, v);
+}
+
 static void put_job(struct exporting *x, const struct value *job)
 {
         static const char *const fields[] = {"id",     "status",  "hook",      "args",
@@ -202,25 +247,29 @@ static void put_job(struct exporting *x, const struct value *job)
                 put_field(b, "timeout", value_get(job, "timeout"));
         for (size_t i = 0; field_int(job, "finished_ms") && i < ARRAY_LEN(ends); i++)
                 put_field(b, ends[i], value_get(job, ends[i]));
-        for (size_t i = 0; options && options->type == VALUE_MAP && i + 1 < options->n; i += 2) {
-                char name[32];
-                struct slice key = value_text(&options->items[i]);
-                bool is_moved = job_line_has_key(key) || slice_eq(key, SLICE_LIT("expires_ms"));
-                if (!is_moved || key.len >= sizeof(name))
-                        continue;
-                memcpy(name, key.ptr, key.len);
-                name[key.len] = '\0';
-                put_field(b, name, &options->items[i + 1]);
-        }
+        for (size_t i = 0; options && options->type == VALUE_MAP && i + 1 < options->n; i += 2)
+                put_option(x, options, value_text(&options->items[i]), &options->items[i + 1]);
         buf_put_str(b, "}\n");
+        x->left.scheduled += field_text(options, "schedule").len > 0;
         x->lines++;
         x->jobs++;
 }
 
+/* Running ones are looked for twice: see put_live_jobs(). */
+static void put_job_once(struct exporting *x, const struct value *job)
+{
+        uint64_t id = (uint64_t)field_int(job, "id");
+        if (idmap_get(&x->written, id))
+                return;
+        if (slice_eq(field_text(job, "status"), SLICE_LIT("in-progress"))) {
+                idmap_put(&x->written, id, x);
+                x->left.running++;
+        }
+        put_job(x, job);
+}
+
 static int put_jobs(struct exporting *x, const char *status, struct problem *p)
 {
-        static const char *const filters[][2] = {
-                {"hook", "HOOK"}, {"queue", "QUEUE"}, {"group", "GROUP"}, {"match", "MATCH"}};
         int r;
         buf_clear(&x->cursor);
         do {
@@ -244,13 +293,23 @@ static int put_jobs(struct exporting *x, const char *status, struct problem *p)
                         return r;
                 const struct value *jobs = value_get(v, "jobs");
                 for (size_t i = 0; jobs && i < jobs->n; i++)
-                        put_job(x, &jobs->items[i]);
+                        put_job_once(x, &jobs->items[i]);
                 buf_clear(&x->cursor);
                 buf_put_slice(&x->cursor, field_text(v, "cursor"));
                 progress_tell(&x->progress, x->jobs, 0);
                 r = write_some(x, WRITE_BYTES, p);
         } while (r == OK && x->cursor.len);
         return r;
+}
+
+/* Those that run first, since others may come after them; and once more at the end, since one that
+ * has started meanwhile was in neither list.  One that is in both is taken in once. */
+static int put_live_jobs(struct exporting *x, struct problem *p)
+{
+        int r = put_jobs(x, "in-progress", p);
+        if (r == OK)
+                r = put_jobs(x, "pending", p);
+        return r == OK ? put_jobs(x, "in-progress", p) : r;
 }
 
 /* ---- the command ---- */
@@ -277,31 +336,39 @@ static int check_only(const struct args *args, struct problem *p)
                 for (size_t i = 0; i < n_kinds; i++)
                         is_known |= slice_eq(slice_str(kinds[i].plural), slice_make(at, n));
                 if (!is_known)
-                        return problem_set(
-                                p, ERR_BADARG,
-                                "--only %.*s: there are settings, tiers, queues, limits, "
-                                "breakers, caps, rules, schedules and jobs",
-                                (int)(n > 32 ? 32 : n), at);
+                        return problem_set(p, ERR_BADARG,
+                                           "--only %s: there are settings, tiers, hosts, queues, "
+                                           "limits, breakers, caps, rules, schedules, batches and "
+                                           "jobs",
+                                           SHOWN(slice_make(at, n)));
                 at += n + (at[n] ? 1 : 0);
         }
         return OK;
+}
+
+static bool has_filter(const struct args *args)
+{
+        bool is_there = args_has(args, "status");
+        for (size_t i = 0; i < ARRAY_LEN(filters); i++)
+                is_there |= args_has(args, filters[i][0]);
+        return is_there;
 }
 
 static int export_all(struct exporting *x, struct problem *p)
 {
         const struct args *args = &x->cli->args;
         const char *status = args_get(args, "status");
+        bool has_some = has_filter(args), has_jobs = is_only(args, "jobs");
         struct buf *b = &x->cli->out;
         int r = OK;
+        x->has_batches = has_jobs && is_only(args, "batches") && !has_some;
         begin_line(b, "weir");
         buf_printf(b, ",\"version\":1,\"at_ms\":%lld}\n", (long long)clock_wall_ms());
-        for (size_t i = 0; i < n_kinds && r == OK; i++)
-                if (is_only(args, kinds[i].plural))
+        for (size_t i = 0; i < n_kinds && r == OK; i++) /* a part of a batch would end too early */
+                if (is_only(args, kinds[i].plural) && !(kinds[i].has_jobs && has_some))
                         r = put_kind(x, &kinds[i], p);
-        if (r == OK && is_only(args, "jobs"))
-                r = put_jobs(x, status ? status : "pending", p);
-        if (r == OK && is_only(args, "jobs") && !status)
-                r = put_jobs(x, "in-progress", p);
+        if (r == OK && has_jobs)
+                r = status ? put_jobs(x, status, p) : put_live_jobs(x, p);
         if (r != OK)
                 return r;
         begin_line(b, "end");
@@ -316,19 +383,24 @@ static int export(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         buf_init(&x.cursor, 0);
+        idmap_init(&x.written);
         progress_init(&x.progress, "exported", "jobs", 0, false);
         r = export_all(&x, p);
         progress_end(&x.progress);
         buf_release(&x.cursor);
-        if (r == OK)
-                buf_printf(&cli->notes, "exported %llu things and %llu jobs\n",
-                           (unsigned long long)(x.lines - x.jobs), (unsigned long long)x.jobs);
-        return r;
+        idmap_release(&x.written);
+        if (r != OK)
+                return r;
+        uint64_t things = x.lines - x.jobs;
+        buf_printf(&cli->notes, "exported %llu %s and %llu %s\n", (unsigned long long)things,
+                   plural(things, "thing", "things"), (unsigned long long)x.jobs,
+                   plural(x.jobs, "job", "jobs"));
+        return left_put(&cli->notes, cli, &x.left, is_only, p);
 }
 
 static const struct option_def options[] = {
         {"only", "KINDS",
-         "some of: settings,tiers,queues,limits,breakers,caps,rules,schedules,jobs"},
+         "some of: settings,tiers,hosts,queues,limits,breakers,caps,rules,schedules,batches,jobs"},
         {"status", "STATUS", "jobs of this status (pending and in-progress)"},
         {"hook", "NAME", "jobs of this hook"},
         {"queue", "NAME", "jobs of this queue"},
@@ -339,9 +411,11 @@ static const struct option_def options[] = {
 
 static const struct cli_command command = {
         .usage = "",
-        .summary = "Write jobs, schedules, rules and settings as lines of JSON.",
-        .text = "'weir import' takes them in. Not in it: batches, locks, leases, events, history,\n"
-                "and the part of a limit that is used. A whole copy is 'weir backup'.\n\n"
+        .summary = "Write jobs, batches, schedules, rules and settings as lines of JSON.",
+        .text = "'weir import' takes them in. What does not move is told at the end, with how much "
+                "of\n"
+                "it there is: locks, leases, history, what of a limit is used. A whole copy is\n"
+                "'weir backup'.\n\n"
                 "  weir export > weir.ndjson\n"
                 "  weir export --only schedules,rules | jq -c .\n"
                 "  weir export --only jobs --status failed --hook mail.send > failed.ndjson\n",

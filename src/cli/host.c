@@ -14,8 +14,7 @@ static void list_row(struct table *t, const struct value *v, int64_t now_ms)
         struct buf text CLEANUP(buf_release);
         buf_init(&text, 0);
         (void)now_ms;
-        /* Rounded up to a second: two hours, just begun, are two hours. */
-        duration_put(&text, (field_int(v, "left_ms") + 999) / 1000 * 1000);
+        duration_put_left(&text, field_int(v, "left_ms"));
         table_add(t, field_text(v, "host"), TONE_PLAIN);
         table_add(t, buf_slice(&text), TONE_PLAIN);
         buf_clear(&text);

@@ -10,8 +10,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/idmap.h"
+#include "base/plural.h"
+#include "base/shown.h"
+#include "cli/import_batch.h"
 #include "cli/job_line.h"
 #include "cli/kinds.h"
 #include "cli/listing.h"
@@ -27,9 +31,13 @@ struct importing {
         struct progress progress;
         struct job_line line;
         struct arena arena;
-        struct idmap ids; /* old id -> new id, as a pointer */
+        struct idmap ids; /* old id -> new id, as a pointer, or on_its_way */
         size_t n_missing; /* ids of `after` in this line that are not known */
-        uint64_t things, finished, bad, untied;
+        struct import_batches batches;
+        bool is_unbatched; /* this line's job comes without its batch */
+        const char *once;  /* --once; may be NULL */
+        char once_key[256];
+        uint64_t things, finished, bad, untied, unbatched, ran;
         int64_t exported_ms;      /* when; 0: not told */
         bool is_export, is_whole; /* the first and the last line were there */
 };
@@ -44,12 +52,17 @@ static void tell_bad(struct importing *m, uint64_t first, uint64_t last, const s
         m->bad += last - first + 1;
 }
 
+/* In place of a new id that the server has not told yet, and never tells of one it refuses. */
+static char on_its_way;
+
 static void on_added(void *ctx, uint64_t line, uint64_t tag, int64_t id)
 {
         struct importing *m = ctx;
         (void)line;
-        if (tag && id > 0 && !idmap_get(&m->ids, tag))
-                idmap_put(&m->ids, tag, (void *)(uintptr_t)id); // NOLINT(performance-no-int-to-ptr)
+        if (!tag || id <= 0)
+                return;
+        (void)idmap_take(&m->ids, tag);                 /* on_its_way */
+        idmap_put(&m->ids, tag, (void *)(uintptr_t)id); // NOLINT(performance-no-int-to-ptr)
 }
 
 static void on_refused(void *ctx, uint64_t first, uint64_t last, const struct problem *why)
@@ -60,24 +73,36 @@ static void on_refused(void *ctx, uint64_t first, uint64_t last, const struct pr
 static uint64_t map_id(void *ctx, uint64_t id)
 {
         struct importing *m = ctx;
-        uint64_t found = (uintptr_t)idmap_get(&m->ids, id);
-        m->n_missing += !found;
-        return found;
+        const void *found = idmap_get(&m->ids, id);
+        if (found && found != &on_its_way)
+                return (uintptr_t)found;
+        m->n_missing++;
+        return 0;
+}
+
+static bool keeps_batch(void *ctx, struct slice name)
+{
+        struct importing *m = ctx;
+        m->is_unbatched = import_batches_is_lost(&m->batches, name);
+        return !m->is_unbatched;
 }
 
 /* ---- jobs ---- */
 
 static int parse_job(struct importing *m, struct slice text, struct problem *p)
 {
-        const struct job_line_rules rules = {.is_export = true, .map_id = map_id, .ctx = m};
+        const struct job_line_rules rules = {
+                .is_export = true, .map_id = map_id, .keeps_batch = keeps_batch, .ctx = m};
         m->n_missing = 0;
+        m->is_unbatched = false;
         return job_line_parse(&m->line, text, &rules, p);
 }
 
-/* What was said as a moment, as it is said to a server now. */
-static void put_times(struct job_line *l)
+/* What was said as a moment, as it is said to a server now.  With --once the request must be the
+ * same the next time: then the time of the export stands for now. */
+static void put_times(const struct importing *m, struct job_line *l)
 {
-        int64_t now_ms = clock_wall_ms();
+        int64_t now_ms = m->once && m->exported_ms ? m->exported_ms : clock_wall_ms();
         if (l->due_ms > now_ms)
                 job_line_put(l, "AT", l->due_ms);
         if (l->expires_ms)
@@ -94,19 +119,24 @@ static int take_job(struct importing *m, struct slice text, uint64_t number, str
                 if (r != OK)
                         return r;
                 r = parse_job(m, text, &why);
-                m->untied += m->n_missing > 0;
         }
         if (r != OK) {
                 tell_bad(m, number, number, &why);
                 return OK;
         }
-        bool is_live = !l->status.len || slice_eq(l->status, SLICE_LIT("pending")) ||
-                       slice_eq(l->status, SLICE_LIT("in-progress"));
-        if (!is_live) {
+        bool was_running = slice_eq(l->status, SLICE_LIT("in-progress"));
+        if (l->status.len && !was_running && !slice_eq(l->status, SLICE_LIT("pending"))) {
                 m->finished++;
                 return OK;
         }
-        put_times(l);
+        if (l->id && idmap_get(&m->ids, l->id)) /* it started while the file was written */
+                return OK;
+        if (l->id)
+                idmap_put(&m->ids, l->id, &on_its_way);
+        m->untied += m->n_missing > 0;
+        m->unbatched += m->is_unbatched;
+        m->ran += was_running;
+        put_times(m, l);
         l->job.line = number;
         l->job.tag = l->id;
         return bulk_add(m->bulk, &l->job, p);
@@ -114,23 +144,69 @@ static int take_job(struct importing *m, struct slice text, uint64_t number, str
 
 /* ---- things ---- */
 
-/* The text of a member: strings without their quotes, numbers as they are written. */
-static bool member_text(struct importing *m, const struct json_value *root, const char *name,
-                        struct slice *ret)
+/* Whether `key` is this name, or that of the same bytes in base64. */
+static bool is_key(struct slice key, const char *name, bool is_bytes)
 {
-        struct json_value v;
-        if (strcmp(name, "args") == 0 && json_get(root, "args_base64", &v))
-                return json_to_text(&v, &m->arena, ret) == OK &&
-                       base64_take(&m->arena, *ret, ret) == OK;
-        if (!json_get(root, name, &v) || v.type == JSON_NULL)
-                return false;
-        if (v.type != JSON_STRING || strcmp(name, "args") == 0) {
-                *ret = v.text;
-                return true;
-        }
-        return json_to_text(&v, &m->arena, ret) == OK;
+        size_t len = strlen(name);
+        return json_key_is(key, slice_str(name)) ||
+               (is_bytes && key.len > len && memcmp(key.ptr, name, len) == 0 &&
+                slice_eq(slice_make(key.ptr + len, key.len - len), SLICE_LIT("_base64")));
 }
 
+static bool is_args(const char *word)
+{
+        return strcmp(word, "args") == 0;
+}
+
+/* What is passed over is lost: a key that a newer weir has written, or a slip of the hand. */
+static int check_keys(const struct kind *k, const struct json_value *root, struct problem *p)
+{
+        struct json_iter it = {0};
+        struct json_value v;
+        struct slice key;
+        char room[KIND_KEY_MAX];
+        while (json_object_next(root, &it, &key, &v)) {
+                bool is_known = is_key(key, "type", false) ||
+                                (k->then_field && is_key(key, k->then_field, false));
+                for (size_t i = 0; k->words[i]; i++)
+                        is_known |= is_key(key, k->words[i], is_args(k->words[i]));
+                for (const struct kind_field *f = k->fields; f->name; f++)
+                        is_known |= is_key(key, kind_field_key(f, room), f->rule == FIELD_BYTES);
+                if (!is_known)
+                        return problem_set(p, ERR_BADARG, "'%s' is not known in a %s", SHOWN(key),
+                                           k->type);
+        }
+        return OK;
+}
+
+/* The text of a member: strings without their quotes, numbers as they are written; of bytes the
+ * JSON that they are, or what base64 says.  ERR_NOTFOUND: it is not there. */
+static int member_text(struct importing *m, const struct json_value *root, const char *key,
+                       bool is_bytes, struct slice *ret, struct problem *p)
+{
+        struct json_value v;
+        char wrapped[KIND_KEY_MAX + sizeof("_base64")];
+        int r;
+        (void)snprintf(wrapped, sizeof(wrapped), "%s_base64", key);
+        if (is_bytes && json_get(root, wrapped, &v)) {
+                r = v.type == JSON_STRING ? json_to_text(&v, &m->arena, ret) : ERR_BADARG;
+                if (r == OK)
+                        r = base64_take(&m->arena, *ret, ret);
+                return r == ERR_BADARG
+                               ? problem_set(p, ERR_BADARG, "%s is not padded base64", wrapped)
+                               : r;
+        }
+        if (!json_get(root, key, &v) || v.type == JSON_NULL)
+                return ERR_NOTFOUND;
+        if (v.type != JSON_STRING || is_bytes) {
+                *ret = v.text;
+                return OK;
+        }
+        r = json_to_text(&v, &m->arena, ret);
+        return r == OK ? OK : problem_set(p, r, "no memory for %s", key);
+}
+
+/* At least a second: the server takes no less, and what is over ends by itself. */
 static void put_left(struct importing *m, struct cli_request *req, struct slice text)
 {
         int64_t left_ms;
@@ -140,56 +216,115 @@ static void put_left(struct importing *m, struct cli_request *req, struct slice 
                 cli_request_add_str(req, "ENDLESS");
                 return;
         }
-        int64_t gone_ms = m->exported_ms ? clock_wall_ms() - m->exported_ms : 0;
+        if (m->exported_ms)
+                left_ms -= clock_wall_ms() - m->exported_ms;
         cli_request_add_str(req, "FOR");
-        cli_request_add_int(req, left_ms > gone_ms ? left_ms - gone_ms : 1);
+        cli_request_add_int(req, left_ms > MS_PER_S ? left_ms : MS_PER_S);
 }
 
 static void put_field(struct importing *m, struct cli_request *req, const struct kind_field *f,
                       struct slice text)
 {
         bool is_zero = slice_eq(text, SLICE_LIT("0")), is_one = slice_eq(text, SLICE_LIT("1"));
-        if ((f->rule == FIELD_NOT_ZERO && is_zero) || (f->rule == FIELD_NOT_ONE && is_one))
-                return;
+        bool is_said = !(f->rule == FIELD_NOT_ZERO && is_zero) &&
+                       !(f->rule == FIELD_NOT_ONE && is_one) && f->keyword;
         if (f->rule == FIELD_LEFT) {
                 put_left(m, req, text);
-                return;
-        }
-        if (f->rule == FIELD_FLAG) {
+        } else if (f->rule == FIELD_FLAG) {
                 if (slice_eq(text, SLICE_LIT("true")))
                         cli_request_add_str(req, f->keyword);
+        } else if (is_said) {
+                cli_request_add_str(req, f->keyword);
+                cli_request_add(req, text);
+        }
+}
+
+/* What makes the thing, word by word; *ret_name borrows from the line or the arena. */
+static int put_words(struct importing *m, const struct kind *k, const struct json_value *root,
+                     struct cli_request *req, struct slice *ret_name, struct problem *p)
+{
+        struct slice text, zone;
+        char room[KIND_KEY_MAX];
+        bool is_cron = member_text(m, root, "cron", false, &zone, p) == OK;
+        for (size_t i = 0; k->words[i]; i++) {
+                text = SLICE_NONE;
+                int r = member_text(m, root, k->words[i], is_args(k->words[i]), &text, p);
+                if (r == ERR_NOTFOUND && !is_args(k->words[i]))
+                        return problem_set(p, ERR_BADARG, "it has no %s", k->words[i]);
+                if (r != OK && r != ERR_NOTFOUND)
+                        return r;
+                cli_request_add(req, text);
+                *ret_name = i ? *ret_name : text;
+        }
+        for (const struct kind_field *f = k->fields; f->name; f++) {
+                bool is_zone = strcmp(f->name, "zone") == 0;
+                int r = member_text(m, root, kind_field_key(f, room), f->rule == FIELD_BYTES, &text,
+                                    p);
+                if (r == OK && (!is_zone || is_cron))
+                        put_field(m, req, f, text);
+                else if (r != OK && r != ERR_NOTFOUND)
+                        return r;
+        }
+        return OK;
+}
+
+/* What follows at once, or when its jobs have come. */
+static int do_then(struct importing *m, const struct kind *k, const struct json_value *root,
+                   struct slice name, struct problem *p)
+{
+        const struct value *v;
+        struct slice text;
+        if (!k->then_field || member_text(m, root, k->then_field, false, &text, p) != OK)
+                return OK;
+        const char *command = kind_then(k, text);
+        if (!command || k->has_jobs)
+                return OK;
+        const struct slice then[] = {slice_str(command), name};
+        return client_call(&m->cli->client, then, ARRAY_LEN(then), &v, p);
+}
+
+static void expect_jobs(struct importing *m, const struct kind *k, const struct json_value *root,
+                        struct slice name, bool is_made)
+{
+        struct slice status = SLICE_NONE, total;
+        struct problem ignored;
+        uint64_t n = 0;
+        (void)!member_text(m, root, k->then_field, false, &status, &ignored); /* then it is open */
+        if (member_text(m, root, "total", false, &total, &ignored) == OK)
+                (void)slice_to_u64(total, &n); /* 0: any number will do */
+        import_batches_add(&m->batches, name, n, kind_then(k, status), is_made);
+}
+
+/* Under --once a batch is made once, as its jobs are; everything else may be set again. */
+static void begin_request(struct importing *m, const struct kind *k, uint64_t number,
+                          struct cli_request *req)
+{
+        if (!m->once || !k->has_jobs) {
+                cli_request_init(req, k->set);
                 return;
         }
-        cli_request_add_str(req, f->keyword);
-        cli_request_add(req, text);
+        (void)snprintf(m->once_key, sizeof(m->once_key), "%s/batch%llu", m->once,
+                       (unsigned long long)number);
+        cli_request_init(req, "IDEMPOTENT");
+        cli_request_add_str(req, m->once_key);
+        cli_request_add_str(req, k->set);
 }
 
 static int set_thing(struct importing *m, const struct kind *k, const struct json_value *root,
-                     struct problem *p)
+                     uint64_t number, struct problem *p)
 {
         struct cli_request req;
         const struct value *v;
-        struct slice text, name = SLICE_NONE;
-        cli_request_init(&req, k->set);
-        for (size_t i = 0; k->words[i]; i++) {
-                bool is_there = member_text(m, root, k->words[i], &text);
-                if (!is_there && strcmp(k->words[i], "args") != 0)
-                        return problem_set(p, ERR_BADARG, "it has no %s", k->words[i]);
-                cli_request_add(&req, is_there ? text : SLICE_NONE);
-                name = i ? name : text;
-        }
-        bool is_cron = member_text(m, root, "cron", &text);
-        for (const struct kind_field *f = k->fields; f->name; f++) {
-                bool is_zone = strcmp(f->name, "zone") == 0;
-                if (member_text(m, root, f->name, &text) && (!is_zone || is_cron))
-                        put_field(m, &req, f, text);
-        }
-        int r = cli_request_call(m->cli, &req, &v, p);
-        if (r != OK || !k->then || !member_text(m, root, k->then_field, &text) ||
-            !slice_eq(text, slice_str(k->then_value)))
-                return r;
-        const struct slice then[] = {slice_str(k->then), name};
-        return client_call(&m->cli->client, then, ARRAY_LEN(then), &v, p);
+        struct slice name = SLICE_NONE;
+        begin_request(m, k, number, &req);
+        int r = check_keys(k, root, p);
+        if (r == OK)
+                r = put_words(m, k, root, &req, &name, p);
+        if (r == OK)
+                r = cli_request_call(m->cli, &req, &v, p);
+        if (k->has_jobs && name.len)
+                expect_jobs(m, k, root, name, r == OK);
+        return r == OK ? do_then(m, k, root, name, p) : r;
 }
 
 static bool is_lost(int r)
@@ -204,7 +339,7 @@ static int take_thing(struct importing *m, const struct kind *k, const struct js
         int r = bulk_wait(m->bulk, p); /* answers must not be mixed up */
         if (r != OK)
                 return r;
-        r = set_thing(m, k, root, &why);
+        r = set_thing(m, k, root, number, &why);
         if (r == OK) {
                 m->things++;
         } else if (is_lost(r)) {
@@ -267,49 +402,83 @@ static int take_lines(struct importing *m, const char *path, struct problem *p)
         return r == ERR_NOTFOUND ? OK : r;
 }
 
-static void tell_all(struct importing *m)
+static void tell_counts(struct importing *m, struct buf *b)
 {
-        struct buf *b = m->cli->is_json ? &m->cli->out : &m->cli->notes;
-        unsigned long long jobs = bulk_added(m->bulk), things = m->things;
-        if (m->cli->is_json) {
-                buf_printf(b,
-                           "{\"jobs\":%llu,\"things\":%llu,\"finished\":%llu,\"bad\":%llu,"
-                           "\"untied\":%llu,\"unknown\":%llu}\n",
-                           jobs, things, (unsigned long long)m->finished,
-                           (unsigned long long)m->bad, (unsigned long long)m->untied,
-                           (unsigned long long)bulk_unknown(m->bulk));
-                return;
-        }
-        buf_printf(&m->cli->out, "imported %llu jobs and %llu things\n", jobs, things);
-        if (m->finished)
-                buf_printf(b, "%llu finished jobs were left out: history does not move\n",
-                           (unsigned long long)m->finished);
-        if (m->untied)
-                buf_printf(b,
-                           "%llu jobs waited for jobs that are not in the file; they do not "
-                           "any more\n",
-                           (unsigned long long)m->untied);
-        if (bulk_unknown(m->bulk))
-                buf_printf(b, "of %llu more jobs it is not known whether they were added\n",
-                           (unsigned long long)bulk_unknown(m->bulk));
-        if (m->bad)
-                buf_printf(b, "weir: %llu lines could not be imported\n",
-                           (unsigned long long)m->bad);
+        const struct {
+                uint64_t n;
+                const char *one, *many;
+        } rows[] = {
+                {m->finished, "finished job was left out: history does not move",
+                 "finished jobs were left out: history does not move"},
+                {m->ran, "job ran in the old weir and waits again here",
+                 "jobs ran in the old weir and wait again here"},
+                {m->untied, "job waited for jobs that are not in the file; it does not any more",
+                 "jobs waited for jobs that are not in the file; they do not any more"},
+                {m->unbatched, "job comes without its batch, which could not be made",
+                 "jobs come without their batch, which could not be made"},
+                {bulk_unknown(m->bulk), "more job: it is not known whether it was added",
+                 "more jobs: it is not known whether they were added"},
+                {m->bad, "line could not be imported", "lines could not be imported"},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+                if (rows[i].n)
+                        buf_printf(b, "%s%llu %s\n", i + 1 == ARRAY_LEN(rows) ? "weir: " : "",
+                                   (unsigned long long)rows[i].n,
+                                   plural(rows[i].n, rows[i].one, rows[i].many));
         if (m->is_export && !m->is_whole)
                 buf_put_str(b, "weir: the file broke off: its last line is missing\n");
 }
 
+static void tell_all(struct importing *m)
+{
+        unsigned long long jobs = bulk_added(m->bulk), things = m->things;
+        if (!m->cli->is_json) {
+                buf_printf(&m->cli->out, "imported %llu %s and %llu %s\n", jobs,
+                           plural(jobs, "job", "jobs"), things, plural(things, "thing", "things"));
+                tell_counts(m, &m->cli->notes);
+                return;
+        }
+        const struct {
+                const char *key;
+                uint64_t n;
+        } numbers[] = {{"jobs", jobs},
+                       {"things", things},
+                       {"finished", m->finished},
+                       {"bad", m->bad},
+                       {"ran", m->ran},
+                       {"untied", m->untied},
+                       {"unbatched", m->unbatched},
+                       {"open_batches", m->batches.open},
+                       {"unknown", bulk_unknown(m->bulk)}};
+        buf_put_byte(&m->cli->out, '{');
+        for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+                json_put_key(&m->cli->out, numbers[i].key);
+                buf_put_u64(&m->cli->out, numbers[i].n);
+        }
+        buf_put_str(&m->cli->out, "}\n");
+}
+
+static int import_file(struct importing *m, struct problem *p)
+{
+        struct problem later = {0};
+        int r = take_lines(m, m->cli->args.positional[0], p);
+        int e = bulk_finish(m->bulk, r == OK ? p : &later);
+        r = r == OK ? e : r;
+        if (r == OK)
+                r = import_batches_finish(&m->batches, m->cli, p);
+        progress_end(&m->progress);
+        return r;
+}
+
 static int import(struct cli *cli, struct problem *p)
 {
-        struct importing m = {.cli = cli};
-        struct problem later = {0};
-        const char *once = args_get(&cli->args, "once");
-        if (once && (!once[0] || strlen(once) > 200))
+        struct importing m = {.cli = cli, .once = args_get(&cli->args, "once")};
+        if (m.once && (!m.once[0] || strlen(m.once) > 200))
                 return problem_set(p, ERR_BADARG, "--once takes 1 to 200 bytes");
         struct bulk_options options = {
                 .client = &cli->client,
                 .is_skipping = true,
-                .once = once,
+                .once = m.once,
                 .added = on_added,
                 .refused = on_refused,
                 .ctx = &m,
@@ -318,17 +487,16 @@ static int import(struct cli *cli, struct problem *p)
         job_line_init(&m.line);
         arena_init(&m.arena, 4 * LINE_MAX_BYTES);
         idmap_init(&m.ids);
-        int r = take_lines(&m, cli->args.positional[0], p);
-        int e = bulk_finish(m.bulk, r == OK ? p : &later);
-        r = r == OK ? e : r;
-        progress_end(&m.progress);
+        import_batches_init(&m.batches);
+        int r = import_file(&m, p);
         tell_all(&m);
-        if (m.bad || (m.is_export && !m.is_whole))
+        if (m.bad || m.batches.open || (m.is_export && !m.is_whole))
                 cli->exit_code = 1;
         m.bulk = bulk_free(m.bulk);
         job_line_release(&m.line);
         arena_release(&m.arena);
         idmap_release(&m.ids);
+        import_batches_release(&m.batches);
         return r;
 }
 
@@ -340,9 +508,11 @@ static const struct option_def options[] = {
 static const struct cli_command command = {
         .usage = "FILE|-",
         .summary = "Take in what 'weir export' wrote.",
-        .text = "Things with names are set, in place of those of the same name. Jobs are new and\n"
-                "get new ids; running ones wait again, finished ones are left out. A bad line is\n"
-                "told, left out, and makes the exit code 1.\n\n"
+        .text = "Things with names are set, in place of those of the same name; a batch must be "
+                "new,\n"
+                "and is closed when all its jobs have come. Jobs get new ids; running ones wait\n"
+                "again, finished ones are left out. A bad line is told, left out, and makes the\n"
+                "exit code 1.\n\n"
                 "  weir import weir.ndjson --once move-1\n"
                 "  weir --url old:7379 export | weir --url new:7379 import -\n",
         .options = options,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/shown.h"
 #include "cli/add.h"
 #include "cli/cancel.h"
 #include "cli/command.h"
@@ -89,7 +90,7 @@ static void list_row(struct table *t, const struct value *job, int64_t now_ms)
         table_add(t, buf_slice(&when), TONE_DIM);
         /* A listing shows the beginning; a megabyte in a row helps nobody, pipe or not. */
         struct slice detail = job_detail(job);
-        detail.len = detail.len > 200 ? 200 : detail.len;
+        detail.len = shown_len(detail, 200);
         table_add(t, detail, TONE_PLAIN);
 }
 

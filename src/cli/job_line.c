@@ -7,22 +7,30 @@
 
 #include <errno.h>
 #include <fcntl.h>
-/* OpenSSL has a type of that name, which nothing here uses; ours is an error. */
-#define ERR_STATE openssl_err_state
-#include <openssl/evp.h>
-#undef ERR_STATE
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/bytes.h"
+#include "base/shown.h"
 #include "wire/json.h"
 
 #define DEPTH_MAX  64 /* the server's limit */
 #define READ_BYTES (256 * KIB)
 
-enum key_kind { KEY_TEXT, KEY_INT, KEY_IDS, KEY_HOOK, KEY_ARGS, KEY_BASE64, KEY_TOLD };
+enum key_kind {
+        KEY_TEXT,
+        KEY_INT,
+        KEY_IDS,
+        KEY_TIE,
+        KEY_BATCH,
+        KEY_HOOK,
+        KEY_ARGS,
+        KEY_BASE64,
+        KEY_TOLD
+};
 
 static const struct {
         struct slice name, keyword;
@@ -59,10 +67,10 @@ static const struct {
         INT("keymax", "KEYMAX"),
         TEXT("limit", "LIMIT"),
         TEXT("target", "TARGET"),
-        TEXT("batch", "BATCH"),
+        {SLICE_LIT("batch"), SLICE_LIT("BATCH"), KEY_BATCH},
         {SLICE_LIT("after"), SLICE_LIT("AFTER"), KEY_IDS},
-        TEXT("when", "WHEN"),
-        TEXT("otherwise", "OTHERWISE"),
+        {SLICE_LIT("when"), SLICE_LIT("WHEN"), KEY_TIE},
+        {SLICE_LIT("otherwise"), SLICE_LIT("OTHERWISE"), KEY_TIE},
         INT("expires", "EXPIRES"),
         INT("resultfor", "RESULTFOR"),
         TEXT("signature", "SIGNATURE"),
@@ -86,12 +94,14 @@ void job_line_init(struct job_line *l)
 {
         *l = (struct job_line){0};
         buf_init(&l->options, 0);
+        buf_init(&l->ties, 0);
         arena_init(&l->arena, 4 * LINE_MAX_BYTES);
 }
 
 void job_line_release(struct job_line *l)
 {
         buf_release(&l->options);
+        buf_release(&l->ties);
         arena_release(&l->arena);
 }
 
@@ -149,23 +159,6 @@ static int take_ids(struct job_line *l, struct slice key, const struct json_valu
         return ret->ptr || !text.len ? OK : problem_set(p, ERR_NOMEM, "no memory for a list");
 }
 
-int base64_take(struct arena *arena, struct slice text, struct slice *ret)
-{
-        size_t padding = 0;
-        unsigned char *bytes = arena_alloc(arena, text.len + 4);
-        if (!bytes)
-                return ERR_NOMEM;
-        while (padding < 2 && padding < text.len && text.ptr[text.len - 1 - padding] == '=')
-                padding++;
-        int len = text.len % 4 == 0
-                          ? EVP_DecodeBlock(bytes, (const unsigned char *)text.ptr, (int)text.len)
-                          : -1;
-        if (len < 0 || (size_t)len < padding)
-                return ERR_BADARG;
-        *ret = slice_make(bytes, (size_t)len - padding);
-        return OK;
-}
-
 static int take_base64(struct job_line *l, struct slice key, const struct json_value *v,
                        struct problem *p)
 {
@@ -194,10 +187,10 @@ static void take_told(struct job_line *l, struct slice key, const struct json_va
                 (void)!json_to_text(v, &l->arena, &l->status); /* else it is none we know */
 }
 
-static void put_option(struct job_line *l, struct slice keyword, struct slice value)
+static void put_words(struct buf *b, struct slice keyword, struct slice value)
 {
-        bulk_put_word(&l->options, keyword);
-        bulk_put_word(&l->options, value);
+        bulk_put_word(b, keyword);
+        bulk_put_word(b, value);
 }
 
 static int take_member(struct job_line *l, size_t k, const struct json_value *v,
@@ -219,6 +212,11 @@ static int take_member(struct job_line *l, size_t k, const struct json_value *v,
         case KEY_TEXT:
                 r = take_text(l, keys[k].name, v, &value, p);
                 break;
+        case KEY_BATCH:
+                r = take_text(l, keys[k].name, v, &value, p);
+                if (r == OK && rules->keeps_batch && !rules->keeps_batch(rules->ctx, value))
+                        return OK;
+                break;
         case KEY_INT:
                 r = take_int(keys[k].name, v, &value, p);
                 break;
@@ -226,10 +224,16 @@ static int take_member(struct job_line *l, size_t k, const struct json_value *v,
                 r = take_ids(l, keys[k].name, v, rules, &value, p);
                 if (r == OK && !value.len)
                         return OK;
+                l->has_after = true;
                 break;
+        case KEY_TIE:
+                r = take_text(l, keys[k].name, v, &value, p);
+                if (r == OK)
+                        put_words(&l->ties, keys[k].keyword, value);
+                return r;
         }
         if (r == OK)
-                put_option(l, keys[k].keyword, value);
+                put_words(&l->options, keys[k].keyword, value);
         return r;
 }
 
@@ -266,7 +270,7 @@ static void put_defaults(struct job_line *l, struct slice defaults, uint64_t see
                 for (size_t k = 0; k < ARRAY_LEN(keys); k++)
                         is_said |= (seen >> k & 1) && slice_eq(keys[k].keyword, keyword);
                 if (!is_said)
-                        put_option(l, keyword, value);
+                        put_words(&l->options, keyword, value);
         }
 }
 
@@ -279,12 +283,11 @@ static int take_members(struct job_line *l, const struct json_value *root,
         _Static_assert(ARRAY_LEN(keys) <= 64, "a bit for each key");
         while (json_object_next(root, &it, &name, &v)) {
                 size_t k = find_key(name, rules->is_export);
-                int shown = name.len > 40 ? 40 : (int)name.len;
                 if (k == ARRAY_LEN(keys))
-                        return problem_set(p, ERR_BADARG, "'%.*s' is not known in a job", shown,
-                                           name.ptr);
+                        return problem_set(p, ERR_BADARG, "'%s' is not known in a job",
+                                           SHOWN(name));
                 if (*seen >> k & 1)
-                        return problem_set(p, ERR_BADARG, "'%.*s' is there twice", shown, name.ptr);
+                        return problem_set(p, ERR_BADARG, "'%s' is there twice", SHOWN(name));
                 *seen |= UINT64_C(1) << k;
                 int r = take_member(l, k, &v, rules, p);
                 if (r != OK)
@@ -300,6 +303,8 @@ int job_line_parse(struct job_line *l, struct slice line, const struct job_line_
         uint64_t seen = 0;
         arena_clear(&l->arena);
         buf_clear(&l->options);
+        buf_clear(&l->ties);
+        l->has_after = false;
         l->job = (struct bulk_job){.hook = rules->hook};
         l->id = 0;
         l->due_ms = l->expires_ms = 0;
@@ -315,8 +320,11 @@ int job_line_parse(struct job_line *l, struct slice line, const struct job_line_
                 return r;
         if (!l->job.hook.len)
                 return problem_set(p, ERR_BADARG, "it has no hook");
+        /* Without the jobs that it came after, how they must end means nothing. */
+        if (l->has_after || !rules->map_id)
+                buf_put_slice(&l->options, buf_slice(&l->ties));
         put_defaults(l, rules->defaults, seen);
-        if (l->options.failed)
+        if (l->options.failed || l->ties.failed)
                 return problem_set(p, ERR_NOMEM, "no memory for a job");
         l->job.options = buf_slice(&l->options);
         return OK;
@@ -326,7 +334,7 @@ void job_line_put(struct job_line *l, const char *keyword, int64_t value)
 {
         char digits[24];
         int len = snprintf(digits, sizeof(digits), "%lld", (long long)value);
-        put_option(l, slice_str(keyword), slice_make(digits, (size_t)len));
+        put_words(&l->options, slice_str(keyword), slice_make(digits, (size_t)len));
         l->job.options = buf_slice(&l->options);
 }
 
@@ -338,10 +346,11 @@ int line_reader_open(struct line_reader *r, const char *path, uint64_t *ret_size
         bool is_stdin = strcmp(path, "-") == 0;
         *r = (struct line_reader){.fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)};
         if (r->fd < 0 || fstat(r->fd, &st) != 0)
-                return problem_set(p, ERR_IO, "cannot read %.200s: %s", path, strerror(errno));
+                return problem_set(p, ERR_IO, "cannot read %s: %s", SHOWN_LONG(path),
+                                   strerror(errno));
         if (S_ISDIR(st.st_mode)) {
                 line_reader_close(r);
-                return problem_set(p, ERR_IO, "%.200s is a folder", path);
+                return problem_set(p, ERR_IO, "%s is a folder", SHOWN_LONG(path));
         }
         buf_init(&r->bytes, 0);
         *ret_size = S_ISREG(st.st_mode) && st.st_size > 0 ? (uint64_t)st.st_size : 0;

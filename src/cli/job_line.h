@@ -15,6 +15,8 @@ struct job_line {
         struct slice status;        /* likewise; else empty */
         int64_t due_ms, expires_ms; /* likewise; else 0 */
         struct buf options;         /* what job.options points to */
+        struct buf ties;            /* options that go with `after` */
+        bool has_after;             /* some ids of it are left */
         struct arena arena;         /* for texts with escapes, and base64 */
 };
 
@@ -25,6 +27,8 @@ struct job_line_rules {
         struct slice hook; /* likewise */
         /* Translates the ids of `after`; 0: leave it out.  NULL: as they are. */
         uint64_t (*map_id)(void *ctx, uint64_t id);
+        /* Whether a job is still to count for this batch.  NULL: it is. */
+        bool (*keeps_batch)(void *ctx, struct slice name);
         void *ctx;
 };
 
@@ -38,9 +42,6 @@ int job_line_parse(struct job_line *l, struct slice line, const struct job_line_
                    struct problem *p) MUST_CHECK;
 /* One more option, after the line was read: job.options has it too. */
 void job_line_put(struct job_line *l, const char *keyword, int64_t value);
-
-/* The bytes of padded base64; ERR_BADARG when it is none, ERR_NOMEM. */
-int base64_take(struct arena *arena, struct slice text, struct slice *ret) MUST_CHECK;
 
 /* Lines of a file, without their ends; empty ones are counted and left out. */
 struct line_reader {

@@ -4,7 +4,12 @@
 
 #include <string.h>
 
+#include "cli/listing.h"
+
 static const struct kind_field no_fields[] = {{NULL, NULL, FIELD_PLAIN}};
+
+static const struct kind_field host_fields[] = {{"left_ms", "FOR", FIELD_LEFT},
+                                                {NULL, NULL, FIELD_PLAIN}};
 
 static const struct kind_field queue_fields[] = {
         {"cap", "CAP", FIELD_PLAIN},         {"claimsize", "CLAIMSIZE", FIELD_PLAIN},
@@ -38,11 +43,16 @@ static const struct kind_field cap_fields[] = {
 
 /* What a rule of the kinds metrics and threshold lists is told as "list". */
 static const struct kind_field rule_fields[] = {
-        {"ratio", "RATIO", FIELD_PLAIN},         {"metrics", "METRICS", FIELD_PLAIN},
-        {"threshold", "THRESHOLD", FIELD_PLAIN}, {"target", "TARGET", FIELD_PLAIN},
-        {"mode", "MODE", FIELD_PLAIN},           {"author", "AUTHOR", FIELD_PLAIN},
-        {"reason", "REASON", FIELD_PLAIN},       {"self_ending", "SELFENDING", FIELD_FLAG},
-        {"left_ms", "FOR", FIELD_LEFT},          {NULL, NULL, FIELD_PLAIN},
+        {"ratio", "RATIO", FIELD_PLAIN},
+        {"metrics", "METRICS", FIELD_PLAIN},
+        {"threshold", "THRESHOLD", FIELD_PLAIN},
+        {"target", "TARGET", FIELD_PLAIN},
+        {"mode", "MODE", FIELD_PLAIN},
+        {"author", "AUTHOR", FIELD_PLAIN},
+        {"reason", "REASON", FIELD_PLAIN},
+        {"self_ending", "SELF{NULL, NULL, FIELD_PLAIN}ING", FIELD_FLAG},
+        {"left_ms", "FOR", FIELD_LEFT},
+        {NULL, NULL, FIELD_PLAIN},
 };
 
 static const struct kind_field schedule_fields[] = {
@@ -68,8 +78,61 @@ static const struct kind_field schedule_fields[] = {
         {"target", "TARGET", FIELD_PLAIN},
         {"expires_ms", "EXPIRES", FIELD_PLAIN},
         {"result_ms", "RESULTFOR", FIELD_PLAIN},
+        {"signature", "SIGNATURE", FIELD_PLAIN},
         {NULL, NULL, FIELD_PLAIN},
 };
+
+/* The keys are those of POST /v1/batches/{name}; `total` only tells. */
+static const struct kind_field batch_fields[] = {
+        {"title", "TITLE", FIELD_PLAIN},
+        {"queue", "QUEUE", FIELD_PLAIN},
+        {"priority", "PRIORITY", FIELD_PLAIN},
+        {"onsuccess.hook", "ONSUCCESS", FIELD_PLAIN},
+        {"onsuccess.args", "SUCCESSARGS", FIELD_BYTES},
+        {"onsuccess.signature", "SUCCESSSIGNATURE", FIELD_PLAIN},
+        {"ondone.hook", "ONDONE", FIELD_PLAIN},
+        {"ondone.args", "DONEARGS", FIELD_BYTES},
+        {"ondone.signature", "DONESIGNATURE", FIELD_PLAIN},
+        {"complete", "COMPLETE", FIELD_NOT_ZERO},
+        {"failed", "FAILED", FIELD_NOT_ZERO},
+        {"canceled", "CANCELED", FIELD_NOT_ZERO},
+        {"total", NULL, FIELD_PLAIN},
+        {NULL, NULL, FIELD_PLAIN},
+};
+
+/* ---- which of them ---- */
+
+static bool is_changed(const struct value *v)
+{
+        return field_int(v, "is_changed");
+}
+
+static bool is_own(const struct value *v)
+{
+        return !field_int(v, "default");
+}
+
+/* Made by somebody's take or ask, and forgotten again by itself. */
+static bool is_set(const struct value *v)
+{
+        return !field_int(v, "passing");
+}
+
+/* A key whose jobs wait is listed without having been set. */
+static bool is_cap_set(const struct value *v)
+{
+        return field_int(v, "max") || field_int(v, "weight") != 1;
+}
+
+static bool has_slots(const struct value *v)
+{
+        return !slice_eq(field_text(v, "state"), SLICE_LIT("done"));
+}
+
+static bool is_unfinished(const struct value *v)
+{
+        return !slice_eq(field_text(v, "status"), SLICE_LIT("finished"));
+}
 
 const struct kind kinds[] = {
         {.type = "setting",
@@ -78,14 +141,20 @@ const struct kind kinds[] = {
          .set = "SETTINGSET",
          .words = {"name", "value"},
          .fields = no_fields,
-         .wanted = "is_changed"},
+         .is_moved = is_changed},
         {.type = "tier",
          .plural = "tiers",
          .list = "REGISTRY",
          .set = "REGISTRYSET",
          .words = {"pattern", "tier"},
          .fields = no_fields,
-         .unwanted = "default"},
+         .is_moved = is_own},
+        {.type = "host",
+         .plural = "hosts",
+         .list = "SKIPPEDHOSTS",
+         .set = "SKIPHOST",
+         .words = {"host"},
+         .fields = host_fields},
         {.type = "queue",
          .plural = "queues",
          .list = "QUEUES",
@@ -94,26 +163,28 @@ const struct kind kinds[] = {
          .words = {"name"},
          .fields = queue_fields,
          .then_field = "paused",
-         .then_value = "true",
-         .then = "PAUSE"},
+         .thens = {{"true", "PAUSE"}}},
         {.type = "limit",
          .plural = "limits",
          .list = "LIMITS",
          .set = "LIMIT",
          .words = {"name", "amount", "period_ms"},
-         .fields = limit_fields},
+         .fields = limit_fields,
+         .is_moved = is_set},
         {.type = "breaker",
          .plural = "breakers",
          .list = "BREAKERS",
          .set = "BREAKER",
          .words = {"name"},
-         .fields = breaker_fields},
+         .fields = breaker_fields,
+         .is_moved = is_set},
         {.type = "cap",
          .plural = "caps",
          .list = "CAPS",
          .set = "CAP",
          .words = {"name", "max"},
-         .fields = cap_fields},
+         .fields = cap_fields,
+         .is_moved = is_cap_set},
         {.type = "rule",
          .plural = "rules",
          .list = "RULES",
@@ -129,12 +200,29 @@ const struct kind kinds[] = {
          .set = "SCHEDULE",
          .words = {"name", "hook", "args"},
          .fields = schedule_fields,
-         .unwanted = "is_signed",
+         .is_moved = has_slots,
+         .left_one = "schedule that is over",
+         .left_many = "schedules that are over",
          .then_field = "state",
-         .then_value = "paused",
-         .then = "PAUSESCHEDULE"},
+         /* Nobody can say "stopped" to a server, and to run again is not what it was. */
+         .thens = {{"paused", "PAUSESCHEDULE"}, {"stopped", "PAUSESCHEDULE"}}},
+        {.type = "batch",
+         .plural = "batches",
+         .list = "BATCHES",
+         .key = "batches",
+         .show = "BATCHSTATE",
+         .set = "BATCH",
+         .words = {"name"},
+         .fields = batch_fields,
+         .is_moved = is_unfinished,
+         .left_one = "finished batch",
+         .left_many = "finished batches",
+         .then_field = "status",
+         .thens = {{"closed", "CLOSEBATCH"}, {"canceling", "CANCELBATCH"}},
+         .has_jobs = true},
 };
 
+_Static_assert(ARRAY_LEN(kinds) <= KINDS_MAX, "there is room for each of them");
 const size_t n_kinds = ARRAY_LEN(kinds);
 
 const struct kind *kind_find(struct slice type)
@@ -142,5 +230,24 @@ const struct kind *kind_find(struct slice type)
         for (size_t i = 0; i < n_kinds; i++)
                 if (slice_eq(slice_str(kinds[i].type), type))
                         return &kinds[i];
+        return NULL;
+}
+
+const char *kind_field_key(const struct kind_field *f, char room[KIND_KEY_MAX])
+{
+        size_t n = 0;
+        if (!strchr(f->name, '.'))
+                return f->name;
+        for (; f->keyword[n] && n + 1 < KIND_KEY_MAX; n++)
+                room[n] = (char)(f->keyword[n] - 'A' + 'a');
+        room[n] = '\0';
+        return room;
+}
+
+const char *kind_then(const struct kind *k, struct slice value)
+{
+        for (size_t i = 0; i < KIND_THENS_MAX && k->thens[i].value; i++)
+                if (slice_eq(slice_str(k->thens[i].value), value))
+                        return k->thens[i].command;
         return NULL;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "cli/command.h"
 #include "cli/listing.h"
 #include "cli/text.h"
@@ -20,7 +21,7 @@ static const struct column columns[] = {
 static void put_when(struct buf *b, int64_t ms)
 {
         if (ms)
-                duration_put(b, ms);
+                duration_put_left(b, ms);
         else
                 buf_put_str(b, "now");
 }
@@ -94,10 +95,12 @@ static int limit_show(struct cli *cli, struct problem *p)
         put_rule(b, v);
         buf_put_str(b, ", ");
         text_put_safe(b, field_text(v, "kind"));
-        buf_printf(b, "\nused     %lld\nleft     %lld\nwaiting  %lld jobs, %lld clients\nnext     ",
+        uint64_t jobs = (uint64_t)field_int(v, "waiting_jobs");
+        uint64_t clients = (uint64_t)field_int(v, "waiting_clients");
+        buf_printf(b, "\nused     %lld\nleft     %lld\nwaiting  %llu %s, %llu %s\nnext     ",
                    (long long)field_int(v, "used"), (long long)field_int(v, "left"),
-                   (long long)field_int(v, "waiting_jobs"),
-                   (long long)field_int(v, "waiting_clients"));
+                   (unsigned long long)jobs, plural(jobs, "job", "jobs"),
+                   (unsigned long long)clients, plural(clients, "client", "clients"));
         put_when(b, field_int(v, "retry_ms"));
         buf_put_str(b, "\nreset    ");
         put_when(b, field_int(v, "reset_ms"));
@@ -174,6 +177,7 @@ static int limit_take(struct cli *cli, struct problem *p)
 {
         const char *wait = args_get(&cli->args, "wait"), *per = args_get(&cli->args, "per");
         int64_t wait_ms = 0, per_ms = 0;
+        char text[DURATION_TEXT_MAX];
         struct taken taken = {0};
         int r = wait ? duration_parse("--wait", wait, &wait_ms, p) : OK;
         if (r == OK && per)
@@ -196,8 +200,9 @@ static int limit_take(struct cli *cli, struct problem *p)
                 return OK;
         }
         if (!taken.granted)
-                return problem_set(p, ERR_LIMIT, "not granted: %lld left, try again in %lld ms",
-                                   (long long)taken.left, (long long)taken.retry_ms);
+                return problem_set(p, ERR_LIMIT, "not granted: %lld left, try again in %s",
+                                   (long long)taken.left,
+                                   duration_words_left(taken.retry_ms, text));
         buf_printf(&cli->out, "granted, %lld left\n", (long long)taken.left);
         return OK;
 }

@@ -18,7 +18,9 @@ struct progress {
         const struct listing *listing;
         struct table table;
         struct buf cursor; /* where the next page begins; empty at the end */
+        struct buf rest;   /* what the last page told beside its rows: JSON, or notes */
         uint64_t n;
+        bool is_off;    /* the last page said that its kind is not enabled */
         int64_t now_ms; /* one moment for all rows */
 };
 
@@ -73,16 +75,37 @@ static void put_rows_json(struct cli *cli, struct progress *at, const struct val
         }
 }
 
+/* Whatever else a page tells goes on behind the rows; of several pages the last one counts. */
+static void keep_rest(struct cli *cli, struct progress *at, const struct value *page)
+{
+        const struct listing *l = at->listing;
+        buf_clear(&at->rest);
+        if (!cli->is_json && l->after)
+                l->after(&at->rest, page);
+        for (size_t i = 0; cli->is_json && page->type == VALUE_MAP && i + 1 < page->n; i += 2) {
+                if (slice_eq(value_text(&page->items[i]), slice_str(l->key)))
+                        continue;
+                buf_put_byte(&at->rest, ',');
+                value_put_json(&at->rest, &page->items[i]);
+                buf_put_byte(&at->rest, ':');
+                value_put_json(&at->rest, &page->items[i + 1]);
+        }
+}
+
 static int get_page(struct cli *cli, struct progress *at, struct problem *p)
 {
         const struct value *v;
         int r = ask(cli, at, &v, p);
         if (r != OK)
                 return r;
+        const struct value *enabled =
+                at->listing->enabled ? value_get(v, at->listing->enabled) : NULL;
+        at->is_off = enabled && enabled->type == VALUE_BOOL && !enabled->num;
         if (!cli->is_json)
                 add_rows(at, value_get(v, at->listing->key));
         else
                 put_rows_json(cli, at, value_get(v, at->listing->key));
+        keep_rest(cli, at, v);
         buf_clear(&at->cursor);
         buf_put_slice(&at->cursor, field_text(v, "cursor"));
         return OK;
@@ -103,9 +126,8 @@ static int get_pages(struct cli *cli, struct progress *at, struct problem *p)
                 buf_clear(&cli->out);
         if (r != OK || !cli->is_json)
                 return r;
-        struct value end = {.type = VALUE_TEXT, .text = buf_slice(&at->cursor)};
-        buf_put_str(&cli->out, "],\"cursor\":");
-        value_put_json(&cli->out, &end);
+        buf_put_byte(&cli->out, ']');
+        buf_put_slice(&cli->out, buf_slice(&at->rest));
         buf_put_str(&cli->out, "}\n");
         return OK;
 }
@@ -126,17 +148,22 @@ int listing_run(struct cli *cli, const struct listing *l, struct problem *p)
         struct progress at = {.listing = l, .now_ms = clock_wall_ms()};
         table_init(&at.table, l->columns, l->n_columns);
         buf_init(&at.cursor, 0);
+        buf_init(&at.rest, 0);
         int r = l->key ? get_pages(cli, &at, p) : get_whole(cli, &at, p);
         if (r == OK && !cli->is_json) {
                 if (at.n)
                         table_print(&at.table, &cli->screen, &cli->out);
                 else
                         buf_put_str(&cli->notes, l->empty);
+                if (at.is_off)
+                        buf_put_str(&cli->notes, l->off);
                 if (at.cursor.len)
                         buf_put_str(&cli->notes, "there are more: --all shows them\n");
+                buf_put_slice(&cli->notes, buf_slice(&at.rest));
         }
         table_release(&at.table);
         buf_release(&at.cursor);
+        buf_release(&at.rest);
         return r;
 }
 

@@ -11,12 +11,17 @@ struct listing {
         const char *key;     /* "locks", where a page has its rows; NULL: the answer is all of them,
                                 a list, and there are no pages */
         const char *empty;   /* what is said when there are none, with its end of line */
+        const char *enabled; /* a bool of a page: whether there can be new ones; may be NULL */
+        const char *off;     /* what is said when it is false, with its end of line */
         const char *const (*options)[2]; /* option and keyword of what is passed on; ends with a
                                             NULL; may be NULL */
         const char *word; /* keyword of the first word given, if one was; may be NULL */
         const struct column *columns;
         size_t n_columns;
         void (*row)(struct table *t, const struct value *v, int64_t now_ms);
+        /* Of a list with pages: what the last page tells beside its rows, for people; may be
+         * NULL.  Programs get every key of it as it is. */
+        void (*after)(struct buf *notes, const struct value *page);
 };
 
 /* With a key the command has the options --cursor and --all besides those passed on. */

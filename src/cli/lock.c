@@ -84,6 +84,7 @@ static const struct cli_command commands[] = {{
         .text = "Exits with the command's code; with 1 and without a word when another holds the\n"
                 "lock, like flock -n. The lock is renewed while the command runs, and the command\n"
                 "is ended (TERM, then KILL) before the lock can be lost; the exit code is then 5.\n"
+                "Without a server, or with locks switched off, nothing is run and the code is 7.\n"
                 "The command finds WEIR_LOCK_NAME, WEIR_LOCK_TOKEN and WEIR_FENCE in its\n"
                 "environment. Times may also be written 500ms, 90s, 5m, 2h.\n\n"
                 "  */5 * * * *  weir lock run report -- /usr/local/bin/report --daily\n",

@@ -20,19 +20,13 @@ static const struct column holder_columns[] = {
         {"OWNER", false, true},
 };
 
-static void add_duration(struct table *t, int64_t ms)
-{
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
-        duration_put(&text, ms);
-        table_add(t, buf_slice(&text), TONE_PLAIN);
-}
-
 static void add_times_and_owner(struct table *t, const struct value *v)
 {
+        char text[DURATION_TEXT_MAX];
         table_add_int(t, field_int(v, "fence"));
-        add_duration(t, field_int(v, "age_ms"));
-        add_duration(t, field_int(v, "remaining_ms"));
+        table_add(t, slice_str(duration_words(field_int(v, "age_ms"), text)), TONE_PLAIN);
+        table_add(t, slice_str(duration_words_left(field_int(v, "remaining_ms"), text)),
+                  TONE_PLAIN);
         table_add(t, field_text(v, "owner"), TONE_PLAIN);
 }
 
@@ -55,6 +49,8 @@ static const struct listing listing = {
         .command = "LOCKS",
         .key = "locks",
         .empty = "no locks are held\n",
+        .enabled = "enabled",
+        .off = "locks are switched off; the setting locks.enabled says so\n",
         .options = listing_match_options,
         .columns = columns,
         .n_columns = ARRAY_LEN(columns),

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/shown.h"
 #include "base/slice.h"
 
 const struct option_def options_common[] = {
@@ -110,8 +111,8 @@ static int parse_option(struct args *a, char **argv, int argc, int at, int *ret_
         if (strcmp(argv[at], "-h") == 0)
                 name = SLICE_LIT("help");
         else if (argv[at][1] != '-')
-                return problem_set(p, ERR_SYNTAX, "there is no option %.32s; --help lists them",
-                                   argv[at]);
+                return problem_set(p, ERR_SYNTAX, "there is no option %s; --help lists them",
+                                   SHOWN_MAX(slice_str(argv[at]), 32));
         const struct option_def *def = args_find(a, name);
         if (!def)
                 return unknown_option(a, name, p);

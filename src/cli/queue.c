@@ -2,8 +2,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "cli/command.h"
-#include "cli/json.h"
+#include "cli/listing.h"
 #include "cli/text.h"
 
 static const struct column columns[] = {
@@ -17,44 +16,31 @@ static void list_row(struct table *t, const struct value *q, int64_t now_ms)
 {
         static const char *const numbers[] = {"ready",     "scheduled", "waiting", "running",
                                               "completed", "failed",    "canceled"};
-        int64_t oldest_ms = value_int(value_get(q, "oldest_due_ms"), 0);
-        bool is_paused = value_int(value_get(q, "paused"), 0) != 0;
+        int64_t oldest_ms = field_int(q, "oldest_due_ms");
+        bool is_paused = field_int(q, "paused") != 0;
         struct buf oldest CLEANUP(buf_release);
         buf_init(&oldest, 0);
         if (oldest_ms > 0)
                 duration_put(&oldest, now_ms > oldest_ms ? now_ms - oldest_ms : 0);
-        table_add(t, value_text(value_get(q, "name")), TONE_PLAIN);
+        table_add(t, field_text(q, "name"), TONE_PLAIN);
         table_add(t, slice_str(is_paused ? "paused" : "open"),
                   is_paused ? TONE_YELLOW : TONE_PLAIN);
         for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-                table_add_int(t, value_int(value_get(q, numbers[i]), 0));
+                table_add_int(t, field_int(q, numbers[i]));
         table_add(t, buf_slice(&oldest), TONE_PLAIN);
 }
 
+static const struct listing listing = {
+        .command = "QUEUES",
+        .empty = "no queues yet: the first job makes one\n",
+        .columns = columns,
+        .n_columns = ARRAY_LEN(columns),
+        .row = list_row,
+};
+
 static int queue_list(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "QUEUES");
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                value_put_json(&cli->out, v);
-                buf_put_byte(&cli->out, '\n');
-                return OK;
-        }
-        if (v->n == 0) {
-                buf_put_str(&cli->notes, "no queues yet: the first job makes one\n");
-                return OK;
-        }
-        struct table t;
-        table_init(&t, columns, ARRAY_LEN(columns));
-        for (size_t i = 0; i < v->n; i++)
-                list_row(&t, &v->items[i], clock_wall_ms());
-        table_print(&t, &cli->screen, &cli->out);
-        table_release(&t);
-        return OK;
+        return listing_run(cli, &listing, p);
 }
 
 /* ---- show ---- */
@@ -70,11 +56,11 @@ static void show_counts(struct cli *cli, const struct value *q)
 {
         static const char *const counts[] = {"ready",    "scheduled", "waiting", "running",
                                              "enqueued", "completed", "failed",  "canceled"};
-        int64_t oldest_ms = value_int(value_get(q, "oldest_due_ms"), 0);
+        int64_t oldest_ms = field_int(q, "oldest_due_ms");
         int64_t now_ms = clock_wall_ms();
         for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
                 show_label(cli, counts[i]);
-                buf_put_i64(&cli->out, value_int(value_get(q, counts[i]), 0));
+                buf_put_i64(&cli->out, field_int(q, counts[i]));
                 buf_put_byte(&cli->out, '\n');
         }
         if (oldest_ms <= 0)
@@ -98,12 +84,11 @@ static void show_number(struct cli *cli, const char *name, int64_t n, const char
 static void show_settings(struct cli *cli, const struct value *q)
 {
         static const char *const texts[] = {"fair", "backoff", "history"};
-        int64_t lease_ms = value_int(value_get(q, "lease"), 0);
+        int64_t lease_ms = field_int(q, "lease");
         buf_put_str(&cli->out, "settings\n");
-        show_number(cli, "cap", value_int(value_get(q, "cap"), 0), "any number of jobs");
-        show_number(cli, "claim size", value_int(value_get(q, "claimsize"), 0),
-                    "as many as a claim asks for");
-        show_number(cli, "claims", value_int(value_get(q, "claims"), 0), "any number of claims");
+        show_number(cli, "cap", field_int(q, "cap"), "any number of jobs");
+        show_number(cli, "claim size", field_int(q, "claimsize"), "as many as a claim asks for");
+        show_number(cli, "claims", field_int(q, "claims"), "any number of claims");
         show_label(cli, "lease");
         if (lease_ms)
                 duration_put(&cli->out, lease_ms);
@@ -112,7 +97,7 @@ static void show_settings(struct cli *cli, const struct value *q)
         buf_put_byte(&cli->out, '\n');
         for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
                 show_label(cli, texts[i]);
-                text_put_safe(&cli->out, value_text(value_get(q, texts[i])));
+                text_put_safe(&cli->out, field_text(q, texts[i]));
                 buf_put_byte(&cli->out, '\n');
         }
 }
@@ -127,13 +112,12 @@ static int queue_show(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                value_put_json(&cli->out, v);
-                buf_put_byte(&cli->out, '\n');
+                cli_put_json(cli, v);
                 return OK;
         }
-        bool is_paused = value_int(value_get(v, "paused"), 0) != 0;
+        bool is_paused = field_int(v, "paused") != 0;
         buf_put_str(&cli->out, "queue ");
-        text_put_safe(&cli->out, value_text(value_get(v, "name")));
+        text_put_safe(&cli->out, field_text(v, "name"));
         buf_put_str(&cli->out, "  ");
         screen_put_toned(&cli->screen, &cli->out, is_paused ? TONE_YELLOW : TONE_PLAIN,
                          slice_str(is_paused ? "paused" : "open"));
@@ -145,40 +129,22 @@ static int queue_show(struct cli *cli, struct problem *p)
 
 /* ---- changes ---- */
 
-/* A command that answers OK; `done` is what was done, for people. */
-static int call_ok(struct cli *cli, const struct cli_request *req, const char *done,
-                   struct problem *p)
-{
-        const struct value *v;
-        int r = cli_request_call(cli, req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                value_put_json(&cli->out, v);
-        } else {
-                buf_printf(&cli->out, "%s queue ", done);
-                text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
-        }
-        buf_put_byte(&cli->out, '\n');
-        return OK;
-}
-
 static int change(struct cli *cli, const char *command, const char *done, struct problem *p)
 {
         struct cli_request req;
         cli_request_init(&req, command);
         cli_request_add_str(&req, cli->args.positional[0]);
-        return call_ok(cli, &req, done, p);
+        return cli_change(cli, &req, done, p);
 }
 
 static int queue_pause(struct cli *cli, struct problem *p)
 {
-        return change(cli, "PAUSE", "paused", p);
+        return change(cli, "PAUSE", "paused queue", p);
 }
 
 static int queue_resume(struct cli *cli, struct problem *p)
 {
-        return change(cli, "RESUME", "resumed", p);
+        return change(cli, "RESUME", "resumed queue", p);
 }
 
 static const char *const settings[][2] = {
@@ -205,7 +171,7 @@ static int queue_set(struct cli *cli, struct problem *p)
         }
         if (req.argc == n_words)
                 return problem_set(p, ERR_SYNTAX, "say what to set");
-        return call_ok(cli, &req, "set", p);
+        return cli_change(cli, &req, "set queue", p);
 }
 
 static const struct option_def set_options[] = {

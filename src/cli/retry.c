@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/plural.h"
+#include "base/shown.h"
 #include "cli/json.h"
 
 #define PAGE "1000" /* the server's most */
@@ -133,15 +135,17 @@ static int retry_many(struct cli *cli, struct problem *p)
         do {
                 r = retry_page(cli, &s, p);
                 if (has_watcher && s.cursor.len)
-                        fprintf(stderr, "\rretried %lld jobs ...", (long long)s.retried);
+                        fprintf(stderr, "\rretried %lld %s ...", (long long)s.retried,
+                                plural((uint64_t)s.retried, "job", "jobs"));
         } while (r == OK && s.cursor.len);
         if (has_watcher)
                 fprintf(stderr, "\r\033[K");
         buf_release(&s.cursor);
         if (r != OK && s.retried) {
                 struct problem cause = *p;
-                return problem_set(p, r, "%.200s (after %lld jobs had been retried)", cause.detail,
-                                   (long long)s.retried);
+                return problem_set(p, r, "%s (after %lld %s had been retried)",
+                                   SHOWN_LONG(cause.detail), (long long)s.retried,
+                                   plural((uint64_t)s.retried, "job", "jobs"));
         }
         if (r != OK)
                 return r;
@@ -149,7 +153,8 @@ static int retry_many(struct cli *cli, struct problem *p)
                 buf_printf(&cli->out, "{\"retried\":%lld,\"skipped\":%lld}\n", (long long)s.retried,
                            (long long)s.skipped);
         else
-                buf_printf(&cli->out, "retried %lld jobs\n", (long long)s.retried);
+                buf_printf(&cli->out, "retried %lld %s\n", (long long)s.retried,
+                           plural((uint64_t)s.retried, "job", "jobs"));
         if (s.skipped && !cli->is_json)
                 buf_printf(&cli->notes, "%lld could not come back: 'weir job retry ID' says why\n",
                            (long long)s.skipped);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/shown.h"
 #include "cli/listing.h"
 #include "cli/text.h"
 
@@ -34,13 +35,13 @@ static const struct kind *kind_find(const char *name, struct problem *p)
         }
         const char *near = nearest_name(name, names);
         if (near)
-                (void)problem_set(p, ERR_BADARG, "there is no kind '%.64s'; did you mean '%s'?",
-                                  name, near);
+                (void)problem_set(p, ERR_BADARG, "there is no kind '%s'; did you mean '%s'?",
+                                  SHOWN_STR(name), near);
         else
                 (void)problem_set(p, ERR_BADARG,
-                                  "there is no kind '%.64s': hold, ratio, exempt, metrics or "
+                                  "there is no kind '%s': hold, ratio, exempt, metrics or "
                                   "threshold",
-                                  name);
+                                  SHOWN_STR(name));
         return NULL;
 }
 
@@ -77,13 +78,12 @@ static bool is_observed(const struct value *rule)
         return slice_eq(field_text(rule, "mode"), SLICE_LIT("observe"));
 }
 
-/* Rounded up to a second: half an hour, just begun, is half an hour. */
 static void put_left(struct buf *b, int64_t left_ms)
 {
         if (left_ms < 0)
                 buf_put_str(b, "endless");
         else
-                duration_put(b, (left_ms + 999) / 1000 * 1000);
+                duration_put_left(b, left_ms);
 }
 
 static void list_row(struct table *t, const struct value *v, int64_t now_ms)
@@ -202,11 +202,11 @@ static int add_value(struct cli_request *req, const struct kind *kind, const str
 {
         bool has_value = args->n_positional > 2;
         if (kind->keyword && !has_value)
-                return problem_set(p, ERR_SYNTAX, "%s of what? weir rule set %.64s %s", kind->name,
-                                   args->positional[0], kind->example);
+                return problem_set(p, ERR_SYNTAX, "%s of what? weir rule set %s %s", kind->name,
+                                   SHOWN_STR(args->positional[0]), kind->example);
         if (!kind->keyword && has_value)
-                return problem_set(p, ERR_SYNTAX, "%s takes no value: '%.64s' is one word too many",
-                                   kind->name, args->positional[2]);
+                return problem_set(p, ERR_SYNTAX, "%s takes no value: '%s' is one word too many",
+                                   kind->name, SHOWN_STR(args->positional[2]));
         if (kind->keyword) {
                 cli_request_add_str(req, kind->keyword);
                 cli_request_add_str(req, args->positional[2]);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/shown.h"
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/listing.h"
@@ -39,12 +40,17 @@ static void put_times(struct buf *b, const struct value *v)
 
 /* ---- add ---- */
 
+/* clang-format off */
+#define TIMES_OPTIONS                                                                              \
+        {"cron", "TEXT", "when: 'minute hour day month weekday', seconds first if six, @hourly"},  \
+        {"every", "DURATION", "when: 30s, 5m, 1h30m; counted from the first, so it never drifts"}, \
+        {"zone", "NAME", "time zone of --cron, as Europe/Berlin (UTC)"},                           \
+        {"first", "TIME", "the first slot: 2026-11-15T10:00[Z|+01:00], 10:00, @UNIX"},             \
+        {"until", "TIME", "no slot after that"}
+/* clang-format on */
+
 static const struct option_def add_options[] = {
-        {"cron", "TEXT", "when: 'minute hour day month weekday', seconds first if six, @hourly"},
-        {"every", "DURATION", "when: 30s, 5m, 1h30m; counted from the first, so it never drifts"},
-        {"zone", "NAME", "time zone of --cron, as Europe/Berlin (UTC)"},
-        {"first", "TIME", "the first slot: 2026-11-15T10:00[Z|+01:00], 10:00, @UNIX"},
-        {"until", "TIME", "no slot after that"},
+        TIMES_OPTIONS,
         {"jitter", "DURATION", "start a job up to so long after its slot, at random"},
         {"missed", "WHAT", "for slots that went by: skip, one (job for all), all (one each)"},
         {"window", "DURATION", "how long after its slot a job is still made (skip 1m, all 1d)"},
@@ -93,10 +99,11 @@ static const struct {
         {"window", "WINDOW", false},   {"timeout", "TIMEOUT", false},
         {"expires", "EXPIRES", false}, {"result-for", "RESULTFOR", false},
 };
+#define N_SLOT_TIMES 3 /* those of TIMES_OPTIONS are the first */
 
-static int add_times(struct cli *cli, struct cli_request *req, struct problem *p)
+static int add_times(struct cli *cli, struct cli_request *req, size_t n, struct problem *p)
 {
-        for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+        for (size_t i = 0; i < n; i++) {
                 const char *text = args_get(&cli->args, times[i].option);
                 char what[32];
                 int64_t ms;
@@ -123,7 +130,8 @@ static int read_payload(const char *word, struct buf *ret, struct problem *p)
         }
         FILE *f = is_stdin ? stdin : fopen(word + 1, "re");
         if (!f)
-                return problem_set(p, ERR_IO, "cannot read %.200s: %s", word + 1, strerror(errno));
+                return problem_set(p, ERR_IO, "cannot read %s: %s", SHOWN_LONG(word + 1),
+                                   strerror(errno));
         size_t n = 0;
         do {
                 if (!buf_reserve(ret, 65536))
@@ -135,9 +143,9 @@ static int read_payload(const char *word, struct buf *ret, struct problem *p)
         if (!is_stdin)
                 (void)fclose(f);
         if (is_bad)
-                return problem_set(p, ERR_IO, "cannot read %.200s", word);
+                return problem_set(p, ERR_IO, "cannot read %s", SHOWN_LONG(word));
         if (ret->failed || ret->len > ARGS_MAX_BYTES)
-                return problem_set(p, ERR_TOOBIG, "%.200s is larger than %d bytes", word,
+                return problem_set(p, ERR_TOOBIG, "%s is larger than %d bytes", SHOWN_LONG(word),
                                    (int)ARGS_MAX_BYTES);
         return OK;
 }
@@ -176,7 +184,7 @@ static int schedule_add(struct cli *cli, struct problem *p)
         cli_request_add(&req, buf_slice(&payload));
         for (size_t i = 0; i < ARRAY_LEN(texts); i++)
                 cli_request_add_option(&req, &cli->args, texts[i][0], texts[i][1]);
-        r = add_times(cli, &req, p);
+        r = add_times(cli, &req, ARRAY_LEN(times), p);
         if (r == OK)
                 r = cli_request_call(cli, &req, &v, p);
         if (r != OK)
@@ -410,15 +418,50 @@ static int schedule_run(struct cli *cli, struct problem *p)
         return OK;
 }
 
+static bool has_times(const struct args *args)
+{
+        static const char *const options[] = {"cron", "every", "zone", "first", "until"};
+        for (size_t i = 0; i < ARRAY_LEN(options); i++)
+                if (args_has(args, options[i]))
+                        return true;
+        return false;
+}
+
+/* Of a schedule as it is, or of times that it would get; without a name, of times alone. */
+static int ask_next(struct cli *cli, struct cli_request *req, struct problem *p)
+{
+        const char *name = cli->args.n_positional ? cli->args.positional[0] : NULL;
+        if (!has_times(&cli->args)) {
+                if (!name)
+                        return problem_set(p, ERR_SYNTAX, "give NAME, --cron or --every");
+                cli_request_init(req, "NEXTRUNS");
+                cli_request_add_str(req, name);
+                return OK;
+        }
+        if (!args_has(&cli->args, "cron") && !args_has(&cli->args, "every"))
+                return problem_set(p, ERR_SYNTAX,
+                                   "--zone, --first and --until go with --cron or "
+                                   "--every");
+        cli_request_init(req, "SCHEDULETRY");
+        cli_request_add_option(req, &cli->args, "cron", "CRON");
+        cli_request_add_option(req, &cli->args, "zone", "ZONE");
+        if (name) {
+                cli_request_add_str(req, "NAME");
+                cli_request_add_str(req, name);
+        }
+        return add_times(cli, req, N_SLOT_TIMES, p);
+}
+
 static int schedule_next(struct cli *cli, struct problem *p)
 {
         struct cli_request req;
         const struct value *v;
         int64_t now_ms = clock_wall_ms();
-        cli_request_init(&req, "NEXTRUNS");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        int r = ask_next(cli, &req, p);
+        if (r != OK)
+                return r;
         cli_request_add_option(&req, &cli->args, "count", "COUNT");
-        int r = cli_request_call(cli, &req, &v, p);
+        r = cli_request_call(cli, &req, &v, p);
         if (r != OK)
                 return r;
         if (cli->is_json) {
@@ -443,6 +486,7 @@ static const struct option_def list_options[] = {
 };
 
 static const struct option_def next_options[] = {
+        TIMES_OPTIONS,
         {"count", "N", "how many, up to 1000 (10)"},
         {NULL, NULL, NULL},
 };
@@ -493,10 +537,13 @@ static const struct cli_command commands[] = {
          .max_words = 1,
          .run = schedule_run},
         {.name = "next",
-         .usage = "NAME",
-         .summary = "Tell the next slots of a schedule.",
+         .usage = "[NAME]",
+         .summary = "Tell the next slots of a schedule, or of times before they are set.",
+         .text = "With --cron or --every nothing is set: it tells what 'add' would make of them,\n"
+                 "for a new schedule or for NAME.\n\n"
+                 "  weir schedule next report --count 3\n"
+                 "  weir schedule next --cron '30 4 * * MON-FRI' --zone Europe/Berlin\n",
          .options = next_options,
-         .min_words = 1,
          .max_words = 1,
          .run = schedule_next},
         {.name = "remove",

@@ -10,62 +10,26 @@
 #include <string.h>
 #include <time.h>
 
-struct unit {
-        const char *name;
-        int64_t ms;
-};
-
-static const struct unit units[] = {
-        {"ms", 1}, {"s", 1000}, {"m", 60000}, {"min", 60000}, {"h", 3600000}, {"d", 86400000},
-};
+#include "base/shown.h"
 
 static bool is_digit(char c)
 {
         return c >= '0' && c <= '9';
 }
 
-/* Takes "5m" off *at. */
-static bool duration_step(const char **at, int64_t *sum)
-{
-        int64_t n = 0;
-        const char *s = *at;
-        while (is_digit(*s)) {
-                if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *s - '0', &n))
-                        return false;
-                s++;
-        }
-        size_t len = 0;
-        while (s[len] && !is_digit(s[len]))
-                len++;
-        for (size_t i = 0; i < ARRAY_LEN(units); i++) {
-                if (strlen(units[i].name) != len || strncmp(units[i].name, s, len) != 0)
-                        continue;
-                *at = s + len;
-                return !__builtin_mul_overflow(n, units[i].ms, &n) &&
-                       !__builtin_add_overflow(*sum, n, sum);
-        }
-        return false;
-}
-
 int duration_parse(const char *what, const char *text, int64_t *ret_ms, struct problem *p)
 {
-        int64_t sum = 0;
-        const char *at = text;
-        bool is_good = *at != '\0';
-        while (is_good && *at)
-                is_good = is_digit(*at) && duration_step(&at, &sum);
-        if (is_good) {
-                *ret_ms = sum;
+        bool is_bare = text[strspn(text, "0123456789")] == '\0';
+        if (!is_bare && slice_to_duration_ms(slice_str(text), ret_ms))
                 return OK;
-        }
-        if (*text && strspn(text, "0123456789") == strlen(text))
-                return problem_set(p, ERR_BADARG,
-                                   "%s: %.40s of what? Write %.40sms, %.40ss or %.40sm", what, text,
-                                   text, text, text);
-        return problem_set(
-                p, ERR_BADARG,
-                "%s: '%.64s' is no duration: 500ms, 30s, 5m, 2h, 1d, or a sum like 1h30m", what,
-                text);
+        const char *shown = SHOWN_MAX(slice_str(text), 40);
+        if (*text && is_bare)
+                return problem_set(p, ERR_BADARG, "%s: %s of what? Write %sms, %ss or %sm", what,
+                                   shown, shown, shown, shown);
+        return problem_set(p, ERR_BADARG,
+                           "%s: '%s' is no duration: 500ms, 30s, 5m, 2h, 1d, or a sum like 1h30m, "
+                           "the larger unit first",
+                           what, shown);
 }
 
 int size_parse(const char *what, const char *text, uint64_t max, uint64_t *ret, struct problem *p)
@@ -79,8 +43,8 @@ int size_parse(const char *what, const char *text, uint64_t max, uint64_t *ret, 
         else if (text[digits])
                 digits = 0;
         if (!slice_to_u64(slice_make(text, digits), &n))
-                return problem_set(p, ERR_BADARG, "%s: '%.64s' is no size: 4096, 64k or 1m", what,
-                                   text);
+                return problem_set(p, ERR_BADARG, "%s: '%s' is no size: 4096, 64k or 1m", what,
+                                   SHOWN_STR(text));
         if (n > max / factor)
                 return problem_set(p, ERR_BADARG, "%s: at most %llu bytes", what,
                                    (unsigned long long)max);
@@ -93,8 +57,8 @@ int number_parse(const char *what, const char *text, int64_t min, int64_t max, i
 {
         int64_t n;
         if (!slice_to_i64(slice_str(text), &n) || n < min || n > max)
-                return problem_set(p, ERR_BADARG, "%s: '%.64s' is no number from %lld to %lld",
-                                   what, text, (long long)min, (long long)max);
+                return problem_set(p, ERR_BADARG, "%s: '%s' is no number from %lld to %lld", what,
+                                   SHOWN_STR(text), (long long)min, (long long)max);
         *ret = n;
         return OK;
 }
@@ -220,11 +184,10 @@ int moment_parse(const char *what, const char *text, int64_t now_ms, int64_t *re
         }
         if (moment_full(text, ret_ms) || moment_today(text, now_ms, ret_ms))
                 return OK;
-        return problem_set(
-                p, ERR_BADARG,
-                "%s: '%.64s' is no time: 2026-11-15T10:00, 2026-11-15T09:00Z, 10:00 (the "
-                "next time it is), or @1731661200",
-                what, text);
+        return problem_set(p, ERR_BADARG,
+                           "%s: '%s' is no time: 2026-11-15T10:00, 2026-11-15T09:00Z, 10:00 (the "
+                           "next time it is), or @1731661200",
+                           what, SHOWN_STR(text));
 }
 
 void moment_put(struct buf *b, int64_t at_ms)
@@ -238,46 +201,24 @@ void moment_put(struct buf *b, int64_t at_ms)
                 buf_put_i64(b, at_ms);
 }
 
-void duration_put(struct buf *b, int64_t ms)
-{
-        static const struct {
-                int64_t below_ms, unit_ms, small_ms;
-                const char *unit, *small;
-        } steps[] = {
-                {60000, 1000, 0, "s", NULL},
-                {3600000, 60000, 1000, "min", "s"},
-                {86400000, 3600000, 60000, "h", "min"},
-                {INT64_MAX, 86400000, 3600000, "d", "h"},
-        };
-        if (ms < 1000) {
-                buf_printf(b, "%lld ms", (long long)ms);
-                return;
-        }
-        if (ms < 10000 && ms % 1000 >= 100) {
-                buf_printf(b, "%lld.%lld s", (long long)(ms / 1000), (long long)(ms % 1000 / 100));
-                return;
-        }
-        for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
-                if (ms >= steps[i].below_ms)
-                        continue;
-                int64_t whole = ms / steps[i].unit_ms;
-                int64_t rest = steps[i].small_ms ? ms % steps[i].unit_ms / steps[i].small_ms : 0;
-                buf_printf(b, "%lld %s", (long long)whole, steps[i].unit);
-                if (rest > 0 && whole < 10)
-                        buf_printf(b, " %lld %s", (long long)rest, steps[i].small);
-                return;
-        }
-}
-
 void moment_put_relative(struct buf *b, int64_t at_ms, int64_t now_ms)
 {
         if (at_ms > now_ms) {
                 buf_put_str(b, "in ");
-                duration_put(b, at_ms - now_ms);
+                duration_put_left(b, at_ms - now_ms);
         } else if (now_ms - at_ms < 1000) {
                 buf_put_str(b, "just now");
         } else {
                 duration_put(b, now_ms - at_ms);
                 buf_put_str(b, " ago");
         }
+}
+
+void age_put_read(struct buf *b, int64_t age_ms)
+{
+        buf_put_str(b, age_ms < 0 ? "was never read" : "was last read ");
+        if (age_ms < 0)
+                return;
+        duration_put(b, age_ms);
+        buf_put_str(b, " ago");
 }

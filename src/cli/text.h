@@ -2,10 +2,11 @@
 #ifndef WEIR_CLI_TEXT_H
 #define WEIR_CLI_TEXT_H
 
-#include "base/buf.h"
+#include "base/duration.h"
 #include "base/err.h"
 
-/* "500ms", "30s", "5m", "2h", "1d", and sums such as "1h30m"; `what` names the option. */
+/* "500ms", "30s", "5m", "2h", "1d", and sums such as "1h30m"; a number alone is refused.  `what`
+ * names the option. */
 int duration_parse(const char *what, const char *text, int64_t *ret_ms,
                    struct problem *p) MUST_CHECK;
 
@@ -23,6 +24,7 @@ int moment_parse(const char *what, const char *text, int64_t now_ms, int64_t *re
 
 void moment_put(struct buf *b, int64_t at_ms); /* 2026-11-15 10:00:05 +0100 */
 void moment_put_relative(struct buf *b, int64_t at_ms, int64_t now_ms); /* in 5 min; 3 s ago */
-void duration_put(struct buf *b, int64_t ms); /* 1.5 s, 5 min, 2 h 5 min */
+void age_put_read(struct buf *b,
+                  int64_t age_ms); /* "was last read 3 s ago"; -1: "was never read" */
 
 #endif

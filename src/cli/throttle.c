@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
+#include "base/shown.h"
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/listing.h"
@@ -24,7 +26,7 @@ static const struct column tier_columns[] = {
 static const struct column metric_columns[] = {
         {"TARGET", false, true}, {"METRIC", false, true},   {"LEVEL", false, false},
         {"VALUE", true, false},  {"ELEVATED", true, false}, {"CRITICAL", true, false},
-        {"AGE", true, false},    {"ERROR", false, true},
+        {"AGE", true, false},    {"NOTE", false, true},
 };
 
 static const struct column event_columns[] = {
@@ -96,11 +98,8 @@ static void put_cause(struct buf *b, const struct value *target)
         if (slice_eq(field_text(target, "level"), SLICE_LIT("unknown"))) {
                 buf_put_str(b, ": ");
                 text_put_safe(b, metric.len ? metric : SLICE_LIT("nothing"));
-                buf_put_str(b, age_ms < 0 ? " was never read" : " was last read ");
-                if (age_ms >= 0) {
-                        duration_put(b, age_ms);
-                        buf_put_str(b, " ago");
-                }
+                buf_put_byte(b, ' ');
+                age_put_read(b, age_ms);
         } else if (metric.len) {
                 buf_put_str(b, ": ");
                 text_put_safe(b, metric);
@@ -151,7 +150,7 @@ static void put_pause_end(struct buf *b, int64_t left_ms)
         buf_put_str(b, "until ");
         moment_put(b, clock_wall_ms() + left_ms);
         buf_put_str(b, " (");
-        duration_put(b, (left_ms + 999) / 1000 * 1000); /* an hour, just begun, is an hour */
+        duration_put_left(b, left_ms);
         buf_put_str(b, " left)");
 }
 
@@ -175,10 +174,11 @@ static void put_caps(struct cli *cli, const struct value *v)
         if (!size && !claims)
                 buf_put_str(b, "none");
         if (size)
-                buf_printf(b, "%lld job%s a claim", (long long)size, size == 1 ? "" : "s");
+                buf_printf(b, "%lld %s a claim", (long long)size,
+                           plural((uint64_t)size, "job", "jobs"));
         if (claims)
-                buf_printf(b, "%s%lld claim%s of a queue at once", size ? ", " : "",
-                           (long long)claims, claims == 1 ? "" : "s");
+                buf_printf(b, "%s%lld %s of a queue at once", size ? ", " : "", (long long)claims,
+                           plural((uint64_t)claims, "claim", "claims"));
         buf_put_byte(b, '\n');
 }
 
@@ -205,7 +205,7 @@ static void put_ramp(struct cli *cli, const struct value *v)
                    (long long)field_int(ramp, "cycles"));
         buf_put_str(b, field_int(ramp, "cycle") < field_int(ramp, "cycles") ? "the next in "
                                                                             : "over in ");
-        duration_put(b, next_ms > 0 ? next_ms : 0);
+        duration_put_left(b, next_ms > 0 ? next_ms : 0);
         buf_put_byte(b, '\n');
 }
 
@@ -218,8 +218,11 @@ static void put_adaptive(struct cli *cli, const struct value *v)
         if (!mode.len || slice_eq(mode, SLICE_LIT("off")))
                 return;
         put_title(cli, "limit");
-        buf_printf(b, "%lld jobs at once, %lld run, pressure ", (long long)field_int(a, "limit"),
-                   (long long)field_int(a, "running"));
+        uint64_t limit = (uint64_t)field_int(a, "limit"),
+                 running = (uint64_t)field_int(a, "running");
+        buf_printf(b, "%llu %s at once, %llu %s, pressure ", (unsigned long long)limit,
+                   plural(limit, "job", "jobs"), (unsigned long long)running,
+                   plural(running, "runs", "run"));
         text_put_safe(b, pressure.len ? pressure : SLICE_LIT("not known"));
         if (!slice_eq(mode, SLICE_LIT("enforce"))) {
                 buf_put_str(b, " (");
@@ -285,7 +288,7 @@ static void metric_row(struct table *t, const struct value *target, const struct
         add_text(t, field_text(m, "elevated"));
         add_text(t, field_text(m, "critical"));
         table_add(t, buf_slice(&text), TONE_PLAIN);
-        table_add(t, error, TONE_RED);
+        table_add(t, error.len ? error : field_text(m, "note"), error.len ? TONE_RED : TONE_YELLOW);
 }
 
 static void put_targets(struct cli *cli, const struct value *v)
@@ -379,7 +382,8 @@ static int throttle_pause(struct cli *cli, struct problem *p)
                 return problem_set(p, ERR_BADARG, "--for and --until-resumed exclude each other");
         int r = length ? duration_parse("--for", length, &ms, p) : OK;
         if (r == OK && length && (ms < PAUSE_MIN_MS || ms > PAUSE_MAX_MS))
-                r = problem_set(p, ERR_BADARG, "--for: 1s to 7d, not %.40s", length);
+                r = problem_set(p, ERR_BADARG, "--for: 1s to 7d, not %s",
+                                SHOWN_MAX(slice_str(length), 40));
         if (r != OK)
                 return r;
         cli_request_init(&req, "THROTTLE");
@@ -433,8 +437,8 @@ static int throttle_resume(struct cli *cli, struct problem *p)
         buf_put_str(&cli->out, was_paused ? "resumed: the level is " : "not paused: the level is ");
         text_put_safe(&cli->out, field_text(v, "level"));
         if (parked)
-                buf_printf(&cli->out, ", %lld parked job%s %s", (long long)parked,
-                           parked == 1 ? " returns" : "s return",
+                buf_printf(&cli->out, ", %lld parked %s %s", (long long)parked,
+                           plural((uint64_t)parked, "job returns", "jobs return"),
                            is_ramping ? "by the ramp" : "when the time of each comes");
         buf_put_byte(&cli->out, '\n');
         return OK;
@@ -589,9 +593,9 @@ static int throttle_mode(struct cli *cli, struct problem *p)
         r = call_mode(cli, cli->args.positional[0], &v, p);
         if (r == ERR_BADARG)
                 return problem_set(p, r,
-                                   "there is no mode '%.64s': off, test_observe, observe or "
+                                   "there is no mode '%s': off, test_observe, observe or "
                                    "enforce",
-                                   cli->args.positional[0]);
+                                   SHOWN_STR(cli->args.positional[0]));
         if (r == OK)
                 r = get_status(cli, &v, p);
         if (r != OK)

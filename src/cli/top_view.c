@@ -172,7 +172,12 @@ static const struct value *worst_target(const struct value *throttle)
 static void put_cause(struct buf *b, const struct value *target)
 {
         struct slice metric = field_text(target, "metric"), error = field_text(target, "error");
-        if (metric.len) {
+        bool is_unknown = slice_eq(field_text(target, "level"), SLICE_LIT("unknown"));
+        if (metric.len && is_unknown) {
+                text_put_safe(b, metric);
+                buf_put_byte(b, ' ');
+                age_put_read(b, field_int(target, "age_ms"));
+        } else if (metric.len) {
                 text_put_safe(b, metric);
                 buf_put_byte(b, ' ');
                 text_put_safe(b, field_text(target, "value"));
@@ -197,7 +202,7 @@ static void put_level(const struct top_view *v, struct frame *f, struct buf *lin
         if (is_true(v->throttle, "paused")) {
                 put_toned(f, line, TONE_YELLOW, "  PAUSED by an operator ");
                 if (left_ms > 0)
-                        duration_put(line, left_ms);
+                        duration_put_left(line, left_ms);
                 buf_put_str(line, left_ms > 0 ? " left" : "until resumed");
         }
         if (target) {
@@ -292,7 +297,7 @@ static void put_ramp(const struct top_view *v, struct frame *f, struct buf *line
                 return;
         buf_printf(line, "ramp   cycle %lld of %lld, the next in ",
                    (long long)field_int(ramp, "cycle"), (long long)field_int(ramp, "cycles"));
-        duration_put(line, field_int(ramp, "next_in_ms"));
+        duration_put_left(line, field_int(ramp, "next_in_ms"));
         put_line(f, line);
 }
 

@@ -103,13 +103,8 @@ static void put_unknown(struct buf *b, const struct verdict *v)
         text_put_safe(b, v->metric.len ? v->metric : SLICE_LIT("a metric"));
         buf_put_str(b, " is not known");
         put_on(b, v->target);
-        if (v->age_ms < 0) {
-                buf_put_str(b, ", it was never read");
-        } else {
-                buf_put_str(b, ", it was last read ");
-                duration_put(b, v->age_ms);
-                buf_put_str(b, " ago");
-        }
+        buf_put_str(b, ", it ");
+        age_put_read(b, v->age_ms);
 }
 
 static void put_level(struct buf *b, const struct verdict *v)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/shown.h"
 #include "cli/filter.h"
 #include "cli/term.h"
 #include "cli/text.h"
@@ -136,8 +137,8 @@ static int every_of(const struct args *args, int64_t *ret, struct problem *p)
                 return OK;
         if (sscanf(text, "%lf%c", &seconds, &rest) != 1 || !(seconds * 1000 >= EVERY_MIN_MS) ||
             seconds * 1000 > (double)EVERY_MAX_MS)
-                return problem_set(p, ERR_BADARG,
-                                   "--watch=%.32s: say how many seconds, 0.1 to 86400", text);
+                return problem_set(p, ERR_BADARG, "--watch=%s: say how many seconds, 0.1 to 86400",
+                                   SHOWN_MAX(slice_str(text), 32));
         *ret = (int64_t)(seconds * 1000);
         return OK;
 }

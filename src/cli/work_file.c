@@ -4,9 +4,8 @@
  * A value is taken twice: once into a handler that is thrown away, while libconfuse stands on its
  * line and an error can name it, and once for good.
  *
- * libconfuse 3.3 counts a line with a comment three times, so comments are blanked before it sees
- * the text.  On the way two mistakes are found that it would pass over: a pattern without quotes,
- * which it cuts at the star, and a section that is never closed. */
+ * Two mistakes are found before libconfuse sees the text, because it would pass over them: a
+ * pattern without quotes, which it cuts at the star, and a section that is never closed. */
 #include "cli/work_file.h"
 
 #include <confuse.h>
@@ -18,6 +17,8 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/shown.h"
+#include "cli/conf_file.h"
 #include "cli/text.h"
 #include "work/call.h"
 
@@ -38,10 +39,11 @@ typedef int (*take_fn)(struct handler *h, const char *name, cfg_opt_t *opt, stru
 static int take_duration(const char *name, cfg_opt_t *opt, int64_t max_ms, int64_t *ret,
                          struct problem *p)
 {
+        char text[DURATION_TEXT_MAX];
         int r = duration_parse(name, cfg_opt_getnstr(opt, 0), ret, p);
         if (r == OK && *ret > max_ms)
-                r = problem_set(p, ERR_BADARG, "%s: at most %lld s", name,
-                                (long long)(max_ms / MS_PER_S));
+                r = problem_set(p, ERR_BADARG, "%s: at most %s", name,
+                                duration_words(max_ms, text));
         return r;
 }
 
@@ -126,7 +128,8 @@ static int take_dir(struct handler *h, const char *name, cfg_opt_t *opt, struct 
         struct stat st;
         const char *dir = cfg_opt_getnstr(opt, 0);
         if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))
-                return problem_set(p, ERR_BADARG, "%s: there is no folder '%.200s'", name, dir);
+                return problem_set(p, ERR_BADARG, "%s: there is no folder '%s'", name,
+                                   SHOWN_LONG(dir));
         h->dir = xstrdup(dir);
         return OK;
 }
@@ -137,7 +140,8 @@ int work_env_add(struct words *env, const char *text, struct problem *p)
         if (len == 0 || strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                      "0123456789_") < len)
                 return problem_set(p, ERR_BADARG,
-                                   "env: '%.100s' is no NAME=VALUE and no NAME to pass on", text);
+                                   "env: '%s' is no NAME=VALUE and no NAME to pass on",
+                                   SHOWN_MAX(slice_str(text), 100));
         if (strncmp(text, "WEIR_", 5) == 0 && strncmp(text, "WEIR_TOKEN", len) != 0)
                 return problem_set(p, ERR_BADARG,
                                    "env: names that begin with WEIR_ are weir's own");
@@ -192,15 +196,16 @@ static int read_secret(const char *path, char *ret, size_t size, struct problem 
         struct stat st;
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
-                return problem_set(p, ERR_IO, "secret_file %.200s: %s", path, strerror(errno));
+                return problem_set(p, ERR_IO, "secret_file %s: %s", SHOWN_LONG(path),
+                                   strerror(errno));
         int r = OK;
         ssize_t n = -1;
         if (fstat(fd, &st) != 0 || (n = read(fd, ret, size - 1)) < 0)
-                r = problem_set(p, ERR_IO, "secret_file %.200s: %s", path, strerror(errno));
+                r = problem_set(p, ERR_IO, "secret_file %s: %s", SHOWN_LONG(path), strerror(errno));
         else if (st.st_mode & (S_IWGRP | S_IWOTH | S_IROTH))
                 r = problem_set(p, ERR_FORBIDDEN,
-                                "secret_file %.200s can be read or written by others: chmod 600 it",
-                                path);
+                                "secret_file %s can be read or written by others: chmod 600 it",
+                                SHOWN_LONG(path));
         (void)close(fd); /* only read from */
         while (n > 0 && (ret[n - 1] == '\n' || ret[n - 1] == '\r'))
                 n--;
@@ -208,8 +213,8 @@ static int read_secret(const char *path, char *ret, size_t size, struct problem 
                 ret[n] = '\0';
         if (r == OK && (n < SECRET_MIN || n > SECRET_MAX || strlen(ret) != (size_t)n))
                 r = problem_set(p, ERR_BADARG,
-                                "secret_file %.200s must hold one line of %d to %d characters",
-                                path, SECRET_MIN, SECRET_MAX);
+                                "secret_file %s must hold one line of %d to %d characters",
+                                SHOWN_LONG(path), SECRET_MIN, SECRET_MAX);
         return r;
 }
 
@@ -242,9 +247,9 @@ static int add_allowed(struct handler *h, const char *text, struct problem *p)
         const char *name = strncmp(text, "*.", 2) == 0 ? text + 2 : text;
         if (*name == '\0' || strpbrk(name, "*?/:@ ") || strlen(name) > 253)
                 return problem_set(p, ERR_BADARG,
-                                   "allow: '%.100s' is no host (shop.example, *.shop.example) and "
+                                   "allow: '%s' is no host (shop.example, *.shop.example) and "
                                    "no network (10.1.0.0/16)",
-                                   text);
+                                   SHOWN_MAX(slice_str(text), 100));
         words_add(&h->hosts, text);
         return OK;
 }
@@ -264,7 +269,8 @@ static int take_ca(struct handler *h, const char *name, cfg_opt_t *opt, struct p
 {
         const char *path = cfg_opt_getnstr(opt, 0);
         if (access(path, R_OK) != 0)
-                return problem_set(p, ERR_BADARG, "%s %.200s: %s", name, path, strerror(errno));
+                return problem_set(p, ERR_BADARG, "%s %s: %s", name, SHOWN_LONG(path),
+                                   strerror(errno));
         h->ca_file = xstrdup(path);
         return OK;
 }
@@ -274,7 +280,8 @@ static int take_private(struct handler *h, const char *name, cfg_opt_t *opt, str
         const char *text = cfg_opt_getnstr(opt, 0);
         h->addresses.allows_private = strcmp(text, "true") == 0;
         if (!h->addresses.allows_private && strcmp(text, "false") != 0)
-                return problem_set(p, ERR_BADARG, "%s: true or false, not '%.64s'", name, text);
+                return problem_set(p, ERR_BADARG, "%s: true or false, not '%s'", name,
+                                   SHOWN_STR(text));
         return OK;
 }
 
@@ -310,8 +317,9 @@ static int check_kind(cfg_t *section, const struct handler *h, struct problem *p
 {
         bool has_exec = cfg_size(section, "exec") > 0, has_http = cfg_size(section, "http") > 0;
         if (has_exec == has_http)
-                return problem_set(p, ERR_BADARG, "handler \"%.100s\" needs exec or http%s",
-                                   h->pattern, has_exec ? ", not both" : "");
+                return problem_set(p, ERR_BADARG, "handler \"%s\" needs exec or http%s",
+                                   SHOWN_MAX(slice_str(h->pattern), 100),
+                                   has_exec ? ", not both" : "");
         for (size_t i = 0; i < ARRAY_LEN(settings); i++)
                 if (cfg_size(section, settings[i].name) && !(settings[i].kinds & h->kind))
                         return problem_set(p, ERR_BADARG, "%s is only for %s handlers",
@@ -406,66 +414,13 @@ static int on_handler(cfg_t *cfg, cfg_opt_t *opt)
         return -1;
 }
 
-static int load(const char *path, struct buf *ret, struct problem *p)
-{
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : 1;
-        while (n > 0 && buf_reserve(ret, 4096)) {
-                n = read(fd, ret->ptr + ret->len, 4096);
-                ret->len += n > 0 ? (size_t)n : 0;
-        }
-        int error = errno;
-        if (fd >= 0)
-                (void)close(fd); /* only read from */
-        if (n < 0)
-                return problem_set(p, ERR_IO, "handlers file %.200s: %s", path, strerror(error));
-        if (ret->failed)
-                return problem_set(p, ERR_TOOBIG, "handlers file %.200s: more than %llu bytes",
-                                   path, FILE_MAX_BYTES);
-        if (memchr(buf_cstr(ret), '\0', ret->len))
-                return problem_set(p, ERR_BADARG, "%s is no text", path);
-        return OK;
-}
-
-/* Behind the string that begins at s. */
-static char *skip_string(char *s, int *line)
-{
-        char quote = *s++;
-        for (; *s && *s != quote; s++) {
-                if (*s == '\\' && s[1])
-                        s++;
-                *line += *s == '\n';
-        }
-        return *s ? s + 1 : s;
-}
-
-/* Blanks a comment that begins at s. */
-static char *blank_comment(char *s, int *line)
-{
-        bool is_block = s[0] == '/' && s[1] == '*';
-        const char *end = is_block ? strstr(s + 2, "*/") : strchrnul(s, '\n');
-        if (!end) /* never closed: libconfuse says so */
-                return s + strlen(s);
-        if (is_block)
-                end += 2;
-        for (; s < end; s++) {
-                *line += *s == '\n';
-                *s = *s == '\n' ? '\n' : ' ';
-        }
-        return s;
-}
-
-static int tidy(const char *path, char *text, struct problem *p)
+/* What libconfuse would pass over, in a text without comments. */
+static int check_signs(const char *path, char *text, struct problem *p)
 {
         int line = 1, depth = 0, opened = 1;
-        bool at_word = true; /* "https://" has a "//" that begins no comment */
         for (char *s = text; *s;) {
-                bool is_comment = *s == '#' || (*s == '/' && (s[1] == '/' || s[1] == '*'));
                 if (*s == '"' || *s == '\'') {
-                        s = skip_string(s, &line);
-                        at_word = true;
-                } else if (at_word && is_comment) {
-                        s = blank_comment(s, &line);
+                        s = conf_file_skip_text(s, &line);
                 } else if (*s == '*' || *s == '?') {
                         return problem_set(p, ERR_BADARG,
                                            "%s:%d: a '%c' outside of quotes: write patterns as "
@@ -476,7 +431,6 @@ static int tidy(const char *path, char *text, struct problem *p)
                                 opened = line;
                         depth -= *s == '}';
                         line += *s == '\n';
-                        at_word = strchr(" \t\r\n{}=,()+", *s) != NULL;
                         s++;
                 }
         }
@@ -546,10 +500,10 @@ int work_file_read(const char *path, struct handlers *ret, struct problem *p)
         struct buf text CLEANUP(buf_release);
         buf_init(&text, FILE_MAX_BYTES);
         *ret = (struct handlers){0};
-        int r = load(path, &text, p);
-        if (r == OK)
-                r = tidy(path, text.ptr, p);
-        if (r == OK)
-                r = parse(path, text.ptr, ret, p);
-        return r;
+        int r = conf_file_read("handlers file", path, &text, p);
+        if (r != OK)
+                return r;
+        conf_file_blank_comments(text.ptr);
+        r = check_signs(path, text.ptr, p);
+        return r == OK ? parse(path, text.ptr, ret, p) : r;
 }

@@ -11,67 +11,39 @@
  * the first. */
 #include "core/answer_print.h"
 
-/* OpenSSL has a type of that name, which nothing here uses; ours is an error. */
-#define ERR_STATE openssl_err_state
-#include <openssl/evp.h>
-#undef ERR_STATE
+#include "wire/digest.h"
 
-#include "base/bytes.h"
-
-struct print {
-        EVP_MD_CTX *ctx;
-        bool failed;
-};
-
-static void feed(struct print *p, const void *bytes, size_t n)
+static void feed_names(struct digest *d, const struct claim_spec *claim)
 {
-        p->failed |= n && EVP_DigestUpdate(p->ctx, bytes, n) != 1;
-}
-
-static void feed_num(struct print *p, uint64_t v)
-{
-        char bytes[8];
-        store_u64(bytes, v);
-        feed(p, bytes, sizeof(bytes));
-}
-
-static void feed_text(struct print *p, struct slice s)
-{
-        feed_num(p, s.len);
-        feed(p, s.ptr, s.len);
-}
-
-static void feed_names(struct print *p, const struct claim_spec *claim)
-{
-        feed_num(p, claim->n_queues);
+        digest_put_num(d, claim->n_queues);
         for (size_t i = 0; i < claim->n_queues; i++)
-                feed_text(p, claim->queues[i]);
+                digest_put(d, claim->queues[i]);
 }
 
-static void feed_claim(struct print *p, const struct claim_spec *claim)
+static void feed_claim(struct digest *d, const struct claim_spec *claim)
 {
-        feed_text(p, claim->worker);
-        feed_num(p, claim->max);
-        feed_num(p, claim->wait_ms);
-        feed_num(p, claim->lease_ms);
-        feed_names(p, claim);
+        digest_put(d, claim->worker);
+        digest_put_num(d, claim->max);
+        digest_put_num(d, claim->wait_ms);
+        digest_put_num(d, claim->lease_ms);
+        feed_names(d, claim);
 }
 
 /* Options that hold for all of them are arguments of their own. */
-static void feed_jobs(struct print *p, const struct command *cmd)
+static void feed_jobs(struct digest *d, const struct command *cmd)
 {
-        feed_num(p, cmd->n_specs);
+        digest_put_num(d, cmd->n_specs);
         if (cmd->raw.len) {
-                feed_text(p, cmd->raw);
+                digest_put(d, cmd->raw);
                 return;
         }
         for (size_t i = 0; i < cmd->n_specs; i++) {
-                feed_text(p, cmd->specs[i].hook);
-                feed_text(p, cmd->specs[i].args);
+                digest_put(d, cmd->specs[i].hook);
+                digest_put(d, cmd->specs[i].args);
         }
 }
 
-static void feed_arg(struct print *p, const struct command *cmd, size_t i)
+static void feed_arg(struct digest *d, const struct command *cmd, size_t i)
 {
         const struct arg *arg = &cmd->arg[i];
         switch (cmd->def->params[i].type) {
@@ -79,47 +51,44 @@ static void feed_arg(struct print *p, const struct command *cmd, size_t i)
         case PARAM_BYTES:
         case PARAM_TEXT:
         case PARAM_IDS:
-                feed_text(p, arg->text);
+                digest_put(d, arg->text);
                 break;
         case PARAM_INT:
         case PARAM_ID:
         case PARAM_STATUS:
         case PARAM_CHOICE:
         case PARAM_FLAG:
-                feed_num(p, (uint64_t)arg->num);
+                digest_put_num(d, (uint64_t)arg->num);
                 break;
         case PARAM_TOKEN:
-                feed(p, arg->token, sizeof(arg->token));
+                digest_put_bytes(d, arg->token, sizeof(arg->token));
                 break;
         case PARAM_NAMES:
-                feed_names(p, &cmd->claim);
+                feed_names(d, &cmd->claim);
                 break;
         case PARAM_JOBS:
-                feed_jobs(p, cmd);
+                feed_jobs(d, cmd);
                 break;
         case PARAM_CLAIM:
-                feed_claim(p, &cmd->claim);
+                feed_claim(d, &cmd->claim);
                 break;
         }
 }
 
 bool answer_print(const struct command *cmd, uint8_t ret[ANSWER_PRINT_BYTES])
 {
-        unsigned char hash[EVP_MAX_MD_SIZE];
-        struct print p = {.ctx = EVP_MD_CTX_new()};
-        p.failed = !p.ctx || EVP_DigestInit_ex(p.ctx, EVP_sha256(), NULL) != 1;
-        if (!p.failed) {
-                feed_text(&p, slice_str(cmd->def->name));
-                for (size_t i = 0; i < cmd->def->n_params; i++) {
-                        if (!cmd->arg[i].is_set)
-                                continue;
-                        feed_text(&p, slice_str(cmd->def->params[i].name));
-                        feed_arg(&p, cmd, i);
-                }
-                p.failed |= EVP_DigestFinal_ex(p.ctx, hash, NULL) != 1;
+        uint8_t hash[DIGEST_BYTES];
+        struct digest d;
+        digest_init(&d);
+        digest_put(&d, slice_str(cmd->def->name));
+        for (size_t i = 0; i < cmd->def->n_params; i++) {
+                if (!cmd->arg[i].is_set)
+                        continue;
+                digest_put(&d, slice_str(cmd->def->params[i].name));
+                feed_arg(&d, cmd, i);
         }
-        EVP_MD_CTX_free(p.ctx);
-        if (!p.failed)
-                memcpy(ret, hash, ANSWER_PRINT_BYTES);
-        return !p.failed;
+        if (!digest_end(&d, hash))
+                return false;
+        memcpy(ret, hash, ANSWER_PRINT_BYTES);
+        return true;
 }

@@ -10,6 +10,7 @@
  * restart too.  A batch that is being canceled is closed, so there is an end to that. */
 #include "core/batch.h"
 
+#include "base/plural.h"
 #include "base/say.h"
 #include "core/breaker.h"
 #include "core/ends.h"
@@ -36,6 +37,9 @@ enum {
         P_PRIORITY,
         P_SUCCESSSIGNATURE,
         P_DONESIGNATURE,
+        P_COMPLETE,
+        P_FAILED,
+        P_CANCELED,
 };
 enum { P_LIST_LIMIT, P_LIST_CURSOR };
 
@@ -49,6 +53,11 @@ static int no_such_batch(struct slice name, struct problem *problem)
 {
         return problem_set(problem, ERR_NOTFOUND, "there is no batch '%.*s'", (int)name.len,
                            name.ptr);
+}
+
+static int too_many_jobs(struct problem *problem)
+{
+        return problem_set(problem, ERR_LIMIT, "a batch has at most %d jobs", LIMIT_BATCH_JOBS);
 }
 
 static void change(struct core *core, struct batch *b, enum batch_change what, uint64_t value)
@@ -126,8 +135,7 @@ int batch_check(struct core *core, struct slice name, size_t n, struct problem *
                 return problem_set(problem, ERR_STATE, "the batch '%.*s' is closed", (int)name.len,
                                    name.ptr);
         if (b->total + n > LIMIT_BATCH_JOBS)
-                return problem_set(problem, ERR_LIMIT, "a batch has at most %d jobs",
-                                   LIMIT_BATCH_JOBS);
+                return too_many_jobs(problem);
         return OK;
 }
 
@@ -193,6 +201,9 @@ static int check_new(const struct core *core, const struct command *cmd, struct 
         for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
                 if (cmd->arg[pairs[i].other].is_set && !cmd->arg[pairs[i].hook].is_set)
                         return problem_set(problem, ERR_BADARG, "%s", pairs[i].text);
+        if (cmd->arg[P_COMPLETE].num + cmd->arg[P_FAILED].num + cmd->arg[P_CANCELED].num >
+            LIMIT_BATCH_JOBS)
+                return too_many_jobs(problem);
         if (find(core, name))
                 return problem_set(problem, ERR_CONFLICT, "there is a batch '%.*s' already",
                                    (int)name.len, name.ptr);
@@ -222,8 +233,13 @@ EXEC(exec_batch)
                               {arg[P_ONDONE].text, arg[P_DONEARGS].text,
                                arg[P_DONESIGNATURE].text}},
         };
+        const struct batch_past past = {
+                .complete = (uint64_t)arg[P_COMPLETE].num,
+                .failed = (uint64_t)arg[P_FAILED].num,
+                .canceled = (uint64_t)arg[P_CANCELED].num,
+        };
         buf_clear(&core->body);
-        batch_put_new(&core->body, &terms);
+        batch_put_new(&core->body, &terms, &past);
         r = core_admit(core, BATCH_RECORD_BYTES + core->body.len, 0, problem);
         if (r == OK)
                 r = thing_try_set(core, THING_BATCH, arg[P_NAME].text, buf_slice(&core->body),
@@ -281,9 +297,12 @@ EXEC(exec_unbatch)
         if (!b)
                 return no_such_batch(cmd->arg[P_NAME].text, problem);
         if (b->n_left)
-                return problem_set(problem, ERR_STATE,
-                                   "%zu jobs of the batch '%s' have not ended: cancel them first",
-                                   b->n_left, b->thing.name);
+                return problem_set(
+                        problem, ERR_STATE,
+                        "%zu %s of the batch '%s' %s not ended: CANCELBATCH ends what is "
+                        "left of it",
+                        b->n_left, plural(b->n_left, "job", "jobs"), b->thing.name,
+                        plural(b->n_left, "has", "have"));
         if (batch_is_due(b))
                 return problem_set(problem, ERR_STATE,
                                    "the callbacks of the batch '%s' are still to be made",
@@ -318,7 +337,7 @@ static void tell_callback(struct reply *reply, const struct batch *b, enum batch
                 reply_null(reply);
                 return;
         }
-        reply_map(reply, 3);
+        reply_map(reply, c->signature.len ? 4 : 3);
         tell_text(reply, "hook", c->hook);
         reply_key(reply, "args");
         reply_payload(reply, c->args);
@@ -327,6 +346,8 @@ static void tell_callback(struct reply *reply, const struct batch *b, enum batch
                 reply_int(reply, (int64_t)b->callback_ids[event]);
         else
                 reply_null(reply);
+        if (c->signature.len)
+                tell_text(reply, "signature", c->signature);
         reply_end(reply);
 }
 

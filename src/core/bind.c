@@ -2,16 +2,9 @@
  *
  * Everything a person sends can be wrong.  Each refusal names the parameter, what was sent and
  * what is allowed; nothing is changed before all of a command is understood. */
+#include "base/shown.h"
 #include "core/inside.h"
 #include "core/params.h"
-
-/* How much of a wrong value is shown back. */
-#define SHOWN 40
-
-static int show(size_t len)
-{
-        return (int)(len < SHOWN ? len : SHOWN);
-}
 
 static bool is_enqueue(const struct command_def *def)
 {
@@ -86,9 +79,8 @@ static int parse_int(const struct param_def *p, struct slice text, int64_t *ret,
 {
         if (!slice_to_i64(text, ret))
                 return problem_set(problem, ERR_BADARG,
-                                   "%s must be a whole number from %lld to %lld, not '%.*s'",
-                                   p->name, (long long)p->min, (long long)p->max, show(text.len),
-                                   text.ptr ? text.ptr : "");
+                                   "%s must be a whole number from %lld to %lld, not '%s'", p->name,
+                                   (long long)p->min, (long long)p->max, SHOWN(text));
         return check_int(p, *ret, problem);
 }
 
@@ -134,8 +126,8 @@ static int check_ids(const struct param_def *p, struct slice text, struct proble
                 n++;
         if (rest.len || n == 0 || text.ptr[text.len - 1] == ',')
                 return problem_set(problem, ERR_BADARG,
-                                   "%s must be job ids with commas between them, not '%.*s'",
-                                   p->name, show(text.len), text.ptr ? text.ptr : "");
+                                   "%s must be job ids with commas between them, not '%s'", p->name,
+                                   SHOWN(text));
         if (n > p->max)
                 return problem_set(problem, ERR_TOOBIG, "%s takes at most %lld ids, not %lld",
                                    p->name, (long long)p->max, (long long)n);
@@ -148,8 +140,8 @@ static int parse_flag(const struct param_def *p, struct slice text, int64_t *ret
         *ret = slice_eq_nocase(text, SLICE_LIT("true")) || slice_eq(text, SLICE_LIT("1"));
         if (*ret || slice_eq_nocase(text, SLICE_LIT("false")) || slice_eq(text, SLICE_LIT("0")))
                 return OK;
-        return problem_set(problem, ERR_BADARG, "%s must be true or false, not '%.*s'", p->name,
-                           show(text.len), text.ptr ? text.ptr : "");
+        return problem_set(problem, ERR_BADARG, "%s must be true or false, not '%s'", p->name,
+                           SHOWN(text));
 }
 
 static int parse_value(const struct param_def *p, struct slice text, struct arg *ret,
@@ -176,15 +168,14 @@ static int parse_value(const struct param_def *p, struct slice text, struct arg 
         case PARAM_STATUS:
                 ret->num = job_status_from_name(text);
                 if (ret->num < 0)
-                        r = problem_set(problem, ERR_BADARG, "%s must be %s, not '%.*s'", p->name,
-                                        p->text, show(text.len), text.ptr ? text.ptr : "");
+                        r = problem_set(problem, ERR_BADARG, "%s must be %s, not '%s'", p->name,
+                                        p->text, SHOWN(text));
                 break;
         case PARAM_CHOICE:
                 ret->num = find_choice(param_choices(p), text);
                 if (ret->num < 0)
-                        r = problem_set(problem, ERR_BADARG, "%s must be one of %.*s, not '%.*s'",
-                                        p->name, (int)param_choices(p).len, p->text, show(text.len),
-                                        text.ptr ? text.ptr : "");
+                        r = problem_set(problem, ERR_BADARG, "%s must be one of %.*s, not '%s'",
+                                        p->name, (int)param_choices(p).len, p->text, SHOWN(text));
                 break;
         case PARAM_FLAG:
                 r = parse_flag(p, text, &ret->num, problem);
@@ -362,9 +353,8 @@ static int usage_problem(const struct command_def *def, struct problem *problem,
         struct buf usage;
         buf_init(&usage, 1024);
         command_usage(def, &usage);
-        int r = problem_set(problem, ERR_SYNTAX, "%s%s%.*s%s; usage: %s", what,
-                            word.len ? " '" : "", show(word.len), word.ptr ? word.ptr : "",
-                            word.len ? "'" : "", buf_cstr(&usage));
+        int r = problem_set(problem, ERR_SYNTAX, "%s%s%s%s; usage: %s", what, word.len ? " '" : "",
+                            SHOWN(word), word.len ? "'" : "", buf_cstr(&usage));
         buf_release(&usage);
         return r;
 }

@@ -30,6 +30,7 @@
 
 #include <stdlib.h>
 
+#include "base/plural.h"
 #include "base/say.h"
 #include "core/breaker.h"
 #include "core/bulk_tier.h"
@@ -110,8 +111,10 @@ static void bulk_fail(struct core *core, struct bulk *b, const struct problem *w
         say_done(b);
         if (session) {
                 wait_end(core, &b->base);
-                (void)problem_set(&told, why->err, "%llu jobs were %s, then: %.300s",
-                                  (unsigned long long)b->changed, bulk_names[b->what], why->detail);
+                (void)problem_set(&told, why->err, "%llu %s %s, then: %s",
+                                  (unsigned long long)b->changed,
+                                  plural(b->changed, "job was", "jobs were"), bulk_names[b->what],
+                                  why->detail);
                 reply_error(session->ops->reply_begin(session), b->changed ? &told : why);
                 session->ops->reply_end(session);
         }

@@ -1,6 +1,7 @@
 /* Caps: set, listed, and asked by claims.  See state/cap.h. */
 #include "core/cap.h"
 
+#include "base/shown.h"
 #include "state/cap.h"
 
 enum { P_CAP_NAME, P_CAP_MAX, P_CAP_WEIGHT };
@@ -41,8 +42,8 @@ static int check_cap_name(struct slice name, struct problem *problem)
                 if (name.len > prefixes[i].len &&
                     memcmp(name.ptr, prefixes[i].ptr, prefixes[i].len) == 0)
                         return OK;
-        return problem_set(problem, ERR_BADARG, "name must be key:NAME or group:NAME, not '%.*s'",
-                           (int)name.len, name.ptr);
+        return problem_set(problem, ERR_BADARG, "name must be key:NAME or group:NAME, not '%s'",
+                           SHOWN(name));
 }
 
 EXEC(exec_cap)

@@ -17,20 +17,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/say.h"
+#include "base/shown.h"
 #include "core/check_inside.h"
 #include "core/now.h"
 #include "state/setting.h"
 
-#define LOW_MEMORY_NS  NS_PER_S /* as freno remembers a refusal */
-#define WAIT_MAX_MS    60000
-#define WAIT_USUAL_MS  1000
-#define BUDGET_SECONDS 600
-#define BUDGET_MIN_S   60 /* an exemption is not judged by less */
-#define POOL_EVERY_NS  NS_PER_S
-#define RULE_MAX_MS    (7LL * 24 * 3600 * 1000)
-#define STARVED_MS     (5LL * 60 * 1000)
-#define EXEMPT_BUDGET  0.2
+#define LOW_MEMORY_NS NS_PER_S /* as freno remembers a refusal */
+#define WAIT_MAX_MS   60000
+#define WAIT_USUAL_MS 1000
+#define POOL_EVERY_NS NS_PER_S
+#define RULE_MAX_MS   (7LL * 24 * 3600 * 1000)
+#define STARVED_MS    (5LL * 60 * 1000)
+#define EXEMPT_BUDGET 0.2
 
 /* ---- life ---- */
 
@@ -114,9 +112,8 @@ static int no_target(struct core *core, struct slice name, struct problem *probl
         for (size_t i = 0; i < n && used < sizeof(names); i++)
                 used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
                                          throttle_target_name(core, i));
-        return problem_set(problem, ERR_NOTFOUND, "there is no target '%.*s'%s%s", (int)name.len,
-                           name.ptr ? name.ptr : "", n ? "; there are " : "; none is configured",
-                           names);
+        return problem_set(problem, ERR_NOTFOUND, "there is no target '%s'%s%s", SHOWN(name),
+                           n ? "; there are " : "; none is configured", names);
 }
 
 static int no_metric(const struct target *g, struct slice name, struct problem *problem)
@@ -126,8 +123,8 @@ static int no_metric(const struct target *g, struct slice name, struct problem *
         for (size_t i = 0; i < g->n_metrics && used < sizeof(names); i++)
                 used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
                                          g->metrics[i].name);
-        return problem_set(problem, ERR_NOTFOUND, "%s has no metric '%.*s'; it has %s", g->name,
-                           (int)name.len, name.ptr ? name.ptr : "", names);
+        return problem_set(problem, ERR_NOTFOUND, "%s has no metric '%s'; it has %s", g->name,
+                           SHOWN(name), names);
 }
 
 static int look_up_target(struct core *core, const struct check_ask *ask, struct asking *a,
@@ -369,6 +366,12 @@ static uint32_t wait_of(struct core *core, const struct asking *a, const struct 
 
 _Static_assert(CHECK_RULE > RULE_NAME_BYTES, "a rule is named in full");
 
+static void put_rule_name(const struct rule *r, struct check_answer *ret)
+{
+        (void)snprintf(ret->rule, sizeof(ret->rule), "%.*s", (int)r->thing.node.key.len,
+                       r->thing.node.key.ptr);
+}
+
 static void name_rule(const struct rule_match *match, struct check_answer *ret)
 {
         const struct check_verdict *v = &ret->verdict;
@@ -382,8 +385,7 @@ static void name_rule(const struct rule_match *match, struct check_answer *ret)
         else if (v->reason == CHECK_THRESHOLD)
                 r = match->threshold;
         if (r)
-                (void)snprintf(ret->rule, sizeof(ret->rule), "%.*s", (int)r->thing.node.key.len,
-                               r->thing.node.key.ptr);
+                put_rule_name(r, ret);
 }
 
 static enum gate_mode mode_of(struct core *core, const struct target *g)
@@ -417,54 +419,32 @@ static struct check_case case_of(struct core *core, const struct asking *a,
         };
 }
 
-/* ---- exemptions ---- */
-
-static unsigned seconds_over(const struct rule *r)
+/* Of an ask that is granted by its metrics: what lists that only observe would have said to it. */
+static void look_at_trial(struct core *core, const struct asking *a, struct slice target,
+                          struct check_answer *ret)
 {
-        unsigned n = 0;
-        for (size_t i = 0; i < sizeof(r->budget.over); i++)
-                n += (unsigned)__builtin_popcount(r->budget.over[i]);
-        return n;
-}
-
-static void mark_over(struct rule *r, int64_t second)
-{
-        int64_t gap = second - r->budget.second;
-        for (int64_t i = 1; i <= gap && i <= BUDGET_SECONDS; i++) {
-                size_t bit = (size_t)((r->budget.second + i) % BUDGET_SECONDS);
-                r->budget.over[bit / 8] &= (uint8_t) ~(1U << bit % 8);
-        }
-        if (gap > 0)
-                r->budget.second = second;
-        size_t bit = (size_t)(second % BUDGET_SECONDS);
-        r->budget.over[bit / 8] |= (uint8_t)(1U << bit % 8);
-}
-
-/* An exemption let somebody through although the target is over its threshold. */
-static void spend_budget(struct core *core, const struct asking *a, struct rule *r)
-{
-        mark_over(r, core->now.steady_ns / NS_PER_S);
-        int64_t age_s = (core->now.steady_ns - r->budget.began_ns) / NS_PER_S;
-        int64_t window = age_s < BUDGET_MIN_S     ? BUDGET_MIN_S
-                         : age_s > BUDGET_SECONDS ? BUDGET_SECONDS
-                                                  : age_s;
-        double share = (double)seconds_over(r) / (double)window;
-        if (share <= core->checks.exempt_budget) {
-                r->budget.is_told = false;
+        struct check_answer *trial = &core->checking->trial;
+        struct rule_match match;
+        ret->would.name = NULL;
+        if (!ret->verdict.is_granted || ret->verdict.reason != CHECK_GRANTED ||
+            ret->verdict.would_refuse || a->target < 0)
                 return;
-        }
-        if (!r->budget.is_told) {
-                r->budget.is_told = true;
-                throttle_tell(core, "exemption_over_budget",
-                              "%.*s was let through during %.0f%% of the time while %s was over "
-                              "its threshold; %zu are starved",
-                              (int)r->who.len, r->who.ptr, share * 100,
-                              throttle_target_name(core, (size_t)a->target), clients_starved(core));
-                say_warn("gate", "exemption_over_budget", "rule", r->thing.name, "percent",
-                         SAY_I64((int64_t)(share * 100)));
-        }
-        if ((r->flags & RULE_ENDS_ITSELF) || core->checks.exempt_ends)
-                rule_end(core, r, SLICE_LIT("past its budget"));
+        const struct rule *r = rule_match_trial(core, &a->who, target, &match);
+        if (!r)
+                return;
+        choose_metrics(core, a, &match, trial);
+        set_thresholds(core, a, &match, trial);
+        struct check_case c = case_of(core, a, &match, trial);
+        c.mode = MODE_ENFORCE;
+        c.is_paused = c.is_low = false;
+        c.rule = c.observed = (struct check_rule){SHARE_NONE, 0};
+        struct check_verdict v = check_decide(&c, core->options.rng); /* without dice */
+        if (v.is_granted || v.value < 0)
+                return;
+        ret->verdict.would_refuse = true;
+        ret->verdict.would_reason = v.reason;
+        ret->would = trial->metrics[v.value];
+        put_rule_name(r, ret);
 }
 
 /* ---- the answer ---- */
@@ -472,18 +452,17 @@ static void spend_budget(struct core *core, const struct asking *a, struct rule 
 static void decide(struct core *core, const struct asking *a, struct rule_match *match,
                    struct check_answer *ret)
 {
-        rule_match(core, &a->who,
-                   a->target < 0 ? SLICE_NONE : slice_str(core->throttle->targets[a->target].name),
-                   match);
+        ret->target =
+                a->target < 0 ? SLICE_NONE : slice_str(core->throttle->targets[a->target].name);
+        rule_match(core, &a->who, ret->target, match);
         choose_metrics(core, a, match, ret);
         if (match->threshold || !isnan(a->threshold))
                 set_thresholds(core, a, match, ret);
         struct check_case c = case_of(core, a, match, ret);
         ret->verdict = check_decide(&c, core->options.rng);
         ret->tier = a->tier;
-        ret->target =
-                a->target < 0 ? SLICE_NONE : slice_str(core->throttle->targets[a->target].name);
         name_rule(match, ret);
+        look_at_trial(core, a, ret->target, ret);
         ret->credits = ret->credit_ms = ret->wait_ms = 0;
         if (!ret->verdict.is_granted)
                 ret->wait_ms = wait_of(core, a, match, ret);
@@ -521,7 +500,7 @@ void check_answer(struct core *core, const struct asking *a, struct check_answer
         struct rule_match match;
         decide(core, a, &match, ret);
         if (ret->verdict.reason == CHECK_EXEMPT && ret->verdict.is_over)
-                spend_budget(core, a, match.share);
+                check_spend_budget(core, a, match.share);
 }
 
 void check_settle(struct core *core, const struct asking *a, const struct check_answer *answer,

@@ -45,6 +45,9 @@ struct check_answer {
         uint32_t credits, credit_ms;
         struct check_metric metrics[CHECK_METRICS_MAX];
         size_t n_metrics;
+        /* By which it would have been refused, when a list of metrics or thresholds that only
+         * observes were enforced; name NULL: it would not. */
+        struct check_metric would;
 };
 
 /* ERR_BADARG: the identity; ERR_NOTFOUND: no such target or metric (the problem says which there
@@ -61,7 +64,16 @@ struct check_target {
 void core_each_check_target(struct core *core, void (*fn)(void *ctx, const struct check_target *t),
                             void *ctx);
 
+/* Exemptions that are enforced, and their budget: the share of the last 10 minutes in which one may
+ * let somebody through although the target is over its threshold. */
+struct core_exemptions {
+        uint64_t n, n_over; /* all, and those past their budget */
+        double used;        /* of its budget, by the one that used most: 1 is all of it */
+};
+void core_exemptions(const struct core *core, struct core_exemptions *ret);
+
 /* Hosts whose values are left out for a while (freno's skip-host).  Durable. */
+bool core_is_host_name(struct slice name); /* one word: a replica, its host, host:port, a socket */
 int core_skip_host(struct core *core, struct slice host, int64_t for_ms,
                    struct problem *problem) MUST_CHECK;
 bool core_recover_host(struct core *core, struct slice host);

@@ -52,7 +52,7 @@ struct checking {
         uint64_t granted, refused[CHECK_REASONS], observed, parked;
         /* Of the ask being decided: too large for the stack of every check. */
         struct check_value values[CHECK_METRICS_MAX];
-        struct check_answer answer;
+        struct check_answer answer, trial;
 };
 
 struct checking *checking_new(void);
@@ -74,6 +74,8 @@ void check_answer(struct core *core, const struct asking *a, struct check_answer
 /* Counts the answer and does what follows from it. */
 void check_settle(struct core *core, const struct asking *a, const struct check_answer *answer,
                   uint32_t waited_ms);
+/* The exemption r let it through although the target is over its threshold; may end r. */
+void check_spend_budget(struct core *core, const struct asking *a, struct rule *r);
 /* Fills in the credits of a granted ask, after it was counted, and when it should ask again. */
 void check_give_credits(struct core *core, const struct asking *a, struct check_answer *ret);
 /* Until when an ask that waits is to be paced, steady ns; the past: not at all. */

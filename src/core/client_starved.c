@@ -17,7 +17,10 @@
  * first whole span after the starved one's last grant: rather some too few than too many. */
 #include <stdio.h>
 
+#include "base/duration.h"
+#include "base/plural.h"
 #include "base/say.h"
+#include "base/shown.h"
 #include "core/client_inside.h"
 #include "core/throttle.h"
 
@@ -25,37 +28,11 @@
 #define TURN_SEARCHES 8
 #define NAME_SHOWN    48 /* bytes of a name in an event, whose text is short */
 
-struct short_name {
-        char text[NAME_SHOWN + 4];
-};
-
-/* Cut between characters, with dots where something is missing. */
-static struct short_name shorten(const struct client *e)
-{
-        struct short_name ret;
-        struct slice name = client_name(e);
-        size_t n = name.len;
-        if (n > NAME_SHOWN)
-                for (n = NAME_SHOWN; n > 0 && ((unsigned char)name.ptr[n] & 0xc0) == 0x80;)
-                        n--;
-        (void)snprintf(ret.text, sizeof(ret.text), "%.*s%s", (int)n, name.ptr,
-                       n < name.len ? "..." : "");
-        return ret;
-}
-
-#define LENGTH_TEXT 48
-
-/* "40 s", "7 min", "2 h 5 min": as one would say it. */
+/* Beside minutes the seconds do not matter: the watch looks at it now and then. */
 static const char *length_text(int64_t ns, char *ret)
 {
-        long long s = ns / NS_PER_S, minutes = s / 60;
-        if (minutes < 2)
-                (void)snprintf(ret, LENGTH_TEXT, "%lld s", s);
-        else if (minutes < 120)
-                (void)snprintf(ret, LENGTH_TEXT, "%lld min", minutes);
-        else
-                (void)snprintf(ret, LENGTH_TEXT, "%lld h %lld min", minutes / 60, minutes % 60);
-        return ret;
+        int64_t ms = ns / NS_PER_MS, step_ms = ms < 2 * MS_PER_MIN ? MS_PER_S : MS_PER_MIN;
+        return duration_words(ms / step_ms * step_ms, ret);
 }
 
 /* ---- the starver ---- */
@@ -114,12 +91,12 @@ static void leave(struct clients *c, struct client *e)
 
 static void over(struct core *core, struct client *e, const char *how)
 {
-        struct short_name name = shorten(e);
-        char length[LENGTH_TEXT];
+        const char *name = SHOWN_MAX(client_name(e), NAME_SHOWN);
+        char length[DURATION_TEXT_MAX];
         (void)length_text(core->now.steady_ns - e->since_ns, length);
-        throttle_tell(core, "starved_over", "%s %s after %s (%llu refusals)", name.text, how,
-                      length, (unsigned long long)e->streak);
-        say_info("check", "starved_over", "identity", name.text, "how", how, "after", length);
+        throttle_tell(core, "starved_over", "%s %s after %s (%llu %s)", name, how, length,
+                      (unsigned long long)e->streak, plural(e->streak, "refusal", "refusals"));
+        say_info("check", "starved_over", "identity", name, "how", how, "after", length);
         leave(core->clients, e);
 }
 
@@ -139,26 +116,26 @@ void starved_forget(struct core *core, struct client *e)
 static void enter(struct core *core, struct client *e, struct starver *memo)
 {
         struct clients *c = core->clients;
-        struct short_name name = shorten(e), by = {"nobody"};
-        char length[LENGTH_TEXT];
+        const char *name = SHOWN_MAX(client_name(e), NAME_SHOWN);
+        char length[DURATION_TEXT_MAX];
         const char *reason = check_reason_name((enum check_reason)e->last_reason);
+        const char *refusals = plural(e->streak, "refusal", "refusals");
         (void)length_text(core->now.steady_ns - e->since_ns, length);
         client_starver(core, e, memo);
-        if (memo->who)
-                by = shorten(memo->who);
+        const char *by = memo->who ? SHOWN_MAX(client_name(memo->who), NAME_SHOWN) : "nobody";
         if (memo->who)
                 throttle_tell(core, "starved",
-                              "%s has not been granted for %s (%llu refusals, %s); %s was granted "
-                              "%llu times meanwhile",
-                              name.text, length, (unsigned long long)e->streak, reason, by.text,
-                              (unsigned long long)memo->grants);
+                              "%s has not been granted for %s (%llu %s, %s); %s was granted %llu "
+                              "%s meanwhile",
+                              name, length, (unsigned long long)e->streak, refusals, reason, by,
+                              (unsigned long long)memo->grants,
+                              plural(memo->grants, "time", "times"));
         else
                 throttle_tell(core, "starved",
-                              "%s has not been granted for %s (%llu refusals, %s); nobody was "
-                              "meanwhile",
-                              name.text, length, (unsigned long long)e->streak, reason);
-        say_warn("check", "starved", "identity", name.text, "for", length, "refusals",
-                 SAY_I64(e->streak), "reason", reason, "granted", by.text, "times",
+                              "%s has not been granted for %s (%llu %s, %s); nobody was meanwhile",
+                              name, length, (unsigned long long)e->streak, refusals, reason);
+        say_warn("check", "starved", "identity", name, "for", length, "refusals",
+                 SAY_I64(e->streak), "reason", reason, "granted", by, "times",
                  SAY_I64(memo->grants));
         list_remove(&e->watch);
         list_push_back(&c->starved, &e->watch);

@@ -103,13 +103,13 @@ static const struct param_def queue_params[] = {
 };
 
 static const struct param_def message_params[] = {
-        {"message", PARAM_TEXT, 0, 0, LIMIT_PAYLOAD_BYTES, "PONG", "text to send back"},
+        {"message", PARAM_TEXT, 0, 0, INT64_MAX, "PONG", "text to send back"},
 };
 static const struct param_def echo_params[] = {
-        {"message", PARAM_TEXT, REQ, 0, LIMIT_PAYLOAD_BYTES, NULL, "text to send back"},
+        {"message", PARAM_TEXT, REQ, 0, INT64_MAX, NULL, "text to send back"},
 };
 static const struct param_def words_params[] = {
-        {"words", PARAM_TEXT, 0, 0, NAME_MAX_BYTES, "none", "see the summary"},
+        {"words", PARAM_TEXT, 0, 0, INT64_MAX, "none", "see the summary"},
 };
 
 #define ROW(name, group, flags, method, path, summary, returns, exec, params)                      \
@@ -204,7 +204,7 @@ const struct command_def command_table[] = {
             "Chooses the protocol: HELLO [2|3] [AUTH user token] [SETNAME name].",
             "What the server is.", NULL, words_params),
         ROW("CLIENT", "connection", D, NULL, NULL,
-            "CLIENT SETNAME name | GETNAME | ID | SETINFO name value | LIST.",
+            "CLIENT SETNAME name | GETNAME | ID | SETINFO name value | LIST | INFO.",
             "As the subcommand says.", NULL, words_params),
         ROW0("RESET", "connection", D | NOAUTH, NULL, NULL,
              "Returns the connection to how it began.", "RESET.", NULL),
@@ -212,7 +212,8 @@ const struct command_def command_table[] = {
         ROW("SELECT", "connection", D, NULL, NULL, "Takes 0 only: there are no numbered databases.",
             "OK.", NULL, words_params),
         ROW("COMMAND", "server", D, NULL, NULL,
-            "Describes the commands, as Redis clients expect: COMMAND [COUNT | LIST | DOCS name].",
+            "Describes the commands, as Redis clients expect: COMMAND [COUNT | LIST | DOCS name | "
+            "INFO name].",
             "As the subcommand says.", NULL, words_params),
         ROW("INFO", "server", D, NULL, NULL, "Tells the state of the server as text.",
             "Lines of name:value in sections.", NULL, words_params),

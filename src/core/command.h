@@ -40,7 +40,7 @@ struct param_def {
         const char *name; /* lower case: JSON key; upper case of it is the RESP keyword */
         enum param_type type;
         unsigned flags;
-        int64_t min, max;     /* numbers: range; texts: length in bytes */
+        int64_t min, max;     /* numbers: range; texts: length in bytes, INT64_MAX: any */
         const char *fallback; /* what holds when it is left out, for the documentation */
         const char *text;
 };
@@ -122,7 +122,7 @@ typedef int (*command_exec)(struct core *core, struct session *session, const st
 struct command_def {
         const char *name; /* upper case */
         size_t name_len;
-        const char *group; /* "jobs", "workers", "queues", "server", "connection" */
+        const char *group; /* "jobs", "workers", "locks", ...: a heading of the reference */
         unsigned flags;
         const char *method; /* "POST"; NULL when HTTP has no such command */
         const char *path;   /* "/v1/jobs/{id}/complete" */

@@ -67,17 +67,20 @@ EXEC(exec_configreload)
 EXEC(exec_configshow)
 {
         (void)session; /* whoever has the token may look */
-        struct buf text;
+        struct buf text, command_line;
         if (!core->config.show)
                 return problem_set(problem, ERR_UNAVAIL, "there is no configuration to show");
         buf_init(&text, 0);
-        struct core_config_text shown = {.text = &text, .path = ""};
+        buf_init(&command_line, 0);
+        struct core_config_text shown = {.text = &text, .path = "", .command_line = &command_line};
         core->config.show(core->config.ctx, cmd->arg[0].num != 0, &shown);
-        reply_map(reply, 3);
+        reply_map(reply, 4);
         tell_text(reply, "text", buf_slice(&text));
         tell_str(reply, "path", shown.path);
         tell_int(reply, "loaded_ms", shown.loaded_ms);
+        tell_lines(reply, "command_line", buf_slice(&command_line));
         reply_end(reply);
         buf_release(&text);
+        buf_release(&command_line);
         return OK;
 }

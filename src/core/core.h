@@ -126,9 +126,13 @@ struct core_throttle {
         void *ctx;
 };
 void core_set_throttle(struct core *core, const struct core_throttle *options);
-/* A metric was sampled (loop thread); steady_ns is the core's steady time of it. */
+/* Whether locks are switched off, as configured; the setting locks.enabled comes before it.  While
+ * they are, nobody is granted one, and whoever waits is told; holders keep theirs. */
+void core_set_locks(struct core *core, bool is_off);
+/* A metric was sampled (loop thread); steady_ns is the core's steady time of it.  The remark says
+ * why it failed, or what there is to say of a good value (replicas that were left out). */
 void core_sample(struct core *core, size_t target, size_t metric, double value, int64_t steady_ns,
-                 bool is_error, struct slice error);
+                 bool is_error, struct slice remark);
 
 /* What /metrics tells of the gate: calls fn for each sample of each family. */
 void core_each_gate_sample(const struct core *core,
@@ -153,6 +157,9 @@ struct core_config_text {
         struct buf *text;  /* to be filled in */
         const char *path;  /* of the file; "" without one */
         int64_t loaded_ms; /* Unix ms */
+        /* To be filled in: the names of settings that were given on the command line, a line each;
+         * no file changes them. */
+        struct buf *command_line;
 };
 struct core_config {
         /* Reads it again.  A line each of what changed, and of what would need a restart.  After an

@@ -1,15 +1,16 @@
 /* Skipped hosts: settings named "skip:<host>" with an end and no bytes.
  *
  * As settings they are in the log, end by themselves and need no table of their own; there are few
- * of them, so that looking at every setting for a listing costs nothing that matters.  A name is
- * taken as it is given, whether a target has such a host or not: a host may be skipped before the
- * configuration that names it is read, and freno's clients expect no refusal. */
+ * of them, so that looking at every setting for a listing costs nothing that matters.  A name
+ * that may be one is taken, whether a target has such a host or not: a host may be skipped before
+ * the configuration that names it is read, and freno's clients expect no refusal. */
 #include "core/host.h"
 
 #include <stdlib.h>
 
 #include "base/duration.h"
 #include "base/say.h"
+#include "base/shown.h"
 #include "core/check.h"
 #include "core/throttle_inside.h"
 #include "state/setting.h"
@@ -69,16 +70,26 @@ static int64_t until_wall_ms(const struct core *core, const struct setting *s)
 
 /* ---- what the doors and the probes call ---- */
 
+bool core_is_host_name(struct slice name)
+{
+        if (name.len < 1 || name.len > LIMIT_NAME_BYTES || !slice_is_utf8(name))
+                return false;
+        for (size_t i = 0; i < name.len; i++) {
+                const unsigned char *c = (const unsigned char *)name.ptr + i;
+                if (c[0] <= ' ' || c[0] == 0x7f || (c[0] == 0xc2 && c[1] < 0xa0))
+                        return false; /* the last: U+0080 to U+009F */
+        }
+        return true;
+}
+
 static int check_host(struct slice host, struct problem *problem)
 {
-        bool is_fine = host.len >= 1 && host.len <= LIMIT_NAME_BYTES && slice_is_utf8(host);
-        for (size_t i = 0; is_fine && i < host.len; i++)
-                is_fine = (unsigned char)host.ptr[i] >= ' ' && host.ptr[i] != 0x7f;
-        return is_fine ? OK
-                       : problem_set(problem, ERR_BADARG,
-                                     "host must be 1 to %d bytes of UTF-8 without control "
-                                     "characters",
-                                     LIMIT_NAME_BYTES);
+        if (core_is_host_name(host))
+                return OK;
+        return problem_set(problem, ERR_BADARG,
+                           "host must be the name of a replica, its host, host:port or socket, "
+                           "1 to %d bytes of UTF-8 without blanks and control characters, not '%s'",
+                           LIMIT_NAME_BYTES, SHOWN(host));
 }
 
 static int check_room(const struct core *core, struct slice setting, struct problem *problem)
@@ -111,8 +122,8 @@ int core_skip_host(struct core *core, struct slice host, int64_t for_ms, struct 
                 return r;
         setting_set(core, setting_name(host, room), core->now.steady_ns + for_ms * NS_PER_MS,
                     SLICE_NONE);
-        throttle_tell(core, "host_skipped", "%s for %lld s", room + SKIP_LEN,
-                      (long long)(for_ms / MS_PER_S));
+        throttle_tell(core, "host_skipped", "%s for %s", room + SKIP_LEN,
+                      duration_words(for_ms, most));
         say_info("gate", "host_skipped", "host", room + SKIP_LEN, "ms", SAY_I64(for_ms));
         return OK;
 }

@@ -85,6 +85,8 @@ struct core {
 
         size_t n_ending; /* ended jobs whose end is in the batch in flight, or before it */
         bool is_stopping, is_recovered, is_slowed;
+        bool are_locks_off; /* LOCK grants nothing, and nobody waits for one; by settings_apply() */
+        bool are_locks_off_configured;
         struct core_totals totals;
 };
 

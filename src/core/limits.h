@@ -16,12 +16,12 @@
         X(COMMAND_ARGS, 20064, "arguments", "arguments of one RESP command")                       \
         X(CLAIM_JOBS, 1000, "jobs", "MAX of one CLAIM")                                            \
         X(CLAIM_QUEUES, 64, "queues", "queues named in one CLAIM")                                 \
-        X(WAIT_MS, 600000, "ms", "WAIT of a CLAIM")                                                \
+        X(WAIT_MS, 600000, "ms", "WAIT of a CLAIM and of a TAKE")                                  \
         X(LEASE_MIN_MS, 100, "ms", "shortest lease")                                               \
         X(LEASE_MAX_MS, 86400000, "ms", "longest lease, and TIMEOUT")                              \
-        X(DELAY_MS, 315360000000, "ms", "IN, RETRYIN (ten years)")                                 \
+        X(DELAY_MS, 315360000000, "ms", "IN, RETRYIN, EXPIRES, EVERY and the like (ten years)")    \
         X(ATTEMPTS, 1000, "attempts", "ATTEMPTS of a job")                                         \
-        X(LIST_JOBS, 1000, "jobs", "LIMIT of JOBS")                                                \
+        X(LIST_JOBS, 1000, "jobs", "LIMIT of JOBS; IDS of CANCELMANY and the like")                \
         X(EVENTS_KEPT, 100, "events", "events kept per job; older ones in the middle are counted") \
         X(QUEUES, 10000, "queues", "queues that exist at once")                                    \
         X(CONNECTIONS, 10000, "connections", "open connections over all doors")                    \

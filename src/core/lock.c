@@ -12,11 +12,17 @@
  * all names, and a resource that remembers the largest it saw can refuse everybody older, even one
  * that slept through the end of its lock.
  *
- * Tokens are never shown except to their holder. */
+ * Tokens are never shown except to their holder.
+ *
+ * Switched off (locks.enabled), no place is given to anybody: a caller that went on without the
+ * exclusion it asked for would be worse than one that stands still.  LOCK is refused, those who
+ * wait are told when it happens, so nobody waits while it is off, and a place that becomes free
+ * stays free.  Holders keep theirs. */
 #include "core/lock.h"
 
 #include <stdlib.h>
 
+#include "base/plural.h"
 #include "base/say.h"
 #include "core/page.h"
 #include "state/lock.h"
@@ -125,6 +131,7 @@ static void tell_refused(const struct core *core, struct reply *reply, const str
 
 static struct lock_holder make_holder(struct core *core, uint32_t ttl_ms, struct slice owner)
 {
+        ASSERT(!core->are_locks_off);
         struct lock_holder h = {
                 .fence = core->state.fence + 1,
                 .since_ns = core->now.steady_ns,
@@ -281,21 +288,45 @@ static void lock_cancel(struct core *core, struct session_wait *base)
         free(w);
 }
 
+/* Without a problem the time was over. */
+static void refuse_wait(struct core *core, struct lock_wait *w, const struct problem *problem)
+{
+        struct session *session = w->base.session;
+        const struct lock *l = w->lock;
+        lock_cancel(core, &w->base);
+        struct reply *reply = session->ops->reply_begin(session);
+        if (problem)
+                reply_error(reply, problem);
+        else
+                tell_refused(core, reply, l);
+        session->ops->reply_end(session);
+}
+
 static void lock_time_over(struct core *core, struct session_wait *base)
 {
         struct lock_wait *w = CONTAINER_OF(base, struct lock_wait, base);
-        struct session *session = base->session;
-        const struct lock *l = w->lock;
-        lock_cancel(core, base);
-        struct reply *reply = session->ops->reply_begin(session);
-        if (core->is_stopping) {
-                struct problem p;
+        struct problem p;
+        if (core->is_stopping)
                 (void)problem_set(&p, ERR_STOPPING, "weir stops; the lock was not taken");
-                reply_error(reply, &p);
-        } else {
-                tell_refused(core, reply, l);
+        refuse_wait(core, w, core->is_stopping ? &p : NULL);
+}
+
+static int switched_off(struct problem *problem)
+{
+        return problem_set(problem, ERR_UNAVAIL,
+                           "locks are switched off; the setting locks.enabled says so");
+}
+
+void locks_switched_off(struct core *core)
+{
+        const struct hash *locks = &core->state.things[THING_LOCK];
+        struct problem p;
+        (void)switched_off(&p);
+        for (struct hash_node *n = NULL; (n = hash_next(locks, n));) {
+                const struct lock *l = CONTAINER_OF(n, struct lock, thing.node);
+                for (struct list *w; (w = list_peek_front(&l->waiters));)
+                        refuse_wait(core, CONTAINER_OF(w, struct lock_wait, link), &p);
         }
-        session->ops->reply_end(session);
 }
 
 static const struct wait_ops lock_wait_ops = {lock_time_over, lock_cancel};
@@ -343,10 +374,10 @@ static int check_lock(const struct core *core, const struct lock *l, uint32_t co
                 return problem_set(problem, ERR_STOPPING, "weir stops and gives no locks");
         if (l && l->count != count)
                 return problem_set(problem, ERR_STATE,
-                                   "the lock '%.*s' has %u place%s while it is held, so count "
-                                   "cannot be %u",
-                                   (int)name.len, name.ptr, l->count, l->count == 1 ? "" : "s",
-                                   count);
+                                   "the lock '%.*s' has %u %s while it is held, so count cannot "
+                                   "be %u",
+                                   (int)name.len, name.ptr, l->count,
+                                   plural(l->count, "place", "places"), count);
         if (!l && core->state.things[THING_LOCK].len >= LIMIT_LOCKS)
                 return problem_set(problem, ERR_LIMIT, "%d names are locked, which is the limit",
                                    LIMIT_LOCKS);
@@ -374,12 +405,14 @@ EXEC(exec_lock)
 {
         struct lock *l = find(core, cmd->arg[P_NAME].text);
         uint32_t count = cmd->arg[P_LOCK_COUNT].is_set ? (uint32_t)cmd->arg[P_LOCK_COUNT].num : 1;
-        int r = check_lock(core, l, count, cmd, problem);
-        if (r != OK)
-                return r;
         const struct lock_holder *mine = NULL;
         if (l && cmd->arg[P_LOCK_TOKEN].is_set)
                 mine = lock_holder(l, cmd->arg[P_LOCK_TOKEN].token);
+        if (core->are_locks_off && !mine)
+                return switched_off(problem);
+        int r = check_lock(core, l, count, cmd, problem);
+        if (r != OK)
+                return r;
         if (mine)
                 return enter_again(core, l, mine, cmd, reply, problem);
         if (!l || !lock_is_full(l))
@@ -492,7 +525,7 @@ EXEC(exec_locks)
                          .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT,
                          .match = cmd->arg[P_LOCKS_MATCH].text};
         page_fill(&p, &core->state, THING_LOCK, cmd->arg[P_LOCKS_CURSOR].text);
-        reply_map(reply, 2);
+        reply_map(reply, 3);
         reply_key(reply, "locks");
         reply_list(reply, p.n);
         for (size_t i = 0; i < p.n; i++)
@@ -500,6 +533,8 @@ EXEC(exec_locks)
         reply_end(reply);
         reply_key(reply, "cursor");
         reply_text(reply, page_cursor(&p));
+        reply_key(reply, "enabled");
+        reply_bool(reply, !core->are_locks_off);
         reply_end(reply);
         return OK;
 }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/shown.h"
 #include "core/series.h"
 #include "core/throttle_inside.h"
 
@@ -129,6 +130,8 @@ static void put_why(const struct check_answer *answer, enum check_reason reason,
 {
         const struct check_metric *m =
                 answer->verdict.value >= 0 ? &answer->metrics[answer->verdict.value] : NULL;
+        if (answer->would.name)
+                m = &answer->would;
         const char *text = check_reason_text(reason);
         const char *slot_end = strchr(answer->rule, ':'); /* the slot is for machines */
         if (reason == CHECK_THRESHOLD && m)
@@ -138,8 +141,8 @@ static void put_why(const struct check_answer *answer, enum check_reason reason,
                 (void)snprintf(ret, size, "%s: %s%s%s", text, m->name, m->error[0] ? ", " : "",
                                m->error);
         else if ((reason == CHECK_HOLD || reason == CHECK_RATIO) && answer->rule[0])
-                (void)snprintf(ret, size, "%s: %.200s", text,
-                               slot_end ? slot_end + 1 : answer->rule); /* cut is fine */
+                (void)snprintf(ret, size, "%s: %s", text,
+                               SHOWN_LONG(slot_end ? slot_end + 1 : answer->rule));
         else
                 (void)snprintf(ret, size, "%s", text);
 }
@@ -343,7 +346,7 @@ EXEC(exec_now)
         (void)cmd;
         (void)problem;
         throttle_refresh(core);
-        reply_map(reply, 14);
+        reply_map(reply, 16);
         tell_int(reply, "at_ms", core->now.wall_ms);
         tell_gate(core, reply);
         reply_key(reply, "jobs");
@@ -358,6 +361,10 @@ EXEC(exec_now)
         tell_int(reply, "rules", (int64_t)core->state.things[THING_RULE].len);
         tell_int(reply, "starved", (int64_t)clients_starved(core));
         reply_end(reply);
+        reply_key(reply, "throttle_enabled");
+        reply_bool(reply, !core->throttle->is_off);
+        reply_key(reply, "locks_enabled");
+        reply_bool(reply, !core->are_locks_off);
         tell_int(reply, "events", (int64_t)core->throttle->n_events);
         reply_end(reply);
         return OK;

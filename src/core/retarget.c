@@ -84,6 +84,7 @@ static void carry_metric(struct target *to, size_t k, struct target *from, size_
         m->history_s = was->history_s;
         was->history = empty;
         memcpy(m->error, was->error, sizeof(m->error));
+        memcpy(m->note, was->note, sizeof(m->note));
         to->samples[k] = from->samples[j];
 }
 

@@ -10,7 +10,7 @@ static const struct param_def idempotent_params[] = {
          "any bytes the client chooses; new for each thing it wants done"},
         {"command", PARAM_TEXT, REQ, 1, LIMIT_NAME_BYTES, NULL,
          "name of a command that changes something"},
-        {"arguments", PARAM_TEXT, 0, 0, LIMIT_PAYLOAD_BYTES, "none", "what that command takes"},
+        {"arguments", PARAM_TEXT, 0, 0, INT64_MAX, "none", "what that command takes"},
 };
 
 #define ANSWER_ROWS                                                                                \

@@ -18,6 +18,10 @@ static const struct param_def batch_params[] = {
         {"priority", PARAM_INT, KEY, 0, 255, "100", "priority of both jobs"},
         {"successsignature", PARAM_TEXT, KEY, 1, 128, "none", "signature of the job of ONSUCCESS"},
         {"donesignature", PARAM_TEXT, KEY, 1, 128, "none", "signature of the job of ONDONE"},
+        {"complete", PARAM_INT, KEY, 0, LIMIT_BATCH_JOBS, "0",
+         "jobs of it that ended elsewhere, before it was moved here: so many are complete"},
+        {"failed", PARAM_INT, KEY, 0, LIMIT_BATCH_JOBS, "0", "... so many have failed"},
+        {"canceled", PARAM_INT, KEY, 0, LIMIT_BATCH_JOBS, "0", "... so many were canceled"},
 };
 
 static const struct param_def batch_name_params[] = {

@@ -64,8 +64,8 @@ static const struct param_def forceunlock_params[] = {
                     "remaining_ms.",                                                               \
                     exec_locked, locked_params),                                                   \
                 ROW("LOCKS", "locks", 0, "GET", "/v1/locks", "Lists the locks that are held.",     \
-                    "The locks by name, and the cursor to go on with; an empty cursor is the "     \
-                    "end.",                                                                        \
+                    "The locks by name, the cursor to go on with (an empty one is the end), and "  \
+                    "whether locks are enabled.",                                                  \
                     exec_locks, locks_params),                                                     \
                 ROW("FORCEUNLOCK", "locks", W, "DELETE", "/v1/locks/{name}",                       \
                     "Takes a lock away from all its holders. The server's log keeps the reason.",  \

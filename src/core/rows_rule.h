@@ -27,7 +27,7 @@ static const struct param_def ruleset_params[] = {
         {"endless", PARAM_FLAG, KEY | PARAM_EXCLUSIVE, 0, 0, "no",
          "it does not end by itself; refused unless the configuration allows it"},
         {"mode", PARAM_CHOICE, KEY, 0, 0, "enforce",
-         "observe|enforce: only tell what it would do (hold, ratio, exempt), or do it"},
+         "observe|enforce: only tell what it would do, or do it"},
         {"author", PARAM_TEXT, KEY, 0, RULE_AUTHOR_BYTES, "the address of the peer, or local",
          RULE_AUTHOR},
         {"reason", PARAM_TEXT, KEY, 0, RULE_REASON_BYTES, "none", "why, for people"},

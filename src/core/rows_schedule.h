@@ -6,20 +6,26 @@
 #include "base/tz.h"
 #include "core/schedule.h"
 
+/* clang-format off */
+/* In the order of P_TIME_... in core/schedule_command.c. */
+#define SCHEDULE_TIMES(at)                                                                         \
+        {"cron", PARAM_TEXT, (at) | PARAM_EXCLUSIVE, 1, CRON_TEXT_MAX, "none, with EVERY",         \
+         "cron expression of 5 fields, or 6 with seconds first, or @hourly and the like"},         \
+        {"every", PARAM_INT, (at) | PARAM_EXCLUSIVE, LIMIT_EVERY_MIN_MS, LIMIT_DELAY_MS,           \
+         "none, with CRON", "milliseconds from one slot to the next, counted from the first"},     \
+        {"zone", PARAM_TEXT, at, 1, TZ_NAME_MAX, "UTC", "time zone of CRON, as Europe/Berlin"},    \
+        {"first", PARAM_INT, at, 0, YEAR_3000_MS, "now with CRON, after one EVERY otherwise",      \
+         "Unix time in milliseconds: the first slot of EVERY; no slot of CRON is before it"},      \
+        {"until", PARAM_INT, at, 1, YEAR_3000_MS, "for ever",                                      \
+         "Unix time in milliseconds after which there are no slots"}
+/* clang-format on */
+
 /* Their places are P_... in core/schedule_command.c; those of the job are found by name. */
 static const struct param_def schedule_params[] = {
         {"name", PARAM_NAME, PATH, 1, NAME_MAX_BYTES, NULL, "name of the schedule"},
         {"hook", PARAM_NAME, REQ, 1, NAME_MAX_BYTES, NULL, "what its jobs run"},
         {"args", PARAM_BYTES, REQ, 0, LIMIT_PAYLOAD_BYTES, NULL, "payload of its jobs"},
-        {"cron", PARAM_TEXT, KEY | PARAM_EXCLUSIVE, 1, CRON_TEXT_MAX, "none",
-         "cron expression of 5 fields, or 6 with seconds first, or @hourly and the like"},
-        {"every", PARAM_INT, KEY | PARAM_EXCLUSIVE, LIMIT_EVERY_MIN_MS, LIMIT_DELAY_MS, "none",
-         "milliseconds from one slot to the next, counted from the first"},
-        {"zone", PARAM_TEXT, KEY, 1, TZ_NAME_MAX, "UTC", "time zone of CRON, as Europe/Berlin"},
-        {"first", PARAM_INT, KEY, 0, YEAR_3000_MS, "now with CRON, after one EVERY otherwise",
-         "Unix time in milliseconds: the first slot of EVERY; no slot of CRON is before it"},
-        {"until", PARAM_INT, KEY, 1, YEAR_3000_MS, "for ever",
-         "Unix time in milliseconds after which there are no slots"},
+        SCHEDULE_TIMES(KEY),
         {"jitter", PARAM_INT, KEY, 0, LIMIT_JITTER_MS, "0",
          "a job may start up to so many milliseconds after its slot, at random"},
         {"missed", PARAM_CHOICE, KEY, 0, 0, "skip",
@@ -54,6 +60,13 @@ static const struct param_def nextruns_params[] = {
         {"count", PARAM_INT, QUERY, 1, LIMIT_NEXT_RUNS, "10", "at most this many"},
 };
 
+static const struct param_def scheduletry_params[] = {
+        SCHEDULE_TIMES(QUERY),
+        {"name", PARAM_NAME, QUERY, 1, NAME_MAX_BYTES, "that of a new one",
+         "the schedule that would get these times"},
+        {"count", PARAM_INT, QUERY, 1, LIMIT_NEXT_RUNS, "10", "at most this many"},
+};
+
 #define SCHEDULE_ROWS                                                                              \
         ROW("SCHEDULE", "schedules", W, "POST", "/v1/schedules/{name}",                            \
             "Sets a schedule, new or in place of the one with that name: CRON or EVERY.",          \
@@ -79,6 +92,10 @@ static const struct param_def nextruns_params[] = {
                     exec_runschedule, schedule_name_params),                                       \
                 ROW("NEXTRUNS", "schedules", 0, "GET", "/v1/schedules/{name}/next",                \
                     "Tells the next slots of a schedule.", "Unix times in milliseconds.",          \
-                    exec_nextruns, nextruns_params),
+                    exec_nextruns, nextruns_params),                                               \
+                ROW("SCHEDULETRY", "schedules", 0, "GET", "/v1/schedules-try",                     \
+                    "Tells the slots that SCHEDULE with these times would have, and sets "         \
+                    "nothing. What SCHEDULE would refuse of them is refused.",                     \
+                    "Unix times in milliseconds.", exec_scheduletry, scheduletry_params),
 
 #endif

@@ -47,8 +47,9 @@ static const struct param_def configshow_params[] = {
             "What changed, and what needs a restart.", exec_configreload, configreload_params),    \
         ROW("CONFIGSHOW", "settings", 0, "GET", "/v1/config",                                      \
             "Shows the configuration that holds, without secrets.",                                \
-            "Its text, the path of the file, and when it was read.", exec_configshow,              \
-            configshow_params),
+            "Its text, the path of the file, when it was read, and which settings were given on "  \
+            "the command line, which wins over the file.",                                         \
+            exec_configshow, configshow_params),
 /* clang-format on */
 
 #endif

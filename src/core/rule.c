@@ -22,6 +22,7 @@
 
 #include "base/duration.h"
 #include "base/say.h"
+#include "base/shown.h"
 #include "core/throttle_inside.h"
 #include "state/rulelog.h"
 
@@ -39,6 +40,7 @@ enum { SLOT_SHARE, SLOT_METRICS, SLOT_THRESHOLD, SLOTS };
 struct rule_index {
         struct hash by_who;
         uint64_t version; /* of the rules it was built from */
+        bool has_trials;  /* a list of metrics or thresholds that only observes is among them */
         /* A bit for each name there may be, by length and both ends: with the few rules of a usual
          * day most names are passed over without hashing them. */
         uint64_t may_be[4];
@@ -73,18 +75,27 @@ struct rule_index *rule_index_free(struct rule_index *i)
         return NULL;
 }
 
+static size_t slot_number(enum rule_kind kind)
+{
+        if (kind == RULE_METRICS)
+                return SLOT_METRICS;
+        return kind == RULE_THRESHOLD ? SLOT_THRESHOLD : SLOT_SHARE;
+}
+
 static void build(struct core *core, struct rule_index *i)
 {
         const struct hash *all = &core->state.things[THING_RULE];
         hash_release(&i->by_who); /* not its nodes: some of them are gone */
         hash_init(&i->by_who, all->seed);
         memset(i->may_be, 0, sizeof(i->may_be));
+        i->has_trials = false;
         for (struct hash_node *it = NULL; (it = hash_next(all, it));) {
                 struct rule *r = rule_of(CONTAINER_OF(it, struct thing, node));
                 unsigned bit = filter_bit(r->who);
                 struct hash_node *first =
                         may_have(i, r->who) ? hash_find(&i->by_who, r->who) : NULL;
                 i->may_be[bit / 64] |= 1ULL << bit % 64;
+                i->has_trials |= r->mode != MODE_ENFORCE && slot_number(r->kind) != SLOT_SHARE;
                 r->next_of_who = NULL;
                 if (!first) {
                         hash_insert(&i->by_who, &r->by_who, r->who);
@@ -100,13 +111,6 @@ static void build(struct core *core, struct rule_index *i)
 static bool is_over(const struct core *core, const struct rule *r)
 {
         return r->until_ns && r->until_ns <= core->now.steady_ns;
-}
-
-static size_t slot_number(enum rule_kind kind)
-{
-        if (kind == RULE_METRICS)
-                return SLOT_METRICS;
-        return kind == RULE_THRESHOLD ? SLOT_THRESHOLD : SLOT_SHARE;
 }
 
 static void match_share(struct rule *r, struct rule_match *ret)
@@ -128,15 +132,27 @@ static void match_metrics(const struct rule *r, struct rule_match *ret)
         ret->metrics[ret->n_metrics++] = r;
 }
 
-static bool is_enforced(const struct rule *r)
+/* What is matched, and the first list of it that only observes when those count too. */
+struct matching {
+        struct rule_match *ret;
+        bool is_trial;
+        const struct rule *trial;
+};
+
+static bool counts(struct matching *m, const struct rule *r)
 {
-        return r && r->mode == MODE_ENFORCE;
+        if (!r || (r->mode != MODE_ENFORCE && !m->is_trial))
+                return false;
+        if (r->mode != MODE_ENFORCE && !m->trial)
+                m->trial = r;
+        return true;
 }
 
-/* The rules of one name; less specific than all that *ret holds already. */
+/* The rules of one name; less specific than all that is matched already. */
 static void match_name(const struct core *core, struct slice name, struct slice target,
-                       bool wants_metrics, struct rule_match *ret)
+                       bool wants_metrics, struct matching *m)
 {
+        struct rule_match *ret = m->ret;
         struct hash_node *first =
                 may_have(core->rules, name) ? hash_find(&core->rules->by_who, name) : NULL;
         if (!first)
@@ -149,28 +165,45 @@ static void match_name(const struct core *core, struct slice name, struct slice 
         }
         for (size_t i = 0; i < 2; i++) {
                 match_share(found[i][SLOT_SHARE], ret);
-                if (!ret->threshold && is_enforced(found[i][SLOT_THRESHOLD]))
+                if (!ret->threshold && counts(m, found[i][SLOT_THRESHOLD]))
                         ret->threshold = found[i][SLOT_THRESHOLD];
-                if (wants_metrics && is_enforced(found[i][SLOT_METRICS])) {
+                if (wants_metrics && counts(m, found[i][SLOT_METRICS])) {
                         match_metrics(found[i][SLOT_METRICS], ret);
                         wants_metrics = false;
                 }
         }
 }
 
-void rule_match(struct core *core, const struct identity *who, struct slice target,
-                struct rule_match *ret)
+static void match(struct core *core, const struct identity *who, struct slice target,
+                  struct matching *m)
 {
-        ret->share = ret->observed = ret->threshold = NULL;
-        ret->n_metrics = 0;
+        m->ret->share = m->ret->observed = m->ret->threshold = NULL;
+        m->ret->n_metrics = 0;
         if (!core->state.things[THING_RULE].len)
                 return;
         if (core->rules->version != core->state.rules_version)
                 build(core, core->rules);
-        match_name(core, who->whole, target, true, ret);
+        if (m->is_trial && !core->rules->has_trials)
+                return;
+        match_name(core, who->whole, target, true, m);
         for (size_t i = 0; i < who->n && who->n > 1; i++) /* a single part is the whole */
-                match_name(core, who->part[i], target, true, ret);
-        match_name(core, SLICE_LIT("all"), target, ret->n_metrics == 0, ret);
+                match_name(core, who->part[i], target, true, m);
+        match_name(core, SLICE_LIT("all"), target, m->ret->n_metrics == 0, m);
+}
+
+void rule_match(struct core *core, const struct identity *who, struct slice target,
+                struct rule_match *ret)
+{
+        struct matching m = {.ret = ret};
+        match(core, who, target, &m);
+}
+
+const struct rule *rule_match_trial(struct core *core, const struct identity *who,
+                                    struct slice target, struct rule_match *ret)
+{
+        struct matching m = {.ret = ret, .is_trial = true};
+        match(core, who, target, &m);
+        return m.trial;
 }
 
 /* ---- numbers and lists ---- */
@@ -194,18 +227,13 @@ static bool parse_decimal(struct slice s, double *ret)
         return n_points <= 1 && isfinite(*ret);
 }
 
-static int shown(struct slice s)
-{
-        return (int)(s.len < 40 ? s.len : 40);
-}
-
 int rule_ratio_parse(struct slice text, uint32_t *ret_ppm, struct problem *problem)
 {
         double ratio;
         if (!parse_decimal(text, &ratio) || ratio > 1)
                 return problem_set(problem, ERR_BADARG,
-                                   "ratio must be a number from 0 to 1, such as 0.5, not '%.*s'",
-                                   shown(text), text.len ? text.ptr : "");
+                                   "ratio must be a number from 0 to 1, such as 0.5, not '%s'",
+                                   SHOWN(text));
         *ret_ppm = (uint32_t)lround(ratio * RULE_RATIO_ONE);
         return OK;
 }
@@ -280,8 +308,8 @@ static int no_metric(const struct core *core, int target, struct slice name,
                 for (size_t k = 0; k < core->throttle->targets[i].n_metrics; k++)
                         if (target < 0 || i == (size_t)target)
                                 put_word(&there, throttle_metric_name(core, i, k));
-        int r = problem_set(problem, ERR_NOTFOUND, "there is no metric '%.*s' on %s; there are: %s",
-                            shown(name), name.len ? name.ptr : "",
+        int r = problem_set(problem, ERR_NOTFOUND, "there is no metric '%s' on %s; there are: %s",
+                            SHOWN(name),
                             target < 0 ? "any target" : throttle_target_name(core, (size_t)target),
                             there.len ? buf_cstr(&there) : "none");
         buf_release(&there);
@@ -294,8 +322,8 @@ static int no_target(const struct core *core, struct slice name, struct problem 
         buf_init(&there, 0);
         for (size_t i = 0; i < throttle_targets(core); i++)
                 put_word(&there, throttle_target_name(core, i));
-        int r = problem_set(problem, ERR_NOTFOUND, "there is no target '%.*s'; there are: %s",
-                            shown(name), name.ptr, there.len ? buf_cstr(&there) : "none");
+        int r = problem_set(problem, ERR_NOTFOUND, "there is no target '%s'; there are: %s",
+                            SHOWN(name), there.len ? buf_cstr(&there) : "none");
         buf_release(&there);
         return r;
 }
@@ -310,9 +338,9 @@ static int check_item(const struct core *core, int target, struct slice item, bo
                 return problem_set(problem, ERR_BADARG,
                                    has_values
                                            ? "threshold must be metric=number,metric=number with "
-                                             "numbers from 0 on, not '%.*s'"
-                                           : "metrics must be names between commas, not '%.*s'",
-                                   shown(item), item.len ? item.ptr : "");
+                                             "numbers from 0 on, not '%s'"
+                                           : "metrics must be names between commas, not '%s'",
+                                   SHOWN(item));
         return find_metric(core, target, name, ret) ? OK : no_metric(core, target, name, problem);
 }
 
@@ -390,9 +418,6 @@ static int check_values(const struct core *core, int target, const struct rule_v
         if ((v->flags & RULE_ENDS_ITSELF) && v->kind != RULE_EXEMPT)
                 return problem_set(problem, ERR_BADARG, "selfending goes with the kind exempt");
         bool has_list = v->kind == RULE_METRICS || v->kind == RULE_THRESHOLD;
-        if (has_list && v->mode != MODE_ENFORCE)
-                return problem_set(problem, ERR_BADARG,
-                                   "mode observe goes with hold, ratio and exempt");
         if (!has_list && v->list.len)
                 return problem_set(problem, ERR_BADARG, "the kind %s takes no metrics",
                                    rule_kind_name(v->kind));

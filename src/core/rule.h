@@ -36,6 +36,10 @@ struct rule_match {
 /* Rules that are past their end do not count, though their alarm has not rung yet. */
 void rule_match(struct core *core, const struct identity *who, struct slice target,
                 struct rule_match *ret);
+/* The lists as they would be if those that only observe were enforced, and the first of these;
+ * NULL: none would count. */
+const struct rule *rule_match_trial(struct core *core, const struct identity *who,
+                                    struct slice target, struct rule_match *ret);
 /* The next "name" of a list "a,b" or "a=1,b=2": false at the end.  *ret_value is NAN without '='.
  */
 bool rule_list_next(struct slice *rest, struct slice *ret_name, double *ret_value);

@@ -27,5 +27,6 @@ EXEC(exec_pauseschedule);
 EXEC(exec_resumeschedule);
 EXEC(exec_runschedule);
 EXEC(exec_nextruns);
+EXEC(exec_scheduletry);
 
 #endif

@@ -21,16 +21,13 @@
 #define STOP_AFTER_DEFAULT 5
 
 /* Places of the parameters in rows_schedule.h. */
+enum { P_TIME_CRON, P_TIME_EVERY, P_TIME_ZONE, P_TIME_FIRST, P_TIME_UNTIL, P_TIME_COUNT };
 enum {
         P_NAME,
         P_HOOK,
         P_ARGS,
-        P_CRON,
-        P_EVERY,
-        P_ZONE,
-        P_FIRST,
-        P_UNTIL,
-        P_JITTER,
+        P_TIMES, /* the first of P_TIME_... */
+        P_JITTER = P_TIMES + P_TIME_COUNT,
         P_MISSED,
         P_WINDOW,
         P_OVERLAP,
@@ -39,6 +36,7 @@ enum {
 };
 enum { P_LIST_MATCH, P_LIST_LIMIT, P_LIST_CURSOR };
 enum { P_NEXT_COUNT = 1 };
+enum { P_TRY_NAME = P_TIME_COUNT, P_TRY_COUNT };
 
 static const char *const missed_names[MISSED_COUNT] = {"skip", "one", "all"};
 static const char *const overlap_names[OVERLAP_COUNT] = {"skip", "queue", "allow", "cancel"};
@@ -103,8 +101,15 @@ static int read_job(const struct command *cmd, struct schedule_def *def, struct 
         return r;
 }
 
-static int check_times(const struct schedule_def *def, struct problem *problem)
+/* `arg` is where P_TIME_... begin. */
+static int read_times(const struct arg *arg, struct schedule_def *def, struct problem *problem)
 {
+        def->cron = arg[P_TIME_CRON].text;
+        def->zone = arg[P_TIME_ZONE].text;
+        def->every_ms = arg[P_TIME_EVERY].num;
+        def->first_ms = arg[P_TIME_FIRST].num;
+        def->until_ms = arg[P_TIME_UNTIL].num;
+        def->is_first_given = arg[P_TIME_FIRST].is_set;
         const struct {
                 bool is_wrong;
                 const char *text;
@@ -124,12 +129,6 @@ static int read_def(const struct command *cmd, struct schedule_def *def, struct 
 {
         const struct arg *arg = cmd->arg;
         *def = (struct schedule_def){
-                .cron = arg[P_CRON].text,
-                .zone = arg[P_ZONE].text,
-                .every_ms = arg[P_EVERY].num,
-                .first_ms = arg[P_FIRST].num,
-                .until_ms = arg[P_UNTIL].num,
-                .is_first_given = arg[P_FIRST].is_set,
                 .jitter_ms = arg[P_JITTER].num,
                 .window_ms = arg[P_WINDOW].num,
                 .stop_after = arg[P_STOPAFTER].is_set ? (uint64_t)arg[P_STOPAFTER].num
@@ -137,7 +136,7 @@ static int read_def(const struct command *cmd, struct schedule_def *def, struct 
                 .missed = (uint8_t)arg[P_MISSED].num,
                 .overlap = (uint8_t)arg[P_OVERLAP].num,
         };
-        int r = check_times(def, problem);
+        int r = read_times(arg + P_TIMES, def, problem);
         return r == OK ? read_job(cmd, def, problem) : r;
 }
 
@@ -178,23 +177,30 @@ static void carry_on(const struct core *core, const struct schedule *old, struct
         past->since_id = core->state.next_id;
 }
 
+/* May it have these times?  ret: its slots. */
+static int check_slots(const struct schedule *old, const struct schedule_def *def,
+                       const struct schedule_past *past, struct slots *ret, struct problem *problem)
+{
+        int r = slots_init(ret, def, problem);
+        if (r != OK)
+                return r;
+        bool is_over = slots_next(ret, past->cursor_ms) == INT64_MAX;
+        if (is_over && !(old && has_same_times(&old->def, def)))
+                return problem_set(problem, ERR_BADARG,
+                                   "it would never run: there is no slot before until");
+        return OK;
+}
+
 static int check_new(const struct core *core, const struct schedule *old,
                      const struct schedule_def *def, const struct schedule_past *past,
                      struct problem *problem)
 {
         struct slots slots;
-        int r = slots_init(&slots, def, problem);
-        if (r != OK)
-                return r;
         size_t n = core->state.things[THING_SCHEDULE].len; /* some may be of removed ones */
         if (!old && n >= LIMIT_SCHEDULES)
                 return problem_set(problem, ERR_LIMIT, "there are %d schedules already",
                                    LIMIT_SCHEDULES);
-        bool is_over = slots_next(&slots, past->cursor_ms) == INT64_MAX;
-        if (is_over && !(old && has_same_times(&old->def, def)))
-                return problem_set(problem, ERR_BADARG,
-                                   "it would never run: there is no slot before until");
-        return OK;
+        return check_slots(old, def, past, &slots, problem);
 }
 
 static void tell_time(struct reply *reply, const char *key, int64_t ms)
@@ -313,39 +319,59 @@ EXEC(exec_runschedule)
 }
 
 /* From now on; as if it were resumed, when it is not active. */
-static size_t next_slots(const struct core *core, const struct schedule *sch, int64_t *ret,
-                         size_t max)
+static void tell_slots(const struct core *core, const struct slots *slots, int64_t cursor_ms,
+                       struct reply *reply, size_t max)
 {
-        int64_t now_ms = core->now.wall_ms, at = sch->past.cursor_ms;
+        int64_t told[LIMIT_NEXT_RUNS], now_ms = core->now.wall_ms;
+        int64_t at = cursor_ms < now_ms ? now_ms : cursor_ms;
         size_t n = 0;
-        if (at < now_ms)
-                at = now_ms;
-        while (n < max && (at = slots_next(&sch->slots, at)) != INT64_MAX)
-                ret[n++] = at;
-        return n;
+        while (n < max && (at = slots_next(slots, at)) != INT64_MAX)
+                told[n++] = at;
+        reply_list(reply, n);
+        for (size_t i = 0; i < n; i++)
+                reply_int(reply, told[i]);
+        reply_end(reply);
 }
 
 static void tell_next(const struct core *core, const struct schedule *sch, struct reply *reply,
                       size_t max)
 {
-        int64_t slots[LIMIT_NEXT_RUNS];
-        size_t n = next_slots(core, sch, slots, max);
-        reply_list(reply, n);
-        for (size_t i = 0; i < n; i++)
-                reply_int(reply, slots[i]);
-        reply_end(reply);
+        tell_slots(core, &sch->slots, sch->past.cursor_ms, reply, max);
+}
+
+static size_t how_many(const struct arg *count)
+{
+        return count->is_set ? (size_t)count->num : NEXT_RUNS_DEFAULT;
 }
 
 EXEC(exec_nextruns)
 {
         (void)session; /* anybody may look */
         struct schedule *sch;
-        const struct arg *count = &cmd->arg[P_NEXT_COUNT];
         int r = find_named(core, cmd, &sch, problem);
         if (r != OK)
                 return r;
         reply_wrap(reply, "next");
-        tell_next(core, sch, reply, count->is_set ? (size_t)count->num : NEXT_RUNS_DEFAULT);
+        tell_next(core, sch, reply, how_many(&cmd->arg[P_NEXT_COUNT]));
+        return OK;
+}
+
+EXEC(exec_scheduletry)
+{
+        (void)session; /* anybody may ask */
+        struct schedule_def def = {0};
+        struct schedule_past past;
+        struct slots slots;
+        const struct schedule *old = find(core, cmd->arg[P_TRY_NAME].text);
+        int r = read_times(cmd->arg, &def, problem);
+        if (r != OK)
+                return r;
+        carry_on(core, old, &def, &past);
+        r = check_slots(old, &def, &past, &slots, problem);
+        if (r != OK)
+                return r;
+        reply_wrap(reply, "next");
+        tell_slots(core, &slots, past.cursor_ms, reply, how_many(&cmd->arg[P_TRY_COUNT]));
         return OK;
 }
 
@@ -404,8 +430,9 @@ static void tell_job(const struct schedule_def *d, struct reply *reply)
         tell_time(reply, "result_ms", (int64_t)o->result_ms);
         reply_key(reply, "is_signed");
         reply_bool(reply, o->signature.len > 0);
+        tell_or_null(reply, "signature", o->signature);
 }
-#define JOB_FIELDS 15
+#define JOB_FIELDS 16
 
 static void tell_reason(const struct schedule *sch, struct reply *reply)
 {
@@ -413,7 +440,9 @@ static void tell_reason(const struct schedule *sch, struct reply *reply)
         reply_key(reply, "reason");
         if (sch->past.status == SCHEDULE_STOPPED) {
                 (void)snprintf(text, sizeof(text),
-                               "%llu jobs in a row have failed, the last was job %llu",
+                               sch->past.failures == 1
+                                       ? "%llu job has failed: job %llu"
+                                       : "%llu jobs in a row have failed, the last was job %llu",
                                (unsigned long long)sch->past.failures,
                                (unsigned long long)sch->past.stop_job);
                 reply_str(reply, text);

@@ -18,6 +18,7 @@
 #include "base/duration.h"
 #include "base/say.h"
 #include "core/check_inside.h"
+#include "core/lock.h"
 #include "core/throttle_inside.h"
 #include "state/setting.h"
 
@@ -31,6 +32,7 @@ enum knob_type { KNOB_BOOL, KNOB_MODE, KNOB_DURATION, KNOB_INT, KNOB_PAIR, KNOB_
 
 enum knob_place {
         AT_ENABLED,
+        AT_LOCKS,
         AT_MODE,
         AT_CHECK_MODE,
         AT_MAX_DEFERRAL,
@@ -70,6 +72,8 @@ static const struct {
 } fixed[] = {
         {"throttle.enabled", AT_ENABLED, KNOB_BOOL, 0, "",
          "whether the gate makes jobs wait; off does not forget the mode"},
+        {"locks.enabled", AT_LOCKS, KNOB_BOOL, 0, "",
+         "whether locks are granted; off, LOCK is refused and holders keep theirs"},
         {"throttle.mode", AT_MODE, KNOB_MODE, 0, "", "what the gate does with jobs"},
         {"check.mode", AT_CHECK_MODE, KNOB_MODE, 0, "", "what checks are answered with"},
         {"throttle.max_deferral", AT_MAX_DEFERRAL, KNOB_DURATION, LIMIT_DELAY_MS, "",
@@ -354,6 +358,7 @@ static struct value policy_value(const struct policy *p, const struct knob *k)
                 v.num = p->caps[k->level].claims;
                 break;
         case AT_ENABLED:
+        case AT_LOCKS:
         case AT_CHECK_MODE:
         case AT_DWELL:
         case AT_ELEVATED:
@@ -376,6 +381,8 @@ static struct value configured_value(const struct core *core, const struct knob 
         const struct target *g = k->target >= 0 ? &t->targets[k->target] : NULL;
         if (k->place == AT_ENABLED)
                 return (struct value){.num = !t->is_off_configured};
+        if (k->place == AT_LOCKS)
+                return (struct value){.num = !core->are_locks_off_configured};
         if (k->place == AT_CHECK_MODE)
                 return (struct value){.num = core->checks.mode};
         if (!g)
@@ -391,7 +398,7 @@ static struct value configured_value(const struct core *core, const struct knob 
 static bool default_value(const struct knob *k, struct value *ret)
 {
         struct policy policy;
-        if (k->place == AT_ENABLED)
+        if (k->place == AT_ENABLED || k->place == AT_LOCKS)
                 *ret = (struct value){.num = true};
         else if (k->place == AT_CHECK_MODE)
                 *ret = (struct value){.num = MODE_ENFORCE};
@@ -433,6 +440,8 @@ static void put_value(struct core *core, const struct knob *k, const struct valu
         struct target *g = k->target >= 0 ? &t->targets[k->target] : NULL;
         if (k->place == AT_ENABLED)
                 t->is_off = !v->num;
+        else if (k->place == AT_LOCKS)
+                core->are_locks_off = !v->num;
         else if (!g)
                 put_policy(&t->policy, k, v);
         else if (k->place == AT_DWELL)
@@ -482,7 +491,9 @@ void settings_apply(struct core *core)
         struct throttle *t = core->throttle;
         struct knob k;
         struct value v;
+        bool were_locks_off = core->are_locks_off;
         t->is_off = t->is_off_configured;
+        core->are_locks_off = core->are_locks_off_configured;
         for (size_t i = 0; i < t->n_targets; i++) {
                 struct target *g = &t->targets[i];
                 g->dwell_ns = g->dwell_configured_ns;
@@ -496,6 +507,16 @@ void settings_apply(struct core *core)
                         put_value(core, &k, &v);
         for (size_t i = 0; i < t->n_targets; i++)
                 check_target(&t->targets[i]);
+        if (core->are_locks_off && !were_locks_off)
+                locks_switched_off(core);
+}
+
+void core_set_locks(struct core *core, bool is_off)
+{
+        core->are_locks_off_configured = is_off;
+        core->throttle->settings_seen = UINT64_MAX;
+        if (core->now.wall_ms) /* else the first turn does it */
+                throttle_refresh(core);
 }
 
 /* ---- for the configuration ---- */
@@ -533,13 +554,21 @@ void core_effective(struct core *core, struct core_effective *ret)
         struct knob k;
         struct value v;
         throttle_refresh(core);
-        *ret = (struct core_effective){
-                .policy = t->policy, .is_off = t->is_off, .check_mode = check_mode(core)};
+        *ret = (struct core_effective){.policy = t->policy,
+                                       .is_off = t->is_off,
+                                       .check_mode = check_mode(core),
+                                       .are_locks_off = core->are_locks_off};
         ret->policy.mode = t->mode;
         ret->policy.is_paused = false;
         core_each_pattern(core, count_pattern, &ret->is_throttle_changed);
-        for (size_t i = 0; knob_at(core, i, &k); i++)
-                ret->is_throttle_changed |= k.target < 0 && set_value(core, &k, &v);
+        for (size_t i = 0; knob_at(core, i, &k); i++) {
+                if (k.target >= 0 || !set_value(core, &k, &v))
+                        continue;
+                if (k.place == AT_LOCKS)
+                        ret->are_locks_changed = true;
+                else
+                        ret->is_throttle_changed = true;
+        }
 }
 
 bool core_effective_target(struct core *core, const char *name, struct level_rule *rules,

@@ -11,7 +11,7 @@
 #include "core/inside.h"
 
 /* Puts what was set on top of what is configured: into the policy, the rules and dwells of the
- * targets, and is_off.  By throttle_refresh(), which does the modes itself. */
+ * targets, is_off, and are_locks_off.  By throttle_refresh(), which does the modes itself. */
 void settings_apply(struct core *core);
 
 /* What holds now, for whoever writes it down as configuration. */
@@ -21,6 +21,7 @@ struct core_effective {
         enum gate_mode check_mode;
         /* Was one of the throttle's set, or a pattern of the registry? */
         bool is_throttle_changed;
+        bool are_locks_off, are_locks_changed;
 };
 void core_effective(struct core *core, struct core_effective *ret);
 /* The same of a target; false when there is none of that name.  `rules` and `check_above` have room

@@ -14,7 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/duration.h"
+#include "base/plural.h"
 #include "base/say.h"
+#include "base/shown.h"
 #include "core/check_inside.h"
 #include "core/now.h"
 #include "core/settings.h"
@@ -161,7 +164,7 @@ void throttle_tell(struct core *core, const char *name, const char *fmt, ...)
         e->wall_ms = core->now.wall_ms;
         e->name = name;
         va_start(args, fmt);
-        (void)vsnprintf(e->text, sizeof(e->text), fmt, args); /* cut is fine */
+        shown_vprintf(e->text, sizeof(e->text), fmt, args);
         va_end(args);
 }
 
@@ -274,8 +277,9 @@ static void effect_changed(struct core *core, enum level was)
                 ramp_stop(&t->ramp);
         } else if (parked) {
                 ramp_begin(&t->ramp, core->now.steady_ns);
-                throttle_tell(core, "ramp_started", "%zu parked jobs return over %u cycles", parked,
-                              ramp_cycles(&t->ramp));
+                throttle_tell(core, "ramp_started", "%zu parked %s over %u %s", parked,
+                              plural(parked, "job returns", "jobs return"), ramp_cycles(&t->ramp),
+                              plural(ramp_cycles(&t->ramp), "cycle", "cycles"));
                 say_info("gate", "ramp_started", "parked", SAY_I64(parked));
         }
 }
@@ -352,7 +356,7 @@ static void remember(struct metric *m, double value, int64_t steady_ns)
 }
 
 void core_sample(struct core *core, size_t target, size_t metric, double value, int64_t steady_ns,
-                 bool is_error, struct slice error)
+                 bool is_error, struct slice remark)
 {
         struct throttle *t = core->throttle;
         if (target >= t->n_targets || metric >= t->targets[target].n_metrics)
@@ -361,8 +365,8 @@ void core_sample(struct core *core, size_t target, size_t metric, double value, 
         struct metric *m = &g->metrics[metric];
         struct level_sample *s = &g->samples[metric];
         s->is_error = is_error;
-        (void)snprintf(m->error, sizeof(m->error), "%.*s", is_error ? (int)error.len : 0,
-                       error.len ? error.ptr : "");
+        (void)shown_put(m->error, sizeof(m->error), is_error ? remark : SLICE_NONE);
+        (void)shown_put(m->note, sizeof(m->note), is_error ? SLICE_NONE : remark);
         if (!is_error) {
                 s->value = value;
                 s->at_ns = steady_ns > 0 ? steady_ns : 1;
@@ -552,21 +556,32 @@ static const struct target *target_of(const struct throttle *t, const struct gat
         return NULL;
 }
 
-/* "critical load on shop: threads_running 150 against 15; tier normal waits 900 s" */
-static int put_reason(const struct throttle *t, const struct gate_answer *a, enum tier tier,
-                      char *ret, size_t size)
+/* "critical load on shop: threads_running 150 against 15; tier normal waits 15 min" */
+void throttle_put_reason(const struct core *core, const struct gate_answer *a, enum tier tier,
+                         char *ret)
 {
+        const struct throttle *t = core->throttle;
         const struct target *g = a->reason == GATE_PAUSED ? NULL : target_of(t, a);
         const struct leveler *l = g ? &g->leveler : NULL;
+        char wait[96], time[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX];
+        (void)snprintf(wait, sizeof(wait), "tier %s %s %s%s", tier_name(tier),
+                       a->is_wait ? "waits" : "would wait", duration_words(a->delay_ms, time),
+                       a->is_wait ? "" : " (observe)");
         if (!g)
-                return snprintf(ret, size, "paused by the operator; tier %s waits %u s",
-                                tier_name(tier), a->delay_ms / 1000);
-        if (l->metric < 0)
-                return snprintf(ret, size, "load of %s is %s; tier %s waits %u s", g->name,
-                                level_name(a->level), tier_name(tier), a->delay_ms / 1000);
-        return snprintf(ret, size, "%s load on %s: %s %g against %g; tier %s waits %u s",
-                        level_name(a->level), g->name, g->metrics[l->metric].name, l->value,
-                        l->threshold, tier_name(tier), a->delay_ms / 1000);
+                (void)snprintf(ret, THROTTLE_TEXT, "paused by the operator; %s", wait);
+        else if (l->metric < 0)
+                (void)snprintf(ret, THROTTLE_TEXT, "load of %s is %s; %s", g->name,
+                               level_name(a->level), wait);
+        else if (a->level == LEVEL_UNKNOWN) /* then both are ages in s */
+                (void)snprintf(ret, THROTTLE_TEXT,
+                               "unknown load on %s: %s is %s old, at most %s is allowed; %s",
+                               g->name, g->metrics[l->metric].name,
+                               duration_words((int64_t)(l->value * MS_PER_S), time),
+                               duration_words((int64_t)(l->threshold * MS_PER_S), most), wait);
+        else
+                (void)snprintf(ret, THROTTLE_TEXT, "%s load on %s: %s %g against %g; %s",
+                               level_name(a->level), g->name, g->metrics[l->metric].name, l->value,
+                               l->threshold, wait);
 }
 
 static void say_deferral(struct core *core, const struct job *job, const char *name,
@@ -619,8 +634,7 @@ bool throttle_admit(struct core *core, struct job *job)
         t->decisions[a.level][tier][a.would_wait]++;
         if (!a.would_wait)
                 return true;
-        int n = put_reason(t, &a, tier, why, sizeof(why));
-        size_t len = n < (int)sizeof(why) ? (size_t)n : sizeof(why) - 1;
+        throttle_put_reason(core, &a, tier, why);
         count_of_hook(t, name_slice(job->hook), core->now.steady_ns)->now++;
         const struct target *g = a.reason == GATE_PAUSED ? NULL : target_of(t, &a);
         throttled_deferral(core, job, tier, &a, g ? g->name : "", why);
@@ -631,7 +645,7 @@ bool throttle_admit(struct core *core, struct job *job)
         }
         t->deferred[tier]++;
         say_deferral(core, job, event_deferred, why);
-        park(core, job, &a, tier, slice_make(why, len));
+        park(core, job, &a, tier, slice_str(why));
         return false;
 }
 
@@ -666,10 +680,12 @@ static void run_ramp(struct core *core)
                 for (size_t i = 0; i < release[tier] && core->state.n_parked[tier]; i++, steps++)
                         release_one(core, (enum tier)tier);
         if (steps)
-                throttle_tell(core, "ramp_step", "%zu parked jobs returned", steps);
+                throttle_tell(core, "ramp_step", "%zu parked %s returned", steps,
+                              plural(steps, "job", "jobs"));
         if (!ramp_is_running(&t->ramp))
-                throttle_tell(core, "ramp_ended", "%llu jobs have returned",
-                              (unsigned long long)t->ramp.released);
+                throttle_tell(core, "ramp_ended", "%llu %s returned",
+                              (unsigned long long)t->ramp.released,
+                              plural(t->ramp.released, "job has", "jobs have"));
 }
 
 void throttle_turn(struct core *core)

@@ -24,6 +24,12 @@ void throttle_ask(struct core *core);
 bool throttle_admit(struct core *core, struct job *job);
 /* What it would answer, without doing anything: for WHY. */
 struct gate_answer throttle_look(struct core *core, const struct job *job, enum tier *ret_tier);
+/* That answer, when it is to wait, in words: what makes it wait and for how long.  THROTTLE_TEXT
+ * bytes. */
+void throttle_put_reason(const struct core *core, const struct gate_answer *a, enum tier tier,
+                         char *ret);
+/* Where the operator's pause ends: steady ns, INT64_MAX until resumed, 0: no pause. */
+int64_t throttle_pause_ns(const struct core *core);
 /* A ready job that a cap of the level or the adaptive limit keeps: out of the way of the critical
  * ones behind it, until a place is free. */
 void throttle_put_aside(struct core *core, struct job *job);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/duration.h"
 #include "base/say.h"
 #include "core/check_inside.h"
 #include "core/series.h"
@@ -36,11 +37,12 @@ static void tell_metric(const struct core *core, struct reply *reply, const stru
                         size_t i)
 {
         const struct level_sample *s = &g->samples[i];
-        reply_map(reply, 7);
+        reply_map(reply, 8);
         tell_str(reply, "name", g->metrics[i].name);
         tell_number(reply, "value", s->value, s->at_ns != 0);
         tell_int(reply, "age_ms", age_ms(core, s));
         tell_str(reply, "error", g->metrics[i].error);
+        tell_str(reply, "note", g->metrics[i].note);
         tell_number(reply, "elevated", g->rules[i].enter[0], true);
         tell_number(reply, "critical", g->rules[i].enter[1], true);
         tell_str(reply, "level", level_name((enum level)g->leveler.metric_level[i]));
@@ -279,12 +281,13 @@ static int do_pause(struct core *core, const struct command *cmd, struct reply *
         const struct arg *length = &cmd->arg[P_THROTTLE_FOR];
         int64_t ms = length->is_set ? length->num : PAUSE_DEFAULT_MS;
         bool is_endless = cmd->arg[P_THROTTLE_UNTIL].num;
+        char text[DURATION_TEXT_MAX];
         setting_set(core, SLICE_LIT(SETTING_PAUSE),
                     is_endless ? 0 : core->now.steady_ns + ms * NS_PER_MS, SLICE_NONE);
         if (is_endless)
                 throttle_tell(core, "throttle_paused", "until resumed");
         else
-                throttle_tell(core, "throttle_paused", "for %lld s", (long long)(ms / 1000));
+                throttle_tell(core, "throttle_paused", "for %s", duration_words(ms, text));
         say_info("gate", "throttle_paused", "ms", SAY_I64(is_endless ? 0 : ms));
         reply_ok(reply);
         return OK;

@@ -16,6 +16,7 @@ struct told_number {
 struct metric {
         char *name;
         char error[THROTTLE_TEXT]; /* why the last try failed; "" when it did not */
+        char note[THROTTLE_TEXT];  /* what was said of the last value; "" when it failed */
         float *history;            /* one value a second, THROTTLE_HISTORY_S of them; NAN: none */
         int64_t history_s;         /* steady second of the newest */
         double check_above;        /* as in core_metric */
@@ -115,8 +116,6 @@ void throttle_tell_ramp(const struct core *core, struct reply *reply);
 
 /* Brings policy and registry in step with the settings. */
 void throttle_refresh(struct core *core);
-/* Where the operator's pause ends: steady ns, INT64_MAX until resumed, 0: no pause. */
-int64_t throttle_pause_ns(const struct core *core);
 
 /* Adds key="value" for /metrics, escaped as its format wants, and the comma before it. */
 void throttle_put_label(struct buf *labels, const char *key, const char *value);

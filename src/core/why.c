@@ -8,16 +8,21 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/duration.h"
+#include "base/plural.h"
+#include "base/shown.h"
 #include "core/breaker.h"
 #include "core/cap.h"
 #include "core/ends.h"
 #include "core/limit.h"
 #include "core/params.h"
 #include "core/throttle.h"
+#include "state/breaker.h"
 #include "state/cap.h"
+#include "state/event.h"
 
 #define BLOCKERS_MAX  16
-#define SENTENCE_SIZE 240
+#define SENTENCE_SIZE 480
 
 struct blocker {
         const char *code;
@@ -41,7 +46,7 @@ static void add(struct why *w, const char *code, const char *fmt, ...)
         struct blocker *b = &w->blockers[w->n++];
         b->code = code;
         va_start(args, fmt);
-        (void)vsnprintf(b->sentence, sizeof(b->sentence), fmt, args);
+        shown_vprintf(b->sentence, sizeof(b->sentence), fmt, args);
         va_end(args);
 }
 
@@ -51,23 +56,32 @@ static void expect(struct why *w, int64_t at_ms)
                 w->expected_ms = at_ms;
 }
 
-static int64_t seconds(int64_t ms)
-{
-        return ms > 0 ? (ms + 999) / 1000 : 0;
-}
-
-static void say_due(struct why *w)
+/* Until it is due; 0 when that is now. */
+static int64_t due_in_ms(const struct why *w)
 {
         const struct job *job = w->job;
         int64_t now =
                 job->flags & JOB_FLAG_TIMED ? w->core->now.wall_ms : core_steady_wall_ms(w->core);
-        if ((job->state != JOB_SCHEDULED && job->state != JOB_HELD) || job->due_ms <= now)
+        bool is_timed = job->state == JOB_SCHEDULED || job->state == JOB_HELD;
+        return is_timed && job->due_ms > now ? job->due_ms - now : 0;
+}
+
+static bool is_parked(const struct job *job)
+{
+        return job->extra && list_is_linked(&job->extra->parked);
+}
+
+static void say_due(struct why *w)
+{
+        int64_t in_ms = due_in_ms(w);
+        char text[DURATION_TEXT_MAX];
+        if (!in_ms)
                 return;
-        int64_t in_ms = job->due_ms - now;
-        add(w, job->attempt ? "backoff" : "schedule", "%s in %lld s",
-            job->attempt ? "waits before its next attempt, which is due" : "is due",
-            (long long)seconds(in_ms));
         expect(w, w->core->now.wall_ms + in_ms);
+        if (!is_parked(w->job)) /* else say_gate() tells it with the reason */
+                add(w, w->job->attempt ? "backoff" : "schedule", "%s in %s",
+                    w->job->attempt ? "waits before its next attempt, which is due" : "is due",
+                    duration_words_left(in_ms, text));
 }
 
 static void say_after(struct why *w)
@@ -90,12 +104,14 @@ static void say_queue(struct why *w)
         if (q->is_paused)
                 add(w, "pause", "queue '%.*s' is paused: RESUME it", (int)q->name->len, name);
         if (s->cap && q->n_running >= s->cap)
-                add(w, "queue_cap", "queue '%.*s' runs %llu jobs and its cap is %llu",
+                add(w, "queue_cap", "queue '%.*s' runs %llu %s and its cap is %llu",
                     (int)q->name->len, name, (unsigned long long)q->n_running,
-                    (unsigned long long)s->cap);
+                    plural(q->n_running, "job", "jobs"), (unsigned long long)s->cap);
         if (s->claims && q->claims.len >= s->claims)
-                add(w, "claims", "queue '%.*s' has %zu claims with running jobs of %llu allowed",
-                    (int)q->name->len, name, q->claims.len, (unsigned long long)s->claims);
+                add(w, "claims", "queue '%.*s' has %zu %s with running jobs, and %llu %s allowed",
+                    (int)q->name->len, name, q->claims.len,
+                    plural(q->claims.len, "claim", "claims"), (unsigned long long)s->claims,
+                    plural(s->claims, "is", "are"));
 }
 
 static void say_limit(struct why *w, struct thing *t)
@@ -103,16 +119,29 @@ static void say_limit(struct why *w, struct thing *t)
         if (!t)
                 return;
         int64_t ms = limit_wait_ns(w->core, t) / NS_PER_MS;
-        add(w, "limit", "rate limit '%.*s' is used up: the next start in %lld ms",
-            (int)thing_name(t).len, t->name, (long long)ms);
+        char text[DURATION_TEXT_MAX];
+        add(w, "limit", "rate limit '%.*s' is used up: the next start in %s",
+            (int)thing_name(t).len, t->name, duration_words_left(ms, text));
         expect(w, w->core->now.wall_ms + ms);
 }
 
 static void say_breaker(struct why *w, struct thing *t)
 {
-        if (t)
-                add(w, "breaker", "circuit breaker '%.*s' is open: BREAKERSTATE shows since when",
-                    (int)thing_name(t).len, t->name);
+        if (!t)
+                return;
+        const struct breaker *b = breaker_of(t);
+        char since[DURATION_TEXT_MAX], next[DURATION_TEXT_MAX];
+        int64_t since_ms = (w->core->now.steady_ns - b->circuit.since_ns) / NS_PER_MS;
+        int64_t wait_ns = breaker_wait_ns(w->core, t);
+        bool is_held = wait_ns == CIRCUIT_NEVER, has_reason = b->reason.len > 0;
+        add(w, "breaker", "circuit breaker '%.*s' has been %s for %s%s%.*s%s: %s%s",
+            (int)thing_name(t).len, t->name, circuit_state_name(b->circuit.state),
+            duration_words(since_ms, since), has_reason ? " (" : "", (int)b->reason.len,
+            has_reason ? b->reason.ptr : "", has_reason ? ")" : "",
+            is_held ? "held open until it is closed" : "the next try in ",
+            is_held ? "" : duration_words_left(wait_ns / NS_PER_MS, next));
+        if (!is_held)
+                expect(w, w->core->now.wall_ms + wait_ns / NS_PER_MS);
 }
 
 static void say_cap(struct why *w)
@@ -121,10 +150,55 @@ static void say_cap(struct why *w)
         if (!t)
                 return;
         const struct cap *cap = CONTAINER_OF(t, const struct cap, thing);
-        add(w, "single_instance",
-            "%llu running jobs hold '%.*s', which allows %llu; %u wait for it",
-            (unsigned long long)cap->n_running, (int)thing_name(t).len, t->name,
-            (unsigned long long)cap_max(t, w->job), t->waiting.len);
+        add(w, "single_instance", "%llu running %s '%.*s', which allows %llu; %u %s for it",
+            (unsigned long long)cap->n_running, plural(cap->n_running, "job holds", "jobs hold"),
+            (int)thing_name(t).len, t->name, (unsigned long long)cap_max(t, w->job), t->waiting.len,
+            plural(t->waiting.len, "waits", "wait"));
+}
+
+/* What its story says of the last time it was parked, and how often it was. */
+static struct slice parked_reason(const struct job *job, size_t *ret_times)
+{
+        struct slice rest = job->more ? buf_slice(&job->more->events) : SLICE_NONE;
+        struct slice reason = SLICE_LIT("deferred by the gate");
+        struct event e;
+        *ret_times = 0;
+        while (event_next(&rest, 0, &e)) {
+                if (e.type != EVENT_DEFERRED)
+                        continue;
+                reason = e.message;
+                ++*ret_times;
+        }
+        return reason;
+}
+
+/* The reason is that of the time when it was parked.  The level may be lower by now. */
+static void say_parked(struct why *w, const struct gate_answer *now)
+{
+        size_t times;
+        struct slice reason = parked_reason(w->job, &times);
+        char left[DURATION_TEXT_MAX], all[DURATION_TEXT_MAX], total[64] = "", change[96] = "";
+        if (times > 1)
+                (void)snprintf(total, sizeof(total), "; deferred for %s in all",
+                               duration_words((int64_t)w->job->extra->options.deferred_ms, all));
+        if (!now->is_wait)
+                (void)snprintf(change, sizeof(change),
+                               "; the level is %s now, and the ramp brings it back earlier",
+                               level_name(now->level));
+        add(w, "gate", "parked for %s more: %.*s%s%s", duration_words_left(due_in_ms(w), left),
+            (int)reason.len, reason.ptr, total, change);
+}
+
+static void say_pause(struct why *w, enum tier tier, const struct gate_answer *a)
+{
+        int64_t until_ns = throttle_pause_ns(w->core);
+        char left[DURATION_TEXT_MAX], delay[DURATION_TEXT_MAX];
+        bool is_endless = until_ns == INT64_MAX;
+        int64_t left_ms = is_endless ? 0 : (until_ns - w->core->now.steady_ns) / NS_PER_MS;
+        add(w, "gate", "paused by the operator %s%s%s; tier %s waits %s when it is claimed",
+            is_endless ? "until resumed" : "for ",
+            is_endless ? "" : duration_words_left(left_ms, left), is_endless ? "" : " more",
+            tier_name(tier), duration_words(a->delay_ms, delay));
 }
 
 static void say_gate(struct why *w)
@@ -132,20 +206,18 @@ static void say_gate(struct why *w)
         enum tier tier;
         struct gate_answer a = throttle_look(w->core, w->job, &tier);
         const struct job_extra *x = w->job->extra;
-        if (x && list_is_linked(&x->parked))
-                add(w, "gate",
-                    "deferred by the gate, %llu s in all so far: THROTTLE STATUS says why",
-                    (unsigned long long)(x->options.deferred_ms / 1000));
-        else if (x && w->job->state == JOB_WAITING && x->blocker->kind == THING_CAP &&
-                 slice_eq(thing_name(x->blocker), SLICE_LIT("gate:")))
+        char text[THROTTLE_TEXT];
+        if (is_parked(w->job)) {
+                say_parked(w, &a);
+        } else if (x && w->job->state == JOB_WAITING && x->blocker->kind == THING_CAP &&
+                   slice_eq(thing_name(x->blocker), SLICE_LIT("gate:"))) {
                 add(w, "gate", "as many jobs run as the level of the load allows");
-        else if (a.would_wait && a.reason == GATE_PAUSED)
-                add(w, "gate", "the throttle is paused, and tier %s waits meanwhile",
-                    tier_name(tier));
-        else if (a.would_wait)
-                add(w, "gate", "tier %s %s %u s at level %s", tier_name(tier),
-                    a.is_wait ? "waits" : "would wait (observe)", a.delay_ms / 1000,
-                    level_name(a.level));
+        } else if (a.would_wait && a.reason == GATE_PAUSED) {
+                say_pause(w, tier, &a);
+        } else if (a.would_wait) {
+                throttle_put_reason(w->core, &a, tier, text);
+                add(w, "gate", "%s", text);
+        }
 }
 
 static void say_workers(struct why *w)
@@ -153,13 +225,15 @@ static void say_workers(struct why *w)
         const struct queue *q = w->job->queue;
         if (w->n)
                 return;
+        char text[DURATION_TEXT_MAX];
+        int64_t ready_ms = w->core->now.wall_ms - w->job->due_ms;
         if (list_is_empty(&q->waiters))
                 add(w, "worker",
-                    "ready since %lld s, and no worker waits for queue '%.*s'; %llu jobs of it "
-                    "run, "
-                    "%zu are ready",
-                    (long long)seconds(w->core->now.wall_ms - w->job->due_ms), (int)q->name->len,
-                    q->name->text, (unsigned long long)q->n_running, q->n_ready);
+                    "ready for %s, and no worker waits for queue '%.*s'; %llu %s, %zu %s ready",
+                    duration_words(ready_ms > 0 ? ready_ms : 0, text), (int)q->name->len,
+                    q->name->text, (unsigned long long)q->n_running,
+                    plural(q->n_running, "job of it runs", "jobs of it run"), q->n_ready,
+                    plural(q->n_ready, "is", "are"));
         if (w->core->is_slowed)
                 add(w, "history", "history is behind and work is handed out more slowly");
 }
@@ -168,10 +242,11 @@ static void find_blockers(struct why *w)
 {
         const struct job *job = w->job;
         if (job->state == JOB_LEASED) {
-                add(w, "running", "it runs: worker '%.*s' has it for %lld s more",
+                char text[DURATION_TEXT_MAX];
+                int64_t left_ms = (job->more->deadline_ns - w->core->now.steady_ns) / NS_PER_MS;
+                add(w, "running", "it runs: worker '%.*s' has it for %s more",
                     (int)job->more->worker->len, job->more->worker->text,
-                    (long long)seconds((job->more->deadline_ns - w->core->now.steady_ns) /
-                                       NS_PER_MS));
+                    duration_words_left(left_ms > 0 ? left_ms : 0, text));
                 return;
         }
         if (job->state == JOB_FINISHED) {

@@ -8,12 +8,12 @@
 
 #include <stdio.h>
 
+#include "base/base64.h"
+#include "base/shown.h"
 #include "core/limits.h"
-#include "door/base64.h"
 #include "wire/http.h"
 
 #define BASE64_SUFFIX "_base64"
-#define SHOWN         40 /* of a wrong key, at most this many bytes are shown back */
 
 struct binding {
         struct arena *arena;
@@ -38,11 +38,6 @@ static bool is_in_body(const struct param_def *p)
         return !(p->flags & (PARAM_IN_PATH | PARAM_IN_QUERY));
 }
 
-static int show(size_t len)
-{
-        return (int)(len < SHOWN ? len : SHOWN);
-}
-
 static const char *comma(const struct buf *b)
 {
         return b->len ? ", " : "";
@@ -59,8 +54,8 @@ static int refuse_key(const struct command_def *def, bool is_query, struct slice
                 if (is_query ? (p->flags & PARAM_IN_QUERY) != 0 : is_in_body(p))
                         buf_printf(&names, "%s%s", comma(&names), p->name);
         }
-        int r = problem_set(problem, ERR_BADARG, "'%.*s' is not known here; known are: %s",
-                            show(key.len), key.ptr, names.len ? buf_cstr(&names) : "none");
+        int r = problem_set(problem, ERR_BADARG, "'%s' is not known here; known are: %s",
+                            SHOWN(key), names.len ? buf_cstr(&names) : "none");
         buf_release(&names);
         return r;
 }
@@ -106,9 +101,8 @@ static int bind_int(const struct binding *b, struct target *t, size_t param,
                 return refuse_type(p, "a whole number", v, b->problem);
         if (!json_to_i64(v, &n))
                 return problem_set(b->problem, ERR_BADARG,
-                                   "%s must be a whole number from %lld to %lld, not %.*s", p->name,
-                                   (long long)p->min, (long long)p->max, show(v->text.len),
-                                   v->text.ptr);
+                                   "%s must be a whole number from %lld to %lld, not %s", p->name,
+                                   (long long)p->min, (long long)p->max, SHOWN(v->text));
         return set_int(t, param, n, b->problem);
 }
 
@@ -117,19 +111,19 @@ static int bind_base64(const struct binding *b, struct target *t, size_t param,
 {
         const struct param_def *p = &t->def->params[param];
         struct slice text;
-        size_t len;
         if (v->type != JSON_STRING)
                 return problem_set(b->problem, ERR_BADARG,
                                    "%s" BASE64_SUFFIX " must be a string, not %s", p->name,
                                    json_type_name(v->type));
         int r = json_to_text(v, b->arena, &text);
-        char *bytes = r == OK ? arena_alloc(b->arena, BASE64_DECODED_MAX(text.len) + 1) : NULL;
-        if (!bytes)
-                return problem_set(b->problem, ERR_NOMEM, "no memory for %s", p->name);
-        if (!base64_decode(text, bytes, &len))
-                return problem_set(b->problem, ERR_BADARG,
-                                   "%s" BASE64_SUFFIX " is not padded base64", p->name);
-        return set_text(t, param, slice_make(bytes, len), b->problem);
+        if (r == OK)
+                r = base64_take(b->arena, text, &text);
+        if (r == ERR_NOMEM)
+                return problem_set(b->problem, r, "no memory for %s", p->name);
+        if (r != OK)
+                return problem_set(b->problem, r, "%s" BASE64_SUFFIX " is not padded base64",
+                                   p->name);
+        return set_text(t, param, text, b->problem);
 }
 
 static int bind_names(const struct binding *b, struct target *t, size_t param,
@@ -352,8 +346,8 @@ static int unescape(const struct binding *b, struct slice s, bool is_query, stru
         if (!text)
                 return problem_set(b->problem, ERR_NOMEM, "no memory for this address");
         if (!http_unescape(s, is_query, text, &len))
-                return problem_set(b->problem, ERR_BADARG, "'%.*s' is not percent-encoded rightly",
-                                   show(s.len), s.ptr);
+                return problem_set(b->problem, ERR_BADARG, "'%s' is not percent-encoded rightly",
+                                   SHOWN(s));
         *ret = slice_make(text, len);
         return OK;
 }

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "base/duration.h"
 #include "base/say.h"
 #include "door/inside.h"
 
@@ -109,15 +110,16 @@ void conn_cut(struct conn *c)
 {
         enum conn_deadline kind = c->deadline;
         struct problem p;
+        char text[DURATION_TEXT_MAX];
         deadline_clear(c);
         if (kind != CONN_DEADLINE_LINGER)
                 count(c, DOOR_CUT, 1);
         if (kind == CONN_DEADLINE_PREAUTH) {
-                (void)problem_set(&p, ERR_NOAUTH, "not authenticated within %d ms",
-                                  LIMIT_PREAUTH_MS);
+                (void)problem_set(&p, ERR_NOAUTH, "not authenticated within %s",
+                                  duration_words(LIMIT_PREAUTH_MS, text));
         } else if (kind == CONN_DEADLINE_REQUEST) {
-                (void)problem_set(&p, ERR_TIMEOUT, "the request was not complete within %d ms",
-                                  LIMIT_STALL_MS);
+                (void)problem_set(&p, ERR_TIMEOUT, "the request was not complete within %s",
+                                  duration_words(LIMIT_STALL_MS, text));
         } else {
                 conn_close(c);
                 return;

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/shown.h"
 #include "core/rule.h"
 #include "door/freno.h"
 #include "door/vitess.h"
@@ -435,17 +436,10 @@ void put_go_time(struct buf *b, int64_t wall_ms)
 /* --- as Go reads ----------------------------------------------------------------------------- */
 
 #define NUMBER_BYTES 400 /* no number needs more; what is longer is called no number */
-#define SHOWN        64  /* bytes of a wrong one that are shown back */
-
-static int shown(struct slice s)
-{
-        return (int)(s.len < SHOWN ? s.len : SHOWN);
-}
 
 static int refuse_number(const char *call, struct slice s, const char *why, struct problem *p)
 {
-        return problem_set(p, ERR_BADARG, "strconv.%s: parsing \"%.*s\": %s", call, shown(s),
-                           s.len ? s.ptr : "", why);
+        return problem_set(p, ERR_BADARG, "strconv.%s: parsing \"%s\": %s", call, SHOWN(s), why);
 }
 
 static size_t n_digits(const char *p)
@@ -597,9 +591,9 @@ static struct slice take_unit(struct slice *s)
 static int refuse_duration(struct slice s, const char *what, struct slice unit, struct problem *p)
 {
         if (unit.len)
-                return problem_set(p, ERR_BADARG, "time: %s \"%.*s\" in duration \"%.*s\"", what,
-                                   shown(unit), unit.ptr, shown(s), s.ptr);
-        return problem_set(p, ERR_BADARG, "time: %s \"%.*s\"", what, shown(s), s.len ? s.ptr : "");
+                return problem_set(p, ERR_BADARG, "time: %s \"%s\" in duration \"%s\"", what,
+                                   SHOWN(unit), SHOWN(s));
+        return problem_set(p, ERR_BADARG, "time: %s \"%s\"", what, SHOWN(s));
 }
 
 int go_to_duration_ns(struct slice s, int64_t *ret, struct problem *problem)

@@ -21,6 +21,7 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
+#include "base/shown.h"
 #include "door/assets.h"
 #include "door/contract.h"
 #include "door/inside.h"
@@ -629,8 +630,8 @@ static bool handle(struct http_conn *hc, const char *bytes)
                                   (int)method.len, method.ptr, match.allow);
                 (void)snprintf(extra, sizeof(extra), "Allow: %s\r\n", match.allow);
         } else if (r != OK) {
-                (void)problem_set(p, r, "there is nothing at %.*s; /openapi.json lists what is",
-                                  path.len < 80 ? (int)path.len : 80, path.ptr);
+                (void)problem_set(p, r, "there is nothing at %s; /openapi.json lists what is",
+                                  SHOWN(path));
         } else if (match.page && match.page->kind == SITE_LIVE) {
                 r = answer_live(hc, bytes, match.page, p);
                 if (r == OK)

@@ -5,8 +5,8 @@
  * value means the same.  Records and maps are both objects. */
 #include "door/json_reply.h"
 
+#include "base/base64.h"
 #include "core/limits.h"
-#include "door/base64.h"
 #include "wire/json.h"
 
 static struct json_reply *of(struct reply *r)

@@ -20,11 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/duration.h"
 #include "core/limits.h"
 #include "wire/http.h"
 #include "wire/json.h"
 
-#define COOKIE "weir_session"
 /* Addresses remembered; past it the one whose failure is oldest is forgotten. */
 #define ADDRESSES 1000
 
@@ -43,8 +43,13 @@ static struct slice key_of(const struct secret *s)
 
 /* --- sessions ------------------------------------------------------------------------------- */
 
-void login_init(struct login *l)
+void login_init(struct login *l, struct slice instance)
 {
+        struct secret is;
+        secret_init(&is, instance);
+        memcpy(l->cookie, LOGIN_COOKIE "_", sizeof(LOGIN_COOKIE));
+        hex_from_bytes(is.hash, LOGIN_TAIL_BYTES, l->cookie + sizeof(LOGIN_COOKIE));
+        l->cookie[sizeof(l->cookie) - 1] = '\0';
         rng_init_system(&l->rng);
         hash_init(&l->by_id, rng_u64(&l->rng));
         hash_init(&l->by_address, rng_u64(&l->rng));
@@ -92,10 +97,10 @@ static struct login_session *find(struct login *l, const struct secret *id, int6
         return s;
 }
 
-/* What the cookie of ours holds; empty when there is none.  "a=b; weir_session=0123; c=d" */
-static struct slice cookie_value(struct slice cookies)
+/* What the cookie of ours holds; empty when there is none.  "a=b; weir_session_89ab=0123; c=d" */
+static struct slice cookie_value(const struct login *l, struct slice cookies)
 {
-        static const struct slice name = SLICE_LIT(COOKIE "=");
+        struct slice name = slice_str(l->cookie);
         while (cookies.len) {
                 const char *end = memchr(cookies.ptr, ';', cookies.len);
                 size_t n = end ? (size_t)(end - cookies.ptr) : cookies.len;
@@ -103,8 +108,9 @@ static struct slice cookie_value(struct slice cookies)
                 cookies = slice_make(cookies.ptr + n, cookies.len - n);
                 while (cookies.len && (cookies.ptr[0] == ';' || cookies.ptr[0] == ' '))
                         cookies = slice_make(cookies.ptr + 1, cookies.len - 1);
-                if (item.len == name.len + LOGIN_HEX && memcmp(item.ptr, name.ptr, name.len) == 0)
-                        return slice_make(item.ptr + name.len, LOGIN_HEX);
+                if (item.len == name.len + 1 + LOGIN_HEX && item.ptr[name.len] == '=' &&
+                    memcmp(item.ptr, name.ptr, name.len) == 0)
+                        return slice_make(item.ptr + name.len + 1, LOGIN_HEX);
         }
         return SLICE_NONE;
 }
@@ -112,7 +118,7 @@ static struct slice cookie_value(struct slice cookies)
 static struct login_session *find_cookie(struct login *l, struct slice cookies, int64_t now_ns)
 {
         struct secret id;
-        struct slice value = cookie_value(cookies);
+        struct slice value = cookie_value(l, cookies);
         if (!value.len)
                 return NULL;
         secret_init(&id, value);
@@ -239,9 +245,9 @@ static void put_session(const struct login_call *call, const struct login_sessio
 static void put_cookie(const struct login_call *call, struct slice value, int64_t age_s)
 {
         buf_printf(call->lines,
-                   "Set-Cookie: " COOKIE "=%.*s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%lld"
-                   "%s\r\n",
-                   (int)value.len, value.ptr, (long long)age_s, call->is_https ? "; Secure" : "");
+                   "Set-Cookie: %s=%.*s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%lld%s\r\n",
+                   call->login->cookie, (int)value.len, value.ptr, (long long)age_s,
+                   call->is_https ? "; Secure" : "");
 }
 
 void login_tell(struct login_call *call)
@@ -249,7 +255,8 @@ void login_tell(struct login_call *call)
         const struct login_session *s = find_cookie(call->login, call->cookies, call->now_ns);
         /* The browser counts from when it was last set, and we from when it was last used. */
         if (s)
-                put_cookie(call, cookie_value(call->cookies), LOGIN_IDLE_MS / MS_PER_S);
+                put_cookie(call, cookie_value(call->login, call->cookies),
+                           LOGIN_IDLE_MS / MS_PER_S);
         put_session(call, s);
 }
 
@@ -314,10 +321,10 @@ int login_enter(struct login_call *call, struct problem *p)
         }
         int64_t wait = wait_ms(l, call->address, call->now_ns);
         if (wait) {
-                long long seconds = (wait + MS_PER_S - 1) / MS_PER_S;
-                buf_printf(call->lines, "Retry-After: %lld\r\n", seconds);
-                return problem_set(p, ERR_LIMIT, "too many wrong tokens; try again in %lld s",
-                                   seconds);
+                char text[DURATION_TEXT_MAX];
+                buf_printf(call->lines, "Retry-After: %lld\r\n", (wait + MS_PER_S - 1) / MS_PER_S);
+                return problem_set(p, ERR_LIMIT, "too many wrong tokens; try again in %s",
+                                   duration_words_left(wait, text));
         }
         int r = read_token(call, &token, p);
         if (r != OK)

@@ -13,10 +13,12 @@
 #include "base/rand.h"
 #include "door/secret.h"
 
-#define LOGIN_IDLE_MS    43200000 /* 12 h; as said in docs/page.md */
-#define LOGIN_WINDOW_MS  60000    /* in which LIMIT_LOGIN_FAILURES are counted */
-#define LOGIN_BODY_BYTES 4096     /* of POST /login: it comes from strangers */
-#define LOGIN_HEX        32       /* digits of a session's name and of its CSRF value */
+#define LOGIN_COOKIE     "weir_session" /* '_' and hex digits of this weir follow */
+#define LOGIN_TAIL_BYTES 4              /* of which those are made */
+#define LOGIN_IDLE_MS    43200000       /* 12 h; as said in docs/page.md */
+#define LOGIN_WINDOW_MS  60000          /* in which LIMIT_LOGIN_FAILURES are counted */
+#define LOGIN_BODY_BYTES 4096           /* of POST /login: it comes from strangers */
+#define LOGIN_HEX        32             /* digits of a session's name and of its CSRF value */
 
 struct login_session {
         struct hash_node node; /* by id */
@@ -33,9 +35,12 @@ struct login {
         struct hash by_address;
         struct list by_failure; /* addresses, the longest without a failure first */
         struct rng rng;
+        char cookie[sizeof(LOGIN_COOKIE "_") + 2UL * LOGIN_TAIL_BYTES]; /* its name */
 };
 
-void login_init(struct login *l);
+/* `instance` is what no other weir has: a browser sends a cookie to every port of a host, so each
+ * weir calls its own by another name.  The same after a restart, or browsers keep dead ones. */
+void login_init(struct login *l, struct slice instance);
 void login_release(struct login *l);
 
 /* `cookies` is the value of a Cookie header.  The session is used from now on; NULL: there is none,

@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "core/check.h"
 #include "core/client.h"
 #include "door/inside.h"
 
@@ -144,6 +145,21 @@ static const struct {
         {"check_clients", COUNTER_GAUGE, "Identities and parts that are counted."},
 };
 
+/* One walk over the rules for all three. */
+static void put_exemptions(struct buf *b, const struct core *core)
+{
+        struct core_exemptions e;
+        core_exemptions(core, &e);
+        put_title(b, "check_exemptions", COUNTER_GAUGE, "Rules that let somebody through.");
+        buf_printf(b, "weir_check_exemptions %llu\n", (unsigned long long)e.n);
+        put_title(b, "check_exemptions_over_budget", COUNTER_GAUGE,
+                  "Exemptions that let somebody through for longer than their budget allows.");
+        buf_printf(b, "weir_check_exemptions_over_budget %llu\n", (unsigned long long)e.n_over);
+        put_title(b, "check_exemption_budget_used", COUNTER_GAUGE,
+                  "Part of its budget that the busiest exemption has used; 1 is all of it.");
+        buf_printf(b, "weir_check_exemption_budget_used %.4g\n", e.used);
+}
+
 struct gate_walk {
         struct buf *b;
         const char *family;
@@ -188,6 +204,7 @@ void metrics_put(const struct server *s, struct buf *ret)
                 put_title(ret, gate.family, gate_families[i].kind, gate_families[i].text);
                 core_each_gate_sample(s->core, put_gate_sample, &gate);
         }
+        put_exemptions(ret, s->core);
         for (size_t i = 0; i < ARRAY_LEN(client_families); i++) {
                 struct gate_walk gate = {ret, client_families[i].name};
                 put_title(ret, gate.family, client_families[i].kind, client_families[i].text);

@@ -1,13 +1,20 @@
-/* OpenAPI 3.1 from the rows of the command table.
+/* OpenAPI 3.1 from the rows of the command table, and of the pages of door/site.c.
  *
  * Each parameter becomes a path or query parameter or a property of the body, with its range; a
  * nested claim refers to the schema of CLAIM's body.  What the rows do not know is the shape of
- * replies: their sentence is the description, and door/shapes.c has the schema. */
+ * replies: their sentence is the description, and door/shapes.c has the schema.
+ *
+ * The answer of /v1/live has no schema of its own in OpenAPI 3.1: it is text, and `x-events` says
+ * what the data of each event is. */
 #include "door/openapi.h"
+
+#include <stdio.h>
 
 #include "core/command.h"
 #include "core/limits.h"
+#include "door/login.h"
 #include "door/shapes.h"
+#include "door/site.h"
 #include "state/job_view.h"
 #include "wire/json.h"
 
@@ -111,6 +118,7 @@ static void put_schema(struct buf *b, const struct param_def *p)
                 break;
         case PARAM_IDS:
                 put_string(b, "type", "array");
+                put_number(b, "minItems", 1);
                 put_number(b, "maxItems", p->max);
                 json_put_key(b, "items");
                 buf_put_str(b, "{\"type\":\"integer\",\"format\":\"int64\",\"minimum\":1}");
@@ -150,6 +158,43 @@ static void put_base64_property(struct buf *b, const struct param_def *p)
                "\"the same for bytes that are no JSON\"}");
 }
 
+/* One of the two must be there, or at most one. */
+static void put_pair_rule(struct buf *b, const char *one, const char *other, bool is_needed)
+{
+        json_put_comma(b);
+        RAW(b, is_needed ? "{\"oneOf\":[{\"required\":[" : "{\"not\":{\"required\":[");
+        json_put_text(b, slice_str(one));
+        RAW(b, is_needed ? "]},{\"required\":[" : ",");
+        json_put_text(b, slice_str(other));
+        RAW(b, is_needed ? "]}]}" : "]}}");
+}
+
+/* What cannot be said of one property alone: a payload has two names, and some exclude each
+ * other. */
+static void put_rules(struct buf *b, const struct command_def *def)
+{
+        const char *exclusive = NULL;
+        RAW(b, ",\"allOf\":[");
+        size_t before = b->len;
+        for (size_t i = 0; i < def->n_params; i++) {
+                const struct param_def *p = &def->params[i];
+                char encoded[64];
+                if (is_in_body(p) && p->type == PARAM_BYTES) {
+                        (void)snprintf(encoded, sizeof(encoded), "%s_base64", p->name);
+                        put_pair_rule(b, p->name, encoded, p->flags & PARAM_REQUIRED);
+                }
+                if (!is_in_body(p) || !(p->flags & PARAM_EXCLUSIVE))
+                        continue;
+                if (exclusive)
+                        put_pair_rule(b, exclusive, p->name, false);
+                exclusive = p->name;
+        }
+        if (b->len == before)
+                b->len -= strlen(",\"allOf\":[");
+        else
+                buf_put_byte(b, ']');
+}
+
 /* An object of a command's body parameters. */
 static void put_body_schema(struct buf *b, const struct command_def *def)
 {
@@ -166,27 +211,30 @@ static void put_body_schema(struct buf *b, const struct command_def *def)
         RAW(b, "},\"required\":[");
         for (size_t i = 0; i < def->n_params; i++) {
                 const struct param_def *p = &def->params[i];
-                /* A payload may come under either of its two names. */
                 if (!is_in_body(p) || !(p->flags & PARAM_REQUIRED) || p->type == PARAM_BYTES)
                         continue;
                 json_put_comma(b);
                 json_put_text(b, slice_str(p->name));
         }
-        RAW(b, "]}");
+        buf_put_byte(b, ']');
+        put_rules(b, def);
+        buf_put_byte(b, '}');
 }
 
-static bool has_body(const struct command_def *def)
+/* Whether it has parameters in its body, of which these flags are set (0: any). */
+static bool has_body(const struct command_def *def, unsigned flags)
 {
         for (size_t i = 0; i < def->n_params; i++)
-                if (is_in_body(&def->params[i]))
+                if (is_in_body(&def->params[i]) && (def->params[i].flags & flags) == flags)
                         return true;
         return false;
 }
 
 static void put_request_body(struct buf *b, const struct command_def *def)
 {
-        RAW(b,
-            ",\"requestBody\":{\"required\":true,\"content\":{\"application/json\":{\"schema\":");
+        RAW(b, ",\"requestBody\":{\"required\":");
+        RAW(b, has_body(def, PARAM_REQUIRED) ? "true" : "false");
+        RAW(b, ",\"content\":{\"application/json\":{\"schema\":");
         bool is_enqueue = strcmp(def->name, "ENQUEUE") == 0;
         if (is_enqueue)
                 RAW(b, "{\"oneOf\":[");
@@ -236,20 +284,27 @@ static void put_parameters(struct buf *b, const struct command_def *def)
         buf_put_byte(b, ']');
 }
 
-static void put_operation(struct buf *b, const struct command_def *def)
+/* What an operation begins with: its method, its name, what it is for. */
+static void put_head(struct buf *b, const char *verb, const char *name, const char *summary,
+                     const char *tag)
 {
         char method[8] = "";
-        for (size_t i = 0; i < sizeof(method) - 1 && def->method[i]; i++)
-                method[i] = (char)(def->method[i] | 0x20);
+        for (size_t i = 0; i < sizeof(method) - 1 && verb[i]; i++)
+                method[i] = (char)(verb[i] | 0x20);
         json_put_key(b, method);
         buf_put_byte(b, '{');
-        put_string(b, "operationId", def->name);
-        put_string(b, "summary", def->summary);
+        put_string(b, "operationId", name);
+        put_string(b, "summary", summary);
         RAW(b, ",\"tags\":[");
-        json_put_text(b, slice_str(def->group));
+        json_put_text(b, slice_str(tag));
         buf_put_byte(b, ']');
+}
+
+static void put_operation(struct buf *b, const struct command_def *def)
+{
+        put_head(b, def->method, def->name, def->summary, def->group);
         put_parameters(b, def);
-        if (has_body(def))
+        if (has_body(def, 0))
                 put_request_body(b, def);
         RAW(b, ",\"responses\":{");
         json_put_key(b, strcmp(def->name, "ENQUEUE") == 0 ? "201" : "200");
@@ -283,29 +338,118 @@ static bool is_first_of_path(size_t row)
         return true;
 }
 
-static void put_components(struct buf *b)
+/* --- what the door answers by itself --------------------------------------------------------- */
+
+static void put_page_request(struct buf *b, const struct site_page *page)
 {
-        RAW(b,
-            "\"components\":{\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":"
-            "\"bearer\"}},\"responses\":{\"problem\":{\"description\":\"What was wrong.\","
-            "\"content\":{\"application/problem+json\":{\"schema\":{\"$ref\":"
-            "\"#/components/schemas/problem\"}}}}},\"schemas\":{\"problem\":{\"type\":\"object\","
-            "\"additionalProperties\":false,\"properties\":{\"type\":{\"type\":\"string\"},"
-            "\"title\":{\"type\":\"string\"},"
-            "\"status\":{\"type\":\"integer\"},\"code\":{\"type\":\"string\",\"enum\":[");
+        RAW(b, ",\"parameters\":[");
+        if (page->kind == SITE_LIVE) {
+                RAW(b,
+                    "{\"name\":\"Last-Event-ID\",\"in\":\"header\",\"required\":false,\"schema\":{"
+                    "\"type\":\"string\"");
+                put_string(b, "description",
+                           "the id of the last event the listener has: those it missed come first");
+                RAW(b, "}}");
+        }
+        buf_put_byte(b, ']');
+        if (page->kind == SITE_LOGIN)
+                RAW(b, ",\"requestBody\":{\"required\":true,\"content\":{\"application/json\":{"
+                       "\"schema\":{\"$ref\":\"#/components/schemas/login\"}},"
+                       "\"application/x-www-form-urlencoded\":{\"schema\":{\"$ref\":"
+                       "\"#/components/schemas/login\"}}}}");
+        if (page->is_open && (page->kind == SITE_TEXT || page->kind == SITE_LOGIN))
+                RAW(b, ",\"security\":[{}]");
+}
+
+static void put_cookie_header(struct buf *b, const struct site_page *page)
+{
+        RAW(b, ",\"headers\":{\"Set-Cookie\":{\"required\":");
+        RAW(b, page->kind == SITE_LOGOUT ? "true" : "false");
+        RAW(b, ",\"schema\":{\"type\":\"string\"}}}");
+}
+
+static void put_page_answer(struct buf *b, const struct site_page *page)
+{
+        RAW(b, ",\"responses\":{\"200\":{");
+        put_string(b, "description", page->returns);
+        if (page->kind == SITE_SESSION || page->kind == SITE_LOGIN || page->kind == SITE_LOGOUT)
+                put_cookie_header(b, page);
+        json_put_key(b, "content");
+        buf_put_byte(b, '{');
+        json_put_key(b, page->content_type);
+        RAW(b, "{\"schema\":");
+        shape_put_schema(b, page->shape);
+        if (page->kind == SITE_LIVE)
+                RAW(b, ",\"x-events\":{\"now\":{\"$ref\":\"#/components/schemas/now\"},\"event\":{"
+                       "\"$ref\":\"#/components/schemas/throttle_event\"}}");
+        RAW(b, "}}}");
+        for (const char *at = page->statuses; *at; at += strspn(at, " ")) {
+                size_t len = strcspn(at, " ");
+                bool is_wait = strncmp(at, "429", len) == 0;
+                buf_printf(b, ",\"%.*s\":{\"$ref\":\"#/components/responses/%s\"}", (int)len, at,
+                           is_wait ? "wait" : "problem");
+                at += len;
+        }
+        RAW(b, ",\"default\":{\"$ref\":\"#/components/responses/problem\"}}");
+}
+
+static void put_page(struct buf *b, const struct site_page *page)
+{
+        json_put_key(b, page->path);
+        buf_put_byte(b, '{');
+        put_head(b, page->method, page->name, page->summary,
+                 page->kind == SITE_TEXT ? "server" : "page");
+        put_page_request(b, page);
+        put_page_answer(b, page);
+        RAW(b, "}}");
+}
+
+/* --- what they share ------------------------------------------------------------------------- */
+
+#define PROBLEM_CONTENT                                                                            \
+        "\"content\":{\"application/problem+json\":{\"schema\":{\"$ref\":"                         \
+        "\"#/components/schemas/problem\"}}}"
+
+static void put_security(struct buf *b, const char *cookie)
+{
+        RAW(b, "\"securitySchemes\":{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"},"
+               "\"session\":{\"type\":\"apiKey\",\"in\":\"cookie\"");
+        put_string(b, "name", cookie ? cookie : LOGIN_COOKIE "_00000000");
+        put_string(b, "description",
+                   "From POST /login. Every weir has digits of its own at the end of the name.");
+        RAW(b, "},\"csrf\":{\"type\":\"apiKey\",\"in\":\"header\",\"name\":\"X-Weir-Csrf\"");
+        put_string(b, "description",
+                   "The csrf of /v1/session, which the cookie needs beside it for all that changes "
+                   "something.");
+        RAW(b, "}}");
+}
+
+static void put_components(struct buf *b, const char *cookie)
+{
+        RAW(b, "\"components\":{");
+        put_security(b, cookie);
+        RAW(b, ",\"responses\":{\"problem\":{\"description\":\"What was wrong.\"," PROBLEM_CONTENT
+               "},\"wait\":{\"description\":\"What was wrong, and for how many seconds.\","
+               "\"headers\":{\"Retry-After\":{\"required\":true,\"schema\":{\"type\":\"integer\"}}}"
+               "," PROBLEM_CONTENT "}},\"schemas\":{\"problem\":{\"type\":\"object\","
+               "\"additionalProperties\":false,\"properties\":{\"type\":{\"type\":\"string\"},"
+               "\"title\":{\"type\":\"string\"},"
+               "\"status\":{\"type\":\"integer\"},\"code\":{\"type\":\"string\",\"enum\":[");
 #define X(name, http, exit, text)                                                                  \
         json_put_comma(b);                                                                         \
         json_put_text(b, slice_str(#name));
         ERR_MAP(X)
 #undef X
         RAW(b, "]},\"detail\":{\"type\":\"string\"}},"
-               "\"required\":[\"type\",\"title\",\"status\",\"code\",\"detail\"]}");
+               "\"required\":[\"type\",\"title\",\"status\",\"code\",\"detail\"]},"
+               "\"login\":{\"type\":\"object\",\"properties\":{\"token\":{\"type\":\"string\","
+               "\"description\":\"the access token\"}},\"required\":[\"token\"]}");
         for (size_t i = 0; i < named_shapes_len; i++) {
                 json_put_key(b, named_shapes[i].name);
                 shape_put_schema(b, named_shapes[i].text);
         }
         for (size_t i = 0; i < command_table_len; i++) {
-                if (!command_table[i].path || !has_body(&command_table[i]))
+                if (!command_table[i].path || !has_body(&command_table[i], 0))
                         continue;
                 json_put_key(b, command_table[i].name);
                 put_body_schema(b, &command_table[i]);
@@ -313,16 +457,21 @@ static void put_components(struct buf *b)
         RAW(b, "}}");
 }
 
-void openapi_put(struct buf *ret, const char *version)
+void openapi_put(struct buf *ret, const char *version, const char *cookie)
 {
         RAW(ret, "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"weir\",\"summary\":"
                  "\"A durable job queue.\",\"version\":");
         json_put_text(ret, slice_str(version));
-        RAW(ret, "},\"security\":[{},{\"token\":[]}],\"paths\":{");
+        put_string(ret, "description",
+                   "The addresses of freno and Vitess are not in here: docs/freno.md and "
+                   "docs/vitess.md have them.");
+        RAW(ret, "},\"security\":[{},{\"token\":[]},{\"session\":[],\"csrf\":[]}],\"paths\":{");
         for (size_t i = 0; i < command_table_len; i++)
                 if (command_table[i].path && is_first_of_path(i))
                         put_path(ret, i);
+        for (size_t i = 0; i < site_pages_len; i++)
+                put_page(ret, &site_pages[i]);
         RAW(ret, "},");
-        put_components(ret);
+        put_components(ret, cookie);
         buf_put_byte(ret, '}');
 }

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 
+#include "base/shown.h"
 #include "door/inside.h"
 #include "wire/resp.h"
 
@@ -170,12 +171,11 @@ static const char *nearest_command(struct slice name)
 static int refuse_unknown(struct slice name, struct problem *p)
 {
         const char *near = nearest_command(name);
-        int shown = name.len < 40 ? (int)name.len : 40;
         if (near)
-                return problem_set(p, ERR_UNKNOWN, "there is no command '%.*s'; did you mean %s?",
-                                   shown, name.ptr, near);
-        return problem_set(p, ERR_UNKNOWN, "there is no command '%.*s'; HELP lists them", shown,
-                           name.ptr);
+                return problem_set(p, ERR_UNKNOWN, "there is no command '%s'; did you mean %s?",
+                                   SHOWN(name), near);
+        return problem_set(p, ERR_UNKNOWN, "there is no command '%s'; HELP lists them",
+                           SHOWN(name));
 }
 
 /* A command of the core; key: NULL without one.  *seq is set when the core was asked. */

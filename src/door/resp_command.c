@@ -286,7 +286,9 @@ static void put_help_command(struct buf *b, const struct command_def *def)
         for (size_t i = 0; i < def->n_params; i++) {
                 const struct param_def *p = &def->params[i];
                 buf_printf(b, "    %-10s %s", p->name, p->text);
-                if (p->fallback)
+                if (p->flags & PARAM_REQUIRED)
+                        buf_put_str(b, " (required)");
+                else if (p->fallback)
                         buf_printf(b, " (default: %s)", p->fallback);
                 buf_put_byte(b, '\n');
         }

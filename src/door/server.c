@@ -477,12 +477,12 @@ int server_new(const struct server_options *options, struct server **ret, struct
                 return problem_set(p, ERR_IO, "cannot make an event loop: %s", uv_strerror(uv));
         }
         live_init(s);
-        login_init(&s->login);
+        login_init(&s->login, slice_str(options->instance ? options->instance : ""));
         s->read_buf = xmalloc(SERVER_READ_BYTES);
         s->argv = xcalloc(LIMIT_COMMAND_ARGS, sizeof(s->argv[0]));
         arena_init(&s->arena, ARENA_MAX_BYTES);
         buf_init(&s->openapi, 0);
-        openapi_put(&s->openapi, s->version);
+        openapi_put(&s->openapi, s->version, s->login.cookie);
         raise_open_files();
         int r = listen_all(s, options, p);
         if (r != OK) {

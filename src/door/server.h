@@ -27,6 +27,7 @@ struct server_options {
         /* Checks of the foreign contracts need no token (never what changes or lists anything). */
         bool is_check_open;
         const char *version;    /* of weir; must outlive the server */
+        const char *instance;   /* what no other weir has, for login_init(); NULL: it is alone */
         struct core *core;      /* recovered; not owned */
         int64_t steady_base_ns; /* steady time is clock_boot_ns() + this */
         /* Called on the loop, within a turn, some time after server_notice(); may be NULL. */

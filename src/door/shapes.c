@@ -27,7 +27,8 @@
         "name:s paused:b ready:i scheduled:i waiting:i running:i enqueued:i completed:i "          \
         "failed:i canceled:i oldest_due_ms:i"
 #define BATCH_KEYS                                                                                 \
-        "name:s title:s status:<open,closed,finished> total:i left:i complete:i failed:i "         \
+        "name:s title:s status:<open,closed,canceling,finished> total:i left:i complete:i "        \
+        "failed:i "                                                                                \
         "canceled:i created_ms:i finished_ms:i"
 #define CLIENT_KEYS                                                                                \
         "name:s kind:<identity,part> asks:i granted:i refused:i observed:i share_refused:s "       \
@@ -55,7 +56,7 @@ const struct shape named_shapes[] = {
          "{id:i token:s hook:s " ARGS "attempt:i queue:s group:s priority:i attempts:i fence:i "
          "lease_ms:i created_ms:i}"},
         {"throttle_metric",
-         "{name:s value:s? age_ms:i error:s elevated:s? critical:s? level:" LEVEL "}"},
+         "{name:s value:s? age_ms:i error:s note:s elevated:s? critical:s? level:" LEVEL "}"},
         {"throttle_status",
          "{mode:" MODE " level:" LEVEL " since_ms:i target:s paused:b pause_left_ms:i "
          "targets:[{" TARGET_KEYS " metrics:[@throttle_metric]}] "
@@ -63,7 +64,8 @@ const struct shape named_shapes[] = {
          "caps:{claim_size:i lease_ms:i claims:i} ramp:@ramp "
          "adaptive:{mode:" MODE " limit:i running:i pressure:s? would_wait:i waited:i} "
          "checks:{mode:" MODE " granted:i refused:i would_refuse:i waiting:i rules:i starved:i}}"},
-        {"throttle_history", "{events:[{at_ms:i event:s message:s}]}"},
+        {"throttle_event", "{at_ms:i event:s message:s}"},
+        {"throttle_history", "{events:[@throttle_event]}"},
         {"ramp", "{running:b cycle:i cycles:i next_in_ms:i}"},
         {"holder", "{owner:s fence:i age_ms:i ttl_ms:i remaining_ms:i}"},
         {"limit_usage",
@@ -74,7 +76,16 @@ const struct shape named_shapes[] = {
          "since_ms:i retry_ms:i failures:i window_failures:i window_outcomes:i trips:i "
          "waiting_jobs:i threshold:i rate:i window_ms:i volume:i cooldown_ms:i cooldown_max_ms:i "
          "probe_ms:i}"},
-        {"callback", "{hook:s " ARGS "job:i?}"},
+        {"callback", "{hook:s " ARGS "job:i? signature~:s}"},
+        {"now",
+         "{at_ms:i mode:" MODE " check_mode:" MODE " level:" LEVEL " target:s since_ms:i paused:b "
+         "pause_left_ms:i targets:[{" TARGET_KEYS "}] "
+         "jobs:{ready:i scheduled:i waiting:i running:i finished:i failed_hour:i "
+         "parked:{critical:i high:i normal:i deferrable:i}} "
+         "rates:{enqueued:s started:s completed:s failed:s deferred:s granted:s refused:s} "
+         "ramp:@ramp checks:{waiting:i rules:i starved:i} throttle_enabled:b "
+         "locks_enabled:b events:i}"},
+        {"session", "{needs_login:b is_logged_in:b csrf:s version:s}"},
 };
 
 const struct shape command_shapes[] = {
@@ -113,13 +124,7 @@ const struct shape command_shapes[] = {
         {"UNCAP", "@ok"},
         {"CAPS", "{caps:[{name:s max:i weight:i running:i waiting:i}]}"},
 
-        {"NOW",
-         "{at_ms:i mode:" MODE " check_mode:" MODE " level:" LEVEL " target:s since_ms:i paused:b "
-         "pause_left_ms:i targets:[{" TARGET_KEYS "}] "
-         "jobs:{ready:i scheduled:i waiting:i running:i finished:i failed_hour:i "
-         "parked:{critical:i high:i normal:i deferrable:i}} "
-         "rates:{enqueued:s started:s completed:s failed:s deferred:s granted:s refused:s} "
-         "ramp:@ramp checks:{waiting:i rules:i starved:i} events:i}"},
+        {"NOW", "@now"},
         {"SERIES",
          "{from_ms:i step_ms:i n:i "
          "metrics:[{target:s name:s elevated:s? critical:s? check:s? values:[s?]}] "
@@ -167,25 +172,26 @@ const struct shape command_shapes[] = {
         {"RECOVERHOST", "@ok"},
         {"SKIPPEDHOSTS", "{hosts:[{host:s until_ms:i left_ms:i}]}"},
 
-        {"SCHEDULE", "{created:b state:<active,paused,stopped> next_ms:i?}"},
+        {"SCHEDULE", "{created:b state:<active,paused,stopped,done> next_ms:i?}"},
         {"UNSCHEDULE", "@ok"},
         {"SCHEDULED",
-         "{name:s state:<active,paused,stopped> reason:s? cron:s? every_ms:i? zone:s? first_ms:i? "
-         "until_ms:i? jitter_ms:i missed:<skip,one,all> window_ms:i? "
+         "{name:s state:<active,paused,stopped,done> reason:s? cron:s? every_ms:i? zone:s? "
+         "first_ms:i? until_ms:i? jitter_ms:i missed:<skip,one,all> window_ms:i? "
          "overlap:<skip,queue,allow,cancel> stop_after:i hook:s " ARGS "queue:s group:s? "
          "priority:i attempts:i timeout_ms:i? backoff:s? key:s? key_max:i? limit:s? target:s? "
-         "expires_ms:i? result_ms:i? is_signed:b next_ms:i? next:[i] last_slot_ms:i? last_job:i? "
-         "jobs:i live_jobs:i missed_slots:i overlapped_slots:i failures:i}"},
+         "expires_ms:i? result_ms:i? is_signed:b signature:s? next_ms:i? next:[i] last_slot_ms:i? "
+         "last_job:i? jobs:i live_jobs:i missed_slots:i overlapped_slots:i failures:i}"},
         {"SCHEDULES",
-         "{schedules:[{name:s state:<active,paused,stopped> hook:s queue:s cron:s? every_ms:i? "
-         "zone:s? next_ms:i? last_slot_ms:i? last_job:i? failures:i}] cursor:s}"},
+         "{schedules:[{name:s state:<active,paused,stopped,done> hook:s queue:s cron:s? "
+         "every_ms:i? zone:s? next_ms:i? last_slot_ms:i? last_job:i? failures:i}] cursor:s}"},
         {"PAUSESCHEDULE", "@ok"},
         {"RESUMESCHEDULE", "@ok"},
         {"RUNSCHEDULE", "{id:i}"},
         {"NEXTRUNS", "{next:[i]}"},
+        {"SCHEDULETRY", "{next:[i]}"},
 
         {"BATCH", "@ok"},
-        {"CLOSEBATCH", "{status:<open,closed,finished>}"},
+        {"CLOSEBATCH", "{status:<closed,canceling,finished>}"},
         {"BATCHSTATE",
          "{" BATCH_KEYS " queue:s priority:i onsuccess:@callback? ondone:@callback?}"},
         {"BATCHES", "{batches:[{" BATCH_KEYS "}] cursor:s}"},
@@ -200,7 +206,7 @@ const struct shape command_shapes[] = {
         {"LOCKED", "{name:s count:i waiting:i holders:[@holder]}"},
         {"LOCKS",
          "{locks:[{name:s count:i held:i waiting:i owner:s fence:i age_ms:i remaining_ms:i}] "
-         "cursor:s}"},
+         "cursor:s enabled:b}"},
         {"FORCEUNLOCK", "{released:i}"},
 
         {"LIMIT", "@ok"},
@@ -227,7 +233,7 @@ const struct shape command_shapes[] = {
         {"SETTINGUNSET", "@ok"},
         {"SETTINGSTEXT", "{text:s}"},
         {"CONFIGRELOAD", "{changed:[s] needs_restart:[s]}"},
-        {"CONFIGSHOW", "{text:s path:s loaded_ms:i}"},
+        {"CONFIGSHOW", "{text:s path:s loaded_ms:i command_line:[s]}"},
 };
 /* clang-format on */
 

@@ -39,17 +39,37 @@ static int put_openapi(const struct server *s, struct buf *ret)
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
 
-static const struct site_page pages[] = {
-        {"GET", "/healthz", SITE_TEXT, true, TEXT_TYPE, put_healthz},
-        {"GET", "/readyz", SITE_TEXT, true, TEXT_TYPE, put_readyz},
+/* Statuses of refusals: for a wrong Host without a token; and for whoever may not ask. */
+#define ANYBODYS "421"
+#define CALLERS  "401 403 421"
+
+const struct site_page site_pages[] = {
+        {"GET", "/healthz", SITE_TEXT, true, TEXT_TYPE, put_healthz, "healthz",
+         "Says that weir runs. Open to all.", "ok", "s", ANYBODYS},
+        {"GET", "/readyz", SITE_TEXT, true, TEXT_TYPE, put_readyz, "readyz",
+         "Says that weir takes requests. Open to all.", "ok", "s", ANYBODYS},
         {"GET", "/metrics", SITE_TEXT, false, "text/plain; version=0.0.4; charset=utf-8",
-         put_metrics},
-        {"GET", "/openapi.json", SITE_TEXT, false, "application/json", put_openapi},
-        {"GET", "/v1/live", SITE_LIVE, false, "text/event-stream", NULL},
-        {"GET", "/v1/session", SITE_SESSION, true, "application/json", NULL},
-        {"POST", "/login", SITE_LOGIN, true, "application/json", NULL},
-        {"POST", "/logout", SITE_LOGOUT, true, "application/json", NULL},
+         put_metrics, "metrics", "Tells every counter, for Prometheus.",
+         "Lines of its text format.", "s", CALLERS},
+        {"GET", "/openapi.json", SITE_TEXT, false, "application/json", put_openapi, "openapi",
+         "Describes all of this.", "This document.", "{*:j}", CALLERS},
+        {"GET", "/v1/live", SITE_LIVE, false, "text/event-stream", NULL, "live",
+         "Tells what weir does, second by second, until one of the two closes the connection.",
+         "Server-sent events: now, at once and every second, with what NOW answers; event, with a "
+         "line of THROTTLEHISTORY. x-events has the schema of the data of each.",
+         "s", CALLERS " 503"},
+        {"GET", "/v1/session", SITE_SESSION, true, "application/json", NULL, "session",
+         "Tells whether a login is needed and was made. Open to all.",
+         "The session; csrf is empty without one, and version for those who may not ask.",
+         "@session", CALLERS},
+        {"POST", "/login", SITE_LOGIN, true, "application/json", NULL, "login",
+         "Begins a session of the page for whoever shows the access token.",
+         "The session. Its cookie comes along when a token is configured.", "@session",
+         "400 401 403 413 415 421 429"},
+        {"POST", "/logout", SITE_LOGOUT, true, "application/json", NULL, "logout",
+         "Ends the session.", "That there is none any more.", "@session", CALLERS},
 };
+const size_t site_pages_len = ARRAY_LEN(site_pages);
 
 /* --- finding -------------------------------------------------------------------------------- */
 
@@ -93,12 +113,12 @@ int site_find(struct slice method, struct slice path, struct site_match *ret)
 {
         struct slice want = slice_eq(method, SLICE_LIT("HEAD")) ? SLICE_LIT("GET") : method;
         struct site_match m = {0};
-        for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
-                if (!slice_eq(path, slice_str(pages[i].path)))
+        for (size_t i = 0; i < ARRAY_LEN(site_pages); i++) {
+                if (!slice_eq(path, slice_str(site_pages[i].path)))
                         continue;
-                allow(&m, pages[i].method);
-                if (slice_eq(want, slice_str(pages[i].method)))
-                        m.page = &pages[i];
+                allow(&m, site_pages[i].method);
+                if (slice_eq(want, slice_str(site_pages[i].method)))
+                        m.page = &site_pages[i];
         }
         const struct asset *asset = asset_find(path);
         if (asset) {

@@ -25,7 +25,15 @@ struct site_page {
         const char *content_type;
         /* Writes the body, returns the status; NULL unless SITE_TEXT. */
         int (*put)(const struct server *s, struct buf *ret);
+        /* For the OpenAPI text. */
+        const char *name; /* lower case: that of a command never is */
+        const char *summary, *returns;
+        const char *shape;    /* of the answer, as in door/shapes.h */
+        const char *statuses; /* of its problems: "401 403" */
 };
+
+extern const struct site_page site_pages[];
+extern const size_t site_pages_len;
 
 struct site_match {
         const struct command_def *def; /* or: */

@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "base/duration.h"
+#include "base/shown.h"
 
 static const struct {
         const char *name, *text;
@@ -53,8 +54,8 @@ int unknown_rule_parse(struct slice text, struct unknown_rule *ret, struct probl
         }
         return problem_set(problem, ERR_BADARG,
                            "an unknown metric means open, closed or wait:30s (then open), not "
-                           "'%.*s'",
-                           (int)(text.len < 64 ? text.len : 64), text.len ? text.ptr : "");
+                           "'%s'",
+                           SHOWN(text));
 }
 
 static bool is_known(const struct check_value *v)

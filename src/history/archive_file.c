@@ -30,6 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/shown.h"
 #include "state/job_view.h"
 
 #define APPLICATION_ID 0x77656972 /* "weir" */
@@ -141,22 +142,25 @@ int archive_file_fail(sqlite3 *db, const char *path, struct problem *p)
         case SQLITE_NOTADB:
                 return problem_set(
                         p, ERR_CORRUPT,
-                        "the history file %.120s is damaged (%s); move it away together with its "
+                        "the history file %s is damaged (%s); move it away together with its "
                         "-wal and -shm files and start again: the finished jobs in it are lost "
                         "from history, live jobs are not",
-                        path, sqlite3_errmsg(db));
+                        SHOWN_MAX(slice_str(path), 120), sqlite3_errmsg(db));
         case SQLITE_FULL:
-                return problem_set(p, ERR_NOSPACE, "no space is left for the history file %.200s",
-                                   path);
+                return problem_set(p, ERR_NOSPACE, "no space is left for the history file %s",
+                                   SHOWN_LONG(path));
         case SQLITE_BUSY:
         case SQLITE_LOCKED:
                 return problem_set(p, ERR_LOCKED,
-                                   "another process holds the history file %.200s locked", path);
+                                   "another process holds the history file %s locked",
+                                   SHOWN_LONG(path));
         case SQLITE_NOMEM:
-                return problem_set(p, ERR_NOMEM, "no memory for the history file %.200s", path);
+                return problem_set(p, ERR_NOMEM, "no memory for the history file %s",
+                                   SHOWN_LONG(path));
         default:
-                return problem_set(p, ERR_IO, "history file %.120s: %s%s%s", path,
-                                   sqlite3_errmsg(db), os ? ": " : "", os ? strerror(os) : "");
+                return problem_set(p, ERR_IO, "history file %s: %s%s%s",
+                                   SHOWN_MAX(slice_str(path), 120), sqlite3_errmsg(db),
+                                   os ? ": " : "", os ? strerror(os) : "");
         }
 }
 
@@ -184,8 +188,8 @@ static int make_private(const char *path, struct problem *p)
 {
         int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (fd < 0)
-                return problem_set(p, ERR_IO, "cannot open the history file %.200s: %s", path,
-                                   strerror(errno));
+                return problem_set(p, ERR_IO, "cannot open the history file %s: %s",
+                                   SHOWN_LONG(path), strerror(errno));
         (void)close(fd); /* nothing was written */
         return OK;
 }
@@ -210,9 +214,9 @@ static int touch(sqlite3 *db, const char *sql, const char *path, struct problem 
                 return err;
         return problem_set(
                 p, ERR_CORRUPT,
-                "the history file %.120s lacks a table (%s); move it away and start "
+                "the history file %s lacks a table (%s); move it away and start "
                 "again: the finished jobs in it are lost from history, live jobs are not",
-                path, sqlite3_errmsg(db));
+                SHOWN_MAX(slice_str(path), 120), sqlite3_errmsg(db));
 }
 
 static int check_tables(sqlite3 *db, const char *path, struct problem *p)
@@ -228,14 +232,15 @@ static int check_tables(sqlite3 *db, const char *path, struct problem *p)
                 return change_tables(db, schema_sql, path, p);
         if (application != APPLICATION_ID)
                 return problem_set(p, ERR_CORRUPT,
-                                   "%.200s is an SQLite file, but not weir's history; move it away "
+                                   "%s is an SQLite file, but not weir's history; move it away "
                                    "or name another file",
-                                   path);
+                                   SHOWN_LONG(path));
         if (version < 1 || version > ARCHIVE_VERSION)
                 return problem_set(p, ERR_CORRUPT,
-                                   "the history file %.120s has format %lld, this weir knows %d; "
+                                   "the history file %s has format %lld, this weir knows %d; "
                                    "use the weir that wrote it, or move it away",
-                                   path, (long long)version, ARCHIVE_VERSION);
+                                   SHOWN_MAX(slice_str(path), 120), (long long)version,
+                                   ARCHIVE_VERSION);
         int err = touch(db, touch_sql, path, p);
         if (!err && version < ARCHIVE_VERSION)
                 err = change_tables(db, version == 1 ? upgrade_1_sql : upgrade_2_sql, path, p);

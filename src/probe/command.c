@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/shown.h"
 
 #define LINE_MAX_BYTES 256
 #define REAP_MS        500 /* for a process that was killed */
@@ -183,15 +184,14 @@ static size_t line_len(const struct run *run, int i)
 
 static void judge(const struct run *run, const char *program, int status, struct reading *ret)
 {
-        int said = (int)line_len(run, 1);
-        if (said > 80)
-                said = 80;
+        struct slice said = slice_make(run->text[1], line_len(run, 1));
         if (status != -1 && WIFSIGNALED(status))
-                reading_fail(ret, "%.40s was ended by signal %d", program, WTERMSIG(status));
+                reading_fail(ret, "%s was ended by signal %d", SHOWN_MAX(slice_str(program), 40),
+                             WTERMSIG(status));
         else if (status == -1 || WEXITSTATUS(status) != 0)
-                reading_fail(ret, "%.40s ended with %d%s%.*s", program,
-                             status == -1 ? -1 : WEXITSTATUS(status), said ? ": " : "", said,
-                             run->text[1]);
+                reading_fail(ret, "%s ended with %d%s%s", SHOWN_MAX(slice_str(program), 40),
+                             status == -1 ? -1 : WEXITSTATUS(status), said.len ? ": " : "",
+                             SHOWN_MAX(said, 80));
         else
                 reading_set_text(ret, run->text[0], line_len(run, 0));
 }
@@ -202,14 +202,16 @@ static void ask(const struct probe_options *o, const struct probe_wait *w, struc
         struct problem problem;
         int r = start(&run, o->argv);
         if (r) {
-                reading_fail(ret, "cannot run %.80s: %s", o->argv[0], strerror(r));
+                reading_fail(ret, "cannot run %s: %s", SHOWN_MAX(slice_str(o->argv[0]), 80),
+                             strerror(r));
                 return;
         }
         r = listen_to(&run, w);
         int status = reap(&run); /* a program that has ended keeps its own */
         if (r != OK) {
                 (void)wait_problem(w, r, &problem);
-                reading_fail(ret, "%.60s: %s, killed", o->argv[0], problem.detail);
+                reading_fail(ret, "%s: %s, killed", SHOWN_MAX(slice_str(o->argv[0]), 60),
+                             problem.detail);
                 return;
         }
         judge(&run, o->argv[0], status, ret);

@@ -6,6 +6,7 @@
  *
  * /proc is read as it is; a disk is asked aside, because a network file system that is gone blocks
  * for ever. */
+#include "base/shown.h"
 #include "probe/inside.h"
 
 #include <errno.h>
@@ -101,9 +102,9 @@ static void take_disk(const void *arg, void *ctx)
         double used = (double)(d->st.f_blocks - d->st.f_bfree);
         double usable = used + (double)d->st.f_bavail;
         if (d->error)
-                reading_fail(ret, "%.80s: %s", d->path, strerror(d->error));
+                reading_fail(ret, "%s: %s", SHOWN_MAX(slice_str(d->path), 80), strerror(d->error));
         else if (usable <= 0)
-                reading_fail(ret, "%.80s is on no disk", d->path);
+                reading_fail(ret, "%s is on no disk", SHOWN_MAX(slice_str(d->path), 80));
         else
                 reading_set(ret, 100 * used / usable);
 }
@@ -116,7 +117,8 @@ static void read_disk(const char *path, const struct probe_wait *w, struct readi
         memcpy(d->path, path, len);
         int r = aside_run(w, ask_disk, d, take_disk, ret);
         if (r != OK)
-                reading_fail(ret, "%.80s: the file system does not answer", path);
+                reading_fail(ret, "%s: the file system does not answer",
+                             SHOWN_MAX(slice_str(path), 80));
 }
 
 static int host_sample(void *self, const struct probe_wait *w, struct reading *ret)

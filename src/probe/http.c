@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/shown.h"
 #include "wire/json.h"
 
 #define BODY_MAX    MIB
@@ -30,8 +31,8 @@ static int http_check(const char *source, struct problem *problem)
         if (strncmp(source, JSON_PREFIX, strlen(JSON_PREFIX)) == 0 &&
             source[strlen(JSON_PREFIX)] != '\0')
                 return OK;
-        return problem_set(problem, ERR_BADARG,
-                           "an http target has json:path.to.value, not '%.80s'", source);
+        return problem_set(problem, ERR_BADARG, "an http target has json:path.to.value, not '%s'",
+                           SHOWN_MAX(slice_str(source), 80));
 }
 
 void http_prober_setup(void)
@@ -76,9 +77,10 @@ static void read_value(const struct json_value *root, const char *path, struct r
 {
         struct json_value v;
         if (!walk(*root, path, &v))
-                reading_fail(ret, "the answer has no %.100s", path);
+                reading_fail(ret, "the answer has no %s", SHOWN_MAX(slice_str(path), 100));
         else if (v.type != JSON_NUMBER)
-                reading_fail(ret, "%.100s is %s, not a number", path, json_type_name(v.type));
+                reading_fail(ret, "%s is %s, not a number", SHOWN_MAX(slice_str(path), 100),
+                             json_type_name(v.type));
         else
                 reading_set_text(ret, v.text.ptr, v.text.len);
 }

@@ -11,7 +11,9 @@
  * counts, however many are to be ignored; when none is left the lag is unknown. */
 #include "probe/inside.h"
 
-#include <stdio.h>
+#include <stdarg.h>
+
+#include "base/shown.h"
 
 static bool is_worse(const struct lag_slot *a, const struct lag_slot *b)
 {
@@ -32,18 +34,28 @@ static size_t rank_of(const struct lag_slot *slots, size_t n, size_t i)
         return rank;
 }
 
+static void put_remark(struct reading *r, const char *fmt, ...) PRINTF(2, 3);
+static void put_remark(struct reading *r, const char *fmt, ...)
+{
+        size_t len = strlen(r->text), room = sizeof(r->text) - len;
+        va_list args;
+        if (room <= sizeof(SHOWN_DOTS))
+                return; /* the dots of the one before say that there is more */
+        va_start(args, fmt);
+        shown_vprintf(r->text + len, room, fmt, args);
+        va_end(args);
+}
+
 /* The sentence of a failure names its replica. */
 static void remark(struct reading *r, const struct lag_slot *s)
 {
-        size_t len = strlen(r->text), room = sizeof(r->text) - len;
-        const char *before = len ? "; " : "left out: ";
-        if (s->is_skipped) /* cut is fine, here and below */
-                (void)snprintf(r->text + len, room, "%s%s: skipped", before, s->name);
+        const char *before = *r->text ? "; " : "left out: ";
+        if (s->is_skipped)
+                put_remark(r, "%s%s: skipped", before, s->name);
         else if (s->reading.is_error)
-                (void)snprintf(r->text + len, room, "%s%s", before, s->reading.text);
+                put_remark(r, "%s%s", before, s->reading.text);
         else
-                (void)snprintf(r->text + len, room, "%s%s: lag %.1f s", before, s->name,
-                               s->reading.value);
+                put_remark(r, "%s%s: lag %.1f s", before, s->name, s->reading.value);
 }
 
 /* How many of the worst do not count: one always does. */

@@ -22,6 +22,7 @@
 #include "base/banned.h" /* late: see the Makefile */
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/shown.h"
 
 #define STATUS_PREFIX   "status:"
 #define RATE_PREFIX     "rate:"
@@ -294,8 +295,8 @@ static int ask_lag(struct my *m, const struct probe_wait *w, struct reading *ret
                 return ask_replica_status(m, w, ret);
         int r = ask_value(m, buf_cstr(&m->lag_sql), w, ret, &err);
         if (err == OK && ret->is_error)
-                reading_fail(ret, "%s: the heartbeat table %.64s is empty or holds no time",
-                             m->where, m->options->heartbeat_table);
+                reading_fail(ret, "%s: the heartbeat table %s is empty or holds no time", m->where,
+                             SHOWN_STR(m->options->heartbeat_table));
         else if (!ret->is_error && ret->value < 0)
                 ret->value = 0; /* its clock is behind that of the writer */
         return r;
@@ -636,8 +637,8 @@ static int my_check(const char *source, struct problem *problem)
                            "mysql has threads_running, threads_connected_percent, "
                            "replication_lag, history_list_length, row_lock_waits, "
                            "buffer_pool_wait_free, buffer_pool_dirty_percent, redo_percent, "
-                           "status:NAME, rate:NAME and sql:SELECT ..., not '%.60s'",
-                           source);
+                           "status:NAME, rate:NAME and sql:SELECT ..., not '%s'",
+                           SHOWN_MAX(slice_str(source), 60));
 }
 
 static void want_status(struct my *m, const char *name)

@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/shown.h"
 
 #define SQL_PREFIX "sql:"
 #define AS_MONITOR(value)                                                                          \
@@ -442,8 +443,8 @@ static int pg_check(const char *source, struct problem *problem)
                 return OK;
         return problem_set(problem, ERR_BADARG,
                            "postgres has active_backends, connections_percent, replication_lag, "
-                           "lock_waits, oldest_xmin_age_s and sql:SELECT ..., not '%.60s'",
-                           source);
+                           "lock_waits, oldest_xmin_age_s and sql:SELECT ..., not '%s'",
+                           SHOWN_MAX(slice_str(source), 60));
 }
 
 /* Two rows are enough to see that there is more than one. */

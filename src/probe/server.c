@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/shown.h"
 
 #define ADDRESSES_MAX 8
 #define ADDRESS_MAX   320 /* a name in the DNS has 253 bytes */
@@ -57,7 +58,8 @@ const char *server_where(const struct probe_server *s, char *ret)
         char address[WHERE_MAX];
         put_address(s, address, sizeof(address));
         if (s->name)
-                (void)snprintf(ret, WHERE_MAX, "%s (%.80s)", s->name, address);
+                (void)snprintf(ret, WHERE_MAX, "%s (%s)", s->name,
+                               SHOWN_MAX(slice_str(address), 80));
         else
                 (void)snprintf(ret, WHERE_MAX, "%s", address);
         return ret;
@@ -99,11 +101,11 @@ static int resolve(const char *host, const struct probe_wait *w, struct addresse
         memcpy(l->host, host, len);
         int r = aside_run(w, look_up, l, take_addresses, ret);
         if (r != OK)
-                return problem_set(problem, r, "the name %.64s could not be looked up in time",
-                                   host);
+                return problem_set(problem, r, "the name %s could not be looked up in time",
+                                   SHOWN_STR(host));
         if (!ret->n)
-                return problem_set(problem, ERR_UNAVAIL, "the name %.64s is not known: %s", host,
-                                   gai_strerror(ret->failure));
+                return problem_set(problem, ERR_UNAVAIL, "the name %s is not known: %s",
+                                   SHOWN_STR(host), gai_strerror(ret->failure));
         return OK;
 }
 

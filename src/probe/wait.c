@@ -21,9 +21,9 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
+#include "base/shown.h"
 
-#define NUMBER_MAX  64 /* characters of a number that anybody would send */
-#define SHOWN_BYTES 40 /* of a text that is no number */
+#define NUMBER_MAX 64 /* characters of a number that anybody would send */
 
 int wait_for(const struct probe_wait *w, int fd, short events, short *ret_got)
 {
@@ -65,21 +65,12 @@ void reading_set(struct reading *r, double value)
 
 void reading_fail(struct reading *r, const char *fmt, ...)
 {
-        char text[PROBLEM_DETAIL_MAX];
-        struct problem clean;
+        struct reading failed = {.is_error = true};
         va_list args;
         va_start(args, fmt);
-        (void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
+        shown_vprintf(failed.text, sizeof(failed.text), fmt, args);
         va_end(args);
-        (void)problem_set(&clean, ERR_UNAVAIL, "%s", text); /* without control characters */
-        size_t len = strlen(clean.detail);
-        if (len > sizeof(r->text) - 1) {
-                len = sizeof(r->text) - 1;
-                while (len > 0 && ((unsigned char)clean.detail[len] & 0xc0) == 0x80)
-                        len--; /* not within a character */
-        }
-        *r = (struct reading){.is_error = true};
-        memcpy(r->text, clean.detail, len);
+        *r = failed; /* only now: what it held may be part of the sentence */
 }
 
 static bool is_decimal(const char *text, size_t len)
@@ -111,9 +102,7 @@ void reading_set_text(struct reading *r, const char *text, size_t len)
         if (!len)
                 reading_fail(r, "the value is empty, not a number");
         else
-                reading_fail(r, "the value is no number: '%.*s'%s",
-                             (int)(len < SHOWN_BYTES ? len : SHOWN_BYTES), text,
-                             len > SHOWN_BYTES ? " ..." : "");
+                reading_fail(r, "the value is no number: '%s'", SHOWN(slice_make(text, len)));
 }
 
 /* ---- resting ---- */

@@ -26,6 +26,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
+#include "base/plural.h"
+#include "base/shown.h"
 #include "cli/cli.h"
 #include "log/file.h"
 #include "log/record.h"
@@ -116,8 +119,8 @@ static int copy_log(struct backup *b)
 static int sqlite_problem(sqlite3 *db, const char *what, const char *path, struct problem *p)
 {
         int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
-        return problem_set(p, code == SQLITE_FULL ? ERR_NOSPACE : ERR_IO, "%s %.200s: %s", what,
-                           path, db ? sqlite3_errmsg(db) : "no memory");
+        return problem_set(p, code == SQLITE_FULL ? ERR_NOSPACE : ERR_IO, "%s %s: %s", what,
+                           SHOWN_LONG(path), db ? sqlite3_errmsg(db) : "no memory");
 }
 
 static int copy_pages(sqlite3 *from, sqlite3 *to, const char *path, struct problem *p)
@@ -275,6 +278,7 @@ static int make_backup(struct backup *b)
 
 static void tell(const struct backup *b, bool is_json, int64_t took_ms)
 {
+        char text[DURATION_TEXT_MAX];
         if (is_json)
                 printf("{\"batch\":%llu,\"jobs\":%llu,\"history\":%lld,\"segments\":%llu,"
                        "\"log_bytes\":%llu,\"ms\":%lld}\n",
@@ -282,10 +286,11 @@ static void tell(const struct backup *b, bool is_json, int64_t took_ms)
                        (long long)b->rows, (unsigned long long)b->log.segments,
                        (unsigned long long)b->log.bytes, (long long)took_ms);
         else
-                printf("copied %llu live and %lld finished jobs, up to batch %llu, in %lld ms\n"
+                printf("copied %llu live and %lld finished %s, up to batch %llu, in %s\n"
                        "start from it with: weir serve --data %s\n",
                        (unsigned long long)b->jobs, (long long)b->rows,
-                       (unsigned long long)b->last_seq, (long long)took_ms, b->to);
+                       plural((uint64_t)b->rows, "job", "jobs"), (unsigned long long)b->last_seq,
+                       duration_words(took_ms, text), b->to);
 }
 
 static int run(const struct args *args, struct problem *p)

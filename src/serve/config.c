@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/shown.h"
+#include "cli/conf_file.h"
 #include "cli/text.h"
 #include "history/history.h"
 #include "serve/config_lines.h"
@@ -18,6 +20,7 @@
 #define TOKEN_MIN_BYTES  16
 #define TOKEN_MAX_BYTES  512
 #define SIGNING_FILE_MAX 16384
+#define FILE_MAX_BYTES   (4 * MIB)
 
 void config_init(struct config *c)
 {
@@ -271,6 +274,7 @@ static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
                                    "log_level must be debug, info, warn or error, not '%s'", level);
         c->is_log_json = cfg_getbool(cfg, "log_json") == cfg_true;
         c->is_check_open = cfg_getbool(cfg, "check_without_token") == cfg_true;
+        c->are_locks_off = cfg_getbool(cfg, "locks|enabled") != cfg_true;
         int r = history ? parse_history(history, &c->history, problem) : OK;
         if (r == OK)
                 r = take_keep(cfg, "history_keep_done", &c->keep_done_ms, problem);
@@ -294,27 +298,64 @@ static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
 }
 
 /* libconfuse tells its errors to a function without context; one file is read at a time. */
-static struct problem *file_problem;
+static struct {
+        const char *path;
+        struct problem *problem; /* NULL: none is being read */
+} reading;
 
 static void on_error(cfg_t *cfg, const char *fmt, va_list args) PRINTF(2, 0);
 static void on_error(cfg_t *cfg, const char *fmt, va_list args)
 {
         char text[200];
-        if (!file_problem || file_problem->err != OK)
-                return;                                 /* the first one says most */
-        (void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
-        if (!cfg || !cfg->filename || cfg->line <= 0)
-                (void)problem_set(file_problem, ERR_BADARG, "configuration: %s", text);
-        else
-                (void)problem_set(file_problem, ERR_BADARG, "%s:%u: %s", cfg->filename,
-                                  config_lines_correct(cfg->filename, text, (unsigned)cfg->line),
-                                  text);
+        if (!reading.problem || reading.problem->err != OK)
+                return; /* the first one says most */
+        shown_vprintf(text, sizeof(text), fmt, args);
+        (void)problem_set(reading.problem, ERR_BADARG, "%s:%d: %s", reading.path, cfg->line, text);
+}
+
+/* `text` without comments, which libconfuse cannot count, but with all their lines. */
+static int parse_text(cfg_t *cfg, const char *path, const char *text, struct problem *problem)
+{
+        problem->err = OK;
+        reading.path = path;
+        reading.problem = problem;
+        (void)cfg_set_error_function(cfg, on_error); /* returns the old one */
+        int parsed = cfg_parse_buf(cfg, text);
+        reading.problem = NULL;
+        if (parsed == CFG_SUCCESS)
+                return OK;
+        return problem->err != OK ? problem->err
+                                  : problem_set(problem, ERR_BADARG, "%s is not understood", path);
+}
+
+static int take_text(struct config *c, cfg_t *cfg, const char *path, struct problem *problem)
+{
+        struct buf text, bare;
+        buf_init(&text, FILE_MAX_BYTES);
+        buf_init(&bare, 0);
+        int r = conf_file_read("configuration", path, &text, problem);
+        if (r == OK) {
+                buf_put(&bare, buf_cstr(&text), text.len + 1);
+                conf_file_blank_comments(bare.ptr);
+                r = parse_text(cfg, path, bare.ptr, problem);
+        }
+        if (r == OK)
+                r = config_lines_check(buf_slice(&text), path, problem);
+        if (r == OK && (r = take_file(c, cfg, problem)) != OK)
+                config_lines_name(buf_slice(&text), path, problem);
+        buf_release(&text);
+        buf_release(&bare);
+        return r;
 }
 
 int config_read_file(struct config *c, const char *path, struct problem *problem)
 {
         cfg_opt_t queue_opts[] = {
                 CFG_STR("history", "full", CFGF_NONE),
+                CFG_END(),
+        };
+        cfg_opt_t locks_opts[] = {
+                CFG_BOOL("enabled", cfg_true, CFGF_NONE),
                 CFG_END(),
         };
         cfg_opt_t opts[] = {
@@ -330,6 +371,7 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
                 CFG_STR("history_keep_done", NULL, CFGF_NODEFAULT),
                 CFG_STR("history_keep_failed", NULL, CFGF_NODEFAULT),
                 CFG_SEC("queue", queue_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+                CFG_SEC("locks", locks_opts, CFGF_NONE),
                 CFG_SEC("throttle", config_throttle_opts(), CFGF_NODEFAULT),
                 CFG_SEC("target", config_target_opts(),
                         CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
@@ -338,22 +380,7 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
         cfg_t *cfg = cfg_init(opts, CFGF_NONE);
         if (!cfg)
                 return problem_set(problem, ERR_NOMEM, "no memory for the configuration");
-        problem->err = OK;
-        file_problem = problem;
-        (void)cfg_set_error_function(cfg, on_error); /* returns the old one */
-        int parsed = cfg_parse(cfg, path);
-        file_problem = NULL;
-        int r = OK;
-        if (parsed == CFG_FILE_ERROR)
-                r = problem_set(problem, ERR_IO, "configuration %s: %s", path, strerror(errno));
-        else if (parsed != CFG_SUCCESS)
-                r = problem->err != OK
-                            ? problem->err
-                            : problem_set(problem, ERR_BADARG, "%s is not understood", path);
-        else
-                r = config_lines_check(path, problem);
-        if (r == OK && (r = take_file(c, cfg, problem)) != OK)
-                config_lines_name(path, problem);
+        int r = take_text(c, cfg, path, problem);
         (void)cfg_free(cfg); /* cannot fail on a cfg of ours */
         return r;
 }

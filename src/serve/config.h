@@ -41,6 +41,7 @@ struct config {
         int64_t keep_done_ms, keep_failed_ms; /* 0 = for ever */
         struct config_queue *queues;
         size_t n_queues;
+        bool are_locks_off; /* enabled = false */
         struct config_targets targets;
         struct config_throttle throttle;
         unsigned refs; /* of config_new() */

@@ -1,8 +1,8 @@
 /* See config_lines.h.
  *
  * libconfuse knows lines only while it parses: values are judged afterwards, when it has forgotten
- * them.  So the file is read once more, by a scanner that knows as much of the grammar as is needed
- * to tell names from values:
+ * them.  So the text is gone through once more, by a scanner that knows as much of the grammar as
+ * is needed to tell names from values:
  *
  *      name = value      name = {value, value}      name "title" { ... }      name { ... }
  *      # comment         // comment                 / * comment * /          "text" 'text'
@@ -10,13 +10,7 @@
  * It is only used to say where something is; a file it misreads gets a sentence without a line. */
 #include "serve/config_lines.h"
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
-
-#include "base/buf.h"
-
-#define FILE_MAX (4 * MIB)
 
 /* ---- words ---- */
 
@@ -196,22 +190,6 @@ unsigned config_lines_find(struct slice text, const struct config_way *way)
         return p.line;
 }
 
-static bool read_all(const char *path, struct buf *ret)
-{
-        ssize_t n = 0;
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-                return false;
-        do {
-                if (!buf_reserve(ret, 4096))
-                        break;
-                n = read(fd, ret->ptr + ret->len, 4096);
-                ret->len += n > 0 ? (size_t)n : 0;
-        } while (n > 0);
-        (void)close(fd); /* only read from */
-        return n == 0 && !ret->failed;
-}
-
 /* ---- a file that ends too early ---- */
 
 #define OPEN_MAX 16
@@ -234,13 +212,10 @@ static const char *what_is_open(struct slice text, unsigned *ret_line)
         return depth ? "{" : s.comment_line ? "/*" : NULL;
 }
 
-int config_lines_check(const char *path, struct problem *problem)
+int config_lines_check(struct slice text, const char *path, struct problem *problem)
 {
-        struct buf text;
         unsigned line = 0;
-        buf_init(&text, FILE_MAX);
-        const char *open = read_all(path, &text) ? what_is_open(buf_slice(&text), &line) : NULL;
-        buf_release(&text);
+        const char *open = what_is_open(text, &line);
         return open ? problem_set(problem, ERR_BADARG, "%s:%u: this %s is never closed", path, line,
                                   open)
                     : OK;
@@ -295,45 +270,12 @@ static struct config_way way_of(struct slice sentence)
         return way;
 }
 
-/* The line of the word that is nearest to `line`; `line` when it is nowhere. */
-static unsigned find_near(struct slice text, struct slice word, unsigned line)
-{
-        struct scan s = {.rest = text, .line = 1};
-        unsigned best = 0;
-        for (struct word w = next_word(&s); w.type != WORD_END; w = next_word(&s)) {
-                unsigned off = w.line > line ? w.line - line : line - w.line;
-                unsigned best_off = best > line ? best - line : line - best;
-                if (w.type != WORD_SIGN && slice_eq(w.text, word) && (!best || off < best_off))
-                        best = w.line;
-        }
-        return best ? best : line;
-}
-
-unsigned config_lines_correct(const char *path, const char *sentence, unsigned line)
-{
-        const char *from = strchr(sentence, '\''), *to = from ? strchr(from + 1, '\'') : NULL;
-        struct buf text;
-        if (!to)
-                return line;
-        buf_init(&text, FILE_MAX);
-        if (read_all(path, &text))
-                line = find_near(buf_slice(&text), slice_make(from + 1, (size_t)(to - from - 1)),
-                                 line);
-        buf_release(&text);
-        return line;
-}
-
-void config_lines_name(const char *path, struct problem *problem)
+void config_lines_name(struct slice text, const char *path, struct problem *problem)
 {
         char sentence[PROBLEM_DETAIL_MAX];
-        struct buf text;
-        unsigned line = 0;
         (void)snprintf(sentence, sizeof(sentence), "%s", problem->detail);
         struct config_way way = way_of(slice_str(sentence));
-        buf_init(&text, FILE_MAX);
-        if (read_all(path, &text))
-                line = config_lines_find(buf_slice(&text), &way);
-        buf_release(&text);
+        unsigned line = config_lines_find(text, &way);
         if (line)
                 (void)problem_set(problem, problem->err, "%s:%u: %s", path, line, sentence);
         else

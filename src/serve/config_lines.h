@@ -18,17 +18,13 @@ struct config_way {
  * there is nothing of it.  Of several the last one, which is the one that counts. */
 unsigned config_lines_find(struct slice text, const struct config_way *way);
 
-/* Puts file and line before the sentence of a problem that was found in a file after it was parsed.
+/* Puts file and line before the sentence of a problem that was found in a text after it was parsed.
  * The sentence says which section it is about; see config_targets.c, wrong(), and
  * config_throttle.c. */
-void config_lines_name(const char *path, struct problem *problem);
+void config_lines_name(struct slice text, const char *path, struct problem *problem);
 
-/* libconfuse takes a file that ends within a section or a comment; half a file must not pass for a
+/* libconfuse takes a text that ends within a section or a comment; half a file must not pass for a
  * whole one. */
-int config_lines_check(const char *path, struct problem *problem) MUST_CHECK;
-
-/* libconfuse counts some lines twice (those of comments before the second of two sections of a
- * kind): the line where the word in the sentence's quotes really is, nearest to the one it said. */
-unsigned config_lines_correct(const char *path, const char *sentence, unsigned line);
+int config_lines_check(struct slice text, const char *path, struct problem *problem) MUST_CHECK;
 
 #endif

@@ -18,7 +18,10 @@
 #include <stdlib.h>
 
 #include "base/duration.h"
+#include "base/shown.h"
 #include "cli/text.h"
+#include "core/check.h"
+#include "core/limits.h"
 #include "serve/config.h"
 
 #define PASSWORD_MAX   1024
@@ -100,12 +103,12 @@ static int wrong(const struct place *at, int err, const char *fmt, ...)
         char text[PROBLEM_DETAIL_MAX];
         va_list args;
         va_start(args, fmt);
-        (void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
+        shown_vprintf(text, sizeof(text), fmt, args);
         va_end(args);
         if (at->metric)
-                return problem_set(at->problem, err, "target \"%.64s\", metric \"%.64s\": %s",
-                                   at->target, at->metric, text);
-        return problem_set(at->problem, err, "target \"%.64s\": %s", at->target, text);
+                return problem_set(at->problem, err, "target \"%s\", metric \"%s\": %s",
+                                   SHOWN_STR(at->target), SHOWN_STR(at->metric), text);
+        return problem_set(at->problem, err, "target \"%s\": %s", SHOWN_STR(at->target), text);
 }
 
 static int take_duration(cfg_t *cfg, const char *name, int64_t min_ms, int64_t max_ms, int64_t *ret,
@@ -304,7 +307,8 @@ static int no_metric(const struct probe_options *o, const char *name, const stru
                                  o->metrics[i].name); /* cut is fine */
                 len += (size_t)n;
         }
-        return wrong(at, ERR_BADARG, "check: it has no metric '%.64s'; it has %s", name, have);
+        return wrong(at, ERR_BADARG, "check: it has no metric '%s'; it has %s", SHOWN_STR(name),
+                     have);
 }
 
 /* Metric `from` becomes metric `to`, which is not behind it; those between move on by one. */
@@ -347,7 +351,8 @@ static int take_check(struct probe_options *o, struct config_target *level, cfg_
                 if (k == o->n_metrics)
                         return no_metric(o, name, at);
                 if (k < i)
-                        return wrong(at, ERR_BADARG, "check: '%.64s' stands there twice", name);
+                        return wrong(at, ERR_BADARG, "check: '%s' stands there twice",
+                                     SHOWN_STR(name));
                 move_metric(o, level, k, i);
                 level->is_checked[i] = true;
         }
@@ -408,6 +413,11 @@ static int take_replicas(struct probe_options *o, cfg_t *cfg, const struct place
                 cfg_t *section = cfg_getnsec(cfg, "replica", i);
                 struct probe_server *s = &o->replicas[o->n_replicas++];
                 s->name = xstrdup(cfg_title(section));
+                if (!core_is_host_name(slice_str(s->name))) /* else nobody could skip it */
+                        return wrong(at, ERR_BADARG,
+                                     "replica \"%s\" must be named with 1 to %d bytes of UTF-8 "
+                                     "without blanks and control characters",
+                                     SHOWN_STR(s->name), LIMIT_NAME_BYTES);
                 if (!cfg_getstr(section, "host") && !cfg_getstr(section, "socket"))
                         return wrong(at, ERR_BADARG, "replica \"%s\" needs a host", s->name);
                 int r = take_server(section, o->kind, s, at);

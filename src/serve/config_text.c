@@ -428,6 +428,19 @@ static void put_top(struct writer *w, const struct config *c)
         }
 }
 
+static void put_locks(struct writer *w, const struct config *c)
+{
+        enter(w, "locks", NULL);
+        line_bool(w, "enabled", !c->are_locks_off, true);
+        leave(w);
+}
+
+void config_put_locks(const struct config *c, struct buf *ret)
+{
+        struct writer w = {.out = ret, .has_defaults = true};
+        put_locks(&w, c);
+}
+
 void config_put_throttle(const struct config *c, bool has_defaults, struct buf *ret)
 {
         struct writer w = {.out = ret, .has_defaults = has_defaults};
@@ -445,6 +458,7 @@ void config_put(const struct config *c, bool has_defaults, struct buf *ret)
 {
         struct writer w = {.out = ret, .has_defaults = has_defaults};
         put_top(&w, c);
+        put_locks(&w, c);
         put_throttle(&w, &c->throttle);
         for (size_t i = 0; i < c->targets.n; i++)
                 config_put_target(c, i, has_defaults, ret);

@@ -9,6 +9,7 @@
 /* has_defaults: also what is as it is without a file. */
 void config_put(const struct config *c, bool has_defaults, struct buf *ret);
 /* One section each. */
+void config_put_locks(const struct config *c, struct buf *ret); /* with its default */
 void config_put_throttle(const struct config *c, bool has_defaults, struct buf *ret);
 void config_put_target(const struct config *c, size_t target, bool has_defaults, struct buf *ret);
 

@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
+#include "base/shown.h"
 #include "cli/cli.h"
 #include "cli/command.h"
 #include "serve/config.h"
@@ -96,8 +98,8 @@ static bool check_config(struct doctor *d, const struct args *args, struct confi
                 return false;
         }
         if (path)
-                doctor_tell(d, VERDICT_FINE, "configuration", NULL, "%s is sound, %zu target%s",
-                            path, c->targets.n, c->targets.n == 1 ? "" : "s");
+                doctor_tell(d, VERDICT_FINE, "configuration", NULL, "%s is sound, %zu %s", path,
+                            c->targets.n, plural(c->targets.n, "target", "targets"));
         check_secret(d, "token file", c->token_file);
         check_secret(d, "signing keys", c->signing_keys_file);
         check_addresses(d, c);
@@ -266,8 +268,9 @@ static void tell_target(struct doctor *d, const struct round *r, size_t i)
                         s->at_ns ? s->error : "nothing came");
         }
         if (!bad)
-                doctor_tell(d, VERDICT_FINE, "target", NULL, "%s (%s): all %zu metrics can be read",
-                            o->name, probe_kind_name(o->kind), o->n_metrics);
+                doctor_tell(d, VERDICT_FINE, "target", NULL, "%s (%s): %zu %s can be read", o->name,
+                            probe_kind_name(o->kind), o->n_metrics,
+                            plural(o->n_metrics, "metric", "metrics"));
 }
 
 static void check_targets(struct doctor *d, const struct config_targets *targets)
@@ -386,7 +389,8 @@ int doctor_main(int argc, char **argv)
                         argv[i] = config;
         int r = args_parse(&args, cli_doctor_options, argv + 1, argc - 1, false, &used, &p);
         if (r == OK && args.n_positional)
-                r = problem_set(&p, ERR_SYNTAX, "'%.64s' is one word too many", args.positional[0]);
+                r = problem_set(&p, ERR_SYNTAX, "'%s' is one word too many",
+                                SHOWN_STR(args.positional[0]));
         if (r != OK) {
                 fprintf(stderr, "weir doctor: %s\n", p.detail);
                 return err_exit(r);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/plural.h"
 #include "log/file.h"
 #include "log/record.h"
 #include "serve/salvage.h"
@@ -122,9 +123,9 @@ static int save(char **words, struct problem *problem)
                 return r;
         tell_report(&report);
         if (report.bad_places)
-                return problem_set(problem, ERR_CORRUPT,
-                                   "%llu places were left behind; the rest is in %s",
-                                   (unsigned long long)report.bad_places, words[1]);
+                return problem_set(problem, ERR_CORRUPT, "%llu %s left behind; the rest is in %s",
+                                   (unsigned long long)report.bad_places,
+                                   plural(report.bad_places, "place was", "places were"), words[1]);
         return OK;
 }
 

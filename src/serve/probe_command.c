@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
+#include "base/plural.h"
 #include "cli/options.h"
 #include "cli/screen.h"
 #include "cli/text.h"
@@ -156,9 +158,8 @@ static void add_row(const struct shown *s, const struct probe_sample *sample, st
                 thresholds_put(text, sizeof(text), rule, level);
                 table_add(table, slice_str(text), TONE_DIM);
         }
-        (void)snprintf(text, sizeof(text), "%lld ms",
-                       sample->at_ns ? (long long)((clock_boot_ns() - sample->at_ns) / NS_PER_MS)
-                                     : -1);
+        if (sample->at_ns)
+                (void)duration_words((clock_boot_ns() - sample->at_ns) / NS_PER_MS, text);
         table_add(table, slice_str(sample->at_ns ? text : "-"), TONE_DIM);
         table_add(table, slice_str(sample->at_ns ? sample->error : "nothing came"), tone);
 }
@@ -263,8 +264,8 @@ static int show_once(struct shown *s, struct problem *problem)
         if (!is_fine)
                 return problem_set(problem, ERR_IO, "cannot write to standard output");
         if (bad)
-                return problem_set(problem, ERR_UNAVAIL, "%zu metric%s could not be read", bad,
-                                   bad == 1 ? "" : "s");
+                return problem_set(problem, ERR_UNAVAIL, "%zu %s could not be read", bad,
+                                   plural(bad, "metric", "metrics"));
         return OK;
 }
 

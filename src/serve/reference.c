@@ -2,6 +2,8 @@
  *
  *      weir docs commands-md     docs/commands.md
  *      weir docs commands-man    docs/man/weir-commands.7.scd
+ *      weir docs errors-man      a table in docs/man/weir-protocol.7.scd
+ *      weir docs limits-man      another
  *      weir docs openapi         docs/openapi.json
  *
  * `make lint` fails when the committed files differ from these. */
@@ -15,8 +17,6 @@
 #include "core/limits.h"
 #include "door/openapi.h"
 #include "serve/serve.h"
-
-static const char *const groups[] = {"jobs", "workers", "queues", "server", "connection"};
 
 /* What differs between the two pages. */
 struct style {
@@ -36,7 +36,9 @@ static void put_range(struct buf *b, const struct param_def *p)
         case PARAM_NAME:
         case PARAM_BYTES:
         case PARAM_TEXT:
-                buf_printf(b, " (%lld to %lld bytes)", (long long)p->min, (long long)p->max);
+                if (p->max != INT64_MAX)
+                        buf_printf(b, " (%lld to %lld bytes)", (long long)p->min,
+                                   (long long)p->max);
                 break;
         case PARAM_NAMES:
         case PARAM_JOBS:
@@ -54,10 +56,13 @@ static void put_range(struct buf *b, const struct param_def *p)
         }
 }
 
-static void put_param(struct buf *b, const struct param_def *p, const struct style *style)
+static void put_param(struct buf *b, const struct command_def *def, const struct param_def *p,
+                      const struct style *style)
 {
         buf_printf(b, "%s%s%s%s", style->row_begin, p->name, style->row_mid, p->text);
         put_range(b, p);
+        if (p->type == PARAM_BYTES && def->path)
+                buf_printf(b, "; over HTTP also as %s_base64", p->name);
         if (p->flags & PARAM_REQUIRED)
                 buf_put_str(b, "; required");
         else if (p->fallback)
@@ -74,16 +79,36 @@ static void put_md_command(struct buf *b, const struct command_def *def)
         if (def->path)
                 buf_printf(b, "HTTP: `%s %s`\n\n", def->method, def->path);
         for (size_t i = 0; i < def->n_params; i++)
-                put_param(b, &def->params[i], &style);
+                put_param(b, def, &def->params[i], &style);
         buf_printf(b, "%sReturns: %s\n\n", def->n_params ? "\n" : "", def->returns);
 }
 
-static void put_group(struct buf *b, const char *group,
-                      void (*put)(struct buf *b, const struct command_def *def))
+static bool is_first_of_group(size_t row)
 {
-        for (size_t i = 0; i < command_table_len; i++)
-                if (strcmp(command_table[i].group, group) == 0)
-                        put(b, &command_table[i]);
+        for (size_t i = 0; i < row; i++)
+                if (strcmp(command_table[i].group, command_table[row].group) == 0)
+                        return false;
+        return true;
+}
+
+/* Every command, by groups in the order in which the table has them. */
+static void put_groups(struct buf *b, void (*put_title)(struct buf *b, const char *group),
+                       void (*put)(struct buf *b, const struct command_def *def))
+{
+        for (size_t first = 0; first < command_table_len; first++) {
+                const char *group = command_table[first].group;
+                if (!is_first_of_group(first))
+                        continue;
+                put_title(b, group);
+                for (size_t i = first; i < command_table_len; i++)
+                        if (strcmp(command_table[i].group, group) == 0)
+                                put(b, &command_table[i]);
+        }
+}
+
+static void put_md_title(struct buf *b, const char *group)
+{
+        buf_printf(b, "## %s\n\n", group);
 }
 
 static void commands_md(struct buf *b)
@@ -93,10 +118,7 @@ static void commands_md(struct buf *b)
                     "Written from the command table by `tools/docs-update`; not edited by hand.\n"
                     "RESP takes the words below; HTTP takes the same names as JSON keys, path or "
                     "query parameters.\n\n");
-        for (size_t g = 0; g < ARRAY_LEN(groups); g++) {
-                buf_printf(b, "## %s\n\n", groups[g]);
-                put_group(b, groups[g], put_md_command);
-        }
+        put_groups(b, put_md_title, put_md_command);
         buf_put_str(b, "## Errors\n\n| code | HTTP | exit | meaning |\n|---|---|---|---|\n");
 #define X(name, http, exit, text) buf_printf(b, "| %s | %d | %d | %s |\n", #name, http, exit, text);
         ERR_MAP(X)
@@ -139,7 +161,7 @@ static void put_man_command(struct buf *b, const struct command_def *def)
         buf_put_byte(b, '\n');
         for (size_t i = 0; i < def->n_params; i++) {
                 buf_clear(&row);
-                put_param(&row, &def->params[i], &style);
+                put_param(&row, def, &def->params[i], &style);
                 buf_put_str(b, "\t- ");
                 put_scd(b, buf_cstr(&row));
         }
@@ -149,25 +171,58 @@ static void put_man_command(struct buf *b, const struct command_def *def)
         buf_release(&row);
 }
 
+static void put_man_title(struct buf *b, const char *group)
+{
+        buf_put_str(b, "# ");
+        for (const char *c = group; *c; c++)
+                buf_put_byte(b, (char)(*c - ('a' - 'A')));
+        buf_put_str(b, "\n\n");
+}
+
 static void commands_man(struct buf *b)
 {
         buf_put_str(
                 b, "weir-commands(7)\n\n# NAME\n\nweir-commands - the commands of a weir server\n\n"
                    "# DESCRIPTION\n\nRESP takes the words below; HTTP takes the same names as "
                    "JSON keys, path or query parameters.\n\n");
-        for (size_t g = 0; g < ARRAY_LEN(groups); g++) {
-                buf_put_str(b, "# ");
-                for (const char *c = groups[g]; *c; c++)
-                        buf_put_byte(b, (char)(*c - ('a' - 'A')));
-                buf_put_str(b, "\n\n");
-                put_group(b, groups[g], put_man_command);
+        put_groups(b, put_man_title, put_man_command);
+        buf_put_str(b, "# SEE ALSO\n\n*weir*(1), *weir-work*(1), *weir.conf*(5), "
+                       "*weir-protocol*(7)\n");
+}
+
+/* A table of scdoc: '|' begins a row, ':' a further cell; the last column takes what is left. */
+static void put_man_cell(struct buf *b, const char *begin, const char *text)
+{
+        buf_put_str(b, begin);
+        put_scd(b, text);
+        buf_put_byte(b, '\n');
+}
+
+static void errors_man(struct buf *b)
+{
+        buf_put_str(b, "|[ *code*\n:] *HTTP*\n:] *exit*\n:< *meaning*\n");
+#define X(name, http, exit, text)                                                                  \
+        put_man_cell(b, "|  ", #name);                                                             \
+        buf_printf(b, ":  %d\n:  %d\n", http, exit);                                               \
+        put_man_cell(b, ":  ", text);
+        ERR_MAP(X)
+#undef X
+}
+
+static void limits_man(struct buf *b)
+{
+        /* Value and unit are one cell: a fourth column would leave no room for the names. */
+        buf_put_str(b, "|[ *limit*\n:] *value*\n:< *what it bounds*\n");
+        for (size_t i = 0; i < limit_table_len; i++) {
+                put_man_cell(b, "|  ", limit_table[i].name);
+                buf_printf(b, ":  %lld %s\n", (long long)limit_table[i].value, limit_table[i].unit);
+                put_man_cell(b, ":  ", limit_table[i].text);
         }
-        buf_put_str(b, "# SEE ALSO\n\n*weir*(1), *weir-work*(1), *weir.conf*(5)\n");
 }
 
 static void openapi(struct buf *b)
 {
-        openapi_put(b, WEIR_VERSION);
+        openapi_put(b, WEIR_VERSION, NULL);
         buf_put_byte(b, '\n');
 }
 
@@ -175,9 +230,8 @@ static const struct {
         const char *name;
         void (*put)(struct buf *b);
 } pages[] = {
-        {"commands-md", commands_md},
-        {"commands-man", commands_man},
-        {"openapi", openapi},
+        {"commands-md", commands_md}, {"commands-man", commands_man}, {"errors-man", errors_man},
+        {"limits-man", limits_man},   {"openapi", openapi},
 };
 
 int reference_main(int argc, char **argv)
@@ -192,6 +246,9 @@ int reference_main(int argc, char **argv)
                 buf_release(&b);
                 return is_written ? 0 : err_exit(ERR_IO);
         }
-        fputs("usage: weir docs commands-md | commands-man | openapi\n", stderr);
+        fputs("usage: weir docs", stderr);
+        for (size_t i = 0; i < ARRAY_LEN(pages); i++)
+                (void)fprintf(stderr, "%s %s", i ? " |" : "", pages[i].name);
+        fputs("\n", stderr);
         return err_exit(ERR_SYNTAX);
 }

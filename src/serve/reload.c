@@ -121,6 +121,7 @@ static void refuse(const struct reload *r, const struct problem *problem)
 static void swap(struct reload *r, struct config *now)
 {
         keep_fixed(now, r->config);
+        core_set_locks(r->core, now->are_locks_off);
         r->taken(r->ctx, now);
         config_unref(r->config);
         r->config = now;
@@ -173,6 +174,7 @@ static void on_show(void *ctx, bool has_defaults, struct core_config_text *ret)
         config_put(r->config, has_defaults, ret->text);
         ret->path = r->path ? r->path : "";
         ret->loaded_ms = r->loaded_ms;
+        r->given(r->ctx, ret->command_line);
 }
 
 /* What is configured, with what was set on top: its lists are made for it, the rest is borrowed. */
@@ -180,7 +182,7 @@ struct effective {
         struct config config;
         struct registry_entry *registry;
         struct config_target *levels;
-        bool is_throttle_changed;
+        bool are_locks_changed, is_throttle_changed;
         bool is_target_changed[CONFIG_TARGETS_MAX];
 };
 
@@ -197,12 +199,14 @@ static void add_pattern(void *ctx, struct slice pattern, enum tier tier)
         t->registry[t->n_registry++] = (struct registry_entry){pattern, tier};
 }
 
-static void fill_throttle(struct effective *e, struct core *core)
+static void fill_own(struct effective *e, struct core *core)
 {
         struct config_throttle *t = &e->config.throttle;
         struct core_effective now;
         size_t n = t->n_registry;
         core_effective(core, &now);
+        e->are_locks_changed = now.are_locks_changed;
+        e->config.are_locks_off = now.are_locks_off;
         e->is_throttle_changed = now.is_throttle_changed;
         t->policy = now.policy;
         t->is_off = now.is_off;
@@ -242,8 +246,10 @@ static void on_settings(void *ctx, struct buf *ret)
 {
         const struct reload *r = ctx;
         struct effective e = {.config = *r->config};
-        fill_throttle(&e, r->core);
+        fill_own(&e, r->core);
         fill_targets(&e, r->core);
+        if (e.are_locks_changed)
+                config_put_locks(&e.config, ret);
         if (e.is_throttle_changed)
                 config_put_throttle(&e.config, false, ret);
         for (size_t i = 0; i < e.config.targets.n; i++)

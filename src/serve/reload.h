@@ -17,6 +17,8 @@ struct reload {
         int64_t loaded_ms;     /* Unix ms */
         /* Reads everything anew into a config that was initialised: the file, then the options. */
         int (*read)(void *ctx, struct config *ret, struct problem *problem);
+        /* The names of the settings that the options give, a line each. */
+        void (*given)(void *ctx, struct buf *ret);
         /* It holds from now on. */
         void (*taken)(void *ctx, struct config *config);
         void *ctx;

@@ -217,13 +217,30 @@ static void on_notice(void *ctx)
         buf_release(&restart);
 }
 
+/* The folder of the data belongs to one weir of a machine, and a proxy may stand before several
+ * machines. */
+static void put_instance(const char *data, struct buf *ret)
+{
+        char host[256] = "";
+        char *whole = realpath(data, NULL);
+        (void)gethostname(host, sizeof(host) - 1); /* without one the folder must do */
+        buf_put_str(ret, host);
+        buf_put_byte(ret, ':');
+        buf_put_str(ret, whole ? whole : data);
+        free(whole);
+}
+
 static int open_server(struct daemon *d, struct problem *problem)
 {
+        struct buf instance CLEANUP(buf_release);
         const struct config *config = d->reload.config;
         int64_t steady_base_ns = core_steady_ns(d->core) - clock_boot_ns();
         d->gate = d->reload.gate = gate_new(d->reload.config, d->core, steady_base_ns);
         d->reload.core = d->core;
+        core_set_locks(d->core, config->are_locks_off);
         reload_offer(&d->reload);
+        buf_init(&instance, 0);
+        put_instance(config->data, &instance);
         struct server_options options = {
                 .resp_addrs = (const char *const *)config->resp,
                 .n_resp = config->n_resp,
@@ -232,6 +249,7 @@ static int open_server(struct daemon *d, struct problem *problem)
                 .token = config->token,
                 .is_check_open = config->is_check_open,
                 .version = WEIR_VERSION,
+                .instance = buf_cstr(&instance),
                 .core = d->core,
                 .steady_base_ns = steady_base_ns,
                 .on_notice = on_notice,
@@ -374,6 +392,24 @@ static int take_settings(void *ctx, struct config *c, struct problem *problem)
         return r;
 }
 
+static void put_given(void *ctx, struct buf *ret)
+{
+        static const struct {
+                const char *option, *setting;
+        } rows[] = {
+                {"data", "data"},           {"resp", "resp"},
+                {"http", "http"},           {"token-file", "token_file"},
+                {"log-level", "log_level"}, {"log-json", "log_json"},
+        };
+        const struct daemon *d = ctx;
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                if (!args_has(d->args, rows[i].option))
+                        continue;
+                buf_put_str(ret, rows[i].setting);
+                buf_put_byte(ret, '\n');
+        }
+}
+
 /* The two short options that every daemon has, as their long ones. */
 static void lengthen(int argc, char **argv)
 {
@@ -403,6 +439,7 @@ int serve_main(int argc, char **argv)
         d.reload = (struct reload){.config = config_new(),
                                    .loaded_ms = clock_wall_ms(),
                                    .read = take_settings,
+                                   .given = put_given,
                                    .taken = on_taken,
                                    .ctx = &d};
         sign_keys_init(&d.sign_keys);

@@ -7,6 +7,8 @@
 
 #include "base/bytes.h"
 #include "base/duration.h"
+#include "base/plural.h"
+#include "base/shown.h"
 
 #define US_PER_MS 1000
 
@@ -41,8 +43,8 @@ static int parse_delay(struct slice text, int64_t *ret, struct problem *problem)
 {
         if (!slice_to_duration_ms(text, ret))
                 return problem_set(problem, ERR_BADARG,
-                                   "backoff: '%.*s' is no duration; write 500 (ms), 30s or 1h30m",
-                                   (int)(text.len < 40 ? text.len : 40), text.ptr);
+                                   "backoff: '%s' is no duration; write 500 (ms), 30s or 1h30m",
+                                   SHOWN(text));
         if (*ret > BACKOFF_DELAY_MAX_MS)
                 return problem_set(problem, ERR_BADARG, "backoff: a delay is at most 366 days");
         return OK;
@@ -117,8 +119,8 @@ static int parse_delays(struct slice rest, unsigned max, struct backoff *b, stru
 {
         do {
                 if (b->n == max)
-                        return problem_set(problem, ERR_BADARG, "backoff: at most %u delay%s", max,
-                                           max == 1 ? "" : "s");
+                        return problem_set(problem, ERR_BADARG, "backoff: at most %u %s", max,
+                                           plural(max, "delay", "delays"));
                 int err = parse_delay(next_part(&rest), &b->delays_ms[b->n], problem);
                 if (err)
                         return err;

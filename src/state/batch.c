@@ -145,10 +145,15 @@ static bool read_terms(struct reader *r, struct batch_terms *ret)
         return !r->failed && reader_left(r) == 0 && ret->queue.len > 0;
 }
 
-void batch_put_new(struct buf *body, const struct batch_terms *terms)
+void batch_put_new(struct buf *body, const struct batch_terms *terms, const struct batch_past *past)
 {
-        struct batch none = {0};
-        put_counts(body, &none);
+        struct batch fresh = {
+                .total = past->complete + past->failed + past->canceled,
+                .complete = past->complete,
+                .failed = past->failed,
+                .canceled = past->canceled,
+        };
+        put_counts(body, &fresh);
         put_terms(body, terms);
 }
 

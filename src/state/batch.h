@@ -87,8 +87,14 @@ static inline bool batch_is_due(const struct batch *b)
         return (b->flags & BATCH_IS_CLOSED) && !(b->flags & BATCH_IS_FINISHED) && !batch_left(b);
 }
 
+/* Jobs that ended before it was made: it was moved here, and they count as its own. */
+struct batch_past {
+        uint64_t complete, failed, canceled;
+};
+
 /* The body of a new one. */
-void batch_put_new(struct buf *body, const struct batch_terms *terms);
+void batch_put_new(struct buf *body, const struct batch_terms *terms,
+                   const struct batch_past *past);
 
 /* For ties.c.  Joins the batch that the job's options name, if it is one of its own; parts from it,
  * which may drop a batch that the log does not know of; it has ended. */

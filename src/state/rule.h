@@ -20,6 +20,15 @@ enum rule_flags { RULE_ENDS_ITSELF = 1 }; /* exempt: past its budget it ends */
 
 #define RULE_RATIO_ONE 1000000U
 
+/* Not in the log: the seconds of the last minutes in which an exemption let somebody through
+ * although the target was over its threshold; core/exempt.c keeps it. */
+struct rule_budget {
+        uint8_t over[75]; /* 600 bits, one a second */
+        int64_t second;   /* steady, of the newest bit */
+        int64_t began_ns; /* steady: it was set then, or read from the log at a start */
+        bool is_told;
+};
+
 struct rule {
         struct thing thing;
         enum rule_kind kind;
@@ -33,14 +42,7 @@ struct rule {
         struct slice list;                    /* "replication_lag,threads_running", or
                                                  "replication_lag=10,threads_running=50" */
         struct buf texts;
-        /* Not in the log: the seconds of the last minutes in which it let somebody through although
-         * the target was over its threshold; core/check.c keeps it. */
-        struct {
-                uint8_t over[75]; /* 600 bits, one a second */
-                int64_t second;   /* steady, of the newest bit */
-                int64_t began_ns; /* steady: it was set then, or read from the log at a start */
-                bool is_told;
-        } budget;
+        struct rule_budget budget;
         /* Not in the log: core/rule.c's index.  The first rule of a `who` is in its table, the
          * others hang behind it in any order. */
         struct hash_node by_who;

@@ -11,7 +11,7 @@ const NUMBERS = {
         keymax: 'So many'
 };
 const TIMES = {
-        in : 'In',
+        in : 'Start in',
         timeout: 'Timeout',
         expires: 'Expires',
         resultfor: 'Keep result',
@@ -86,8 +86,7 @@ export function likeJob(job)
 /* --- fields ---------------------------------------------------------------------------------- */
 
 const SCOPES = [['', 'pending'], 'running', 'after'];
-const CONFLICTS =
-        [['', 'answer with the first'], ['replace', 'replace its args'], ['reject', 'refuse']];
+const CONFLICTS = [['', 'keep the first'], ['replace', 'replace its args'], ['reject', 'refuse']];
 const WHENS = [['', 'complete'], 'failed', 'ended'];
 
 function moreFields(first)
@@ -129,9 +128,9 @@ function mainFields(first)
         const value = first.args ?? '{}';
         const args = h('textarea', {name: 'args', rows: 4, spellcheck: 'false', value});
         return [
-                field('Hook: what to run', hook),
+                field('Hook: what to run', hook, 'a name that your workers know'),
                 field('Arguments, as JSON', args),
-                h('div.options', {}, field('Queue', queue), field('In', wait, '30s, 5m, 2h'),
+                h('div.options', {}, field('Queue', queue), field('Start in', wait, '30s, 5m, 2h'),
                         field('Tier', tier)),
         ];
 }
@@ -156,8 +155,8 @@ export function addJobForm(ctx, done, first = {})
                 said.textContent = '';
                 act(submit, add);
         };
-        const el = h('form.form.wide-form', {onsubmit}, mainFields(first), moreFields(first), said,
-                h('div.actions', {}, submit));
+        const el = h('form.form.wide-form', {onsubmit}, mainFields(first), moreFields(first),
+                h('div.actions', {}, said, submit));
         return el;
 }
 
@@ -171,7 +170,7 @@ export function addJobDialog(ctx, done, first)
                         if (done)
                                 done(id);
                 }, first);
-                el.querySelector('.actions').prepend(shut);
+                el.querySelector('[type=submit]').before(shut);
                 return el;
         });
 }

@@ -41,7 +41,7 @@ const ROUTES = {
 const main = document.getElementById('main');
 const live = new Live();
 let session = null;
-let current = null; /* {route, hash, unmount, abort} of the screen that is shown */
+let current = null; /* {route, hash, title, unmount, abort} of the screen that is shown */
 let turn = 0;       /* a screen that loads slowly must not replace a later one */
 
 /* --- routes --------------------------------------------------------------------------------- */
@@ -174,9 +174,8 @@ function every(ms, fn, signal)
 function setTitle(text)
 {
         document.title = `${text} · weir`;
-        const title = document.getElementById('title');
-        if (title)
-                title.textContent = text;
+        if (current)
+                current.title.textContent = text;
 }
 
 function markNav(route)
@@ -197,6 +196,10 @@ function failure(text, err)
                 h('p.muted', {}, err.message || String(err)), button('Try again', () => show()));
 }
 
+/* The screen that is left stays until the next one has something to show, but not longer than
+ * somebody who clicked waits for an answer: a page that is blank for a moment flickers. */
+const LEFT_MS = 300;
+
 async function show()
 {
         const {route, params} = parse(location.hash);
@@ -204,40 +207,48 @@ async function show()
         leave();
         markNav(route);
         const root = h('div.screen');
-        fill(main, h('h1', {id: 'title'}, route ? ROUTES[route].text : 'Not found'), root);
+        const title = h('h1', {id: 'title'}, route ? ROUTES[route].text : 'Not found');
+        const swap = () => {
+                clearTimeout(late);
+                if (mine === turn && !root.isConnected)
+                        fill(main, title, root);
+        };
+        const late = setTimeout(swap, LEFT_MS);
+        for (const old of main.querySelectorAll('.screen'))
+                old.inert = true;
         if (!route) {
                 root.append(h('p', {}, `There is no screen "${params.asked}". `,
                         h('a', {href: '#/now'}, 'Go to Now')));
+                swap();
                 return;
         }
         document.title = `${ROUTES[route].text} · weir`;
         const abort = new AbortController();
-        current = {route, hash: location.hash, unmount: null, abort};
-        let module;
+        current = {route, hash: location.hash, title, unmount: null, abort};
         try {
-                module = await ROUTES[route].load();
-        } catch (e) {
-                console.error(e);
-                if (mine === turn)
-                        root.append(failure('This screen could not be loaded.', e));
-                return;
-        }
-        if (mine !== turn)
-                return;
-        const name = typeof module.title === 'function' ? module.title(params) : module.title;
-        setTitle(name || ROUTES[route].text);
-        try {
-                const unmount = await module.mount(root, params, context(route, abort));
-                if (mine === turn)
-                        current.unmount = unmount;
-                else if (typeof unmount === 'function')
-                        unmount();
+                await mount(route, root, params, mine);
         } catch (e) {
                 if (e.name === 'AbortError' || mine !== turn)
                         return;
                 console.error(e);
                 root.append(failure('This screen could not be shown.', e));
         }
+        swap();
+}
+
+async function mount(route, root, params, mine)
+{
+        const {abort} = current;
+        const module = await ROUTES[route].load();
+        if (mine !== turn)
+                return;
+        const name = typeof module.title === 'function' ? module.title(params) : module.title;
+        setTitle(name || ROUTES[route].text);
+        const unmount = await module.mount(root, params, context(route, abort));
+        if (mine === turn)
+                current.unmount = unmount;
+        else if (typeof unmount === 'function')
+                unmount();
 }
 
 /* --- header --------------------------------------------------------------------------------- */
@@ -246,12 +257,18 @@ const stateBox = document.getElementById('state');
 const linkBox = document.getElementById('link');
 let shown = '';
 
+function levelBadge({level, targets})
+{
+        return (targets || []).length ? badge(level, `load ${level}`)
+                                      : badge('off', 'nothing measured');
+}
+
 function showState(now)
 {
         const left = now.pause_left_ms;
         const key = JSON.stringify([
-                now.level, now.mode, now.paused, Math.round(left / 1000), now.target,
-                now.ramp && now.ramp.running
+                now.level, now.mode, now.throttle_enabled, now.paused, Math.round(left / 1000),
+                now.target, (now.targets || []).length, now.ramp && now.ramp.running
         ]);
         if (key === shown)
                 return;
@@ -259,9 +276,12 @@ function showState(now)
         fill(stateBox,
                 h('a.plain',
                         {href: '#/throttle', title: now.target ? `decided by ${now.target}` : null},
-                        h('span.quiet', {}, 'Level '), badge(now.level)),
+                        levelBadge(now)),
                 h('a.plain', {href: '#/throttle'}, h('span.quiet', {}, 'Mode '),
-                        badge(now.mode, `throttle ${String(now.mode).replace(/_/g, ' ')}`)),
+                        now.throttle_enabled === false
+                                ? badge('off', 'throttle switched off')
+                                : badge(now.mode,
+                                          `throttle ${String(now.mode).replace(/_/g, ' ')}`)),
                 now.paused ? h('a.plain', {href: '#/throttle'},
                                      badge('paused',
                                              left < 0 ? 'paused until resumed'

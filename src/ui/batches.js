@@ -1,36 +1,22 @@
 /* Batches: how far jobs that belong together are. */
-import {
-        badge,
-        button,
+import {badge,
         confirm,
         facts,
         field,
         fill,
         fmtNumber,
         h,
-        note,
         panel,
         path,
         plural,
-        toast
-} from './lib.js';
-import {
-        allPages,
-        bar,
-        by,
-        crumbs,
-        CUT,
-        formDialog,
-        given,
-        livePanel,
-        rowTable,
-        running,
-        runTimes,
-        text
-} from './parts.js';
+        toast} from './lib.js';
+import {nounList, nounOne, remove} from './noun.js';
+import {bar, by, given, running, runTimes, text} from './parts.js';
 
 function stateBadge(b)
 {
+        if (!b)
+                return null;
         if (b.status !== 'finished')
                 return badge(b.status === 'open' ? 'on' : 'waiting', b.status);
         return b.failed + b.canceled > 0 ? badge('failed', 'finished, not all complete')
@@ -91,60 +77,46 @@ async function cancel(ctx, b, after)
         await after();
 }
 
-async function remove(ctx, b, after)
+function actions(ctx, b, again, gone)
 {
-        const question = {
-                title: `Forget batch ${b.name}?`,
-                text: 'Its counts are gone; its jobs stay in history.',
-                yes: 'Forget it',
-                danger: true,
-        };
-        if (!await confirm(question))
-                return;
-        await ctx.api.del(path('batches', b.name));
-        toast(`Batch ${b.name} was forgotten.`);
-        await after();
-}
-
-function actions(ctx, b, after, gone = after)
-{
-        const one = (words, run, kind) =>
-                button(words, run, {kind, label: `${words} batch ${b.name}`});
         const canForget = b.status === 'finished' || b.total === 0;
-        return h('div.actions', {},
-                b.status === 'open' ? one('Close', () => close(ctx, b, after), 'small') : null,
-                b.left > 0 ? one('Cancel', () => cancel(ctx, b, after), 'small.danger') : null,
-                canForget ? one('Forget', () => remove(ctx, b, gone), 'small.danger') : null);
+        const forgets = 'Its counts are gone; its jobs stay in history.';
+        const words = ['Forget', 'forgotten'];
+        return [
+                b.status === 'open' ? {text: 'Close', run: () => close(ctx, b, again)} : null,
+                b.left > 0 ? {text: 'Cancel', danger: true, run: () => cancel(ctx, b, again)}
+                           : null,
+                canForget ? {
+                        text: 'Forget',
+                        danger: true,
+                        run: () => remove(ctx, BATCHES, b, forgets, gone, words),
+                }
+                          : null,
+        ];
 }
 
-function add(ctx, after)
+function fields()
 {
         const hook = (name) => text(name, {placeholder: 'no job'});
-        return formDialog('Add a batch', {
-                hint: 'Add jobs to it with their option "Batch", then close it.',
-                fields: h('div.options', {}, field('Name', text('name', {required: true})),
-                        field('Title', text('title')),
-                        field('When all are complete', hook('onsuccess'), 'hook of a job to make'),
-                        field('When all have ended', hook('ondone'), 'hook of a job to make'),
-                        field('Queue of these', text('queue', {placeholder: 'default'}))),
-                yes: 'Add the batch',
-                submit: async (values) => {
-                        const name = values.name.trim();
-                        const body = given(values, ['title', 'onsuccess', 'ondone', 'queue']);
-                        await ctx.api.post(path('batches', name), body);
-                        toast(`Batch ${name} was added.`);
-                        await after();
-                },
-        });
+        return h('div.options', {}, field('Name', text('name', {required: true})),
+                field('Title', text('title')),
+                field('When all are complete', hook('onsuccess'), 'hook of a job to make'),
+                field('When all have ended', hook('ondone'), 'hook of a job to make'),
+                field('Queue of these', text('queue', {placeholder: 'default'})));
 }
 
 /* --- screens --------------------------------------------------------------------------------- */
 
-function columns(ctx, again)
+function name(ctx, b)
 {
-        const name = (b) => [h('a', {href: ctx.link('batches', b.name)}, b.name),
+        return [
+                h('a', {href: ctx.link('batches', b.name)}, b.name),
                 b.title ? h('span.sub', {}, b.title) : null,
         ];
+}
+
+function columns()
+{
         const time = (key, label) => ({
                 key,
                 label,
@@ -153,41 +125,32 @@ function columns(ctx, again)
                 cell: (b) => running(b[key]),
         });
         return [
-                {key: 'name', label: 'Batch', cls: 'wrap', sort: by('name'), cell: name},
                 {key: 'state', label: 'State', sort: by('status'), cell: stateBadge},
                 {key: 'progress', label: 'Ended', cell: progressCell},
                 {key: 'left', label: 'Left', num: true, sort: by('left')},
                 time('created_ms', 'Created'),
                 time('finished_ms', 'Finished'),
-                {key: 'do', cls: 'act', cell: (b) => actions(ctx, b, again)},
         ];
 }
 
-async function list(root, ctx)
-{
-        let refresh = async () => {};
-        const again = () => refresh();
-        const cut = h('p.hint', {hidden: true}, CUT);
-        const t = rowTable(ctx, {
-                caption: 'Batches',
-                hideCaption: true,
-                key: by('name'),
-                empty: 'No batch.',
-                sort: {key: 'created_ms', desc: true},
-                open: (b) => ctx.link('batches', b.name),
-                columns: columns(ctx, again),
-        });
-        ({refresh} = await livePanel(ctx, root, {
-                title: 'All batches',
-                content: h('div', {}, t.node, cut),
-                actions: button('Add a batch', () => add(ctx, again), {kind: 'primary.small'}),
-                load: () => allPages(ctx, 'batches', 'batches'),
-                draw: ({rows, isCut}) => {
-                        t.update(rows);
-                        cut.hidden = !isCut;
-                },
-        }));
-}
+const BATCHES = {
+        route: 'batches',
+        one: 'batch',
+        title: 'All batches',
+        empty: 'No batch yet. One counts jobs that belong together, such as the rows of an import, ' +
+                'and can make a job when the last of them has ended. Add one, add jobs with its ' +
+                'name, then close it.',
+        isPaged: true,
+        sort: {key: 'created_ms', desc: true},
+        name,
+        columns,
+        actions,
+        form: {
+                hint: 'Add jobs to it with their option "Batch", then close it.',
+                fields,
+                read: (values) => given(values, ['title', 'onsuccess', 'ondone', 'queue']),
+        },
+};
 
 function about(b)
 {
@@ -207,32 +170,19 @@ function about(b)
         ]);
 }
 
-async function one(root, params, ctx)
+function one(root, batch, ctx)
 {
-        const top = h('span.row.mid');
         const p = panel('Progress');
-        root.append(crumbs(ctx, 'batches', 'All batches', top), p.node);
-        const gone = () => ctx.navigate('batches');
-        const load = async (isChanged) => {
-                let b;
-                try {
-                        b = await ctx.api.get(path('batches', params.name), {}, ctx.signal);
-                } catch (e) {
-                        if (e.name === 'AbortError')
-                                throw e;
-                        fill(p.body, note('info', h('p', {}, e.message)));
-                        fill(top);
-                        return;
-                }
-                if (isChanged || !top.contains(document.activeElement))
-                        fill(top, stateBadge(b), actions(ctx, b, () => load(true), gone));
-                fill(p.body, h('div', {}, progressCell(b)), about(b));
-        };
-        await ctx.every(2000, () => load(false));
+        return nounOne(root, ctx, BATCHES, batch, {
+                body: p.node,
+                state: stateBadge,
+                draw: (b) => fill(p.body, h('div', {}, progressCell(b)), about(b)),
+        });
 }
 
 export async function mount(root, params, ctx)
 {
-        await (params.name === undefined ? list(root, ctx) : one(root, params, ctx));
+        await (params.name === undefined ? nounList(root, ctx, BATCHES, params)
+                                         : one(root, params.name, ctx));
         runTimes(root, ctx);
 }

@@ -1,8 +1,5 @@
 /* Circuit breakers: which things that fail are not asked any more. */
-import {
-        badge,
-        button,
-        confirm,
+import {badge,
         field,
         fmtDuration,
         fmtNumber,
@@ -10,18 +7,9 @@ import {
         path,
         plural,
         shortDuration,
-        toast
-} from './lib.js';
-import {by,
-        crumbs,
-        duration,
-        formDialog,
-        fromNow,
-        livePanel,
-        rowTable,
-        runTimes,
-        text,
-        whole} from './parts.js';
+        toast} from './lib.js';
+import {edit, nounList, remove} from './noun.js';
+import {by, crumbs, duration, formDialog, fromNow, runTimes, text, whole} from './parts.js';
 
 /* --- cells ----------------------------------------------------------------------------------- */
 
@@ -122,30 +110,6 @@ async function close(ctx, b, after)
         await after();
 }
 
-async function remove(ctx, b, after)
-{
-        const jobs = plural(b.waiting_jobs, 'job that waits', 'jobs that wait');
-        const question = {
-                title: `Delete breaker ${b.name}?`,
-                text: [
-                        b.waiting_jobs ? `${jobs} for it may start at once.` : null,
-                        'Its counts are gone. The next failure makes it anew, ' +
-                                'with the defaults.',
-                ],
-                yes: 'Delete it',
-                danger: true,
-        };
-        if (!await confirm(question))
-                return;
-        await ctx.api.del(path('breakers', b.name));
-        const undo = async () => {
-                await ctx.api.post(path('breakers', b.name), body(b));
-                await after();
-        };
-        toast(`Breaker ${b.name} was deleted.`, {undo});
-        await after();
-}
-
 /* --- the form -------------------------------------------------------------------------------- */
 
 /* name, label, default, hint, field of the answer; times are in milliseconds there. */
@@ -175,7 +139,7 @@ function read(values)
         return out;
 }
 
-function fields(b)
+function fields(ctx, b)
 {
         const name = text('name', {
                 required: true,
@@ -197,46 +161,35 @@ function fields(b)
         ];
 }
 
-function edit(ctx, b, after)
-{
-        return formDialog(b ? `Change breaker ${b.name}` : 'Add a breaker', {
-                hint: 'queue:NAME watches the workers of a queue; others are for jobs with that ' +
-                        'target and for clients that ask.',
-                fields: fields(b),
-                yes: b ? 'Change it' : 'Add the breaker',
-                submit: async (values) => {
-                        const where = path('breakers', values.name.trim());
-                        await ctx.api.post(where, read(values));
-                        const undo = async () => {
-                                await (b ? ctx.api.post(where, body(b)) : ctx.api.del(where));
-                                await after();
-                        };
-                        const did = b ? 'changed' : 'added';
-                        toast(`Breaker ${values.name.trim()} was ${did}.`, {undo});
-                        await after();
-                },
-        });
-}
-
 /* --- the screen ------------------------------------------------------------------------------ */
 
-function actions(ctx, b, again)
+function afterwards(b)
 {
-        const one = (words, run, kind = 'small') =>
-                button(words, run, {kind, label: `${words} breaker ${b.name}`});
-        const isHeld = b.state === 'open' && b.held;
-        return h('div.actions', {},
-                isHeld ? null : one('Trip', () => trip(ctx, b, again), 'small.danger'),
-                b.state === 'closed' ? null : one('Close', () => close(ctx, b, again)),
-                one('Change', () => edit(ctx, b, again)),
-                one('Delete', () => remove(ctx, b, again), 'small.danger'));
+        const jobs = plural(b.waiting_jobs, 'job that waits', 'jobs that wait');
+        return [
+                b.waiting_jobs ? `${jobs} for it may start at once.` : null,
+                'Its counts are gone. The next failure makes it anew, with the defaults.',
+        ];
 }
 
-function columns(ctx, again)
+function actions(ctx, b, again, gone)
 {
-        const name = (b) => h('a', {href: ctx.link('breakers', b.name)}, b.name);
+        const isHeld = b.state === 'open' && b.held;
         return [
-                {key: 'name', label: 'Breaker', cls: 'wrap', sort: by('name'), cell: name},
+                isHeld ? null : {text: 'Trip', danger: true, run: () => trip(ctx, b, again)},
+                b.state === 'closed' ? null : {text: 'Close', run: () => close(ctx, b, again)},
+                {text: 'Change', run: () => edit(ctx, BREAKERS, b, again)},
+                {
+                        text: 'Delete',
+                        danger: true,
+                        run: () => remove(ctx, BREAKERS, b, afterwards(b), gone),
+                },
+        ];
+}
+
+function columns()
+{
+        return [
                 {key: 'state', label: 'State', cls: 'nowrap', sort: by('state'), cell: stateCell},
                 {key: 'reason', label: 'Why', cls: 'wrap', cell: (b) => b.reason || '–'},
                 {key: 'next', label: 'Next', cell: nextCell},
@@ -244,40 +197,32 @@ function columns(ctx, again)
                 {key: 'trips', label: 'Opened', num: true, sort: by('trips')},
                 {key: 'waiting_jobs', label: 'Waiting jobs', num: true, sort: by('waiting_jobs')},
                 {key: 'rule', label: 'Opens after', cell: ruleCell},
-                {key: 'do', cls: 'act', cell: (b) => actions(ctx, b, again)},
         ];
 }
 
+const BREAKERS = {
+        route: 'breakers',
+        one: 'breaker',
+        title: 'Circuit breakers',
+        hint: 'An open breaker refuses all; then one probe at a time finds out ' +
+                'whether it works again.',
+        empty: 'No circuit breaker yet. One keeps jobs from calling something that fails, such as ' +
+                'a mail server, until it works again. Add one, and name it as the target of jobs.',
+        columns,
+        actions,
+        form: {
+                hint: 'queue:NAME watches the workers of a queue; others are for jobs with that ' +
+                        'target and for clients that ask.',
+                fields,
+                read,
+                body,
+        },
+};
+
 export async function mount(root, params, ctx)
 {
-        let refresh = async () => {};
-        const again = () => refresh();
-        const isOne = params.name !== undefined;
-        const t = rowTable(ctx, {
-                caption: 'Breakers and their state',
-                hideCaption: true,
-                key: by('name'),
-                empty: 'No circuit breaker.',
-                sort: {key: 'name', desc: false},
-                open: (b) => ctx.link('breakers', b.name),
-                columns: columns(ctx, again),
-        });
-        const load = async () => {
-                if (isOne)
-                        return [await ctx.api.get(path('breakers', params.name), {}, ctx.signal)];
-                return (await ctx.api.get('breakers', {}, ctx.signal)).breakers;
-        };
-        if (isOne)
+        if (params.name !== undefined)
                 root.append(crumbs(ctx, 'breakers', 'All breakers'));
-        ({refresh} = await livePanel(ctx, root, {
-                title: 'Circuit breakers',
-                hint: 'An open breaker refuses all; then one probe at a time finds out ' +
-                        'whether it works again.',
-                content: t.node,
-                actions: button(
-                        'Add a breaker', () => edit(ctx, null, again), {kind: 'primary.small'}),
-                load,
-                draw: (rows) => t.update(rows),
-        }));
+        await nounList(root, ctx, BREAKERS, {only: params.name});
         runTimes(root, ctx);
 }

@@ -6,7 +6,8 @@ import {
         append,
         badge,
         button,
-        cover,
+        copyLine,
+        covered,
         debounce,
         dialog,
         facts,
@@ -191,7 +192,7 @@ function invitation()
         const p = panel('Nobody has asked yet');
         const body = `'{"identity": "nightly:purge", "target": "shop"}'`;
         append(p.body, h('p', {}, INVITATION),
-                h('pre', {tabindex: '0'}, 'weir check nightly:purge --target shop && ./next-step'),
+                copyLine('weir check nightly:purge --target shop && ./next-step'),
                 h('pre', {tabindex: '0'}, `curl -s -H "Content-Type: application/json" -d ${body} \\
      ${location.origin}${location.pathname}v1/check`));
         return p.node;
@@ -209,8 +210,7 @@ async function mountList(root, params, ctx)
         const mapPanel = panel('The last hour, minute by minute');
         const mapBox = h('div');
         const listPanel = panel('Who asked');
-        const t = clientTable(ctx, load);
-        const part = cover(t.node);
+        const t = clientTable(ctx, () => load());
         const foot = h('p.hint');
         const empty = h('div');
         append(mapPanel.body, mapBox, heatKey());
@@ -219,40 +219,35 @@ async function mountList(root, params, ctx)
                 t.node, foot);
         append(root, empty, mapPanel.node, listPanel.node);
 
-        async function load()
-        {
+        /* Which of them there is to be seen is known with the first answer. */
+        mapPanel.node.hidden = true;
+        listPanel.node.hidden = true;
+        const load = covered(t.node, async () => {
                 const filter = {
                         match: match.value.trim(),
                         kind: kind.value === 'both' ? '' : kind.value,
                         order: order.value
                 };
-                try {
-                        const answer =
-                                await ctx.api.get('clients', {...filter, limit: 100}, ctx.signal);
-                        /* waiting_ms grows by itself: without it a row stays as it is. */
-                        t.update(answer.clients.map(
-                                ({waiting_ms: w, ...c}) => ({...c, waiting: w > 0})));
-                        part.ok();
-                        foot.textContent = answer.cursor
-                                ? 'The first 100; narrow it down with a part of a name.'
-                                : answer.other
-                                ? `Besides, ${
-                                          plural(answer.other,
-                                                  'ask')} of clients that are not kept ` +
-                                        'any more.'
-                                : '';
-                        const none = answer.clients.length === 0 && !filter.match &&
-                                filter.kind !== 'part';
-                        mapPanel.node.hidden = none;
-                        listPanel.node.hidden = none;
-                        if (none && !empty.firstChild)
-                                fill(empty, invitation());
-                        empty.hidden = !none;
-                } catch (e) {
-                        if (e.name !== 'AbortError')
-                                part.fail(e);
-                }
-        }
+                const ask = ctx.api.get('clients', {...filter, limit: 100}, ctx.signal);
+                const answer = await ask.catch((e) => {
+                        listPanel.node.hidden = false; /* where the reason is said */
+                        throw e;
+                });
+                /* waiting_ms grows by itself: without it a row stays as it is. */
+                t.update(answer.clients.map(({waiting_ms: w, ...c}) => ({...c, waiting: w > 0})));
+                foot.textContent = answer.cursor
+                        ? 'The first 100; narrow it down with a part of a name.'
+                        : answer.other
+                        ? `Besides, ${plural(answer.other, 'ask')} of clients that are not kept ` +
+                                'any more.'
+                        : '';
+                const none = answer.clients.length === 0 && !filter.match && filter.kind !== 'part';
+                mapPanel.node.hidden = none;
+                listPanel.node.hidden = none;
+                if (none && !empty.firstChild)
+                        fill(empty, invitation());
+                empty.hidden = !none;
+        });
         async function loadMap()
         {
                 try {
@@ -289,8 +284,7 @@ async function mountList(root, params, ctx)
         match.addEventListener('input', debounce(changed));
         kind.addEventListener('change', changed);
         order.addEventListener('change', changed);
-        ctx.every(3000, load);
-        await ctx.every(15000, loadMap);
+        await Promise.all([ctx.every(3000, load), ctx.every(15000, loadMap)]);
         return null;
 }
 

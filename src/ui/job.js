@@ -31,6 +31,7 @@ import {
         runTimes,
         styled,
         textBox,
+        whyText,
         workerLine
 } from './parts.js';
 
@@ -76,12 +77,6 @@ function remedy(ctx, job, b, actions, after)
         return Object.hasOwn(REMEDIES, b.code) ? REMEDIES[b.code]() : null;
 }
 
-function sentence(words)
-{
-        const s = words.trim();
-        return `${s[0].toUpperCase()}${s.slice(1)}${/[.!?]$/.test(s) ? '' : '.'}`;
-}
-
 /* What is to be said of a job that runs or has ended. */
 function stateNote(job)
 {
@@ -109,13 +104,12 @@ function reasons(all, fix)
 {
         if (all.length === 1)
                 return [
-                        h('p', {}, h('strong', {}, 'It does not run yet. '),
-                                sentence(all[0].message)),
+                        h('p', {}, h('strong', {}, 'It does not run yet: '), `${whyText(all[0])}.`),
                         fix(all[0]),
                 ];
         return [
                 h('p', {}, h('strong', {}, `It does not run yet, for ${all.length} reasons:`)),
-                h('ul', {}, all.map((b) => h('li', {}, sentence(b.message), ' ', fix(b)))),
+                h('ul', {}, all.map((b) => h('li', {}, whyText(b), ' ', fix(b)))),
         ];
 }
 
@@ -135,7 +129,8 @@ async function whyNote(ctx, job, actions, after)
         const all = why.blockers || [];
         if (all.length === 0)
                 return note('good', h('p', {}, 'It is ready: the next free worker takes it.'));
-        const when = why.expected_ms
+        const isTold = all.length === 1 && all[0].code === 'schedule';
+        const when = why.expected_ms && !isTold
                 ? h('p', {}, 'It is expected to run ', running(why.expected_ms), '.')
                 : null;
         return h('div.note.warn.why', {}, reasons(all, (b) => remedy(ctx, job, b, actions, after)),

@@ -6,7 +6,7 @@
 import {addJobDialog, likeJob} from './add_job.js';
 import {query} from './job_filter.js';
 import {confirm, dialog, fmtNumber, h, path, plural, TIERS, toast} from './lib.js';
-import {isMissing} from './parts.js';
+import {isMissing, whyText} from './parts.js';
 
 const ENDED = new Set(['complete', 'failed', 'canceled']);
 const TYPED_ABOVE = 1000;
@@ -29,14 +29,13 @@ async function pickTier(name, now)
                 return h('button', {type: 'button', onclick: () => close(tier)},
                         `${tier}: ${TIER_TEXT[tier]}${is}`);
         };
-        const to = await dialog(name,
+        return dialog(name,
                 (close) => [h('div.form', {},
                                     [...TIERS, 'registered'].map((tier) => one(tier, close))),
                         h('div.actions', {},
                                 h('button', {type: 'button', onclick: () => close()},
                                         'Keep as it is')),
         ]);
-        return to === now ? undefined : to;
 }
 
 /* The tier that a job itself names, of an answer or of a row. */
@@ -47,10 +46,14 @@ export function ownTier(job)
         return job.isOwnTier ? job.tier : '';
 }
 
+/* It is due then, but may wait for something else: that is said at once. */
 async function run(ctx, job, after)
 {
+        const wasDue = job.due_ms <= Date.now();
         await ctx.api.post(path('jobs', job.id, 'run'));
-        toast(`Job ${job.id} may run now.`);
+        const {blockers} = await ctx.api.get(path('jobs', job.id, 'why')).catch(() => ({}));
+        const waits = blockers && blockers.length ? ` It waits: ${whyText(blockers[0])}.` : '';
+        toast(`Job ${job.id} ${wasDue ? 'was due already' : 'may run now'}.${waits}`);
         after();
 }
 
@@ -96,13 +99,17 @@ async function retier(ctx, job, after)
         const to = await pickTier(`Tier of job ${job.id}`, old);
         if (!to)
                 return;
+        const says = to === 'registered' ? 'has the tier of its hook' : `is ${to}`;
+        if (to === old) {
+                toast(`Job ${job.id} ${says} already.`);
+                return;
+        }
         const where = path('jobs', job.id, 'tier');
         await ctx.api.post(where, {tier: to});
         const undo = async () => {
                 await ctx.api.post(where, {tier: old});
                 after();
         };
-        const says = to === 'registered' ? 'has the tier of its hook' : `is ${to}`;
         toast(`Job ${job.id} ${says} now.`, {undo});
         after();
 }
@@ -161,25 +168,71 @@ export function choices(job, actions)
 
 /* --- many jobs ------------------------------------------------------------------------------- */
 
+/* done, already, not: of one job, of several. */
 export const MANY = {
-        run: {text: 'Run now', done: 'may run now', can: 'that wait'},
-        retry: {text: 'Retry', done: 'run again', can: 'that failed or were canceled'},
-        tier: {text: 'Change tier', done: 'have another tier', can: 'that have not ended'},
+        run: {
+                text: 'Run now',
+                done: ['may run now', 'may run now'],
+                already: ['was due already', 'were due already'],
+                not: ['does not wait', 'do not wait'],
+                can: 'that wait',
+                warn: 'Those that are due already stay as they are.',
+                hint: 'Open one to see what it waits for.',
+        },
+        retry: {
+                text: 'Retry',
+                done: ['runs again', 'run again'],
+                not: ['neither failed nor was canceled', 'neither failed nor were canceled'],
+                can: 'that failed or were canceled',
+        },
+        tier: {
+                text: 'Change tier',
+                done: ['has another tier', 'have another tier'],
+                already: ['had that tier already', 'had that tier already'],
+                not: ['has ended', 'have ended'],
+                can: 'that have not ended',
+        },
         cancel: {
                 text: 'Cancel',
-                done: 'were canceled',
+                done: ['was canceled', 'were canceled'],
+                not: ['has ended', 'have ended'],
                 can: 'that have not ended',
                 danger: true,
                 warn: 'Workers that run them lose their leases; what they did is not undone.',
         },
         delete: {
                 text: 'Delete finished',
-                done: 'were deleted',
+                done: ['was deleted', 'were deleted'],
+                not: ['has not ended', 'have not ended'],
                 can: 'that have ended',
                 danger: true,
                 warn: 'They are taken out of history with their events. This cannot be undone.',
         },
 };
+
+/* What came of n jobs: "2 jobs may run now. 1 other was due already." */
+function outcome(m, n, {matched, changed})
+{
+        const say = (count, [one, many]) => (count === 1 ? one : many);
+        const already = m.already ? matched - changed : 0;
+        const rest = [
+                [already, m.already],
+                [n - changed - already, m.not],
+        ].filter(([count]) => count > 0);
+        const [first, ...more] = rest;
+        const others = more.map(([count, words]) => `, ${fmtNumber(count)} ${say(count, words)}`);
+        if (!first)
+                return `${plural(n, 'job')} ${say(n, m.done)}.`;
+        const said = say(first[0], first[1]);
+        if (changed > 0)
+                return `${plural(changed, 'job')} ${say(changed, m.done)}. ${
+                        plural(first[0], 'other')} ${said}${others.join('')}.`;
+        let who = plural(first[0], 'job');
+        if (!more.length)
+                who = ['the job', 'both jobs'][n - 1] || `all ${who}`;
+        const hint = m.hint && !more.length ? ` ${m.hint}` : '';
+        return `Nothing to do: ${who} ${said}${others.join('')}.${hint}`;
+}
 
 /* The bodies to send for what is wanted.  RETRYMANY takes one status of two, and pages. */
 function bodies(what, scope)
@@ -273,7 +326,7 @@ export async function bulk(ctx, what, scope, words, after)
                 const told = counter(n);
                 const done = await send(ctx, what, list, more, told.say);
                 told.off();
-                toast(`${plural(done.changed, 'job')} ${m.done}.`);
+                toast(outcome(m, n, done));
         } catch (e) {
                 throw isMissing(e) ? new Error('This server cannot do that to many jobs at once.')
                                    : e;

@@ -1,6 +1,6 @@
 /* The filter of jobs: its fields, its words, what the server is asked with, and the counts by
  * status, which are filters too. */
-import {debounce, field, fill, fmtNumber, h, parseDuration, select, TIERS} from './lib.js';
+import {debounce, field, fill, fmtNumber, h, parseDuration, refill, select, TIERS} from './lib.js';
 import {isMissing, text} from './parts.js';
 
 const STATUSES = ['pending', 'in-progress', 'complete', 'failed', 'canceled'];
@@ -91,11 +91,8 @@ export function tabs(ctx, list)
                                                           : counts.pending + counts['in-progress'];
                 const rest =
                         FILTERS.filter((n) => n !== 'status' && n !== 'queue' && list.filter[n]);
-                const at = [...nav.children].indexOf(document.activeElement);
-                fill(nav, tab('', 'all', live, live === undefined ? '' : 'not ended'),
+                refill(nav, tab('', 'all', live, live === undefined ? '' : 'not ended'),
                         STATUSES.map((s) => tab(s, s, counts[s], sub[s] ?? 'so far')));
-                if (at >= 0)
-                        nav.children[at].focus();
                 const where = list.filter.queue ? 'in this queue' : 'over all jobs';
                 const beside =
                         rest.length ? `Counted ${where}, whatever else the filter says.` : '';
@@ -112,13 +109,13 @@ export function tabs(ctx, list)
                 } catch (e) {
                         if (e.name === 'AbortError')
                                 throw e;
-                        counts = {};
                         problem = isMissing(e) ? 'This server does not count jobs by status.'
                                                : `Not counted: ${e.message}`;
                 }
                 draw();
         }
 
+        draw();
         return {node: h('div', {}, nav, said), draw, load};
 }
 

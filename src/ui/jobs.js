@@ -11,12 +11,13 @@ import {
         append,
         badge,
         button,
+        copyLine,
+        cover,
         field,
         fill,
         fmtDuration,
         fmtNumber,
         h,
-        note,
         path,
         plural,
         select
@@ -111,6 +112,16 @@ function argsCell(r)
         ];
 }
 
+const NONE_MATCHES = 'No job matches the filter.';
+
+function noneYet()
+{
+        return [
+                h('p', {}, 'No job yet. Add one above, or from a shell or a program:'),
+                copyLine('weir job add send_mail \'{"to": "ada@example.com"}\''),
+        ];
+}
+
 /* Which tier a hook has that its jobs do not name themselves; asked once per hook and screen. */
 function tierBook(ctx)
 {
@@ -146,7 +157,7 @@ class JobList
                 this.asked = 0;
                 this.tiers = tierBook(ctx);
                 this.actions = jobActions(ctx, () => this.load());
-                this.failed = h('div');
+                this.empty = h('div');
                 this.all = h('input', {
                         type: 'checkbox',
                         'aria-label': 'Select all on this page',
@@ -156,12 +167,13 @@ class JobList
                         caption: 'Jobs that match',
                         hideCaption: true,
                         key: (r) => r.id,
-                        empty: 'No job matches.',
+                        empty: this.empty,
                         columns: this.columns(),
                         open: (r) => ctx.link('job', r.id),
                         mark: (r) => this.pick(r.id, !this.picked.has(r.id)),
                 });
                 this.table.node.classList.add('jobs');
+                this.part = cover(this.table.node);
                 this.bar = h(
                         'div.bulk', {role: 'region', 'aria-label': 'Selected jobs', hidden: true});
                 this.counts = tabs(ctx, this);
@@ -243,14 +255,17 @@ class JobList
         makePager()
         {
                 const small = {kind: 'small'};
-                const first = button('First page', () => this.begin(), small);
-                const back = button('', () => this.go(this.trail.pop() ?? ''), small);
+                const first = button('First page', () => {
+                        this.trail.length = 0;
+                        return this.turn('');
+                }, small);
+                const back = button('', () => this.turn(this.trail.pop() ?? ''), small);
                 const on = button('', () => {
                         this.trail.push(this.cursor);
-                        return this.go(this.next);
+                        return this.turn(this.next);
                 }, small);
                 const words = h('span.muted');
-                this.pager = h('div.pager', {}, first, back, words, on);
+                this.pager = h('div.pager', {hidden: true}, first, back, words, on);
                 this.showPager = () => {
                         const isOldest = this.order === 'oldest';
                         back.textContent = isOldest ? '← Older' : '← Newer';
@@ -281,37 +296,57 @@ class JobList
                 return this.refresh();
         }
 
-        refresh()
+        /* A page is read from its first row on. */
+        async turn(cursor)
         {
-                return Promise.all([this.load(), this.counts.load()]);
+                await this.go(cursor);
+                const list = this.table.node.parentNode;
+                if (list.getBoundingClientRect().top < 0)
+                        list.scrollIntoView();
         }
 
+        /* Whether the rows could be had. */
+        async refresh()
+        {
+                const [isLoaded] = await Promise.all([this.load(), this.counts.load()]);
+                return isLoaded;
+        }
+
+        /* The rows that are shown stay until others are there; after an error, too. */
         async load()
         {
                 const mine = ++this.asked;
                 const ask = {...query(this.filter), limit: PAGE, cursor: this.cursor};
                 if (this.order === 'oldest')
                         ask.order = 'oldest';
-                let jobs = [];
+                this.table.busy(true);
                 try {
                         const answer = await getExact(this.ctx, path('jobs'), ask);
                         await this.tiers.learn(answer.jobs);
                         if (mine !== this.asked)
-                                return;
-                        ({jobs} = answer);
+                                return true;
                         this.next = answer.cursor || '';
-                        fill(this.failed);
+                        this.part.ok();
+                        this.show(answer.jobs);
+                        return true;
                 } catch (e) {
                         if (e.name === 'AbortError' || mine !== this.asked)
-                                return;
-                        this.next = '';
-                        fill(this.failed, note('bad', h('p', {}, e.message)));
+                                return true;
+                        this.table.busy(false);
+                        this.part.fail(e);
+                        return false;
                 }
+        }
+
+        show(jobs)
+        {
+                const isFiltered = FILTERS.some((name) => this.filter[name]);
+                fill(this.empty, isFiltered ? NONE_MATCHES : noneYet());
                 this.table.update(jobs.map((j) => lightRow(j, this.tiers.book)));
                 this.form.learn(jobs);
                 this.showPager();
                 this.showMarks();
-                this.clear.hidden = FILTERS.every((name) => !this.filter[name]);
+                this.clear.hidden = !isFiltered;
         }
 
         /* --- marks
@@ -389,13 +424,14 @@ class JobList
                 const add = button('Add a job', () => addJobDialog(ctx, () => this.refresh()),
                         {kind: 'primary.small'});
                 this.clear = button('Clear filters', () => ctx.navigate('jobs'), {kind: 'small'});
+                this.clear.hidden = FILTERS.every((name) => !this.filter[name]);
                 const head = h('div.list-head', {}, field('Order', order), this.clear,
                         h('div.actions', {}, everything, add));
                 return [
                         this.counts.node,
                         h('section.panel', {'aria-label': 'Filter'}, this.form.node),
-                        h('section.panel', {'aria-label': 'Jobs'}, head, this.failed,
-                                this.table.node, this.pager, this.bar),
+                        h('section.panel', {'aria-label': 'Jobs'}, head, this.table.node,
+                                this.pager, this.bar),
                 ];
         }
 }

@@ -64,6 +64,18 @@ export function fill(el, ...children)
         return append(el, ...children);
 }
 
+/* The same for what is drawn again and again: the control in focus gets it back, by its place. */
+export function refill(el, ...children)
+{
+        const controls = () => [...el.querySelectorAll('a, button, input, select, [tabindex]')];
+        const at = controls().indexOf(document.activeElement);
+        fill(el, ...children);
+        const again = at < 0 ? null : controls()[at];
+        if (again)
+                again.focus();
+        return el;
+}
+
 let nextId = 0;
 export function uid(stem)
 {
@@ -405,24 +417,46 @@ export function notAvailable(err)
         return h('p.missing', {}, `Not available: ${err && err.message ? err.message : err}`);
 }
 
-/* For a part that is asked for again and again: fail(err) covers it with the reason, ok() shows it
- * again. */
+/* For a part that is asked for again and again: fail(err) says the reason above it, ok() takes that
+ * away.  What was shown before stays, and looks old; a part that never had anything is hidden. */
 export function cover(part)
 {
         let said = null;
-        const ok = () => {
+        let hasShown = false;
+        const clear = () => {
                 if (said)
                         said.remove();
                 said = null;
                 part.hidden = false;
+                part.classList.remove('stale');
+        };
+        const ok = () => {
+                clear();
+                hasShown = true;
         };
         const fail = (err) => {
-                ok();
+                clear();
                 said = notAvailable(err);
                 part.before(said);
-                part.hidden = true;
+                part.hidden = !hasShown;
+                part.classList.add('stale');
         };
         return {ok, fail};
+}
+
+/* The same with the asking: a function that runs ask(), which draws what it got. */
+export function covered(part, ask)
+{
+        const {ok, fail} = cover(part);
+        return async () => {
+                try {
+                        await ask();
+                        ok();
+                } catch (e) {
+                        if (e.name !== 'AbortError')
+                                fail(e);
+                }
+        };
 }
 
 export function note(kind, ...children)
@@ -701,4 +735,4 @@ export function debounce(fn, ms = 250)
 export const TIERS = ['critical', 'high', 'normal', 'deferrable'];
 export const LEVELS = ['normal', 'elevated', 'critical', 'unknown'];
 
-export {pager, table} from './table.js';
+export {table} from './table.js';

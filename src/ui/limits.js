@@ -1,7 +1,6 @@
 /* Limits: how many in how much time, and caps: how many at once. */
 import {
         badge,
-        button,
         confirm,
         field,
         fmtDuration,
@@ -14,22 +13,14 @@ import {
         shortDuration,
         toast
 } from './lib.js';
-import {bar,
-        by,
-        crumbs,
-        formDialog,
-        fromNow,
-        livePanel,
-        rowTable,
-        runTimes,
-        text,
-        whole} from './parts.js';
+import {edit, nounList, remove} from './noun.js';
+import {bar, by, crumbs, fromNow, runTimes, text, whole} from './parts.js';
 
 /* --- rate limits ----------------------------------------------------------------------------- */
 
 function ruleCell(l)
 {
-        const most = `${fmtNumber(l.amount)} per ${fmtDuration(l.period_ms)}`;
+        const most = `${fmtNumber(l.amount)} per ${fmtDuration(l.period_ms).replace(/^1 /, '')}`;
         const isTokens = l.kind === 'tokens';
         return [
                 isTokens ? `${most}, bucket of ${fmtNumber(l.burst)}` : most,
@@ -80,7 +71,7 @@ function readLimit(values)
 
 const KINDS = [['window', 'window: never over'], ['tokens', 'tokens: fills evenly']];
 
-function limitFields(l)
+function limitFields(ctx, l)
 {
         const num = (n) => (n ? String(n) : '');
         const name = text('name', {
@@ -104,27 +95,6 @@ function limitFields(l)
                 field('In', text('period', period), '1s, 1m, 1h'), field('Kind', kind), burst);
 }
 
-function editLimit(ctx, l, after)
-{
-        return formDialog(l ? `Change limit ${l.name}` : 'Add a limit', {
-                hint: 'queue:NAME holds for each start in a queue, hook:NAME for a hook; ' +
-                        'any other name for jobs and clients that name it.',
-                fields: limitFields(l),
-                yes: l ? 'Change it' : 'Add the limit',
-                submit: async (values) => {
-                        const where = path('limits', values.name.trim());
-                        await ctx.api.post(where, readLimit(values));
-                        const undo = async () => {
-                                await (l ? ctx.api.post(where, limitBody(l)) : ctx.api.del(where));
-                                await after();
-                        };
-                        const did = l ? 'changed' : 'added';
-                        toast(`Limit ${values.name.trim()} was ${did}.`, {undo});
-                        await after();
-                },
-        });
-}
-
 async function resetLimit(ctx, l, after)
 {
         const question = {
@@ -142,88 +112,69 @@ async function resetLimit(ctx, l, after)
         await after();
 }
 
-async function removeLimit(ctx, l, after)
+function afterwards(l)
 {
-        const where = path('limits', l.name);
         const jobs = plural(l.waiting_jobs, 'job that waits', 'jobs that wait');
-        const question = {
-                title: `Delete limit ${l.name}?`,
-                text: l.waiting_jobs ? `${jobs} for it may start at once.`
-                                     : 'Nothing is held back by it any more.',
-                yes: 'Delete it',
-                danger: true,
-        };
-        if (!await confirm(question))
-                return;
-        await ctx.api.del(where);
-        const undo = async () => {
-                await ctx.api.post(where, limitBody(l));
-                await after();
-        };
-        toast(`Limit ${l.name} was deleted.`, {undo});
-        await after();
+        return l.waiting_jobs ? `${jobs} for it may start at once.`
+                              : 'Nothing is held back by it any more.';
 }
 
-function limitActions(ctx, l, after)
+function limitActions(ctx, l, again, gone)
 {
-        const one = (words, run, more) =>
-                button(words, run, {kind: 'small', label: `${words} limit ${l.name}`, ...more});
-        return h('div.actions', {},
-                one('Reset', () => resetLimit(ctx, l, after), {disabled: l.used === 0}),
-                one('Change', () => editLimit(ctx, l, after)),
-                one('Delete', () => removeLimit(ctx, l, after), {kind: 'small.danger'}));
+        return [
+                {text: 'Reset', disabled: l.used === 0, run: () => resetLimit(ctx, l, again)},
+                {text: 'Change', run: () => edit(ctx, LIMITS, l, again)},
+                {
+                        text: 'Delete',
+                        danger: true,
+                        run: () => remove(ctx, LIMITS, l, afterwards(l), gone),
+                },
+        ];
 }
 
-function limitColumns(ctx, again)
+function limitName(ctx, l)
 {
-        const name = (l) => [h('a', {href: ctx.link('limits', l.name)}, l.name),
+        return [
+                h('a', {href: ctx.link('limits', l.name)}, l.name),
                 l.passing ? h('span.sub', {}, 'made by a client') : null,
         ];
+}
+
+function limitColumns()
+{
         const waiting = (l) => l.waiting_jobs + l.waiting_clients;
         const reset = (l) => (l.reset_ms > 0 ? fromNow(l.reset_ms, 'left') : '–');
         return [
-                {key: 'name', label: 'Limit', cls: 'wrap', sort: by('name'), cell: name},
                 {key: 'rule', label: 'Rule', cell: ruleCell},
                 {key: 'used', label: 'Used', sort: by('used'), cell: usageCell},
                 {key: 'next', label: 'Next', cls: 'nowrap', cell: nextCell},
                 {key: 'reset', label: 'Empty in', cls: 'nowrap', cell: reset},
                 {key: 'waiting', label: 'Waiting', num: true, sort: waiting, cell: waiting},
-                {key: 'do', cls: 'act', cell: (l) => limitActions(ctx, l, again)},
         ];
 }
 
-async function limits(root, params, ctx)
-{
-        let refresh = async () => {};
-        const again = () => refresh();
-        const t = rowTable(ctx, {
-                caption: 'Rate limits and their use',
-                hideCaption: true,
-                key: by('name'),
-                empty: 'No rate limit.',
-                sort: {key: 'name', desc: false},
-                open: (l) => ctx.link('limits', l.name),
-                columns: limitColumns(ctx, again),
-        });
-        const load = async () => {
-                if (params.name === undefined)
-                        return (await ctx.api.get('limits', {}, ctx.signal)).limits;
-                return [await ctx.api.get(path('limits', params.name), {}, ctx.signal)];
-        };
-        ({refresh} = await livePanel(ctx, root, {
-                title: 'Rate limits',
-                hint: 'How many in how much time. What exceeds one waits; it uses no attempt.',
-                content: t.node,
-                actions: button(
-                        'Add a limit', () => editLimit(ctx, null, again), {kind: 'primary.small'}),
-                load,
-                draw: (rows) => t.update(rows),
-        }));
-}
+const LIMITS = {
+        route: 'limits',
+        one: 'limit',
+        title: 'Rate limits',
+        hint: 'How many in how much time. What exceeds one waits; it uses no attempt.',
+        empty: 'No rate limit yet. One lets so many jobs start in a time and no more, such as 100 ' +
+                'a minute for an API that allows no more. Add one, and name it as the limit of jobs.',
+        name: limitName,
+        columns: limitColumns,
+        actions: limitActions,
+        form: {
+                hint: 'queue:NAME holds for each start in a queue, hook:NAME for a hook; ' +
+                        'any other name for jobs and clients that name it.',
+                fields: limitFields,
+                read: readLimit,
+                body: limitBody,
+        },
+};
 
 /* --- caps ------------------------------------------------------------------------------------ */
 
-function editCap(ctx, c, after)
+function capFields(ctx, c)
 {
         const name = text('name', {
                 required: true,
@@ -235,49 +186,17 @@ function editCap(ctx, c, after)
         });
         const max = {required: true, inputmode: 'numeric', value: c ? String(c.max) : ''};
         const turns = {inputmode: 'numeric', placeholder: '1', value: c ? String(c.weight) : ''};
-        return formDialog(c ? `Change cap ${c.name}` : 'Add a cap', {
-                hint: 'key:NAME overrules what jobs say; group:NAME bounds a tenant ' +
-                        'over all queues.',
-                fields: h('div.options', {}, field('Name', name),
-                        field('Jobs at once', text('max', max),
-                                '0: any number, or as the jobs say'),
-                        field('Weight', text('weight', turns), 'turns in fair queues')),
-                yes: c ? 'Change it' : 'Add the cap',
-                submit: async (values) => {
-                        const where = path('caps', values.name.trim());
-                        const body = {max: whole(values.max, 'Jobs at once')};
-                        if (values.weight.trim())
-                                body.weight = whole(values.weight, 'Weight');
-                        await ctx.api.post(where, body);
-                        const old = c && {max: c.max, weight: c.weight};
-                        const undo = async () => {
-                                await (c ? ctx.api.post(where, old) : ctx.api.del(where));
-                                await after();
-                        };
-                        toast(`Cap ${values.name.trim()} was ${c ? 'changed' : 'added'}.`, {undo});
-                        await after();
-                },
-        });
+        return h('div.options', {}, field('Name', name),
+                field('Jobs at once', text('max', max), '0: any number, or as the jobs say'),
+                field('Weight', text('weight', turns), 'turns in fair queues'));
 }
 
-async function removeCap(ctx, c, after)
+function readCap(values)
 {
-        const where = path('caps', c.name);
-        const question = {
-                title: `Delete cap ${c.name}?`,
-                text: 'What the jobs themselves say holds again.',
-                yes: 'Delete it',
-                danger: true,
-        };
-        if (!await confirm(question))
-                return;
-        await ctx.api.del(where);
-        const undo = async () => {
-                await ctx.api.post(where, {max: c.max, weight: c.weight});
-                await after();
-        };
-        toast(`Cap ${c.name} was deleted.`, {undo});
-        await after();
+        const out = {max: whole(values.max, 'Jobs at once')};
+        if (values.weight.trim())
+                out.weight = whole(values.weight, 'Weight');
+        return out;
 }
 
 function capUse(c)
@@ -292,55 +211,57 @@ function capUse(c)
         ];
 }
 
-function capColumns(ctx, again)
+function capName(ctx, c)
 {
-        const name = (c) => {
-                const [, group] = /^group:(.+)$/s.exec(c.name) || [];
-                return group ? h('a', {href: ctx.link('jobs', {group})}, c.name) : c.name;
-        };
-        const actions = (c) => h('div.actions', {},
-                button('Change', () => editCap(ctx, c, again),
-                        {kind: 'small', label: `Change cap ${c.name}`}),
-                button('Delete', () => removeCap(ctx, c, again),
-                        {kind: 'small.danger', label: `Delete cap ${c.name}`}));
+        const [, group] = /^group:(.+)$/s.exec(c.name) || [];
+        return group ? h('a', {href: ctx.link('jobs', {group})}, c.name) : c.name;
+}
+
+function capColumns()
+{
         return [
-                {key: 'name', label: 'Cap', cls: 'wrap', sort: by('name'), cell: name},
                 {key: 'max', label: 'Running', cell: capUse},
                 {key: 'waiting', label: 'Waiting', num: true, sort: by('waiting')},
                 {key: 'weight', label: 'Weight', num: true},
-                {key: 'do', cls: 'act', cell: actions},
         ];
 }
 
-async function caps(root, ctx)
+function capActions(ctx, c, again)
 {
-        let refresh = async () => {};
-        const again = () => refresh();
-        const t = rowTable(ctx, {
-                caption: 'Caps and their use',
-                hideCaption: true,
-                key: by('name'),
-                empty: 'No cap is set, and no key keeps a job waiting.',
-                sort: {key: 'name', desc: false},
-                columns: capColumns(ctx, again),
-        });
-        ({refresh} = await livePanel(ctx, root, {
-                title: 'Caps',
-                hint: 'How many jobs of one key or one group run at once, over all queues.',
-                content: t.node,
-                actions: button(
-                        'Add a cap', () => editCap(ctx, null, again), {kind: 'primary.small'}),
-                load: () => ctx.api.get('caps', {}, ctx.signal),
-                draw: (answer) => t.update(answer.caps),
-        }));
+        const text = 'What the jobs themselves say holds again.';
+        return [
+                {text: 'Change', run: () => edit(ctx, CAPS, c, again)},
+                {text: 'Delete', danger: true, run: () => remove(ctx, CAPS, c, text, again)},
+        ];
 }
+
+const CAPS = {
+        route: 'caps',
+        one: 'cap',
+        title: 'Caps',
+        hint: 'How many jobs of one key or one group run at once, over all queues.',
+        empty: 'No cap is set, and no key keeps a job waiting. Add one to let no more than so many ' +
+                'jobs of a customer run at once, whatever their queue.',
+        name: capName,
+        open: null,
+        columns: capColumns,
+        actions: capActions,
+        form: {
+                hint: 'key:NAME overrules what jobs say; group:NAME bounds a tenant ' +
+                        'over all queues.',
+                fields: capFields,
+                read: readCap,
+                body: (c) => ({max: c.max, weight: c.weight}),
+        },
+};
 
 export async function mount(root, params, ctx)
 {
-        if (params.name !== undefined)
+        const isOne = params.name !== undefined;
+        if (isOne)
                 root.append(crumbs(ctx, 'limits', 'All limits'));
-        await limits(root, params, ctx);
-        if (params.name === undefined)
-                await caps(root, ctx);
+        await nounList(root, ctx, LIMITS, {only: params.name});
+        if (!isOne)
+                await nounList(root, ctx, CAPS);
         runTimes(root, ctx);
 }

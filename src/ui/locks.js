@@ -1,31 +1,33 @@
 /* Locks: who holds what, for how long, with which fence; and the way to take one away. */
 import {
         badge,
-        button,
-        debounce,
+        copyLine,
         facts,
         field,
         fill,
         fmtDuration,
         fmtNumber,
         h,
-        note,
         panel,
         path,
         plural,
         table,
         toast
 } from './lib.js';
-import {allPages,
-        by,
-        crumbs,
-        CUT,
-        formDialog,
-        fromNow,
-        livePanel,
-        rowTable,
-        runTimes,
-        text} from './parts.js';
+import {nounList, nounOne} from './noun.js';
+import {by, formDialog, fromNow, runTimes, text} from './parts.js';
+import {offBox} from './settings.js';
+
+function switchedOff(ctx)
+{
+        return offBox(ctx, {
+                flag: 'locks_enabled',
+                name: 'locks.enabled',
+                what: 'Locks are switched off.',
+                means: 'Nobody is granted one, and whoever asks is told why. Holders keep theirs.',
+                link: 'Switch them on in Settings',
+        });
+}
 
 /* The holder is not told, so the dialog says what protects it: the fence. */
 function release(ctx, lock, after)
@@ -55,25 +57,17 @@ function release(ctx, lock, after)
         });
 }
 
-function releaseButton(ctx, lock, after)
-{
-        return button('Release', () => release(ctx, lock, after),
-                {kind: 'small.danger', label: `Release lock ${lock.name}`});
-}
-
 function heldBadge(l)
 {
-        const held = l.held ?? l.holders.length;
+        const held = l ? l.held ?? l.holders.length : 0;
         if (held === 0)
                 return badge('free');
         return l.count > 1 ? badge('held', `${held} of ${l.count} held`) : badge('held');
 }
 
-function columns(ctx, again)
+function columns()
 {
-        const name = (l) => h('a', {href: ctx.link('locks', l.name)}, l.name);
         return [
-                {key: 'name', label: 'Lock', cls: 'wrap', sort: by('name'), cell: name},
                 {key: 'held', label: 'State', cell: heldBadge},
                 {key: 'owner', label: 'Owner', cls: 'wrap', cell: (l) => l.owner || '–'},
                 {key: 'fence', label: 'Fence', num: true, cell: (l) => String(l.fence)},
@@ -92,48 +86,31 @@ function columns(ctx, again)
                         cell: (l) => fromNow(l.remaining_ms, 'left'),
                 },
                 {key: 'waiting', label: 'Waiting', num: true, sort: by('waiting')},
-                {
-                        key: 'do',
-                        cls: 'act',
-                        cell: (l) => h('div.actions', {}, releaseButton(ctx, l, again)),
-                },
         ];
 }
 
-async function list(root, params, ctx)
+function actions(ctx, l, again)
 {
-        let refresh = async () => {};
-        const again = () => refresh();
-        const cut = h('p.hint', {hidden: true}, CUT);
-        const find = text('match', {
-                type: 'search',
-                value: params.match || '',
-                placeholder: 'part of its name',
-                oninput: debounce(() => {
-                        ctx.setQuery({match: find.value.trim()});
-                        again();
-                }),
-        });
-        const t = rowTable(ctx, {
-                caption: 'Locks',
-                hideCaption: true,
-                key: by('name'),
-                empty: 'No lock is held.',
-                sort: {key: 'name', desc: false},
-                open: (l) => ctx.link('locks', l.name),
-                columns: columns(ctx, again),
-        });
-        ({refresh} = await livePanel(ctx, root, {
-                title: 'Held locks',
-                hint: 'A lock is free again when its time is over, unless its owner renews it.',
-                content: h('div.form', {}, h('div.row', {}, field('Search', find)), t.node, cut),
-                load: () => allPages(ctx, 'locks', 'locks', {match: find.value.trim()}),
-                draw: ({rows, isCut}) => {
-                        t.update(rows);
-                        cut.hidden = !isCut;
-                },
-        }));
+        const isHeld = l.held ?? l.holders.length;
+        return [isHeld ? {text: 'Release', danger: true, run: () => release(ctx, l, again)} : null];
 }
+
+const LOCKS = {
+        route: 'locks',
+        one: 'lock',
+        title: 'Held locks',
+        hint: 'A lock is free again when its time is over, unless its owner renews it.',
+        empty: [
+                h('p', {},
+                        'No lock is held. A lock keeps two programs from doing one thing at the ',
+                        'same time, on any machine. This holds one while a command runs:'),
+                copyLine('weir lock run nightly-report -- ./report.sh'),
+        ],
+        isPaged: true,
+        hasSearch: true,
+        columns,
+        actions,
+};
 
 /* --- one lock -------------------------------------------------------------------------------- */
 
@@ -156,43 +133,31 @@ function holders()
         return t;
 }
 
-async function one(root, params, ctx)
+function one(root, name, ctx)
 {
-        const top = h('span.row.mid');
-        const said = h('div');
         const p = panel('Holders');
+        const counts = h('div');
         const t = holders();
-        p.body.append(said, t.node);
-        root.append(crumbs(ctx, 'locks', 'All locks', top), p.node);
-        const load = async (isChanged) => {
-                let l;
-                try {
-                        l = await ctx.api.get(path('locks', params.name), {}, ctx.signal);
-                } catch (e) {
-                        if (e.name === 'AbortError')
-                                throw e;
-                        const why = e.status === 404 ? 'Nobody holds this lock.' : e.message;
-                        fill(said, note('info', h('p', {}, why)));
-                        t.node.hidden = true;
-                        fill(top, e.status === 404 ? badge('free') : null);
-                        return;
-                }
-                t.node.hidden = false;
-                fill(said, facts([
-                        ['Places', fmtNumber(l.count)],
-                        ['Held', fmtNumber(l.holders.length)],
-                        ['Waiting', fmtNumber(l.waiting)],
-                ]));
-                t.update(l.holders);
-                const act = l.holders.length ? releaseButton(ctx, l, () => load(true)) : null;
-                if (isChanged || !top.contains(document.activeElement))
-                        fill(top, heldBadge(l), act);
-        };
-        await ctx.every(2000, () => load(false));
+        p.body.append(counts, t.node);
+        return nounOne(root, ctx, LOCKS, name, {
+                body: p.node,
+                state: heldBadge,
+                gone: 'Nobody holds this lock.',
+                draw: (l) => {
+                        fill(counts, facts([
+                                ['Places', fmtNumber(l.count)],
+                                ['Held', fmtNumber(l.holders.length)],
+                                ['Waiting', fmtNumber(l.waiting)],
+                        ]));
+                        t.update(l.holders);
+                },
+        });
 }
 
 export async function mount(root, params, ctx)
 {
-        await (params.name === undefined ? list(root, params, ctx) : one(root, params, ctx));
+        root.append(switchedOff(ctx));
+        await (params.name === undefined ? nounList(root, ctx, LOCKS, params)
+                                         : one(root, params.name, ctx));
         runTimes(root, ctx);
 }

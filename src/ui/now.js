@@ -9,7 +9,7 @@ import {
         badge,
         button,
         copyLine,
-        cover,
+        covered,
         debounce,
         dialog,
         fill,
@@ -23,7 +23,9 @@ import {
         note,
         panel,
         path,
+        plural,
         recall,
+        refill,
         remember,
         select,
         shapeOf,
@@ -31,7 +33,9 @@ import {
         TIERS,
         toast
 } from './lib.js';
+import {whyText} from './parts.js';
 import {prioritize, refusalText} from './rules.js';
+import {offBox} from './settings.js';
 
 export const title = 'Now';
 
@@ -62,8 +66,9 @@ function reason(t)
         if (!t.metric || t.value === null || t.value === undefined)
                 return SENTENCE[t.level] || '';
         if (t.level === 'unknown')
-                return `${t.metric}: the last value is ${fmtNumber(t.value)} s old, ${
-                        fmtNumber(t.threshold)} s are allowed.`;
+                return `${t.metric}: the last value is ${
+                        fmtDuration(t.value *
+                                1000)} old, at most ${fmtDuration(t.threshold * 1000)} is allowed.`;
         return `${t.metric} is ${fmtNumber(t.value)}, the threshold is ${fmtNumber(t.threshold)}.`;
 }
 
@@ -118,7 +123,10 @@ function levels(box, now)
                         h('article.level', {'aria-label': 'Targets'},
                                 h('span.shape', {'aria-hidden': 'true'}, '○'),
                                 h('span.word', {}, 'Nothing is measured'),
-                                h('span.name', {}, 'Every job runs as soon as a worker takes it.'),
+                                h('span.name', {},
+                                        now.paused
+                                                ? 'The throttle is paused: only critical jobs start.'
+                                                : 'Every job runs as soon as a worker takes it.'),
                                 h('p.why', {},
                                         h('a', {href: '#/now?help=target'},
                                                 'How to measure a database'))));
@@ -131,9 +139,9 @@ function levels(box, now)
 
 /* --- figures ---------------------------------------------------------------------------------- */
 
-function tile(number, text, href, sub)
+function tile(number, text, href, sub, title)
 {
-        return h(href ? 'a.tile' : 'div.tile', {href}, h('b', {}, fmtNumber(number)),
+        return h(href ? 'a.tile' : 'div.tile', {href, title}, h('b', {}, fmtNumber(number)),
                 h('span', {}, text), sub ? h('span.sub', {}, sub) : null);
 }
 
@@ -144,18 +152,20 @@ function figures(box, now, ctx)
         const parked = TIERS.map((t) => [t, (j.parked || {})[t] || 0]);
         const sum = parked.reduce((a, [, n]) => a + n, 0);
         const rate = (x) => `${fmtNumber(x)}/s`;
-        fill(box,
+        refill(box,
                 tile(j.running, 'running', ctx.link('jobs', {status: 'in-progress'}),
                         `${rate(r.started)} started`),
                 tile(j.ready, 'ready', ctx.link('jobs', {status: 'pending'}),
                         `${rate(r.enqueued)} added`),
                 tile(j.scheduled, 'scheduled', ctx.link('jobs', {status: 'pending'}), 'for later'),
-                tile(j.waiting, 'waiting', ctx.link('jobs', {status: 'pending'}), 'for others'),
+                tile(j.waiting, 'waiting', ctx.link('jobs', {status: 'pending'}), 'for others',
+                        'For other jobs, a limit, a cap or a breaker'),
                 tile(sum, 'parked', ctx.link('throttle'),
                         sum ? parked.filter(([, n]) => n)
                                         .map(([t, n]) => `${fmtNumber(n)} ${t}`)
                                         .join(', ')
-                            : `${rate(r.deferred)} deferred`),
+                            : `${rate(r.deferred)} deferred`,
+                        'Held back by the throttle while something is under load'),
                 tile(j.failed_hour, 'failed in an hour', ctx.link('jobs', {status: 'failed'}),
                         `${rate(r.failed)} failed`),
                 tile(r.completed, 'completed/s', ctx.link('jobs', {status: 'complete'}),
@@ -200,6 +210,17 @@ function notices(box, now, starved, ctx)
         box.hidden = out.length === 0 && starved.length === 0;
 }
 
+function switchedOff(ctx)
+{
+        return offBox(ctx, {
+                flag: 'throttle_enabled',
+                name: 'throttle.enabled',
+                what: 'The throttle is switched off.',
+                means: 'Whatever the mode, no job waits for a level; a pause still holds.',
+                link: 'Switch it on in Settings',
+        });
+}
+
 /* Those that have waited longest in full, the others behind a line. */
 export function starvedNotices(starved, ctx, more)
 {
@@ -210,8 +231,9 @@ export function starvedNotices(starved, ctx, more)
                 ...all.slice(0, SHOWN_STARVED),
                 h('details', {},
                         h('summary', {},
-                                `${all.length - SHOWN_STARVED} more ${
-                                        all.length - SHOWN_STARVED === 1 ? 'is' : 'are'} starved`),
+                                `${
+                                        plural(all.length - SHOWN_STARVED, 'more is',
+                                                'more are')} starved`),
                         h('div.screen', {}, all.slice(SHOWN_STARVED)))
         ];
 }
@@ -324,7 +346,7 @@ function latestTable(ctx)
                 caption: 'The newest jobs',
                 hideCaption: true,
                 key: (r) => r.id,
-                empty: 'No job yet.',
+                empty: 'No job yet: the first one is seen here.',
                 columns: [
                         {
                                 key: 'id',
@@ -361,7 +383,7 @@ async function latest(ctx)
                                         path('jobs', j.id, 'why'), {}, ctx.signal);
                                 row.blocked =
                                         why.blockers && why.blockers[0] ? why.blockers[0].code : '';
-                                row.say = (why.blockers || []).map((b) => b.message).join('; ') ||
+                                row.say = (why.blockers || []).map(whyText).join('; ') ||
                                         'ready: the next free worker takes it';
                         } catch {
                                 row.say = '';
@@ -426,11 +448,19 @@ function startHere(ctx, done, latestNode)
 
 /* --- the screen ------------------------------------------------------------------------------- */
 
+const AT = {
+        key: 'at',
+        label: 'Time',
+        cls: 'nowrap',
+        plain: true,
+        cell: (r) => fmtTime(r.at_ms)
+};
+
 function throttledPanel(ctx)
 {
         const kind = select([['', 'jobs and checks'], ['job', 'jobs'], ['check', 'checks']], '',
                 {'aria-label': 'Show', onchange: () => load()});
-        const p = panel('Throttled last', {actions: [kind]});
+        const p = panel('Last throttled', {actions: [kind]});
         const who = (r) =>
                 h('a', {href: r.job ? ctx.link('job', r.job) : ctx.link('clients', r.identity)},
                         r.identity);
@@ -442,13 +472,7 @@ function throttledPanel(ctx)
                 key: (r) => `${r.at_ms}:${r.identity}:${r.job}:${r.verdict}`,
                 empty: 'Nothing was throttled.',
                 columns: [
-                        {
-                                key: 'at',
-                                label: 'Time',
-                                cls: 'nowrap',
-                                plain: true,
-                                cell: (r) => fmtTime(r.at_ms)
-                        },
+                        AT,
                         {key: 'identity', label: 'Who', cls: 'wrap mono', cell: who},
                         {key: 'tier', label: 'Tier'},
                         {key: 'verdict', label: 'Verdict', cell: (r) => badge(r.verdict)},
@@ -456,21 +480,19 @@ function throttledPanel(ctx)
                 ]
         });
         p.body.append(t.node);
-        const part = cover(t.node);
-        async function load()
-        {
-                try {
-                        const {actions} = await ctx.api.get(
-                                'throttled', {count: kind.value ? 100 : THROTTLED}, ctx.signal);
-                        t.update(actions.filter((a) => !kind.value || a.kind === kind.value)
-                                         .slice(0, THROTTLED));
-                        part.ok();
-                } catch (e) {
-                        if (e.name !== 'AbortError')
-                                part.fail(e);
-                }
-        }
+        const load = covered(t.node, async () => {
+                const {actions} = await ctx.api.get(
+                        'throttled', {count: kind.value ? 100 : THROTTLED}, ctx.signal);
+                t.update(actions.filter((a) => !kind.value || a.kind === kind.value)
+                                 .slice(0, THROTTLED));
+        });
         return {node: p.node, load};
+}
+
+/* A rule is told with the slot it is kept in, "share:etl": that is for machines. */
+function eventText({event, message})
+{
+        return event.startsWith('rule_') ? message.replace(/^[a-z]+:/, '') : message;
 }
 
 export function eventsPanel(ctx, count)
@@ -482,38 +504,22 @@ export function eventsPanel(ctx, count)
                 key: (r) => r.key,
                 empty: 'Nothing yet.',
                 columns: [
-                        {
-                                key: 'at',
-                                label: 'Time',
-                                cls: 'nowrap',
-                                plain: true,
-                                cell: (r) => fmtTime(r.at_ms)
-                        },
+                        AT,
                         {
                                 key: 'event',
                                 label: 'Event',
                                 cls: 'nowrap',
                                 cell: (r) => String(r.event).replace(/_/g, ' ')
                         },
-                        {key: 'message', label: 'What', cls: 'wrap'},
+                        {key: 'message', label: 'What', cls: 'wrap', cell: (r) => eventText(r)},
                 ]
         });
-        const part = cover(t.node);
         let seen = -1; /* how many there were when they were last asked for */
-        async function load()
-        {
-                try {
-                        const got =
-                                (await ctx.api.get('throttle/history', {count}, ctx.signal)).events;
-                        t.update(got.map(
-                                (e, i) =>
-                                        ({...e, key: `${e.at_ms}:${got.length - i}:${e.event}`})));
-                        part.ok();
-                } catch (e) {
-                        if (e.name !== 'AbortError')
-                                part.fail(e);
-                }
-        }
+        const load = covered(t.node, async () => {
+                const got = (await ctx.api.get('throttle/history', {count}, ctx.signal)).events;
+                t.update(got.map(
+                        (e, i) => ({...e, key: `${e.at_ms}:${got.length - i}:${e.event}`})));
+        });
         const soon = debounce(load, 100);
         p.body.append(t.node);
         ctx.live.on('event', soon);
@@ -541,7 +547,6 @@ export async function mount(root, params, ctx)
                         'Add a job')]
         });
         const jobsTable = latestTable(ctx);
-        const jobsPart = cover(jobsTable.node);
         const throttled = throttledPanel(ctx);
         const events = eventsPanel(ctx, 12);
         const chartNote = h('div');
@@ -559,7 +564,7 @@ export async function mount(root, params, ctx)
         const workerHint = h('p.hint', {hidden: true}, 'Jobs wait for a worker. ',
                 h('a', {href: '#/now?help=worker'}, 'How to start one'));
         append(jobsPanel.body, jobsTable.node, workerHint);
-        append(root, levelBox, noticeBox, tiles, startBox, jobsPanel.node,
+        append(root, levelBox, switchedOff(ctx), noticeBox, tiles, startBox, jobsPanel.node,
                 h('div.row.mid', {}, h('h2', {}, 'Charts'), span), chartNote, chartBox,
                 throttled.node, events.node);
 
@@ -583,19 +588,12 @@ export async function mount(root, params, ctx)
                 figures(tiles, now, ctx);
                 notices(noticeBox, now, starved, ctx);
         };
-        async function refreshJobs()
-        {
-                try {
-                        const rows = await latest(ctx);
-                        jobsTable.update(rows);
-                        workerHint.hidden = !rows.some((r) => r.blocked === 'worker');
-                        begin(rows.length === 0);
-                        jobsPart.ok();
-                } catch (e) {
-                        if (e.name !== 'AbortError')
-                                jobsPart.fail(e);
-                }
-        }
+        const refreshJobs = covered(jobsTable.node, async () => {
+                const rows = await latest(ctx);
+                jobsTable.update(rows);
+                workerHint.hidden = !rows.some((r) => r.blocked === 'worker');
+                begin(rows.length === 0);
+        });
         /* The invitation is made once and stays while the screen does: a first job must not take
          * away the line about the worker that it waits for. */
         function begin(fresh)

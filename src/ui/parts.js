@@ -9,11 +9,11 @@ import {
         append,
         button,
         copyLine,
+        cover,
         dialog,
         fill,
         fmtDuration,
         h,
-        notAvailable,
         note,
         panel,
         parseDuration,
@@ -341,7 +341,8 @@ export function isMissing(err)
                 err.status === 400 && /^Id must be a whole number/.test(err.message);
 }
 
-/* A panel whose content is asked for again and again: load() -> what draw(answer) shows in it. */
+/* A panel whose content is asked for again and again: load() -> what draw(answer) shows in it. What
+ * is shown stays until the next answer is there, and when there is none (cover() of lib.js). */
 export async function livePanel(
         ctx, root, {title, actions, hint, every = 2000, load, draw, content, missing})
 {
@@ -349,6 +350,7 @@ export async function livePanel(
         const box = h('div', {'aria-live': 'off'});
         append(p.body, box, content);
         root.append(p.node);
+        const part = cover(content);
         let isFirst = true;
         const refresh = async () => {
                 let answer;
@@ -357,16 +359,16 @@ export async function livePanel(
                 } catch (e) {
                         if (e.name === 'AbortError')
                                 throw e;
-                        fill(box,
-                                missing && isMissing(e) ? note('info', h('p', {}, missing))
-                                                        : notAvailable(e));
-                        if (content)
-                                content.hidden = true;
+                        if (!missing || !isMissing(e)) {
+                                part.fail(e);
+                                return;
+                        }
+                        fill(box, note('info', h('p', {}, missing)));
+                        content.hidden = true;
                         return;
                 }
                 fill(box);
-                if (content)
-                        content.hidden = false;
+                part.ok();
                 draw(answer);
         };
         await ctx.every(every, async () => {
@@ -429,8 +431,8 @@ export function formDialog(title, {fields, yes, submit, danger, hint})
                         },
                         oninput: () => { said.textContent = ''; }
                 },
-                        hint ? h('p.hint', {}, hint) : null, fields, said,
-                        h('div.actions', {},
+                        hint ? h('p.hint', {}, hint) : null, fields,
+                        h('div.actions', {}, said,
                                 h('button', {type: 'button', onclick: () => close()}, 'Close'),
                                 ok));
                 return el;
@@ -478,6 +480,16 @@ export function text(name, props)
         });
 }
 
+/* A reason why a job does not run, as the rest of a sentence; what to do about it is the page's to
+ * offer. */
+export function whyText({message})
+{
+        const s = message.trim().replace(/: RESUME it$/, '');
+        if (/^(ready|parked|deferred)\b/.test(s))
+                return `it is ${s}`;
+        return /^(is|waits)\b/.test(s) ? `it ${s}` : s;
+}
+
 /* How to start a worker, for screens that miss one. */
 export function workerLine(queue)
 {
@@ -498,7 +510,8 @@ function pulse(now)
         return JSON.stringify(now.jobs) + (moves ? now.at_ms : '');
 }
 
-/* Calls fn when the stream tells of a change and may() allows it, at most every FOLLOW_MS. */
+/* Calls fn when the stream tells of a change and may() allows it, at most every FOLLOW_MS; and
+ * again when fn said false: it could not be had. */
 export function follow(ctx, may, fn)
 {
         let last = '';
@@ -511,7 +524,8 @@ export function follow(ctx, may, fn)
                 last = sign;
                 isAsking = true;
                 try {
-                        await fn();
+                        if (await fn() === false)
+                                last = '';
                 } finally {
                         isAsking = false;
                         at = Date.now();

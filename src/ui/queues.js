@@ -9,15 +9,16 @@ import {
         fmtNumber,
         form,
         h,
-        note,
         panel,
         parseDuration,
         path,
+        refill,
         select,
         shortDuration,
         toast
 } from './lib.js';
-import {by, crumbs, given, livePanel, rowTable, running, runTimes, text} from './parts.js';
+import {nounList, nounOne} from './noun.js';
+import {by, given, running, runTimes, text, whole} from './parts.js';
 
 /* Each way offers the other. */
 async function setPause(ctx, name, is, after)
@@ -28,15 +29,10 @@ async function setPause(ctx, name, is, after)
         await after();
 }
 
-function pauseButton(ctx, q, after)
-{
-        const verb = q.paused ? 'Resume' : 'Pause';
-        const run = () => setPause(ctx, q.name, !q.paused, after);
-        return button(verb, run, {kind: 'small', label: `${verb} queue ${q.name}`});
-}
-
 function stateBadge(q)
 {
+        if (!q)
+                return null;
         return q.paused ? badge('paused') : badge('on', 'open');
 }
 
@@ -48,7 +44,7 @@ function count(ctx, q, name, status)
         return q[name] > 0 ? h('a', {href: to}, words) : words;
 }
 
-function columns(ctx, again)
+function columns(ctx)
 {
         const num = (key, label, status) => ({
                 key,
@@ -57,9 +53,7 @@ function columns(ctx, again)
                 sort: by(key),
                 cell: (q) => (status ? count(ctx, q, key, status) : fmtNumber(q[key])),
         });
-        const name = (q) => h('a', {href: ctx.link('queues', q.name)}, q.name);
         return [
-                {key: 'name', label: 'Queue', cls: 'wrap', sort: by('name'), cell: name},
                 {key: 'state', label: 'State', cell: stateBadge},
                 num('ready', 'Ready', 'pending'),
                 num('running', 'Running', 'in-progress'),
@@ -74,40 +68,31 @@ function columns(ctx, again)
                 },
                 num('completed', 'Completed'),
                 num('failed', 'Failed', 'failed'),
-                {
-                        key: 'do',
-                        cls: 'act',
-                        cell: (q) => h('div.actions', {}, pauseButton(ctx, q, again)),
-                },
         ];
 }
 
-async function list(root, ctx)
-{
-        let refresh = async () => {};
-        const again = () => refresh();
-        const t = rowTable(ctx, {
-                caption: 'Queues',
-                hideCaption: true,
-                key: by('name'),
-                empty: 'No queue yet: the first job of a queue makes it.',
-                sort: {key: 'name', desc: false},
-                open: (q) => ctx.link('queues', q.name),
-                columns: columns(ctx, again),
-        });
-        const add = button('Add a job', () => addJobDialog(ctx, again), {kind: 'primary.small'});
-        ({refresh} = await livePanel(ctx, root, {
-                title: 'All queues',
-                hint: 'A paused queue takes jobs in and starts none.',
-                content: t.node,
-                actions: add,
-                load: () => ctx.api.get('queues', {}, ctx.signal),
-                draw: (answer) => t.update(answer.queues),
-        }));
-}
+const QUEUES = {
+        route: 'queues',
+        one: 'queue',
+        title: 'All queues',
+        hint: 'A paused queue takes jobs in and starts none.',
+        empty: 'No queue yet: the first job of a queue makes it.',
+        columns,
+        actions: (ctx, q, again) => [{
+                text: q.paused ? 'Resume' : 'Pause',
+                run: () => setPause(ctx, q.name, !q.paused, again),
+        }],
+        top: (ctx, again) =>
+                button('Add a job', () => addJobDialog(ctx, again), {kind: 'primary.small'}),
+};
 
 /* --- one queue ------------------------------------------------------------------------------- */
 
+const NUMBERS = {
+        cap: 'Jobs at once',
+        claimsize: 'Jobs of one claim',
+        claims: 'Claims at once'
+};
 const FIELDS = ['cap', 'claimsize', 'claims', 'lease', 'fair', 'backoff', 'history'];
 const HISTORY = [
         ['default', 'as configured'], ['full', 'every job'], ['failures', 'failures only'],
@@ -117,12 +102,8 @@ const HISTORY = [
 function readSettings(values)
 {
         const body = given(values, ['fair', 'backoff', 'history']);
-        for (const name of ['cap', 'claimsize', 'claims']) {
-                const typed = String(values[name]).trim() || '0';
-                if (!/^\d+$/.test(typed))
-                        throw new Error(`"${name}" is a whole number.`);
-                body[name] = Number(typed);
-        }
+        for (const [name, words] of Object.entries(NUMBERS))
+                body[name] = whole(values[name].trim() || '0', words);
         body.lease = String(values.lease).trim() === '' ? 0 : parseDuration(values.lease);
         if (!Number.isFinite(body.lease))
                 throw new Error('A lease is a time such as 30s or 5m.');
@@ -147,16 +128,16 @@ function settingsForm(ctx, q, after)
                 const value = q[name] ? String(q[name]) : '';
                 return text(name, {inputmode: 'numeric', value, placeholder: 'any'});
         };
+        const count = (name, hint) => field(NUMBERS[name], number(name), hint);
         const lease =
                 text('lease', {value: q.lease ? shortDuration(q.lease) : '', placeholder: '5m'});
         const fair = select(['off', 'on'], q.fair, {name: 'fair'});
         const backoff = text('backoff', {value: q.backoff || 'none'});
         const history = select(HISTORY, q.history, {name: 'history'});
         return form(save,
-                h('div.options', {},
-                        field('Jobs at once', number('cap'), 'of this queue; empty: any number'),
-                        field('Jobs of one claim', number('claimsize'), 'empty: as it asks for'),
-                        field('Claims at once', number('claims'), 'with running jobs; empty: any'),
+                h('div.options', {}, count('cap', 'of this queue; empty: any number'),
+                        count('claimsize', 'empty: as it asks for'),
+                        count('claims', 'with running jobs; empty: any'),
                         field('Lease', lease, 'of jobs and claims that name none'),
                         field('Backoff', backoff,
                                 'none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m'),
@@ -180,40 +161,29 @@ function figures(ctx, q)
         ]);
 }
 
-async function one(root, params, ctx)
+function one(root, name, ctx)
 {
-        const top = h('span.row.mid');
         const now = panel('Now');
         const settings = panel(
                 'Settings', {hint: 'They hold from the next claim on and survive a restart.'});
-        root.append(crumbs(ctx, 'queues', 'All queues', top), now.node, settings.node);
         let shown = '';
-        const load = async (isChanged) => {
-                let q;
-                try {
-                        q = await ctx.api.get(path('queues', params.name), {}, ctx.signal);
-                } catch (e) {
-                        if (e.name === 'AbortError')
-                                throw e;
-                        settings.node.hidden = true;
-                        fill(now.body, note('info', h('p', {}, e.message)));
-                        return;
-                }
-                settings.node.hidden = false;
-                fill(now.body, figures(ctx, q));
-                const jobs = h('a', {href: ctx.link('jobs', {queue: q.name})}, 'Its jobs');
-                if (isChanged || !top.contains(document.activeElement))
-                        fill(top, stateBadge(q), pauseButton(ctx, q, () => load(true)), jobs);
-                const sign = JSON.stringify(FIELDS.map((name) => q[name]));
-                if (sign !== shown)
-                        fill(settings.body, settingsForm(ctx, q, () => load(true)));
-                shown = sign;
-        };
-        await ctx.every(2000, () => load(false));
+        return nounOne(root, ctx, QUEUES, name, {
+                body: h('div.screen', {}, now.node, settings.node),
+                state: stateBadge,
+                more: (q) => h('a', {href: ctx.link('jobs', {queue: q.name})}, 'Its jobs'),
+                draw: (q, again) => {
+                        refill(now.body, figures(ctx, q));
+                        const sign = JSON.stringify(FIELDS.map((key) => q[key]));
+                        if (sign !== shown)
+                                fill(settings.body, settingsForm(ctx, q, again));
+                        shown = sign;
+                },
+        });
 }
 
 export async function mount(root, params, ctx)
 {
-        await (params.name === undefined ? list(root, ctx) : one(root, params, ctx));
+        await (params.name === undefined ? nounList(root, ctx, QUEUES)
+                                         : one(root, params.name, ctx));
         runTimes(root, ctx);
 }

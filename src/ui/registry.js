@@ -5,7 +5,7 @@ import {
         append,
         button,
         confirm,
-        cover,
+        covered,
         debounce,
         field,
         fill,
@@ -157,17 +157,9 @@ export function registryPanel(ctx)
                 ]
         });
         const scroll = h('div.tall', {}, t.node);
-        const part = cover(scroll);
-        async function load()
-        {
-                try {
-                        t.update((await ctx.api.get('registry', {}, ctx.signal)).patterns);
-                        part.ok();
-                } catch (e) {
-                        if (e.name !== 'AbortError')
-                                part.fail(e);
-                }
-        }
+        const load = covered(scroll, async () => {
+                t.update((await ctx.api.get('registry', {}, ctx.signal)).patterns);
+        });
         async function put(pattern, tier)
         {
                 await ctx.api.post(path('registry', pattern), {tier});

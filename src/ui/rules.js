@@ -7,7 +7,7 @@ import {
         badge,
         button,
         countdown,
-        cover,
+        covered,
         durationPicker,
         field,
         fill,
@@ -137,8 +137,6 @@ function ruleBody(r)
                 body.endless = true;
         else
                 body.for = Math.max(1000, r.left_ms);
-        if (r.kind === 'metrics' || r.kind === 'threshold')
-                delete body.mode;
         return body;
 }
 
@@ -150,20 +148,25 @@ const KINDS = [
         ['threshold', 'check by other thresholds'],
 ];
 
-/* The form that sets a rule; also used for one client.  names: a datalist's id. */
-export function ruleForm(ctx, {name = '', names, targets = [], done})
+/* names: a datalist's id. */
+function clientField(value, names, placeholder)
 {
-        const who = h('input', {
-                name: 'name',
+        return h('input', {
                 required: true,
-                value: name,
+                value,
                 list: names,
                 maxlength: 255,
                 autocomplete: 'off',
                 spellcheck: 'false',
-                placeholder: 'etl, 7f3e:copy:etl or all',
+                placeholder,
                 size: 22
         });
+}
+
+/* The form that sets a rule; also used for one client.  names: a datalist's id. */
+export function ruleForm(ctx, {name = '', names, targets = [], done})
+{
+        const who = clientField(name, names, 'etl, 7f3e:copy:etl or all');
         const kind = select(KINDS, 'hold', {name: 'kind', onchange: () => show()});
         const share = h('input', {type: 'number', min: 0, max: 100, step: 1, value: '50'});
         const list = h('input', {type: 'text', spellcheck: 'false', autocomplete: 'off', size: 26});
@@ -176,8 +179,8 @@ export function ruleForm(ctx, {name = '', names, targets = [], done})
         });
         const mode =
                 select([['enforce', 'enforce'], ['observe', 'observe: only tell']], 'enforce', {});
-        const reason =
-                h('input', {type: 'text', maxlength: 200, placeholder: 'for those who ask later'});
+        const reason = h(
+                'input', {type: 'text', maxlength: 200, placeholder: 'for those who wonder later'});
         const author = h('input', {
                 type: 'text',
                 maxlength: 64,
@@ -187,7 +190,6 @@ export function ruleForm(ctx, {name = '', names, targets = [], done})
         });
         const shareBox = field('Refused, percent', share);
         const listBox = field('Metrics', list, 'names between commas');
-        const modeBox = field('Mode', mode);
         const reasonBox = field('Why', reason);
         reasonBox.classList.add('grow');
 
@@ -202,12 +204,11 @@ export function ruleForm(ctx, {name = '', names, targets = [], done})
                         ? 'replication_lag=30, as many as you ' +
                                 'like between commas'
                         : 'names between commas';
-                modeBox.hidden = k === 'metrics' || k === 'threshold';
         }
         show();
         return form(
                 async () => {
-                        const body = { kind: kind.value, for: picker.check() };
+                        const body = { kind: kind.value, for: picker.check(), mode: mode.value };
                         if (kind.value === 'ratio')
                                 body.ratio = String(
                                         Math.max(0, Math.min(100, Number(share.value))) / 100);
@@ -215,8 +216,6 @@ export function ruleForm(ctx, {name = '', names, targets = [], done})
                                 body.metrics = list.value.replace(/\s/g, '');
                         if (kind.value === 'threshold')
                                 body.threshold = list.value.replace(/\s/g, '');
-                        if (!modeBox.hidden)
-                                body.mode = mode.value;
                         if (target.value)
                                 body.target = target.value;
                         if (reason.value.trim())
@@ -237,23 +236,14 @@ export function ruleForm(ctx, {name = '', names, targets = [], done})
                         await done();
                 },
                 h('div.row', {}, field('For', who), field('Do', kind), shareBox, listBox,
-                        field('On', target), picker.node, modeBox),
-                h('div.row', {}, reasonBox, field('You are', author),
+                        field('On', target), picker.node, field('Mode', mode)),
+                h('div.row', {}, reasonBox, field('Your name', author),
                         h('button.primary', {type: 'submit'}, 'Set the rule')));
 }
 
 function prioritizeForm(ctx, {name = '', names, done})
 {
-        const who = h('input', {
-                required: true,
-                value: name,
-                list: names,
-                maxlength: 255,
-                autocomplete: 'off',
-                spellcheck: 'false',
-                placeholder: 'billing',
-                size: 22
-        });
+        const who = clientField(name, names, 'billing');
         const share = h('input', {type: 'number', min: 0, max: 100, step: 1, value: '90'});
         const picker = durationPicker({
                 value: 3600000,
@@ -274,8 +264,8 @@ function prioritizeForm(ctx, {name = '', names, done})
 export function rulesPanel(ctx, names)
 {
         const p = panel('Rules', {
-                hint: 'For those who ask before each step (checks). The most specific name decides. ' +
-                        'Every rule ends by itself.'
+                hint: 'They steer programs that ask weir before each step of their work (checks). ' +
+                        'The most specific name decides, and every rule ends by itself.'
         });
         const counts = new Map(); /* key of a rule: its countdown */
         const keyOf = (r) => `${r.slot}:${r.name}/${r.target}`;
@@ -283,7 +273,7 @@ export function rulesPanel(ctx, names)
                 caption: 'Rules that hold',
                 hideCaption: true,
                 key: keyOf,
-                empty: 'No rule holds.',
+                empty: 'No rule holds. Set one below, for as long as you choose.',
                 columns: [
                         {
                                 key: 'name',
@@ -329,41 +319,33 @@ export function rulesPanel(ctx, names)
                 ]
         });
         const listBox = h('div', {}, t.node);
-        const part = cover(listBox);
         const formBox = h('div');
         const more = h('p.hint', {hidden: true});
         let known = new Map(); /* when each ends, so that a row is not drawn anew each time */
         let targets = null;
 
-        async function load()
-        {
-                try {
-                        const answer = await ctx.api.get('rules', {limit: 200}, ctx.signal);
-                        const ends = new Map();
-                        const rows = answer.rules.map((r) => {
-                                const {left_ms: left, ...rest} = r;
-                                const key = keyOf(r);
-                                const end = left < 0 ? -1 : Date.now() + left;
-                                const was = known.get(key);
-                                const mine = was !== undefined && Math.abs(was.end - end) < 3000
-                                        ? was
-                                        : {end, left};
-                                ends.set(key, mine);
-                                return {...rest, left: mine.left, endsAt: mine.end};
-                        });
-                        known = ends;
-                        for (const key of counts.keys())
-                                if (!ends.has(key))
-                                        counts.delete(key);
-                        t.update(rows);
-                        part.ok();
-                        more.hidden = !answer.cursor;
-                        more.textContent = 'There are more; weir rule list shows all of them.';
-                } catch (e) {
-                        if (e.name !== 'AbortError')
-                                part.fail(e);
-                }
-        }
+        const load = covered(listBox, async () => {
+                const answer = await ctx.api.get('rules', {limit: 200}, ctx.signal);
+                const ends = new Map();
+                const rows = answer.rules.map((r) => {
+                        const {left_ms: left, ...rest} = r;
+                        const key = keyOf(r);
+                        const end = left < 0 ? -1 : Date.now() + left;
+                        const was = known.get(key);
+                        const mine = was !== undefined && Math.abs(was.end - end) < 3000
+                                ? was
+                                : {end, left};
+                        ends.set(key, mine);
+                        return {...rest, left: mine.left, endsAt: mine.end};
+                });
+                known = ends;
+                for (const key of counts.keys())
+                        if (!ends.has(key))
+                                counts.delete(key);
+                t.update(rows);
+                more.hidden = !answer.cursor;
+                more.textContent = 'There are more; weir rule list shows all of them.';
+        });
         async function remove(r)
         {
                 const left = r.endsAt < 0 ? -1 : r.endsAt - Date.now();

@@ -11,6 +11,7 @@ import {
         fmtDuration,
         h,
         notAvailable,
+        note,
         panel,
         parseDuration,
         path,
@@ -165,6 +166,30 @@ export function editInPlace(s, ctx, changed, say)
                         input.select();
         }
         show();
+        return box;
+}
+
+/* --- switched off ----------------------------------------------------------------------------- */
+
+/* Says that something is switched off while NOW says so: flag is its key there, name the setting.
+ * A box to be put on top of a screen. */
+export function offBox(ctx, {flag, name, what, means, link})
+{
+        const box = h('div', {hidden: true});
+        const show = (now) => {
+                const isOff = Boolean(now) && now[flag] === false;
+                if (box.hidden !== isOff)
+                        return;
+                box.hidden = !isOff;
+                fill(box,
+                        isOff ? note('info', h('p', {}, h('strong', {}, `${what} `), means),
+                                        h('p', {},
+                                                h('a', {href: ctx.link('settings', {match: name})},
+                                                        link)))
+                              : null);
+        };
+        show(ctx.live.last());
+        ctx.live.on('now', show);
         return box;
 }
 

@@ -1,5 +1,5 @@
-/* Tables and pages of them; lib.js gives them on. */
-import {append, button, fmtNumber, h} from './lib.js';
+/* Tables; lib.js gives them on. */
+import {append, fmtNumber, h} from './lib.js';
 
 /* A real table whose rows are kept by key, so that a live update neither loses the focus nor
  * flickers.  The roles are said aloud because narrow screens show each row as a block, and a table
@@ -13,7 +13,10 @@ import {append, button, fmtNumber, h} from './lib.js';
  *   root.append(t.node); t.update(rows);
  *
  * sort: {key, desc} is the first order; onsort(key, desc) is told of a change (for orders that the
- * server makes: give columns sort: true then, and rows are left as they are). */
+ * server makes: give columns sort: true then, and rows are left as they are).
+ *
+ * Until the first update it says that it loads.  busy(true) while other rows are on their way:
+ * those that are shown stay until then. */
 export function table({caption, columns, key, empty, sort, onsort, hideCaption, rowClass, onrow})
 {
         let order = sort || null;
@@ -21,15 +24,18 @@ export function table({caption, columns, key, empty, sort, onsort, hideCaption, 
         const kept = new Map();
         const tbody = h('tbody', {role: 'rowgroup'});
         const heads = columns.map((c) => header(c));
-        const none = h('p.empty', {hidden: true}, empty || 'Nothing here.');
-        const node = h('div.table', {},
-                h('div.table-scroll', {tabindex: '0', role: 'region', 'aria-label': caption},
+        const none = h('div.empty', {hidden: true}, empty || 'Nothing here.');
+        const loads = h('p.loading', {}, 'Loading.');
+        const node = h('div.table', {'aria-busy': 'true'}, loads,
+                h('div.table-scroll',
+                        {tabindex: '0', role: 'region', 'aria-label': caption, hidden: true},
                         h('table.stack', {role: 'table'},
                                 h(`caption${hideCaption ? '.quiet' : ''}`, {}, caption),
                                 h('thead', {role: 'rowgroup'},
                                         h('tr', {role: 'row'}, heads.map((x) => x.node))),
                                 tbody)),
                 none);
+        const scroll = tbody.closest('.table-scroll');
 
         function header(c)
         {
@@ -148,13 +154,24 @@ export function table({caption, columns, key, empty, sort, onsort, hideCaption, 
                                 kept.delete(k);
                         }
                 none.hidden = rows.length > 0;
-                node.firstChild.hidden = rows.length === 0;
+                scroll.hidden = rows.length === 0;
+        }
+
+        function busy(is)
+        {
+                if (is)
+                        node.setAttribute('aria-busy', 'true');
+                else
+                        node.removeAttribute('aria-busy');
         }
 
         return {
                 node,
+                busy,
                 update(newRows) {
                         rows = newRows || [];
+                        loads.remove();
+                        busy(false);
                         draw();
                 },
                 /* Makes every row anew: for cells that depend on more than the row. */
@@ -165,40 +182,5 @@ export function table({caption, columns, key, empty, sort, onsort, hideCaption, 
                 },
                 rows: () => rows,
                 order: () => order,
-        };
-}
-
-/* Pages by cursor: the server gives the cursor of the next page, the way back is remembered here.
- *   const p = pager((cursor) => load(cursor)); p.update(answer.cursor, rows.length); */
-export function pager(load)
-{
-        const back = [];
-        let now = '';
-        let next = '';
-        const prev = button('← Newer', async () => {
-                now = back.pop() || '';
-                await load(now);
-        });
-        const fwd = button('Older →', async () => {
-                back.push(now);
-                now = next;
-                await load(now);
-        });
-        const text = h('span.muted');
-        const node = h('div.pager', {}, prev, text, fwd);
-        return {
-                node,
-                cursor: () => now,
-                reset() {
-                        back.length = 0;
-                        now = '';
-                },
-                update(cursor, count) {
-                        next = cursor || '';
-                        prev.disabled = back.length === 0;
-                        fwd.disabled = next === '';
-                        text.textContent = count === 0 ? '' : `page ${back.length + 1}`;
-                        node.hidden = back.length === 0 && next === '';
-                },
         };
 }

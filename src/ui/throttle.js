@@ -10,7 +10,7 @@ import {
         button,
         confirm,
         countdown,
-        cover,
+        covered,
         durationPicker,
         facts,
         field,
@@ -105,7 +105,7 @@ function modePanel(ctx, reload)
                         h('span', {}, word)));
         const checks =
                 select(MODES.map(([v, w]) => [v, w]), 'enforce', {onchange: () => changeChecks()});
-        const checksBox = field('Mode of checks: for those who ask before each step', checks);
+        const checksBox = field('Mode of checks, for programs that ask before each step', checks);
         let state = null;
         let checkMode = '';
 
@@ -284,8 +284,9 @@ function targetsPanel(ctx, reload)
                                 key: 'note',
                                 label: 'Note',
                                 cls: 'wrap',
-                                cell: (r) => r.error ||
-                                        (r.mode ? `mode ${r.mode.replace(/_/g, ' ')}` : '')
+                                cell: (r) => r.error || [r.note,
+                                        r.mode ? `mode ${r.mode.replace(/_/g, ' ')}` : '']
+                                        .filter((x) => x).join('; ')
                         },
                 ]
         });
@@ -305,6 +306,7 @@ function targetsPanel(ctx, reload)
                                 critical: m.critical,
                                 level: m.level,
                                 error: m.error,
+                                note: m.note,
                                 mode: x.mode === state.mode ? '' : x.mode
                         })));
                         none.hidden = rows.length > 0;
@@ -449,7 +451,6 @@ function hostsPanel(ctx)
                 label: 'For'
         });
         const listBox = h('div', {}, t.node);
-        const part = cover(listBox);
         async function skip(name, ms)
         {
                 await ctx.api.post(path('hosts', name, 'skip'), {for: Math.max(1000, ms)
@@ -462,16 +463,9 @@ function hostsPanel(ctx)
                 toast(`${r.host} counts again.`, {undo: () => skip(r.host, r.left_ms)});
                 await load();
         }
-        async function load()
-        {
-                try {
-                        t.update((await ctx.api.get('hosts/skipped', {}, ctx.signal)).hosts);
-                        part.ok();
-                } catch (e) {
-                        if (e.name !== 'AbortError')
-                                part.fail(e);
-                }
-        }
+        const load = covered(listBox, async () => {
+                t.update((await ctx.api.get('hosts/skipped', {}, ctx.signal)).hosts);
+        });
         append(p.body, listBox,
                 form(
                         async () => {
@@ -572,7 +566,12 @@ export async function mount(root, params, ctx)
                 starvedBox, parts.rules.node, parts.targets.node, parts.matrix.node,
                 parts.gate.node, parts.registry.node, parts.hosts.node, events.node);
         parts.mode.now(ctx.live.last());
-        ctx.live.on('now', (now) => parts.mode.now(now));
+        ctx.live.on('now', async (now) => {
+                parts.mode.now(now);
+                const enabled = named(settings, 'throttle', 'enabled');
+                if (enabled && now.throttle_enabled !== (enabled.value === 'true'))
+                        await loadSettings(); /* somebody else switched it */
+        });
         await loadSettings();
         ctx.every(2000, load);
         ctx.every(3000, parts.rules.load);

@@ -3,17 +3,49 @@
 
 #include <openssl/evp.h>
 
+#include "base/bytes.h"
+
+void digest_init(struct digest *d)
+{
+        *d = (struct digest){.ctx = EVP_MD_CTX_new()};
+        d->failed = !d->ctx || EVP_DigestInit_ex(d->ctx, EVP_sha256(), NULL) != 1;
+}
+
+void digest_put_bytes(struct digest *d, const void *bytes, size_t n)
+{
+        if (!d->failed && n)
+                d->failed = EVP_DigestUpdate(d->ctx, bytes, n) != 1;
+}
+
+void digest_put_num(struct digest *d, uint64_t v)
+{
+        char bytes[8];
+        store_u64(bytes, v);
+        digest_put_bytes(d, bytes, sizeof(bytes));
+}
+
+void digest_put(struct digest *d, struct slice part)
+{
+        digest_put_num(d, part.len);
+        digest_put_bytes(d, part.ptr, part.len);
+}
+
+bool digest_end(struct digest *d, uint8_t ret[DIGEST_BYTES])
+{
+        bool is_good = !d->failed && EVP_DigestFinal_ex(d->ctx, ret, NULL) == 1;
+        EVP_MD_CTX_free(d->ctx);
+        d->ctx = NULL;
+        return is_good;
+}
+
 void digest_text(const struct slice *parts, size_t n, char ret[DIGEST_TEXT])
 {
-        unsigned char hash[DIGEST_TEXT / 2];
-        EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-        ASSERT(ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1);
-        for (size_t i = 0; i < n; i++) {
-                uint64_t len = parts[i].len;
-                ASSERT(EVP_DigestUpdate(ctx, &len, sizeof(len)) == 1);
-                ASSERT(!len || EVP_DigestUpdate(ctx, parts[i].ptr, parts[i].len) == 1);
-        }
-        ASSERT(EVP_DigestFinal_ex(ctx, hash, NULL) == 1);
-        EVP_MD_CTX_free(ctx);
+        uint8_t hash[DIGEST_BYTES];
+        struct digest d;
+        digest_init(&d);
+        for (size_t i = 0; i < n; i++)
+                digest_put(&d, parts[i]);
+        bool is_good = digest_end(&d, hash);
+        ASSERT(is_good);
         hex_from_bytes(hash, sizeof(hash), ret);
 }

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/shown.h"
+
 static bool starts_with(const char *s, const char *with)
 {
         return strncmp(s, with, strlen(with)) == 0;
@@ -66,8 +68,8 @@ static int port_parse(struct slice s, struct server_url *ret, struct problem *p)
 {
         uint64_t port;
         if (!slice_to_u64(s, &port) || port == 0 || port > 65535)
-                return problem_set(p, ERR_BADARG, "'%.*s' is no port: a number from 1 to 65535",
-                                   (int)(s.len > 64 ? 64 : s.len), s.ptr);
+                return problem_set(p, ERR_BADARG, "'%s' is no port: a number from 1 to 65535",
+                                   SHOWN(s));
         ret->port = (uint16_t)port;
         return OK;
 }
@@ -112,8 +114,8 @@ static int authority(const char *text, struct server_url *ret, struct problem *p
         struct slice s = slice_str(text);
         const char *slash = memchr(s.ptr, '/', s.len);
         if (slash && strcmp(slash, "/") != 0 && strcmp(slash, "/0") != 0)
-                return problem_set(p, ERR_BADARG, "weir has no databases: leave out '%.64s'",
-                                   slash);
+                return problem_set(p, ERR_BADARG, "weir has no databases: leave out '%s'",
+                                   SHOWN_STR(slash));
         if (slash)
                 s.len = (size_t)(slash - s.ptr);
         const char *at = s.len ? memrchr(s.ptr, '@', s.len) : NULL;
@@ -144,19 +146,19 @@ int server_url_parse(const char *text, struct server_url *ret, struct problem *p
                 return unix_path(text + 5, ret, p);
         if (starts_with(text, "http://") || starts_with(text, "https://"))
                 return problem_set(p, ERR_BADARG,
-                                   "'%.100s' is the HTTP address; this command speaks RESP, so "
+                                   "'%s' is the HTTP address; this command speaks RESP, so "
                                    "name the other one: redis://host:7379 or unix:/path (the "
                                    "line 'ready' of weir serve shows both)",
-                                   text);
+                                   SHOWN_MAX(slice_str(text), 100));
         if (starts_with(text, "rediss://"))
                 return problem_set(p, ERR_BADARG,
                                    "weir speaks no TLS: use redis:// over loopback, "
                                    "a unix socket or a tunnel");
         if (strstr(text, "://"))
                 return problem_set(p, ERR_BADARG,
-                                   "'%.100s' is no address of weir: redis://host:port, unix:/path "
+                                   "'%s' is no address of weir: redis://host:port, unix:/path "
                                    "or host:port",
-                                   text);
+                                   SHOWN_MAX(slice_str(text), 100));
         if (strchr(text, '/'))
                 return unix_path(text, ret, p);
         if (*text == '\0')

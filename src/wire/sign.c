@@ -2,9 +2,7 @@
  *
  * A key is prepared once: OpenSSL hashes the padded secret into an EVP_MAC_CTX, and each signature
  * works on a copy of that, which saves looking up the algorithm and two of the blocks.  The bytes
- * that are signed go into it piece by piece: args may be large and are not copied.  Base64 is left
- * to OpenSSL's lax decoder, and what it understood is encoded again and compared, which makes it
- * strict. */
+ * that are signed go into it piece by piece: args may be large and are not copied. */
 #include "wire/sign.h"
 
 /* OpenSSL has a type of that name, which nothing here uses; ours is an error. */
@@ -15,6 +13,9 @@
 #include <openssl/params.h>
 #undef ERR_STATE
 #include <stdio.h>
+
+#include "base/base64.h"
+#include "base/shown.h"
 
 static const char tag[] = "weir-sign-1\n";
 
@@ -129,25 +130,13 @@ static bool is_id(struct slice s)
 
 static bool decode_base64(struct slice s, uint8_t *ret, size_t *ret_len)
 {
-        unsigned char bytes[SECRET_TEXT_MAX], again[SECRET_TEXT_MAX + 1];
-        int len = -1;
-
-        if (s.len > 0 && s.len % 4 == 0 && s.len < SECRET_TEXT_MAX)
-                len = EVP_DecodeBlock(bytes, (const unsigned char *)s.ptr, (int)s.len);
-        if (len > 0) {
-                /* It counts the padding as bytes. */
-                len -= (s.ptr[s.len - 1] == '=') + (s.ptr[s.len - 2] == '=');
-                if (EVP_EncodeBlock(again, bytes, len) != (int)s.len ||
-                    CRYPTO_memcmp(again, s.ptr, s.len) != 0)
-                        len = -1;
-        }
-        if (len > 0 && len <= SIGN_SECRET_MAX) {
-                memcpy(ret, bytes, (size_t)len);
-                *ret_len = (size_t)len;
-        }
+        uint8_t bytes[BASE64_DECODED_MAX(SECRET_TEXT_MAX)];
+        bool is_good = s.len <= SECRET_TEXT_MAX && base64_decode(s, bytes, ret_len) &&
+                       *ret_len <= SIGN_SECRET_MAX;
+        if (is_good)
+                memcpy(ret, bytes, *ret_len);
         OPENSSL_cleanse(bytes, sizeof(bytes));
-        OPENSSL_cleanse(again, sizeof(again));
-        return len > 0 && len <= SIGN_SECRET_MAX;
+        return is_good;
 }
 
 static bool drop_prefix(struct slice *s, struct slice prefix)
@@ -290,8 +279,8 @@ int sign_make(const struct sign_keys *k, struct slice id, const struct sign_fiel
         if (k->len == 0)
                 return problem_set(problem, ERR_NOTFOUND, "there is no key to sign with");
         if (!key)
-                return problem_set(problem, ERR_NOTFOUND, "there is no key %.*s to sign with",
-                                   (int)(id.len < SIGN_ID_MAX ? id.len : SIGN_ID_MAX), id.ptr);
+                return problem_set(problem, ERR_NOTFOUND, "there is no key %s to sign with",
+                                   SHOWN(id));
         int err = hash_fields(key, f, hash, problem);
         if (err)
                 return err;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/shown.h"
 #include "wire/json.h"
 #include "work/sign.h"
 
@@ -260,7 +261,8 @@ static void describe_answer(struct call *c, long status)
         buf_printf(&c->text, "HTTP %ld", status);
         (void)curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &to);
         if (to)
-                buf_printf(&c->text, " to %.300s: redirects are not followed", to);
+                buf_printf(&c->text, " to %s: redirects are not followed",
+                           SHOWN_MAX(slice_str(to), 300));
         struct slice body = buf_slice(&c->body);
         while (body.len && (body.ptr[body.len - 1] == '\n' || body.ptr[body.len - 1] == '\r'))
                 body.len--;

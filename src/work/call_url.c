@@ -6,6 +6,7 @@
  * The parts are found in the template, before anything is filled in, so a value can never move the
  * border between them.  Scheme and port take no values.  The host takes them only from a handler
  * with a list of hosts, and only letters, digits, '-' and '.': then the list decides. */
+#include "base/shown.h"
 #include "work/call.h"
 
 #include <ctype.h>
@@ -24,30 +25,33 @@ static int parts_take(const char *url, struct parts *ret, struct problem *p)
         size_t scheme = sep ? (size_t)(sep - url) : 0;
         bool is_http = scheme == 4 && strncasecmp(url, "http", 4) == 0;
         if (!is_http && !(scheme == 5 && strncasecmp(url, "https", 5) == 0))
-                return problem_set(p, ERR_BADARG,
-                                   "'%.100s' does not begin with http:// or https://", url);
+                return problem_set(p, ERR_BADARG, "'%s' does not begin with http:// or https://",
+                                   SHOWN_MAX(slice_str(url), 100));
         const char *host = sep + 3;
         size_t all = strcspn(host, "/?#");
         if (memchr(host, '@', all))
                 return problem_set(p, ERR_BADARG, "no user or password in an address, please");
         if (strpbrk(url, " \t\r\n#\\"))
-                return problem_set(p, ERR_BADARG, "'%.100s' holds a blank, '#' or '\\'", url);
+                return problem_set(p, ERR_BADARG, "'%s' holds a blank, '#' or '\\'",
+                                   SHOWN_MAX(slice_str(url), 100));
         const char *end = host + all, *colon = NULL;
         for (const char *at = host; at < end; at++)
                 colon = *at == ':' ? at : *at == ']' ? NULL : colon;
         if (host[0] == '[' && !memchr(host, ']', all))
-                return problem_set(p, ERR_BADARG, "'%.100s': a '[' is never closed", url);
+                return problem_set(p, ERR_BADARG, "'%s': a '[' is never closed",
+                                   SHOWN_MAX(slice_str(url), 100));
         ret->scheme = slice_make(url, scheme + 3);
         ret->host = slice_make(host, colon ? (size_t)(colon - host) : all);
         ret->port = colon ? slice_make(colon, (size_t)(end - colon)) : SLICE_NONE;
         ret->rest = slice_str(end);
         if (ret->host.len == 0)
-                return problem_set(p, ERR_BADARG, "'%.100s' names no host", url);
+                return problem_set(p, ERR_BADARG, "'%s' names no host",
+                                   SHOWN_MAX(slice_str(url), 100));
         uint64_t port;
         if (ret->port.len && (!slice_to_u64(slice_make(colon + 1, ret->port.len - 1), &port) ||
                               port == 0 || port > 65535))
-                return problem_set(p, ERR_BADARG, "'%.100s': a port is a number from 1 to 65535",
-                                   url);
+                return problem_set(p, ERR_BADARG, "'%s': a port is a number from 1 to 65535",
+                                   SHOWN_MAX(slice_str(url), 100));
         return OK;
 }
 
@@ -129,8 +133,8 @@ static int check_host(const struct handler *h, struct slice host, struct problem
         memcpy(name, bare.ptr, bare.len);
         name[bare.len] = '\0';
         if (!handler_allows_host(h, name))
-                return problem_set(p, ERR_FORBIDDEN, "the host %.200s is not in the list `allow`",
-                                   name);
+                return problem_set(p, ERR_FORBIDDEN, "the host %s is not in the list `allow`",
+                                   SHOWN_LONG(name));
         return OK;
 }
 
@@ -172,8 +176,8 @@ int call_url_check(const struct handler *h, struct problem *p)
                 const char *end = strchr(at, '}');
                 size_t len = end ? (size_t)(end - at) + 1 : strlen(at);
                 if (!end || !memmem(known, sizeof(known) - 1, at, len))
-                        return problem_set(p, ERR_BADARG, "'%.*s' is none of %s", (int)len, at,
-                                           known);
+                        return problem_set(p, ERR_BADARG, "'%s' is none of %s",
+                                           SHOWN(slice_make(at, len)), known);
         }
         return check_host(h, parts.host, p);
 }

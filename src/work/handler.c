@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/shown.h"
 #include "base/slice.h"
 
 void handler_init(struct handler *h)
@@ -95,7 +96,8 @@ int handlers_add(struct handlers *hs, struct handler *h, struct problem *p)
                 r = problem_set(p, ERR_BADARG, "more than %d handlers", HANDLERS_MAX);
         for (size_t i = 0; i < hs->n && r == OK; i++)
                 if (strcmp(hs->all[i].pattern, h->pattern) == 0)
-                        r = problem_set(p, ERR_BADARG, "a second handler for '%.200s'", h->pattern);
+                        r = problem_set(p, ERR_BADARG, "a second handler for '%s'",
+                                        SHOWN_LONG(h->pattern));
         if (r != OK) {
                 handler_release(h);
                 return r;

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/shown.h"
 #include "wire/json.h"
 
 static void put_health(struct buf *b, const struct health *h)
@@ -68,7 +69,7 @@ int health_write(const char *path, const struct health *h, struct problem *p)
         if (!error)
                 return OK;
         (void)unlink(beside); /* what is left of it */
-        return problem_set(p, ERR_IO, "health file %.200s: %s", path, strerror(error));
+        return problem_set(p, ERR_IO, "health file %s: %s", SHOWN_LONG(path), strerror(error));
 }
 
 uint64_t health_memory_bytes(void)

@@ -3,6 +3,8 @@
 
 #include <signal.h>
 
+#include "base/duration.h"
+
 #define RETRY_WORD "weir-retry-in:"
 
 void outcome_put_text(struct buf *b, struct slice text)
@@ -19,13 +21,13 @@ void outcome_put_text(struct buf *b, struct slice text)
 static void put_how(struct buf *b, const struct handler *h, const struct task_result *r,
                     bool is_too_long)
 {
-        if (is_too_long && h->timeout_ms % MS_PER_S)
-                buf_printf(b, "killed after %lld ms (%s)", (long long)h->timeout_ms, h->origin);
-        else if (is_too_long)
-                buf_printf(b, "killed after %lld s (%s)", (long long)(h->timeout_ms / MS_PER_S),
+        char text[DURATION_TEXT_MAX];
+        if (is_too_long)
+                buf_printf(b, "killed after %s (%s)", duration_words(h->timeout_ms, text),
                            h->origin);
         else if (r->signal == SIGXCPU && h->cpu_s)
-                buf_printf(b, "killed after %lld s of cpu (%s)", (long long)h->cpu_s, h->origin);
+                buf_printf(b, "killed after %s of cpu (%s)",
+                           duration_words(h->cpu_s * MS_PER_S, text), h->origin);
         else if (r->signal)
                 buf_printf(b, "killed by signal %d", r->signal);
         else

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "base/shown.h"
 #include "work/outcome.h"
 #include "work/worker.h"
 
@@ -222,8 +223,8 @@ static int slot_begin(struct slot *s, struct problem *p)
         const struct handlers *handlers = s->worker->options->handlers;
         s->handler = handlers_find(handlers, s->job.hook);
         if (!s->handler)
-                return problem_set(p, ERR_NOTFOUND, "no handler for hook %.255s in %s", s->job.hook,
-                                   handlers->origin);
+                return problem_set(p, ERR_NOTFOUND, "no handler for hook %s in %s",
+                                   SHOWN_MAX(slice_str(s->job.hook), 255), handlers->origin);
         if (s->handler->kind == HANDLER_HTTP)
                 return call_start(s->worker->curl, s->handler, &s->job, on_call_done, s, &s->call,
                                   p);

@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/shown.h"
+
 #define CPU_GRACE_S  5 /* from SIGXCPU to SIGKILL */
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
@@ -141,10 +143,11 @@ static int describe(const struct spawn *s, const struct report *r, struct proble
                 if (r->error == lasting[i])
                         err = ERR_NOTFOUND;
         if (strcmp(r->step, "chdir") == 0)
-                return problem_set(p, ERR_NOTFOUND, "cannot run %.100s in %.100s: %s", s->argv[0],
-                                   s->dir, strerror(r->error));
-        return problem_set(p, err, "cannot run %.100s: %s%s%s", s->argv[0], r->step,
-                           r->step[0] ? ": " : "", strerror(r->error));
+                return problem_set(p, ERR_NOTFOUND, "cannot run %s in %s: %s",
+                                   SHOWN_MAX(slice_str(s->argv[0]), 100),
+                                   SHOWN_MAX(slice_str(s->dir), 100), strerror(r->error));
+        return problem_set(p, err, "cannot run %s: %s%s%s", SHOWN_MAX(slice_str(s->argv[0]), 100),
+                           r->step, r->step[0] ? ": " : "", strerror(r->error));
 }
 
 static int fork_and_exec(const struct spawn *s, const char *file, pid_t *ret, struct problem *p)
@@ -182,7 +185,7 @@ int spawn_start(const struct spawn *s, pid_t *ret, struct problem *p)
         if (strchr(s->argv[0], '/'))
                 return fork_and_exec(s, s->argv[0], ret, p);
         if (!find_in_path(s->argv[0], path ? path : DEFAULT_PATH, found, sizeof(found)))
-                return problem_set(p, ERR_NOTFOUND, "cannot run %.100s: no such program in PATH",
-                                   s->argv[0]);
+                return problem_set(p, ERR_NOTFOUND, "cannot run %s: no such program in PATH",
+                                   SHOWN_MAX(slice_str(s->argv[0]), 100));
         return fork_and_exec(s, found, ret, p);
 }

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/shown.h"
 
 #define ERRORS_KEPT_BYTES 4096 /* the last lines; the server takes up to 16 KiB */
 #define LINGER_MS         1000
@@ -258,8 +259,8 @@ static int task_spawn(struct task *t, uv_loop_t *loop, const struct task_spec *s
         if (r == 0)
                 r = adopt(&t->err.pipe, &pipes.err[0]);
         if (r != 0)
-                r = problem_set(p, ERR_UNAVAIL, "cannot run %.100s: pipe: %s",
-                                spec->command.argv[0], uv_strerror(r));
+                r = problem_set(p, ERR_UNAVAIL, "cannot run %s: pipe: %s",
+                                SHOWN_MAX(slice_str(spec->command.argv[0]), 100), uv_strerror(r));
         struct spawn command = spec->command;
         command.stdio[0] = pipes.in[0];
         command.stdio[1] = pipes.out[1];

@@ -22,7 +22,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "base/say.h"
+#include "base/shown.h"
 #include "work/health.h"
 #include "work/worker.h"
 
@@ -309,10 +311,9 @@ static void on_give_up(uv_timer_t *timer)
         size_t n = w->n_slots - count_slots(w, SLOT_FREE);
         if (count_slots(w, SLOT_RUNNING))
                 return; /* killed, but not yet dead; the timer comes again */
-        (void)problem_set(&w->failure, ERR_UNAVAIL,
-                          "the end of %zu jobs could not be reported: they are handed out again "
-                          "when their leases run out",
-                          n);
+        (void)problem_set(&w->failure, ERR_UNAVAIL, "the end of %zu %s when the lease runs out", n,
+                          plural(n, "job could not be reported: it is handed out again",
+                                 "jobs could not be reported: each is handed out again"));
         worker_close(w);
 }
 
@@ -445,8 +446,8 @@ static int check_programs(const struct handlers *handlers, struct problem *p)
                 const struct handler *h = &handlers->all[i];
                 const char *name = h->kind == HANDLER_EXEC ? h->command.argv[0] : "{";
                 if (!strchr(name, '{') && !spawn_finds(name, path_of(h), h->dir))
-                        return problem_set(p, ERR_BADARG, "%s: there is no program '%.200s'",
-                                           handlers->origin, name);
+                        return problem_set(p, ERR_BADARG, "%s: there is no program '%s'",
+                                           handlers->origin, SHOWN_LONG(name));
         }
         return OK;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/* weir-test: timeout=240
+/* weir-test: timeout=240 long
  *
  * What an operator does to the gate and to the other nouns: pause with an end, rules that end by
  * themselves, modes, settings, queues, schedules, locks, limits, breakers, batches. */
@@ -35,6 +35,20 @@ test('load is seen at once: the level, its reason, and the header, up and down',
         server.load(1);
         await says(page, card, /normal/);
         await says(page, panel(page, 'What the gate did'), /critical/);
+});
+
+test('replicas that were left out of a value are named beside it', async (t) => {
+        const server = await t.server({target: true});
+        const page = await t.page(server, '#/now');
+        await page.route('**/v1/throttle', async (route) => {
+                const got = await route.fetch();
+                const state = await got.json();
+                for (const m of state.targets[0].metrics)
+                        m.note = 'left out: db3: skipped';
+                await route.fulfill({response: got, json: state});
+        });
+        await page.to('#/throttle');
+        await says(page, inRow(page, 'threads'), /left out: db3: skipped/);
 });
 
 test('the throttle is paused with an end, resumed, paused again by undo, and ends by itself',
@@ -77,7 +91,7 @@ test('a rule is set, holds, counts down and ends by itself', async (t) => {
         await box.getByLabel('For', {exact: true}).fill('etl');
         await chooseTime(box.locator('details').first(), '4s');
         await box.getByLabel('Why').fill('lunch');
-        await box.getByLabel('You are').fill('anna');
+        await box.getByLabel('Your name').fill('anna');
         await box.getByRole('button', {name: 'Set the rule'}).click();
         await toast(page, /The rule for etl holds/);
         const row = inRow(box, 'etl');
@@ -88,6 +102,24 @@ test('a rule is set, holds, counts down and ends by itself', async (t) => {
         equal((await server.get('rules')).rules, [], 'rules');
         equal((await server.post('check', {identity: 'nightly:etl'})).verdict, 'granted',
                 'verdict then');
+});
+
+test('another threshold is tried out: it refuses nobody and tells whom it would', async (t) => {
+        const server = await t.server({target: true});
+        server.load(4);
+        const page = await t.page(server, '#/throttle');
+        const box = panel(page, 'Rules');
+        const value = async () => (await server.get('throttle')).targets[0].metrics[0].value;
+        await until(async () => await value() === '4', 'a value of 4');
+        await box.getByLabel('For', {exact: true}).fill('etl');
+        await box.getByLabel('Do', {exact: true}).selectOption('threshold');
+        await box.getByLabel('Thresholds', {exact: true}).fill('threads=3');
+        await box.getByLabel('Mode', {exact: true}).selectOption('observe');
+        await box.getByRole('button', {name: 'Set the rule'}).click();
+        await says(page, inRow(box, 'etl'), /only told/);
+        const said = await server.post('check', {identity: 'nightly:etl'});
+        equal([said.verdict, said.would, said.rule], ['granted', 'threshold', 'threshold:etl'],
+                'the answer');
 });
 
 test('a rule is removed and comes back by undo with the time that was left', async (t) => {
@@ -205,6 +237,27 @@ test('a setting is changed, refused when it is wrong, taken back by undo, and ex
                 await page.getByText('The throttle is switched off.').waitFor({state: 'detached'});
         });
 
+test('the throttle switched off elsewhere is seen on every screen, and no more when it is on',
+        async (t) => {
+                const server = await t.server({target: true, mode: 'enforce'});
+                const page = await t.page(server, '#/throttle');
+                const off = page.getByText('The throttle is switched off.');
+                await says(page, '#state', /throttle enforce/);
+                await server.post('settings/throttle.enabled', {value: 'false'});
+                await off.waitFor();
+                await says(page, '#state', /throttle switched off/);
+                await page.to('#/now');
+                await off.waitFor();
+                await page.getByRole('link', {name: 'Switch it on in Settings'}).click();
+                const row = inRow(page, 'throttle.enabled');
+                await row.getByRole('button', {name: 'Reset throttle.enabled'}).click();
+                await toast(page, 'throttle.enabled is as configured.');
+                await says(page, '#state', /throttle enforce/);
+                await page.to('#/now');
+                await page.getByRole('article', {name: 'Target shop'}).waitFor();
+                await off.waitFor({state: 'detached'});
+        });
+
 /* --- the other nouns -------------------------------------------------------------------------- */
 
 test('a queue is paused, starts nothing, and is resumed; its settings are saved', async (t) => {
@@ -228,30 +281,85 @@ test('a queue is paused, starts nothing, and is resumed; its settings are saved'
         await until(async () => (await server.get('queues/mail')).paused, 'paused by undo');
 });
 
-test('a schedule is added with its next runs shown, run now, paused and deleted', async (t) => {
-        const server = await t.server();
-        const page = await t.page(server, '#/schedules');
-        await page.getByRole('button', {name: 'Add a schedule'}).click();
-        const dialog = page.locator('dialog[open]');
-        await dialog.getByLabel('Name', {exact: true}).fill('nightly');
-        await dialog.getByLabel('Hook: what to run').fill('report');
-        await dialog.getByLabel('Cron', {exact: true}).fill('30 4 * * *');
-        await dialog.getByRole('button', {name: 'Add and show the next runs'}).click();
-        await says(page, 'dialog[open]', /Schedule nightly is saved/);
-        equal(await dialog.locator('li').count(), 5, 'next runs');
-        await answer(page, 'That is right');
-        const row = inRow(page, 'nightly');
-        await row.getByRole('button', {name: 'Actions for schedule nightly'}).click();
-        await page.getByRole('menuitem', {name: 'Run now'}).click();
-        await toast(page, 'Job 1 was made of nightly.');
-        equal((await server.get('jobs/1')).hook, 'report', 'hook of the job');
-        await row.getByRole('button', {name: 'Pause schedule nightly'}).click();
-        await says(page, row, /paused/);
-        await row.getByRole('button', {name: 'Actions for schedule nightly'}).click();
-        await page.getByRole('menuitem', {name: 'Delete'}).click();
-        await answer(page, 'Delete it');
-        await row.waitFor({state: 'detached'});
-});
+test('a schedule shows its next runs and its mistakes before it is saved, is run, paused and deleted',
+        async (t) => {
+                const server = await t.server();
+                const page = await t.page(server, '#/schedules');
+                page.watch.allow(/400 \(Bad Request\).*schedules-try/);
+                await page.getByRole('button', {name: 'Add a schedule'}).click();
+                const dialog = page.locator('dialog[open]');
+                const runs = dialog.getByRole('status', {name: 'Next runs'});
+                await says(page, runs, /shown here while you type/);
+                await dialog.getByLabel('Name', {exact: true}).fill('nightly');
+                await dialog.getByLabel('Hook: what to run').fill('report');
+                await dialog.getByLabel('Cron', {exact: true}).fill('61 4 * * *');
+                await says(page, runs, /minute.*61/);
+                await dialog.getByLabel('Cron', {exact: true}).fill('30 4 * * *');
+                await dialog.getByLabel('Time zone').fill('Mars/Olympus');
+                await says(page, runs, /Mars\/Olympus/);
+                await dialog.getByLabel('Time zone').fill('Asia/Tokyo');
+                await says(page, runs, /Reads as: every day at 04:30.*next runs/);
+                equal(await runs.locator('li').count(), 5, 'next runs');
+                await shot(page, 'schedule-form');
+                const told = await runs.locator('time').first().getAttribute('datetime');
+                equal((await server.get('schedules')).schedules, [],
+                        'schedules before it is saved');
+                await dialog.getByRole('button', {name: 'Add the schedule'}).click();
+                await toast(page, 'Schedule nightly was added.');
+                const {next_ms: next} = await server.get('schedules/nightly');
+                equal(new Date(next).toISOString(), told, 'the next run');
+                const row = inRow(page, 'nightly');
+                const choose = async (name) => {
+                        await row.getByRole('button', {name: 'Actions for schedule nightly'})
+                                .click();
+                        await page.getByRole('menuitem', {name}).click();
+                };
+                await choose('Run now');
+                await toast(page, 'Job 1 was made of nightly.');
+                equal((await server.get('jobs/1')).hook, 'report', 'hook of the job');
+                await row.getByRole('button', {name: 'Pause schedule nightly'}).click();
+                await says(page, row, /paused/);
+                await choose('Delete');
+                await answer(page, 'Delete it');
+                await row.waitFor({state: 'detached'});
+                await undo(page, 'Schedule nightly was deleted.');
+                await says(page, row, /report/);
+        });
+
+test('a schedule is changed: what the form has no field for stays, and undo puts all of it back',
+        async (t) => {
+                const server = await t.server();
+                const until = Date.now() + 10 ** 10;
+                const made = {
+                        hook: 'pull',
+                        args: {shop: 1},
+                        every: 300000,
+                        until,
+                        missed: 'all',
+                        window: 7200000,
+                        key: 'k',
+                        keymax: 2,
+                        resultfor: 60000,
+                        queue: 'sync',
+                        jitter: 1000,
+                };
+                await server.post('schedules/sync', made);
+                const before = await server.get('schedules/sync');
+                const page = await t.page(server, '#/schedules/sync');
+                await page.getByRole('button', {name: 'Change schedule sync'}).click();
+                const dialog = page.locator('dialog[open]');
+                const runs = dialog.getByRole('status', {name: 'Next runs'});
+                await says(page, runs, /next runs/);
+                equal(Date.parse(await runs.locator('time').first().getAttribute('datetime')),
+                        before.next_ms, 'the next run as it is');
+                await dialog.getByLabel('Priority').fill('7');
+                await dialog.getByRole('button', {name: 'Change it'}).click();
+                await toast(page, 'Schedule sync was changed.');
+                equal(await server.get('schedules/sync'), {...before, priority: 7}, 'changed');
+                await undo(page, 'Schedule sync was changed.');
+                await says(page, page.locator('.facts'), /Priority\s*100/);
+                equal(await server.get('schedules/sync'), before, 'put back');
+        });
 
 test('a lock is released after it said who holds it, and the reason is kept', async (t) => {
         const server = await t.server();
@@ -269,6 +377,46 @@ test('a lock is released after it said who holds it, and the reason is kept', as
         equal(again.acquired, true, 'acquired by another');
         await until(() => server.log.includes('web-1 is dead'), 'the reason in the log');
 });
+
+test('locks are switched off on the settings, say so where they are listed, and are kept',
+        async (t) => {
+                const server = await t.server();
+                const {token} = await server.post('locks/nightly', {ttl: 3600000, owner: 'web-1'});
+                const page = await t.page(server, '#/settings');
+                const change = async (to) => {
+                        const row = inRow(page, 'locks.enabled');
+                        await row.getByRole('button', {name: /Change it/}).click();
+                        await row.getByRole('combobox').selectOption(to);
+                        await row.getByRole('button', {name: 'Save'}).click();
+                        await says(page, row, to === 'true' ? /theirs *on/ : /theirs *off/);
+                };
+                const take = () => server.post('locks/other', {
+                                                 ttl: 1000
+                                         }).then((l) => l.acquired, (e) => e.message);
+                await change('false');
+                await says(
+                        page, panel(page, 'As configuration text'), /locks \{\s+enabled = false/);
+                expect(/locks\.enabled says so/.test(await take()), 'a lock was given');
+                await page.to('#/locks');
+                const off = page.getByText('Locks are switched off.');
+                await off.waitFor();
+                await says(page, inRow(page, 'nightly'), /web-1/);
+                await shot(page, 'locks-off');
+                await inRow(page, 'nightly').getByRole('link', {name: 'nightly'}).click();
+                await page.getByRole('heading', {name: 'Holders'}).waitFor();
+                await off.waitFor();
+                await server.post('locks/nightly/renew', {token, ttl: 3600000});
+                await page.getByRole('link', {name: 'Switch them on in Settings'}).click();
+                await change('true');
+                equal(await take(), true, 'acquired');
+                await page.to('#/locks');
+                await says(page, inRow(page, 'nightly'), /web-1/);
+                await off.waitFor({state: 'detached'});
+                await server.post('settings/locks.enabled', {value: 'off'});
+                await off.waitFor();
+                await server.post('settings/locks.enabled', {value: 'on'});
+                await off.waitFor({state: 'detached'});
+        });
 
 test('a breaker is opened by hand and closed, a limit is set and reset, a batch is closed',
         async (t) => {

@@ -14,7 +14,8 @@ const enc = encodeURIComponent;
 
 /* --- markup in every string ------------------------------------------------------------------- */
 
-/* Names of identities take neither spaces nor slashes, so theirs is as near as one can come. */
+/* Names of identities take neither spaces nor slashes, so theirs is as near as one can come; those
+ * of hosts take no spaces, and a tag does as well with slashes. */
 const IMAGE = '<img src=x onerror=window.__xss=1>';
 const SCRIPT = '"><script>window.__xss=1</script><x-evil onclick=__xss=1>';
 const ADDRESS = 'javascript:window.__xss=1';
@@ -24,6 +25,8 @@ const hostile = (payload) => (kind) => {
                 return payload === ADDRESS ? 'javascript:window.__xss=1' : '"\'><x-evil><script>';
         if (kind === 'pattern')
                 return `${payload}*`;
+        if (kind === 'host')
+                return payload.replaceAll(' ', '/');
         return payload;
 };
 
@@ -94,8 +97,10 @@ async function touch(page, name)
         await page.getByLabel('Name', {exact: true}).fill(name('text'));
         await page.getByLabel('Hook: what to run').fill(name('hook'));
         await page.getByLabel('Cron', {exact: true}).fill(name('text'));
-        await page.getByRole('button', {name: 'Add and show the next runs'}).click();
-        await page.locator('dialog .error').filter({hasText: /\w/}).waitFor();
+        await page.locator('dialog .preview .error').filter({hasText: /\w/}).waitFor();
+        await isClean(page, 'a preview that repeats what was typed');
+        await page.getByRole('button', {name: 'Add the schedule'}).click();
+        await page.locator('dialog .error[role=alert]').filter({hasText: /\w/}).waitFor();
         await isClean(page, 'an answer that repeats what was typed');
 }
 

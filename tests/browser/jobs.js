@@ -67,7 +67,8 @@ test('a job that waits says why in a sentence: load, a paused queue, another job
 test('a job added over RESP appears in the list by itself, and its states follow', async (t) => {
         const server = await t.server();
         const page = await t.page(server, '#/jobs');
-        await page.getByText('No job matches.').waitFor();
+        await page.getByText('No job yet.').waitFor();
+        await page.getByText('weir job add send_mail').waitFor();
         await page.evaluate(() => { globalThis.isSamePage = true; });
         const client = await t.resp(server);
         const id = await client.ask('ENQUEUE', 'from_resp', '{"n":1}', 'QUEUE', 'live');
@@ -101,7 +102,7 @@ test('one job is canceled and taken back, run now, retried, moved to a tier, del
                 await until(async () => !(await server.get(`jobs/${later}`)).options.tier,
                         'the tier of its hook');
                 await choose(page, later, 'Run now');
-                await toast(page, `Job ${later} may run now.`);
+                await toast(page, `Job ${later} was due already. It waits: it is ready for`);
                 await says(page, row(page, later), /waits/);
                 await choose(page, broken, 'Retry');
                 await says(page, row(page, broken), /pending/);
@@ -199,8 +200,58 @@ test('all jobs that match a filter are treated, and no other', async (t) => {
         await chooseAll(page, 'Delete finished');
         await answer(page, /Delete finished: 30 jobs/);
         await toast(page, '30 jobs were deleted.');
-        await page.getByText('No job matches.').waitFor();
+        await page.getByText('No job matches the filter.').waitFor();
         equal((await server.get('jobs?limit=100')).jobs.length, 30, 'jobs left');
+});
+
+test('what changes nothing says what it found, and why nothing had to be done', async (t) => {
+        const server = await t.server();
+        const ready = [await server.add('ready'), await server.add('ready')];
+        const later = await server.add('later', {in : 3600000});
+        const ended = await server.add('ended', {in : 3600000});
+        await server.ask('DELETE', `jobs/${ended}`);
+        const page = await t.page(server, '#/jobs');
+        const bar = page.getByRole('region', {name: 'Selected jobs'});
+        const mark = async (...ids) => {
+                for (const id of ids)
+                        await row(page, id).getByRole('checkbox').check();
+        };
+        const press = (name) => bar.getByRole('button', {name, exact: true}).click();
+        const tier = async (name) => {
+                await press('Change tier');
+                await page.locator('dialog').getByRole('button', {name}).click();
+        };
+        await mark(...ready);
+        await press('Run now');
+        await toast(page,
+                'Nothing to do: both jobs were due already. Open one to see what it waits for.');
+        await mark(...ready, later, ended);
+        await press('Run now');
+        await toast(page, '1 job may run now. 2 others were due already, 1 does not wait.');
+        await mark(later, ended);
+        await tier(/^high/);
+        await toast(page, '1 job has another tier. 1 other has ended.');
+        await mark(later, ended);
+        await tier(/^high/);
+        await toast(page, 'Nothing to do: 1 job had that tier already, 1 has ended.');
+        await mark(ready[0], ended);
+        await press('Retry');
+        await toast(page, '1 job runs again. 1 other neither failed nor was canceled.');
+        await mark(ready[0]);
+        await press('Retry');
+        await toast(page, 'Nothing to do: the job neither failed nor was canceled.');
+        await chooseAll(page, 'Run now');
+        await says(page, 'dialog', /Those that are due already stay as they are/);
+        await answer(page, /Run now: 4 jobs/);
+        await toast(page, 'Nothing to do: all 4 jobs were due already.');
+        const another = await server.add('another', {in : 3600000});
+        await choose(page, another, 'Run now');
+        await toast(page, `Job ${another} may run now. It waits: it is ready for`);
+        await choose(page, another, 'Run now');
+        await toast(page, `Job ${another} was due already. It waits: it is ready for`);
+        await choose(page, later, 'Change tier');
+        await page.locator('dialog').getByRole('button', {name: /^high/}).click();
+        await toast(page, `Job ${later} is high already.`);
 });
 
 test('filters are in the address, Back returns to them, and pages go there and back', async (t) => {

@@ -67,6 +67,28 @@ test('who logs out is out in every tab, and nothing of before is seen', async (t
         await one.getByRole('heading', {name: 'Log in'}).waitFor();
 });
 
+test('who logs in to a second weir on the host stays logged in to the first', async (t) => {
+        const context = await t.context();
+        const pages = [];
+        for (const name of ['one', 'two']) {
+                const server = await t.server({token: TOKEN});
+                const page = await t.page(server, '#/queues', {context});
+                page.watch.allow(DENIED);
+                await logIn(page);
+                await addJob(page, name);
+                pages.push(page);
+        }
+        for (const page of pages) {
+                await page.reload();
+                await page.getByRole('button', {name: 'Log out'}).waitFor();
+                await says(page, '#link', /live/);
+        }
+        await pages[1].getByRole('button', {name: 'Log out'}).click();
+        await pages[1].getByRole('heading', {name: 'Log in'}).waitFor();
+        await pages[0].to('#/queues');
+        await says(pages[0], 'tbody', /default/);
+});
+
 test('after five wrong tokens the page says to wait', async (t) => {
         const server = await t.server({token: TOKEN});
         const page = await t.page(server);

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/* weir-test: timeout=240
+/* weir-test: timeout=240 long
  *
  * Every screen of the page against a weir with something of everything in it: no error in the
  * console, nothing against the policy, no serious finding of axe-core in light and in dark; what it

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: long
 """A check is answered while the disk is not: nothing of it is in the log, and nothing waits.
 
 Each sync is held up for seconds with strace.  A job is sent on one connection; checks on others must
@@ -14,6 +15,7 @@ from harness import Resp, Server, equal, expect, main, pack, test, text  # noqa:
 
 
 def slow_server(folder):
+    equal(Server(folder).stop(), 0, "exit code")  # making the log takes a dozen syncs, opening it one
     return Server(folder, trace="fdatasync",
                   inject="fdatasync:delay_enter=4000000:when=1+", seconds=60)
 

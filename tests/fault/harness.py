@@ -243,36 +243,24 @@ class Closed(Exception):
     """The server closed the connection."""
 
 
-def connect(address, seconds=10):
-    if isinstance(address, str):
-        s = socket.socket(socket.AF_UNIX)
-        s.settimeout(seconds)
-        s.connect(address)
-        return s
-    s = socket.create_connection(address, seconds)
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def connect(address, seconds=10, receive_bytes=None):
+    """receive_bytes: how little the kernel takes in; what it offers is settled by the connect."""
+    is_unix = isinstance(address, str)
+    s = socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET)
+    s.settimeout(seconds)
+    if receive_bytes:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    s.connect(address)
+    if not is_unix:
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return s
 
 
-def to_bytes(word):
-    if isinstance(word, bytes):
-        return word
-    return str(word).encode()
+class Connection:
+    """A socket, and what has come and was not yet read."""
 
-
-def pack(*words):
-    out = [b"*%d\r\n" % len(words)]
-    for word in words:
-        word = to_bytes(word)
-        out.append(b"$%d\r\n%s\r\n" % (len(word), word))
-    return b"".join(out)
-
-
-class Resp:
-    """RESP2 and RESP3.  Strings come back as bytes, maps as dict with text keys."""
-
-    def __init__(self, address, seconds=15):
-        self.socket = connect(address, seconds)
+    def __init__(self, address, seconds=15, receive_bytes=None):
+        self.socket = connect(address, seconds, receive_bytes)
         self.buffer = b""
 
     def close(self):
@@ -295,6 +283,36 @@ class Resp:
         if not chunk:
             raise Closed("end of stream")
         self.buffer += chunk
+
+    def is_closed(self, seconds=10):
+        """True when the server closes; whatever it still says is dropped."""
+        self.socket.settimeout(seconds)
+        try:
+            while True:
+                if not self.socket.recv(1 << 16):
+                    return True
+        except ConnectionError:
+            return True
+        except (TimeoutError, socket.timeout):
+            return False
+
+
+def to_bytes(word):
+    if isinstance(word, bytes):
+        return word
+    return str(word).encode()
+
+
+def pack(*words):
+    out = [b"*%d\r\n" % len(words)]
+    for word in words:
+        word = to_bytes(word)
+        out.append(b"$%d\r\n%s\r\n" % (len(word), word))
+    return b"".join(out)
+
+
+class Resp(Connection):
+    """RESP2 and RESP3.  Strings come back as bytes, maps as dict with text keys."""
 
     def _line(self):
         while b"\r\n" not in self.buffer:
@@ -351,18 +369,6 @@ class Resp:
         """The command must be refused; the error, its name and words checked."""
         reply = self.ask(*words)
         return check_error(reply, name, mentions, short(words))
-
-    def is_closed(self, seconds=10):
-        """True when the server closes; whatever it still says is dropped."""
-        self.socket.settimeout(seconds)
-        try:
-            while True:
-                if not self.socket.recv(1 << 16):
-                    return True
-        except ConnectionError:
-            return True
-        except (TimeoutError, socket.timeout):
-            return False
 
 
 def check_error(reply, name, mentions, what):
@@ -456,25 +462,12 @@ class Answer:
         return "%d %s" % (self.status, self.body[:200])
 
 
-class Http:
+class Http(Connection):
     """HTTP/1.1 on a raw socket, so that a test can send exactly the bytes it means."""
 
-    def __init__(self, address, token=None, seconds=15):
+    def __init__(self, address, token=None, **options):
+        super().__init__(address, **options)
         self.address, self.token = address, token
-        self.socket = connect(address, seconds)
-        self.buffer = b""
-
-    def close(self):
-        self.socket.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def send(self, data):
-        self.socket.sendall(data)
 
     def host(self):
         return "localhost" if isinstance(self.address, str) else "%s:%d" % self.address
@@ -485,18 +478,9 @@ class Http:
             lines.append("Authorization: Bearer " + self.token)
         return ("\r\n".join(lines + list(headers)) + "\r\n\r\n").encode()
 
-    def _fill(self):
-        try:
-            chunk = self.socket.recv(1 << 16)
-        except ConnectionError as error:
-            raise Closed(str(error)) from None
-        if not chunk:
-            raise Closed("end of stream")
-        self.buffer += chunk
-
     def read(self, method="GET"):
         while b"\r\n\r\n" not in self.buffer:
-            self._fill()
+            self._more()
         head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
         lines = head.decode("latin-1").split("\r\n")
         status = int(lines[0].split(" ")[1])
@@ -505,7 +489,7 @@ class Http:
         body = b""
         if length and method != "HEAD" and status not in (204, 304) and status >= 200:
             while len(self.buffer) < length[0]:
-                self._fill()
+                self._more()
             body, self.buffer = self.buffer[:length[0]], self.buffer[length[0]:]
         return Answer(status, headers, body)
 
@@ -526,9 +510,6 @@ class Http:
         answer = self.ask(method, path, body, headers)
         expect(200 <= answer.status < 300, "%s %s: %r" % (method, path, answer))
         return answer.json if answer.body else None
-
-    def is_closed(self, seconds=10):
-        return Resp.is_closed(self, seconds)
 
 
 def check_problem(answer, status, code, mentions, what):

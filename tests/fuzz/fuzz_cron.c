@@ -45,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 return 0;
         }
         ASSERT(err == ERR_BADARG && p.err == err && p.detail[0]);
+        ASSERT(slice_is_utf8(slice_str(p.detail)));
         for (const char *at = p.detail; *at; at++)
                 ASSERT((unsigned char)*at >= ' ' && *at != 0x7f);
         return 0;

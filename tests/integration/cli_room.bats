@@ -198,7 +198,7 @@ END
         [ "$status" -eq 2 ]
         weir export --status canceled >out.ndjson
         run weir import out.ndjson
-        [[ $output == *"1 finished jobs were left out"* ]]
+        [[ $output == *"1 finished job was left out"* ]]
 }
 
 @test "an import tells bad lines and a file that broke off" {
@@ -206,9 +206,14 @@ END
         run weir import in
         [ "$status" -eq 1 ]
         [[ $output == *"line 2: it has no amount"* && $output == *"line 3: it is of no type"* ]]
-        [[ $output == *"line 4: JSON"* && $output == *"imported 1 jobs"* && $output == *"broke off"* ]]
+        [[ $output == *"line 4: JSON"* && $output == *"imported 1 job and 0 things"* && $output == *"broke off"* ]]
+        printf '{"type":"schedule","name":"s","hook":"h","every_ms":1000,"prioriy":1}\n{"type":"schedule","name":"s","hook":"h","every_ms":1000,"args_base64":"AP9="}\n' >wrong
+        run weir import wrong
+        [ "$status" -eq 1 ]
+        [[ $output == *"line 1: 'prioriy' is not known in a schedule"*"line 2: args_base64 is not padded base64"* ]]
+        [ "$(weir schedule list --json | jq '.schedules | length')" = 0 ]
         run weir import in --json
-        [ "$(jq -c 'del(.unknown)' <<<"${lines[-1]}")" = '{"jobs":1,"things":0,"finished":0,"bad":3,"untied":0}' ]
+        [ "${lines[-1]}" = '{"jobs":1,"things":0,"finished":0,"bad":3,"ran":0,"untied":0,"unbatched":0,"open_batches":0,"unknown":0}' ]
 }
 
 # --- backup ---

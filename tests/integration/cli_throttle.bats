@@ -120,6 +120,14 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
 "caps":{"claim_size":0,"lease_ms":0,"claims":0},
 "ramp":{"running":false,"cycle":0,"cycles":3,"next_in_ms":-1}}'
 
+@test "status names the replicas that were left out of a value" {
+        standin "$(jq -c '.targets[0].metrics[0].note = "left out: db3: skipped"' <<<"$calm")"
+        run weir throttle status
+        [ "$status" -eq 0 ]
+        [[ $output =~ AGE\ +NOTE ]]
+        [[ $output =~ shop\ +threads_running\ +normal\ .*"left out: db3: skipped" ]]
+}
+
 @test "status of a server without targets says so" {
         run weir throttle status
         [ "$status" -eq 0 ]
@@ -194,7 +202,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         [[ $output =~ "limit    10 jobs at once, 0 run, pressure "[0-9.]+\ \(observe\) ||
                 $output == *"limit    10 jobs at once, 0 run, pressure not known (observe)"* ]]
         [ "$(claim 4)" = "[4]" ]
-        [[ $(weir job show 2) == *"critical load on shop: threads 150 against 15; tier normal waits 900 s"* ]]
+        [[ $(weir job show 2) == *"critical load on shop: threads 150 against 15; tier normal waits 15 min"* ]]
         set_load 1
         eventually has_level normal
         run weir throttle status
@@ -274,7 +282,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         [[ $output =~ deferrable\ +"waits 1 h"\ +1\ +1\ +0\ +0 ]]
         [[ $(weir job why 1) == *"gate"* ]]
         [ "$(weir job why 2 --json | jq -c '[.blockers[].code] | index("gate") != null')" = true ]
-        [[ $(weir job show 1) == *"paused by the operator; tier deferrable waits 3600 s"* ]]
+        [[ $(weir job show 1) == *"paused by the operator; tier deferrable waits 1 h"* ]]
         [ "$(field 1 attempt)" = 0 ]
 }
 
@@ -398,7 +406,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         weir throttle resume
         weir throttle mode observe
         [ "$(weir throttle history --json | jq -c '[.[] | [.event, .message]]')" = \
-                '[["throttle_mode","observe"],["throttle_resumed","by the operator"],["throttle_paused","for 3600 s"]]' ]
+                '[["throttle_mode","observe"],["throttle_resumed","by the operator"],["throttle_paused","for 1 h"]]' ]
         run weir throttle history 2
         [ "${#lines[@]}" -eq 3 ]
         [[ ${lines[1]} =~ ^[0-9-]+\ [0-9:]+\ [+-][0-9]+\ +"throttle_mode     observe"$ ]]

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300
+# weir-test: timeout=300 long
 """Real clients, each against a server of its own, without and with an access token.
 
     tests/integration/clients.py [redis_cli ioredis node_redis node_redis_resp3
@@ -8,6 +8,7 @@
 Each client's script prints its own lines; a client that is not installed is a failure, since a
 test that did not run proves nothing.
 """
+import concurrent.futures
 import os
 import subprocess
 import sys
@@ -30,6 +31,7 @@ CLIENTS = {
 
 
 def run(name, token):
+    """The lines it prints."""
     command = list(CLIENTS[name])
     command[1] = os.path.join(HERE, "clients", command[1])
     with tempfile.TemporaryDirectory(prefix="weir-test.") as folder:
@@ -46,23 +48,25 @@ def run(name, token):
             out, code, trouble = "", 1, str(error)
         if token:
             out = out.replace("ok - ", "ok - with a token, ")
-        sys.stdout.write(out)
         if code and "not ok" not in out:
-            print("not ok - %s: ended with %s: %s" % (name, code, trouble.strip()[-300:]))
+            out += "not ok - %s: ended with %s: %s\n" % (name, code, trouble.strip()[-300:])
         if "ok - " not in out and not code:
-            print("not ok - %s: printed nothing" % name)
-            code = 1
+            out += "not ok - %s: printed nothing\n" % name
         ended = server.stop()
         if ended:
-            print("not ok - %s: weir ended with %s" % (name, ended))
-        sys.stdout.flush()
-        return bool(code or ended)
+            out += "not ok - %s: weir ended with %s\n" % (name, ended)
+        return out
 
 
 def main():
-    names = sys.argv[1:] or list(CLIENTS)
-    failed = [name for name in names for token in (None, "secret-%s-0123456789" % name)
-              if run(name, token)]
+    runs = [(name, token) for name in sys.argv[1:] or CLIENTS
+            for token in (None, "secret-%s-0123456789" % name)]
+    failed = 0
+    # Two at a time, since most of it is waiting for jobs to become due.
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for out in pool.map(lambda r: run(*r), runs):
+            print(out, end="", flush=True)
+            failed += "not ok" in out
     sys.exit(1 if failed else 0)
 
 

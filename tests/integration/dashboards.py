@@ -265,6 +265,7 @@ def read_alerts():
 
 
 MUST_ALERT = ("up", "weir_gate_level == 2", "weir_gate_metric_error", "weir_check_starved",
+              "weir_check_exemptions_over_budget",
               "weir_log_disk_full", 'event="failed"', "weir_queue_oldest_ready_ms")
 
 

@@ -5,17 +5,16 @@ its known faults absent; and nothing changed by a request that was refused.
 
 The metric comes from a file by way of a target of kind "command", so any value, error or silence
 can be had without a database.  One test asks a real MariaDB under freno's own "mysql"."""
-import calendar
 import json
 import os
-import re
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from lib_contracts import compact, get, moment, rules, unchanged  # noqa: E402
 from lib_databases import PASSWORD, Maria, write_config  # noqa: E402
-from harness import Server, equal, expect, main, mapping, short, test, until  # noqa: E402
+from harness import Server, equal, expect, main, short, test, until  # noqa: E402
 
 # Prints the value, fails, or hangs, as the files beside it say.
 SCRIPT = """#!/bin/sh
@@ -80,57 +79,21 @@ def settle(server, *stores):
     until(is_there, 20, "the values to arrive")
 
 
-def moment(value):
-    """Unix time of "2026-11-15T15:45:29.985Z"; None when it is none."""
-    if not isinstance(value, str) or not re.match(r"^20\d\d-\d\d-\d\dT[\d:]{8}\.\d{3}Z$", value):
-        return None
-    return calendar.timegm(time.strptime(value[:19], "%Y-%m-%dT%H:%M:%S")) + float(value[19:23])
-
-
-def is_same(a, b):
-    """Moments may differ by a little: an end is reckoned from two clocks, read one after the
-    other."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(is_same(a[k], b[k]) for k in a)
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(is_same(x, y) for x, y in zip(a, b))
-    if moment(a) and moment(b):
-        return abs(moment(a) - moment(b)) < 0.05
-    return a == b
-
-
-def unchanged(server, before, what):
-    after = told(server)
-    expect(is_same(after, before), "%s: %s, and before it was %s" % (what, after, before))
-
-
 def told(server):
     """What a refused request must not change."""
     with server.web() as w, server.client() as c:
         if server.token:
             c("AUTH", server.token)
-        rules = [mapping(r) for r in mapping(c("RULES"))["rules"]]
-        for rule in rules:
-            rule.pop("left_ms")  # time passes
-        return w.good("GET", "/throttled-apps"), w.good("GET", "/skipped-hosts"), rules
+        return w.good("GET", "/throttled-apps"), w.good("GET", "/skipped-hosts"), rules(c)
 
 
 def check_body(status, value, threshold, message):
-    return json.dumps({"StatusCode": status, "Value": value, "Threshold": threshold,
-                       "Message": message}, separators=(",", ":")) + "\n"
+    return compact({"StatusCode": status, "Value": value, "Threshold": threshold,
+                    "Message": message})
 
 
 def general(status, message):
-    return json.dumps({"StatusCode": status, "Message": message}, separators=(",", ":")) + "\n"
-
-
-def ask(w, path, status, body=None, headers=()):
-    """GET and HEAD agree; a body only with GET."""
-    got = w.ask("GET", path, headers=headers)
-    equal(got.status, status, "status of %s (%s)" % (short(path), got.body[:200]))
-    if body is not None:
-        equal(got.body.decode(), body, "body of %s" % short(path))
-    return got
+    return compact({"StatusCode": status, "Message": message})
 
 
 # --------------------------------------------------------------------------- every route
@@ -170,7 +133,7 @@ def every_route(folder):
     server = serve(folder, Store(folder))
     with server.web() as w:
         for path, status, kind in ROUTES:
-            got = ask(w, path, status)
+            got = get(w, path, status)
             equal(got.header("content-type"), "application/json", path)
             expect(got.body.endswith(b"\n") and got.body.count(b"\n") == 1, short(got.body))
             expect(isinstance(got.json, kind), "%s: %s" % (path, short(got.body)))
@@ -195,14 +158,14 @@ def slashes(folder):
         for path, to in (("/lb-check/", "/lb-check"),
                          ("/check/me/command/main1/?p=low", "/check/me/command/main1?p=low"),
                          ("/throttle-app/x/", "/throttle-app/x")):
-            got = ask(w, path, 301, "")
+            got = get(w, path, 301, "")
             equal(got.header("location"), to, "Location of " + path)
         before = told(server)
         for path in ("/check", "/check/", "/check/a", "/check/a/b", "/check/a/b/c/d", "/checks",
                      "/check/a/command//", "/throttle-app", "/throttle-app/a/ratio",
                      "/throttle-app/a/rat/1", "/skip-host/", "/config", "/raft", "/debug/vars"):
-            ask(w, path, 404)
-        unchanged(server, before, "what unknown addresses left")
+            get(w, path, 404)
+        unchanged(told(server), before, "what unknown addresses left")
     server.stop()
 
 
@@ -211,13 +174,13 @@ def fixed(folder):
     server = serve(folder, Store(folder))
     with server.web() as w:
         for path in ("/lb-check", "/_ping", "/status"):
-            ask(w, path, 200, '{"StatusCode":200,"Message":"OK"}\n')
-        ask(w, "/leader-check", 200, '"HTTP 200"\n')
-        ask(w, "/raft/state", 200, '"Leader"\n')
-        ask(w, "/config/memcache", 200, '{"MemcacheServers":[],"MemcachePath":"freno"}\n')
+            get(w, path, 200, '{"StatusCode":200,"Message":"OK"}\n')
+        get(w, "/leader-check", 200, '"HTTP 200"\n')
+        get(w, "/raft/state", 200, '"Leader"\n')
+        get(w, "/config/memcache", 200, '{"MemcacheServers":[],"MemcachePath":"freno"}\n')
         host = json.dumps(os.uname().nodename) + "\n"
         for path in ("/hostname", "/raft/leader", "/consensus/leader"):
-            ask(w, path, 200, host)
+            get(w, path, 200, host)
         status = w.good("GET", "/consensus/status")
         equal(list(status), ["ServiceID", "Healthy", "IsLeader", "Leader", "State", "Domain",
                              "ShareDomain", "ShareDomainServices", "ShareDomainServicesList",
@@ -226,8 +189,8 @@ def fixed(folder):
         for want in ("/check/:app/:storeType/:storeName", "/throttle-app/:app/ttl/:ttlMinutes",
                      "/recent-apps/:lastMinutes", "/help"):
             expect(want in paths, paths)
-        ask(w, "/aggregated-metrics", 200, '{"command/main1":"0.430933"}\n')
-        ask(w, "/aggregated-metrics?brief=true", 200, '{"command/main1":"0.431"}\n')
+        get(w, "/aggregated-metrics", 200, '{"command/main1":"0.430933"}\n')
+        get(w, "/aggregated-metrics?brief=true", 200, '{"command/main1":"0.431"}\n')
         health = w.good("GET", "/metrics-health")["command/main1"]
         equal(list(health), ["LastHealthyAt", "SecondsSinceLastHealthy"], "fields")
         expect(health["LastHealthyAt"].endswith("Z") and health["SecondsSinceLastHealthy"] < 3,
@@ -248,7 +211,7 @@ def values(folder):
                               (123456, 429), (0.25, 200)):
             store.write(value)
             settle(server, store)
-            ask(w, path, status, check_body(status, value, 1,
+            get(w, path, status, check_body(status, value, 1,
                                             "Threshold exceeded" if status == 429 else ""))
     server.stop()
 
@@ -262,14 +225,14 @@ def read_checks(folder):
         for text, status, threshold in (("10", 200, 10), ("5", 200, 5), ("4.999", 429, 4.999),
                                         ("1e2", 200, 100), ("0", 429, 1), ("-3", 429, 1),
                                         ("+6.5", 200, 6.5)):
-            ask(w, read + text, status, check_body(status, 5, threshold,
+            get(w, read + text, status, check_body(status, 5, threshold,
                                                    "Threshold exceeded" if status == 429 else ""))
         for text in ("x", "1x", "%20", "1,5", "0x10", "--1", "1e", "9" * 1000):
-            got = ask(w, read + text, 400)
+            got = get(w, read + text, 400)
             equal(list(got.json), ["StatusCode", "Value", "Threshold", "Message"], "fields")
             expect("ParseFloat" in got.json["Message"], got.json)
-        ask(w, "/check-read/me/command/nowhere/5", 404)
-        ask(w, "/check-read-if-exists/me/command/nowhere/5", 200,
+        get(w, "/check-read/me/command/nowhere/5", 404)
+        get(w, "/check-read-if-exists/me/command/nowhere/5", 200,
             check_body(200, 0, 0, "No such metric"))
     server.stop()
 
@@ -280,8 +243,8 @@ def unknown(folder):
     mute.hang()
     server = serve(folder, good, old, extra=mute.config)
     with server.web() as w:
-        ask(w, "/check/me/command/mute", 500, check_body(500, 0, 1, "Metric not collected yet"))
-        ask(w, "/check-if-exists/me/command/mute", 500)
+        get(w, "/check/me/command/mute", 500, check_body(500, 0, 1, "Metric not collected yet"))
+        get(w, "/check-if-exists/me/command/mute", 500)
         equal(w.good("GET", "/aggregated-metrics")["command/mute"],
               "error: Metric not collected yet", "what is told of it")
         good.write("no number")
@@ -292,11 +255,11 @@ def unknown(folder):
         expect(w.good("GET", "/aggregated-metrics")["command/main1"].startswith("error: "), got)
         old.hang()
         until(lambda: w.ask("GET", "/check/me/command/old").status == 404, 20, "it to be old")
-        ask(w, "/check/me/command/old", 404, check_body(404, 0, 1, "No such metric"))
-        ask(w, "/check-if-exists/me/command/old", 200, check_body(200, 0, 1, "No such metric"))
+        get(w, "/check/me/command/old", 404, check_body(404, 0, 1, "No such metric"))
+        get(w, "/check-if-exists/me/command/old", 200, check_body(200, 0, 1, "No such metric"))
         for path in ("/check/me/command/nowhere", "/check/me/mysql/main1", "/check/me/x/main1",
                      "/check/me//main1"):
-            ask(w, path, 404, check_body(404, 0, 0, "No such metric"))
+            get(w, path, 404, check_body(404, 0, 0, "No such metric"))
     server.kill()
 
 
@@ -307,14 +270,14 @@ def low_priority(folder):
     path, low = "/check/me/command/main1", "/check/me/command/main1?p=low"
     with server.web() as w:
         until(lambda: w.ask("GET", low).status == 429, 5, "a quiet second")
-        ask(w, low, 429)  # its own refusal does not count
-        ask(w, "/check-read/me/command/main1/2", 429)  # nor a read's
-        ask(w, low, 429)
-        ask(w, path, 429)
-        ask(w, low, 417, check_body(417, 0, 0, "App denied"))
-        ask(w, "/check/me/command/main1?x=1&p=low", 417)
-        ask(w, "/check/me/command/main1?p=high", 429)
-        ask(w, "/check/me/command/main2?p=low", 200)  # another store
+        get(w, low, 429)  # its own refusal does not count
+        get(w, "/check-read/me/command/main1/2", 429)  # nor a read's
+        get(w, low, 429)
+        get(w, path, 429)
+        get(w, low, 417, check_body(417, 0, 0, "App denied"))
+        get(w, "/check/me/command/main1?x=1&p=low", 417)
+        get(w, "/check/me/command/main1?p=high", 429)
+        get(w, "/check/me/command/main2?p=low", 200)  # another store
     server.stop()
 
 
@@ -339,8 +302,8 @@ def no_shared_result(folder):
     server = serve(folder, Store(folder))
     with server.web() as w:
         for _ in range(3):
-            ask(w, "/check-if-exists/x/badtype/y", 200, check_body(200, 0, 0, "No such metric"))
-            ask(w, "/check/x/badtype/y", 404, check_body(404, 0, 0, "No such metric"))
+            get(w, "/check-if-exists/x/badtype/y", 200, check_body(200, 0, 0, "No such metric"))
+            get(w, "/check/x/badtype/y", 404, check_body(404, 0, 0, "No such metric"))
     server.stop()
 
 
@@ -349,27 +312,27 @@ def modes(folder):
     store = Store(folder, value=5)
     server = serve(folder, store)
     with server.web() as w, server.client() as c:
-        ask(w, "/check/me/command/main1", 429)
+        get(w, "/check/me/command/main1", 429)
         c("THROTTLE", "PAUSE")
-        ask(w, "/check/me/command/main1", 417, check_body(417, 0, 0, "App denied"))
+        get(w, "/check/me/command/main1", 417, check_body(417, 0, 0, "App denied"))
         c("THROTTLE", "RESUME")
-        ask(w, "/check/me/command/main1", 429)
+        get(w, "/check/me/command/main1", 429)
     server.stop()
     for mode in ("observe", "off"):
         server = serve(os.path.join(folder, mode), store,
                        extra='throttle { check_mode = "%s" }\n' % mode)
         with server.web() as w:
-            ask(w, "/check/me/command/main1", 200, check_body(200, 5, 1, ""))
-            ask(w, "/throttle-app/me", 200)  # a rule has a mode of its own
-            ask(w, "/check/me/command/main1", 417)
+            get(w, "/check/me/command/main1", 200, check_body(200, 5, 1, ""))
+            get(w, "/throttle-app/me", 200)  # a rule has a mode of its own
+            get(w, "/check/me/command/main1", 417)
         server.stop()
     mute = Store(folder, "mute")
     mute.hang()
     mute.config = mute.config.replace("kind =", 'unknown = {"open", "open", "open", "open"} kind =')
     server = serve(os.path.join(folder, "open"), extra=mute.config)
     with server.web() as w:
-        ask(w, "/check/me/command/mute", 200, check_body(200, 0, 1, ""))
-        ask(w, "/check/me/command/mute?p=low", 200)
+        get(w, "/check/me/command/mute", 200, check_body(200, 0, 1, ""))
+        get(w, "/check/me/command/mute?p=low", 200)
     server.kill()
 
 
@@ -389,10 +352,10 @@ def names(folder):
     with server.web() as w:
         before = told(server)
         for name, is_good in NAMES:
-            got = ask(w, "/check/%s/command/main1" % name, 200 if is_good else 400)
+            got = get(w, "/check/%s/command/main1" % name, 200 if is_good else 400)
             if not is_good:
                 expect(got.json["StatusCode"] == 400 and len(got.json["Message"]) > 10, got.body)
-        unchanged(server, before, "what checks left")
+        unchanged(told(server), before, "what checks left")
         for name, is_good in NAMES:
             if is_good or name == "all":  # which is everybody's name in a rule
                 continue
@@ -400,7 +363,7 @@ def names(folder):
                 got = w.ask("GET", path)
                 expect(got.status in (400, 500), "%s: %r" % (short(path), got))
                 expect(got.json["StatusCode"] == got.status and got.json["Message"], got.body)
-        unchanged(server, before, "what refused rules left")
+        unchanged(told(server), before, "what refused rules left")
         for name in ("x" * 17000,):
             with server.web() as other:
                 expect(other.ask("GET", "/check/%s/command/main1" % name).status in (414, 431),
@@ -429,7 +392,7 @@ def throttle(folder):
     ok = general(200, "OK")
     with server.web() as w:
         def rule(path, key, ratio, minutes):
-            ask(w, path, 200, ok)
+            get(w, path, 200, ok)
             got = apps(w)[key]
             equal(list(got), ["ExpireAt", "Ratio"], "fields")
             equal(got["Ratio"], ratio, "ratio after " + path)
@@ -445,22 +408,22 @@ def throttle(folder):
         rule("/throttle-app/d/ttl/5/ratio/0?store_name=main2", "d/main2", 0, 5)
         rule("/throttle-app/d?store_name=main1", "d/main1", 1, 60)
         equal(sorted(apps(w)), ["a", "b", "c", "d/main1", "d/main2"], "keys")
-        ask(w, "/check/a/command/main1", 417, check_body(417, 0, 0, "App denied"))
-        ask(w, "/check/x:a:y/command/main1", 417)  # by any part
-        ask(w, "/check/d/command/main1", 417)
-        ask(w, "/check/d/command/main2", 200)
-        ask(w, "/unthrottle-app/a", 200, ok)
-        ask(w, "/check/a/command/main1", 200)  # at once, and for good
+        get(w, "/check/a/command/main1", 417, check_body(417, 0, 0, "App denied"))
+        get(w, "/check/x:a:y/command/main1", 417)  # by any part
+        get(w, "/check/d/command/main1", 417)
+        get(w, "/check/d/command/main2", 200)
+        get(w, "/unthrottle-app/a", 200, ok)
+        get(w, "/check/a/command/main1", 200)  # at once, and for good
         expect("a" not in apps(w), "it is gone")
-        ask(w, "/unthrottle-app/d?store_name=main1", 200, ok)
+        get(w, "/unthrottle-app/d?store_name=main1", 200, ok)
         equal(sorted(apps(w)), ["b", "c", "d/main2"], "keys")
-        ask(w, "/check/abusing-app/command/main1", 417)
+        get(w, "/check/abusing-app/command/main1", 417)
         for name in ("d%2Fmain2", "x" * 10000, "%20", "nobody"):  # d/main2 is no name of an app
-            ask(w, "/unthrottle-app/" + name, 200, ok)
+            get(w, "/unthrottle-app/" + name, 200, ok)
         equal(sorted(apps(w)), ["b", "c", "d/main2"], "keys")
         with server.client() as c:
-            rules = [mapping(r) for r in mapping(c("RULES"))["rules"]]
-            expect(all(r["author"].startswith(b"freno:127.0.0.1") for r in rules), short(rules))
+            found = rules(c)
+            expect(all(r["author"].startswith(b"freno:127.0.0.1") for r in found), short(found))
     server.stop()
 
 
@@ -469,7 +432,7 @@ def dice(folder):
     server = serve(folder, Store(folder))
     n = 4000
     with server.web() as w:
-        ask(w, "/throttle-app/half/ratio/0.5", 200)
+        get(w, "/throttle-app/half/ratio/0.5", 200)
         for name in ("half", "a:half:b"):
             w.send(w.head("GET", "/check/%s/command/main1" % name) * n)
             denied = sum(w.read().status == 417 for _ in range(n))
@@ -499,6 +462,7 @@ BAD_CONTROL = [  # path, words of the message
     ("/throttle-app/a?store_name=" + "x" * 10000, ""),
     ("/throttle-app/" + "x" * 10000, ""),
     ("/skip-host/db/ttl/x", "ParseInt"), ("/skip-host/db/ttl/0", "ttl must be"),
+    ("/skip-host/a%20b", "without blanks"), ("/skip-host/a%0ab", "control characters"),
     ("/skip-host/" + "x" * 10000, ""),
     ("/recent-apps/x", "ParseInt"), ("/recent-apps/1.5", "ParseInt"),
 ]
@@ -508,16 +472,16 @@ BAD_CONTROL = [  # path, words of the message
 def bad_control(folder):
     server = serve(folder, Store(folder))
     with server.web() as w:
-        ask(w, "/throttle-app/kept/ttl/60/ratio/0.5", 200)
+        get(w, "/throttle-app/kept/ttl/60/ratio/0.5", 200)
         before = told(server)
         for path, words in BAD_CONTROL:
-            got = ask(w, path, 500)
+            got = get(w, path, 500)
             equal(list(got.json), ["StatusCode", "Message"], "fields")
             equal(got.json["StatusCode"], 500, "status in the body")
             expect(got.json["Message"] and words in got.json["Message"],
                    "%s: %s" % (short(path), got.json))
             equal(w.ask("HEAD", path).status, 500, "HEAD of " + short(path))
-        unchanged(server, before, "what they left")
+        unchanged(told(server), before, "what they left")
     server.stop()
 
 
@@ -526,9 +490,9 @@ def restart(folder):
     store = Store(folder)
     server = serve(folder, store)
     with server.web() as w:
-        ask(w, "/throttle-app/a/ttl/30/ratio/1", 200)
-        ask(w, "/throttle-app/a/ttl/5/ratio/1?store_name=main1", 200)
-        ask(w, "/skip-host/db1/ttl/7", 200)
+        get(w, "/throttle-app/a/ttl/30/ratio/1", 200)
+        get(w, "/throttle-app/a/ttl/5/ratio/1?store_name=main1", 200)
+        get(w, "/skip-host/db1/ttl/7", 200)
         before = apps(w)
     server.kill()
     server = Server(folder, "-c", os.path.join(folder, "weir.conf"))
@@ -539,7 +503,7 @@ def restart(folder):
               {k: v["Ratio"] for k, v in before.items()}, "rules")
         expect(29 < minutes_left(after["a"]) < 31, after)
         equal(list(w.good("GET", "/skipped-hosts")), ["db1"], "skipped")
-        ask(w, "/check/a/command/main1", 417)
+        get(w, "/check/a/command/main1", 417)
     server.stop()
 
 
@@ -548,12 +512,12 @@ def ended(folder):
     server = serve(folder, Store(folder))
     with server.web() as w, server.client() as c:
         c("RULESET", "brief", "ratio", "RATIO", "1", "FOR", 300)
-        ask(w, "/check/brief/command/main1", 417)
+        get(w, "/check/brief/command/main1", 417)
         until(lambda: "brief" not in apps(w), 5, "its end")
-        ask(w, "/check/brief/command/main1", 200)
+        get(w, "/check/brief/command/main1", 200)
         c("RULESET", "held", "hold", "FOR", 60000)
         equal(apps(w)["held"]["Ratio"], 1, "a hold is a ratio of 1")
-        ask(w, "/check/held/command/main1", 417)
+        get(w, "/check/held/command/main1", 417)
         c("RULESET", "free", "exempt", "FOR", 60000)
         expect("free" not in apps(w), "an exemption is no throttling")
     server.stop()
@@ -566,7 +530,7 @@ def recent(folder):
         for name, header in (("near", None), ("far", "X-Forwarded-For: 10.1.2.3"),
                              ("farther", "x-forwarded-for: 10.9.9.9, 10.1.1.1"),
                              ("six", "X-Forwarded-For: 2001:db8::1")):
-            ask(w, "/check/%s/command/main1" % name, 200, headers=[header] if header else [])
+            get(w, "/check/%s/command/main1" % name, 200, headers=[header] if header else [])
         for path in ("/recent-apps", "/recent-apps/5", "/recent-apps/0", "/recent-apps/-1"):
             got = w.good("GET", path)
             equal(sorted(got), ["far/10.1.2.3", "farther/10.9.9.9", "near/127.0.0.1",
@@ -583,14 +547,14 @@ def hosts(folder):
     server = serve(folder, Store(folder))
     with server.web() as w:
         equal(w.good("GET", "/skipped-hosts"), {}, "at first")
-        ask(w, "/skip-host/db1", 200, general(200, "OK"))
-        ask(w, "/skip-host/db2:3307/ttl/5", 200, general(200, "OK"))
+        get(w, "/skip-host/db1", 200, general(200, "OK"))
+        get(w, "/skip-host/db2:3307/ttl/5", 200, general(200, "OK"))
         got = w.good("GET", "/skipped-hosts")
         equal(sorted(got), ["db1", "db2:3307"], "skipped")
         expect(59 < minutes_left({"ExpireAt": got["db1"]}) <= 60.1, got)
         expect(4 < minutes_left({"ExpireAt": got["db2:3307"]}) <= 5.1, got)
-        ask(w, "/recover-host/db1", 200, general(200, "OK"))
-        ask(w, "/recover-host/db1", 200, general(200, "OK"))
+        get(w, "/recover-host/db1", 200, general(200, "OK"))
+        get(w, "/recover-host/db1", 200, general(200, "OK"))
         equal(list(w.good("GET", "/skipped-hosts")), ["db2:3307"], "left")
     server.stop()
 
@@ -607,19 +571,19 @@ FOREIGN = (["Sec-Fetch-Site: cross-site"], ["Sec-Fetch-Site: same-site"],
 def foreign(folder):
     server = serve(folder, Store(folder))
     with server.web() as w:
-        ask(w, "/throttle-app/kept", 200)
-        ask(w, "/skip-host/kept", 200)
+        get(w, "/throttle-app/kept", 200)
+        get(w, "/skip-host/kept", 200)
         before = told(server)
         for path in CONTROL:
             for headers in FOREIGN:
                 for method in ("GET", "HEAD", "POST"):
                     equal(w.ask(method, path, headers=headers).status, 403,
                           "%s %s %s" % (method, path, headers))
-        unchanged(server, before, "what it left")
-        ask(w, "/check/me/command/main1", 200, headers=["Sec-Fetch-Site: cross-site"])
-        ask(w, "/throttle-app/mine", 200, headers=["Sec-Fetch-Site: same-origin"])
-        ask(w, "/throttle-app/mine", 200, headers=["Sec-Fetch-Site: none"])
-        ask(w, "/throttle-app/mine", 200, headers=["Origin: http://" + w.host()])
+        unchanged(told(server), before, "what it left")
+        get(w, "/check/me/command/main1", 200, headers=["Sec-Fetch-Site: cross-site"])
+        get(w, "/throttle-app/mine", 200, headers=["Sec-Fetch-Site: same-origin"])
+        get(w, "/throttle-app/mine", 200, headers=["Sec-Fetch-Site: none"])
+        get(w, "/throttle-app/mine", 200, headers=["Origin: http://" + w.host()])
     server.stop()
 
 
@@ -650,9 +614,9 @@ def tokens(folder):
             for path in CLOSED:
                 equal(w.ask("GET", path).status, 401, path)
             w.token = token
-            unchanged(server, before, "what they left")
-            ask(w, "/check/me/command/main1", 200)
-            ask(w, "/throttle-app/me", 200)
+            unchanged(told(server), before, "what they left")
+            get(w, "/check/me/command/main1", 200)
+            get(w, "/throttle-app/me", 200)
         server.stop()
 
 
@@ -678,7 +642,7 @@ target "main1" {
             got = w.ask("GET", path).json
             expect(got["Value"] > 10 and got["Message"] == "Threshold exceeded", got)
         until(lambda: w.ask("HEAD", path).status == 200, 10, "the end of it")
-        ask(w, "/check/me/mariadb/main1", 404)
+        get(w, "/check/me/mariadb/main1", 404)
         maria.halt()
         until(lambda: w.ask("GET", path).status == 500, 20, "the error of a dead server")
         expect("Message" in w.ask("GET", path).json, "a reason")

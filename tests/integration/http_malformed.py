@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
@@ -217,6 +218,33 @@ def _(folder):
         for kind in ("application/json", "application/json; charset=utf-8", "Application/JSON",
                      "application/json;charset=UTF-8"):
             expect(post(web, JOB, headers=["Content-Type: " + kind]).status in (200, 201), kind)
+
+
+@test("the body of a refusal is text, whatever was sent, and is cut between characters")
+def _(folder):
+    server = Server(folder)
+    with server.web() as web:
+        for euros in ("a" * n + "\u20ac" * 100 for n in range(3)):
+            quoted = urllib.parse.quote(euros)
+            for method, path, body in (
+                    ("GET", "/nosuch/" + quoted, None), ("GET", "/v1/queues/" + quoted, None),
+                    ("GET", "/v1/jobs?status=" + quoted, None), ("GET", "/v1/jobs?x" + quoted + "=1", None),
+                    ("GET", "/v1/jobs?after=%zz" + quoted, None), ("POST", "/v1/jobs", {euros: 1}),
+                    ("POST", "/v1/jobs", {"hook": "h", "priority": euros}),
+                    ("POST", "/v1/check", {"identity": "a", "target": euros}),
+                    ("GET", "/check-read/a/mysql/local/" + quoted, None),
+                    ("GET", "/throttler/throttle-app?app=a&ratio=" + quoted, None),
+                    ("GET", "/throttler/throttle-app?app=a&duration=1" + quoted, None)):
+                answer = web.ask(method, path, body)
+                expect(answer.status >= 400, "%s %s: %r" % (method, path, answer))
+                said = answer.body.decode("utf-8")  # raises when it is none
+                expect("\ufffd" not in said and "?" not in said, "%s: %s" % (path, said))
+        for what in (b"\xff" * 60, b"a\xc3", b"\xe2\x82"):
+            for data in (b"GET /nosuch/" + what + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+                         b"GET /v1/jobs?" + what + b"=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"):
+                answer, _ = raw(server, data)
+                expect(answer.status >= 400, "%r: %r" % (data, answer))
+                answer.body.decode("utf-8")  # raises when it is none
 
 
 def raw(server, data):

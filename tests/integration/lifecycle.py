@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 tsan
+# weir-test: timeout=300 long tsan
 """A stateful property: whatever a few clients do, the server agrees with a model of thirty lines.
 
 The model keeps jobs as plain records and claims by sorting them: priority, then attempts used,

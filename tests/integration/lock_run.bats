@@ -250,6 +250,47 @@ has_waiting() {
         start_weir
 }
 
+# locks on|off: the setting of the server
+locks() {
+        curl -sf --json "{\"value\":\"$1\"}" "$HTTP_URL/v1/settings/locks.enabled" >/dev/null
+}
+
+@test "with locks switched off nothing is run, it says why, and exits with 7, not like a conflict" {
+        locks off
+        run --separate-stderr weir lock run a --conflict-exit-code 0 -- echo never
+        [ "$status" -eq 7 ]
+        [ -z "$output" ]
+        # shellcheck disable=SC2154 # bats sets it
+        [ "$stderr" = "weir: locks are switched off; the setting locks.enabled says so" ]
+        run --separate-stderr weir mutex list
+        [ -z "$output" ]
+        [ "$stderr" = "no locks are held
+locks are switched off; the setting locks.enabled says so" ]
+        [ "$(weir mutex list --json)" = '{"locks":[],"cursor":"","enabled":false}' ]
+        locks on
+        run weir lock run a -- echo now
+        [ "$output" = now ]
+        [ "$(weir mutex list --json)" = '{"locks":[],"cursor":"","enabled":true}' ]
+}
+
+@test "switched off while it waits, it ends at once, and the one that runs keeps its lock" {
+        held a --ttl 1
+        "$WEIR_BIN" lock run a --wait 600 -- true 2>waited 3>&- 8>&- 9>&- &
+        waiter=$!
+        eventually has_waiting a 1
+        locks off
+        status=0
+        wait "$waiter" || status=$?
+        [ "$status" -eq 7 ]
+        grep -q 'locks are switched off' waited
+        renewed() {
+                [ "$(weir mutex show a --json | jq '.holders[0].age_ms > 1500')" = true ]
+        }
+        eventually renewed
+        let_go 4
+        is_free a
+}
+
 @test "wrong words are explained and nothing is run" {
         for words in '--ttl 0' '--ttl 86401' '--ttl x' '--wait -1' '--wait 2d' '--count 0' \
                 '--count 1001' '--conflict-exit-code 256' '--nonsense'; do
@@ -275,7 +316,7 @@ has_waiting() {
         run weir mutex list
         [[ $output == *"a b"*tester* ]]
         run weir mutex list --match zzz --json
-        [ "$output" = '{"locks":[],"cursor":""}' ]
+        [ "$output" = '{"locks":[],"cursor":"","enabled":true}' ]
         run weir mutex show 'a b'
         [[ $output == *"1 of 1 held, 0 waiting"*tester* ]]
         run weir mutex show nobody

@@ -70,13 +70,15 @@ class Browser:
         return answer
 
 
+def cookie_name(browser):
+    return browser.cookie.split("=")[0]
+
+
 class Stream:
     """GET /v1/live; collects in the background."""
 
     def __init__(self, server, headers=(), reads=True):
-        self.web = Http(server.http, token=None)
-        if not reads:
-            self.web.socket.setsockopt(1, 8, 2048)  # SOL_SOCKET, SO_RCVBUF
+        self.web = Http(server.http, token=None, receive_bytes=None if reads else 2048)
         self.web.send(self.web.head("GET", "/v1/live", headers))
         self.events, self.raw, self.is_over, self.error = [], b"", False, None
         if reads:
@@ -251,16 +253,39 @@ def cookie_flags(folder):
         browser.cookie = browser.csrf = None
         line = browser.log_in(headers=headers).header("set-cookie")
         parts = [p.strip() for p in line.split(";")]
-        expect(re.match(r"^weir_session=[0-9a-f]{32}$", parts[0]), line)
+        expect(re.match(r"^weir_session_[0-9a-f]{8}=[0-9a-f]{32}$", parts[0]), line)
         wanted = {"HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"}
         equal(set(parts[1:]), wanted | ({"Secure"} if is_secure else set()), "flags")
     out = browser.ask("POST", "/logout")
-    expect("weir_session=;" in out.header("set-cookie") and "Max-Age=0" in out.header("set-cookie"),
-           "the cookie is taken away")
+    expect(out.header("set-cookie").startswith(cookie_name(browser) + "=; ") and
+           "Max-Age=0" in out.header("set-cookie"), "the cookie is taken away")
     form = browser.ask("POST", "/login", b"token=" + TOKEN.replace(" ", "+").encode(),
                        ["Content-Type: application/x-www-form-urlencoded"])
     equal(form.status, 200, "a form")
     expect(form.header("set-cookie"), "a form gets a cookie, too")
+
+
+@test("two weirs on one host are two logins, and each knows its own after a restart")
+def two_weirs(folder):
+    data = [os.path.join(folder, name) for name in ("one", "two")]
+    one, two = (Server(folder, token=TOKEN, data=d) for d in data)
+    at_one, at_two = Browser(one), Browser(two)
+    at_one.log_in()
+    at_two.log_in()
+    expect(cookie_name(at_one) != cookie_name(at_two), "both are called " + at_one.cookie)
+    both = at_one.cookie + "; " + at_two.cookie  # a browser sends them to every port of a host
+    for browser in (at_one, at_two):
+        mine, browser.cookie = browser.cookie, both
+        equal(browser.ask("GET", "/v1/queues").status, 200, "with both cookies")
+        equal(browser.ask("POST", "/v1/jobs", JOB).status, 201, "a change with both")
+        browser.cookie = mine
+    at_two.ask("POST", "/logout")
+    equal(at_one.ask("GET", "/v1/queues").status, 200, "one after the logout of two")
+    name = cookie_name(at_one)
+    one.stop()
+    again = Browser(Server(folder, token=TOKEN, data=data[0]))
+    again.log_in()
+    equal(cookie_name(again), name, "no cookie of before is left over")
 
 
 @test("after a logout the cookie is worth nothing")
@@ -492,8 +517,9 @@ def too_many(folder):
 def slow(folder):
     server = Server(folder)
     good, bad = Stream(server), Stream(server, reads=False)
-    # 100 events a second, each about 300 bytes, until 256 kB wait for the one that does not read.
-    word = "x" * 150
+    # A beat tells 100 events at most.  These are the largest there are, 500 bytes, since a quote is
+    # two in JSON: some 8 beats until 256 kB wait for the one that does not read.
+    word = '"' * 190
     with server.client(seconds=60) as c, server.web() as web:
         def is_cut():
             before = len(good.of("now"))

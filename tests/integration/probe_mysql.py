@@ -10,7 +10,8 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from lib_databases import (  # noqa: E402
-    PASSWORD, Maria, Probe, Wire, free_port, probe_once, write_config)
+    PASSWORD, Maria, Probe, probe_once, write_config)
+from lib_probes import Kind, metric  # noqa: E402
 from harness import equal, expect, main, test, until, weir  # noqa: E402
 
 GRANTS = ("CREATE USER weir@'127.0.0.1' IDENTIFIED BY '%s'" % PASSWORD,
@@ -42,21 +43,9 @@ def replica():
     return m
 
 
-def target(body="", port=None, user="weir", interval="100ms", timeout="1s"):
-    return """target "shop" {
-        kind = "mysql" host = "127.0.0.1" port = %d user = "%s" password_file = "SECRET"
-        interval = "%s" timeout = "%s"
-        %s
-    }""" % (port or primary().port, user, interval, timeout, body)
-
-
-def metric(name, source=None):
-    return 'metric "%s" { %s }\n' % (name, 'source = "%s"' % source if source else "")
-
-
-def replicas(*ports):
-    return "".join('replica "db%d" { host = "127.0.0.1" port = %d }\n' % (i + 2, port)
-                   for i, port in enumerate(ports))
+KIND = Kind("mysql", "threads_running", "db", primary, replica)
+KIND.add_tests()
+target, replicas = KIND.target, KIND.replicas
 
 
 @test("every metric of a healthy server has a value")
@@ -138,19 +127,6 @@ def _(folder):
     m.kill()
 
 
-@test("a network that is cut is an error within 3 s, and healing is seen")
-def _(folder):
-    wire = Wire(primary().port)
-    with Probe(folder, target(port=wire.port, interval="1s", timeout="1500ms")) as p:
-        p.value("threads_running", lambda v: v == 0)
-        wire.cut()
-        p.error("threads_running", "no answer within")
-        p.error("threads_running", "cannot connect to 127.0.0.1:%d: no answer" % wire.port, 6)
-        wire.mend()
-        p.value("threads_running", lambda v: True, 20)
-    wire.close()
-
-
 @test("a connection that the server closed is opened again without an error")
 def _(folder):
     with Probe(folder, target()) as p, primary().connect() as c:
@@ -161,19 +137,6 @@ def _(folder):
             s = p.wait("threads_running", lambda s: True)
             s = p.wait("threads_running", lambda s: True)
             expect(s["error"] is None, s)
-
-
-@test("a wrong password and an unknown user are refused with a sentence and without the password")
-def _(folder):
-    code, got = probe_once(folder, target(user="nobody"))
-    equal(code, 7, "exit code")
-    expect("refuses this user or password" in got["threads_running"]["error"], got)
-    config = target().replace('password_file = "SECRET"', 'password_env = "P"')
-    code, got = probe_once(folder, config, env={"P": "not-it"})
-    expect("refuses this user or password" in got["threads_running"]["error"], got)
-    expect("not-it" not in str(got), "the password was printed")
-    code, got = probe_once(folder, config, env={"P": PASSWORD})
-    equal(code, 0, "exit code with the password from the environment")
 
 
 @test("a missing privilege, table or value costs that metric only and says what is missing")
@@ -242,23 +205,6 @@ def _(folder):
         p.value("replication_lag", lambda v: v == 0, 15)
 
 
-@test("a replica that is gone is unknown or left out by rule, always named, never all of them")
-def _(folder):
-    gone = free_port()
-    both = metric("replication_lag") + replicas(replica().port, gone)
-    code, got = probe_once(folder, target(both))
-    expect("db3 (127.0.0.1:%d)" % gone in got["replication_lag"]["error"], got)
-    for rule in ('missing_replica = "ignore"\n', "ignore_replicas = 1\n"):
-        code, got = probe_once(folder, target(rule + both))
-        equal((code, got["replication_lag"]["value"]), (0, 0), "lag with " + rule)
-        expect("db3" in got["replication_lag"]["note"], got)
-    code, got = probe_once(folder, target('missing_replica = "ignore"\n' + metric("replication_lag")
-                                          + replicas(gone)))
-    expect("no replica answers" in got["replication_lag"]["error"], got)
-    code, got = probe_once(folder, target(metric("replication_lag") + replicas(primary().port)))
-    expect("is not a replica" in got["replication_lag"]["error"], got)
-
-
 @test("a heartbeat table tells the lag to the fraction of a second")
 def _(folder):
     body = 'heartbeat_table = "shop.heartbeat"\n' + metric("replication_lag") \
@@ -285,4 +231,5 @@ def _(folder):
     equal(code, 0, "exit code by name: %s" % got)
 
 
+KIND.add_replica_tests()
 main()

@@ -10,7 +10,8 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from lib_databases import (  # noqa: E402
-    PASSWORD, Postgres, Probe, Wire, free_port, probe_once, write_config)
+    PASSWORD, Postgres, Probe, probe_once, write_config)
+from lib_probes import Kind, metric  # noqa: E402
 from harness import equal, expect, main, test, until, weir  # noqa: E402
 
 SETUP = ("CREATE ROLE weir LOGIN PASSWORD '%s'" % PASSWORD, "GRANT pg_monitor TO weir",
@@ -31,21 +32,9 @@ def replica():
     return Postgres("pg2", copy_of=primary())
 
 
-def target(body="", port=None, user="weir", interval="100ms", timeout="1s"):
-    return """target "shop" {
-        kind = "postgres" host = "127.0.0.1" port = %d user = "%s" password_file = "SECRET"
-        interval = "%s" timeout = "%s"
-        %s
-    }""" % (port or primary().port, user, interval, timeout, body)
-
-
-def metric(name, source=None):
-    return 'metric "%s" { %s }\n' % (name, 'source = "%s"' % source if source else "")
-
-
-def replicas(*ports):
-    return "".join('replica "pg%d" { host = "127.0.0.1" port = %d }\n' % (i + 2, port)
-                   for i, port in enumerate(ports))
+KIND = Kind("postgres", "active_backends", "pg", primary, replica)
+KIND.add_tests()
+target, replicas = KIND.target, KIND.replicas
 
 
 @test("every metric of a healthy server has a value")
@@ -101,19 +90,6 @@ def _(folder):
     lonely.kill()
 
 
-@test("a network that is cut is an error within 3 s, and healing is seen")
-def _(folder):
-    wire = Wire(primary().port)
-    with Probe(folder, target(port=wire.port, interval="1s", timeout="1500ms")) as p:
-        p.value("active_backends", lambda v: v == 0)
-        wire.cut()
-        p.error("active_backends", "no answer within")
-        p.error("active_backends", "cannot connect to 127.0.0.1:%d: no answer" % wire.port, 6)
-        wire.mend()
-        p.value("active_backends", lambda v: True, 20)
-    wire.close()
-
-
 @test("a connection that the server closed is opened again without an error")
 def _(folder):
     with Probe(folder, target()) as p, primary().connect() as c:
@@ -123,19 +99,6 @@ def _(folder):
             for _ in range(2):
                 s = p.wait("active_backends", lambda s: True)
                 expect(s["error"] is None, s)
-
-
-@test("a wrong password and an unknown user are refused with a sentence and without the password")
-def _(folder):
-    code, got = probe_once(folder, target(user="nobody"))
-    equal(code, 7, "exit code")
-    expect("refuses this user or password" in got["active_backends"]["error"], got)
-    config = target().replace('password_file = "SECRET"', 'password_env = "P"')
-    code, got = probe_once(folder, config, env={"P": "not-it"})
-    expect("refuses this user or password" in got["active_backends"]["error"], got)
-    expect("not-it" not in str(got), "the password was printed")
-    code, got = probe_once(folder, config, env={"P": PASSWORD})
-    equal(code, 0, "exit code with the password from the environment")
 
 
 @test("a missing privilege, table or value costs that metric only and says what is missing")
@@ -251,18 +214,5 @@ def _(folder):
         p.value("replication_lag", lambda v: v == 0)
 
 
-@test("a replica that is gone is unknown or left out by rule, always named, never all of them")
-def _(folder):
-    gone = free_port()
-    both = metric("replication_lag") + replicas(replica().port, gone)
-    code, got = probe_once(folder, target(both))
-    expect("pg3 (127.0.0.1:%d)" % gone in got["replication_lag"]["error"], got)
-    for rule in ('missing_replica = "ignore"\n', "ignore_replicas = 1\n"):
-        code, got = probe_once(folder, target(rule + both))
-        equal((code, got["replication_lag"]["value"]), (0, 0), "lag with " + rule)
-        expect("pg3" in got["replication_lag"]["note"], got)
-    code, got = probe_once(folder, target(metric("replication_lag") + replicas(primary().port)))
-    expect("it is not a replica" in got["replication_lag"]["error"], got)
-
-
+KIND.add_replica_tests()
 main()

@@ -256,6 +256,38 @@ def _(folder):
                     equal(c.read(), b"after", short(words))
 
 
+# Commands that show what they were sent: the word goes in place of None.
+SHOWING = [
+    (None,), ("ENQUEUE", "h", "a", None, "1"), ("ENQUEUE", "h", "a", "PRIORITY", None),
+    ("ENQUEUE", "h", "a", "BACKOFF", None), ("JOBS", "STATUS", None), ("HELP", None),
+    ("CLIENT", None), ("RESUME", None), ("QUEUE", None), ("CHECK", "a", "TARGET", None),
+    ("CHECK", "a", "METRICS", None), ("RULESET", "a", "ratio", None),
+    ("RULESET", "a", "metrics", None), ("RULESET", "a", "threshold", None),
+    ("RULESET", "a", "hold", "TARGET", None), ("CLIENTSHOW", None), ("SETTINGSET", None, "1"),
+    ("SETTINGSET", "throttle.mode", None), ("USAGE", None), ("BREAKERSTATE", None),
+    ("BATCHSTATE", None), ("UNLOCK", None, "0" * 32), ("SCHEDULED", None), ("CAP", None, "1"),
+    ("UNCAP", None), ("RECOVERHOST", None), ("REGISTRYUNSET", None),
+    ("SCHEDULE", "s", "h", "CRON", None), ("SCHEDULE", "s", "h", "CRON", "* * * * *", "TZ", None),
+]
+
+
+@test("an error line is text, whatever was sent, and is cut between characters")
+def _(folder):
+    server = Server(folder)
+    with server.client() as c:
+        for words in SHOWING:
+            for word in (b"\xff" * 60, b"a\xc3", b"\xe2\x82", b"a\xc2\x9b2J",
+                         *("a".encode() * n + "\u20ac".encode() * 100 for n in range(3))):
+                sent = [word if w is None else w for w in words]
+                c.send(pack(*sent))
+                line = c._line()
+                expect(line[:1] == b"-", "%r was taken: %r" % (sent, line))
+                said = line.decode("utf-8")  # raises when it is none
+                expect(all(ord(x) >= 32 and not 127 <= ord(x) < 160 for x in said), repr(said))
+                expect("?" not in said.partition(" did you mean")[0] or "\u20ac".encode() not in word,
+                       "%r for %s" % (said, short(sent)))
+
+
 @test("a half command changes nothing when the peer goes away")
 def _(folder):
     server = Server(folder)

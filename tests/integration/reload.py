@@ -5,6 +5,7 @@ settings that are changed by hand and written down as configuration.
 
     tests/integration/reload.py [word...]
 """
+import json
 import os
 import re
 import signal
@@ -17,7 +18,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "..", "fault"))
 
 from harness import (  # noqa: E402
-    Server, WeirError, claim, equal, expect, main, mapping, test, text, until, weir)
+    Server, WeirError, check_error, check_problem, claim, equal, expect, main, mapping, pack, test,
+    text, until, weir)
 
 TARGET = """
 target "%s" {
@@ -113,6 +115,7 @@ def changes(folder):
     b.turn("c", 20)
     b.write("c", "a", critical="30, 20", dwell="1m")
     equal(b.reload(), {"changed": [
+        'target order: {"a", "b"} -> {"c", "a"}',
         'target.a.dwell: "0s" -> "1m"',
         "target.a.metric.load.critical: {15, 10} -> {30, 20}",
         "target.b: removed", "target.c: added"], "needs_restart": []}, "answer")
@@ -158,6 +161,30 @@ def bad_file(folder):
     equal(b.reload()["changed"], ["target.a.metric.load.critical: {15, 10} -> {16, 10}"])
     b.turn("a", 1)
     b.until_value("a", 1)
+    b.stop()
+
+
+@test("targets that change places are told, and checks that name none ask the one that is first now")
+def places(folder):
+    b = Bench(folder, "a", "b", values={"b": 20})
+    b.until_level("b", "critical")
+
+    def asked():
+        answer = b.client("CHECK", "etl")
+        return text(answer[0]), text(answer[-1])
+
+    equal(asked(), ("granted", "a"), "answer before")
+    b.write("b", "a")
+    told = ['target order: {"a", "b"} -> {"b", "a"}']
+    equal(cli(b, "diff").stdout.splitlines(), told, "diff")
+    equal(b.reload(), {"changed": told, "needs_restart": []}, "reload")
+    equal(asked(), ("refused", "b"), "answer after")
+    equal(b.target("b")["level"], "critical", "level of b")
+    equal(b.target("a")["level"], "normal", "level of a")
+    b.write("a", "b")
+    b.server.process.send_signal(signal.SIGHUP)
+    until(lambda: asked() == ("granted", "a"), what="a to be first again")
+    expect('target order: {\\"b\\", \\"a\\"}' in b.server.log(), b.server.log())
     b.stop()
 
 
@@ -284,6 +311,7 @@ def settings_text(folder):
                                        'registry = {"x_*=high"} queue_depth = {90, 50, 500, 250}')
     sets = {
         "throttle.mode": "enforce", "check.mode": "observe", "throttle.enabled": "false",
+        "locks.enabled": "false",
         "throttle.delay.critical.high": "7m", "throttle.cap.elevated.claim_size": "9",
         "throttle.max_deferral": "3h", "throttle.deferrals_per_hour": "17",
         "target.shop.dwell": "45s", "target.shop.load.elevated": "6.25,2",
@@ -339,6 +367,44 @@ def settings_stay(folder):
     b.stop()
 
 
+@test("locks are switched by the file, those who wait are told, and what was set comes first")
+def locks(folder):
+    b = Bench(folder)
+    off, said = "locks { enabled = false }\n", "locks.enabled"
+    held = text(b.client("LOCK", "a", 60000)[0])
+    with b.server.client() as waiting:
+        waiting.send(pack("LOCK", "a", 60000, "WAIT", 60000))
+        until(lambda: mapping(b.client("LOCKED", "a"))["waiting"] == 1, what="one that waits")
+        b.write(more=off)
+        equal(cli(b, "diff").stdout, "locks.enabled: true -> false\n", "diff")
+        equal(b.reload(), {"changed": ["locks.enabled: true -> false"], "needs_restart": []})
+        check_error(waiting.read(), "UNAVAIL", said, "the one that waited")
+    b.client.refused("LOCK", "b", 1000, name="UNAVAIL", mentions=[said])
+    expect(b.client("RENEW", "a", held, 60000), "a renewal")
+    expect(off.split()[2] in cli(b, "show").stdout, "config show")
+    with b.server.web() as w:
+        now = w.good("GET", "/v1/now")
+        equal((now["locks_enabled"], now["throttle_enabled"]), (False, True), "now")
+        check_problem(w.ask("POST", "/v1/locks/b", {"ttl": 1000}), 503, "UNAVAIL", said, "HTTP")
+        equal(w.good("GET", "/v1/settings-text")["text"], "", "nothing was set by hand")
+        w.good("POST", "/v1/settings/locks.enabled", {"value": "on"})
+        equal(w.good("GET", "/v1/settings-text")["text"],
+              "locks {\n        enabled = true\n}\n", "what was set")
+        equal(w.good("POST", "/v1/locks/b", {"ttl": 1000})["acquired"], True, "acquired")
+    b.client.close()
+    b.server.kill()
+    b.server = Server(folder, "-c", b.path, env=environment(folder))
+    b.client = b.server.client()
+    expect(b.client("LOCK", "c", 1000), "a lock after a restart: what was set is lost")
+    b.client("SETTINGUNSET", "locks.enabled")
+    b.client.refused("LOCK", "d", 1000, name="UNAVAIL", mentions=[said])
+    b.write()
+    b.reload()
+    expect(b.client("LOCK", "d", 1000), "a lock when the file says nothing of them")
+    equal(b.client("UNLOCK", "a", held), "OK", "the lock that was held all the time")
+    b.stop()
+
+
 @test("config show has no secret in it, and diff tells what a reload then does")
 def show_and_diff(folder):
     secret = os.path.join(folder, "password")
@@ -362,6 +428,25 @@ def show_and_diff(folder):
     equal(cli(b, "diff", again).stdout, "", "what is shown is another configuration")
     equal(cli(b, "diff").stderr, "nothing would change\n", "diff without a change")
     expect(re.search(r"from /.*weir\.conf", cli(b, "show").stderr), "no path")
+    b.stop()
+
+
+@test("what was given on the command line is no difference to the file, and is named")
+def command_line(folder):
+    b = Bench(folder, "a")
+    said = "set on the command line, whatever the file says: data, resp, http\n"
+    found = cli(b, "diff", b.path)
+    equal((found.stdout, found.stderr), ("", said + "nothing would change\n"), "diff")
+    b.write("a", throttle='mode = "observe"', more='resp = {"127.0.0.1:1"}\nlog_level = "debug"\n')
+    found = cli(b, "diff", b.path)
+    equal(found.stdout, 'log_level: "info" -> "debug"\nthrottle.mode: "enforce" -> "observe"\n')
+    equal(found.stderr, said, "notes")
+    told = json.loads(cli(b, "diff", b.path, "--json").stdout)
+    equal([c["name"] for c in told["changes"]], ["log_level", "throttle.mode"], "changes")
+    equal(told["command_line"], ["data", "resp", "http"], "of the command line")
+    equal([text(x) for x in mapping(b.client("CONFIGSHOW"))["command_line"]],
+          ["data", "resp", "http"], "told by the server")
+    equal(b.reload(), {"changed": found.stdout.splitlines(), "needs_restart": []}, "reload")
     b.stop()
 
 

@@ -2,6 +2,7 @@
 # weir-test: timeout=300 tsan
 """Schedules through both doors: set, shown, paused, resumed, run, removed, refused; and what their
 jobs are.  Slots and clocks are walked in tests/unit/test_schedule.c and schedule_clock.py."""
+import json
 import os
 import re
 import sys
@@ -64,6 +65,10 @@ def _(folder):
         for ms in times:
             local = time.strftime("%H:%M:%S", time.gmtime(ms / 1000 + 3600))
             expect(local in ("04:30:00", "03:30:00"), "%s is not half past four" % local)
+        tried = web.ask("GET", "/v1/schedules-try?cron=30+4+*+*+*&zone=Europe/Berlin&count=3")
+        equal(tried.json, {"next": times}, "the same times tried")
+        check_problem(web.ask("GET", "/v1/schedules-try?cron=30+4+*+*+X"), 400, "BADARG",
+                      "day of week", "a wrong expression")
         equal([r["name"] for r in web.ask("GET", "/v1/schedules?match=night").json["schedules"]],
               ["night/ly"])
         equal(web.ask("GET", "/v1/schedules?match=day").json, {"schedules": [], "cursor": ""})
@@ -190,7 +195,19 @@ def _(folder):
     shown = run("show", "b")
     for part in ("schedule b  active", "30 4 * * * Europe/Berlin", "jitter       30 s", "next "):
         expect(part in shown, "%r is not in %s" % (part, shown))
-    equal(len(run("next", "b", "--count", "7").splitlines()), 7, "lines of next")
+    saved = run("next", "b", "--count", "7").splitlines()
+    equal(len(saved), 7, "lines of next")
+    tried = run("next", "--cron", "30 4 * * *", "--zone", "Europe/Berlin", "--count", "7")
+    equal([line.split("  ")[0] for line in tried.splitlines()],
+          [line.split("  ")[0] for line in saved], "the same without a schedule")
+    equal(json.loads(run("next", "--every", "1h", "--first", "2100-01-01T00:00Z", "--until",
+                         "2100-01-01T01:30Z", "--json")), [4102444800000, 4102448400000], "JSON")
+    at_a = run("next", "a", "--count", "1").split("  ")[0]
+    expect(run("next", "a", "--every", "1h", "--count", "1").startswith(at_a), "times it has")
+    expect("day of week" in run("next", "--cron", "* * * * X", code=2), "what is wrong")
+    for words in ((), ("--count", "3")):
+        expect("NAME, --cron or --every" in run("next", *words, code=2), "nothing to tell of")
+    expect("--cron" in run("next", "a", "--zone", "UTC", code=2), "a zone of nothing")
     equal(run("run", "b"), "added job 1\n")
     equal(run("pause", "a"), "paused schedule a\n")
     expect("paused" in run("show", "a"), "it is not paused")

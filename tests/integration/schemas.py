@@ -2,12 +2,11 @@
 # weir-test: timeout=240
 """What weir answers is what /openapi.json says it answers.
 
-Requests are put together from the document alone, as a generated client would: the path, what goes
-into the query and what into the body.  Every answer is held against the schema of its operation by
-a strict reader: no key that is not in the schema, none missing, no type but the one said.  At the
+Every answer is held against the schema of its operation by a strict reader (lib_schemas.py).  At the
 end everything a schema speaks of must have been seen: every operation, every property, every
 alternative, null where null is allowed.  So a key that is added, renamed or forgotten fails here,
 and so does a command that came without a shape (src/door/shapes.c) or without a request below.
+What stands beside the commands (/login, /v1/live, ...) and what requests must hold: schemas_site.py.
 
 The same answers come from the command line with --json; COMMAND_LINE says which command stands
 behind each, and where the two differ on purpose.
@@ -17,201 +16,11 @@ import os
 import re
 import sys
 import time
-import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import (  # noqa: E402
-    Server, check_problem, equal, expect, main, short, test, until, weir)
-
-# ---------------------------------------------------------------- a strict reader of schemas
-
-WORDS = {"type", "format", "enum", "items", "properties", "required", "additionalProperties",
-         "oneOf", "$ref", "description"}
-KINDS = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
-
-
-class Mismatch(AssertionError):
-    pass
-
-
-def is_of(value, kind):
-    if kind == "integer":
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, KINDS[kind])
-
-
-class Reader:
-    """Holds values against schemas of one document and remembers what it saw of each schema, by
-    the schema's place in the document."""
-
-    def __init__(self, document):
-        self.document = document
-        self.seen = {}  # place -> {"value", "null"}
-
-    def at(self, place):
-        node = self.document
-        for step in place[2:].split("/"):
-            step = step.replace("~1", "/").replace("~0", "~")
-            node = node[int(step) if isinstance(node, list) else step]
-        return node
-
-    def note(self, place, what, seen):
-        seen.setdefault(place, set()).add(what)
-
-    def check(self, place, value, where="the answer"):
-        """Mismatch unless the value is what the schema at that place says."""
-        seen = {}
-        self._check(place, value, where, seen)
-        for key, what in seen.items():
-            self.seen.setdefault(key, set()).update(what)
-
-    def _check(self, place, value, where, seen):
-        schema = self.at(place)
-        unknown = set(schema) - WORDS
-        if unknown:
-            raise Mismatch("%s: this test does not know %s in a schema" % (place, unknown))
-        self.note(place, "null" if value is None else "value", seen)
-        if "$ref" in schema:
-            self._check(schema["$ref"], value, where, seen)
-        elif "oneOf" in schema:
-            self._one_of(place, schema["oneOf"], value, where, seen)
-        elif "type" in schema:
-            self._typed(place, schema, value, where, seen)
-
-    def _one_of(self, place, schemas, value, where, seen):
-        found, troubles = [], []
-        for i in range(len(schemas)):
-            mine = {}
-            try:
-                self._check("%s/oneOf/%d" % (place, i), value, where, mine)
-                found.append(mine)
-            except Mismatch as trouble:
-                troubles.append(str(trouble))
-        if len(found) != 1:
-            raise Mismatch("%s: %d alternatives fit: %s" % (where, len(found),
-                                                            "; ".join(troubles)))
-        for key, what in found[0].items():
-            seen.setdefault(key, set()).update(what)
-
-    def _typed(self, place, schema, value, where, seen):
-        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-        if not any(is_of(value, kind) for kind in kinds):
-            raise Mismatch("%s is %s, not %s" % (where, short(value, 80), " or ".join(kinds)))
-        if "enum" in schema and value not in schema["enum"]:
-            raise Mismatch("%s is %r, not one of %s" % (where, value, schema["enum"]))
-        if isinstance(value, list):
-            for i, item in enumerate(value):
-                self._check(place + "/items", item, "%s[%d]" % (where, i), seen)
-        elif isinstance(value, dict):
-            self._members(place, schema, value, where, seen)
-
-    def _members(self, place, schema, value, where, seen):
-        properties = schema.get("properties", {})
-        missing = [k for k in schema.get("required", []) if k not in value]
-        if missing:
-            raise Mismatch("%s has no %s" % (where, ", ".join(missing)))
-        for key, item in value.items():
-            inside = "%s.%s" % (where, key)
-            if key in properties:
-                self._check("%s/properties/%s" % (place, key), item, inside, seen)
-            elif schema.get("additionalProperties") is False:
-                raise Mismatch("%s: the schema has no such key" % inside)
-            else:
-                self._check(place + "/additionalProperties", item, inside, seen)
-
-    def unseen(self, place, path=()):
-        """What the schema at that place speaks of and no answer has shown."""
-        schema, seen = self.at(place), self.seen.get(place, set())
-        if "$ref" in schema:
-            if schema["$ref"] not in path:
-                yield from self.unseen(schema["$ref"], path + (schema["$ref"],))
-            return
-        kinds = schema.get("type", [])
-        if "value" not in seen and (kinds != "null"):
-            yield place + " (no value)"
-        if (kinds == "null" or "null" in kinds) and "null" not in seen:
-            yield place + " (never null)"
-        below = ["/oneOf/%d" % i for i in range(len(schema.get("oneOf", [])))]
-        below += ["/properties/" + k for k in schema.get("properties", {})]
-        below += ["/items"] if "items" in schema else []
-        if isinstance(schema.get("additionalProperties"), dict):
-            below.append("/additionalProperties")
-        for step in below:
-            yield from self.unseen(place + step, path)
-
-
-def pointer(*steps):
-    return "#/" + "/".join(s.replace("~", "~0").replace("/", "~1") for s in steps)
-
-
-# ---------------------------------------------------------------- asking by the document
-
-
-class Operation:
-    def __init__(self, path, method, said):
-        self.path, self.method, self.name = path, method.upper(), said["operationId"]
-        self.places = {p["name"]: p["in"] for p in said["parameters"]}
-        self.code = next(c for c in said["responses"] if c != "default")
-        content = said["responses"][self.code]["content"]
-        equal(list(content), ["application/json"], self.name + ": what it answers")
-        self.schema = pointer("paths", path, method, "responses", self.code, "content",
-                              "application/json", "schema")
-
-    def address(self, params):
-        path = self.path
-        for name, place in self.places.items():
-            if place == "path":
-                path = path.replace("{%s}" % name, urllib.parse.quote(str(params[name]), safe=""))
-        query = {n: params[n] for n, p in self.places.items() if p == "query" and n in params}
-        return path + ("?" + urllib.parse.urlencode(query) if query else "")
-
-    def body(self, params):
-        if isinstance(params, list):
-            return params
-        rest = {n: v for n, v in params.items() if n not in self.places}
-        return rest if rest or self.method == "POST" else None
-
-
-class Asker:
-    """Commands by their names; each answer is checked."""
-
-    def __init__(self, server):
-        self.server, self.web = server, server.web()
-        document = self.web.good("GET", "/openapi.json")
-        self.reader = Reader(document)
-        self.operations = {o["operationId"]: Operation(path, method, o)
-                           for path, methods in document["paths"].items()
-                           for method, o in methods.items()}
-        self.asked = set()
-
-    def raw(self, command, params=None, web=None):
-        o = self.operations[command]
-        params = params or {}
-        return (web or self.web).ask(o.method, o.address(params), o.body(params))
-
-    def __call__(self, command, params=None, **more):
-        params = params if isinstance(params, list) else {**(params or {}), **more}
-        answer = self.raw(command, params)
-        o = self.operations[command]
-        expect(str(answer.status) == o.code, "%s %s: %r" % (command, params, answer))
-        expect(answer.header("content-type").startswith("application/json"), answer.headers)
-        self.reader.check(o.schema, answer.json, command)
-        self.asked.add(command)
-        return answer.json
-
-    def send(self, command, params, web):
-        """Without waiting for the answer; for what blocks."""
-        o = self.operations[command]
-        data = json.dumps(o.body(params)).encode()
-        web.send(web.head(o.method, o.address(params), [
-            "Content-Type: application/json", "Content-Length: %d" % len(data)]) + data)
-
-    def refused(self, command, params, code):
-        answer = self.raw(command, params)
-        check_problem(answer, answer.status, code, (), "%s %s" % (command, params))
-        self.reader.check("#/components/schemas/problem", answer.json, command)
-
+from harness import Server, equal, expect, main, short, test, until, weir  # noqa: E402
+from lib_schemas import Asker, Mismatch, Reader, is_of  # noqa: E402
 
 # ---------------------------------------------------------------- a server with a bit of everything
 
@@ -290,6 +99,9 @@ def batches(ask, folder):
         ondone="over", doneargs_base64="/wA=", queue="calls", priority=50)
     ask("BATCH", name="bare")
     ask("BATCHSTATE", name="bare")
+    ask("BATCH", name="moved", onsuccess="done", successsignature="k1:00", ondone="over",
+        donesignature="k1:01", complete=3, failed=2, canceled=1)
+    equal(ask("BATCHSTATE", name="moved")["onsuccess"]["signature"], "k1:00", "a signature")
     ask("BATCHSTATE", name="import")
     ask("ENQUEUE", hook="part", args=1, queue="parts", batch="import")
     ask("BATCHES", limit=1)
@@ -382,6 +194,9 @@ def schedules(ask, folder):
     equal(ask("JOB", id=run)["options"]["schedule"], "bare", "the schedule of a job")
     ask("SCHEDULED", name="full")
     ask("NEXTRUNS", name="full", count=3)
+    ask("SCHEDULETRY", cron="*/5 * * * *", zone="Europe/Berlin", count=3)
+    ask("SCHEDULETRY", every=60000, first=int(time.time() * 1000) + 10 ** 7,
+        until=int(time.time() * 1000) + 10 ** 8, name="bare")
     ask("SCHEDULE", name="failing", hook="tock", args=0, every=3600000, stopafter=1, queue="tocks",
         attempts=1)
     job = ask("RUNSCHEDULE", name="failing")["id"]
@@ -397,6 +212,9 @@ def schedules(ask, folder):
     ask("SCHEDULE", name="fresh", hook="tick", args=0, every=3600000)
     ask("SCHEDULES")
     ask("UNSCHEDULE", name="often")
+    at = int(time.time() * 1000) + 300
+    ask("SCHEDULE", name="once", hook="tick", args=0, every=3600000, first=at, until=at)
+    until(lambda: ask("SCHEDULED", name="once")["state"] == "done", 10, "a schedule that is done")
     ask("RESUMESCHEDULE", name="full")
     ask("SCHEDULES", limit=1)
     ask("UNSCHEDULE", name="bare")
@@ -674,6 +492,7 @@ COMMAND_LINE = [
     ("schedule resume s", "RESUMESCHEDULE", OK),
     ("schedule run s", "RUNSCHEDULE", BARE),
     ("schedule next s", "NEXTRUNS", BARE),
+    ("schedule next --every 1h", "SCHEDULETRY", BARE),
     ("schedule remove s", "UNSCHEDULE", OK),
     ("batch add b", "BATCH", OK),
     ("batch list", "BATCHES", SAME),
@@ -719,8 +538,7 @@ COMMAND_LINE = [
     ("rule prioritize q", "PRIORITIZE", OK),
     ("rule history", "RULEHISTORY", BARE),
     ("rule unset a", "RULEUNSET", OK),
-    ("client list", "CLIENTS", Own("pages are put together by the client", remade=lambda v: {
-        "CLIENTS": {**v, "other": 0}})),
+    ("client list", "CLIENTS", SAME),
     ("client show a:b", "CLIENTSHOW", SAME),
     ("host skip h1", "SKIPHOST", OK),
     ("host skipped", "SKIPPEDHOSTS", BARE),
@@ -747,27 +565,36 @@ def command_line_words():
         yield from ("%s %s" % (group, row) for row in rows) if rows else (group,)
 
 
-def check_line(ask, words, command, form):
+def print_line(ask, words):
     done = weir(*words.split(), "--json", "--url", "redis://%s:%d" % ask.server.resp)
     expect(done.returncode == 0, "weir %s: %s %s" % (words, done.stdout, done.stderr))
     equal(done.stderr, "", "weir %s on standard error" % words)
-    value, what = json.loads(done.stdout), "weir " + words
+    return json.loads(done.stdout)
+
+
+def answers_in(ask, value, command, form):
+    """The answers of the HTTP door that are in what was printed, by their commands."""
+    if isinstance(form, Own):
+        return form.remade(value)
+    if form is SAME:
+        return {command: value}
     place = ask.operations[command].schema
-    if isinstance(form, Own) and form.remade:
-        for name, answer in form.remade(value).items():
-            ask.reader.check(ask.operations[name].schema, answer, what)
-    elif isinstance(form, Own):
+    schema = ask.reader.at(place)
+    schema = ask.reader.at(schema.get("$ref", place))
+    key = list(schema.get("oneOf", [schema])[0]["properties"])
+    equal(len(key), 1, "keys of the answer of " + command)
+    return {command: {key[0]: value}}
+
+
+def check_line(ask, words, command, form):
+    value, what = print_line(ask, words), "weir " + words
+    if isinstance(form, Own) and not form.remade:
         expect(fits(form.shape, value), "%s: %s, wanted %s" % (what, short(value), form.shape))
     elif form is OK:
         equal(value, "OK", what)
-    elif form is SAME:
-        ask.reader.check(place, value, what)
     else:
-        schema = ask.reader.at(place)
-        schema = ask.reader.at(schema.get("$ref", place))
-        key = list(schema.get("oneOf", [schema])[0]["properties"])
-        equal(len(key), 1, "keys of the answer of " + command)
-        ask.reader.check(place, {key[0]: value}, what)
+        for name, answer in answers_in(ask, value, command, form).items():
+            ask.reader.check(ask.operations[name].schema, answer, what)
 
 
 @test("weir ... --json prints what the HTTP door answers, or what the table says instead")
@@ -777,6 +604,64 @@ def lines(folder):
     ask("LOCK", name="held", ttl=60000, owner="me")
     for words, command, form in COMMAND_LINE:
         check_line(ask, words, command, form)
+    server.stop()
+
+
+def keys_of(value, at=""):
+    """Every key in it, by its path; the items of a list count as one."""
+    if isinstance(value, dict):
+        return {at}.union(*(keys_of(v, "%s.%s" % (at, k)) for k, v in value.items()))
+    if isinstance(value, list):
+        return {at}.union(*(keys_of(v, at + "[]") for v in value))
+    return {at}
+
+
+OPTIONS_AS_PARAMS = {"schedule next --every 1h": {"every": 3600000}}
+
+
+def have_all_that_lines_show(ask):
+    """What COMMAND_LINE names, with everything that a schema calls optional."""
+    ask("BATCH", name="b", title="B", onsuccess="done", successargs={"a": 1}, ondone="over",
+        doneargs_base64="/wA=", successsignature="k1:00", donesignature="k1:01")
+    ask("LIMIT", name="a", amount=10, period=60000)
+    equal(ask("ENQUEUE", {
+        "hook": "h", "args_base64": "/wA=", "group": "g", "in": 3600000, "backoff": "fixed:5s",
+        "unique": "u1", "scope": "after", "uniquefor": 60000, "key": "k", "keymax": 2,
+        "limit": "a", "target": "b", "batch": "b", "expires": 7200000, "resultfor": 60000,
+        "signature": "k1:02", "tier": "high"}), {"id": 1}, "the first job")
+    second = ask("ENQUEUE", hook="h", args={"n": 1}, after=[1], when="ended")["id"]
+    third = ask("ENQUEUE", hook="h", args="text", queue="bytes")["id"]
+    got = claim_one(ask, "bytes")
+    ask("COMPLETE", id=third, token=got["token"], result_base64="/wA=")
+    expect(second and ask("JOB", id=third)["result_base64"], "bytes in a result")
+    ask("SCHEDULE", name="s", hook="h", args_base64="/wA=", every=3600000, signature="k1:03")
+    ask("CAP", name="key:a", max=3)
+    ask("LOCK", name="held", ttl=60000, owner="me")
+    ask("BREAKER", name="b", threshold=2)
+    ask("REGISTRYSET", pattern="a*", tier="high")
+    ask("RULESET", name="a", kind="hold", reason="test")
+    ask("CHECK", identity="a:b")
+    ask("SKIPHOST", host="h1")
+
+
+@test("weir ... --json leaves nothing out of what the HTTP door answers to the same question")
+def nothing_left_out(folder):
+    server = serve(folder)
+    ask = Asker(server)
+    have_all_that_lines_show(ask)
+    compared = 0
+    for words, command, form in COMMAND_LINE:
+        names = words.split()[2:]
+        for name, printed in (answers_in(ask, print_line(ask, words), command, form).items()
+                              if ask.operations[command].method == "GET" else ()):
+            o = ask.operations[name]
+            path = re.findall(r"{([a-z]+)}", o.path)
+            params = OPTIONS_AS_PARAMS.get(words)
+            expect(params or len(path) == len(names), "names of " + words)
+            answer = ask(name, params or dict(zip(path, names)))
+            equal(sorted(keys_of(printed)), sorted(keys_of(answer)), "keys of weir " + words)
+            compared += 1
+    expect(compared > 25, "%d were compared" % compared)
     server.stop()
 
 

@@ -2,11 +2,9 @@
 # weir-test: timeout=120 tsan
 """Signed jobs against a real server: what is signed runs, and nothing else does.
 
-The signature is made here by hand, from the description in docs/signing.md and not with weir's own
-code, so a client in another language that follows the page is known to be understood.
+The signature is made by hand (lib_signing.py), from the description in docs/signing.md and not with
+weir's own code, so a client in another language that follows the page is known to be understood.
 """
-import hashlib
-import hmac
 import os
 import subprocess
 import sys
@@ -15,32 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from harness import (  # noqa: E402
     ROOT, Server, claim, equal, expect, job, main, mapping, pack, status, test, text, weir)
-
-SECRETS = {"new": bytes(range(32)), "old": b"another secret of some length"}
-
-
-def canonical(hook, args="", queue="default", group="", priority=100, attempts=3, timeout=300000,
-              single=""):
-    lines = b"weir-sign-1\n"
-    for field in (hook, args, queue, group, priority, attempts, timeout, single):
-        field = field if isinstance(field, bytes) else str(field).encode()
-        lines += b"%d:%s\n" % (len(field), field)
-    return lines
-
-
-def sign(secret, hook, args="", key="new", **fields):
-    mac = hmac.new(secret, canonical(hook, args, **fields), hashlib.sha256)
-    return "%s:%s" % (key, mac.hexdigest())
-
-
-def write_keys(folder, *ids, name="signing.keys", mode=0o600, content=None):
-    path = os.path.join(folder, name)
-    with open(path, "w") as f:
-        f.write(content if content is not None else
-                "".join("%s %s\n" % (i, SECRETS[i].hex()) for i in ids))
-    os.chmod(path, mode)
-    return path
-
+from lib_signing import SECRETS, canonical, sign, write_keys  # noqa: E402
 
 def serve(folder, *ids):
     return Server(folder, config='signing_keys_file = "%s"\n' % write_keys(folder, *ids))

@@ -10,7 +10,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from lib_databases import PASSWORD, Maria, write_config  # noqa: E402
-from harness import Server, equal, expect, main, test, text, until  # noqa: E402
+from harness import Server, equal, expect, main, test, text, until, weir  # noqa: E402
 
 LATE_S = 3  # a lag from here on is too much
 
@@ -71,7 +71,7 @@ def lag(server):
     with server.web() as w:
         target = w.good("GET", "/v1/throttle")["targets"][0]
     metric = next(m for m in target["metrics"] if m["name"] == "replication_lag")
-    return {"value": metric["value"] and float(metric["value"]), "note": metric["error"],
+    return {"value": metric["value"] and float(metric["value"]), "note": metric["error"] or metric["note"],
             "age_ms": metric["age_ms"], "level": target["level"]}
 
 
@@ -114,11 +114,15 @@ def skip_and_recover(folder):
         for name in ("db3", "DB3", "localhost", "localhost:%d" % late().port):
             equal(c("SKIPHOST", name), "OK", "skipping " + name)
             equal(skipped(server), [name], "what is skipped")
-            shows(server, is_fine, "the lag of db2 alone")
+            m = shows(server, is_fine, "the lag of db2 alone")
+            equal(m["note"], "left out: db3: skipped", "what the operator is told")
+            told = weir("throttle", "status", "--url", "weir://%s:%d" % server.resp).stdout
+            expect("left out: db3: skipped" in told, told)
             equal(verdict(c), "granted", "a check by the lag of db2")
             equal(c("RECOVERHOST", name), "OK", "recovering " + name)
             equal(skipped(server), [], "what is skipped")
-            shows(server, is_late, "the lag of db3 again")
+            m = shows(server, is_late, "the lag of db3 again")
+            equal(m["note"], "", "what the operator is told")
             equal(verdict(c), "refused", "a check by the lag of db3")
     server.stop()
 
@@ -181,6 +185,20 @@ def ignored(folder):
         shows(server, is_fine, "the lag without the worst", 30)
         c("SKIPHOST", "db2")
         shows(server, is_late, "the lag of db3, which is all there is")
+    server.stop()
+
+
+@test("a replica that is missing, and need not be there, is named all the same")
+def missing(folder):
+    server = serve(folder, 'missing_replica = "ignore"')
+    shows(server, is_late, "the lag of db3", 30)
+    late().pause()
+    try:
+        m = shows(server, is_fine, "the lag of db2 alone", 30)
+        expect(m["note"].startswith("left out: db3 "), m)
+    finally:
+        late().go_on()
+    shows(server, is_late, "the lag of db3 again", 30)
     server.stop()
 
 

@@ -4,20 +4,19 @@
 per metric, apps and their rules; its known faults absent; nothing changed by what was refused.
 
 The metrics come from a JSON document over HTTP, so any value can be had without a database."""
-import calendar
 import contextlib
 import http.server
 import json
 import os
-import re
 import sys
 import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from lib_contracts import compact, get, moment, rules, unchanged  # noqa: E402
 from lib_databases import write_config  # noqa: E402
-from harness import Server, equal, expect, main, mapping, short, test, until  # noqa: E402
+from harness import Server, equal, expect, main, short, test, until  # noqa: E402
 
 TARGET = """
 target "%s" {
@@ -82,40 +81,9 @@ def settle(server, source, **names):
     until(is_there, 20, "the values")
 
 
-def moment(value):
-    """Unix time of "2026-11-15T15:45:29.985Z"; None when it is none."""
-    if not isinstance(value, str) or not re.match(r"^20\d\d-\d\d-\d\dT[\d:]{8}\.\d{3}Z$", value):
-        return None
-    return calendar.timegm(time.strptime(value[:19], "%Y-%m-%dT%H:%M:%S")) + float(value[19:23])
-
-
-def is_same(a, b):
-    """Moments may differ by a little: an end is reckoned from two clocks, read one after the
-    other."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(is_same(a[k], b[k]) for k in a)
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(is_same(x, y) for x, y in zip(a, b))
-    if moment(a) and moment(b):
-        return abs(moment(a) - moment(b)) < 0.05
-    return a == b
-
-
-def unchanged(server, before, what):
-    after = told(server)
-    expect(is_same(after, before), "%s: %s, and before it was %s" % (what, after, before))
-
-
 def told(server):
     with server.web() as w, server.client() as c:
-        rules = [mapping(r) for r in mapping(c("RULES"))["rules"]]
-        for rule in rules:
-            rule.pop("left_ms")
-        return w.good("GET", "/throttler/throttled-apps"), rules
-
-
-def compact(value):
-    return json.dumps(value, separators=(",", ":")) + "\n"
+        return w.good("GET", "/throttler/throttled-apps"), rules(c)
 
 
 CODES = {1: 200, 2: 429, 3: 417, 4: 404, 5: 500}
@@ -141,10 +109,8 @@ def body(code, value, threshold, name, scope="shard", app="test", version=21, me
 
 
 def ask(w, path, status, text=None):
-    got = w.ask("GET", path)
-    equal(got.status, status, "status of %s (%s)" % (short(path), got.body[:300]))
-    if text is not None:
-        equal(got.body.decode(), text, "body of %s" % short(path))
+    """GET and HEAD agree; a body only with GET."""
+    got = get(w, path, status, text)
     head = w.ask("HEAD", path)
     equal((head.status, head.body), (status, b""), "HEAD of %s" % short(path))
     return got
@@ -398,7 +364,7 @@ def bad_rules(folder):
             got = ask(w, "/throttler/throttle-app?" + query, 500)
             expect(got.header("content-type").startswith("text/plain"), "a text")
             expect(got.body.decode().startswith(words), "%s: %s" % (short(query), got.body))
-        unchanged(server, before, "what they left")
+        unchanged(told(server), before, "what they left")
     server.stop()
 
 
@@ -416,7 +382,7 @@ def names(folder):
             ask(w, "/throttler/check?app=" + name, 200)
         # As in Go, a pair that is not escaped rightly is no pair.
         equal(ask(w, "/throttler/check?app=%00", 200).json["AppName"], "vitess", "the name")
-        unchanged(server, before, "what they left")
+        unchanged(told(server), before, "what they left")
     server.stop()
 
 
@@ -459,7 +425,7 @@ def foreign(folder):
                      "/throttler/unthrottle-app?app=a"):
             for header in ("Sec-Fetch-Site: cross-site", "Origin: http://evil.example"):
                 equal(w.ask("GET", path, headers=[header]).status, 403, path)
-        unchanged(server, before, "what it left")
+        unchanged(told(server), before, "what it left")
     server.stop()
 
 

@@ -1,46 +1,9 @@
 #!/usr/bin/env bats
+# weir-test: long
 # The worker with a file of handlers: which command runs for which hook, in what surroundings, with
 # what limits; jobs taken ahead; health.
 
-load lib.bash
-
-setup() {
-        start_weir
-        cd "$DATA" || return 1
-        mkfifo go said
-        # Both ends stay open here, so that neither side ever waits for the other to open.
-        exec 8<>go 9<>said
-        WORKER=
-}
-
-teardown() {
-        if [ -n "$WORKER" ]; then
-                kill -KILL "$WORKER" 2>/dev/null || true
-                wait "$WORKER" || true
-        fi
-        exec 8>&- 9>&-
-        stop_weir
-}
-
-start_worker() {
-        "$WEIR_BIN" work "$@" 2>>work.log 3>&- 8>&- 9>&- &
-        WORKER=$!
-}
-
-end_worker() {
-        local status=0
-        wait "$WORKER" || status=$?
-        WORKER=
-        return "$status"
-}
-
-hear() {
-        IFS= read -r -t 20 REPLY <&9
-}
-
-let_go() {
-        echo go >&8
-}
+load lib_work.bash
 
 handlers() {
         cat >handlers.conf

@@ -37,4 +37,17 @@ static inline uint64_t dice_rounds(uint64_t n)
         return n * dice_env("WEIR_ROUNDS", 1);
 }
 
+/* Plays that many rounds, each from a seed of its own that is printed before; WEIR_SEED is the
+ * first one, else 1. */
+static inline void dice_play(uint64_t n, void (*play)(uint64_t seed))
+{
+        uint64_t seed = dice_env("WEIR_SEED", 1), rounds = dice_rounds(n);
+
+        for (uint64_t i = 0; i < rounds; i++) {
+                (void)printf("seed %llu\n", (unsigned long long)(seed + i));
+                (void)fflush(stdout); /* a round may end the process */
+                play(seed + i);
+        }
+}
+
 #endif

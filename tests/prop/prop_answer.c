@@ -126,9 +126,7 @@ static void restart(struct world *w)
         make_durable(w);
         make_durable(w);
         assert_true(core_is_settled(w->rig.core));
-        uint64_t digest = state_digest(&w->rig.core->state);
-        rig_restart(&w->rig);
-        assert_true(digest == state_digest(&w->rig.core->state));
+        assert_true(rig_replays(&w->rig));
         check_jobs(w);
 }
 

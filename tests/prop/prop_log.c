@@ -2,11 +2,13 @@
  *
  * The model (support/log_model.h) knows every batch that was acknowledged.  Whatever happens, a
  * start must find exactly those, and perhaps the one that was in flight; nothing changed, nothing
- * invented.  WEIR_SEED and WEIR_ROUNDS repeat or lengthen a run. */
+ * invented.  WEIR_SEED and WEIR_ROUNDS repeat or lengthen a run.
+ * weir-test: long */
 #include <inttypes.h>
 
 #include "base/bytes.h"
 #include "base/say.h"
+#include "prop/dice.h"
 #include "support/log_model.h"
 
 static uint64_t seed, rounds;
@@ -577,20 +579,12 @@ static void a_misplaced_or_lost_sector_is_never_believed(void **state)
         model_free(m);
 }
 
-static uint64_t number_from_env(const char *name, uint64_t otherwise)
-{
-        const char *text = getenv(name);
-        return text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 int main(void)
 {
         say_setup(SAY_ERROR, false); /* a full disk is no news here */
-        struct rng system;
-        rng_init_system(&system);
-        seed = number_from_env("WEIR_SEED", rng_u64(&system) % 1000000000);
-        rounds = number_from_env("WEIR_ROUNDS", 150);
-        print_message("WEIR_SEED=%" PRIu64 " WEIR_ROUNDS=%" PRIu64 "\n", seed, rounds);
+        struct rng dice;
+        seed = dice_init(&dice, "log");
+        rounds = dice_rounds(150);
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(whatever_happens_the_acknowledged_batches_are_there),
                 cmocka_unit_test(a_power_loss_in_any_call_loses_nothing),

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "core/inside.h"
+#include "prop/dice.h"
 #include "support/rig.h"
 
 #define JOBS_MAX 400
@@ -279,17 +280,12 @@ static void step_restart(struct world *w)
 {
         if (roll(w, 8))
                 return;
-        uint64_t before = state_digest(&w->rig.core->state);
-        rig_restart(&w->rig);
-        assert_true(before == state_digest(&w->rig.core->state));
+        assert_true(rig_replays(&w->rig));
 }
 
-/* The cleaner is always behind: every turn it writes what it may, and the log is trimmed. */
 static void step_clean(struct world *w)
 {
-        uint64_t last = w->rig.log.last_seq;
-        w->rig.log.stat.head_seq = last > 6 ? last - roll(w, 6) : 0;
-        w->rig.log.stat.retained_bytes = 1ULL << 30;
+        rig_fall_behind(&w->rig, &w->dice);
         rig_turn(&w->rig);
 }
 
@@ -341,13 +337,7 @@ static void run_round(uint64_t seed)
 static void a_queue_does_what_the_model_does(void **unused)
 {
         (void)unused;
-        const char *seed_text = getenv("WEIR_SEED"), *rounds_text = getenv("WEIR_ROUNDS");
-        uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : 1;
-        uint64_t rounds = rounds_text ? strtoull(rounds_text, NULL, 10) : 60;
-        for (uint64_t i = 0; i < rounds; i++) {
-                print_message("seed %llu\n", (unsigned long long)(seed + i));
-                run_round(seed + i);
-        }
+        dice_play(60, run_round);
 }
 
 int main(void)

@@ -226,10 +226,7 @@ static void check_args(struct model *m)
 static void do_restart(struct model *m)
 {
         rig_turn(&m->rig);
-        uint64_t digest = state_digest(&m->rig.core->state);
-        rig_restart(&m->rig);
-        state_check(&m->rig.core->state);
-        assert_int_equal(digest, state_digest(&m->rig.core->state)); /* (4) */
+        assert_true(rig_replays(&m->rig)); /* (4) */
         rig_turn(&m->rig);
 }
 

@@ -18,7 +18,7 @@
  *   (5) counters equal lists (state_check)
  *   (6) the archive got each ended job once, as it ended
  *
- * WEIR_SEED repeats a run, WEIR_ROUNDS makes more of them (SIM_SEEDS of `make soak`). */
+ * WEIR_SEED repeats a run, WEIR_ROUNDS makes that many times as many. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,6 +31,7 @@
 #include "base/say.h"
 #include "core/inside.h"
 #include "log/file.h"
+#include "prop/dice.h"
 #include "support/memory_archive.h"
 #include "support/sim_disk.h"
 #include "support/text_reply.h"
@@ -815,13 +816,7 @@ static void run_round(uint64_t seed)
 static void nothing_told_is_lost_whatever_the_disk_does(void **unused)
 {
         (void)unused;
-        const char *seed_text = getenv("WEIR_SEED"), *rounds_text = getenv("WEIR_ROUNDS");
-        uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : 1;
-        uint64_t rounds = rounds_text ? strtoull(rounds_text, NULL, 10) : 40;
-        for (uint64_t i = 0; i < rounds; i++) {
-                print_message("seed %llu\n", (unsigned long long)(seed + i));
-                run_round(seed + i);
-        }
+        dice_play(40, run_round);
 }
 
 int main(void)

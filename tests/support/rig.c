@@ -1,9 +1,11 @@
 /* See the header. */
 #include "support/rig.h"
 
-#include <stdarg.h>
+#include "unit/check.h"
+
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "core/inside.h"
 
 #define RIG_START_MS 1700000000000
 
@@ -86,12 +88,36 @@ void rig_restart(struct rig *rig)
         make_core(rig);
 }
 
+bool rig_replays(struct rig *rig)
+{
+        state_check(&rig->core->state);
+        uint64_t before = state_digest(&rig->core->state);
+        rig_restart(rig);
+        state_check(&rig->core->state);
+        return state_digest(&rig->core->state) == before;
+}
+
 void rig_turn(struct rig *rig)
 {
         core_turn(rig->core, rig->now);
         core_commit(rig->core);
         core_archive_poll(rig->core);
         core_commit(rig->core);
+}
+
+void rig_archive_all(struct rig *rig)
+{
+        rig_turn(rig);
+        memory_archive_commit(&rig->archive, SIZE_MAX);
+        rig_turn(rig);
+        rig_turn(rig); /* what was asked when it was reported */
+}
+
+void rig_fall_behind(struct rig *rig, struct rng *dice)
+{
+        uint64_t last = rig->log.last_seq;
+        rig->log.stat.head_seq = last > 6 ? last - rng_below(dice, 6) : 0;
+        rig->log.stat.retained_bytes = 1ULL << 30;
 }
 
 void rig_pass_ms(struct rig *rig, int64_t ms)
@@ -146,4 +172,34 @@ uint64_t rig_claim(struct rig *rig, const char *worker, const char *queue, char 
                 return 0;
         memcpy(ret_token, token, 33);
         return id;
+}
+
+size_t rig_claim_many(struct rig *rig, const char *queue)
+{
+        return times(rig_do(rig, "CLAIM", "w", "MAX", "100", "QUEUES", queue), "{id:");
+}
+
+uint64_t rig_complete_next(struct rig *rig, const char *queue)
+{
+        char token[33];
+        uint64_t id = rig_claim(rig, "w", queue, token);
+        if (id)
+                assert_string_equal(rig_do(rig, "COMPLETE", rig_number(id), token), "OK");
+        return id;
+}
+
+uint64_t rig_fail_next(struct rig *rig, const char *queue, const char *error)
+{
+        char token[33];
+        uint64_t id = rig_claim(rig, "w", queue, token);
+        if (id)
+                assert_string_equal(rig_do(rig, "FAIL", rig_number(id), token, error), "'failed'");
+        return id;
+}
+
+const char *rig_number(uint64_t n)
+{
+        static char text[24];
+        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)n);
+        return text;
 }

@@ -34,9 +34,15 @@ void rig_init(struct rig *rig);
 void rig_release(struct rig *rig);
 /* Forgets the core and replays the log into a new one; steady time goes on. */
 void rig_restart(struct rig *rig);
+/* The same; true when what was replayed is what was there before. */
+bool rig_replays(struct rig *rig) MUST_CHECK;
 void rig_pass_ms(struct rig *rig, int64_t ms);
 /* One turn and its commit. */
 void rig_turn(struct rig *rig);
+/* Everything that has ended goes to history, and the core lets go of it. */
+void rig_archive_all(struct rig *rig);
+/* The cleaner is far behind: in a turn it writes what it may, up to a few records from the end. */
+void rig_fall_behind(struct rig *rig, struct rng *dice);
 
 void rig_session_init(struct rig_session *s);
 void rig_session_release(struct rig *rig, struct rig_session *s);
@@ -49,5 +55,13 @@ const char *rig_words(struct rig *rig, struct rig_session *s, ...) __attribute__
 
 /* Claims one job of `queue`; the token's text (33 bytes with NUL) goes to ret_token. */
 uint64_t rig_claim(struct rig *rig, const char *worker, const char *queue, char *ret_token);
+/* Claims up to 100 jobs of `queue`; how many there were. */
+size_t rig_claim_many(struct rig *rig, const char *queue);
+/* Claims the next job of `queue` and ends it, a failing one for good; its id, 0 without a job. */
+uint64_t rig_complete_next(struct rig *rig, const char *queue);
+uint64_t rig_fail_next(struct rig *rig, const char *queue, const char *error);
+
+/* A number as a word of a command, until the next one. */
+const char *rig_number(uint64_t n);
 
 #endif

@@ -1,5 +1,5 @@
-/* What every unit test of the base needs: cmocka with the headers it asks for, comparisons of
- * slices, and a way to see that our own mistakes end the process. */
+/* What every unit test needs: cmocka with the headers it asks for, comparisons of slices and texts,
+ * and a way to see that our own mistakes end the process. */
 #ifndef WEIR_TESTS_UNIT_CHECK_H
 #define WEIR_TESTS_UNIT_CHECK_H
 
@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +26,34 @@
                 if (want_.len)                                                                     \
                         assert_memory_equal(got_.ptr, want_.ptr, want_.len);                       \
         } while (0)
+
+#define same(got, want) assert_string_equal(got, want)
+
+static inline void has(const char *text, const char *part)
+{
+        if (!strstr(text, part))
+                fail_msg("'%s' does not hold '%s'", text, part);
+}
+
+static inline void has_not(const char *text, const char *part)
+{
+        if (strstr(text, part))
+                fail_msg("'%s' holds '%s'", text, part);
+}
+
+static inline void starts_with(const char *text, const char *with)
+{
+        if (strncmp(text, with, strlen(with)) != 0)
+                fail_msg("'%s' does not start with '%s'", text, with);
+}
+
+static inline size_t times(const char *text, const char *part)
+{
+        size_t n = 0;
+        for (; (text = strstr(text, part)); text++)
+                n++;
+        return n;
+}
 
 /* Runs fn in a child that must abort; its stderr goes to fd, or nowhere when that is -1. */
 static inline void assert_panics_to(void (*fn)(void), int fd)

@@ -15,18 +15,6 @@
 #define MINUTE 60000LL
 #define HOUR   (60 * MINUTE)
 
-static inline void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
-static inline void has_not(const char *text, const char *part)
-{
-        if (strstr(text, part))
-                fail_msg("'%s' holds '%s'", text, part);
-}
-
 static const struct core_metric metrics[] = {
         {.name = "threads_running", .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false}},
         {.name = "replication_lag", .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false}},

@@ -1,86 +1,12 @@
-/* Batches through the commands: counts, callbacks, closing, canceling and forgetting, with the
- * clock moved by hand, and again after a restart from the log. */
-#include "check.h"
+/* Batches through the commands: callbacks, closing, canceling and forgetting, with the clock moved
+ * by hand, and again after a restart from the log. */
+#include "batch_box.h"
 
 #include <stdio.h>
 
-#include "core/inside.h"
-#include "state/batch.h"
-#include "support/rig.h"
 #include "wire/sign.h"
 
-#define starts_with(text, prefix) assert_memory_equal(text, prefix, sizeof(prefix) - 1)
-#define TOKEN                     33
-#define DAY_MS                    86400000LL
-
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
-static void has_not(const char *text, const char *part)
-{
-        if (strstr(text, part))
-                fail_msg("'%s' holds '%s'", text, part);
-}
-
-/* What the log holds must be what is true. */
-static void restart_and_compare(struct rig *rig)
-{
-        rig_turn(rig);
-        uint64_t before = state_digest(&rig->core->state);
-        state_check(&rig->core->state);
-        rig_restart(rig);
-        state_check(&rig->core->state);
-        assert_int_equal(before, state_digest(&rig->core->state));
-        rig_turn(rig);
-}
-
-static void archive_all(struct rig *rig)
-{
-        rig_turn(rig);
-        memory_archive_commit(&rig->archive, SIZE_MAX);
-        rig_turn(rig);
-        rig_turn(rig); /* what was asked when it was reported */
-}
-
-static const char *state_of(struct rig *rig, const char *name)
-{
-        return rig_do(rig, "BATCHSTATE", name);
-}
-
-static void make_with_callbacks(struct rig *rig, const char *name)
-{
-        assert_string_equal(rig_do(rig, "BATCH", name, "TITLE", "Import", "ONSUCCESS", "good",
-                                   "SUCCESSARGS", "{\"ok\":1}", "ONDONE", "over", "DONEARGS", "d",
-                                   "QUEUE", "calls", "PRIORITY", "7"),
-                            "OK");
-}
-
-static void add(struct rig *rig, const char *name, const char *expected_id)
-{
-        assert_string_equal(
-                rig_do(rig, "ENQUEUE", "h", "", "BATCH", name, "ATTEMPTS", "1", "QUEUE", "work"),
-                expected_id);
-}
-
-enum outcome { WELL, BADLY };
-
-/* Claims the next job of the queue and ends it. */
-static uint64_t end_next(struct rig *rig, const char *queue, enum outcome outcome)
-{
-        char token[TOKEN], id[24];
-        uint64_t job = rig_claim(rig, "w", queue, token);
-        (void)snprintf(id, sizeof(id), "%llu", (unsigned long long)job);
-        if (!job)
-                return 0;
-        if (outcome == WELL)
-                assert_string_equal(rig_do(rig, "COMPLETE", id, token), "OK");
-        else
-                assert_string_equal(rig_do(rig, "FAIL", id, token, "no"), "'failed'");
-        return job;
-}
+#define DAY_MS 86400000LL
 
 /* ---- the end of a batch ---- */
 
@@ -94,12 +20,12 @@ static void a_batch_is_finished_when_it_is_closed_and_its_last_job_has_ended(voi
         add(&rig, "b", "2");
         has(state_of(&rig, "b"), "title:'Import' status:'open' total:2 left:2 complete:0");
         restart_and_compare(&rig);
-        assert_int_equal(end_next(&rig, "work", WELL), 1);
+        assert_int_equal(rig_complete_next(&rig, "work"), 1);
         assert_string_equal(rig_do(&rig, "CLOSEBATCH", "b"), "'closed'");
         has(state_of(&rig, "b"), "status:'closed' total:2 left:1 complete:1");
         restart_and_compare(&rig);
         assert_int_equal(rig.core->state.next_id, 3); /* no callback so far */
-        assert_int_equal(end_next(&rig, "work", WELL), 2);
+        assert_int_equal(rig_complete_next(&rig, "work"), 2);
         restart_and_compare(&rig);
         has(state_of(&rig, "b"), "status:'finished' total:2 left:0 complete:2 failed:0");
         has(state_of(&rig, "b"), "onsuccess:{hook:'good' args:'{\"ok\":1}' job:3]");
@@ -118,11 +44,11 @@ static void an_open_batch_never_finishes(void **unused)
         rig_init(&rig);
         make_with_callbacks(&rig, "b");
         add(&rig, "b", "1");
-        assert_int_equal(end_next(&rig, "work", WELL), 1);
+        assert_int_equal(rig_complete_next(&rig, "work"), 1);
         rig_pass_ms(&rig, 30 * DAY_MS);
         has(state_of(&rig, "b"), "status:'open' total:1 left:0 complete:1");
         add(&rig, "b", "2");
-        assert_int_equal(end_next(&rig, "work", WELL), 2);
+        assert_int_equal(rig_complete_next(&rig, "work"), 2);
         assert_string_equal(rig_do(&rig, "CLOSEBATCH", "b"), "'finished'");
         assert_string_equal(rig_do(&rig, "CLOSEBATCH", "b"), "'finished'");
         assert_int_equal(rig.core->state.next_id, 5);
@@ -142,8 +68,8 @@ static void a_failed_or_canceled_job_leaves_only_the_callback_for_done(void **un
                 if (is_cancel)
                         assert_string_equal(rig_do(&rig, "CANCEL", "1"), "OK");
                 else
-                        assert_int_equal(end_next(&rig, "work", BADLY), 1);
-                assert_int_equal(end_next(&rig, "work", WELL), 2);
+                        assert_int_equal(rig_fail_next(&rig, "work", "no"), 1);
+                assert_int_equal(rig_complete_next(&rig, "work"), 2);
                 has(state_of(&rig, "b"), is_cancel ? "complete:1 failed:0 canceled:1"
                                                    : "complete:1 failed:1 canceled:0");
                 has(state_of(&rig, "b"), "onsuccess:{hook:'good' args:'{\"ok\":1}' job:null]");
@@ -215,7 +141,7 @@ static void callbacks_wait_for_room_and_are_made_once(void **unused)
         rig.log.stat.room_bytes = 1000;
         rig.log.stat.is_disk_full = true;
         rig_turn(&rig);
-        assert_int_equal(end_next(&rig, "work", WELL), 1);
+        assert_int_equal(rig_complete_next(&rig, "work"), 1);
         has(state_of(&rig, "b"), "status:'closed' total:1 left:0 complete:1");
         starts_with(rig_do(&rig, "UNBATCH", "b"), "!STATE");
         rig_pass_ms(&rig, 1000);
@@ -290,196 +216,14 @@ static void callbacks_bring_signatures_of_their_own(void **unused)
         rig_restart(&rig);
         rig_do(&rig, "BATCH", "b", "ONSUCCESS", "good", "ONDONE", "over", "DONEARGS", "d", "QUEUE",
                "calls", "DONESIGNATURE", signature);
+        has(state_of(&rig, "b"), "onsuccess:{hook:'good' args:'' job:null]");
+        has(state_of(&rig, "b"), "ondone:{hook:'over' args:'d' job:null signature:'k:");
         restart_and_compare(&rig);
         assert_string_equal(rig_do(&rig, "CLOSEBATCH", "b"), "'finished'");
         assert_int_equal(rig_claim(&rig, "w", "calls", token), 2);
         has(rig_do(&rig, "JOB", "1"), "status:'failed'"); /* nobody signed that one */
         rig_release(&rig);
         sign_keys_release(&keys);
-}
-
-/* ---- what counts ---- */
-
-static void a_job_that_is_tried_again_has_not_ended(void **unused)
-{
-        (void)unused;
-        struct rig rig;
-        char token[TOKEN];
-        rig_init(&rig);
-        rig_do(&rig, "BATCH", "b");
-        rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "ATTEMPTS", "2");
-        rig_do(&rig, "CLOSEBATCH", "b");
-        assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
-        assert_string_equal(rig_do(&rig, "FAIL", "1", token, "no"), "'pending'");
-        has(state_of(&rig, "b"), "status:'closed' total:1 left:1 complete:0 failed:0");
-        restart_and_compare(&rig);
-        assert_int_equal(end_next(&rig, "default", BADLY), 1);
-        has(state_of(&rig, "b"), "status:'finished' total:1 left:0 complete:0 failed:1");
-        rig_release(&rig);
-}
-
-static void a_late_completion_counts_as_complete(void **unused)
-{
-        (void)unused;
-        struct rig rig;
-        char token[TOKEN];
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
-        add(&rig, "b", "1");
-        add(&rig, "b", "2");
-        rig_do(&rig, "CLOSEBATCH", "b");
-        assert_int_equal(rig_claim(&rig, "w", "work", token), 1);
-        rig_pass_ms(&rig, 300001);
-        has(state_of(&rig, "b"), "left:1 complete:0 failed:1");
-        restart_and_compare(&rig);
-        assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
-        has(state_of(&rig, "b"), "left:1 complete:1 failed:0");
-        restart_and_compare(&rig);
-        assert_int_equal(end_next(&rig, "work", WELL), 2);
-        has(state_of(&rig, "b"), "onsuccess:{hook:'good' args:'{\"ok\":1}' job:3]");
-        rig_release(&rig);
-}
-
-static void a_completion_after_the_end_of_the_batch_changes_the_counts_alone(void **unused)
-{
-        (void)unused;
-        struct rig rig;
-        char token[TOKEN];
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
-        add(&rig, "b", "1");
-        rig_do(&rig, "CLOSEBATCH", "b");
-        assert_int_equal(rig_claim(&rig, "w", "work", token), 1);
-        rig_pass_ms(&rig, 300001);
-        has(state_of(&rig, "b"), "status:'finished' total:1 left:0 complete:0 failed:1");
-        assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
-        has(state_of(&rig, "b"), "status:'finished' total:1 left:0 complete:1 failed:0");
-        assert_int_equal(rig.core->state.next_id, 3); /* done was called, success is not */
-        restart_and_compare(&rig);
-        rig_release(&rig);
-}
-
-static void a_job_that_runs_again_does_not_count_again(void **unused)
-{
-        (void)unused;
-        struct rig rig;
-        rig_init(&rig);
-        rig_do(&rig, "BATCH", "b");
-        add(&rig, "b", "1");
-        add(&rig, "b", "2");
-        assert_int_equal(end_next(&rig, "work", BADLY), 1);
-        archive_all(&rig);
-        assert_string_equal(rig_do(&rig, "RETRY", "1"), "'pending'");
-        restart_and_compare(&rig);
-        has(state_of(&rig, "b"), "total:2 left:1 complete:0 failed:1");
-        assert_string_equal(rig_do(&rig, "CANCELBATCH", "b"), "1"); /* not the one of before */
-        restart_and_compare(&rig);
-        assert_int_equal(end_next(&rig, "work", WELL), 1);
-        has(state_of(&rig, "b"), "status:'finished' total:2 left:0 complete:0 failed:1 canceled:1");
-        restart_and_compare(&rig);
-        rig_release(&rig);
-}
-
-static void a_unique_key_that_is_taken_adds_nothing(void **unused)
-{
-        (void)unused;
-        struct rig rig;
-        rig_init(&rig);
-        rig_do(&rig, "BATCH", "b");
-        assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "", "UNIQUE", "k"), "1");
-        assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "", "UNIQUE", "k", "BATCH", "b"), "1");
-        has(state_of(&rig, "b"), "total:0");
-        /* The second of this request meets the first. */
-        assert_string_equal(rig_do(&rig, "ENQUEUEMANY", "UNIQUE", "*", "BATCH", "b", "JOBS", "h",
-                                   "1", "h", "1", "h", "2"),
-                            "[2 2 3]");
-        has(state_of(&rig, "b"), "total:2 left:2");
-        rig_do(&rig, "ENQUEUE", "h", "3", "UNIQUE", "k", "BATCH", "b", "CONFLICT", "replace");
-        has(state_of(&rig, "b"), "total:2 left:2");
-        restart_and_compare(&rig);
-        rig_release(&rig);
-}
-
-static const char *exec_specs(struct rig *rig, struct job_spec *specs, size_t n)
-{
-        struct problem problem = {0};
-        struct command cmd;
-        command_init(&cmd, command_find(SLICE_LIT("ENQUEUEMANY")));
-        cmd.specs = specs;
-        cmd.n_specs = n;
-        cmd.is_many = true;
-        text_reply_clear(&rig->me.reply);
-        if (core_exec(rig->core, &rig->me.base, &cmd, &rig->me.reply.base, &problem) < 0)
-                reply_error(&rig->me.reply.base, &problem);
-        core_commit(rig->core);
-        return text_reply_str(&rig->me.reply);
-}
-
-static void a_request_that_is_refused_counts_nowhere(void **unused)
-{
-        (void)unused;
-        struct rig rig;
-        struct job_spec specs[4];
-        rig_init(&rig);
-        rig_do(&rig, "BATCH", "a");
-        rig_do(&rig, "BATCH", "b", "ONDONE", "over");
-        for (size_t i = 0; i < ARRAY_LEN(specs); i++) {
-                job_spec_init(&specs[i]);
-                specs[i].hook = SLICE_LIT("h");
-                specs[i].has_options = true;
-                specs[i].options.batch = i < 2 ? SLICE_LIT("a") : SLICE_LIT("b");
-        }
-        specs[3].after = SLICE_LIT("99");
-        starts_with(exec_specs(&rig, specs, 4), "!NOTFOUND after:");
-        has(state_of(&rig, "a"), "total:0 left:0 complete:0 failed:0 canceled:0");
-        has(state_of(&rig, "b"), "total:0 left:0 complete:0 failed:0 canceled:0");
-        assert_int_equal(rig.core->state.jobs.len, 0);
-        restart_and_compare(&rig);
-        specs[3].after = SLICE_NONE;
-        specs[1].options.batch = SLICE_LIT("missing");
-        starts_with(exec_specs(&rig, specs, 4), "!NOTFOUND there is no batch 'missing'");
-        specs[1].options.batch = SLICE_NONE;
-        starts_with(exec_specs(&rig, specs, 4), "[4 5 6 7]");
-        has(state_of(&rig, "a"), "total:1 left:1");
-        has(state_of(&rig, "b"), "total:2 left:2");
-        restart_and_compare(&rig);
-        rig_release(&rig);
-}
-
-static void jobs_that_never_start_count_as_well(void **unused)
-{
-        (void)unused;
-        struct rig rig;
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
-        rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "EXPIRES", "100", "IN", "1000");
-        rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "AFTER", "1");
-        rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "AFTER", "1", "OTHERWISE", "fail");
-        rig_do(&rig, "CLOSEBATCH", "b");
-        restart_and_compare(&rig);
-        rig_pass_ms(&rig, 101);
-        has(state_of(&rig, "b"), "status:'finished' total:3 left:0 complete:0 failed:1 canceled:2");
-        restart_and_compare(&rig);
-        assert_int_equal(rig.core->state.next_id, 5);
-        rig_release(&rig);
-}
-
-static void jobs_count_that_history_does_not_keep(void **unused)
-{
-        (void)unused;
-        struct rig rig;
-        rig_init(&rig);
-        rig_do(&rig, "QUEUESET", "work", "HISTORY", "none");
-        make_with_callbacks(&rig, "b");
-        add(&rig, "b", "1");
-        add(&rig, "b", "2");
-        rig_do(&rig, "CLOSEBATCH", "b");
-        assert_int_equal(end_next(&rig, "work", WELL), 1);
-        assert_string_equal(rig_do(&rig, "CANCELBATCH", "b"), "1");
-        has(state_of(&rig, "b"), "status:'finished' total:2 left:0 complete:1 failed:0 canceled:1");
-        assert_null(state_job(&rig.core->state, 2));
-        restart_and_compare(&rig);
-        rig_release(&rig);
 }
 
 /* ---- closing, canceling, removing ---- */
@@ -512,7 +256,7 @@ static void canceling_takes_running_jobs_too(void **unused)
                 rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "QUEUE", "work");
         rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "IN", "60000");
         rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "AFTER", "4");
-        assert_int_equal(end_next(&rig, "work", WELL), 1);
+        assert_int_equal(rig_complete_next(&rig, "work"), 1);
         assert_int_equal(rig_claim(&rig, "w", "work", token), 2);
         assert_string_equal(rig_do(&rig, "CANCELBATCH", "b"), "4");
         has(state_of(&rig, "b"), "status:'finished' total:5 left:0 complete:1 failed:0 canceled:4");
@@ -570,8 +314,8 @@ static void a_name_is_taken_until_its_batch_is_removed(void **unused)
         rig_do(&rig, "BATCH", "b");
         starts_with(rig_do(&rig, "BATCH", "b"), "!CONFLICT");
         add(&rig, "b", "1");
-        starts_with(rig_do(&rig, "UNBATCH", "b"), "!STATE 1 jobs of the batch 'b'");
-        assert_int_equal(end_next(&rig, "work", WELL), 1);
+        starts_with(rig_do(&rig, "UNBATCH", "b"), "!STATE 1 job of the batch 'b' has not ended");
+        assert_int_equal(rig_complete_next(&rig, "work"), 1);
         assert_string_equal(rig_do(&rig, "UNBATCH", "b"), "OK");
         restart_and_compare(&rig);
         for (int i = 0; i < 2; i++) {
@@ -579,7 +323,7 @@ static void a_name_is_taken_until_its_batch_is_removed(void **unused)
                                                 "UNBATCH"};
                 for (size_t j = 0; j < ARRAY_LEN(commands); j++)
                         starts_with(rig_do(&rig, commands[j], "b"), "!NOTFOUND");
-                archive_all(&rig);
+                rig_archive_all(&rig);
         }
         assert_string_equal(rig_do(&rig, "BATCH", "b"), "OK");
         rig_release(&rig);
@@ -725,7 +469,7 @@ static void there_are_at_most_so_many_batches(void **unused)
         char name[24];
         rig_init(&rig);
         buf_init(&body, 0);
-        batch_put_new(&body, &terms);
+        batch_put_new(&body, &terms, &(struct batch_past){0});
         for (int i = 0; i < LIMIT_BATCHES - 1; i++) {
                 int n = snprintf(name, sizeof(name), "n%d", i);
                 thing_set(rig.core, THING_BATCH, slice_make(name, (size_t)n), buf_slice(&body));
@@ -779,14 +523,6 @@ int main(void)
                 cmocka_unit_test(callbacks_wait_for_room_and_are_made_once),
                 cmocka_unit_test(the_one_callback_that_found_room_is_not_made_again),
                 cmocka_unit_test(callbacks_bring_signatures_of_their_own),
-                cmocka_unit_test(a_job_that_is_tried_again_has_not_ended),
-                cmocka_unit_test(a_late_completion_counts_as_complete),
-                cmocka_unit_test(a_completion_after_the_end_of_the_batch_changes_the_counts_alone),
-                cmocka_unit_test(a_job_that_runs_again_does_not_count_again),
-                cmocka_unit_test(a_unique_key_that_is_taken_adds_nothing),
-                cmocka_unit_test(a_request_that_is_refused_counts_nowhere),
-                cmocka_unit_test(jobs_that_never_start_count_as_well),
-                cmocka_unit_test(jobs_count_that_history_does_not_keep),
                 cmocka_unit_test(a_closed_batch_takes_no_more_jobs),
                 cmocka_unit_test(canceling_takes_running_jobs_too),
                 cmocka_unit_test(a_large_batch_is_canceled_a_part_at_a_time_over_restarts),

@@ -7,23 +7,9 @@
 #include "core/inside.h"
 #include "support/rig.h"
 
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
 static const struct job *live(const struct rig *rig, uint64_t id)
 {
         return state_job(&rig->core->state, id);
-}
-
-static void archive_all(struct rig *rig)
-{
-        rig_turn(rig);
-        memory_archive_commit(&rig->archive, SIZE_MAX);
-        rig_turn(rig);
-        rig_turn(rig);
 }
 
 /* Turns until the answer is there. */
@@ -31,7 +17,7 @@ static const char *answer(struct rig *rig)
 {
         for (int n = 0; !rig->me.is_answered; n++) {
                 assert_true(n < 10000);
-                archive_all(rig);
+                rig_archive_all(rig);
         }
         return text_reply_str(&rig->me.reply);
 }
@@ -44,10 +30,7 @@ static void assert_replay_is_the_same(struct rig *rig)
 {
         for (int i = 0; i < 5; i++)
                 rig_turn(rig);
-        uint64_t before = state_digest(&rig->core->state);
-        rig_restart(rig);
-        state_check(&rig->core->state);
-        assert_true(state_digest(&rig->core->state) == before);
+        assert_true(rig_replays(rig));
 }
 
 static uint64_t start(struct rig *rig, const char *queue)
@@ -58,9 +41,8 @@ static uint64_t start(struct rig *rig, const char *queue)
 
 static void finish(struct rig *rig, const char *queue, const char *how)
 {
-        char token[33], id[24];
-        (void)snprintf(id, sizeof(id), "%llu",
-                       (unsigned long long)rig_claim(rig, "w", queue, token));
+        char token[33];
+        const char *id = rig_number(rig_claim(rig, "w", queue, token));
         rig_do(rig, how, id, token, "text");
 }
 
@@ -208,7 +190,7 @@ static void deleting_many_concerns_what_has_ended_stored_or_not_yet(void **state
         assert_non_null(live(&rig, 1));
         assert_non_null(live(&rig, 3));
         assert_replay_is_the_same(&rig);
-        archive_all(&rig);
+        rig_archive_all(&rig);
         assert_null(memory_archive_find(&rig.archive, 5)); /* and it does not come back */
         rig_release(&rig);
 }
@@ -222,7 +204,7 @@ static void deleting_by_a_filter_goes_through_all_pages(void **state)
                 rig_do(&rig, "ENQUEUE", i % 3 ? "some" : "other", "", "QUEUE", "c");
                 finish(&rig, "c", "COMPLETE");
         }
-        archive_all(&rig);
+        rig_archive_all(&rig);
         rig.archive.budget = 7;
         assert_string_equal(bulk(&rig, "DELETEMANY", "HOOK", "some", "DRYRUN"),
                             "{matched:40 changed:0]");
@@ -265,7 +247,7 @@ static void a_retry_and_a_deletion_of_the_same_job_come_one_after_the_other(void
         struct rig_session other;
         (void)state;
         make_jobs(&rig);
-        archive_all(&rig);
+        rig_archive_all(&rig);
         rig_session_init(&other);
         struct command cmd;
         struct problem problem;

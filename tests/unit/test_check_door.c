@@ -9,12 +9,6 @@
 
 #define CLIENTS 256
 
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
 enum { LAG, THREADS };
 
 static const struct core_metric metrics[] = {
@@ -209,6 +203,65 @@ static void the_rule_that_decided_is_named_in_full_however_long(void **state)
         (void)snprintf(rule, sizeof(rule), "share:%s/shop", name);
         rig_do(&rig, "RULESET", name, "hold", "TARGET", "shop");
         has(rig_do(&rig, "CHECK", name), rule);
+        rig_release(&rig);
+}
+
+static void a_list_that_observes_says_what_it_would_refuse(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 1.5, 4);
+        assert_string_equal(rig_do(&rig, "RULESET", "etl", "threshold", "THRESHOLD",
+                                   "replication_lag=1", "MODE", "observe"),
+                            "OK");
+        has(rig_do(&rig, "CHECK", "etl"), "verdict:'granted' reason:'granted' "
+                                          "metric:'replication_lag' value:'1.5' threshold:'2'");
+        has(rig_do(&rig, "CHECK", "etl"), "rule:'threshold:etl'");
+        has(rig_do(&rig, "CHECK", "etl"), "would:'threshold' target:'shop'");
+        assert_int_equal(rig.core->checking->observed, 3);
+        has(rig_do(&rig, "THROTTLED"), "verdict:'would_refuse'");
+        has(rig_do(&rig, "THROTTLED"), "replication_lag 1.5 against 1");
+        has(rig_do(&rig, "CHECK", "other"), "would:'' target:'shop'");
+        /* By a metric that it is not checked by otherwise, and by both together. */
+        rig_do(&rig, "RULESET", "etl", "metrics", "METRICS", "threads_running", "MODE", "observe");
+        has(rig_do(&rig, "CHECK", "etl"), "would:'' target:'shop'");
+        rig_do(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "threads_running=3", "MODE",
+               "observe");
+        has(rig_do(&rig, "CHECK", "etl"), "would:'threshold' target:'shop'");
+        rig_do(&rig, "RULEUNSET", "etl", "KIND", "threshold");
+        both(&rig, 1.5, 99);
+        has(rig_do(&rig, "CHECK", "etl", "PRIORITY", "critical"), "rule:'metrics:etl'");
+        rig_release(&rig);
+}
+
+static void a_list_that_observes_says_nothing_where_it_would_not_decide(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 1.5, 1);
+        rig_do(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "replication_lag=1", "MODE",
+               "observe");
+        /* A more specific one is enforced, an exemption, checks are off. */
+        rig_do(&rig, "RULESET", "a", "threshold", "THRESHOLD", "replication_lag=4");
+        has(rig_do(&rig, "CHECK", "a:etl"), "would:'' target:'shop'");
+        rig_do(&rig, "RULESET", "vip", "exempt");
+        has(rig_do(&rig, "CHECK", "vip:etl"), "would:'' target:'shop'");
+        /* What it would let through is refused, by the threshold that holds. */
+        both(&rig, 9, 1);
+        rig_do(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "replication_lag=20", "MODE",
+               "observe");
+        const char *told = rig_do(&rig, "CHECK", "etl");
+        has(told, "verdict:'refused' reason:'threshold' metric:'replication_lag' value:'9' "
+                  "threshold:'2'");
+        assert_null(strstr(told, "threshold:etl"));
+        assert_int_equal(rig.core->checking->observed, 0);
+        set_up(&rig, MODE_OFF);
+        rig_do(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "replication_lag=1", "MODE",
+               "observe");
+        has(rig_do(&rig, "CHECK", "etl"), "would:'' target:'shop'");
+        assert_int_equal(rig.core->checking->observed, 0);
         rig_release(&rig);
 }
 
@@ -497,6 +550,48 @@ static void an_exemption_past_its_budget_is_told_and_can_end_itself(void **state
         rig_release(&rig);
 }
 
+static void budgets(struct rig *rig, uint64_t n, uint64_t n_over, int percent)
+{
+        struct core_exemptions told;
+        core_exemptions(rig->core, &told);
+        assert_int_equal(told.n, n);
+        assert_int_equal(told.n_over, n_over);
+        assert_int_equal((int)(told.used * 100 + 0.5), percent);
+}
+
+static void how_much_of_its_budget_an_exemption_has_used_is_told(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        budgets(&rig, 0, 0, 0);
+        rig_do(&rig, "RULESET", "vip", "exempt");
+        rig_do(&rig, "RULESET", "other", "exempt");
+        rig_do(&rig, "RULESET", "trial", "exempt", "MODE", "observe");
+        rig_do(&rig, "RULESET", "held", "hold");
+        budgets(&rig, 2, 0, 0);
+        for (int i = 0; i < 6; i++) { /* 6 of 60 seconds, of 12 that are allowed */
+                lag_for(&rig, 9, 1);
+                has(rig_do(&rig, "CHECK", "vip"), "exempt");
+        }
+        budgets(&rig, 2, 0, 50);
+        for (int i = 0; i < 9; i++) {
+                lag_for(&rig, 9, 1);
+                has(rig_do(&rig, "CHECK", "vip"), "exempt");
+        }
+        budgets(&rig, 2, 1, 125);
+        lag_for(&rig, 1, 105); /* nothing more: 15 of 120 seconds, of 24 that are allowed */
+        has(rig_do(&rig, "CHECK", "vip"), "granted");
+        budgets(&rig, 2, 0, 63);
+        lag_for(&rig, 1, 488); /* the first 8 of the 15 are older than ten minutes now */
+        budgets(&rig, 2, 0, 6);
+        lag_for(&rig, 1, 112);
+        budgets(&rig, 2, 0, 0);
+        rig_do(&rig, "RULEUNSET", "vip");
+        budgets(&rig, 1, 0, 0);
+        rig_release(&rig);
+}
+
 static void find_label(void *ctx, const char *name, const char *labels, double value)
 {
         (void)name;
@@ -546,6 +641,8 @@ int main(void)
                 cmocka_unit_test(rules_hold_share_and_exempt),
                 cmocka_unit_test(an_observing_rule_changes_nothing_but_what_is_told),
                 cmocka_unit_test(the_rule_that_decided_is_named_in_full_however_long),
+                cmocka_unit_test(a_list_that_observes_says_what_it_would_refuse),
+                cmocka_unit_test(a_list_that_observes_says_nothing_where_it_would_not_decide),
                 cmocka_unit_test(observed_checks_are_granted_and_say_what_would_be),
                 cmocka_unit_test(observed_checks_are_not_paced),
                 cmocka_unit_test(the_operators_pause_refuses_those_who_wait_at_critical),
@@ -558,6 +655,7 @@ int main(void)
                 cmocka_unit_test(identities_take_turns),
                 cmocka_unit_test(waiting_is_fair_between_256_clients),
                 cmocka_unit_test(an_exemption_past_its_budget_is_told_and_can_end_itself),
+                cmocka_unit_test(how_much_of_its_budget_an_exemption_has_used_is_told),
                 cmocka_unit_test(names_of_targets_are_escaped_for_metrics),
                 cmocka_unit_test(without_targets_only_rules_decide),
         };

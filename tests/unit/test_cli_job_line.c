@@ -91,6 +91,8 @@ static void what_is_no_job_is_refused_with_a_reason(void **state)
         check_refused("{\"hook\":\"h\",\"in\":1.5}", false, "in must be a whole number");
         check_refused("{\"hook\":\"h\",\"after\":[0]}", false, "after must be an array of ids");
         check_refused("{\"hook\":\"h\",\"args_base64\":\"a\"}", false, "not padded base64");
+        check_refused("{\"hook\":\"h\",\"args_base64\":\"AP9=\"}", false, "not padded base64");
+        check_refused("{\"hook\":\"h\",\"args_base64\":\" AP8\"}", false, "not padded base64");
         check_refused("{\"hook\":\"h\",\"id\":1}", false, "'id' is not known");
         check_refused("{\"hook\":\"h\",\"nonsense\":1}", true, "'nonsense' is not known");
 }
@@ -122,6 +124,49 @@ static void an_exported_job_tells_its_old_id_and_gets_new_ones(void **state)
         assert_string_equal(words_of(l.job.options), "AFTER 106 AT 99");
         assert_int_equal(
                 job_line_parse(&l, SLICE_LIT("{\"hook\":\"h\",\"after\":[5]}"), &rules, &p), OK);
+        assert_string_equal(words_of(l.job.options), "");
+        /* How the others must end means nothing without them, wherever it stands. */
+        assert_int_equal(
+                job_line_parse(&l,
+                               SLICE_LIT("{\"hook\":\"h\",\"when\":\"ended\",\"after\":[5],"
+                                         "\"otherwise\":\"fail\"}"),
+                               &rules, &p),
+                OK);
+        assert_string_equal(words_of(l.job.options), "");
+        assert_int_equal(
+                job_line_parse(&l,
+                               SLICE_LIT("{\"hook\":\"h\",\"when\":\"ended\",\"after\":[6],"
+                                         "\"otherwise\":\"fail\"}"),
+                               &rules, &p),
+                OK);
+        assert_string_equal(words_of(l.job.options), "AFTER 106 WHEN ended OTHERWISE fail");
+        assert_int_equal(job_line_parse(&l, SLICE_LIT("{\"hook\":\"h\",\"when\":\"ended\"}"),
+                                        &(struct job_line_rules){0}, &p),
+                         OK);
+        assert_string_equal(words_of(l.job.options), "WHEN ended"); /* the server refuses it */
+        job_line_release(&l);
+}
+
+static bool keeps_open(void *ctx, struct slice name)
+{
+        (void)ctx;
+        return slice_eq(name, SLICE_LIT("open"));
+}
+
+static void a_job_may_lose_its_batch(void **state)
+{
+        const struct job_line_rules rules = {.is_export = true, .keeps_batch = keeps_open};
+        struct job_line l;
+        struct problem p = {0};
+        (void)state;
+        job_line_init(&l);
+        assert_int_equal(
+                job_line_parse(&l, SLICE_LIT("{\"hook\":\"h\",\"batch\":\"open\"}"), &rules, &p),
+                OK);
+        assert_string_equal(words_of(l.job.options), "BATCH open");
+        assert_int_equal(
+                job_line_parse(&l, SLICE_LIT("{\"hook\":\"h\",\"batch\":\"lost\"}"), &rules, &p),
+                OK);
         assert_string_equal(words_of(l.job.options), "");
         job_line_release(&l);
 }
@@ -199,6 +244,7 @@ int main(void)
                 cmocka_unit_test(the_command_line_says_what_the_line_does_not),
                 cmocka_unit_test(what_is_no_job_is_refused_with_a_reason),
                 cmocka_unit_test(an_exported_job_tells_its_old_id_and_gets_new_ones),
+                cmocka_unit_test(a_job_may_lose_its_batch),
                 cmocka_unit_test(lines_are_counted_whatever_their_ends_and_however_they_come),
                 cmocka_unit_test(a_filter_keeps_rows_of_lists_and_leaves_the_rest),
                 cmocka_unit_test(progress_tells_rate_and_time_to_go),

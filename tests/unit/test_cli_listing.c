@@ -22,6 +22,11 @@ static void row(struct table *t, const struct value *v, int64_t now_ms)
         table_add_int(t, field_int(v, "n"));
 }
 
+static void put_other(struct buf *notes, const struct value *page)
+{
+        buf_printf(notes, "and %d others\n", (int)field_int(page, "other"));
+}
+
 static const struct listing paged = {
         .command = "THINGS",
         .key = "things",
@@ -213,9 +218,34 @@ static void a_change_is_told_with_its_name_made_safe(void **state)
         tear_down(&x);
 }
 
+/* The last page counts: what is told of all of them may have changed since the first. */
+static void what_a_page_tells_beside_its_rows_is_told(void **state)
+{
+        static const char pages[] = "%3\r\n$6\r\nthings\r\n*1\r\n" THING(
+                "a", "1") "$6\r\ncursor\r\n$1\r\na\r\n$5\r\nother\r\n:6\r\n"
+                          "%3\r\n$6\r\nthings\r\n*1\r\n" THING(
+                                  "b", "2") "$6\r\ncursor\r\n$0\r\n\r\n$5\r\nother\r\n:7\r\n";
+        struct listing told = paged;
+        struct run x;
+        (void)state;
+        told.after = put_other;
+        set_up(&x, pages, "--all --json");
+        assert_int_equal(listing_run(&x.cli, &told, &x.problem), OK);
+        assert_printed(&x,
+                       "{\"things\":[{\"name\":\"a\",\"n\":1},{\"name\":\"b\",\"n\":2}],"
+                       "\"cursor\":\"\",\"other\":7}\n",
+                       "");
+        tear_down(&x);
+        set_up(&x, pages, "--all");
+        assert_int_equal(listing_run(&x.cli, &told, &x.problem), OK);
+        assert_printed(&x, "NAME  N\na     1\nb     2\n", "and 7 others\n");
+        tear_down(&x);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(what_a_page_tells_beside_its_rows_is_told),
                 cmocka_unit_test(a_page_is_a_table_and_says_when_there_are_more),
                 cmocka_unit_test(all_pages_are_one_list),
                 cmocka_unit_test(a_listing_goes_on_at_a_cursor_and_gives_one),

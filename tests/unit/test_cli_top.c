@@ -60,6 +60,7 @@ static void put_queues(struct buf *b, int n, int from)
 
 static void put_throttle(struct buf *b, int targets)
 {
+        static const char *const levels[] = {"critical", "unknown", "normal"};
         buf_put_str(b, "%5\r\n");
         put_pair(b, "mode", "enforce");
         put_pair(b, "level", "critical");
@@ -70,9 +71,10 @@ static void put_throttle(struct buf *b, int targets)
         for (int i = 0; i < targets; i++) {
                 char name[32];
                 (void)snprintf(name, sizeof(name), "shop-%d", i);
-                buf_put_str(b, "%6\r\n");
+                buf_put_str(b, "%7\r\n");
                 put_pair(b, "name", name);
-                put_pair(b, "level", i ? "normal" : "critical");
+                put_pair(b, "level", levels[i < 2 ? i : 2]);
+                put_number(b, "age_ms", 62000);
                 put_pair(b, "metric", "threads_running");
                 put_pair(b, "value", "87");
                 put_pair(b, "threshold", "60");
@@ -146,6 +148,8 @@ static void the_head_tells_the_level_and_why(void **state)
                                      "87, limit 60"));
         assert_non_null(strstr(text, "in 120  start 118  done 117  fail 0.2  defer 3.0  checks  "
                                      "yes -  no 0"));
+        assert_non_null(
+                strstr(text, "shop-1  threads_running was last read 1 min 2 s ago  for 1 s"));
         assert_non_null(strstr(text, "and 5 more targets"));
         assert_non_null(strstr(text, "ready 6"));
         rig_release(&x);

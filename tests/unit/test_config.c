@@ -1,40 +1,10 @@
 /* The configuration file: what is taken, and what is refused with its place. */
-#include "check.h"
+#include "config_box.h"
 
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "history/history.h"
 #include "serve/config.h"
-
-static char folder[] = "/tmp/weir-config-XXXXXX";
-
-static int make_folder(void **unused)
-{
-        (void)unused;
-        return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **unused)
-{
-        (void)unused;
-        return rmdir(folder);
-}
-
-/* Writes the text to a file, reads it as a configuration, removes it. */
-static int read_text(const char *text, struct config *c, struct problem *problem)
-{
-        char path[64];
-        (void)snprintf(path, sizeof(path), "%s/conf", folder);
-        FILE *f = fopen(path, "w");
-        assert_non_null(f);
-        assert_true(fputs(text, f) >= 0);
-        assert_int_equal(fclose(f), 0);
-        config_init(c);
-        int r = config_read_file(c, path, problem);
-        (void)unlink(path); /* made above */
-        return r;
-}
 
 static void a_file_sets_what_it_names_and_leaves_the_rest(void **unused)
 {
@@ -78,6 +48,8 @@ static void what_is_wrong_is_named_and_nothing_is_guessed(void **unused)
                 {"queue \"q\" { history = maybe }\n", "history must be"},
                 {"token_file = /nosuch/file\n", "/nosuch/file"},
                 {"check_without_token = perhaps\n", "check_without_token"},
+                {"locks { enabled = perhaps }\n", "enabled"},
+                {"locks = false\n", "locks"},
                 {"throttle { check_mode = on }\n", "check_mode must be off, test_observe"},
                 {"throttle { mode = on }\n", "throttle: mode must be off, test_observe"},
                 {"throttle { rule_max = soon }\n", "rule_max"},
@@ -103,6 +75,29 @@ static void what_is_wrong_is_named_and_nothing_is_guessed(void **unused)
                 assert_true(read_text(cases[i].text, &c, &problem) != OK);
                 if (!strstr(problem.detail, cases[i].told))
                         fail_msg("'%s' does not name '%s'", problem.detail, cases[i].told);
+                config_release(&c);
+        }
+}
+
+static void locks_are_on_unless_the_file_says_otherwise(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *text;
+                bool are_off;
+        } cases[] = {
+                {"", false},
+                {"locks { }\n", false},
+                {"locks { enabled = true }\n", false},
+                {"locks { enabled = false }\n", true},
+                {"throttle { enabled = false }\n", false}, /* that is another switch */
+        };
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct config c;
+                struct problem problem = {0};
+                if (read_text(cases[i].text, &c, &problem) != OK)
+                        fail_msg("%s", problem.detail);
+                assert_int_equal(c.are_locks_off, cases[i].are_off);
                 config_release(&c);
         }
 }
@@ -169,23 +164,16 @@ static void a_token_file_must_be_private_and_of_a_sane_length(void **unused)
                 {"0123456789abcde\n", 0600, ERR_BADARG},
                 {"", 0600, ERR_BADARG},
         };
-        char path[64];
-        (void)snprintf(path, sizeof(path), "%s/token", folder);
         for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
                 struct config c;
                 struct problem problem = {0};
-                FILE *f = fopen(path, "w");
-                assert_non_null(f);
-                assert_true(fputs(cases[i].text, f) >= 0);
-                assert_int_equal(fclose(f), 0);
-                assert_int_equal(chmod(path, cases[i].mode), 0);
+                const char *path = write_file("token", cases[i].text, cases[i].mode);
                 config_init(&c);
                 assert_int_equal(config_set_token_file(&c, path, &problem), cases[i].err);
                 if (cases[i].err == OK)
                         assert_string_equal(c.token, "0123456789abcdef");
                 config_release(&c);
         }
-        (void)unlink(path); /* made above */
 }
 
 int main(void)
@@ -193,6 +181,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_file_sets_what_it_names_and_leaves_the_rest),
                 cmocka_unit_test(what_is_wrong_is_named_and_nothing_is_guessed),
+                cmocka_unit_test(locks_are_on_unless_the_file_says_otherwise),
                 cmocka_unit_test(checks_answer_as_the_file_says),
                 cmocka_unit_test(checks_are_enforced_by_default_and_every_rule_ends),
                 cmocka_unit_test(a_token_file_must_be_private_and_of_a_sane_length),

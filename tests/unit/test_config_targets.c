@@ -1,47 +1,11 @@
 /* The target sections of the configuration: what is taken, what is refused with its place. */
-#include "check.h"
+#include "config_box.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "serve/config.h"
-#include "support/temp_dir.h"
-
-static char folder[TEMP_DIR_SIZE];
-
-static int make_folder(void **unused)
-{
-        (void)unused;
-        temp_dir_make(folder);
-        return 0;
-}
-
-static int remove_folder(void **unused)
-{
-        (void)unused;
-        temp_dir_remove(folder);
-        return 0;
-}
-
-static const char *write_file(const char *name, const char *text, mode_t mode)
-{
-        static char path[TEMP_DIR_SIZE + 40];
-        snprintf(path, sizeof(path), "%s/%s", folder, name);
-        FILE *f = fopen(path, "w");
-        assert_non_null(f);
-        assert_true(fputs(text, f) >= 0);
-        assert_int_equal(fclose(f), 0);
-        assert_int_equal(chmod(path, mode), 0);
-        return path;
-}
-
-static int read_text(const char *text, struct config *c, struct problem *problem)
-{
-        config_init(c);
-        return config_read_file(c, write_file("conf", text, 0600), problem);
-}
 
 static void a_target_is_taken_with_all_it_says(void **unused)
 {
@@ -288,6 +252,10 @@ static void what_makes_no_sense_is_refused_with_its_place(void **unused)
                 {"kind = mysql heartbeat_table = \"a.b.c\"", "heartbeat_table"},
                 {"kind = postgres heartbeat_table = \"a\"", "mysql only"},
                 {"kind = mysql replica \"r\" { }", "replica \"r\" needs a host"},
+                {"kind = mysql replica \"a b\" { host = \"h\" }",
+                 "replica \"a b\" must be named with 1 to 255 bytes of UTF-8 without blanks and "
+                 "control characters"},
+                {"kind = mysql replica \"\" { host = \"h\" }", "replica \"\" must be named"},
                 {"kind = mysql ignore_replicas = 1 replica \"r\" { host = \"h\" }",
                  "ignore_replicas must be less"},
                 {"kind = mysql ignore_replicas = -1", "ignore_replicas"},

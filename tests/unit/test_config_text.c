@@ -1,60 +1,11 @@
 /* The configuration written out, read again and compared, and the lines that errors name. */
-#include "check.h"
+#include "config_box.h"
 
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "cli/config_diff.h"
 #include "serve/config_lines.h"
 #include "serve/config_text.h"
-
-static char folder[] = "/tmp/weir-config-text-XXXXXX";
-
-static int make_folder(void **unused)
-{
-        (void)unused;
-        return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **unused)
-{
-        (void)unused;
-        return rmdir(folder);
-}
-
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
-static void has_not(const char *text, const char *part)
-{
-        if (strstr(text, part))
-                fail_msg("'%s' holds '%s'", text, part);
-}
-
-/* A file of the folder; the name is good until the next one is written. */
-static const char *write_file(const char *name, const char *text, mode_t mode)
-{
-        static char path[96];
-        (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-        FILE *f = fopen(path, "w");
-        assert_non_null(f);
-        assert_true(fputs(text, f) >= 0);
-        assert_int_equal(fclose(f), 0);
-        assert_int_equal(chmod(path, mode), 0);
-        return path;
-}
-
-static int read_text(const char *text, struct config *c, struct problem *problem)
-{
-        const char *path = write_file("conf", text, 0644);
-        config_init(c);
-        int r = config_read_file(c, path, problem);
-        (void)unlink(path); /* made above */
-        return r;
-}
 
 static const char everything[] =
         "data = \"/x\\\"y\"\n"
@@ -63,6 +14,7 @@ static const char everything[] =
         "log_level = warn\nlog_json = true\n"
         "history = failures\nhistory_keep_done = 2d\nhistory_keep_failed = forever\n"
         "queue \"quick\" { history = none }\n"
+        "locks { enabled = false }\n"
         "throttle {\n"
         "        enabled = false  mode = \"observe\"  ramp_cycles = 5  ramp_cycle = \"10s\"\n"
         "        max_deferral = \"1h30m\"  deferrals_per_hour = 12\n"
@@ -119,6 +71,7 @@ static void what_is_written_reads_back_the_same(void **unused)
                                 config_probe_is_same(&a.targets.probes[i], &b.targets.probes[i]));
                 assert_string_equal(b.data, "/x\"y");
                 assert_true(b.throttle.is_off);
+                assert_true(b.are_locks_off);
                 assert_true(b.throttle.queue_depth.exit[0] == 5.5);
                 assert_true(b.targets.levels[0].check_above[1] == 2.5);
                 assert_string_equal(b.targets.probes[4].argv[2], "echo \"$1\" \\");
@@ -173,7 +126,7 @@ static void secrets_are_not_written(void **unused)
         struct config c;
         struct problem problem = {0};
         struct buf text;
-        char conf[400], token[96], password[96];
+        char conf[1024], token[TEMP_DIR_SIZE + 40], password[TEMP_DIR_SIZE + 40];
         (void)snprintf(token, sizeof(token), "%s",
                        write_file("token", "0123456789-the-token\n", 0600));
         (void)snprintf(password, sizeof(password), "%s",
@@ -192,8 +145,6 @@ static void secrets_are_not_written(void **unused)
         has(buf_cstr(&text), password);
         buf_release(&text);
         config_release(&c);
-        (void)unlink(token);
-        (void)unlink(password);
 }
 
 static void an_error_names_the_line(void **unused)
@@ -216,6 +167,7 @@ static void an_error_names_the_line(void **unused)
                  "conf:8: target \"a\", metric \"psi_cpu\": critical: the exit"},
                 {"target \"a\" { kind = \"host\" }\n\ntarget \"b\" { dwell = \"1s\" }\n",
                  "conf:3: target \"b\": kind must be"},
+                {"data = \"a\nb\"\n# c\nnosuch = 1\n", "conf:4: no such option 'nosuch'"},
                 {"# c\ntarget \"a\" { kind = \"host\" }\ntarget \"b\" {\n nosuch = 3\n}\n",
                  "conf:4: no such option 'nosuch'"},
         };
@@ -225,6 +177,107 @@ static void an_error_names_the_line(void **unused)
                 assert_int_not_equal(read_text(cases[i].text, &c, &problem), OK);
                 has(problem.detail, cases[i].told);
                 config_release(&c);
+        }
+}
+
+/* The bad line is marked with a '@', which is not in the file; a comment is put above each of the
+ * lines in turn, and above all of them. */
+struct marked {
+        const char *text, *told;
+};
+
+static void put_marked(struct buf *file, const char *text, const char *comment, int above,
+                       unsigned *ret_line)
+{
+        unsigned line = 1;
+        int n = 0;
+        for (const char *c = text; *c; c++) {
+                bool is_begin = c == text || c[-1] == '\n';
+                if (is_begin && (above < 0 || n == above)) {
+                        buf_put_str(file, comment);
+                        for (const char *k = comment; *k; k++)
+                                line += *k == '\n';
+                }
+                n += is_begin;
+                if (*c == '@') {
+                        *ret_line = line;
+                        continue;
+                }
+                line += *c == '\n';
+                buf_put_byte(file, *c);
+        }
+}
+
+static void check_marked(const struct marked *m, const char *comment, int above)
+{
+        struct config c;
+        struct problem problem = {0};
+        struct buf file;
+        char place[32];
+        unsigned line = 0;
+        buf_init(&file, 0);
+        put_marked(&file, m->text, comment, above, &line);
+        assert_int_not_equal(read_text(buf_cstr(&file), &c, &problem), OK);
+        (void)snprintf(place, sizeof(place), "conf:%u: ", line);
+        if (!strstr(problem.detail, place) || !strstr(problem.detail, m->told))
+                fail_msg("wanted %s%s, got %s for:\n%s", place, m->told, problem.detail,
+                         buf_cstr(&file));
+        config_release(&c);
+        buf_release(&file);
+}
+
+static void a_line_is_the_right_one_whatever_comments_are_above_it(void **unused)
+{
+        static const char *const comments[] = {
+                "# a { comment\n",
+                "// one with a \" in it\n",
+                "/* a = {block}\n\n of lines */\n",
+                "/* within a line */ ",
+                "# one\n# after\n// another\n/* of\nall */\n",
+        };
+        static const struct marked files[] = {
+                {"data = \"a\"\n@nosuch = 1\n", "no such option 'nosuch'"},
+                {"data = \"a\"\n@}\n", "unexpected closing brace"},
+                {"data = \"a\"\nlog_json = true\n@log_json = maybe\n", "invalid boolean value"},
+                {"throttle {\n enabled = true\n@ enabled = many\n}\nlog_json = true\n",
+                 "invalid boolean value"},
+                {"data = \"a\"\n@http 3\nresp = {\"x\"}\n", "missing equal sign"},
+                {"target \"a\" {\n kind = \"host\"\n}\ntarget \"b\" {\n kind = \"host\"\n"
+                 "@ nosuch = 3\n}\n",
+                 "no such option 'nosuch'"},
+                {"target \"a\" {\n kind = \"host\"\n metric \"x\" {\n  required = true\n }\n"
+                 " metric \"y\" {\n@  required = perhaps\n }\n}\n",
+                 "invalid boolean value"},
+                {"target \"a\" {\n kind = \"host\"\n}\ntarget \"b\" {\n kind = \"host\"\n}\n"
+                 "queue \"q\" {\n}\n@nosuch = 3\n",
+                 "no such option 'nosuch'"},
+                {"target \"a\" {\n kind = \"host\"\n}\ntarget \"b\" {\n@ dwell = \"2h\"\n"
+                 " kind = \"host\"\n}\n",
+                 "dwell must be"},
+                {"target \"a\" {\n kind = \"host\"\n}\n@target \"a\" {\n kind = \"host\"\n}\n",
+                 "found duplicate title 'a'"},
+                {"resp = {\"x\",\n \"y\"}\n@nosuch = 1\n", "no such option 'nosuch'"},
+                {"data = \"a\"\n@throttle {\n mode = \"off\"\n", "this { is never closed"},
+                {"data = \"http://x#y/*z\"\n@nosuch = 1\n", "no such option 'nosuch'"},
+        };
+        static const char *const fine[] = {"", "#", "\n", "// a", "/* a */", "data = a#b\n"};
+        (void)unused;
+        for (size_t i = 0; i < ARRAY_LEN(fine); i++) {
+                struct config c;
+                struct problem problem = {0};
+                assert_int_equal(read_text(fine[i], &c, &problem), OK);
+                config_release(&c);
+        }
+        for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+                int n_lines = 0;
+                for (const char *c = files[i].text; *c; c++)
+                        n_lines += *c == '\n';
+                check_marked(&files[i], "", -1);
+                for (size_t k = 0; k < ARRAY_LEN(comments); k++) {
+                        check_marked(&files[i], comments[k], -1);
+                        for (int above = 0; above < n_lines; above++)
+                                check_marked(&files[i], comments[k], above);
+                }
         }
 }
 
@@ -262,7 +315,9 @@ static void differences_are_told_by_name(void **unused)
         struct buf told;
         buf_init(&told, 0);
         config_diff(slice_str(was), slice_str(now), put_line, &told);
-        assert_string_equal(buf_cstr(&told), "target.new: added\n"
+        assert_string_equal(buf_cstr(&told), "target order: {\"old\", \"old.er\"} -> "
+                                             "{\"new\", \"old.er\"}\n"
+                                             "target.new: added\n"
                                              "target.old: removed\n"
                                              "target.old.er.kind: \"host\" -> \"mysql\"\n"
                                              "throttle.level.critical.claims: 1 -> 2\n"
@@ -278,6 +333,43 @@ static void differences_are_told_by_name(void **unused)
         assert_false(config_needs_restart(SLICE_LIT("throttle.mode")));
 }
 
+/* The first target is the one of checks that name none, the first metric that of a threshold that
+ * names none: their order is a setting like any other.  That of queues and replicas is not. */
+static void an_order_that_matters_is_told(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *was, *now, *told;
+        } cases[] = {
+                {"target \"a\" {\n}\ntarget \"b\" {\n}\n", "target \"b\" {\n}\ntarget \"a\" {\n}\n",
+                 "target order: {\"a\", \"b\"} -> {\"b\", \"a\"}\n"},
+                {"target \"a\" {\n}\n", "target \"b\" {\n}\ntarget \"a\" {\n}\n",
+                 "target order: {\"a\"} -> {\"b\", \"a\"}\ntarget.b: added\n"},
+                {"target \"a\" {\n}\ntarget \"b\" {\n}\ntarget \"c\" {\n}\n",
+                 "target \"a\" {\n}\ntarget \"c\" {\n}\ntarget \"d\" {\n}\n",
+                 "target.b: removed\ntarget.d: added\n"},
+                {"target \"a\" {\n}\ntarget \"b\" {\n}\ntarget \"c\" {\n}\n",
+                 "target \"a\" {\n}\ntarget \"d\" {\n}\ntarget \"c\" {\n}\ntarget \"b\" {\n}\n",
+                 "target order: {\"a\", \"b\", \"c\"} -> {\"a\", \"d\", \"c\", \"b\"}\n"
+                 "target.d: added\n"},
+                {"target \"a\" {\nmetric \"x\" {\n}\nmetric \"y\" {\n}\n}\ntarget \"b\" {\n}\n",
+                 "target \"a\" {\nmetric \"y\" {\n}\nmetric \"x\" {\n}\n}\ntarget \"b\" {\n}\n",
+                 "target.a.metric order: {\"x\", \"y\"} -> {\"y\", \"x\"}\n"},
+                {"", "target \"a\" {\nmetric \"x\" {\n}\n}\n", "target.a: added\n"},
+                {"queue \"a\" {\n}\nqueue \"b\" {\n}\n", "queue \"b\" {\n}\nqueue \"a\" {\n}\n",
+                 ""},
+                {"target \"a\" {\nreplica \"x\" {\n}\nreplica \"y\" {\n}\n}\n",
+                 "target \"a\" {\nreplica \"y\" {\n}\nreplica \"x\" {\n}\n}\n", ""},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct buf told;
+                buf_init(&told, 0);
+                config_diff(slice_str(cases[i].was), slice_str(cases[i].now), put_line, &told);
+                assert_string_equal(buf_cstr(&told), cases[i].told);
+                buf_release(&told);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -285,8 +377,10 @@ int main(void)
                 cmocka_unit_test(a_probe_is_another_when_anything_it_uses_is),
                 cmocka_unit_test(secrets_are_not_written),
                 cmocka_unit_test(an_error_names_the_line),
+                cmocka_unit_test(a_line_is_the_right_one_whatever_comments_are_above_it),
                 cmocka_unit_test(the_scanner_ends_on_any_text),
                 cmocka_unit_test(differences_are_told_by_name),
+                cmocka_unit_test(an_order_that_matters_is_told),
         };
         return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

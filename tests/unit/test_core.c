@@ -6,27 +6,6 @@
 #include "core/inside.h"
 #include "support/rig.h"
 
-#define starts_with(text, prefix) assert_memory_equal(text, prefix, sizeof(prefix) - 1)
-
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
-static void has_not(const char *text, const char *part)
-{
-        if (strstr(text, part))
-                fail_msg("'%s' holds '%s'", text, part);
-}
-
-static char *id_text(uint64_t id)
-{
-        static char text[24];
-        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)id);
-        return text;
-}
-
 static void a_job_goes_from_pending_to_complete(void **unused)
 {
         (void)unused;
@@ -402,7 +381,7 @@ static void fences_grow_over_a_restart(void **unused)
                 uint64_t fence = state_job(&rig.core->state, id)->more->fence;
                 assert_true(fence > last);
                 last = fence;
-                rig_do(&rig, "COMPLETE", id_text(id), token);
+                rig_do(&rig, "COMPLETE", rig_number(id), token);
                 rig_restart(&rig);
         }
         rig_release(&rig);
@@ -476,7 +455,7 @@ static void claims_slow_down_while_the_archive_is_behind(void **unused)
                 rig_do(&rig, "ENQUEUE", "h", "");
         for (uint64_t id = 1; id <= 2; id++) {
                 assert_int_equal(rig_claim(&rig, "w", "default", token), id);
-                rig_do(&rig, "COMPLETE", id_text(id), token);
+                rig_do(&rig, "COMPLETE", rig_number(id), token);
         }
         struct rig_session worker;
         rig_session_init(&worker);
@@ -501,7 +480,7 @@ static void a_listing_shows_live_and_archived_jobs_as_one(void **unused)
                 rig_do(&rig, "ENQUEUE", i % 2 ? "odd" : "even", "x");
         for (int i = 0; i < 5; i++) {
                 uint64_t id = rig_claim(&rig, "w", "default", token);
-                rig_do(&rig, "COMPLETE", id_text(id), token);
+                rig_do(&rig, "COMPLETE", rig_number(id), token);
         }
         memory_archive_commit(&rig.archive, 3); /* 1-3 archived, 4-5 ended, 6-10 pending */
         rig_turn(&rig);

@@ -68,7 +68,18 @@ static void control_characters_do_not_get_into_a_detail(void **state)
         assert_string_equal(p.detail, "a??b?c?[31m? \xc3\xa4");
 }
 
-static void a_long_detail_is_cut_between_characters(void **state)
+static void bytes_that_are_no_text_do_not_get_into_a_detail(void **state)
+{
+        struct problem p;
+
+        (void)state;
+        problem_set(&p, ERR_BADARG, "not '%.2s' and \xff\xfe", "a\xc3\xa4");
+        assert_string_equal(p.detail, "not 'a?' and ??");
+}
+
+#define DOTS_AT (PROBLEM_DETAIL_MAX - 1 - 3) /* where they begin when nothing is in the way */
+
+static void a_long_detail_is_cut_between_characters_and_says_so(void **state)
 {
         static const char *const tails[] = {"x", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x90\x9f"};
         char text[400];
@@ -77,23 +88,21 @@ static void a_long_detail_is_cut_between_characters(void **state)
         (void)state;
         for (size_t k = 0; k < ARRAY_LEN(tails); k++) {
                 size_t n = strlen(tails[k]);
-                for (size_t begin = PROBLEM_DETAIL_MAX - 6; begin < PROBLEM_DETAIL_MAX; begin++) {
+                for (size_t begin = DOTS_AT - 6; begin < PROBLEM_DETAIL_MAX; begin++) {
                         memset(text, 'a', sizeof(text) - 1);
                         text[sizeof(text) - 1] = '\0';
                         memcpy(text + begin, tails[k], n);
                         problem_set(&p, ERR_BADARG, "%s", text);
-                        size_t len = strlen(p.detail);
+                        bool is_in_the_way = begin < DOTS_AT && begin + n > DOTS_AT;
+                        size_t kept = is_in_the_way ? begin : DOTS_AT;
                         assert_true(slice_is_utf8(slice_str(p.detail)));
-                        assert_true(len <= PROBLEM_DETAIL_MAX - 1);
-                        assert_true(len > PROBLEM_DETAIL_MAX - 1 - 4);
-                        bool is_whole = begin + n <= PROBLEM_DETAIL_MAX - 1 ||
-                                        begin >= PROBLEM_DETAIL_MAX - 1;
-                        assert_int_equal(len == PROBLEM_DETAIL_MAX - 1, is_whole);
+                        assert_memory_equal(p.detail, text, kept);
+                        assert_string_equal(p.detail + kept, "...");
                 }
         }
 }
 
-static void a_detail_that_is_one_byte_too_long_is_cut_between_characters_too(void **state)
+static void a_detail_is_cut_only_when_it_is_too_long(void **state)
 {
         char text[PROBLEM_DETAIL_MAX + 2];
         struct problem p;
@@ -104,8 +113,11 @@ static void a_detail_that_is_one_byte_too_long_is_cut_between_characters_too(voi
                 memcpy(text + len - 2, "\xc3\xa4", 3);
                 problem_set(&p, ERR_BADARG, "%s", text);
                 assert_true(slice_is_utf8(slice_str(p.detail)));
-                assert_int_equal(strlen(p.detail),
-                                 PROBLEM_DETAIL_MAX - 1 - (len == PROBLEM_DETAIL_MAX ? 1 : 0));
+                assert_int_equal(strlen(p.detail), PROBLEM_DETAIL_MAX - 1);
+                if (len == PROBLEM_DETAIL_MAX - 1)
+                        assert_string_equal(p.detail, text);
+                else
+                        assert_string_equal(p.detail + DOTS_AT, "...");
         }
 }
 
@@ -117,8 +129,9 @@ int main(void)
                 cmocka_unit_test(what_is_not_in_the_table_is_internal),
                 cmocka_unit_test(a_problem_says_what_was_wrong_and_returns_its_code),
                 cmocka_unit_test(control_characters_do_not_get_into_a_detail),
-                cmocka_unit_test(a_long_detail_is_cut_between_characters),
-                cmocka_unit_test(a_detail_that_is_one_byte_too_long_is_cut_between_characters_too),
+                cmocka_unit_test(bytes_that_are_no_text_do_not_get_into_a_detail),
+                cmocka_unit_test(a_long_detail_is_cut_between_characters_and_says_so),
+                cmocka_unit_test(a_detail_is_cut_only_when_it_is_too_long),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

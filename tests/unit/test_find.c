@@ -7,13 +7,6 @@
 #include "core/find_walk.h"
 #include "support/rig.h"
 
-static const char *id_text(uint64_t id)
-{
-        static char text[24];
-        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)id);
-        return text;
-}
-
 /* The ids of a reply, in order, as "3 2 1". */
 static const char *ids_of(const char *reply)
 {
@@ -28,19 +21,11 @@ static const char *ids_of(const char *reply)
 
 #define assert_ids(reply, want) assert_string_equal(ids_of(reply), want)
 
-static void archive_all(struct rig *rig)
-{
-        rig_turn(rig);
-        memory_archive_commit(&rig->archive, SIZE_MAX);
-        rig_turn(rig);
-        rig_turn(rig);
-}
-
 static void finish(struct rig *rig, const char *worker, const char *queue)
 {
         char token[33];
         uint64_t id = rig_claim(rig, worker, queue, token);
-        assert_string_equal(rig_do(rig, "COMPLETE", id_text(id), token, "well done"), "OK");
+        assert_string_equal(rig_do(rig, "COMPLETE", rig_number(id), token, "well done"), "OK");
 }
 
 /* 1 mail/a/g1 complete by w1, archived; 2 mail/b critical canceled, archived; 3 mail/a/g1 pending;
@@ -53,7 +38,7 @@ static void make_jobs(struct rig *rig)
         rig_pass_ms(rig, 10);
         rig_do(rig, "ENQUEUE", "mail", "{\"to\":\"bob\"}", "QUEUE", "b", "TIER", "critical");
         rig_do(rig, "CANCEL", "2");
-        archive_all(rig);
+        rig_archive_all(rig);
         rig_pass_ms(rig, 10);
         rig_do(rig, "ENQUEUE", "mail", "{\"to\":\"bob\"}", "QUEUE", "a", "GROUP", "g1");
         rig_pass_ms(rig, 10);

@@ -9,12 +9,6 @@
 #include "core/limits.h"
 #include "support/rig.h"
 
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
 /* ---- what a prober sees ---- */
 
 struct prober {
@@ -112,7 +106,7 @@ static void a_host_counts_again_when_the_operator_says_so(void **unused)
         assert_string_equal(prober.hosts, "10.0.0.2:3306 ");
         has(rig_do(&rig, "RECOVERHOST", "db3"), "!NOTFOUND");
         has(rig_do(&rig, "THROTTLEHISTORY"), "db3: by the operator");
-        has(rig_do(&rig, "THROTTLEHISTORY"), "db3 for 3600 s");
+        has(rig_do(&rig, "THROTTLEHISTORY"), "db3 for 1 h");
         rig_release(&rig);
 }
 
@@ -156,6 +150,38 @@ static void what_cannot_be_skipped_is_refused_and_changes_nothing(void **unused)
         assert_string_equal(rig_do(&rig, "SKIPHOST", "db2", "FOR", "604800000"), "OK");
         assert_string_equal(rig_do(&rig, "SKIPHOST", n255), "OK");
         assert_string_equal(rig_do(&rig, "RECOVERHOST", n255), "OK");
+        rig_release(&rig);
+}
+
+static void a_host_is_one_word(void **unused)
+{
+        (void)unused;
+        static const char *const bad[] = {"a b",
+                                          " a",
+                                          "a ",
+                                          " ",
+                                          "a\tb",
+                                          "a\x7f",
+                                          "a\nb",
+                                          "a\xc2\x9b"
+                                          "b",
+                                          "\xff"};
+        static const char *const good[] = {"db2", "10.0.0.2:3306", "[::1]:3306",
+                                           "/run/mysqld/db2.sock", "r\xc3\xa9plica"};
+        struct rig rig;
+        struct prober prober;
+        struct problem problem = {0};
+        init(&rig, &prober);
+        for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+                assert_int_equal(core_skip_host(rig.core, slice_str(bad[i]), 60000, &problem),
+                                 ERR_BADARG);
+                has(problem.detail, "without blanks and control characters");
+        }
+        has(rig_do(&rig, "SKIPHOST", "a b"), "!BADARG host must be");
+        has(rig_do(&rig, "SKIPHOST", "a b"), "not 'a b'");
+        assert_string_equal(rig_do(&rig, "SKIPPEDHOSTS"), "[]");
+        for (size_t i = 0; i < ARRAY_LEN(good); i++)
+                assert_int_equal(core_skip_host(rig.core, slice_str(good[i]), 60000, &problem), OK);
         rig_release(&rig);
 }
 
@@ -209,6 +235,7 @@ int main(void)
                 cmocka_unit_test(a_host_counts_again_when_the_operator_says_so),
                 cmocka_unit_test(skipped_hosts_survive_a_restart_and_a_pause_is_none_of_them),
                 cmocka_unit_test(what_cannot_be_skipped_is_refused_and_changes_nothing),
+                cmocka_unit_test(a_host_is_one_word),
                 cmocka_unit_test(the_operator_bounds_how_long_a_host_may_be_skipped),
                 cmocka_unit_test(so_many_hosts_and_not_one_more),
         };

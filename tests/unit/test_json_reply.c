@@ -1,7 +1,6 @@
-/* Replies as JSON bodies, and base64. */
+/* Replies as JSON bodies. */
 #include "check.h"
 
-#include "door/base64.h"
 #include "door/json_reply.h"
 #include "wire/json.h"
 
@@ -94,43 +93,12 @@ static void an_error_is_the_whole_reply(void **state)
         buf_release(&b);
 }
 
-static void base64_goes_both_ways(void **state)
-{
-        static const char *const rows[][2] = {
-                {"", ""},
-                {"f", "Zg=="},
-                {"fo", "Zm8="},
-                {"foo", "Zm9v"},
-                {"foob", "Zm9vYg=="},
-                {"fooba", "Zm9vYmE="},
-                {"foobar", "Zm9vYmFy"},
-        };
-        static const char *const wrong[] = {"Z",    "Zg",   "Zg=",  "Zg==Zg==", "Z===",  "====",
-                                            "Zh==", "Zm9=", "Zm 8", "Zm-_",     "Zg==\n"};
-        char out[16];
-        size_t len;
-
-        (void)state;
-        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-                struct buf b;
-                buf_init(&b, 0);
-                base64_put(&b, slice_str(rows[i][0]));
-                assert_slice(buf_slice(&b), rows[i][1]);
-                assert_true(base64_decode(slice_str(rows[i][1]), out, &len));
-                assert_slice(slice_make(out, len), rows[i][0]);
-                buf_release(&b);
-        }
-        for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
-                assert_false(base64_decode(slice_str(wrong[i]), out, &len));
-}
-
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_parts_of_a_reply_are_put_together),
                 cmocka_unit_test(a_payload_is_json_or_text_or_base64_under_another_name),
                 cmocka_unit_test(an_error_is_the_whole_reply),
-                cmocka_unit_test(base64_goes_both_ways),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -331,13 +331,13 @@ static void what_is_told_is_durable(void **state)
         bench_release(&b);
 }
 
-/* Logs in and gives "Cookie: weir_session=...\r\n". */
+/* Logs in and gives "Cookie: weir_session_...\r\n". */
 static void log_in(struct bench *b, char ret[80])
 {
         int fd = dial(b->http_port);
         tell(fd, "POST /login HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\n"
                  "Content-Length: 18\r\n\r\n{\"token\":\"" TOKEN "\"}");
-        const char *at = strstr(expect_begin(b, fd, "HTTP/1.1 200 "), "weir_session=");
+        const char *at = strstr(expect_begin(b, fd, "HTTP/1.1 200 "), LOGIN_COOKIE);
         assert_non_null(at);
         (void)snprintf(ret, 80, "Cookie: %.*s\r\n", (int)strcspn(at, ";"), at);
         close(fd);
@@ -365,7 +365,7 @@ static void a_stream_goes_with_the_session_that_opened_it(void **state)
         size_t n = n_of(hear(&b, &e), "event: now");
         until(&b, n_of(hear(&b, &e), "event: now") > n + 5);
         login_release(&b.server->login); /* as when everybody logs out */
-        login_init(&b.server->login);
+        login_init(&b.server->login, SLICE_NONE);
         until(&b, (hear(&b, &e), e.is_over));
         n = n_of(hear(&b, &other), "event: now");
         until(&b, n_of(hear(&b, &other), "event: now") > n + 5);

@@ -25,18 +25,6 @@ static struct grant granted(const char *text)
         return g;
 }
 
-static void starts_with(const char *text, const char *with)
-{
-        if (strncmp(text, with, strlen(with)) != 0)
-                fail_msg("'%s' does not start with '%s'", text, with);
-}
-
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
 static uint64_t digest(const struct rig *rig)
 {
         state_check(&rig->core->state);
@@ -474,9 +462,7 @@ static void a_restart_keeps_holders_and_their_full_remaining_time(void **unused)
         struct grant a = granted(rig_do(&rig, "LOCK", "s", "2000", "COUNT", "2"));
         struct grant b = granted(rig_do(&rig, "LOCK", "s", "3000", "COUNT", "2"));
         rig_do(&rig, "RENEW", "s", a.token, "4000");
-        uint64_t before = digest(&rig);
-        rig_restart(&rig);
-        assert_true(before == digest(&rig));
+        assert_true(rig_replays(&rig));
         rig_pass_ms(&rig, 999);
         assert_string_equal(rig_do(&rig, "LOCK", "m", "1000"), "null");
         assert_string_equal(rig_do(&rig, "UNLOCK", "m", m.token), "OK");
@@ -508,10 +494,162 @@ static void a_fence_in_a_skipped_note_is_not_given_again(void **unused)
         struct grant g = granted(rig_do(&rig, "LOCK", "s", "60000", "COUNT", "2"));
         rig_do(&rig, "UNLOCK", "s", g.token);
         clean_before(&rig, made + 1); /* the semaphore alone */
+        assert_true(rig_replays(&rig));
+        assert_true(rig.core->state.fence == g.fence);
+        rig_release(&rig);
+}
+
+/* ---- switched off ---- */
+
+#define OFF "!UNAVAIL locks are switched off; the setting locks.enabled says so"
+
+static void switch_to(struct rig *rig, const char *value)
+{
+        assert_string_equal(rig_do(rig, "SETTINGSET", "locks.enabled", value), "OK");
+}
+
+static void switched_off_no_lock_is_granted(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        granted(rig_do(&rig, "LOCK", "s", "60000", "COUNT", "2"));
+        uint64_t was = rig.core->totals.locks_granted, fence = rig.core->state.fence;
+        switch_to(&rig, "false");
+        assert_string_equal(rig_do(&rig, "LOCK", "a", "1000"), OFF);
+        assert_string_equal(rig_do(&rig, "LOCK", "a", "1000", "WAIT", "5000"), OFF);
+        assert_string_equal(rig_do(&rig, "LOCK", "s", "1000", "COUNT", "2"), OFF);
+        assert_string_equal(rig_do(&rig, "LOCK", "s", "1000", "COUNT", "3"), OFF);
+        assert_string_equal(rig_do(&rig, "LOCK", "s", "1000", "COUNT", "2", "TOKEN", NOBODY), OFF);
+        has(rig_do(&rig, "LOCKS"), "held:1 waiting:0");
+        has(rig_do(&rig, "LOCKS"), "enabled:false");
+        assert_true(rig.core->totals.locks_granted == was && rig.core->state.fence == fence);
+        switch_to(&rig, "true");
+        has(rig_do(&rig, "LOCKS"), "enabled:true");
+        granted(rig_do(&rig, "LOCK", "a", "1000"));
+        granted(rig_do(&rig, "LOCK", "s", "1000", "COUNT", "2"));
+        assert_string_equal(rig_do(&rig, "LOCK", "s", "1000", "COUNT", "2"), "null");
+        rig_release(&rig);
+}
+
+/* They are told in the turn of the change, and a place that is free then goes to nobody. */
+static void switched_off_those_who_wait_are_told(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct rig_session s[4];
+        rig_init(&rig);
+        struct grant a = granted(rig_do(&rig, "LOCK", "a", "60000"));
+        granted(rig_do(&rig, "LOCK", "b", "60000"));
+        for (size_t i = 0; i < ARRAY_LEN(s); i++) {
+                rig_session_init(&s[i]);
+                assert_string_equal(rig_as(&rig, &s[i], "LOCK", i % 2 ? "a" : "b", "1000", "WAIT",
+                                           i ? "86400000" : "100"),
+                                    "(waits)");
+        }
+        switch_to(&rig, "off");
+        for (size_t i = 0; i < ARRAY_LEN(s); i++) {
+                assert_true(s[i].is_answered);
+                assert_string_equal(text_reply_str(&s[i].reply), OFF);
+                assert_false(session_is_waiting(&s[i].base));
+        }
+        has(rig_do(&rig, "LOCKED", "a"), "waiting:0");
+        assert_string_equal(rig_do(&rig, "UNLOCK", "a", a.token), "OK");
+        starts_with(rig_do(&rig, "LOCKED", "a"), "!NOTFOUND");
+        rig_pass_ms(&rig, 100); /* when the first would have waited long enough */
+        switch_to(&rig, "on");
+        granted(rig_do(&rig, "LOCK", "a", "1000"));
+        assert_string_equal(rig_as(&rig, &s[0], "LOCK", "b", "1000", "WAIT", "5000"), "(waits)");
+        assert_string_equal(rig_do(&rig, "FORCEUNLOCK", "b"), "1");
+        granted(text_reply_str(&s[0].reply));
+        digest(&rig);
+        for (size_t i = 0; i < ARRAY_LEN(s); i++)
+                rig_session_release(&rig, &s[i]);
+        rig_release(&rig);
+}
+
+static void switched_off_holders_keep_what_they_hold(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        struct grant a = granted(rig_do(&rig, "LOCK", "a", "1000", "OWNER", "me"));
+        struct grant b = granted(rig_do(&rig, "LOCK", "b", "1000"));
+        struct grant c = granted(rig_do(&rig, "LOCK", "c", "1000"));
+        switch_to(&rig, "false");
+        starts_with(rig_do(&rig, "RENEW", "a", a.token, "5000"), "{fence:1 ttl_ms:5000");
+        starts_with(rig_do(&rig, "LOCK", "a", "1000", "TOKEN", a.token), "!STATE");
+        const char *text = rig_do(&rig, "LOCK", "a", "9000", "TOKEN", a.token, "REENTER", "renew");
+        has(text, "ttl_ms:9000");
+        assert_string_equal(granted(text).token, a.token);
+        has(rig_do(&rig, "LOCKED", "a"), "owner:'me'");
+        assert_string_equal(rig_do(&rig, "UNLOCK", "b", b.token), "OK");
+        assert_string_equal(rig_do(&rig, "FORCEUNLOCK", "c"), "1");
+        starts_with(rig_do(&rig, "RENEW", "c", c.token, "1000"), "!NOTFOUND");
+        rig_pass_ms(&rig, 9000);
+        starts_with(rig_do(&rig, "LOCKED", "a"), "!NOTFOUND");
+        assert_string_equal(rig_do(&rig, "LOCK", "a", "1000", "TOKEN", a.token, "REENTER", "renew"),
+                            OFF);
+        rig_release(&rig);
+}
+
+static void switched_off_stays_so_over_a_restart(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        struct grant g = granted(rig_do(&rig, "LOCK", "a", "60000"));
+        switch_to(&rig, "false");
         uint64_t before = digest(&rig);
         rig_restart(&rig);
-        assert_true(rig.core->state.fence == g.fence);
         assert_true(before == digest(&rig));
+        assert_string_equal(rig_do(&rig, "LOCK", "b", "1000"), OFF);
+        starts_with(rig_do(&rig, "RENEW", "a", g.token, "60000"), "{fence:1");
+        assert_string_equal(rig_do(&rig, "SETTINGUNSET", "locks.enabled"), "OK");
+        rig_restart(&rig);
+        granted(rig_do(&rig, "LOCK", "b", "1000"));
+        assert_string_equal(rig_do(&rig, "LOCK", "a", "1000"), "null");
+        rig_release(&rig);
+}
+
+/* What is set comes before what is configured; taken back, the configuration holds again. */
+static void the_configuration_switches_too(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct rig_session s;
+        rig_init(&rig);
+        rig_session_init(&s);
+        granted(rig_do(&rig, "LOCK", "a", "60000"));
+        assert_string_equal(rig_as(&rig, &s, "LOCK", "a", "1000", "WAIT", "5000"), "(waits)");
+        core_set_locks(rig.core, true);
+        assert_string_equal(text_reply_str(&s.reply), OFF);
+        assert_string_equal(rig_do(&rig, "LOCK", "b", "1000"), OFF);
+        switch_to(&rig, "true");
+        granted(rig_do(&rig, "LOCK", "b", "1000"));
+        rig_restart(&rig);
+        core_set_locks(rig.core, true);
+        granted(rig_do(&rig, "LOCK", "c", "1000"));
+        rig_do(&rig, "SETTINGUNSET", "locks.enabled");
+        assert_string_equal(rig_do(&rig, "LOCK", "d", "1000"), OFF);
+        core_set_locks(rig.core, false);
+        granted(rig_do(&rig, "LOCK", "d", "1000"));
+        rig_session_release(&rig, &s);
+        rig_release(&rig);
+}
+
+/* A job's unique key is no lock. */
+static void switched_off_jobs_go_on(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[33];
+        rig_init(&rig);
+        switch_to(&rig, "false");
+        assert_string_equal(rig_do(&rig, "ENQUEUE", "mail", "{}", "UNIQUE", "k"), "1");
+        assert_string_equal(rig_do(&rig, "ENQUEUE", "mail", "{}", "UNIQUE", "k"), "1");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+        assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
         rig_release(&rig);
 }
 
@@ -575,6 +713,12 @@ int main(void)
                 cmocka_unit_test(locks_are_listed_by_name_in_pages),
                 cmocka_unit_test(a_restart_keeps_holders_and_their_full_remaining_time),
                 cmocka_unit_test(a_fence_in_a_skipped_note_is_not_given_again),
+                cmocka_unit_test(switched_off_no_lock_is_granted),
+                cmocka_unit_test(switched_off_those_who_wait_are_told),
+                cmocka_unit_test(switched_off_holders_keep_what_they_hold),
+                cmocka_unit_test(switched_off_stays_so_over_a_restart),
+                cmocka_unit_test(the_configuration_switches_too),
+                cmocka_unit_test(switched_off_jobs_go_on),
                 cmocka_unit_test(a_body_that_cannot_be_is_refused),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

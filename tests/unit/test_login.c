@@ -26,7 +26,7 @@ static void room_init(struct room *r)
 {
         *r = (struct room){
                 .now_ns = HOUR, .address = "192.0.2.1", .cookies = "", .type = "application/json"};
-        login_init(&r->login);
+        login_init(&r->login, SLICE_LIT("host:/data"));
         secret_init(&r->token, SLICE_LIT(TOKEN));
         arena_init(&r->arena, MIB);
         buf_init(&r->lines, 0);
@@ -74,13 +74,15 @@ static const char *tell_of(struct room *r)
         return buf_cstr(&r->body);
 }
 
-/* "weir_session=0123..." of the Set-Cookie line just written. */
+#define NAME "weir_session_83d6a782" /* the hash of "host:/data" begins so */
+
+/* NAME=0123... of the Set-Cookie line just written. */
 static void take_cookie(struct room *r, char ret[64])
 {
-        const char *at = strstr(buf_cstr(&r->lines), "weir_session=");
+        const char *at = strstr(buf_cstr(&r->lines), NAME "=");
         assert_non_null(at);
         size_t n = strcspn(at, ";");
-        assert_int_equal(n, strlen("weir_session=") + LOGIN_HEX);
+        assert_int_equal(n, strlen(NAME "=") + LOGIN_HEX);
         memcpy(ret, at, n);
         ret[n] = '\0';
 }
@@ -127,11 +129,12 @@ static void a_cookie_that_was_never_given_is_nobody(void **state)
                 "",
                 ";",
                 "; ;;",
-                "weir_session",
-                "weir_session=",
+                NAME,
+                NAME "=",
+                NAME "=00000000000000000000000000000000",
+                NAME "=0000000000000000000000000000000",
+                NAME "=000000000000000000000000000000000",
                 "weir_session=00000000000000000000000000000000",
-                "weir_session=0000000000000000000000000000000",
-                "weir_session=000000000000000000000000000000000",
                 "other=1",
         };
         struct room r;
@@ -216,7 +219,7 @@ static void logging_out_ends_this_session_and_no_other(void **state)
         r.cookies = one;
         struct login_call c = call(&r, "");
         login_leave(&c);
-        assert_non_null(strstr(buf_cstr(&r.lines), "Set-Cookie: weir_session=; "));
+        assert_non_null(strstr(buf_cstr(&r.lines), "Set-Cookie: " NAME "=; "));
         assert_non_null(strstr(buf_cstr(&r.lines), "; Max-Age=0\r\n"));
         assert_null(found(&r, one));
         assert_non_null(found(&r, two));
@@ -224,6 +227,35 @@ static void logging_out_ends_this_session_and_no_other(void **state)
         login_leave(&c); /* again: nothing to end */
         assert_int_equal(r.login.by_id.len, 1);
         room_release(&r);
+}
+
+static void the_cookie_of_another_weir_of_the_host_stands_beside_ours(void **state)
+{
+        struct room r, other;
+        char mine[64], both[160];
+
+        (void)state;
+        room_init(&r);
+        room_init(&other);
+        login_release(&other.login);
+        login_init(&other.login, SLICE_LIT("host:/other"));
+        assert_string_not_equal(r.login.cookie, other.login.cookie);
+        assert_int_equal(enter(&r, GOOD), OK);
+        take_cookie(&r, mine);
+        assert_int_equal(enter(&other, GOOD), OK);
+        const char *at = strstr(buf_cstr(&other.lines), other.login.cookie);
+        assert_non_null(at);
+        (void)snprintf(both, sizeof(both), "%.*s; %s", (int)strcspn(at, ";"), at, mine);
+        assert_ptr_equal(found(&r, both), found(&r, mine));
+        assert_non_null(found(&other, both));
+        assert_null(found(&other, mine));
+        r.cookies = other.cookies = both;
+        struct login_call c = call(&other, "");
+        login_leave(&c); /* out there, and in here */
+        assert_null(found(&other, both));
+        assert_non_null(found(&r, both));
+        room_release(&r);
+        room_release(&other);
 }
 
 static void logging_in_again_replaces_the_session_of_that_browser(void **state)
@@ -406,6 +438,7 @@ int main(void)
                 cmocka_unit_test(
                         a_session_ends_when_it_was_not_used_for_twelve_hours_and_not_before),
                 cmocka_unit_test(logging_out_ends_this_session_and_no_other),
+                cmocka_unit_test(the_cookie_of_another_weir_of_the_host_stands_beside_ours),
                 cmocka_unit_test(logging_in_again_replaces_the_session_of_that_browser),
                 cmocka_unit_test(the_session_unused_longest_makes_room_for_one_too_many),
                 cmocka_unit_test(what_a_browser_is_told_of_its_session),

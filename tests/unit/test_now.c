@@ -10,26 +10,6 @@
 
 #define TOKEN 33
 
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
-static void has_not(const char *text, const char *part)
-{
-        if (strstr(text, part))
-                fail_msg("'%s' holds '%s'", text, part);
-}
-
-static size_t times(const char *text, const char *part)
-{
-        size_t n = 0;
-        for (; (text = strstr(text, part)); text++)
-                n++;
-        return n;
-}
-
 static const struct core_metric metrics[] = {
         {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, true},
 };
@@ -81,7 +61,8 @@ static void a_calm_weir_says_so(void **unused)
                 "rates:{enqueued:'0' started:'0' completed:'0' failed:'0' deferred:'0' "
                 "granted:'0' refused:'0'] "
                 "ramp:{running:false cycle:0 cycles:3 next_in_ms:-1] "
-                "checks:{waiting:0 rules:0 starved:0] events:0]");
+                "checks:{waiting:0 rules:0 starved:0] throttle_enabled:true locks_enabled:true "
+                "events:0]");
         rig_release(&rig);
 }
 
@@ -124,6 +105,20 @@ static void a_pause_is_told_with_its_end(void **unused)
         has(rig_do(&rig, "NOW"), "paused:true pause_left_ms:-1");
         rig_do(&rig, "THROTTLE", "RESUME");
         has(rig_do(&rig, "NOW"), "paused:false pause_left_ms:0");
+        rig_release(&rig);
+}
+
+static void what_is_switched_off_is_told(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        rig_do(&rig, "SETTINGSET", "throttle.enabled", "false");
+        has(rig_do(&rig, "NOW"), "mode:'enforce'"); /* it is kept */
+        has(rig_do(&rig, "NOW"), "throttle_enabled:false locks_enabled:true");
+        rig_do(&rig, "SETTINGSET", "locks.enabled", "false");
+        rig_do(&rig, "SETTINGUNSET", "throttle.enabled");
+        has(rig_do(&rig, "NOW"), "throttle_enabled:true locks_enabled:false");
         rig_release(&rig);
 }
 
@@ -239,10 +234,10 @@ static void a_deferred_job_is_told_with_its_reason(void **unused)
                 "[{at_ms:1700000000010 kind:'job' identity:'2:klaviyo_sync:default' "
                 "tier:'deferrable' verdict:'deferred' reason:'level' target:'shop' "
                 "text:'critical load on shop: threads_running 150 against 15; tier deferrable "
-                "waits 3600 s' job:2 times:1] "
+                "waits 1 h' job:2 times:1] "
                 "{at_ms:1700000000000 kind:'job' identity:'1:mail:slow:shop-7' tier:'normal' "
                 "verdict:'deferred' reason:'level' target:'shop' text:'critical load on shop: "
-                "threads_running 150 against 15; tier normal waits 900 s' job:1 times:1]]");
+                "threads_running 150 against 15; tier normal waits 15 min' job:1 times:1]]");
         rig_release(&rig);
 }
 
@@ -426,6 +421,7 @@ int main(void)
                 cmocka_unit_test(the_level_is_told_with_the_metric_that_decides),
                 cmocka_unit_test(a_metric_that_cannot_be_read_says_why),
                 cmocka_unit_test(a_pause_is_told_with_its_end),
+                cmocka_unit_test(what_is_switched_off_is_told),
                 cmocka_unit_test(jobs_are_counted_where_they_are),
                 cmocka_unit_test(rates_are_those_of_the_last_five_seconds),
                 cmocka_unit_test(rates_of_what_is_held_back_count_all_tiers),

@@ -1,4 +1,4 @@
-/* The OpenAPI text: valid JSON, every address of the table in it, a schema for every answer,
+/* The OpenAPI text: valid JSON, every address of the tables in it, a schema for every answer,
  * nothing that points nowhere; and the notation those schemas are written in. */
 #include "check.h"
 
@@ -7,6 +7,7 @@
 #include "core/command.h"
 #include "door/openapi.h"
 #include "door/shapes.h"
+#include "door/site.h"
 #include "wire/json.h"
 
 static struct json_value made(struct buf *b)
@@ -14,7 +15,7 @@ static struct json_value made(struct buf *b)
         struct json_value root;
         struct problem p;
         buf_init(b, 0);
-        openapi_put(b, "1.2.\"3\"");
+        openapi_put(b, "1.2.\"3\"", NULL);
         assert_false(b->failed);
         if (json_parse(buf_slice(b), 64, &root, &p) != OK)
                 fail_msg("%s", p.detail);
@@ -29,13 +30,19 @@ static struct json_value at(const struct json_value *v, const char *key)
         return ret;
 }
 
-static struct json_value operation(const struct json_value *root, const struct command_def *def)
+static struct json_value operation_at(const struct json_value *root, const char *verb,
+                                      const char *address)
 {
         char method[8] = "";
-        for (size_t i = 0; def->method[i]; i++)
-                method[i] = (char)(def->method[i] | 0x20);
-        struct json_value paths = at(root, "paths"), path = at(&paths, def->path);
+        for (size_t i = 0; verb[i]; i++)
+                method[i] = (char)(verb[i] | 0x20);
+        struct json_value paths = at(root, "paths"), path = at(&paths, address);
         return at(&path, method);
+}
+
+static struct json_value operation(const struct json_value *root, const struct command_def *def)
+{
+        return operation_at(root, def->method, def->path);
 }
 
 static void every_command_with_an_address_is_described(void **state)
@@ -54,6 +61,86 @@ static void every_command_with_an_address_is_described(void **state)
                                     strlen(def->name));
                 assert_int_equal(at(&op, "responses").type, JSON_OBJECT);
         }
+        buf_release(&b);
+}
+
+static void every_page_of_the_door_is_described_with_its_refusals(void **state)
+{
+        struct buf b;
+        struct json_value root = made(&b);
+
+        (void)state;
+        for (size_t i = 0; i < site_pages_len; i++) {
+                const struct site_page *page = &site_pages[i];
+                struct json_value op = operation_at(&root, page->method, page->path);
+                assert_memory_equal(at(&op, "operationId").text.ptr + 1, page->name,
+                                    strlen(page->name));
+                struct json_value answers = at(&op, "responses"), good = at(&answers, "200");
+                struct json_value content = at(&good, "content");
+                assert_int_equal(json_count(&content), 1);
+                assert_int_equal(at(&content, page->content_type).type, JSON_OBJECT);
+                for (const char *status = page->statuses; *status; status += strspn(status, " ")) {
+                        char text[4] = "";
+                        memcpy(text, status, 3);
+                        assert_int_equal(at(&answers, text).type, JSON_OBJECT);
+                        status += 3;
+                }
+        }
+        buf_release(&b);
+}
+
+/* The rules beyond one property, in the schema of that command's body. */
+static void assert_rules(const struct json_value *schemas, const char *command, const char *rules)
+{
+        struct json_value schema = at(schemas, command);
+        assert_slice(at(&schema, "allOf").text, rules);
+}
+
+static void a_payload_has_one_of_two_names_and_some_exclude_each_other(void **state)
+{
+#define ONE(name)       "{\"oneOf\":[{\"required\":[\"" name "\"]},{\"required\":[\"" name "_base64\"]}]}"
+#define NOT(one, other) "{\"not\":{\"required\":[\"" one "\",\"" other "\"]}}"
+        struct buf b;
+        struct json_value root = made(&b), components = at(&root, "components");
+        struct json_value schemas = at(&components, "schemas"), claim = at(&schemas, "CLAIM"),
+                          rules;
+
+        (void)state;
+        assert_rules(&schemas, "ENQUEUE", "[" ONE("args") "," NOT("in", "at") "]");
+        assert_rules(&schemas, "SCHEDULE", "[" ONE("args") "," NOT("cron", "every") "]");
+        assert_rules(&schemas, "COMPLETE", "[" NOT("result", "result_base64") "]");
+        assert_rules(&schemas, "BATCH",
+                     "[" NOT("successargs", "successargs_base64") "," NOT("doneargs",
+                                                                          "doneargs_base64") "]");
+        assert_false(json_get(&claim, "allOf", &rules));
+        buf_release(&b);
+#undef ONE
+#undef NOT
+}
+
+static void a_body_is_required_when_something_in_it_is(void **state)
+{
+        struct buf b;
+        struct json_value root = made(&b);
+        size_t n[2] = {0};
+
+        (void)state;
+        for (size_t i = 0; i < command_table_len; i++) {
+                const struct command_def *def = &command_table[i];
+                struct json_value op, body;
+                bool is_required = false;
+                if (!def->path)
+                        continue;
+                op = operation(&root, def);
+                if (!json_get(&op, "requestBody", &body))
+                        continue;
+                for (size_t k = 0; k < def->n_params; k++)
+                        is_required |= (def->params[k].flags & PARAM_REQUIRED) &&
+                                       !(def->params[k].flags & (PARAM_IN_PATH | PARAM_IN_QUERY));
+                assert_slice(at(&body, "required").text, is_required ? "true" : "false");
+                n[is_required]++;
+        }
+        assert_true(n[0] > 3 && n[1] > 10);
         buf_release(&b);
 }
 
@@ -215,6 +302,9 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(every_command_with_an_address_is_described),
+                cmocka_unit_test(every_page_of_the_door_is_described_with_its_refusals),
+                cmocka_unit_test(a_payload_has_one_of_two_names_and_some_exclude_each_other),
+                cmocka_unit_test(a_body_is_required_when_something_in_it_is),
                 cmocka_unit_test(every_parameter_is_in_the_address_or_in_the_body),
                 cmocka_unit_test(every_reference_points_to_something),
                 cmocka_unit_test(every_command_with_an_address_has_a_shape_and_no_other_has),

@@ -7,48 +7,10 @@
 #include "core/inside.h"
 #include "support/rig.h"
 
-#define starts_with(text, prefix) assert_memory_equal(text, prefix, sizeof(prefix) - 1)
-
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
-static void has_not(const char *text, const char *part)
-{
-        if (strstr(text, part))
-                fail_msg("'%s' holds '%s'", text, part);
-}
-
-/* Everything that has ended goes to history, and the core lets go of it. */
-static void archive_all(struct rig *rig)
-{
-        rig_turn(rig);
-        memory_archive_commit(&rig->archive, SIZE_MAX);
-        rig_turn(rig);
-        rig_turn(rig); /* what was asked when it was reported */
-}
-
-static void text_of(uint64_t id, char ret[24])
-{
-        (void)snprintf(ret, 24, "%llu", (unsigned long long)id);
-}
-
-/* Claims the next job and fails it; it has one attempt. */
-static uint64_t fail_next(struct rig *rig, const char *queue)
-{
-        char token[33], id[24];
-        uint64_t job = rig_claim(rig, "w", queue, token);
-        text_of(job, id);
-        assert_string_equal(rig_do(rig, "FAIL", id, token, "no route"), "'failed'");
-        return job;
-}
-
 static void make_failed(struct rig *rig)
 {
         rig_do(rig, "ENQUEUE", "mail", "{\"to\":1}", "ATTEMPTS", "1", "GROUP", "g");
-        assert_int_equal(fail_next(rig, "default"), 1);
+        assert_int_equal(rig_fail_next(rig, "default", "no route"), 1);
 }
 
 static const struct job *live(const struct rig *rig, uint64_t id)
@@ -63,15 +25,6 @@ static uint64_t run_of(const struct rig *rig, uint64_t id)
         return job->extra ? job->extra->options.run : 0;
 }
 
-static void assert_replay_is_the_same(struct rig *rig)
-{
-        uint64_t before = state_digest(&rig->core->state);
-        state_check(&rig->core->state);
-        rig_restart(rig);
-        assert_int_equal(state_digest(&rig->core->state), before);
-        state_check(&rig->core->state);
-}
-
 static void a_failed_job_of_history_runs_again_under_its_id(void **unused)
 {
         (void)unused;
@@ -79,7 +32,7 @@ static void a_failed_job_of_history_runs_again_under_its_id(void **unused)
         char token[33];
         rig_init(&rig);
         make_failed(&rig);
-        archive_all(&rig);
+        rig_archive_all(&rig);
         assert_null(live(&rig, 1));
         rig_pass_ms(&rig, 5000);
         assert_string_equal(rig_do(&rig, "RETRY", "1"), "'pending'");
@@ -94,11 +47,11 @@ static void a_failed_job_of_history_runs_again_under_its_id(void **unused)
         has(events, "event:'failed'");
         has(events, "event:'retried'");
         assert_int_equal(run_of(&rig, 1), 1);
-        assert_replay_is_the_same(&rig);
+        assert_true(rig_replays(&rig));
 
         assert_int_equal(rig_claim(&rig, "w2", "default", token), 1);
         assert_string_equal(rig_do(&rig, "COMPLETE", "1", token, "done"), "OK");
-        archive_all(&rig);
+        rig_archive_all(&rig);
         assert_null(live(&rig, 1));
         job = rig_do(&rig, "JOB", "1");
         has(job, "status:'complete'");
@@ -116,14 +69,14 @@ static void it_can_be_taken_back_any_number_of_times(void **unused)
         rig_init(&rig);
         make_failed(&rig);
         for (uint64_t run = 1; run <= 60; run++) { /* more events than are kept */
-                archive_all(&rig);
+                rig_archive_all(&rig);
                 assert_string_equal(rig_do(&rig, "RETRY", "1"), "'pending'");
                 assert_int_equal(run_of(&rig, 1), run);
                 state_check(&rig.core->state);
-                assert_int_equal(fail_next(&rig, "default"), 1);
+                assert_int_equal(rig_fail_next(&rig, "default", "no route"), 1);
         }
-        assert_replay_is_the_same(&rig);
-        archive_all(&rig);
+        assert_true(rig_replays(&rig));
+        rig_archive_all(&rig);
         struct job_options o;
         const struct job_view *row = memory_archive_find(&rig.archive, 1);
         assert_true(options_unpack(row->options, &o));
@@ -148,19 +101,19 @@ static void what_retry_does_depends_on_the_status(void **unused)
         has(rig_do(&rig, "RUN", "1"), "in-progress");
         rig_do(&rig, "COMPLETE", "1", token, "first");
         starts_with(rig_do(&rig, "RETRY", "1"), "!STATE"); /* not archived yet */
-        archive_all(&rig);
+        rig_archive_all(&rig);
         has(rig_do(&rig, "RETRY", "1"), "FORCE");
         has(rig_do(&rig, "RUN", "1"), "RETRY");
         assert_string_equal(rig_do(&rig, "RETRY", "1", "FORCE"), "'pending'");
         has(rig_do(&rig, "JOB", "1"), "result:null");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
         rig_do(&rig, "COMPLETE", "1", token, "second");
-        archive_all(&rig);
+        rig_archive_all(&rig);
         has(rig_do(&rig, "JOB", "1"), "result:'second'");
 
         rig_do(&rig, "ENQUEUE", "cancel", ""); /* 2 */
         rig_do(&rig, "CANCEL", "2");
-        archive_all(&rig);
+        rig_archive_all(&rig);
         assert_string_equal(rig_do(&rig, "RETRY", "2"), "'pending'");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 2);
         rig_release(&rig);
@@ -172,9 +125,9 @@ static void a_delayed_job_becomes_due_now(void **unused)
         (void)unused;
         for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
                 struct rig rig;
-                char token[33], at[24];
+                char token[33];
                 rig_init(&rig);
-                text_of((uint64_t)rig.now.wall_ms + 3600000, at);
+                const char *at = rig_number((uint64_t)rig.now.wall_ms + 3600000);
                 rig_do(&rig, "ENQUEUE", "in", "", "IN", "3600000", "QUEUE", "in"); /* 1 */
                 rig_do(&rig, "ENQUEUE", "at", "", "AT", at, "QUEUE", "at");        /* 2 */
                 rig_do(&rig, "ENQUEUE", "back", "", "QUEUE", "back");              /* 3 */
@@ -185,7 +138,7 @@ static void a_delayed_job_becomes_due_now(void **unused)
                         const char word[] = {*id, 0};
                         assert_string_equal(rig_do(&rig, commands[i], word), "'pending'");
                 }
-                assert_replay_is_the_same(&rig);
+                assert_true(rig_replays(&rig));
                 assert_int_equal(rig_claim(&rig, "w", "in", token), 1);
                 assert_int_equal(rig_claim(&rig, "w", "at", token), 2);
                 assert_int_equal(rig_claim(&rig, "w", "back", token), 3);
@@ -217,9 +170,9 @@ static void dependencies_and_the_end_of_its_time_do_not_come_back(void **unused)
         rig_do(&rig, "ENQUEUE", "a", "", "ATTEMPTS", "1");
         rig_do(&rig, "ENQUEUE", "b", "", "AFTER", "1", "OTHERWISE", "fail");
         rig_do(&rig, "ENQUEUE", "c", "", "EXPIRES", "1000", "QUEUE", "c");
-        assert_int_equal(fail_next(&rig, "default"), 1);
+        assert_int_equal(rig_fail_next(&rig, "default", "no route"), 1);
         rig_pass_ms(&rig, 2000);
-        archive_all(&rig);
+        rig_archive_all(&rig);
         has(rig_do(&rig, "JOB", "2"), "status:'failed'");
         has(rig_do(&rig, "JOB", "3"), "status:'canceled'");
         assert_string_equal(rig_do(&rig, "RETRY", "2"), "'pending'");
@@ -246,13 +199,13 @@ static void a_job_in_its_grace_time_comes_back_at_once_and_is_closed_to_late_wor
                 assert_int_equal(rig.core->state.grace.len, 0);
                 starts_with(rig_do(&rig, "COMPLETE", "1", token), "!NOTOWNER");
                 if (i)
-                        assert_replay_is_the_same(&rig);
+                        assert_true(rig_replays(&rig));
                 rig_pass_ms(&rig, 600000);
-                archive_all(&rig);
+                rig_archive_all(&rig);
                 assert_null(memory_archive_find(&rig.archive, 1)); /* the first end never came */
                 assert_int_equal(rig_claim(&rig, "w", "default", again), 1);
                 assert_string_equal(rig_do(&rig, "COMPLETE", "1", again), "OK");
-                archive_all(&rig);
+                rig_archive_all(&rig);
                 has(rig_do(&rig, "JOB", "1"), "status:'complete'");
                 rig_release(&rig);
         }
@@ -270,7 +223,7 @@ static void a_job_on_its_way_to_history_is_waited_for(void **unused)
         assert_string_equal(rig_as(&rig, &other, "RETRY", "1"), "(waits)");
         rig_turn(&rig);
         assert_false(rig.me.is_answered);
-        archive_all(&rig);
+        rig_archive_all(&rig);
         assert_string_equal(text_reply_str(&rig.me.reply), "'pending'");
         assert_string_equal(text_reply_str(&other.reply), "'pending'");
         assert_int_equal(run_of(&rig, 1), 1); /* once, though two asked */
@@ -293,7 +246,7 @@ static void a_history_that_does_not_store_is_not_waited_for_long(void **unused)
         assert_string_equal(rig_do(&rig, "RETRYMANY"), "(waits)");
         core_stop(rig.core);
         starts_with(text_reply_str(&rig.me.reply), "!STOPPING");
-        archive_all(&rig);
+        rig_archive_all(&rig);
         assert_null(live(&rig, 1)); /* nobody is there to have it back */
         rig_release(&rig);
 }
@@ -308,7 +261,7 @@ static void a_peer_that_goes_away_changes_nothing(void **unused)
         make_failed(&rig);
         assert_string_equal(rig_as(&rig, &other, "RETRY", "1"), "(waits)");
         session_release(rig.core, &other.base);
-        archive_all(&rig);
+        rig_archive_all(&rig);
         assert_null(live(&rig, 1));
         rig_session_release(&rig, &other);
         rig_release(&rig);
@@ -328,7 +281,7 @@ static void a_retry_that_is_not_durable_did_not_happen(void **unused)
         struct rig rig;
         rig_init(&rig);
         make_failed(&rig);
-        archive_all(&rig);
+        rig_archive_all(&rig);
         rig.log.is_manual = true;
         assert_string_equal(rig_do(&rig, "RETRY", "1"), "'pending'");
         assert_true(core_reply_seq(rig.core) > core_durable_seq(rig.core));
@@ -349,8 +302,8 @@ static void a_unique_key_that_another_has_is_named(void **unused)
         char token[33];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "h", "", "UNIQUE", "k", "ATTEMPTS", "1"); /* 1 */
-        assert_int_equal(fail_next(&rig, "default"), 1);
-        archive_all(&rig);
+        assert_int_equal(rig_fail_next(&rig, "default", "no route"), 1);
+        rig_archive_all(&rig);
         assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "", "UNIQUE", "k"), "2");
         const char *no = rig_do(&rig, "RETRY", "1");
         starts_with(no, "!STATE");
@@ -371,10 +324,10 @@ static void a_key_held_after_the_end_is_no_hindrance_for_its_own_job(void **unus
         rig_do(&rig, "ENQUEUE", "h", "", "UNIQUE", "k", "SCOPE", "after", "UNIQUEFOR", "60000");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
         rig_do(&rig, "COMPLETE", "1", token);
-        archive_all(&rig);
+        rig_archive_all(&rig);
         assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "", "UNIQUE", "k"), "1");
         assert_string_equal(rig_do(&rig, "RETRY", "1", "FORCE"), "'pending'");
-        assert_replay_is_the_same(&rig);
+        assert_true(rig_replays(&rig));
         rig_release(&rig);
 }
 
@@ -385,7 +338,7 @@ static void what_cannot_run_in_history_is_refused(void **unused)
         struct rig rig;
         rig_init(&rig);
         make_failed(&rig);
-        archive_all(&rig);
+        rig_archive_all(&rig);
         struct memory_row *row = idmap_get(&rig.archive.rows, 1);
         const struct job_view sound = row->view;
         struct job_view broken[6];
@@ -407,7 +360,7 @@ static void what_cannot_run_in_history_is_refused(void **unused)
         row->view.events = SLICE_LIT("\x63nonsense");
         assert_string_equal(rig_do(&rig, "RETRY", "1"), "'pending'");
         has(rig_do(&rig, "EVENTS", "1"), "event:'retried'");
-        assert_replay_is_the_same(&rig);
+        assert_true(rig_replays(&rig));
         rig_release(&rig);
 }
 
@@ -417,9 +370,9 @@ static void fail_many(struct rig *rig, size_t n)
 {
         for (size_t i = 0; i < n; i++) {
                 rig_do(rig, "ENQUEUE", i % 2 ? "odd" : "even", "x", "ATTEMPTS", "1");
-                (void)fail_next(rig, "default");
+                (void)rig_fail_next(rig, "default", "no route");
         }
-        archive_all(rig);
+        rig_archive_all(rig);
 }
 
 static void many_failed_jobs_come_back_page_by_page(void **unused)
@@ -449,7 +402,7 @@ static void many_failed_jobs_come_back_page_by_page(void **unused)
         assert_int_equal(rig.core->state.jobs.len, N);
         for (uint64_t id = 1; id <= N; id++)
                 assert_int_equal(run_of(&rig, id), 1);
-        assert_replay_is_the_same(&rig);
+        assert_true(rig_replays(&rig));
         has(rig_do(&rig, "RETRYMANY"), "retried:0"); /* nothing is left to retry */
         assert_string_equal(rig_do(&rig, "JOBS", "STATUS", "failed", "LIMIT", "1"),
                             "{jobs:[] cursor:'2500']");
@@ -464,7 +417,7 @@ static void a_filter_chooses_what_comes_back(void **unused)
         fail_many(&rig, 6);
         rig_do(&rig, "ENQUEUE", "even", ""); /* 7 */
         rig_do(&rig, "CANCEL", "7");
-        archive_all(&rig);
+        rig_archive_all(&rig);
         has(rig_do(&rig, "RETRYMANY", "HOOK", "even"), "retried:3");
         has(rig_do(&rig, "RETRYMANY", "HOOK", "none"), "retried:0");
         has(rig_do(&rig, "RETRYMANY", "MATCH", "no route", "LIMIT", "1"),
@@ -491,9 +444,9 @@ static void many_include_what_has_just_ended_but_not_what_may_still_complete(voi
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
         rig_pass_ms(&rig, 1000);
         rig_do(&rig, "ENQUEUE", "a", "", "ATTEMPTS", "1"); /* 2 */
-        assert_int_equal(fail_next(&rig, "default"), 2);
+        assert_int_equal(rig_fail_next(&rig, "default", "no route"), 2);
         rig_do(&rig, "ENQUEUE", "b", "", "ATTEMPTS", "1"); /* 3 */
-        assert_int_equal(fail_next(&rig, "default"), 3);
+        assert_int_equal(rig_fail_next(&rig, "default", "no route"), 3);
         assert_string_equal(rig_do(&rig, "RETRYMANY"), "(waits)");
         memory_archive_commit(&rig.archive, 1);
         rig_turn(&rig);
@@ -528,7 +481,7 @@ static void the_old_row_of_a_job_that_is_live_again_is_not_listed(void **unused)
         assert_int_equal(rig_claim(&rig, "w", "default", token), 2);
         rig_do(&rig, "COMPLETE", "2", token, "well");
         has_not(rig_do(&rig, "JOBS", "STATUS", "failed"), "id:2 ");
-        archive_all(&rig);
+        rig_archive_all(&rig);
         has_not(rig_do(&rig, "JOBS", "STATUS", "failed"), "id:2 ");
         has(rig_do(&rig, "JOBS", "STATUS", "complete"), "result:'well'");
         rig_release(&rig);
@@ -544,17 +497,14 @@ static void every_job_is_on_exactly_one_page(void **unused)
                 struct rig rig;
                 rig_init(&rig);
                 fail_many(&rig, N);
-                for (unsigned i = 0; i < N; i++) {
-                        char id[24];
-                        text_of(i + 1, id);
+                for (unsigned i = 0; i < N; i++)
                         if (pattern >> i & 1)
-                                rig_do(&rig, "RETRY", id);
-                }
+                                rig_do(&rig, "RETRY", rig_number(i + 1));
                 for (unsigned limit = 1; limit <= N + 1; limit++) {
                         unsigned seen[2] = {0, 0};
                         for (int is_failed = 0; is_failed < 2; is_failed++) {
-                                char cursor[24] = "", size[24];
-                                text_of(limit, size);
+                                char cursor[24] = "";
+                                const char *size = rig_number(limit);
                                 do {
                                         const char *text = is_failed
                                                                    ? rig_do(&rig, "JOBS", "LIMIT",

@@ -10,18 +10,6 @@
 
 #define TOKEN 33
 
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
-static void has_not(const char *text, const char *part)
-{
-        if (strstr(text, part))
-                fail_msg("'%s' holds '%s'", text, part);
-}
-
 static const struct core_metric metrics[] = {
         {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, true},
         {"history_list", {{1000.5, NAN}, {NAN, NAN}, 0, false}, NAN, false},

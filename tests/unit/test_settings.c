@@ -9,18 +9,6 @@
 #include "core/settings.h"
 #include "support/rig.h"
 
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
-static void has_not(const char *text, const char *part)
-{
-        if (strstr(text, part))
-                fail_msg("'%s' holds '%s'", text, part);
-}
-
 enum { LAG, THREADS };
 
 #define LAG_METRIC                                                                                 \
@@ -121,6 +109,7 @@ static void each_has_its_value_its_default_and_what_is_configured(void **state)
             "value:'enforce' default:'off' configured:'enforce' type:'choice' "
             "choices:['off' 'test_observe' 'observe' 'enforce']");
         has(row_of(&rig, "throttle.enabled"), "value:'true' default:'true'");
+        has(row_of(&rig, "locks.enabled"), "value:'true' default:'true' configured:'true'");
         has(row_of(&rig, "check.mode"), "value:'enforce'");
         has(row_of(&rig, "throttle.delay.critical.deferrable"),
             "value:'1h' default:'1h' configured:'1h' type:'duration' choices:[] min:'0s' "
@@ -188,6 +177,7 @@ static void a_wrong_value_says_what_is_allowed_and_changes_nothing(void **state)
         static const char *const cases[][3] = {
                 {"throttle.mode", "loud", "off, test_observe, observe or enforce"},
                 {"throttle.enabled", "perhaps", "true or false"},
+                {"locks.enabled", "2", "true or false"},
                 {"throttle.delay.elevated.normal", "8d", "0s to 7d"},
                 {"throttle.delay.elevated.normal", "-1", "0s to 7d"},
                 {"throttle.cap.elevated.claims", "100001", "0 to 100000"},

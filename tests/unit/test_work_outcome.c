@@ -78,7 +78,7 @@ static void failures_say_how_and_why(void **state)
         failure_is(&(struct task_result){.signal = 9}, false, "killed by signal 9");
         failure_is(&(struct task_result){.signal = SIGXCPU}, false,
                    "killed after 3 s of cpu (--timeout)");
-        failure_is(&(struct task_result){.signal = 15}, true, "killed after 1500 ms (--timeout)");
+        failure_is(&(struct task_result){.signal = 15}, true, "killed after 1.5 s (--timeout)");
         failure_is(
                 &(struct task_result){.exit_code = 1, .errors = SLICE_LIT("\x1b[1m\x07\xc3\xbc")},
                 false, "exit 1: ?[1m?\xc3\xbc");

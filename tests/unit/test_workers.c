@@ -9,26 +9,6 @@
 
 #define TOKEN 33
 
-static void has(const char *text, const char *part)
-{
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
-}
-
-static void has_not(const char *text, const char *part)
-{
-        if (strstr(text, part))
-                fail_msg("'%s' holds '%s'", text, part);
-}
-
-static size_t times(const char *text, const char *part)
-{
-        size_t n = 0;
-        for (; (text = strstr(text, part)); text++)
-                n++;
-        return n;
-}
-
 static void enqueue(struct rig *rig, int n)
 {
         for (int i = 0; i < n; i++)

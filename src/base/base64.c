@@ -1,8 +1,8 @@
 /* Base64.
  *
  * Written here because OpenSSL's block decoder skips spaces and counts padding as data, and what
- * a client sends must mean one thing only. */
-#include "door/base64.h"
+ * somebody sends must mean one thing only. */
+#include "base/base64.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -39,9 +39,9 @@ static int digit(char c)
         return c == '/' ? 63 : -1;
 }
 
-bool base64_decode(struct slice text, char *ret, size_t *ret_len)
+bool base64_decode(struct slice text, void *ret, size_t *ret_len)
 {
-        size_t n = 0;
+        char *to = ret;
         if (text.len % 4)
                 return false;
         for (size_t i = 0; i < text.len; i += 4) {
@@ -58,12 +58,24 @@ bool base64_decode(struct slice text, char *ret, size_t *ret_len)
                 /* Bits behind the padding would make two texts of the same bytes. */
                 if ((pad == 1 && (v & 0xff)) || (pad == 2 && (v & 0xffff)))
                         return false;
-                ret[n++] = (char)(v >> 16);
+                *to++ = (char)(v >> 16);
                 if (pad < 2)
-                        ret[n++] = (char)(v >> 8);
+                        *to++ = (char)(v >> 8);
                 if (pad < 1)
-                        ret[n++] = (char)v;
+                        *to++ = (char)v;
         }
-        *ret_len = n;
+        *ret_len = (size_t)(to - (char *)ret);
         return true;
+}
+
+int base64_take(struct arena *arena, struct slice text, struct slice *ret)
+{
+        size_t len;
+        char *bytes = arena_alloc(arena, BASE64_DECODED_MAX(text.len) + 1);
+        if (!bytes)
+                return ERR_NOMEM;
+        if (!base64_decode(text, bytes, &len))
+                return ERR_BADARG;
+        *ret = slice_make(bytes, len);
+        return OK;
 }

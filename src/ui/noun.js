@@ -1,0 +1,217 @@
+/* What the screens of the nouns share: a table with actions, the screen of one, and the ways to
+ * make, change and delete one.  A screen is then its words, its columns and its actions:
+ *
+ *      route      its name in the address and in the API, and that of the list in the answer
+ *      one        'lock': what buttons and messages call one of them
+ *      title, hint, empty (what to do next when there is none)
+ *      columns    (ctx) -> columns of table() between the name and the actions
+ *      actions    (ctx, row, again, gone) -> [{text, run, danger, disabled, more}], null left out;
+ *                 those with more stand in a menu of the row
+ *      form       {hint, fields(ctx, row), read(values, row), body(row)}: how one is made and
+ *                 changed; body() is what makes it as it is, for undo
+ *      isPaged    there may be thousands: the list comes in pages
+ *      hasSearch  by a part of the name
+ *      sort, name(ctx, row), open(row): where they are not those of a plain name with a screen */
+import {button, confirm, debounce, field, fill, h, note, path, refill, toast} from './lib.js';
+import {allPages, by, crumbs, CUT, formDialog, livePanel, menu, rowTable, text} from './parts.js';
+
+function big(word)
+{
+        return word[0].toUpperCase() + word.slice(1);
+}
+
+/* --- making, changing, deleting -------------------------------------------------------------- */
+
+/* before: the body of what it replaces; without it, it is new. */
+async function put(ctx, noun, name, body, before, again)
+{
+        const where = path(noun.route, name);
+        await ctx.api.post(where, body);
+        const undo = async () => {
+                await (before ? ctx.api.post(where, before) : ctx.api.del(where));
+                await again();
+        };
+        toast(`${big(noun.one)} ${name} was ${before ? 'changed' : 'added'}.`, {undo});
+        await again();
+}
+
+/* row: the one to change; null: a new one. */
+export function edit(ctx, noun, row, again)
+{
+        const {form} = noun;
+        return formDialog(row ? `Change ${noun.one} ${row.name}` : `Add a ${noun.one}`, {
+                hint: form.hint,
+                fields: form.fields(ctx, row),
+                yes: row ? 'Change it' : `Add the ${noun.one}`,
+                submit: (values) => put(ctx, noun, values.name.trim(), form.read(values, row),
+                        row && form.body(row), again),
+        });
+}
+
+/* Asks first; text says what follows.  With a form it can be taken back. */
+export async function remove(ctx, noun, row, text, again, [verb, done] = ['Delete', 'deleted'])
+{
+        const question = {
+                title: `${verb} ${noun.one} ${row.name}?`,
+                text,
+                yes: `${verb} it`,
+                danger: true,
+        };
+        if (!await confirm(question))
+                return;
+        const where = path(noun.route, row.name);
+        await ctx.api.del(where);
+        const undo = async () => {
+                await ctx.api.post(where, noun.form.body(row));
+                await again();
+        };
+        const canUndo = noun.form && noun.form.body;
+        toast(`${big(noun.one)} ${row.name} was ${done}.`, canUndo ? {undo} : {});
+        await again();
+}
+
+/* --- actions --------------------------------------------------------------------------------- */
+
+function actionButton(noun, row, a)
+{
+        return button(a.text, a.run, {
+                kind: a.danger ? 'small.danger' : 'small',
+                label: `${a.text} ${noun.one} ${row.name}`,
+                disabled: a.disabled,
+        });
+}
+
+function actionCell(ctx, noun, row, again, gone)
+{
+        const all = noun.actions(ctx, row, again, gone).filter(Boolean);
+        const rest = all.filter((a) => a.more);
+        const label = `Actions for ${noun.one} ${row.name}`;
+        return h('div.actions', {},
+                all.filter((a) => !a.more).map((a) => actionButton(noun, row, a)),
+                rest.length ? menu('⋯', () => rest, {label}) : null);
+}
+
+/* --- all of them ----------------------------------------------------------------------------- */
+
+function columns(ctx, noun, again, gone)
+{
+        const name =
+                noun.name || ((_, row) => h('a', {href: ctx.link(noun.route, row.name)}, row.name));
+        const out = [
+                {
+                        key: 'name',
+                        label: big(noun.one),
+                        cls: 'wrap',
+                        sort: by('name'),
+                        cell: (row) => name(ctx, row),
+                },
+                ...noun.columns(ctx),
+        ];
+        if (noun.actions)
+                out.push({
+                        key: 'do',
+                        cls: 'act',
+                        cell: (row) => actionCell(ctx, noun, row, again, gone),
+                });
+        return out;
+}
+
+function searchField(ctx, match, changed)
+{
+        const find = text('match', {
+                type: 'search',
+                value: match || '',
+                placeholder: 'part of its name',
+                oninput: debounce(() => {
+                        ctx.setQuery({match: find.value.trim()});
+                        changed();
+                }),
+        });
+        return find;
+}
+
+/* {rows, isCut}; only: the name of the one that is wanted. */
+async function load(ctx, noun, only, match)
+{
+        if (only !== undefined)
+                return {rows: [await ctx.api.get(path(noun.route, only), {}, ctx.signal)]};
+        if (noun.isPaged)
+                return allPages(ctx, noun.route, noun.route, {match});
+        return {rows: (await ctx.api.get(noun.route, {}, ctx.signal))[noun.route]};
+}
+
+/* The panel with the table; with `only` it holds that one. */
+export async function nounList(root, ctx, noun, {only, match} = {})
+{
+        let refresh = async () => {};
+        const again = () => refresh();
+        const away = () => ctx.navigate(noun.route);
+        const search = () => {
+                t.busy(true);
+                again();
+        };
+        const find = noun.hasSearch ? searchField(ctx, match, search) : null;
+        const cut = h('p.hint', {hidden: true}, CUT);
+        const empty = h('div');
+        const t = rowTable(ctx, {
+                caption: noun.title,
+                hideCaption: true,
+                key: by('name'),
+                empty,
+                sort: noun.sort || {key: 'name', desc: false},
+                open: noun.open === undefined ? (row) => ctx.link(noun.route, row.name) : noun.open,
+                columns: columns(ctx, noun, again, only === undefined ? again : away),
+        });
+        const typed = () => (find ? find.value.trim() : '');
+        const add = noun.form ? button(`Add a ${noun.one}`, () => edit(ctx, noun, null, again),
+                                        {kind: 'primary.small'})
+                              : null;
+        ({refresh} = await livePanel(ctx, root, {
+                title: noun.title,
+                hint: noun.hint,
+                content: h('div.form', {}, find ? h('div.row', {}, field('Search', find)) : null,
+                        t.node, cut),
+                actions: noun.top ? noun.top(ctx, again) : add,
+                load: () => load(ctx, noun, only, typed()),
+                draw: ({rows, isCut}) => {
+                        fill(empty,
+                                typed() ? `No ${noun.one} has "${typed()}" in its name.`
+                                        : noun.empty);
+                        t.update(rows);
+                        cut.hidden = !isCut;
+                },
+        }));
+}
+
+/* --- one of them ----------------------------------------------------------------------------- */
+
+/* Its state and its actions stand beside the way back, above `body`; draw(it, again) shows the
+ * rest.  gone: what is said when there is none such. */
+export async function nounOne(root, ctx, noun, name, {body, state, more, draw, gone, every = 2000})
+{
+        const top = h('span.row.mid');
+        const said = h('div');
+        const away = () => ctx.navigate(noun.route);
+        root.append(crumbs(ctx, noun.route, `All ${noun.route}`, top), said, body);
+        const again = async () => {
+                let it;
+                try {
+                        it = await ctx.api.get(path(noun.route, name), {}, ctx.signal);
+                } catch (e) {
+                        if (e.name === 'AbortError')
+                                throw e;
+                        const isGone = e.status === 404;
+                        fill(said, note('info', h('p', {}, isGone && gone ? gone : e.message)));
+                        fill(top, isGone ? state(null) : null);
+                        body.hidden = true;
+                        return;
+                }
+                fill(said);
+                body.hidden = false;
+                const actions = noun.actions(ctx, it, again, away).filter(Boolean);
+                refill(top, state(it), actions.map((a) => actionButton(noun, it, a)),
+                        more ? more(it) : null);
+                draw(it, again);
+        };
+        await ctx.every(every, again);
+}

@@ -1,0 +1,224 @@
+/* WHY in sentences: each names what keeps the job, with the figures, as a person would say them. */
+#include "check.h"
+
+#include "base/say.h"
+#include "core/inside.h"
+#include "core/throttle.h"
+#include "support/rig.h"
+
+#define TOKEN 33
+
+static const struct core_metric metrics[] = {
+        {.name = "threads_running", .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false}},
+};
+static const struct core_target targets[] = {
+        {.name = "shop", .metrics = metrics, .n_metrics = 1, .dwell_ns = 30 * NS_PER_S, .mode = -1},
+};
+
+static void set_up(struct rig *rig, enum gate_mode mode)
+{
+        struct core_throttle options = {.targets = targets, .n_targets = 1};
+        policy_init(&options.policy);
+        options.policy.mode = mode;
+        core_set_throttle(rig->core, &options);
+        rig_turn(rig);
+}
+
+static void sample_for(struct rig *rig, double value, int seconds)
+{
+        for (int i = 0; i < seconds; i++) {
+                rig_pass_ms(rig, 1000);
+                core_sample(rig->core, 0, 0, value, rig->now.steady_ns, false, SLICE_NONE);
+        }
+        rig_turn(rig);
+}
+
+/* ---- times ---- */
+
+static void a_time_is_said_in_units_that_fit_it(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        rig_init(&rig);
+        rig_do(&rig, "ENQUEUE", "a", "", "IN", "3600000");
+        rig_do(&rig, "ENQUEUE", "b", "", "IN", "3599000");
+        rig_do(&rig, "ENQUEUE", "c", "", "IN", "90061000");
+        has(rig_do(&rig, "WHY", "1"), "'is due in 1 h'");
+        has(rig_do(&rig, "WHY", "2"), "'is due in 59 min 59 s'");
+        has(rig_do(&rig, "WHY", "3"), "'is due in 1 d 1 h'");
+        rig_do(&rig, "ENQUEUE", "d", "", "TIMEOUT", "7200000", "BACKOFF", "fixed:5m");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 4);
+        has(rig_do(&rig, "WHY", "4"), "'it runs: worker 'w' has it for 2 h more'");
+        rig_do(&rig, "FAIL", "4", token, "no");
+        has(rig_do(&rig, "WHY", "4"), "'waits before its next attempt, which is due in 5 min'");
+        rig_release(&rig);
+}
+
+static void a_limit_says_when_the_next_start_is(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        rig_init(&rig);
+        rig_do(&rig, "LIMIT", "api", "1", "600000");
+        rig_do(&rig, "ENQUEUE", "a", "", "LIMIT", "api");
+        rig_do(&rig, "ENQUEUE", "a", "", "LIMIT", "api");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+        has(rig_do(&rig, "WHY", "2"), "'rate limit 'api' is used up: the next start in 10 min ");
+        rig_release(&rig);
+}
+
+static void a_breaker_says_since_when_it_is_open_why_and_until_when(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        rig_do(&rig, "BREAKER", "shop", "THRESHOLD", "3", "COOLDOWN", "120000");
+        rig_do(&rig, "ENQUEUE", "a", "", "TARGET", "shop");
+        rig_do(&rig, "TRIP", "shop");
+        rig_pass_ms(&rig, 30000);
+        has(rig_do(&rig, "WHY", "1"),
+            "'circuit breaker 'shop' has been open for 30 s: the next try in 1 min 30 s'");
+        rig_do(&rig, "TRIP", "shop", "REASON", "moving house", "HOLD");
+        has(rig_do(&rig, "WHY", "1"),
+            "'circuit breaker 'shop' has been open for 30 s (moving house): held open until it is "
+            "closed'");
+        rig_release(&rig);
+}
+
+/* ---- numbers ---- */
+
+static void one_is_no_plural(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        rig_init(&rig);
+        for (int i = 0; i < 4; i++)
+                rig_do(&rig, "ENQUEUE", "a", "", "KEY", "k");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+        has(rig_do(&rig, "WHY", "2"), "'1 running job holds 'key:k', which allows 1; ");
+        rig_do(&rig, "ENQUEUE", "b", "");
+        rig_pass_ms(&rig, 5000);
+        has(rig_do(&rig, "WHY", "5"),
+            "'ready for 5 s, and no worker waits for queue 'default'; 1 job of it runs, ");
+        rig_do(&rig, "QUEUESET", "default", "CAP", "1", "CLAIMS", "1");
+        has(rig_do(&rig, "WHY", "5"), "'queue 'default' runs 1 job and its cap is 1'");
+        has(rig_do(&rig, "WHY", "5"),
+            "'queue 'default' has 1 claim with running jobs, and 1 is allowed'");
+        rig_do(&rig, "QUEUESET", "default", "CAP", "0", "CLAIMS", "0");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 5);
+        rig_do(&rig, "ENQUEUE", "c", "", "QUEUE", "other");
+        has(rig_do(&rig, "WHY", "6"), "queue 'other'; 0 jobs of it run, 1 is ready'");
+        rig_do(&rig, "ENQUEUE", "c", "", "QUEUE", "other");
+        has(rig_do(&rig, "WHY", "6"), "queue 'other'; 0 jobs of it run, 2 are ready'");
+        rig_release(&rig);
+}
+
+/* ---- the gate ---- */
+
+static void a_parked_job_says_what_parked_it_and_for_how_long(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        rig_init(&rig);
+        set_up(&rig, MODE_ENFORCE);
+        rig_do(&rig, "ENQUEUE", "anything", "");
+        sample_for(&rig, 150, 1);
+        has(rig_do(&rig, "WHY", "1"),
+            "[{code:'gate' message:'critical load on shop: threads_running 150 against 15; tier "
+            "normal waits 15 min']]");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        sample_for(&rig, 99, 60);
+        const char *why = rig_do(&rig, "WHY", "1");
+        has(why, "[{code:'gate' message:'parked for 14 min more: critical load on shop: "
+                 "threads_running 150 against 15; tier normal waits 15 min']]");
+        has_not(why, "expected_ms:0");
+        /* It is asked again, and told how long in all. */
+        sample_for(&rig, 20, 841);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        has(rig_do(&rig, "WHY", "1"), "'parked for 15 min more: ");
+        has(rig_do(&rig, "WHY", "1"), "tier normal waits 15 min; deferred for 30 min in all'");
+        /* What holds now may be better than what parked it; after a restart it is known too. */
+        rig_turn(&rig);
+        rig_restart(&rig);
+        set_up(&rig, MODE_ENFORCE);
+        has(rig_do(&rig, "WHY", "1"),
+            "; deferred for 30 min in all; the level is normal now, and the ramp brings it back "
+            "earlier'");
+        rig_release(&rig);
+}
+
+static void what_is_not_known_is_told_by_its_age(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        set_up(&rig, MODE_ENFORCE);
+        rig_do(&rig, "ENQUEUE", "anything", "");
+        sample_for(&rig, 2, 1);
+        for (int i = 0; i < 8; i++) {
+                rig_pass_ms(&rig, 1000);
+                rig_turn(&rig);
+        }
+        has(rig_do(&rig, "WHY", "1"),
+            "'unknown load on shop: threads_running is 6 s old, at most 5 s is allowed; tier "
+            "normal waits 5 min'");
+        rig_release(&rig);
+}
+
+static void what_is_only_observed_would_wait(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        rig_init(&rig);
+        set_up(&rig, MODE_OBSERVE);
+        rig_do(&rig, "ENQUEUE", "anything", "");
+        sample_for(&rig, 150, 1);
+        has(rig_do(&rig, "WHY", "1"),
+            "'critical load on shop: threads_running 150 against 15; tier normal would wait 15 min "
+            "(observe)'");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+        has(rig_do(&rig, "THROTTLE", "HISTORY"), "tier normal would wait 15 min (observe)");
+        rig_release(&rig);
+}
+
+static void a_pause_says_how_long_it_lasts(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[TOKEN];
+        rig_init(&rig);
+        set_up(&rig, MODE_OBSERVE);
+        rig_do(&rig, "ENQUEUE", "anything", "");
+        rig_do(&rig, "THROTTLE", "PAUSE", "FOR", "7200000");
+        has(rig_do(&rig, "WHY", "1"), "'paused by the operator for 2 h more; tier normal waits ");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        has(rig_do(&rig, "WHY", "1"),
+            "'parked for 15 min more: paused by the operator; tier normal waits 15 min'");
+        rig_do(&rig, "THROTTLE", "RESUME");
+        rig_do(&rig, "THROTTLE", "PAUSE", "UNTILRESUMED");
+        rig_do(&rig, "ENQUEUE", "anything", "");
+        has(rig_do(&rig, "WHY", "2"), "'paused by the operator until resumed; tier normal waits ");
+        rig_release(&rig);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_time_is_said_in_units_that_fit_it),
+                cmocka_unit_test(a_limit_says_when_the_next_start_is),
+                cmocka_unit_test(a_breaker_says_since_when_it_is_open_why_and_until_when),
+                cmocka_unit_test(one_is_no_plural),
+                cmocka_unit_test(a_parked_job_says_what_parked_it_and_for_how_long),
+                cmocka_unit_test(what_is_not_known_is_told_by_its_age),
+                cmocka_unit_test(what_is_only_observed_would_wait),
+                cmocka_unit_test(a_pause_says_how_long_it_lasts),
+        };
+
+        say_setup(SAY_ERROR, false);
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
