@@ -9,6 +9,7 @@
 
 #include "base/plural.h"
 #include "base/shown.h"
+#include "cli/interrupt.h"
 #include "cli/job_line.h"
 #include "cli/progress.h"
 
@@ -109,6 +110,9 @@ static int conclude(struct filing *f, int r, struct problem *p)
         }
         if (r == OK)
                 return OK;
+        if (!added && !unknown)
+                return problem_set(p, r, "%s (nothing was added)",
+                                   SHOWN_MAX(slice_str(cause.detail), 180));
         if (unknown)
                 return problem_set(p, r,
                                    "%s (added for sure: %llu %s; of %llu more, up to line %llu, it "
@@ -137,11 +141,14 @@ static int file_lines(struct filing *f, const struct job_line_rules *rules, stru
                 .refused = on_refused,
                 .ctx = f,
         };
+        interrupt_catch();
         f->bulk = bulk_new(&options);
         progress_init(&f->progress, "added", "jobs", size, f->cli->is_json);
         if (f->cli->is_json)
                 buf_put_byte(&f->cli->out, '[');
         r = take_lines(f, &reader, rules, p);
+        if (r == ERR_STOPPING) /* what was collected is not on its way */
+                bulk_drop(f->bulk);
         int e = bulk_finish(f->bulk, r == OK ? p : &later);
         progress_end(&f->progress);
         line_reader_close(&reader);

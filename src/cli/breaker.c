@@ -168,18 +168,12 @@ static int breaker_trip(struct cli *cli, struct problem *p)
 
 static int breaker_close(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        cli_request_init(&req, "CLOSEBREAKER");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        return cli_change(cli, &req, "closed breaker", p);
+        return cli_change_named(cli, "CLOSEBREAKER", "closed breaker", p);
 }
 
 static int breaker_remove(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        cli_request_init(&req, "UNBREAKER");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        return cli_change(cli, &req, "removed breaker", p);
+        return cli_change_named(cli, "UNBREAKER", "removed breaker", p);
 }
 
 /* ---- run ---- */

@@ -13,6 +13,7 @@
 #include "base/plural.h"
 #include "base/shown.h"
 #include "cli/json.h"
+#include "cli/listing.h"
 
 #define PAGE     "1000" /* the server's most */
 #define PAGE_MAX 1000
@@ -76,12 +77,10 @@ static int cancel_id(struct cli *cli, struct problem *p)
         int r = cancel_one(cli, cli->args.positional[0], &v, p);
         if (r != OK)
                 return r;
-        if (cli->is_json) {
-                value_put_json(&cli->out, v);
-                buf_put_byte(&cli->out, '\n');
-        } else {
+        if (cli->is_json)
+                cli_put_json(cli, v);
+        else
                 put_canceled(cli, cli->args.positional[0], true);
-        }
         return OK;
 }
 
@@ -96,21 +95,13 @@ struct sweep {
 
 static int find_page(struct cli *cli, struct sweep *s, struct problem *p)
 {
-        static const char *const filters[][2] = {
-                {"hook", "HOOK"}, {"queue", "QUEUE"}, {"group", "GROUP"}, {"match", "MATCH"}};
         struct cli_request req;
         const struct value *v;
         cli_request_init(&req, "JOBS");
         cli_request_add_str(&req, "STATUS");
         cli_request_add_str(&req, "pending");
-        for (size_t i = 0; i < ARRAY_LEN(filters); i++)
-                cli_request_add_option(&req, &cli->args, filters[i][0], filters[i][1]);
-        cli_request_add_str(&req, "LIMIT");
-        cli_request_add_str(&req, PAGE);
-        if (s->cursor.len) {
-                cli_request_add_str(&req, "CURSOR");
-                cli_request_add(&req, buf_slice(&s->cursor));
-        }
+        cli_request_add_filter(&req, &cli->args);
+        cli_request_add_page(&req, PAGE, buf_slice(&s->cursor));
         int r = cli_request_call(cli, &req, &v, p);
         if (r != OK)
                 return r;

@@ -45,10 +45,7 @@ static int cap_set(struct cli *cli, struct problem *p)
 
 static int cap_remove(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        cli_request_init(&req, "UNCAP");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        return cli_change(cli, &req, "removed cap", p);
+        return cli_change_named(cli, "UNCAP", "removed cap", p);
 }
 
 static const struct option_def set_options[] = {

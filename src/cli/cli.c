@@ -16,6 +16,7 @@
 
 #include "base/shown.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/text.h"
 #include "cli/watch.h"
 
@@ -304,6 +305,33 @@ void cli_request_add_option(struct cli_request *r, const struct args *args, cons
         }
 }
 
+static const char *const filters[][2] = {
+        {"hook", "HOOK"}, {"queue", "QUEUE"}, {"group", "GROUP"}, {"match", "MATCH"}};
+
+bool cli_has_filter(const struct args *args)
+{
+        for (size_t i = 0; i < ARRAY_LEN(filters); i++)
+                if (args_has(args, filters[i][0]))
+                        return true;
+        return false;
+}
+
+void cli_request_add_filter(struct cli_request *r, const struct args *args)
+{
+        for (size_t i = 0; i < ARRAY_LEN(filters); i++)
+                cli_request_add_option(r, args, filters[i][0], filters[i][1]);
+}
+
+void cli_request_add_page(struct cli_request *r, const char *limit, struct slice cursor)
+{
+        cli_request_add_str(r, "LIMIT");
+        cli_request_add_str(r, limit);
+        if (cursor.len) {
+                cli_request_add_str(r, "CURSOR");
+                cli_request_add(r, cursor);
+        }
+}
+
 int cli_request_add_duration(struct cli_request *r, const struct args *args, const char *option,
                              const char *keyword, struct problem *p)
 {
@@ -440,7 +468,9 @@ static int run_words(struct cli *cli, const struct cli_group *g, int argc, char 
         }
         if (r == OK)
                 r = run_command(cli, &p);
-        return r == OK ? cli->exit_code : complain(&p, r == ERR_SYNTAX ? hint : NULL);
+        int code = r == OK ? cli->exit_code : complain(&p, r == ERR_SYNTAX ? hint : NULL);
+        interrupt_end();
+        return code;
 }
 
 static int run_group(struct cli *cli, const struct cli_group *g, int argc, char **argv)

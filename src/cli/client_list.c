@@ -136,9 +136,7 @@ static void put_story(struct buf *b, const struct value *v, int64_t now_ms)
 
 static void put_label(struct cli *cli, const char *name)
 {
-        char label[20];
-        int len = snprintf(label, sizeof(label), "  %-13s", name);
-        screen_put_toned(&cli->screen, &cli->out, TONE_DIM, slice_make(label, (size_t)len));
+        cli_put_label(cli, 13, name);
 }
 
 static void show_moment(struct cli *cli, const char *label, int64_t at_ms, int64_t now_ms)

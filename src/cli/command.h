@@ -87,7 +87,12 @@ void cli_request_add_int(struct cli_request *r, int64_t n);
 /* "QUEUE q" when the option of that (lower-case) name was given. */
 void cli_request_add_option(struct cli_request *r, const struct args *args, const char *option,
                             const char *keyword);
-/* The same for a duration, which is sent in milliseconds. */
+/* Those that choose among jobs: --hook, --queue, --group, --match. */
+void cli_request_add_filter(struct cli_request *r, const struct args *args);
+bool cli_has_filter(const struct args *args); /* one of them is given */
+/* LIMIT, and CURSOR unless it is empty: the first page. */
+void cli_request_add_page(struct cli_request *r, const char *limit, struct slice cursor);
+/* A duration, which is sent in milliseconds. */
 int cli_request_add_duration(struct cli_request *r, const struct args *args, const char *option,
                              const char *keyword, struct problem *p) MUST_CHECK;
 int cli_request_call(struct cli *cli, const struct cli_request *r, const struct value **ret,

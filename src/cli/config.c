@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "cli/command.h"
 #include "cli/config_diff.h"
 #include "cli/json.h"
+#include "cli/listing.h"
 #include "wire/json.h"
 
 int (*cli_config_read)(const char *path, struct buf *ret, struct problem *problem);
@@ -14,12 +14,6 @@ static const struct option_def show_options[] = {
         {"defaults", NULL, "also what is not configured"},
         {NULL, NULL, NULL},
 };
-
-static void put_json(struct cli *cli, const struct value *v)
-{
-        value_put_json(&cli->out, v);
-        buf_put_byte(&cli->out, '\n');
-}
 
 static int call_show(struct cli *cli, bool has_defaults, const struct value **ret,
                      struct problem *p)
@@ -76,7 +70,7 @@ static int config_show(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
         struct slice path = value_text(value_get(v, "path"));
@@ -199,7 +193,7 @@ static int call_reload(struct cli *cli, bool is_trial, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
         const struct value *changed = value_get(v, "changed");

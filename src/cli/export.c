@@ -3,8 +3,8 @@
  *
  *      {"type":"weir","version":1,"at_ms":...}
  *      {"type":"limit","name":"api","amount":100,...}      one line a thing, cli/kinds.c
- *      {"type":"job","id":17,"status":"pending",...}       oldest first, so that a job comes after
- *      {"type":"end","lines":2}                            those that it waits for
+ *      {"type":"job","id":17,"status":"pending",...}       what runs, then oldest first, so that a
+ *      {"type":"end","lines":2}                            job comes after those it waits for
  *
  * It is written as it comes, a page at a time, so a million jobs take no memory here; the last line
  * tells a whole file from one that broke off.  It is not one moment: what changes meanwhile may be
@@ -30,10 +30,6 @@
 #define PAGE        "1000"
 #define WRITE_BYTES (256 * KIB)
 #define DEPTH_MAX   64
-
-/* Options that leave some jobs out, and what they are to JOBS. */
-static const char *const filters[][2] = {
-        {"hook", "HOOK"}, {"queue", "QUEUE"}, {"group", "GROUP"}, {"match", "MATCH"}};
 
 struct exporting {
         struct cli *cli;
@@ -278,16 +274,10 @@ static int put_jobs(struct exporting *x, const char *status, struct problem *p)
                 cli_request_init(&req, "JOBS");
                 cli_request_add_str(&req, "STATUS");
                 cli_request_add_str(&req, status);
-                for (size_t i = 0; i < ARRAY_LEN(filters); i++)
-                        cli_request_add_option(&req, &x->cli->args, filters[i][0], filters[i][1]);
+                cli_request_add_filter(&req, &x->cli->args);
                 cli_request_add_str(&req, "ORDER");
                 cli_request_add_str(&req, "oldest");
-                cli_request_add_str(&req, "LIMIT");
-                cli_request_add_str(&req, PAGE);
-                if (x->cursor.len) {
-                        cli_request_add_str(&req, "CURSOR");
-                        cli_request_add(&req, buf_slice(&x->cursor));
-                }
+                cli_request_add_page(&req, PAGE, buf_slice(&x->cursor));
                 r = cli_request_call(x->cli, &req, &v, p);
                 if (r != OK)
                         return r;
@@ -348,10 +338,7 @@ static int check_only(const struct args *args, struct problem *p)
 
 static bool has_filter(const struct args *args)
 {
-        bool is_there = args_has(args, "status");
-        for (size_t i = 0; i < ARRAY_LEN(filters); i++)
-                is_there |= args_has(args, filters[i][0]);
-        return is_there;
+        return args_has(args, "status") || cli_has_filter(args);
 }
 
 static int export_all(struct exporting *x, struct problem *p)

@@ -46,10 +46,7 @@ static int host_skip(struct cli *cli, struct problem *p)
 
 static int host_recover(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        cli_request_init(&req, "RECOVERHOST");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        return cli_change(cli, &req, "recovered host", p);
+        return cli_change_named(cli, "RECOVERHOST", "recovered host", p);
 }
 
 static const struct option_def skip_options[] = {

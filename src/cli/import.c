@@ -2,8 +2,9 @@
  *
  * Things with names are set, in place of those with the same name.  Jobs are new: they get new ids,
  * and what said "after 17" says the new id of 17.  The server's answers tell the new ids, so a job
- * that waits for one just sent is held back until that is answered; exports list oldest first, so
- * it never has to look ahead.
+ * that waits for one just sent is held back until that is answered; an export lists jobs in an
+ * order in which it never has to look ahead.  Batches are made before their jobs and closed after
+ * them.
  *
  * A job that was running becomes one that waits: stop the workers of the old weir first, or it may
  * run twice.  Finished jobs are left out: history does not move (docs/terminal.md). */
@@ -16,6 +17,7 @@
 #include "base/plural.h"
 #include "base/shown.h"
 #include "cli/import_batch.h"
+#include "cli/interrupt.h"
 #include "cli/job_line.h"
 #include "cli/kinds.h"
 #include "cli/listing.h"
@@ -391,6 +393,7 @@ static int take_lines(struct importing *m, const char *path, struct problem *p)
         int r = line_reader_open(&reader, path, &size, p);
         if (r != OK)
                 return r;
+        interrupt_catch();
         progress_init(&m->progress, "imported", "jobs", size, m->cli->is_json);
         while ((r = line_reader_next(&reader, &text, p)) == OK) {
                 r = take_line(m, text, reader.line, p);
@@ -462,6 +465,8 @@ static int import_file(struct importing *m, struct problem *p)
 {
         struct problem later = {0};
         int r = take_lines(m, m->cli->args.positional[0], p);
+        if (r == ERR_STOPPING) /* what was collected is not on its way */
+                bulk_drop(m->bulk);
         int e = bulk_finish(m->bulk, r == OK ? p : &later);
         r = r == OK ? e : r;
         if (r == OK)

@@ -10,6 +10,7 @@
 #include "cli/cancel.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/listing.h"
 #include "cli/retry.h"
 #include "cli/text.h"
 
@@ -32,22 +33,12 @@ static enum tone status_tone(struct slice status)
         return TONE_PLAIN;
 }
 
-static int64_t field_int(const struct value *job, const char *key)
-{
-        return value_int(value_get(job, key), 0);
-}
-
-static struct slice field(const struct value *job, const char *key)
-{
-        return value_text(value_get(job, key));
-}
-
 /* What matters about its time: when it will run, since when it runs, how long ago it ended. */
 static void put_when(struct buf *b, const struct value *job, int64_t now_ms)
 {
         int64_t due = field_int(job, "due_ms"), started = field_int(job, "started_ms");
         int64_t finished = field_int(job, "finished_ms");
-        struct slice status = field(job, "status");
+        struct slice status = field_text(job, "status");
         if (finished > 0) {
                 moment_put_relative(b, finished, now_ms);
         } else if (slice_eq(status, SLICE_LIT("in-progress")) && started > 0) {
@@ -63,13 +54,13 @@ static void put_when(struct buf *b, const struct value *job, int64_t now_ms)
 
 static struct slice job_detail(const struct value *job)
 {
-        struct slice error = field(job, "error"), progress = field(job, "progress");
-        struct slice status = field(job, "status");
+        struct slice error = field_text(job, "error"), progress = field_text(job, "progress");
+        struct slice status = field_text(job, "status");
         if (slice_eq(status, SLICE_LIT("failed")) && error.len)
                 return error;
         if (slice_eq(status, SLICE_LIT("in-progress")) && progress.len)
                 return progress;
-        return field(job, "args");
+        return field_text(job, "args");
 }
 
 static void list_row(struct table *t, const struct value *job, int64_t now_ms)
@@ -80,12 +71,12 @@ static void list_row(struct table *t, const struct value *job, int64_t now_ms)
         put_when(&when, job, now_ms);
         (void)snprintf(attempt, sizeof(attempt), "%lld/%lld", (long long)field_int(job, "attempt"),
                        (long long)field_int(job, "attempts"));
-        struct slice status = field(job, "status");
+        struct slice status = field_text(job, "status");
         table_add_int(t, field_int(job, "id"));
         table_add(t, status, status_tone(status));
-        table_add(t, field(job, "hook"), TONE_PLAIN);
-        table_add(t, field(job, "queue"), TONE_PLAIN);
-        table_add(t, field(job, "group"), TONE_PLAIN);
+        table_add(t, field_text(job, "hook"), TONE_PLAIN);
+        table_add(t, field_text(job, "queue"), TONE_PLAIN);
+        table_add(t, field_text(job, "group"), TONE_PLAIN);
         table_add(t, slice_str(attempt), TONE_PLAIN);
         table_add(t, buf_slice(&when), TONE_DIM);
         /* A listing shows the beginning; a megabyte in a row helps nobody, pipe or not. */
@@ -94,7 +85,7 @@ static void list_row(struct table *t, const struct value *job, int64_t now_ms)
         table_add(t, detail, TONE_PLAIN);
 }
 
-struct listing {
+struct job_list {
         struct table table;
         struct buf cursor; /* where the next page begins; empty at the end */
         uint64_t n;
@@ -124,7 +115,7 @@ static int add_time(struct cli_request *req, const struct args *args, const char
         return OK;
 }
 
-static int list_page(struct cli *cli, struct listing *l, struct problem *p)
+static int list_page(struct cli *cli, struct job_list *l, struct problem *p)
 {
         static const char *const filters[][2] = {
                 {"status", "STATUS"}, {"hook", "HOOK"}, {"queue", "QUEUE"},   {"group", "GROUP"},
@@ -141,12 +132,8 @@ static int list_page(struct cli *cli, struct listing *l, struct problem *p)
                 t = add_time(&req, &cli->args, "until", "UNTIL", p);
         if (t != OK)
                 return t;
-        cli_request_add_str(&req, "LIMIT");
-        cli_request_add_str(&req, limit ? limit : (is_all ? LIST_ALL_STEP : LIST_DEFAULT));
-        if (l->cursor.len) {
-                cli_request_add_str(&req, "CURSOR");
-                cli_request_add(&req, buf_slice(&l->cursor));
-        }
+        cli_request_add_page(&req, limit ? limit : (is_all ? LIST_ALL_STEP : LIST_DEFAULT),
+                             buf_slice(&l->cursor));
         int r = cli_request_call(cli, &req, &v, p);
         if (r != OK)
                 return r;
@@ -160,7 +147,7 @@ static int list_page(struct cli *cli, struct listing *l, struct problem *p)
                 }
         }
         buf_clear(&l->cursor);
-        buf_put_slice(&l->cursor, field(v, "cursor"));
+        buf_put_slice(&l->cursor, field_text(v, "cursor"));
         return OK;
 }
 
@@ -170,7 +157,7 @@ static const struct column list_columns[] = {
         {"WHEN", false, false}, {"DETAIL", false, true},
 };
 
-static void list_finish(struct cli *cli, struct listing *l)
+static void list_finish(struct cli *cli, struct job_list *l)
 {
         if (cli->is_json) {
                 struct value cursor = {.type = VALUE_TEXT, .text = buf_slice(&l->cursor)};
@@ -192,7 +179,7 @@ static void list_finish(struct cli *cli, struct listing *l)
 
 static int job_list(struct cli *cli, struct problem *p)
 {
-        struct listing l = {.now_ms = clock_wall_ms()};
+        struct job_list l = {.now_ms = clock_wall_ms()};
         const char *cursor = args_get(&cli->args, "cursor");
         table_init(&l.table, list_columns, ARRAY_LEN(list_columns));
         buf_init(&l.cursor, 0);
@@ -215,9 +202,7 @@ static int job_list(struct cli *cli, struct problem *p)
 
 static void put_label(struct cli *cli, const char *name)
 {
-        char label[16];
-        int len = snprintf(label, sizeof(label), "  %-11s", name);
-        screen_put_toned(&cli->screen, &cli->out, TONE_DIM, slice_make(label, (size_t)len));
+        cli_put_label(cli, 11, name);
 }
 
 static void show_text(struct cli *cli, const char *name, struct slice text)
@@ -262,7 +247,7 @@ static void show_numbers(struct cli *cli, const struct value *job)
 static void show_times(struct cli *cli, const struct value *job, int64_t now_ms)
 {
         int64_t started = field_int(job, "started_ms"), finished = field_int(job, "finished_ms");
-        bool is_pending = slice_eq(field(job, "status"), SLICE_LIT("pending"));
+        bool is_pending = slice_eq(field_text(job, "status"), SLICE_LIT("pending"));
         show_moment(cli, "created", field_int(job, "created_ms"), now_ms);
         if (is_pending)
                 show_moment(cli, "due", field_int(job, "due_ms"), now_ms);
@@ -291,8 +276,8 @@ static void put_events(struct cli *cli, const struct value *events)
         int64_t last_ms = 0;
         for (size_t i = 0; i < events->n; i++) {
                 const struct value *e = &events->items[i];
-                struct slice name = field(e, "event"), worker = field(e, "worker");
-                struct slice message = field(e, "message");
+                struct slice name = field_text(e, "event"), worker = field_text(e, "worker");
+                struct slice message = field_text(e, "message");
                 int64_t at_ms = field_int(e, "at_ms");
                 struct buf since CLEANUP(buf_release);
                 buf_init(&since, 0);
@@ -319,7 +304,7 @@ static void put_events(struct cli *cli, const struct value *events)
 
 static void put_head(struct cli *cli, const struct value *job)
 {
-        struct slice status = field(job, "status");
+        struct slice status = field_text(job, "status");
         buf_printf(&cli->out, "job %lld  ", (long long)field_int(job, "id"));
         screen_put_toned(&cli->screen, &cli->out, status_tone(status), status);
         buf_put_byte(&cli->out, '\n');
@@ -392,17 +377,17 @@ static void put_job(struct cli *cli, const struct value *job)
 {
         int64_t now_ms = clock_wall_ms();
         put_head(cli, job);
-        show_text(cli, "hook", field(job, "hook"));
-        show_text(cli, "queue", field(job, "queue"));
-        show_text(cli, "group", field(job, "group"));
+        show_text(cli, "hook", field_text(job, "hook"));
+        show_text(cli, "queue", field_text(job, "queue"));
+        show_text(cli, "group", field_text(job, "group"));
         show_numbers(cli, job);
         show_times(cli, job, now_ms);
         show_options(cli, value_get(job, "options"), now_ms);
-        show_text(cli, "worker", field(job, "worker"));
-        show_text(cli, "args", field(job, "args"));
-        show_text(cli, "progress", field(job, "progress"));
-        show_text(cli, "result", field(job, "result"));
-        show_text(cli, "error", field(job, "error"));
+        show_text(cli, "worker", field_text(job, "worker"));
+        show_text(cli, "args", field_text(job, "args"));
+        show_text(cli, "progress", field_text(job, "progress"));
+        show_text(cli, "result", field_text(job, "result"));
+        show_text(cli, "error", field_text(job, "error"));
 }
 
 static int call_with_id(struct cli *cli, const char *command, const struct value **ret,
@@ -446,11 +431,11 @@ static int job_show(struct cli *cli, struct problem *p)
 static void put_blocker(struct cli *cli, const struct value *blocker)
 {
         char code[32];
-        struct slice name = field(blocker, "code");
+        struct slice name = field_text(blocker, "code");
         int len = snprintf(code, sizeof(code), "%-16.*s ", (int)name.len, name.ptr);
         buf_put_str(&cli->out, "  ");
         screen_put_toned(&cli->screen, &cli->out, TONE_BOLD, slice_make(code, (size_t)len));
-        text_put_safe(&cli->out, field(blocker, "message"));
+        text_put_safe(&cli->out, field_text(blocker, "message"));
         buf_put_byte(&cli->out, '\n');
 }
 
@@ -461,8 +446,7 @@ static int job_why(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                value_put_json(&cli->out, v);
-                buf_put_byte(&cli->out, '\n');
+                cli_put_json(cli, v);
                 return OK;
         }
         const struct value *blockers = value_get(v, "blockers");
@@ -476,7 +460,7 @@ static int job_why(struct cli *cli, struct problem *p)
                 buf_put_str(&cli->out, " (");
                 moment_put_relative(&cli->out, expected_ms, clock_wall_ms());
                 buf_put_str(&cli->out, ")\n");
-        } else if (slice_eq(field(v, "status"), SLICE_LIT("pending"))) {
+        } else if (slice_eq(field_text(v, "status"), SLICE_LIT("pending"))) {
                 buf_put_str(&cli->out, blockers && blockers->n ? "expected at no known time\n"
                                                                : "expected at any moment\n");
         }
@@ -489,12 +473,10 @@ static int job_events(struct cli *cli, struct problem *p)
         int r = call_with_id(cli, "EVENTS", &v, p);
         if (r != OK)
                 return r;
-        if (cli->is_json) {
-                value_put_json(&cli->out, v);
-                buf_put_byte(&cli->out, '\n');
-        } else {
+        if (cli->is_json)
+                cli_put_json(cli, v);
+        else
                 put_events(cli, v);
-        }
         return OK;
 }
 

@@ -15,6 +15,7 @@
 #include "base/base64.h"
 #include "base/bytes.h"
 #include "base/shown.h"
+#include "cli/interrupt.h"
 #include "wire/json.h"
 
 #define DEPTH_MAX  64 /* the server's limit */
@@ -365,6 +366,16 @@ void line_reader_close(struct line_reader *r)
         buf_release(&r->bytes);
 }
 
+/* Some editors begin a file with a byte order mark. */
+static void skip_mark(struct line_reader *r)
+{
+        static const char mark[] = "\xef\xbb\xbf";
+        size_t len = sizeof(mark) - 1;
+        if (r->offset || r->at || r->bytes.len < len || memcmp(r->bytes.ptr, mark, len) != 0)
+                return;
+        r->at = r->offset = len;
+}
+
 static int read_more(struct line_reader *r, struct problem *p)
 {
         buf_drop_front(&r->bytes, r->at);
@@ -375,6 +386,9 @@ static int read_more(struct line_reader *r, struct problem *p)
                                    (unsigned long long)LINE_MAX_BYTES);
         if (!buf_reserve(&r->bytes, READ_BYTES))
                 return problem_set(p, ERR_NOMEM, "no memory for a line");
+        int e = interrupt_wait(r->fd, p);
+        if (e != OK)
+                return e;
         ssize_t n;
         do
                 n = read(r->fd, r->bytes.ptr + r->bytes.len, READ_BYTES);
@@ -383,6 +397,7 @@ static int read_more(struct line_reader *r, struct problem *p)
                 return problem_set(p, ERR_IO, "cannot read on: %s", strerror(errno));
         r->bytes.len += (size_t)n;
         r->is_end = n == 0;
+        skip_mark(r);
         return OK;
 }
 

@@ -126,18 +126,12 @@ static int limit_set(struct cli *cli, struct problem *p)
 
 static int limit_reset(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        cli_request_init(&req, "RESETLIMIT");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        return cli_change(cli, &req, "reset limit", p);
+        return cli_change_named(cli, "RESETLIMIT", "reset limit", p);
 }
 
 static int limit_remove(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        cli_request_init(&req, "UNLIMIT");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        return cli_change(cli, &req, "removed limit", p);
+        return cli_change_named(cli, "UNLIMIT", "removed limit", p);
 }
 
 /* ---- take ---- */

@@ -7,6 +7,8 @@
  * like a whole one is worse than none. */
 #include "cli/listing.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "cli/json.h"
 
@@ -20,7 +22,6 @@ struct progress {
         struct buf cursor; /* where the next page begins; empty at the end */
         struct buf rest;   /* what the last page told beside its rows: JSON, or notes */
         uint64_t n;
-        bool is_off;    /* the last page said that its kind is not enabled */
         int64_t now_ms; /* one moment for all rows */
 };
 
@@ -32,6 +33,13 @@ int64_t field_int(const struct value *v, const char *key)
 struct slice field_text(const struct value *v, const char *key)
 {
         return value_text(value_get(v, key));
+}
+
+void cli_put_label(struct cli *cli, int width, const char *name)
+{
+        char label[32];
+        int len = snprintf(label, sizeof(label), "  %-*.*s", width, (int)sizeof(label) - 3, name);
+        screen_put_toned(&cli->screen, &cli->out, TONE_DIM, slice_make(label, (size_t)len));
 }
 
 void cli_put_json(struct cli *cli, const struct value *v)
@@ -98,9 +106,6 @@ static int get_page(struct cli *cli, struct progress *at, struct problem *p)
         int r = ask(cli, at, &v, p);
         if (r != OK)
                 return r;
-        const struct value *enabled =
-                at->listing->enabled ? value_get(v, at->listing->enabled) : NULL;
-        at->is_off = enabled && enabled->type == VALUE_BOOL && !enabled->num;
         if (!cli->is_json)
                 add_rows(at, value_get(v, at->listing->key));
         else
@@ -155,8 +160,6 @@ int listing_run(struct cli *cli, const struct listing *l, struct problem *p)
                         table_print(&at.table, &cli->screen, &cli->out);
                 else
                         buf_put_str(&cli->notes, l->empty);
-                if (at.is_off)
-                        buf_put_str(&cli->notes, l->off);
                 if (at.cursor.len)
                         buf_put_str(&cli->notes, "there are more: --all shows them\n");
                 buf_put_slice(&cli->notes, buf_slice(&at.rest));
@@ -181,4 +184,12 @@ int cli_change(struct cli *cli, const struct cli_request *req, const char *done,
         text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
         buf_put_byte(&cli->out, '\n');
         return OK;
+}
+
+int cli_change_named(struct cli *cli, const char *command, const char *done, struct problem *p)
+{
+        struct cli_request req;
+        cli_request_init(&req, command);
+        cli_request_add_str(&req, cli->args.positional[0]);
+        return cli_change(cli, &req, done, p);
 }

@@ -11,8 +11,6 @@ struct listing {
         const char *key;     /* "locks", where a page has its rows; NULL: the answer is all of them,
                                 a list, and there are no pages */
         const char *empty;   /* what is said when there are none, with its end of line */
-        const char *enabled; /* a bool of a page: whether there can be new ones; may be NULL */
-        const char *off;     /* what is said when it is false, with its end of line */
         const char *const (*options)[2]; /* option and keyword of what is passed on; ends with a
                                             NULL; may be NULL */
         const char *word; /* keyword of the first word given, if one was; may be NULL */
@@ -37,6 +35,8 @@ int listing_run(struct cli *cli, const struct listing *l, struct problem *p) MUS
 extern const char *const listing_page_options[][2];  /* --limit */
 extern const char *const listing_match_options[][2]; /* --match and --limit */
 
+/* What begins a line of a "show": the name of a fact, in a column of that width. */
+void cli_put_label(struct cli *cli, int width, const char *name);
 /* The answer as it is, on a line of its own. */
 void cli_put_json(struct cli *cli, const struct value *v);
 
@@ -44,6 +44,10 @@ void cli_put_json(struct cli *cli, const struct value *v);
  * "`done` NAME", where NAME is the first word given. */
 int cli_change(struct cli *cli, const struct cli_request *req, const char *done,
                struct problem *p) MUST_CHECK;
+
+/* The same, of a command that takes that word alone. */
+int cli_change_named(struct cli *cli, const char *command, const char *done,
+                     struct problem *p) MUST_CHECK;
 
 /* Of a map; 0 and empty when it is missing. */
 int64_t field_int(const struct value *v, const char *key);

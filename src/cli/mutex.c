@@ -45,16 +45,22 @@ static void list_row(struct table *t, const struct value *l, int64_t now_ms)
 
 /* ---- list ---- */
 
+static void put_off(struct buf *notes, const struct value *page)
+{
+        const struct value *enabled = value_get(page, "enabled");
+        if (enabled && enabled->type == VALUE_BOOL && !enabled->num)
+                buf_put_str(notes, "locks are switched off; the setting locks.enabled says so\n");
+}
+
 static const struct listing listing = {
         .command = "LOCKS",
         .key = "locks",
         .empty = "no locks are held\n",
-        .enabled = "enabled",
-        .off = "locks are switched off; the setting locks.enabled says so\n",
         .options = listing_match_options,
         .columns = columns,
         .n_columns = ARRAY_LEN(columns),
         .row = list_row,
+        .after = put_off,
 };
 
 static int mutex_list(struct cli *cli, struct problem *p)

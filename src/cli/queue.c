@@ -47,9 +47,7 @@ static int queue_list(struct cli *cli, struct problem *p)
 
 static void show_label(struct cli *cli, const char *name)
 {
-        char label[24];
-        int len = snprintf(label, sizeof(label), "  %-12s", name);
-        screen_put_toned(&cli->screen, &cli->out, TONE_DIM, slice_make(label, (size_t)len));
+        cli_put_label(cli, 12, name);
 }
 
 static void show_counts(struct cli *cli, const struct value *q)
@@ -129,22 +127,14 @@ static int queue_show(struct cli *cli, struct problem *p)
 
 /* ---- changes ---- */
 
-static int change(struct cli *cli, const char *command, const char *done, struct problem *p)
-{
-        struct cli_request req;
-        cli_request_init(&req, command);
-        cli_request_add_str(&req, cli->args.positional[0]);
-        return cli_change(cli, &req, done, p);
-}
-
 static int queue_pause(struct cli *cli, struct problem *p)
 {
-        return change(cli, "PAUSE", "paused queue", p);
+        return cli_change_named(cli, "PAUSE", "paused queue", p);
 }
 
 static int queue_resume(struct cli *cli, struct problem *p)
 {
-        return change(cli, "RESUME", "resumed queue", p);
+        return cli_change_named(cli, "RESUME", "resumed queue", p);
 }
 
 static const char *const settings[][2] = {

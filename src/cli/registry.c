@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/command.h"
 #include "cli/json.h"
+#include "cli/listing.h"
 
 static const char *const tiers[] = {"critical", "high", "normal", "deferrable"};
 
@@ -13,21 +13,10 @@ static const struct column columns[] = {
         {"FROM", false, false},
 };
 
-static struct slice text_of(const struct value *v, const char *key)
-{
-        return value_text(value_get(v, key));
-}
-
 static bool is_default(const struct value *entry)
 {
         const struct value *v = value_get(entry, "default");
         return v && v->type == VALUE_BOOL && v->num;
-}
-
-static void put_json(struct cli *cli, const struct value *v)
-{
-        value_put_json(&cli->out, v);
-        buf_put_byte(&cli->out, '\n');
 }
 
 static size_t rank_of(struct slice tier)
@@ -43,10 +32,10 @@ static int compare(const void *a, const void *b)
 {
         const struct value *x = *(const struct value *const *)a;
         const struct value *y = *(const struct value *const *)b;
-        size_t rank_x = rank_of(text_of(x, "tier")), rank_y = rank_of(text_of(y, "tier"));
+        size_t rank_x = rank_of(field_text(x, "tier")), rank_y = rank_of(field_text(y, "tier"));
         if (rank_x != rank_y)
                 return rank_x < rank_y ? -1 : 1;
-        struct slice p = text_of(x, "pattern"), q = text_of(y, "pattern");
+        struct slice p = field_text(x, "pattern"), q = field_text(y, "pattern");
         int r = memcmp(p.ptr, q.ptr, p.len < q.len ? p.len : q.len);
         if (r == 0 && p.len != q.len)
                 r = p.len < q.len ? -1 : 1;
@@ -58,7 +47,7 @@ static bool is_replaced(const struct value *list, const struct value *entry)
 {
         for (size_t i = 0; is_default(entry) && i < list->n; i++)
                 if (!is_default(&list->items[i]) &&
-                    slice_eq(text_of(&list->items[i], "pattern"), text_of(entry, "pattern")))
+                    slice_eq(field_text(&list->items[i], "pattern"), field_text(entry, "pattern")))
                         return true;
         return false;
 }
@@ -79,7 +68,7 @@ static int registry_list(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
         if (v->type != VALUE_LIST || v->n == 0) {
@@ -95,8 +84,8 @@ static int registry_list(struct cli *cli, struct problem *p)
         for (size_t i = 0; i < v->n; i++) {
                 const char *from = from_of(v, sorted[i]);
                 enum tone tone = strstr(from, "replaced") ? TONE_DIM : TONE_PLAIN;
-                table_add(&t, text_of(sorted[i], "pattern"), tone);
-                table_add(&t, text_of(sorted[i], "tier"), tone);
+                table_add(&t, field_text(sorted[i], "pattern"), tone);
+                table_add(&t, field_text(sorted[i], "tier"), tone);
                 table_add(&t, slice_str(from), tone);
         }
         table_print(&t, &cli->screen, &cli->out);
@@ -116,7 +105,7 @@ static int registry_set(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
         buf_put_str(&cli->out, "set ");
@@ -129,21 +118,7 @@ static int registry_set(struct cli *cli, struct problem *p)
 
 static int registry_unset(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "REGISTRYUNSET");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                put_json(cli, v);
-                return OK;
-        }
-        buf_put_str(&cli->out, "unset ");
-        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
-        buf_put_byte(&cli->out, '\n');
-        return OK;
+        return cli_change_named(cli, "REGISTRYUNSET", "unset", p);
 }
 
 static int registry_test(struct cli *cli, struct problem *p)
@@ -156,11 +131,11 @@ static int registry_test(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         if (cli->is_json) {
-                put_json(cli, v);
+                cli_put_json(cli, v);
                 return OK;
         }
-        struct slice pattern = text_of(v, "pattern");
-        text_put_safe(&cli->out, text_of(v, "tier"));
+        struct slice pattern = field_text(v, "pattern");
+        text_put_safe(&cli->out, field_text(v, "tier"));
         buf_put_str(&cli->out, pattern.len ? "  by " : "  no pattern matches");
         text_put_safe(&cli->out, pattern);
         buf_put_byte(&cli->out, '\n');

@@ -101,21 +101,13 @@ struct sweep {
 
 static int retry_page(struct cli *cli, struct sweep *s, struct problem *p)
 {
-        static const char *const filters[][2] = {
-                {"hook", "HOOK"}, {"queue", "QUEUE"}, {"group", "GROUP"}, {"match", "MATCH"}};
         struct cli_request req;
         const struct value *v;
         cli_request_init(&req, "RETRYMANY");
         cli_request_add_str(&req, "STATUS");
         cli_request_add_str(&req, args_has(&cli->args, "canceled") ? "canceled" : "failed");
-        for (size_t i = 0; i < ARRAY_LEN(filters); i++)
-                cli_request_add_option(&req, &cli->args, filters[i][0], filters[i][1]);
-        cli_request_add_str(&req, "LIMIT");
-        cli_request_add_str(&req, PAGE);
-        if (s->cursor.len) {
-                cli_request_add_str(&req, "CURSOR");
-                cli_request_add(&req, buf_slice(&s->cursor));
-        }
+        cli_request_add_filter(&req, &cli->args);
+        cli_request_add_page(&req, PAGE, buf_slice(&s->cursor));
         int r = cli_request_call(cli, &req, &v, p);
         if (r != OK)
                 return r;

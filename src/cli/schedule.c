@@ -254,9 +254,7 @@ static int schedule_list(struct cli *cli, struct problem *p)
 
 static void put_label(struct cli *cli, const char *name)
 {
-        char label[20];
-        int len = snprintf(label, sizeof(label), "  %-13s", name);
-        screen_put_toned(&cli->screen, &cli->out, TONE_DIM, slice_make(label, (size_t)len));
+        cli_put_label(cli, 13, name);
 }
 
 static void show_text(struct cli *cli, const char *label, struct slice text)
@@ -374,35 +372,19 @@ static int schedule_show(struct cli *cli, struct problem *p)
 
 /* ---- the small ones ---- */
 
-static int change(struct cli *cli, const char *command, const char *done, struct problem *p)
-{
-        const struct value *v;
-        int r = call_named(cli, command, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
-        buf_printf(&cli->out, "%s schedule ", done);
-        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
-        buf_put_byte(&cli->out, '\n');
-        return OK;
-}
-
 static int schedule_pause(struct cli *cli, struct problem *p)
 {
-        return change(cli, "PAUSESCHEDULE", "paused", p);
+        return cli_change_named(cli, "PAUSESCHEDULE", "paused schedule", p);
 }
 
 static int schedule_resume(struct cli *cli, struct problem *p)
 {
-        return change(cli, "RESUMESCHEDULE", "resumed", p);
+        return cli_change_named(cli, "RESUMESCHEDULE", "resumed schedule", p);
 }
 
 static int schedule_remove(struct cli *cli, struct problem *p)
 {
-        return change(cli, "UNSCHEDULE", "removed", p);
+        return cli_change_named(cli, "UNSCHEDULE", "removed schedule", p);
 }
 
 static int schedule_run(struct cli *cli, struct problem *p)

@@ -19,6 +19,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <libgen.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +43,7 @@
 
 struct backup {
         const char *data, *to;
+        char part[PATH_MAX_]; /* what it is called until it is whole */
         struct file_log_report log;
         struct state state;
         uint64_t last_seq;
@@ -98,7 +101,7 @@ static int copy_log(struct backup *b)
         struct disk *from = NULL, *to = NULL;
         int r = path_of(b->data, "log", from_path, b->problem);
         if (r == OK)
-                r = path_of(b->to, "log", to_path, b->problem);
+                r = path_of(b->part, "log", to_path, b->problem);
         if (r == OK)
                 r = disk_open_existing(from_path, &from, b->problem);
         if (r == OK)
@@ -218,7 +221,7 @@ static int copy_history(struct backup *b)
         sqlite3 *from = NULL, *to = NULL;
         int r = path_of(b->data, "history.db", from_path, b->problem);
         if (r == OK)
-                r = path_of(b->to, "history.db", to_path, b->problem);
+                r = path_of(b->part, "history.db", to_path, b->problem);
         if (r != OK || access(from_path, F_OK) != 0)
                 return r; /* none yet */
         int fd = open(to_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -252,27 +255,75 @@ static int sync_folder(const char *path, struct problem *p)
         return error ? problem_set(p, ERR_IO, "%s: %s", path, strerror(error)) : OK;
 }
 
-static int make_backup(struct backup *b)
+/* There is something to copy, and a place for it. */
+static int check_folders(struct backup *b)
 {
         struct stat st;
         char log_path[PATH_MAX_];
         int r = path_of(b->data, "log", log_path, b->problem);
         if (r != OK)
                 return r;
-        if (stat(log_path, &st) != 0)
+        if (stat(log_path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
                 return problem_set(b->problem, ERR_NOTFOUND,
-                                   "%s is no data folder of weir: %s; name it with --data", b->data,
-                                   strerror(errno));
-        if (mkdir(b->to, 0700) != 0)
-                return problem_set(b->problem, ERR_IO, "%s must be a new folder: %s", b->to,
-                                   strerror(errno));
+                                   "%s is no data folder of weir: name it with --data or -c",
+                                   SHOWN_LONG(b->data));
+        if (stat(log_path, &st) != 0)
+                return problem_set(b->problem, ERR_IO,
+                                   "cannot read %s: %s; run this as the user of the server",
+                                   SHOWN_LONG(b->data), strerror(errno));
+        if (lstat(b->to, &st) == 0)
+                return problem_set(b->problem, ERR_IO, "%s is there already: name a new folder",
+                                   SHOWN_LONG(b->to));
+        if (snprintf(b->part, sizeof(b->part), "%s.part", b->to) >= (int)sizeof(b->part))
+                return problem_set(b->problem, ERR_BADARG, "the path is too long");
+        if (mkdir(b->part, 0700) == 0)
+                return OK;
+        if (errno == EEXIST)
+                return problem_set(b->problem, ERR_IO,
+                                   "%s is left of a backup that did not end, or of one that goes "
+                                   "on: remove it first",
+                                   SHOWN_LONG(b->part));
+        return problem_set(b->problem, ERR_IO, "cannot make %s: %s", SHOWN_LONG(b->part),
+                           strerror(errno));
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+        (void)st;
+        (void)type;
+        (void)at;
+        (void)remove(path); /* what cannot be removed is found by whoever tries again */
+        return 0;
+}
+
+/* Gives it its name: from here on it is a backup. */
+static int finish(struct backup *b)
+{
+        char copy[PATH_MAX_];
+        int r = sync_folder(b->part, b->problem);
+        if (r != OK)
+                return r;
+        if (rename(b->part, b->to) != 0)
+                return problem_set(b->problem, ERR_IO, "cannot rename %s to %s: %s",
+                                   SHOWN_LONG(b->part), SHOWN_LONG(b->to), strerror(errno));
+        (void)snprintf(copy, sizeof(copy), "%s", b->to); /* it was shorter than b->part */
+        return sync_folder(dirname(copy), b->problem);
+}
+
+static int make_backup(struct backup *b)
+{
+        int r = check_folders(b);
+        if (r != OK)
+                return r;
         state_init(&b->state, (uint64_t)clock_boot_ns());
         r = copy_log(b);
         if (r == OK)
                 r = copy_history(b);
         if (r == OK)
-                r = sync_folder(b->to, b->problem);
+                r = finish(b);
         state_release(&b->state);
+        if (r != OK)
+                (void)nftw(b->part, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
         return r;
 }
 
@@ -299,8 +350,11 @@ static int run(const struct args *args, struct problem *p)
         struct backup b = {.problem = p};
         const char *file = args_get(args, "config"), *data = args_get(args, "data");
         int64_t began_ns = clock_boot_ns();
-        if (args->n_positional != 1)
+        if (!args->n_positional || !args->positional[0][0])
                 return problem_set(p, ERR_SYNTAX, "name the new folder: weir backup DIR");
+        if (args->n_positional > 1)
+                return problem_set(p, ERR_SYNTAX, "'%s' is one word too many",
+                                   SHOWN_STR(args->positional[1]));
         config_init(&config);
         int r = file ? config_read_file(&config, file, p) : OK;
         if (data)
@@ -331,7 +385,9 @@ int backup_main(int argc, char **argv)
                 return cli_help("backup", NULL);
         if (r == OK)
                 r = run(&args, &p);
+        if (r == OK && fflush(stdout) != 0)
+                r = problem_set(&p, ERR_IO, "cannot write the output: %s", strerror(errno));
         if (r != OK)
                 fprintf(stderr, "weir backup: %s\n", p.detail);
-        return fflush(stdout) == 0 ? err_exit(r) : 1;
+        return err_exit(r);
 }

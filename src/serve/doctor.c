@@ -93,8 +93,12 @@ static bool check_config(struct doctor *d, const struct args *args, struct confi
         if (r == OK)
                 r = config_finish(c, &p);
         if (r != OK) {
-                doctor_tell(d, VERDICT_BAD, "configuration", "'weir serve -c FILE -t' checks it",
-                            "%s", p.detail);
+                static const char prefix[] = "configuration ";
+                bool is_named = strncmp(p.detail, prefix, sizeof(prefix) - 1) == 0;
+                doctor_tell(d, VERDICT_BAD, "configuration",
+                            r == ERR_IO ? "name the server's file with -c FILE"
+                                        : "'weir config check FILE' says in which line",
+                            "%s", p.detail + (is_named ? sizeof(prefix) - 1 : 0));
                 return false;
         }
         if (path)
@@ -144,8 +148,12 @@ static void check_resp(struct doctor *d, const struct server_url *url)
                 doctor_tell(d, VERDICT_WARN, "server", "start it: systemctl start weir", "%s",
                             p.detail);
         else
-                doctor_tell(d, VERDICT_BAD, "server", "see what listens there: ss -ltnp", "%s",
-                            p.detail);
+                doctor_tell(d, VERDICT_BAD, "server",
+                            r == ERR_NOAUTH || r == ERR_BADTOKEN
+                                    ? "--token @FILE, or -c with the configuration that names its "
+                                      "token file"
+                                    : "see what listens there: ss -ltnp",
+                            "%s", p.detail);
         client_release(&client);
 }
 
@@ -364,8 +372,8 @@ static void look(struct doctor *d, const struct args *args)
         struct config config;
         config_init(&config);
         if (check_config(d, args, &config)) {
-                doctor_check_folder(d, config.data);
-                doctor_check_sync(d, config.data);
+                if (doctor_check_folder(d, config.data))
+                        doctor_check_sync(d, config.data);
                 doctor_check_space(d, config.data);
                 check_server(d, args, &config);
                 check_targets(d, &config.targets);
@@ -406,5 +414,7 @@ int doctor_main(int argc, char **argv)
         bool is_well = count_of(d, VERDICT_BAD) == 0;
         free(d);
         bool is_written = fwrite(out.ptr, 1, out.len, stdout) == out.len && fflush(stdout) == 0;
+        if (!is_written)
+                fprintf(stderr, "weir doctor: cannot write the output: %s\n", strerror(errno));
         return is_well && is_written ? 0 : 1;
 }

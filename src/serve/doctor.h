@@ -29,7 +29,7 @@ void doctor_tell(struct doctor *d, enum verdict verdict, const char *name, const
                  const char *fmt, ...) PRINTF(5, 6);
 
 /* The machine: doctor_system.c. */
-void doctor_check_folder(struct doctor *d, const char *data);
+bool doctor_check_folder(struct doctor *d, const char *data); /* false: nothing can be written */
 void doctor_check_sync(struct doctor *d, const char *data);
 void doctor_check_space(struct doctor *d, const char *data);
 void doctor_check_files(struct doctor *d);

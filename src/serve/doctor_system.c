@@ -72,7 +72,9 @@ static void tell_missing(struct doctor *d, const char *data)
                 *slash = '\0';
         const char *where = slash ? parent : ".";
         if (access(where, W_OK | X_OK) == 0)
-                doctor_tell(d, VERDICT_WARN, "data folder", "the first start makes it",
+                doctor_tell(d, VERDICT_WARN, "data folder",
+                            "the first start makes it; or name the one that is used, with --data "
+                            "or -c",
                             "%s is not there yet; %s can be written", data, where);
         else
                 doctor_tell(d, VERDICT_BAD, "data folder",
@@ -80,25 +82,9 @@ static void tell_missing(struct doctor *d, const char *data)
                             "%s is not there, and cannot be made: %s", data, strerror(errno));
 }
 
-void doctor_check_folder(struct doctor *d, const char *data)
+static void tell_filesystem(struct doctor *d, const char *data)
 {
-        struct stat st;
         struct statfs fs;
-        if (stat(data, &st) != 0) {
-                tell_missing(d, data);
-                return;
-        }
-        if (!S_ISDIR(st.st_mode) || access(data, R_OK | W_OK | X_OK) != 0) {
-                doctor_tell(d, VERDICT_BAD, "data folder",
-                            "run this as the user of weir, or chown the folder to it",
-                            "%s cannot be written: %s", data,
-                            S_ISDIR(st.st_mode) ? strerror(errno) : "it is no folder");
-                return;
-        }
-        if (st.st_mode & (S_IRWXG | S_IRWXO))
-                doctor_tell(d, VERDICT_WARN, "data folder", "chmod 700 it: jobs may hold secrets",
-                            "%s can be looked into by others (mode %03o)", data,
-                            (unsigned)(st.st_mode & 0777));
         if (statfs(data, &fs) != 0)
                 return;
         for (size_t i = 0; i < ARRAY_LEN(filesystems); i++) {
@@ -111,6 +97,32 @@ void doctor_check_folder(struct doctor *d, const char *data)
         doctor_tell(d, VERDICT_FINE, "data folder", NULL,
                     "%s can be written and is on a file system of type %lx", data,
                     (unsigned long)fs.f_type);
+}
+
+bool doctor_check_folder(struct doctor *d, const char *data)
+{
+        struct stat st;
+        if (stat(data, &st) != 0) {
+                tell_missing(d, data);
+                return false;
+        }
+        if (!S_ISDIR(st.st_mode)) {
+                doctor_tell(d, VERDICT_BAD, "data folder", "name a folder with --data",
+                            "%s is no folder", data);
+                return false;
+        }
+        if (access(data, R_OK | W_OK | X_OK) != 0) {
+                doctor_tell(d, VERDICT_BAD, "data folder",
+                            "run this as the user of weir, or chown the folder to it",
+                            "%s cannot be written: %s", data, strerror(errno));
+                return false;
+        }
+        if (st.st_mode & (S_IRWXG | S_IRWXO))
+                doctor_tell(d, VERDICT_WARN, "data folder", "chmod 700 it: jobs may hold secrets",
+                            "%s can be looked into by others (mode %03o)", data,
+                            (unsigned)(st.st_mode & 0777));
+        tell_filesystem(d, data);
+        return true;
 }
 
 /* ---- syncs ---- */

@@ -72,8 +72,8 @@ async function cancel(ctx, b, after)
         };
         if (!await confirm(question))
                 return;
-        await ctx.api.post(path('batches', b.name, 'cancel'));
-        toast(`Batch ${b.name} was canceled.`);
+        const {canceled} = await ctx.api.post(path('batches', b.name, 'cancel'));
+        toast(`Batch ${b.name} was canceled, with ${plural(canceled, 'job')} that had not ended.`);
         await after();
 }
 

@@ -124,8 +124,8 @@ async function remove(ctx, job, gone)
         };
         if (!await confirm(question))
                 return;
-        await ctx.api.post('jobs/delete', {ids: [job.id]});
-        toast(`Job ${job.id} was deleted.`);
+        const {changed} = await ctx.api.post('jobs/delete', {ids: [job.id]});
+        toast(`Job ${job.id} ${changed ? 'was deleted' : 'is not in history any more'}.`);
         gone();
 }
 

@@ -119,7 +119,7 @@ function levels(box, now)
 {
         const targets = now.targets || [];
         if (!targets.length) {
-                fill(box,
+                refill(box,
                         h('article.level', {'aria-label': 'Targets'},
                                 h('span.shape', {'aria-hidden': 'true'}, '○'),
                                 h('span.word', {}, 'Nothing is measured'),
@@ -134,7 +134,7 @@ function levels(box, now)
         }
         const order = {critical: 0, elevated: 1, unknown: 2, normal: 3};
         const sorted = [...targets].sort((a, b) => order[a.level] - order[b.level]);
-        fill(box, sorted.map((t) => levelCard(t, now)));
+        refill(box, sorted.map((t) => levelCard(t, now)));
 }
 
 /* --- figures ---------------------------------------------------------------------------------- */

@@ -68,7 +68,7 @@ function actions(ctx, s, again, gone)
         const all = () => ctx.api.get(path('schedules', s.name));
         const text = 'It makes no more jobs. Those it has made stay.';
         return [
-                {
+                s.state === 'done' ? null : {
                         text: isOn ? 'Pause' : 'Resume',
                         run: () => setPause(ctx, s.name, isOn, again),
                 },

@@ -347,7 +347,7 @@ static bool check_document(struct check *c, struct slice doc, unsigned max_depth
 static int explain(const struct check *c, struct slice doc, struct problem *p)
 {
         size_t line = 1, column = 1;
-        char found[24] = "the end";
+        char found[24] = "the end", where[32] = "";
 
         for (const char *s = doc.ptr; s < c->bad; s++) {
                 if (*s == '\n') {
@@ -362,9 +362,11 @@ static int explain(const struct check *c, struct slice doc, struct problem *p)
                 (void)snprintf(found, sizeof(found),
                                byte > ' ' && byte < 0x7f ? "'%c'" : "byte 0x%02x", byte);
         }
+        if (line > 1) /* else it may be a line of a file, which has a number of its own */
+                (void)snprintf(where, sizeof(where), "line %zu, ", line);
         return problem_set(p, ERR_SYNTAX,
-                           "JSON: expected %s, found %s at offset %zu (line %zu, column %zu)",
-                           c->expected, found, (size_t)(c->bad - doc.ptr), line, column);
+                           "JSON: expected %s, found %s at offset %zu (%scolumn %zu)", c->expected,
+                           found, (size_t)(c->bad - doc.ptr), where, column);
 }
 
 int json_parse(struct slice doc, unsigned max_depth, struct json_value *ret, struct problem *p)

@@ -326,6 +326,24 @@ test('a schedule shows its next runs and its mistakes before it is saved, is run
                 await says(page, row, /report/);
         });
 
+test('a schedule whose time is over says so, and offers neither a pause nor to go on',
+        async (t) => {
+                const server = await t.server();
+                const at = Date.now() + 400;
+                await server.post('schedules/once',
+                        {hook: 'h', args: {}, every: 3600000, first: at, until: at});
+                await until(async () => (await server.get('schedules/once')).state === 'done',
+                        'its end');
+                const page = await t.page(server, '#/schedules');
+                await says(page, inRow(page, 'once'), /done/);
+                equal(await page.getByRole('button', {name: /^(Pause|Resume) schedule/}).count(), 0,
+                        'buttons');
+                await page.to('#/schedules/once');
+                await says(page, 'main', /It is done and makes no jobs/);
+                equal(await page.getByRole('button', {name: /^(Pause|Resume) schedule/}).count(), 0,
+                        'buttons of its own screen');
+        });
+
 test('a schedule is changed: what the form has no field for stays, and undo puts all of it back',
         async (t) => {
                 const server = await t.server();

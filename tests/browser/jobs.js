@@ -244,6 +244,14 @@ test('what changes nothing says what it found, and why nothing had to be done', 
         await says(page, 'dialog', /Those that are due already stay as they are/);
         await answer(page, /Run now: 4 jobs/);
         await toast(page, 'Nothing to do: all 4 jobs were due already.');
+        const gone = await server.add('gone', {in : 3600000});
+        await server.ask('DELETE', `jobs/${gone}`);
+        await says(page, row(page, gone), /canceled/);
+        await until(async () => (await server.post('jobs/delete', {ids: [gone]})).changed === 1,
+                'its end in history');
+        await choose(page, gone, 'Delete');
+        await answer(page, 'Delete the job');
+        await toast(page, `Job ${gone} is not in history any more.`);
         const another = await server.add('another', {in : 3600000});
         await choose(page, another, 'Run now');
         await toast(page, `Job ${another} may run now. It waits: it is ready for`);

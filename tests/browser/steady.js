@@ -133,7 +133,7 @@ test('an answer that does not come leaves what was shown, and says so until one 
         });
 
 test('what is drawn every second keeps the focus', async (t) => {
-        const server = await t.server({target: true});
+        const server = await t.server();
         const page = await t.page(server, '#/now');
         const tiles = page.locator('.tiles');
         await tiles.getByRole('link').nth(1).focus();
@@ -143,6 +143,11 @@ test('what is drawn every second keeps the focus', async (t) => {
                 const at = await page.evaluate(() => document.activeElement.innerText);
                 expect(new RegExp(`^${n}\\s*ready`).test(at), `the focus is at "${at}"`);
         }
+        const help = page.getByRole('link', {name: 'How to measure a database'});
+        await help.focus();
+        await help.evaluate((el) => { el.isOld = true; });
+        await until(() => help.evaluate((el) => !el.isOld), 'the level drawn again');
+        expect(await help.evaluate((el) => el === document.activeElement), 'the focus is lost');
 });
 
 run();

@@ -255,7 +255,7 @@ END
         [[ $output == *"copied 1 live and 0 finished jobs"*"weir serve --data copy"* ]]
         run weir backup copy --data "$DATA/data"
         [ "$status" -eq 1 ]
-        [[ $output == *"must be a new folder"* ]]
+        [[ $output == *"copy is there already: name a new folder"* ]]
         run weir backup other --data "$DATA/nothing"
         [ "$status" -eq 4 ]
         [ ! -e other ]

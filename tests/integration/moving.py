@@ -313,7 +313,7 @@ def running(folder):
 def signed(folder):
     config = 'signing_keys_file = "%s"\n' % write_keys(folder, "new")
     old, new = two(folder, config)
-    payloads = ['{"to":1}', ' {"to": 1}\n', "text", b"\xff\x00", ""]
+    payloads = ['{"to":1}', ' {"to": 1} ', '{"to":\n1}', "text", b"\xff\x00", ""]
     fields = dict(queue="q", group="g", priority=9, attempts=5, timeout=60000, single="one")
     with old.client() as c:
         for args in payloads:

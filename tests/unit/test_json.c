@@ -291,42 +291,34 @@ static void objects_and_arrays_may_alternate_at_any_depth(void **state)
 static const struct {
         const char *doc, *detail;
 } sentences[] = {
-        {"", "JSON: expected a value, found the end at offset 0 (line 1, column 1)"},
-        {"{\"a\" 1}", "JSON: expected ':' after the key, found '1' at offset 5 (line 1, "
-                      "column 6)"},
+        {"", "JSON: expected a value, found the end at offset 0 (column 1)"},
+        {"{\"a\" 1}", "JSON: expected ':' after the key, found '1' at offset 5 (column 6)"},
         {"{\n  \"\xc3\xa4\": tru\n}", "JSON: expected true, found byte 0x0a at offset 13 "
                                       "(line 2, column 11)"},
         {"[1,\n2,\n]", "JSON: expected a value, found ']' at offset 7 (line 3, column 1)"},
-        {"[1 2]", "JSON: expected ',' or ']' after the value, found '2' at offset 3 (line "
-                  "1, column 4)"},
+        {"[1 2]", "JSON: expected ',' or ']' after the value, found '2' at offset 3 (column 4)"},
         {"{\"a\":1 2}", "JSON: expected ',' or '}' after the value, found '2' at offset 7 "
-                        "(line 1, column 8)"},
-        {"{a:1}", "JSON: expected a key or '}', found 'a' at offset 1 (line 1, column 2)"},
-        {"{\"a\":1,}", "JSON: expected a key after ',', found '}' at offset 7 (line 1, "
-                       "column 8)"},
+                        "(column 8)"},
+        {"{a:1}", "JSON: expected a key or '}', found 'a' at offset 1 (column 2)"},
+        {"{\"a\":1,}", "JSON: expected a key after ',', found '}' at offset 7 (column 8)"},
         {"\"abc", "JSON: expected the string's closing quote, found the end at offset 4 "
-                  "(line 1, column 5)"},
-        {"1 x", "JSON: expected nothing more after the value, found 'x' at offset 2 (line "
-                "1, column 3)"},
-        {"01", "JSON: expected no digit after a leading zero, found '1' at offset 1 (line "
-               "1, column 2)"},
-        {"1.x", "JSON: expected a digit after the point, found 'x' at offset 2 (line 1, "
-                "column 3)"},
-        {"1e+", "JSON: expected a digit of the exponent, found the end at offset 3 (line "
-                "1, column 4)"},
-        {"-a", "JSON: expected a digit, found 'a' at offset 1 (line 1, column 2)"},
+                  "(column 5)"},
+        {"1 x", "JSON: expected nothing more after the value, found 'x' at offset 2 (column 3)"},
+        {"01", "JSON: expected no digit after a leading zero, found '1' at offset 1 (column 2)"},
+        {"1.x", "JSON: expected a digit after the point, found 'x' at offset 2 (column 3)"},
+        {"1e+", "JSON: expected a digit of the exponent, found the end at offset 3 (column 4)"},
+        {"-a", "JSON: expected a digit, found 'a' at offset 1 (column 2)"},
         {"\"a\tb\"", "JSON: expected an escape in place of the raw control character, "
-                     "found byte 0x09 at offset 2 (line 1, column 3)"},
+                     "found byte 0x09 at offset 2 (column 3)"},
         {"\"\\q\"", "JSON: expected one of \" \\ / b f n r t u after a backslash, found "
-                    "'q' at offset 2 (line 1, column 3)"},
+                    "'q' at offset 2 (column 3)"},
         {"\"\\u00g0\"", "JSON: expected four hex digits after \\u, found 'g' at offset 5 "
-                        "(line 1, column 6)"},
+                        "(column 6)"},
         {"\"\\udc00\"", "JSON: expected a high surrogate before this low one, found '\\' "
-                        "at offset 1 (line 1, column 2)"},
+                        "at offset 1 (column 2)"},
         {"\"\\ud800x\"", "JSON: expected a low surrogate after this high one, found 'x' "
-                         "at offset 7 (line 1, column 8)"},
-        {"\"\xc3x\"", "JSON: expected well-formed UTF-8, found byte 0xc3 at offset 1 (line "
-                      "1, column 2)"},
+                         "at offset 7 (column 8)"},
+        {"\"\xc3x\"", "JSON: expected well-formed UTF-8, found byte 0xc3 at offset 1 (column 2)"},
 };
 
 static void an_error_says_where_and_what_was_expected(void **state)
