@@ -156,16 +156,8 @@ static void what_cannot_be_skipped_is_refused_and_changes_nothing(void **unused)
 static void a_host_is_one_word(void **unused)
 {
         (void)unused;
-        static const char *const bad[] = {"a b",
-                                          " a",
-                                          "a ",
-                                          " ",
-                                          "a\tb",
-                                          "a\x7f",
-                                          "a\nb",
-                                          "a\xc2\x9b"
-                                          "b",
-                                          "\xff"};
+        static const char *const bad[] = {"a b",   " a",   "a ",         " ",   "a\tb",
+                                          "a\x7f", "a\nb", "a\xc2\x9bz", "\xff"};
         static const char *const good[] = {"db2", "10.0.0.2:3306", "[::1]:3306",
                                            "/run/mysqld/db2.sock", "r\xc3\xa9plica"};
         struct rig rig;
