@@ -119,11 +119,16 @@ static void check_taken(const struct json_value *root, struct slice doc)
 static void check_refused(const struct problem *p, struct slice doc)
 {
         const char *at = strstr(p->detail, " at offset ");
-        size_t offset, line, column;
+        size_t offset, line = 1, column;
 
         ASSERT(p->err == ERR_SYNTAX && at != NULL);
-        ASSERT(sscanf(at, " at offset %zu (line %zu, column %zu)", &offset, &line, &column) == 3);
-        ASSERT(offset <= doc.len && line >= 1 && column >= 1 && line + column <= offset + 2);
+        /* The first line is not named. */
+        if (sscanf(at, " at offset %zu (line %zu, column %zu)", &offset, &line, &column) == 3)
+                ASSERT(line >= 2);
+        else
+                ASSERT(sscanf(at, " at offset %zu (column %zu)", &offset, &column) == 2);
+        ASSERT(offset <= doc.len && column >= 1 && line + column <= offset + 2);
+        ASSERT((line > 1) == (offset > 0 && memchr(doc.ptr, '\n', offset) != NULL));
         /* What lies before the place cannot be the reason. */
         ASSERT(!json_is_valid(doc, JSON_DEPTH_MAX) || strstr(p->detail, "deeper"));
 }
