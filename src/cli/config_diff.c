@@ -240,11 +240,8 @@ static bool is_same_order(struct slice was, struct slice now)
         return slice_eq(x, y);
 }
 
-/* NULL: it is not there. */
 static bool is_different(const struct entry *was, const struct entry *now)
 {
-        if (!was || !now)
-                return !(was ? was : now)->is_order; /* who comes and goes is told by name */
         if (was->is_order)
                 return !is_same_order(was->value, now->value);
         return !slice_eq(was->value, now->value);
@@ -278,7 +275,8 @@ void config_diff(struct slice was, struct slice now,
                 ASSERT(first); /* one of them is there */
                 i += order <= 0;
                 k += order >= 0;
-                if (!is_different(order <= 0 ? x : NULL, order >= 0 ? y : NULL))
+                /* Where one is missing: who comes and goes is told by name, not by order. */
+                if (order == 0 ? !is_different(x, y) : first->is_order)
                         continue;
                 if (is_within(first->name, told))
                         continue;

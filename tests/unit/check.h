@@ -31,8 +31,8 @@
 
 static inline void has(const char *text, const char *part)
 {
-        if (!strstr(text, part))
-                fail_msg("'%s' does not hold '%s'", text, part);
+        if (!text || !strstr(text, part))
+                fail_msg("'%s' does not hold '%s'", text ? text : "(null)", part);
 }
 
 static inline void has_not(const char *text, const char *part)
