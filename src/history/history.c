@@ -9,8 +9,8 @@
  *
  * When to commit.  A sync costs the disk that the log writes to as well, so there is at most one
  * in COMMIT_EVERY_MS: a job that comes after a pause is committed at once, under load a
- * transaction holds what came in a second, and QUEUE_LONG jobs do not wait.  A job is therefore in
- * history within little more than a second.  What follows a failure waits longer each time, up to
+ * transaction holds what came in that time, and QUEUE_LONG jobs do not wait.  Listings join both,
+ * so nobody sees when a job moves.  What follows a failure waits longer each time, up to
  * RETRY_MAX_MS.
  *
  * Idle moments are for the rest: moving the -wal file into the main file, and retention, one
@@ -28,7 +28,7 @@
 #include "history/archive_finder.h"
 #include "history/archive_writer.h"
 
-#define COMMIT_EVERY_MS 1000
+#define COMMIT_EVERY_MS 3000
 #define QUEUE_LONG      20000
 #define RETRY_MIN_MS    100
 #define RETRY_MAX_MS    5000
@@ -641,7 +641,7 @@ static struct history *make(const struct history_options *options)
         h->path = xstrdup(options->path);
         h->options.path = h->path;
         h->wake_len = SIZE_MAX;
-        h->last_commit_ns = now_ns() - NS_PER_S;
+        h->last_commit_ns = now_ns() - h->options.commit_every_ms * NS_PER_MS;
         h->next_sweep_ns = now_ns(); /* the first one at once: weir may have been down for long */
         query_list_init(&h->asked);
         query_list_init(&h->answered);

@@ -24,7 +24,7 @@ struct history_options {
         const char *path;        /* copied; "-wal" and "-shm" files appear beside it */
         int64_t keep_done_ms;    /* complete and canceled jobs; 0 = for ever */
         int64_t keep_failed_ms;  /* failed jobs; 0 = for ever */
-        int64_t commit_every_ms; /* at most one commit in this time; 0 = 1 s */
+        int64_t commit_every_ms; /* at most one commit in this time; 0 = 3 s */
         /* Must be safe on another thread for a job that was handed over: state/job.h job_view. */
         void (*view_of)(const struct job *job, struct job_view *ret);
         int64_t (*wall_ms)(void *ctx); /* for retention; called from the writer thread */
