@@ -15,12 +15,6 @@
 #define MINUTES_SHOWN "15"
 #define BAR_WIDTH     24
 
-static bool is_true(const struct value *v, const char *key)
-{
-        const struct value *found = value_get(v, key);
-        return found && found->type == VALUE_BOOL && found->num;
-}
-
 static size_t list_len(const struct value *v)
 {
         return v && v->type == VALUE_LIST ? v->n : 0;
@@ -50,8 +44,8 @@ static void list_row(struct table *t, const struct value *v, int64_t now_ms)
         buf_clear(&text);
         if (waiting_ms > 0)
                 duration_put(&text, waiting_ms);
-        buf_put_str(&text, is_true(v, "starved") ? " (starved)" : "");
-        table_add(t, buf_slice(&text), is_true(v, "starved") ? TONE_RED : TONE_PLAIN);
+        buf_put_str(&text, field_is_true(v, "starved") ? " (starved)" : "");
+        table_add(t, buf_slice(&text), field_is_true(v, "starved") ? TONE_RED : TONE_PLAIN);
 }
 
 static const char *const list_passed[][2] = {
@@ -192,7 +186,7 @@ static void show_times(struct cli *cli, const struct value *v, int64_t now_ms)
                 return;
         put_label(cli, "no grant for");
         duration_put(&cli->out, waiting_ms);
-        buf_put_str(&cli->out, is_true(v, "starved")
+        buf_put_str(&cli->out, field_is_true(v, "starved")
                                        ? ": it is starved, see 'weir throttle starved'\n"
                                        : "\n");
 }

@@ -57,6 +57,7 @@ extern const struct cli_group cli_group_check;
 extern const struct cli_group cli_group_rule;
 extern const struct cli_group cli_group_client;
 extern const struct cli_group cli_group_host;
+extern const struct cli_group cli_group_setting;
 extern const struct cli_group cli_group_config;
 extern const struct cli_group cli_group_ping;
 extern const struct cli_group cli_group_top;

@@ -30,6 +30,12 @@ int64_t field_int(const struct value *v, const char *key)
         return value_int(value_get(v, key), 0);
 }
 
+bool field_is_true(const struct value *v, const char *key)
+{
+        const struct value *found = value_get(v, key);
+        return found && found->type == VALUE_BOOL && found->num;
+}
+
 struct slice field_text(const struct value *v, const char *key)
 {
         return value_text(value_get(v, key));

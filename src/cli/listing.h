@@ -49,8 +49,9 @@ int cli_change(struct cli *cli, const struct cli_request *req, const char *done,
 int cli_change_named(struct cli *cli, const char *command, const char *done,
                      struct problem *p) MUST_CHECK;
 
-/* Of a map; 0 and empty when it is missing. */
+/* Of a map; 0, false and empty when it is missing. */
 int64_t field_int(const struct value *v, const char *key);
+bool field_is_true(const struct value *v, const char *key);
 struct slice field_text(const struct value *v, const char *key);
 
 #endif

@@ -531,10 +531,27 @@ LIST
         [ "$(weir job list --json | jq '.jobs | length')" = 4 ]
 }
 
+@test "a setting is listed, changed for good, refused when it is wrong, and taken back" {
+        run -0 weir setting set throttle.delay.elevated.normal 7m
+        [ "$output" = "set throttle.delay.elevated.normal" ]
+        run -0 weir setting list --filter name=elevated.normal
+        grep -Eq '^throttle.delay.elevated.normal +7m +5m ' <<<"$output"
+        run -2 weir setting set throttle.delay.elevated.normal soon
+        [[ $output == *"the value must be a duration of 0s to "* ]]
+        run -4 weir setting set throttle.delay.elevated.nobody 7m
+        [[ $output == *"there is no setting 'throttle.delay.elevated.nobody'"* ]]
+        run -2 weir setting set throttle.delay.elevated.normal
+        [ "$(weir setting list --json | jq -c '[.[] | select(.is_changed) | .value]')" = '["7m"]' ]
+        run -0 weir setting unset throttle.delay.elevated.normal
+        [ "$output" = "as configured again: throttle.delay.elevated.normal" ]
+        [ "$(weir setting list --json | jq 'any(.[]; .is_changed)')" = false ]
+}
+
 @test "every command explains itself with an example" {
         local c
         for c in "throttle status" "throttle pause" "throttle resume" "throttle history" \
-                "throttle mode" "registry list" "registry set" "registry unset" "registry test"; do
+                "throttle mode" "registry list" "registry set" "registry unset" "registry test" \
+                "setting list" "setting set" "setting unset"; do
                 run weir $c --help
                 [ "$status" -eq 0 ]
                 [[ $output == *$'\n'"  weir $c"* ]]

@@ -543,6 +543,9 @@ COMMAND_LINE = [
     ("host skip h1", "SKIPHOST", OK),
     ("host skipped", "SKIPPEDHOSTS", BARE),
     ("host recover h1", "RECOVERHOST", OK),
+    ("setting list", "SETTINGS", BARE),
+    ("setting set locks.enabled true", "SETTINGSET", OK),
+    ("setting unset locks.enabled", "SETTINGUNSET", OK),
     ("config show", "CONFIGSHOW", SAME),
     ("config reload", "CONFIGRELOAD", SAME),
 ]
