@@ -286,8 +286,10 @@ def settings(ask, folder):
     with open(path) as f:
         text = f.read()
     with open(path, "w") as f:
-        f.write(text.replace('ramp_cycle = "1s"', 'ramp_cycle = "2s"') + 'history_keep_done = "9d"\n')
+        f.write(text.replace('ramp_cycle = "1s"', 'ramp_cycle = "2s"').replace(
+            'adaptive = "observe"', 'adaptive = "off"') + 'history_keep_done = "9d"\n')
     ask("CONFIGRELOAD")
+    equal(ask("THROTTLESTATUS")["adaptive"]["pressure"], None, "the pressure while nobody asks")
     with open(path, "w") as f:
         f.write(text)
     ask("CONFIGRELOAD")
