@@ -194,6 +194,14 @@ static void *http_open(const struct probe_options *o, const struct probe_server 
         (void)curl_easy_setopt(h->easy, CURLOPT_ERRORBUFFER, h->error);
         (void)curl_easy_setopt(h->easy, CURLOPT_WRITEFUNCTION, on_body);
         (void)curl_easy_setopt(h->easy, CURLOPT_WRITEDATA, h);
+        if (o->tls.ca) { /* and none of the system's */
+                (void)curl_easy_setopt(h->easy, CURLOPT_CAINFO, o->tls.ca);
+                (void)curl_easy_setopt(h->easy, CURLOPT_CAPATH, NULL);
+        }
+        if (o->tls.cert) {
+                (void)curl_easy_setopt(h->easy, CURLOPT_SSLCERT, o->tls.cert);
+                (void)curl_easy_setopt(h->easy, CURLOPT_SSLKEY, o->tls.key);
+        }
         if (o->user) {
                 (void)curl_easy_setopt(h->easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
                 (void)curl_easy_setopt(h->easy, CURLOPT_USERNAME, o->user);

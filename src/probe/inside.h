@@ -43,6 +43,9 @@ struct prober_ops {
         /* NULL when there is nothing to connect to.  After an error nothing is connected. */
         int (*connect)(void *self, const struct probe_wait *w, struct problem *problem);
         void (*disconnect)(void *self);
+        /* "TLSv1.3" while the connection is encrypted, else NULL; the op is NULL when it never is.
+         */
+        const char *(*tls)(void *self);
         /* One reading per metric of the options.  ERR_IO: the connection is lost, and perhaps only
          * because it had been idle for long; ERR_TIMEOUT: no answer; both want a disconnect. */
         int (*sample)(void *self, const struct probe_wait *w, struct reading *ret);
@@ -54,6 +57,7 @@ const char *metric_source(const struct probe_metric *m);
 /* Before the first thread: libraries that must not be set up by two threads at once. */
 void mysql_prober_setup(void);
 void http_prober_setup(void);
+void tls_setup(void);
 
 /* A metric that hung or failed for want of time is left alone for a while, so that one bad query
  * neither piles up on the server nor slows the others. */
@@ -72,17 +76,37 @@ bool rest_is_over(const struct rest *r, int64_t now_ns);
 int aside_run(const struct probe_wait *w, void (*fn)(void *arg), void *arg,
               void (*read)(const void *arg, void *ctx), void *ctx) MUST_CHECK;
 
+/* Cuts a socket off when the time of w is over: for a call that waits for it without asking us.
+ * That call then fails at once.  NULL when there is no thread to be had.  guard_end() returns OK,
+ * or ERR_TIMEOUT or ERR_STOPPING when it did cut. */
+struct guard;
+struct guard *guard_begin(const struct probe_wait *w, int fd);
+int guard_end(struct guard *g) MUST_CHECK;
+
 /* "db2 (10.0.0.2:3306)", "10.0.0.2:3306", "/run/mysqld/mysqld.sock". */
 #define WHERE_MAX 128
 const char *server_where(const struct probe_server *s, char *ret);
 bool server_is_socket(const struct probe_server *s);
 /* Whether people call it so: by its name, its host, or host:port; in any case. */
 bool server_is_called(const struct probe_server *s, const char *name);
+/* What a certificate must be for. */
+const char *server_tls_name(const struct probe_server *s);
+enum probe_tls_mode server_tls_mode(const struct probe_options *o, const struct probe_server *s);
 /* Looks the name up and tries each address until one does: OK and what attempt() said last. */
 int server_attempt(const struct probe_server *s, const struct probe_wait *w,
                    int (*attempt)(void *self, const char *address, const struct probe_wait *w,
                                   struct problem *problem),
                    void *self, struct problem *problem) MUST_CHECK;
+
+/* Sentences for what TLS can fail by, the same for every kind of database.  `code` is OpenSSL's
+ * X509_V_ERR. */
+int tls_no_server(struct problem *problem, const char *where);
+int tls_wrong_name(struct problem *problem, const char *where, const struct probe_server *s);
+int tls_bad_certificate(struct problem *problem, const char *where, long code);
+/* What the certificate of the last connection that ended on this thread was refused for, since
+ * tls_forget(); 0: nothing. */
+void tls_forget(void);
+long tls_last_code(void);
 
 /* Whether it is a question and only one: begins with SELECT or WITH, has no semicolon. */
 bool sql_is_query(const char *sql);

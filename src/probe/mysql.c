@@ -11,23 +11,20 @@
 #include "probe/inside.h"
 
 #include <errmsg.h>
-#include <fcntl.h>
 #include <mysql.h>
 #include <mysqld_error.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #include "base/banned.h" /* late: see the Makefile */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/shown.h"
+#include "probe/mysql_connect.h"
 
 #define STATUS_PREFIX   "status:"
 #define RATE_PREFIX     "rate:"
 #define SQL_PREFIX      "sql:"
-#define PACKET_MAX      MIB
 #define VARIABLES_EVERY (60 * NS_PER_S) /* settings of the server are read again */
 /* Of any answer.  SHOW STATUS obeys it too, and gives up to six for a metric. */
 #define ROWS_MAX (6 * PROBE_METRICS_MAX)
@@ -100,27 +97,6 @@ struct my {
 
 /* ---- one statement ---- */
 
-static int wait_status(struct my *m, int status, const struct probe_wait *w, int *ret)
-{
-        short events = 0, got = 0;
-        if (status & MYSQL_WAIT_READ)
-                events |= POLLIN;
-        if (status & MYSQL_WAIT_WRITE)
-                events |= POLLOUT;
-        if (status & MYSQL_WAIT_EXCEPT)
-                events |= POLLPRI;
-        int r = wait_for(w, (int)mysql_get_socket(m->db), events, &got);
-        *ret = 0;
-        if (got & (POLLIN | POLLHUP | POLLERR))
-                *ret |= MYSQL_WAIT_READ;
-        if (got & (POLLOUT | POLLHUP | POLLERR))
-                *ret |= MYSQL_WAIT_WRITE;
-        if (got & POLLPRI)
-                *ret |= MYSQL_WAIT_EXCEPT;
-        *ret &= status; /* only what was waited for */
-        return r;
-}
-
 /* ERR_IO: the connection is gone; ERR_UNAVAIL: the server ended it for its time; else what is
  * wrong with the question. */
 static int statement_problem(const struct my *m, const struct probe_wait *w,
@@ -160,7 +136,7 @@ static int run(struct my *m, const char *sql, const struct probe_wait *w, MYSQL_
         int failed = 0, ready, r;
         int status = mysql_real_query_start(&failed, m->db, sql, strlen(sql));
         while (status) {
-                r = wait_status(m, status, w, &ready);
+                r = my_wait(m->db, status, w, &ready);
                 if (r != OK)
                         return wait_problem(w, r, problem);
                 status = mysql_real_query_cont(&failed, m->db, ready);
@@ -170,7 +146,7 @@ static int run(struct my *m, const char *sql, const struct probe_wait *w, MYSQL_
                 return statement_problem(m, w, problem);
         status = mysql_store_result_start(ret, m->db);
         while (status) {
-                r = wait_status(m, status, w, &ready);
+                r = my_wait(m->db, status, w, &ready);
                 if (r != OK)
                         return wait_problem(w, r, problem);
                 status = mysql_store_result_cont(ret, m->db, ready);
@@ -499,45 +475,10 @@ static int my_sample(void *self, const struct probe_wait *w, struct reading *ret
 
 /* ---- connecting ---- */
 
-/* "Can't connect to server on '127.0.0.1' (111)": people do not know error numbers by heart. */
-static int connect_problem(const struct my *m, struct problem *problem)
-{
-        const char *text = mysql_error(m->db), *at = strrchr(text, '(');
-        unsigned number = mysql_errno(m->db);
-        long error = at ? strtol(at + 1, NULL, 10) : 0;
-        if ((number == CR_CONN_HOST_ERROR || number == CR_CONNECTION_ERROR) && error > 0)
-                return problem_set(problem, ERR_UNAVAIL, "cannot connect to %s: %s", m->where,
-                                   strerror((int)error));
-        if (number == ER_ACCESS_DENIED_ERROR || number == ER_ACCESS_DENIED_NO_PASSWORD_ERROR)
-                return problem_set(problem, ERR_FORBIDDEN, "%s refuses this user or password: %s",
-                                   m->where, text);
-        return problem_set(problem, ERR_UNAVAIL, "cannot connect to %s: %s", m->where, text);
-}
-
 static void my_disconnect(void *self)
 {
         struct my *m = self;
-        if (!m->db)
-                return;
-        /* Nothing that closing wants to send may wait: the server may be out of reach. */
-        if (mysql_get_socket(m->db) != MARIADB_INVALID_SOCKET)
-                (void)shutdown((int)mysql_get_socket(m->db), SHUT_RDWR); /* fine when it is lost */
-        mysql_close(m->db);
-        m->db = NULL;
-}
-
-static void set_options(MYSQL *db, bool is_socket)
-{
-        unsigned protocol = is_socket ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
-        unsigned long packet = PACKET_MAX;
-        unsigned infile = 0;
-        /* None of these fails but for want of memory. */
-        (void)mysql_options(db, MYSQL_OPT_NONBLOCK, NULL);
-        (void)mysql_options(db, MYSQL_OPT_PROTOCOL, &protocol);
-        (void)mysql_options(db, MYSQL_OPT_MAX_ALLOWED_PACKET, &packet);
-        (void)mysql_options(db, MYSQL_OPT_LOCAL_INFILE, &infile);
-        (void)mysql_options(db, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-        (void)mysql_options4(db, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "weir");
+        m->db = my_hang_up(m->db);
 }
 
 static int set_up_session(struct my *m, const struct probe_wait *w, struct problem *problem)
@@ -566,33 +507,10 @@ static int attempt(void *self, const char *address, const struct probe_wait *w,
                    struct problem *problem)
 {
         struct my *m = self;
-        bool is_socket = server_is_socket(m->server);
-        MYSQL *done = NULL;
-        int ready, r;
-        m->db = mysql_init(NULL);
-        ASSERT(m->db);
-        set_options(m->db, is_socket);
-        int status = mysql_real_connect_start(
-                &done, m->db, is_socket ? NULL : address, m->options->user, m->options->password,
-                m->options->database, (unsigned)m->server->port, is_socket ? address : NULL, 0);
-        while (status) {
-                r = wait_status(m, status, w, &ready);
-                if (r != OK) {
-                        struct problem why;
-                        (void)wait_problem(w, r, &why);
-                        (void)problem_set(problem, r, "cannot connect to %s: %s", m->where,
-                                          why.detail);
-                        my_disconnect(m);
-                        return r;
-                }
-                status = mysql_real_connect_cont(&done, m->db, ready);
-        }
-        if (!done) {
-                r = connect_problem(m, problem);
-                my_disconnect(m);
+        const struct my_dial dial = {m->options, m->server, m->where};
+        int r = my_dial(&dial, address, w, &m->db, problem);
+        if (r != OK)
                 return r;
-        }
-        (void)fcntl((int)mysql_get_socket(m->db), F_SETFD, FD_CLOEXEC); /* a valid fd */
         r = set_up_session(m, w, problem);
         if (r != OK)
                 my_disconnect(m);
@@ -672,6 +590,16 @@ static void make_plan(struct my *m, size_t i)
                                 want_status(m, status_metrics[k].names[j]);
 }
 
+static const char *my_tls(void *self)
+{
+        const struct my *m = self;
+        const char *version = NULL;
+        if (!mysql_get_ssl_cipher(m->db) ||
+            mariadb_get_infov(m->db, MARIADB_CONNECTION_TLS_VERSION, (void *)&version) != 0)
+                return NULL;
+        return version;
+}
+
 static void *my_open(const struct probe_options *o, const struct probe_server *server,
                      bool is_replica)
 {
@@ -713,5 +641,6 @@ const struct prober_ops mysql_prober = {
         .close = my_close,
         .connect = my_connect,
         .disconnect = my_disconnect,
+        .tls = my_tls,
         .sample = my_sample,
 };

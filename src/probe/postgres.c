@@ -1,4 +1,5 @@
-/* PostgreSQL, through libpq's non-blocking calls: every wait has our deadline and can be ended.
+/* PostgreSQL, through libpq's non-blocking calls: every wait has our deadline and can be ended,
+ * also those of its TLS.
  *
  * A metric is one query of one row: the value, or NULL and a sentence in the second column why
  * there is none.  The built-in ones look at other people's sessions; without pg_monitor the server
@@ -354,9 +355,25 @@ static void pg_disconnect(void *self)
         p->db = NULL;
 }
 
+/* The sentence for a TLS that failed; OK when it was something else. */
+static int tls_problem(const struct pg *p, struct problem *problem)
+{
+        const char *text = PQerrorMessage(p->db);
+        if (strstr(text, "server does not support SSL"))
+                return tls_no_server(problem, p->where);
+        if (strstr(text, "does not match host name"))
+                return tls_wrong_name(problem, p->where, p->server);
+        if (strstr(text, "certificate verify failed") && tls_last_code())
+                return tls_bad_certificate(problem, p->where, tls_last_code());
+        return OK;
+}
+
 /* 'connection to server at "10.0.0.2", port 5432 failed: Connection refused': the rest is ours. */
 static int connect_problem(const struct pg *p, struct problem *problem)
 {
+        int r = tls_problem(p, problem);
+        if (r != OK)
+                return r;
         const char *text = PQerrorMessage(p->db), *failed = strstr(text, " failed: ");
         bool is_refused = strstr(text, "authentication failed") ||
                           strstr(text, "no password supplied") || strstr(text, "does not exist") ||
@@ -389,10 +406,15 @@ static int finish_connect(struct pg *p, const struct probe_wait *w, struct probl
         return PQsetnonblocking(p->db, 1) == 0 ? OK : connect_problem(p, problem);
 }
 
-static int attempt(void *self, const char *address, const struct probe_wait *w,
-                   struct problem *problem)
+static const char *const sslmodes[PROBE_TLS_MODES] = {
+        [PROBE_TLS_OFF] = "disable",
+        [PROBE_TLS_PREFER] = "prefer",
+        [PROBE_TLS_REQUIRE] = "require",
+        [PROBE_TLS_VERIFY] = "verify-full",
+};
+
+static PGconn *start_connect(const struct pg *p, const char *address)
 {
-        struct pg *p = self;
         const struct probe_options *o = p->options;
         bool is_socket = server_is_socket(p->server);
         char port[16], options[128];
@@ -400,20 +422,38 @@ static int attempt(void *self, const char *address, const struct probe_wait *w,
         (void)snprintf(options, sizeof(options),
                        "-c statement_timeout=%lld -c default_transaction_read_only=on",
                        (long long)(o->timeout_ms * 9 / 10));
-        const char *const keys[] = {is_socket ? "host" : "hostaddr",
-                                    "port",
-                                    "user",
-                                    "password",
-                                    "dbname",
-                                    "options",
-                                    "application_name",
-                                    "client_encoding",
-                                    "gssencmode",
-                                    NULL};
-        const char *const values[] = {
-                address, port,   o->user, o->password, o->database ? o->database : "postgres",
-                options, "weir", "UTF8",  "disable",   NULL};
-        p->db = PQconnectStartParams(keys, values, 0);
+        const struct {
+                const char *key, *value;
+        } settings[] = {
+                {"host", is_socket ? address : server_tls_name(p->server)},
+                {"hostaddr", is_socket ? NULL : address},
+                {"port", port},
+                {"user", o->user},
+                {"password", o->password},
+                {"dbname", o->database ? o->database : "postgres"},
+                {"options", options},
+                {"application_name", "weir"},
+                {"client_encoding", "UTF8"},
+                {"gssencmode", "disable"},
+                {"sslmode", sslmodes[server_tls_mode(o, p->server)]},
+                {"sslrootcert", o->tls.ca},
+                {"sslcert", o->tls.cert},
+                {"sslkey", o->tls.key},
+        };
+        const char *keys[ARRAY_LEN(settings) + 1] = {0}, *values[ARRAY_LEN(settings) + 1] = {0};
+        for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
+                keys[i] = settings[i].key;
+                values[i] = settings[i].value;
+        }
+        return PQconnectStartParams(keys, values, 0);
+}
+
+static int attempt(void *self, const char *address, const struct probe_wait *w,
+                   struct problem *problem)
+{
+        struct pg *p = self;
+        tls_forget();
+        p->db = start_connect(p, address);
         ASSERT(p->db);
         int r = finish_connect(p, w, problem);
         if (r != OK)
@@ -478,6 +518,12 @@ static void make_plan(struct pg *p, size_t i)
         }
 }
 
+static const char *pg_tls(void *self)
+{
+        const struct pg *p = self;
+        return PQsslInUse(p->db) ? PQsslAttribute(p->db, "protocol") : NULL;
+}
+
 static void *pg_open(const struct probe_options *o, const struct probe_server *server,
                      bool is_replica)
 {
@@ -508,5 +554,6 @@ const struct prober_ops postgres_prober = {
         .close = pg_close,
         .connect = pg_connect,
         .disconnect = pg_disconnect,
+        .tls = pg_tls,
         .sample = pg_sample,
 };

@@ -125,7 +125,7 @@ const char *metric_source(const struct probe_metric *m)
 
 /* The mutex is held. */
 static void put(struct probe *p, struct target *t, size_t metric, const struct reading *r,
-                int64_t at_ns)
+                int64_t at_ns, const char *tls)
 {
         struct mailbox *box = &t->boxes[metric];
         struct probe_sample *s = &box->sample;
@@ -133,6 +133,7 @@ static void put(struct probe *p, struct target *t, size_t metric, const struct r
         s->at_ns = at_ns;
         s->is_error = r->is_error;
         memcpy(s->error, r->text, sizeof(s->error));
+        (void)snprintf(s->tls, sizeof(s->tls), "%s", tls);
         if (box->is_full)
                 return;
         ASSERT(p->ring_len < p->ring_size);
@@ -147,7 +148,7 @@ static bool put_lag(struct probe *p, struct target *t, int64_t at_ns)
         int64_t all_at_ns;
         if (!lag_combine(t->slots, t->options->n_replicas, t->options, &all, &all_at_ns))
                 return false;
-        put(p, t, t->lag_metric, &all, all.is_error ? at_ns : all_at_ns);
+        put(p, t, t->lag_metric, &all, all.is_error ? at_ns : all_at_ns, "");
         return true;
 }
 
@@ -166,6 +167,7 @@ static void post(struct worker *w, int64_t at_ns)
 {
         struct probe *p = w->probe;
         bool is_news = false;
+        const char *tls = w->is_connected && w->ops->tls ? w->ops->tls(w->prober) : NULL;
         (void)pthread_mutex_lock(&p->mutex); /* cannot fail: not recursive, always valid */
         if (w->replica != SIZE_MAX) {
                 is_news = put_replica(w, at_ns);
@@ -173,7 +175,7 @@ static void post(struct worker *w, int64_t at_ns)
                 for (size_t i = 0; i < w->n_readings; i++) {
                         if (w->readings[i].is_skipped || i == w->target->lag_metric)
                                 continue;
-                        put(p, w->target, i, &w->readings[i], at_ns);
+                        put(p, w->target, i, &w->readings[i], at_ns, tls ? tls : "");
                         is_news = true;
                 }
         }
@@ -491,6 +493,7 @@ int probe_start(const struct probe_options *targets, size_t n, void (*notify)(vo
         init_locks(p);
         mysql_prober_setup();
         http_prober_setup();
+        tls_setup();
         for (size_t i = 0; i < n; i++)
                 add_target(p, &targets[i]);
         p->ring = xcalloc(p->ring_size + 1, sizeof(struct mailbox *));

@@ -17,6 +17,7 @@ enum probe_kind { PROBE_MYSQL, PROBE_POSTGRES, PROBE_HOST, PROBE_HTTP, PROBE_COM
 #define PROBE_NAME_MAX     64 /* bytes */
 #define PROBE_METRICS_MAX  32
 #define PROBE_ERROR_MAX    160
+#define PROBE_TLS_MAX      16 /* bytes of "TLSv1.3" */
 
 #define HIBERNATE_MS       60000
 #define HIBERNATE_EVERY_MS 5000
@@ -35,7 +36,26 @@ struct probe_metric {
 struct probe_server {
         char *host; /* or the path of a unix socket */
         int port;
-        char *name; /* for people: "db2" */
+        char *name;     /* for people: "db2" */
+        char *tls_name; /* that its certificate must be for; NULL: the host */
+};
+
+/* How a database is spoken to over TCP; a unix socket is never encrypted.  Each asks for more than
+ * the one before. */
+enum probe_tls_mode {
+        PROBE_TLS_OFF,
+        PROBE_TLS_PREFER,  /* plain when the server has no TLS, or none that works */
+        PROBE_TLS_REQUIRE, /* of whomever */
+        PROBE_TLS_VERIFY,  /* `ca` has signed the certificate, and it is for the server's name */
+        PROBE_TLS_MODES
+};
+
+/* Paths of PEM files, read at every connect; NULL: none.  http takes the files only: its url says
+ * the rest, and a certificate is always verified. */
+struct probe_tls {
+        enum probe_tls_mode mode;
+        char *ca;
+        char *cert, *key; /* both or neither */
 };
 
 struct probe_options {
@@ -47,6 +67,7 @@ struct probe_options {
         unsigned ignore_replicas;     /* so many of the worst are left out */
         bool is_missing_replica_fine; /* one that is gone or stale counts as no lag, and is named */
         char *user, *password;        /* from file or environment; never logged */
+        struct probe_tls tls;         /* of the replicas too */
         char *database;
         char *heartbeat_table; /* mysql: "meta.heartbeat"; NULL: SHOW REPLICA STATUS */
         char *url;             /* http */
@@ -66,6 +87,7 @@ struct probe_sample {
         bool is_error;
         char error[PROBE_ERROR_MAX]; /* why, when is_error; else a remark (replicas left out) or ""
                                       */
+        char tls[PROBE_TLS_MAX];     /* its connection is encrypted by; "": it is not, or several */
 };
 
 struct probe;
@@ -75,6 +97,8 @@ int probe_check_source(enum probe_kind kind, const char *source,
                        struct problem *problem) MUST_CHECK;
 const char *probe_kind_name(enum probe_kind kind); /* "mysql" */
 bool probe_kind_from_name(const char *name, enum probe_kind *ret);
+const char *probe_tls_mode_name(enum probe_tls_mode mode); /* "verify" */
+bool probe_tls_mode_from_name(const char *name, enum probe_tls_mode *ret);
 
 /* Starts a thread per target.  The options must outlive it.  notify is called from those threads
  * when there is something to take. */

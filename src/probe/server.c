@@ -65,6 +65,16 @@ const char *server_where(const struct probe_server *s, char *ret)
         return ret;
 }
 
+const char *server_tls_name(const struct probe_server *s)
+{
+        return s->tls_name ? s->tls_name : s->host;
+}
+
+enum probe_tls_mode server_tls_mode(const struct probe_options *o, const struct probe_server *s)
+{
+        return server_is_socket(s) ? PROBE_TLS_OFF : o->tls.mode;
+}
+
 static void look_up(void *arg)
 {
         struct lookup *l = arg;

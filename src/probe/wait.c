@@ -1,4 +1,4 @@
-/* Waiting with a deadline, readings, and calls that are made aside.
+/* Waiting with a deadline, readings, calls that are made aside, and sockets that are guarded.
  *
  * A call that the system offers only in a blocking form (getaddrinfo, statvfs on a network file
  * system that is gone) runs on a thread of its own, detached.  The caller waits for it as long as
@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -183,4 +185,59 @@ int aside_run(const struct probe_wait *w, void (*fn)(void *arg), void *arg,
                 read(a->arg, ctx);
         aside_unref(a);
         return r;
+}
+
+/* ---- guards ---- */
+
+struct guard {
+        struct probe_wait wait;
+        /* A second name of the socket: the first may be closed and given to another meanwhile. */
+        int fd;
+        int done_fd;
+        int err; /* of the wait; read after the join */
+        pthread_t thread;
+};
+
+static void *guard_thread(void *ctx)
+{
+        struct guard *g = ctx;
+        g->err = wait_for(&g->wait, g->done_fd, POLLIN, NULL);
+        if (g->err != OK)
+                (void)shutdown(g->fd, SHUT_RDWR); /* fine when it is lost */
+        return NULL;
+}
+
+static void guard_free(struct guard *g)
+{
+        if (g->fd >= 0)
+                (void)close(g->fd);
+        if (g->done_fd >= 0)
+                (void)close(g->done_fd);
+        free(g);
+}
+
+struct guard *guard_begin(const struct probe_wait *w, int fd)
+{
+        struct guard *g = xmalloc(sizeof(*g));
+        *g = (struct guard){
+                .wait = *w,
+                .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0),
+                .done_fd = eventfd(0, EFD_CLOEXEC),
+        };
+        if (g->fd < 0 || g->done_fd < 0 || pthread_create(&g->thread, NULL, guard_thread, g) != 0) {
+                guard_free(g);
+                return NULL;
+        }
+        return g;
+}
+
+int guard_end(struct guard *g)
+{
+        uint64_t one = 1;
+        ssize_t n = write(g->done_fd, &one, sizeof(one));
+        ASSERT(n == sizeof(one));            /* an eventfd with nothing in it takes one */
+        (void)pthread_join(g->thread, NULL); /* at once: it has been told */
+        int err = g->err;
+        guard_free(g);
+        return err;
 }

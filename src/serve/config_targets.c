@@ -23,6 +23,7 @@
 #include "core/check.h"
 #include "core/limits.h"
 #include "serve/config.h"
+#include "serve/config_tls.h"
 
 #define PASSWORD_MAX   1024
 #define STALE_MIN_MS   10000 /* by default */
@@ -62,6 +63,7 @@ cfg_opt_t *config_target_opts(void)
                 CFG_STR("host", NULL, CFGF_NODEFAULT),
                 CFG_STR("socket", NULL, CFGF_NODEFAULT),
                 CFG_INT("port", 0, CFGF_NONE),
+                CFG_STR("tls_name", NULL, CFGF_NODEFAULT),
                 CFG_END(),
         };
         static cfg_opt_t target[] = {
@@ -72,6 +74,11 @@ cfg_opt_t *config_target_opts(void)
                 CFG_STR("user", NULL, CFGF_NODEFAULT),
                 CFG_STR("password_file", NULL, CFGF_NODEFAULT),
                 CFG_STR("password_env", NULL, CFGF_NODEFAULT),
+                CFG_STR("tls", NULL, CFGF_NODEFAULT),
+                CFG_STR("tls_ca", NULL, CFGF_NODEFAULT),
+                CFG_STR("tls_cert", NULL, CFGF_NODEFAULT),
+                CFG_STR("tls_key", NULL, CFGF_NODEFAULT),
+                CFG_STR("tls_name", NULL, CFGF_NODEFAULT),
                 CFG_STR("database", NULL, CFGF_NODEFAULT),
                 CFG_STR("heartbeat_table", NULL, CFGF_NODEFAULT),
                 CFG_STR("url", NULL, CFGF_NODEFAULT),
@@ -459,6 +466,13 @@ static int take_password(struct probe_options *o, struct config_target *level, c
         return r;
 }
 
+static int take_tls(struct probe_options *o, cfg_t *cfg, const struct place *at)
+{
+        struct problem why;
+        int r = config_tls_take(o, cfg, &why);
+        return r == OK ? OK : wrong(at, r, "%s", why.detail);
+}
+
 /* It goes into a statement as it stands. */
 static bool is_table_name(const char *name)
 {
@@ -577,6 +591,8 @@ static int take_target(struct probe_options *o, struct config_target *level, cfg
         if (r == OK)
                 r = take_password(o, level, cfg, &at);
         if (r == OK)
+                r = take_tls(o, cfg, &at);
+        if (r == OK)
                 r = take_metrics(o, level, cfg, &at);
         if (r == OK)
                 r = take_check(o, level, cfg, &at);
@@ -602,6 +618,13 @@ int config_targets_take(struct config_targets *t, cfg_t *cfg, struct problem *pr
         return OK;
 }
 
+static void release_server(struct probe_server *s)
+{
+        free(s->host);
+        free(s->name);
+        free(s->tls_name);
+}
+
 static void release_options(struct probe_options *o)
 {
         if (o->password)
@@ -611,11 +634,10 @@ static void release_options(struct probe_options *o)
         free(o->database);
         free(o->heartbeat_table);
         free(o->url);
-        free(o->primary.host);
-        for (size_t i = 0; i < o->n_replicas; i++) {
-                free(o->replicas[i].host);
-                free(o->replicas[i].name);
-        }
+        config_tls_release(&o->tls);
+        release_server(&o->primary);
+        for (size_t i = 0; i < o->n_replicas; i++)
+                release_server(&o->replicas[i]);
         free(o->replicas);
         for (char **word = o->argv; word && *word; word++)
                 free(*word);
@@ -647,7 +669,13 @@ static bool is_same_text(const char *a, const char *b)
 static bool is_same_server(const struct probe_server *a, const struct probe_server *b)
 {
         return is_same_text(a->host, b->host) && a->port == b->port &&
-               is_same_text(a->name, b->name);
+               is_same_text(a->name, b->name) && is_same_text(a->tls_name, b->tls_name);
+}
+
+static bool is_same_tls(const struct probe_tls *a, const struct probe_tls *b)
+{
+        return a->mode == b->mode && is_same_text(a->ca, b->ca) && is_same_text(a->cert, b->cert) &&
+               is_same_text(a->key, b->key);
 }
 
 static bool is_same_argv(char *const *a, char *const *b)
@@ -682,7 +710,7 @@ bool config_probe_is_same(const struct probe_options *a, const struct probe_opti
                a->ignore_replicas == b->ignore_replicas &&
                a->is_missing_replica_fine == b->is_missing_replica_fine &&
                is_same_text(a->user, b->user) && is_same_text(a->password, b->password) &&
-               is_same_text(a->database, b->database) &&
+               is_same_tls(&a->tls, &b->tls) && is_same_text(a->database, b->database) &&
                is_same_text(a->heartbeat_table, b->heartbeat_table) &&
                is_same_text(a->url, b->url) && is_same_argv(a->argv, b->argv) &&
                a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&

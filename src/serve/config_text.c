@@ -12,6 +12,7 @@
 #include "base/duration.h"
 #include "gate/ramp.h"
 #include "history/history.h"
+#include "serve/config_tls.h"
 
 #define DEPTH_MAX 4
 
@@ -270,6 +271,17 @@ static void put_server(struct writer *w, const struct probe_server *s, enum prob
         bool is_socket = s->host && s->host[0] == '/';
         line_text(w, is_socket ? "socket" : "host", s->host, NULL);
         line_int(w, "port", s->port, usual);
+        line_text(w, "tls_name", s->tls_name, NULL);
+}
+
+static void put_tls(struct writer *w, const struct probe_options *o)
+{
+        if (o->kind == PROBE_MYSQL || o->kind == PROBE_POSTGRES)
+                line_text(w, "tls", probe_tls_mode_name(o->tls.mode),
+                          probe_tls_mode_name(CONFIG_TLS_MODE));
+        line_text(w, "tls_ca", o->tls.ca, NULL);
+        line_text(w, "tls_cert", o->tls.cert, NULL);
+        line_text(w, "tls_key", o->tls.key, NULL);
 }
 
 static void put_where(struct writer *w, const struct probe_options *o,
@@ -282,6 +294,7 @@ static void put_where(struct writer *w, const struct probe_options *o,
         line_text(w, "user", o->user, NULL);
         line_text(w, "password_file", level->password_file, NULL);
         line_text(w, "password_env", level->password_env, NULL);
+        put_tls(w, o);
         line_text(w, "database", o->database, NULL);
         line_text(w, "heartbeat_table", o->heartbeat_table, NULL);
         line_text(w, "url", o->url, NULL);

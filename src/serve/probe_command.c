@@ -115,6 +115,11 @@ static void put_json(const struct shown *s, const struct probe_sample *sample, s
                 json_put_text_lossy(b, slice_str(sample->error));
         else
                 buf_put_str(b, "null");
+        json_put_key(b, "tls");
+        if (sample->tls[0])
+                json_put_text(b, slice_str(sample->tls));
+        else
+                buf_put_str(b, "null");
         buf_put_byte(b, '}');
 }
 

@@ -374,10 +374,11 @@ class Postgres(Database):
 
 class Wire:
     """Forwards a port.  After cut() nothing passes any more, and nobody is told: no connection is
-    refused or closed, as with a firewall that drops packets."""
+    refused or closed, as with a firewall that drops packets.  With `answer_bytes` no more than that
+    comes back on a connection."""
 
-    def __init__(self, to_port):
-        self.to_port, self.is_cut = to_port, False
+    def __init__(self, to_port, answer_bytes=None):
+        self.to_port, self.is_cut, self.answer_bytes = to_port, False, answer_bytes
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.sockets = [self.listener]
@@ -394,15 +395,17 @@ class Wire:
                 continue
             far = socket.create_connection(("127.0.0.1", self.to_port))
             self.sockets.append(far)
-            for a, b in ((near, far), (far, near)):
-                threading.Thread(target=self._copy, args=(a, b), daemon=True).start()
+            for a, b, most in ((near, far, None), (far, near, self.answer_bytes)):
+                threading.Thread(target=self._copy, args=(a, b, most), daemon=True).start()
 
-    def _copy(self, a, b):
+    def _copy(self, a, b, most):
         try:
-            while True:
-                data = a.recv(65536)
+            while most is None or most > 0:
+                data = a.recv(65536 if most is None else most)
                 if self.is_cut:
                     return
+                if most is not None:
+                    most -= len(data)
                 if not data:
                     b.shutdown(socket.SHUT_WR)
                     return

@@ -45,4 +45,23 @@ static inline int read_text(const char *text, struct config *c, struct problem *
         return config_read_file(c, write_file("conf", text, 0600), problem);
 }
 
+/* Nothing is wrong with it. */
+static inline void take_text(const char *text, struct config *c)
+{
+        struct problem problem = {0};
+        if (read_text(text, c, &problem) != OK)
+                fail_msg("%s in\n%s", problem.detail, text);
+}
+
+/* It is refused, and the reason names this. */
+static inline void refuse_text(const char *text, const char *told)
+{
+        struct config c;
+        struct problem problem = {0};
+        if (read_text(text, &c, &problem) == OK)
+                fail_msg("'%s' is taken", text);
+        has(problem.detail, told);
+        config_release(&c);
+}
+
 #endif

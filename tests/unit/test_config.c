@@ -11,14 +11,13 @@ static void a_file_sets_what_it_names_and_leaves_the_rest(void **unused)
         (void)unused;
         struct config c;
         struct problem problem = {0};
-        assert_int_equal(read_text("data = \"/x/y\"\n"
-                                   "resp = {\"127.0.0.1:1\", \"/run/w.sock\"}\n"
-                                   "log_level = warn\nlog_json = true\n"
-                                   "history = failures\nhistory_keep_done = 2d\n"
-                                   "history_keep_failed = forever\n"
-                                   "queue \"quick\" { history = none }\n",
-                                   &c, &problem),
-                         OK);
+        take_text("data = \"/x/y\"\n"
+                  "resp = {\"127.0.0.1:1\", \"/run/w.sock\"}\n"
+                  "log_level = warn\nlog_json = true\n"
+                  "history = failures\nhistory_keep_done = 2d\n"
+                  "history_keep_failed = forever\n"
+                  "queue \"quick\" { history = none }\n",
+                  &c);
         assert_int_equal(config_finish(&c, &problem), OK);
         assert_string_equal(c.data, "/x/y");
         assert_int_equal(c.n_resp, 2);
@@ -70,12 +69,7 @@ static void what_is_wrong_is_named_and_nothing_is_guessed(void **unused)
                  "target \"queues\" is weir's own"},
         };
         for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-                struct config c;
-                struct problem problem = {0};
-                assert_true(read_text(cases[i].text, &c, &problem) != OK);
-                if (!strstr(problem.detail, cases[i].told))
-                        fail_msg("'%s' does not name '%s'", problem.detail, cases[i].told);
-                config_release(&c);
+                refuse_text(cases[i].text, cases[i].told);
         }
 }
 
@@ -94,9 +88,7 @@ static void locks_are_on_unless_the_file_says_otherwise(void **unused)
         };
         for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
                 struct config c;
-                struct problem problem = {0};
-                if (read_text(cases[i].text, &c, &problem) != OK)
-                        fail_msg("%s", problem.detail);
+                take_text(cases[i].text, &c);
                 assert_int_equal(c.are_locks_off, cases[i].are_off);
                 config_release(&c);
         }
@@ -106,14 +98,11 @@ static void checks_answer_as_the_file_says(void **unused)
 {
         (void)unused;
         struct config c;
-        struct problem problem = {0};
-        int r = read_text("check_without_token = true\n"
-                          "throttle { check_mode = observe rule_max = 30d rule_endless = true\n"
-                          " starved_after = 90s exempt_budget = 0.05 exempt_ends = true\n"
-                          " credits_max = 0 credits_time = 250ms }\n",
-                          &c, &problem);
-        if (r != OK)
-                fail_msg("%s", problem.detail);
+        take_text("check_without_token = true\n"
+                  "throttle { check_mode = observe rule_max = 30d rule_endless = true\n"
+                  " starved_after = 90s exempt_budget = 0.05 exempt_ends = true\n"
+                  " credits_max = 0 credits_time = 250ms }\n",
+                  &c);
         const struct core_checks *k = &c.throttle.checks;
         assert_true(c.is_check_open);
         assert_int_equal(k->mode, MODE_OBSERVE);
@@ -135,9 +124,8 @@ static void checks_are_enforced_by_default_and_every_rule_ends(void **unused)
         for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
                 struct config c;
                 struct credit_rule usual;
-                struct problem problem = {0};
                 credit_rule_init(&usual);
-                assert_int_equal(read_text(texts[i], &c, &problem), OK);
+                take_text(texts[i], &c);
                 const struct core_checks *k = &c.throttle.checks;
                 assert_false(c.is_check_open);
                 assert_int_equal(k->mode, MODE_ENFORCE);

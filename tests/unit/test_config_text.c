@@ -56,12 +56,10 @@ static void what_is_written_reads_back_the_same(void **unused)
                 struct buf first, second;
                 buf_init(&first, 0);
                 buf_init(&second, 0);
-                if (read_text(everything, &a, &problem) != OK)
-                        fail_msg("%s", problem.detail);
+                take_text(everything, &a);
                 assert_int_equal(config_finish(&a, &problem), OK);
                 config_put(&a, has_defaults, &first);
-                if (read_text(buf_cstr(&first), &b, &problem) != OK)
-                        fail_msg("%s in\n%s", problem.detail, buf_cstr(&first));
+                take_text(buf_cstr(&first), &b);
                 assert_int_equal(config_finish(&b, &problem), OK);
                 config_put(&b, has_defaults, &second);
                 assert_string_equal(buf_cstr(&first), buf_cstr(&second));
@@ -97,24 +95,20 @@ static void a_probe_is_another_when_anything_it_uses_is(void **unused)
                 "kind = \"postgres\" host = \"a\"",
         };
         struct config a;
-        struct problem problem = {0};
-        assert_int_equal(read_text("target \"t\" { kind = \"mysql\" host = \"a\" }", &a, &problem),
-                         OK);
+        take_text("target \"t\" { kind = \"mysql\" host = \"a\" }", &a);
         for (size_t i = 0; i < ARRAY_LEN(others); i++) {
                 struct config b;
                 char text[200];
                 (void)snprintf(text, sizeof(text), "target \"t\" { %s }", others[i]);
-                if (read_text(text, &b, &problem) != OK)
-                        fail_msg("%s", problem.detail);
+                take_text(text, &b);
                 assert_false(config_probe_is_same(&a.targets.probes[0], &b.targets.probes[0]));
                 config_release(&b);
         }
         struct config same;
-        assert_int_equal(read_text("target \"t\" { kind = \"mysql\" host = \"a\" dwell = \"1s\"\n"
-                                   "metric \"threads_running\" { elevated = {50, 40} \n"
-                                   "critical = {80, 70} } }",
-                                   &same, &problem),
-                         OK);
+        take_text("target \"t\" { kind = \"mysql\" host = \"a\" dwell = \"1s\"\n"
+                  "metric \"threads_running\" { elevated = {50, 40} \n"
+                  "critical = {80, 70} } }",
+                  &same);
         assert_true(config_probe_is_same(&a.targets.probes[0], &same.targets.probes[0]));
         config_release(&same);
         config_release(&a);
@@ -124,7 +118,6 @@ static void secrets_are_not_written(void **unused)
 {
         (void)unused;
         struct config c;
-        struct problem problem = {0};
         struct buf text;
         char conf[1024], token[TEMP_DIR_SIZE + 40], password[TEMP_DIR_SIZE + 40];
         (void)snprintf(token, sizeof(token), "%s",
@@ -135,8 +128,7 @@ static void secrets_are_not_written(void **unused)
                        "token_file = \"%s\"\ntarget \"t\" { kind = \"mysql\" host = \"a\" user = "
                        "\"u\"\npassword_file = \"%s\" }",
                        token, password);
-        if (read_text(conf, &c, &problem) != OK)
-                fail_msg("%s", problem.detail);
+        take_text(conf, &c);
         buf_init(&text, 0);
         config_put(&c, true, &text);
         has_not(buf_cstr(&text), "the-token");
@@ -264,8 +256,7 @@ static void a_line_is_the_right_one_whatever_comments_are_above_it(void **unused
         (void)unused;
         for (size_t i = 0; i < ARRAY_LEN(fine); i++) {
                 struct config c;
-                struct problem problem = {0};
-                assert_int_equal(read_text(fine[i], &c, &problem), OK);
+                take_text(fine[i], &c);
                 config_release(&c);
         }
         for (size_t i = 0; i < ARRAY_LEN(files); i++) {

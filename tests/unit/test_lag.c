@@ -144,22 +144,22 @@ static void a_replica_is_called_by_its_name_its_host_or_host_and_port(void **unu
                 const char *called;
                 bool is_so;
         } cases[] = {
-                {{v4, 3306, name}, "db2", true},
-                {{v4, 3306, name}, "DB2", true},
-                {{v4, 3306, name}, "10.0.0.2", true},
-                {{v4, 3306, name}, "10.0.0.2:3306", true},
-                {{v4, 3306, name}, "10.0.0.2:3307", false},
-                {{v4, 3306, name}, "10.0.0.20", false},
-                {{v4, 3306, name}, "10.0.0.", false},
-                {{v4, 3306, name}, "db2:3306", false},
-                {{v4, 3306, name}, "db", false},
-                {{v4, 3306, name}, "", false},
-                {{v4, 3306, NULL}, "db2", false},
-                {{v6, 3306, NULL}, "[::1]:3306", true},
-                {{v6, 3306, NULL}, "::1", true},
-                {{sock, 3306, name}, "/run/db.sock", true},
-                {{sock, 3306, name}, "/run/db.sock:3306", false},
-                {{dns, 3306, name}, "db2.EXAMPLE:3306", true},
+                {{v4, 3306, name, NULL}, "db2", true},
+                {{v4, 3306, name, NULL}, "DB2", true},
+                {{v4, 3306, name, NULL}, "10.0.0.2", true},
+                {{v4, 3306, name, NULL}, "10.0.0.2:3306", true},
+                {{v4, 3306, name, NULL}, "10.0.0.2:3307", false},
+                {{v4, 3306, name, NULL}, "10.0.0.20", false},
+                {{v4, 3306, name, NULL}, "10.0.0.", false},
+                {{v4, 3306, name, NULL}, "db2:3306", false},
+                {{v4, 3306, name, NULL}, "db", false},
+                {{v4, 3306, name, NULL}, "", false},
+                {{v4, 3306, NULL, NULL}, "db2", false},
+                {{v6, 3306, NULL, NULL}, "[::1]:3306", true},
+                {{v6, 3306, NULL, NULL}, "::1", true},
+                {{sock, 3306, name, NULL}, "/run/db.sock", true},
+                {{sock, 3306, name, NULL}, "/run/db.sock:3306", false},
+                {{dns, 3306, name, NULL}, "db2.EXAMPLE:3306", true},
         };
         for (size_t i = 0; i < ARRAY_LEN(cases); i++)
                 if (server_is_called(&cases[i].server, cases[i].called) != cases[i].is_so)

@@ -627,11 +627,12 @@ static void skipping_takes_effect_at_once_and_all_skipped_is_an_error(void **unu
 {
         (void)unused;
         static char near[] = "127.0.0.1", a[] = "a", b[] = "b", user[] = "weir";
-        struct probe_server replicas[] = {{near, 1, a}, {near, 2, b}};
+        struct probe_server replicas[] = {{.host = near, .port = 1, .name = a},
+                                          {.host = near, .port = 2, .name = b}};
         struct probe_metric metrics[] = {{.name = "replication_lag"}};
         struct probe_options o = host(metrics, 1);
         o.kind = PROBE_MYSQL;
-        o.primary = (struct probe_server){near, 3, NULL};
+        o.primary = (struct probe_server){.host = near, .port = 3};
         o.replicas = replicas;
         o.n_replicas = 2;
         o.user = user;

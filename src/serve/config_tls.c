@@ -1,0 +1,223 @@
+/* See config_tls.h.
+ *
+ * The files are read here only to see that they are what they must be: the libraries read them
+ * again at every connect, and would tell less.  A key with a passphrase is refused, because a
+ * library would ask the terminal for it. */
+#include "serve/config_tls.h"
+
+#include <confuse.h>
+/* OpenSSL has a type of that name, which nothing here uses; ours is an error. */
+#define ERR_STATE openssl_err_state
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#undef ERR_STATE
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/shown.h"
+#include "cli/conf_file.h"
+#include "serve/config.h"
+
+#define KEY_FILE_MAX  (16 * KIB)
+#define CERT_FILE_MAX (4 * MIB) /* all authorities of a system are a quarter of that */
+#define NAME_MAX_LEN  255
+
+static const char *const names[] = {"tls", "tls_ca", "tls_cert", "tls_key", "tls_name"};
+
+/* ---- files ---- */
+
+/* The first certificate of the file; the caller frees it. */
+static int read_cert(const char *setting, const char *path, X509 **ret, struct problem *problem)
+{
+        struct buf text;
+        buf_init(&text, CERT_FILE_MAX);
+        int r = conf_file_read(setting, path, &text, problem);
+        if (r == OK) {
+                BIO *bio = BIO_new_mem_buf(text.ptr, (int)text.len);
+                *ret = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+                BIO_free(bio);
+                ERR_clear_error();
+                if (!*ret)
+                        r = problem_set(problem, ERR_BADARG,
+                                        "%s %s holds no certificate in PEM form", setting, path);
+        }
+        buf_release(&text);
+        return r;
+}
+
+/* Whoever asks for a passphrase gets none. */
+static int no_passphrase(char *room, int size, int is_writing, void *asked)
+{
+        (void)room;
+        (void)size;
+        (void)is_writing;
+        *(bool *)asked = true;
+        return -1;
+}
+
+static int read_key(const char *path, EVP_PKEY **ret, struct problem *problem)
+{
+        char text[KEY_FILE_MAX];
+        size_t len = 0;
+        bool is_asked = false;
+        struct problem why;
+        int r = config_read_secret("tls_key", path, text, sizeof(text), &len, &why);
+        if (r != OK)
+                return problem_set(problem, r, r == ERR_FORBIDDEN ? "tls_key %s" : "%s",
+                                   why.detail);
+        BIO *bio = BIO_new_mem_buf(text, (int)len);
+        *ret = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, &is_asked) : NULL;
+        BIO_free(bio);
+        ERR_clear_error();
+        explicit_bzero(text, sizeof(text));
+        if (*ret)
+                return OK;
+        return problem_set(problem, ERR_BADARG,
+                           is_asked ? "tls_key %s has a passphrase: take that off"
+                                    : "tls_key %s holds no private key in PEM form",
+                           path);
+}
+
+static int check_pair(const struct probe_tls *tls, struct problem *problem)
+{
+        X509 *cert = NULL;
+        EVP_PKEY *key = NULL;
+        int r = read_cert("tls_cert", tls->cert, &cert, problem);
+        if (r == OK)
+                r = read_key(tls->key, &key, problem);
+        if (r == OK && X509_check_private_key(cert, key) != 1)
+                r = problem_set(problem, ERR_BADARG, "tls_key %s is not the key of tls_cert %s",
+                                tls->key, tls->cert);
+        ERR_clear_error();
+        X509_free(cert);
+        EVP_PKEY_free(key);
+        return r;
+}
+
+static int check_files(const struct probe_tls *tls, struct problem *problem)
+{
+        X509 *ca = NULL;
+        int r = tls->ca ? read_cert("tls_ca", tls->ca, &ca, problem) : OK;
+        X509_free(ca);
+        return r == OK && tls->cert ? check_pair(tls, problem) : r;
+}
+
+/* ---- what goes together ---- */
+
+static bool is_any_server_remote(const struct probe_options *o)
+{
+        bool is = o->primary.host[0] != '/';
+        for (size_t i = 0; i < o->n_replicas; i++)
+                is |= o->replicas[i].host[0] != '/';
+        return is;
+}
+
+static int take_mode(struct probe_options *o, cfg_t *cfg, struct problem *problem)
+{
+        const char *mode = cfg_getstr(cfg, "tls");
+        if (mode && !probe_tls_mode_from_name(mode, &o->tls.mode))
+                return problem_set(problem, ERR_BADARG,
+                                   "tls must be off, prefer, require or verify, not '%s'",
+                                   SHOWN_STR(mode));
+        if (mode && o->tls.mode != PROBE_TLS_OFF && !is_any_server_remote(o))
+                return problem_set(problem, ERR_BADARG,
+                                   "tls is for a host: what goes over a socket stays here");
+        if (o->tls.mode == PROBE_TLS_VERIFY && !o->tls.ca)
+                return problem_set(problem, ERR_BADARG,
+                                   "tls verify needs tls_ca, the certificates that are trusted; "
+                                   "those of the system are usually in "
+                                   "/etc/ssl/certs/ca-certificates.crt");
+        if (o->tls.mode != PROBE_TLS_VERIFY && o->tls.ca)
+                return problem_set(problem, ERR_BADARG,
+                                   "tls_ca needs tls = \"verify\": else nothing is compared with "
+                                   "it");
+        if (o->tls.mode == PROBE_TLS_OFF && o->tls.cert)
+                return problem_set(problem, ERR_BADARG, "tls_cert makes no sense with tls off");
+        return OK;
+}
+
+static int take_name(struct probe_server *s, enum probe_tls_mode mode, cfg_t *cfg,
+                     struct problem *problem)
+{
+        const char *name = cfg_getstr(cfg, "tls_name");
+        if (!name)
+                return OK;
+        size_t len = strlen(name);
+        if (mode != PROBE_TLS_VERIFY || s->host[0] == '/')
+                return problem_set(problem, ERR_BADARG,
+                                   "tls_name needs tls = \"verify\" and a host");
+        if (len < 1 || len > NAME_MAX_LEN || !slice_is_utf8(slice_make(name, len)))
+                return problem_set(problem, ERR_BADARG, "tls_name must be 1 to %d bytes of UTF-8",
+                                   NAME_MAX_LEN);
+        s->tls_name = xstrdup(name);
+        return OK;
+}
+
+static int take_names(struct probe_options *o, cfg_t *cfg, struct problem *problem)
+{
+        int r = take_name(&o->primary, o->tls.mode, cfg, problem);
+        for (unsigned i = 0; r == OK && i < o->n_replicas; i++)
+                r = take_name(&o->replicas[i], o->tls.mode, cfg_getnsec(cfg, "replica", i),
+                              problem);
+        return r;
+}
+
+static int check_http(const struct probe_options *o, cfg_t *cfg, struct problem *problem)
+{
+        bool is_plain = strncmp(o->url, "https://", 8) != 0;
+        if (cfg_getstr(cfg, "tls") || cfg_getstr(cfg, "tls_name"))
+                return problem_set(problem, ERR_BADARG,
+                                   "tls and tls_name are for mysql and postgres: with https the "
+                                   "certificate is always verified, for the host of the url");
+        if (is_plain && (o->tls.ca || o->tls.cert))
+                return problem_set(problem, ERR_BADARG, "%s needs an https url",
+                                   o->tls.ca ? "tls_ca" : "tls_cert");
+        return OK;
+}
+
+/* Kinds that connect to nothing. */
+static int refuse(cfg_t *cfg, struct problem *problem)
+{
+        for (size_t i = 0; i < ARRAY_LEN(names); i++)
+                if (cfg_getstr(cfg, names[i]))
+                        return problem_set(problem, ERR_BADARG,
+                                           "%s is for mysql, postgres and http", names[i]);
+        return OK;
+}
+
+static char *copy(const char *text)
+{
+        return text ? xstrdup(text) : NULL;
+}
+
+int config_tls_take(struct probe_options *o, cfg_t *cfg, struct problem *problem)
+{
+        bool is_database = o->kind == PROBE_MYSQL || o->kind == PROBE_POSTGRES;
+        if (!is_database && o->kind != PROBE_HTTP)
+                return refuse(cfg, problem);
+        o->tls = (struct probe_tls){
+                .mode = CONFIG_TLS_MODE,
+                .ca = copy(cfg_getstr(cfg, "tls_ca")),
+                .cert = copy(cfg_getstr(cfg, "tls_cert")),
+                .key = copy(cfg_getstr(cfg, "tls_key")),
+        };
+        if (!o->tls.cert != !o->tls.key)
+                return problem_set(problem, ERR_BADARG,
+                                   "tls_cert and tls_key go together: %s is "
+                                   "missing",
+                                   o->tls.cert ? "tls_key" : "tls_cert");
+        int r = is_database ? take_mode(o, cfg, problem) : check_http(o, cfg, problem);
+        if (r == OK && is_database)
+                r = take_names(o, cfg, problem);
+        return r == OK ? check_files(&o->tls, problem) : r;
+}
+
+void config_tls_release(struct probe_tls *tls)
+{
+        free(tls->ca);
+        free(tls->cert);
+        free(tls->key);
+        *tls = (struct probe_tls){0};
+}
