@@ -57,6 +57,11 @@ static int take_queues(const struct args *args, struct work_options *ret, struct
                         return problem_set(p, ERR_BADARG, "--queue: at most %d", WORK_QUEUES_MAX);
                 if (*q == '\0')
                         return problem_set(p, ERR_BADARG, "--queue: the name is empty");
+                if (strchr(q, ','))
+                        say_warn("work",
+                                 "one queue, with a comma in its name; several are "
+                                 "--queue A --queue B",
+                                 "queue", q);
                 ret->queues[ret->n_queues++] = q;
         }
         if (ret->n_queues == 0)
@@ -72,7 +77,8 @@ static void default_name(char *ret, size_t size)
 }
 
 /* The settings of --exec, which are for nothing else. */
-static const char *const exec_options[] = {"timeout", "retry-in", "output", "grace", "env"};
+static const char *const exec_options[] = {"timeout", "retry-in", "no-retry",
+                                           "output",  "grace",    "env"};
 
 static int take_exec_options(const struct args *args, struct handler *h, struct problem *p)
 {
@@ -100,6 +106,16 @@ static int take_exec_options(const struct args *args, struct handler *h, struct 
         return r;
 }
 
+static int take_no_retry(const struct args *args, struct handler *h, struct problem *p)
+{
+        const char *texts[HANDLER_CODES_MAX + 1];
+        size_t n = 0, at = 0;
+        for (const char *text;
+             n < ARRAY_LEN(texts) && (text = args_next(args, "no-retry", &at)) != NULL;)
+                texts[n++] = text;
+        return n ? work_no_retry_take(h, "--no-retry", texts, n, p) : OK;
+}
+
 /* --exec is one handler for every hook. */
 static int make_handler(const struct args *args, const char *command, struct handlers *ret,
                         struct problem *p)
@@ -111,6 +127,8 @@ static int make_handler(const struct args *args, const char *command, struct han
         h.kind = HANDLER_EXEC;
         ret->origin = xstrdup("--exec");
         int r = take_exec_options(args, &h, p);
+        if (r == OK)
+                r = take_no_retry(args, &h, p);
         if (r == OK)
                 r = words_split(command, &h.command, p);
         if (r == OK)
@@ -179,7 +197,8 @@ static const struct option_def option_table[] = {
         {"lease", "DURATION", "time without a renewal after which a job is free again (5m)"},
         {"timeout", "DURATION", "end a command that runs longer, and fail its job (never)"},
         {"grace", "DURATION", "from the TERM to the KILL when a command must end (10s)"},
-        {"retry-in", "DURATION", "wait before the next attempt of a failed job (0s)"},
+        {"retry-in", "DURATION", "wait before the next attempt (as the job or queue says)"},
+        {"no-retry", "CODE", "an exit code that fails the job for good, or none; several (65)"},
         {"output", "SIZE", "bytes of standard output kept as the result, up to 1m (64k)"},
         {"env", "NAME[=VALUE]", "a variable for the command besides PATH, LANG and HOME"},
         {"name", "NAME", "name of this worker in the jobs' stories (HOST-PID)"},
@@ -196,8 +215,9 @@ static const struct cli_command command = {
         .usage = "--exec COMMAND | --handlers FILE --queue NAME",
         .summary = "Claim jobs and run a handler for each.",
         .text = "The job's arguments are the command's standard input. Exit code 0 completes the\n"
-                "job with its standard output as the result; anything else fails it with the\n"
-                "end of its standard error. {id}, {hook}, {queue}, {group}, {attempt} and {fence}\n"
+                "job with its standard output as the result; anything else fails the attempt with\n"
+                "the end of its standard error, 65 the job as a whole. {id}, {hook}, {queue}, "
+                "{group}, {attempt} and {fence}\n"
                 "in COMMAND are filled in; WEIR_JOB_ID, WEIR_HOOK and more are in its "
                 "environment.\n"
                 "With --handlers each hook has its own command or HTTP address.\n"

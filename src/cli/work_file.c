@@ -4,8 +4,10 @@
  * A value is taken twice: once into a handler that is thrown away, while libconfuse stands on its
  * line and an error can name it, and once for good.
  *
- * Two mistakes are found before libconfuse sees the text, because it would pass over them: a
- * pattern without quotes, which it cuts at the star, and a section that is never closed. */
+ * Some mistakes are found before libconfuse sees the text, because it would pass over them: a
+ * pattern without quotes, which it cuts at the star, a section that is never closed, a setting that
+ * is set twice, and an empty list, which it takes for none at all: `allow = {}` would allow every
+ * host. */
 #include "cli/work_file.h"
 
 #include <confuse.h>
@@ -168,6 +170,76 @@ static int take_env(struct handler *h, const char *name, cfg_opt_t *opt, struct 
         return r;
 }
 
+static int no_code(const struct handler *h, const char *name, const char *text, struct problem *p)
+{
+        static const char *const allowed[] = {
+                [HANDLER_NONE] = "exit codes from 1 to 255 (http: statuses from 300 to 599)",
+                [HANDLER_EXEC] = "exit codes from 1 to 255",
+                [HANDLER_HTTP] = "statuses from 300 to 599",
+        };
+        return problem_set(p, ERR_BADARG, "%s: %s, or none%s%s%s", name, allowed[h->kind],
+                           text ? ", not '" : "", text ? SHOWN_STR(text) : "", text ? "'" : "");
+}
+
+int work_no_retry_take(struct handler *h, const char *name, const char *const *texts, size_t n,
+                       struct problem *p)
+{
+        int64_t min = h->kind == HANDLER_HTTP ? 300 : 1, max = h->kind == HANDLER_HTTP ? 599 : 255;
+        bool is_none = n == 1 && strcmp(texts[0], "none") == 0;
+        if (n == 0)
+                return no_code(h, name, NULL, p);
+        if (n > HANDLER_CODES_MAX)
+                return problem_set(p, ERR_BADARG, "%s: at most %d", name, HANDLER_CODES_MAX);
+        h->has_no_retry = true;
+        h->n_no_retry = 0;
+        for (size_t i = 0; i < n && !is_none; i++) {
+                int64_t code = 0;
+                if (strcmp(texts[i], "none") == 0)
+                        return problem_set(p, ERR_BADARG, "%s: none stands alone", name);
+                if (!slice_to_i64(slice_str(texts[i]), &code) || code < min || code > max)
+                        return no_code(h, name, texts[i], p);
+                h->no_retry[h->n_no_retry++] = (uint16_t)code;
+        }
+        return OK;
+}
+
+/* Which codes there are is known with the whole handler. */
+static int take_no_retry(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        const char *texts[HANDLER_CODES_MAX + 1];
+        size_t n = 0;
+        while (n < ARRAY_LEN(texts) && n < cfg_opt_size(opt)) {
+                texts[n] = cfg_opt_getnstr(opt, (unsigned)n);
+                n++;
+        }
+        if (h->kind == HANDLER_NONE && n > 0)
+                return OK;
+        return work_no_retry_take(h, name, texts, n, p);
+}
+
+static int take_user(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        (void)name; /* account.c says it */
+        return account_set_user(&h->account, cfg_opt_getnstr(opt, 0), p);
+}
+
+static int take_group(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        (void)name;
+        return account_set_group(&h->account, cfg_opt_getnstr(opt, 0), p);
+}
+
+static int take_umask(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        const char *text = cfg_opt_getnstr(opt, 0);
+        size_t len = strlen(text);
+        if (len < 1 || len > 4 || strspn(text, "01234567") < len || (len == 4 && text[0] != '0'))
+                return problem_set(p, ERR_BADARG, "%s: octal digits from 000 to 777, not '%s'",
+                                   name, SHOWN_STR(text));
+        h->umask = (int)strtol(text, NULL, 8);
+        return OK;
+}
+
 static int take_exec(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
 {
         words_release(&h->command);
@@ -297,6 +369,7 @@ static const struct setting {
         {"http", take_http, HANDLER_HTTP, false},
         {"timeout", take_timeout, BOTH, false},
         {"retry_in", take_retry, BOTH, false},
+        {"no_retry", take_no_retry, BOTH, true},
         {"max_output", take_output, BOTH, false},
         {"grace", take_grace, HANDLER_EXEC, false},
         {"memory", take_memory, HANDLER_EXEC, false},
@@ -304,6 +377,9 @@ static const struct setting {
         {"nice", take_nice, HANDLER_EXEC, false},
         {"env", take_env, HANDLER_EXEC, true},
         {"dir", take_dir, HANDLER_EXEC, false},
+        {"user", take_user, HANDLER_EXEC, false},
+        {"group", take_group, HANDLER_EXEC, false}, /* after the user: instead of its own */
+        {"umask", take_umask, HANDLER_EXEC, false},
         {"connect_timeout", take_connect, HANDLER_HTTP, false},
         {"secret_file", take_secrets, HANDLER_HTTP, true},
         {"ca_file", take_ca, HANDLER_HTTP, false},
@@ -324,7 +400,38 @@ static int check_kind(cfg_t *section, const struct handler *h, struct problem *p
                 if (cfg_size(section, settings[i].name) && !(settings[i].kinds & h->kind))
                         return problem_set(p, ERR_BADARG, "%s is only for %s handlers",
                                            settings[i].name, has_exec ? "http" : "exec");
+        if (cfg_size(section, "group") && !cfg_size(section, "user"))
+                return problem_set(p, ERR_BADARG,
+                                   "group goes with user: name the user whose command it is");
         return OK;
+}
+
+static bool has_env(const struct handler *h, const char *name)
+{
+        size_t len = strlen(name);
+        for (size_t i = 0; i < h->env.n; i++)
+                if (strncmp(h->env.argv[i], name, len) == 0 && h->env.argv[i][len] == '=')
+                        return true;
+        return false;
+}
+
+/* What login(1) would set; `env` may say otherwise. */
+static void add_account_env(struct handler *h)
+{
+        const struct {
+                const char *name, *value;
+        } rows[] = {
+                {"HOME", h->account.home},
+                {"USER", h->account.user},
+                {"LOGNAME", h->account.user},
+        };
+        for (size_t i = 0; h->account.user && i < ARRAY_LEN(rows); i++) {
+                struct buf entry CLEANUP(buf_release);
+                buf_init(&entry, 0);
+                buf_printf(&entry, "%s=%s", rows[i].name, rows[i].value);
+                if (!has_env(h, rows[i].name))
+                        words_add(&h->env, buf_cstr(&entry));
+        }
 }
 
 static int take_handler(cfg_t *section, const char *path, struct handler *h, struct problem *p)
@@ -344,6 +451,7 @@ static int take_handler(cfg_t *section, const char *path, struct handler *h, str
                                              cfg_getopt(section, settings[i].name), p);
         if (r == OK)
                 r = check_kind(section, h, p);
+        add_account_env(h);
         if (r == OK && h->kind == HANDLER_HTTP) {
                 h->timeout_ms = h->timeout_ms ? h->timeout_ms : HANDLER_HTTP_MS;
                 r = call_url_check(h, p);
@@ -365,24 +473,42 @@ static void put_names(struct buf *b)
                 buf_printf(b, "%s%s", i ? ", " : "", settings[i].name);
 }
 
+/* What libconfuse 3.3 leaves to be guessed. */
+static void put_hint(struct buf *b, const char *said)
+{
+        static const struct {
+                const char *begin, *hint;
+        } rows[] = {
+                {"found duplicate title", "; a pattern has one handler"},
+                {"missing title", "; write handler \"pattern\" { ... }"},
+                {"missing opening brace", "; write handler \"pattern\" { ... }"},
+                {"unexpected token", "; a list is {\"one\", \"two\"}"},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+                if (strncmp(said, rows[i].begin, strlen(rows[i].begin)) == 0)
+                        buf_put_str(b, rows[i].hint);
+}
+
 static void on_error(cfg_t *cfg, const char *fmt, va_list args) PRINTF(2, 0);
 static void on_error(cfg_t *cfg, const char *fmt, va_list args)
 {
         char text[PROBLEM_DETAIL_MAX];
-        struct buf names CLEANUP(buf_release);
-        buf_init(&names, 0);
+        struct buf advice CLEANUP(buf_release);
+        buf_init(&advice, 0);
         if (reading.problem->err != OK) /* the first one says most */
                 return;
         (void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
         bool is_unknown = strncmp(text, "no such option", 14) == 0;
         if (is_unknown && cfg->title) {
-                buf_put_str(&names, "; there are: ");
-                put_names(&names);
+                buf_put_str(&advice, "; there are: ");
+                put_names(&advice);
         } else if (is_unknown) {
-                buf_put_str(&names, "; there is only: handler \"pattern\" { ... }");
+                buf_put_str(&advice, "; there is only: handler \"pattern\" { ... }");
+        } else {
+                put_hint(&advice, text);
         }
         (void)problem_set(reading.problem, ERR_BADARG, "%s:%d: %s%s", reading.path, cfg->line, text,
-                          buf_cstr(&names));
+                          buf_cstr(&advice));
 }
 
 static int on_setting(cfg_t *cfg, cfg_opt_t *opt)
@@ -414,29 +540,100 @@ static int on_handler(cfg_t *cfg, cfg_opt_t *opt)
         return -1;
 }
 
-/* What libconfuse would pass over, in a text without comments. */
+static int sign_refused(const char *path, int line, char sign, struct problem *p)
+{
+        const char *advice = "write patterns as \"report_*\"";
+        if (sign == ';')
+                advice = "a setting ends where the next one begins";
+        else if (sign == '$')
+                advice = "nothing is filled in from the worker's environment";
+        return problem_set(p, ERR_BADARG, "%s:%d: a '%c' outside of quotes: %s", path, line, sign,
+                           advice);
+}
+
+/* The row of the setting whose name ends before the '=' at s, ARRAY_LEN(settings) for none. */
+static size_t setting_before(const char *text, const char *s)
+{
+        static const char letters[] = "abcdefghijklmnopqrstuvwxyz_";
+        while (s > text && strchr(" \t\r\n", s[-1]))
+                s--;
+        const char *end = s;
+        while (s > text && strchr(letters, s[-1]))
+                s--;
+        size_t i = 0;
+        while (i < ARRAY_LEN(settings) &&
+               !slice_eq(slice_make(s, (size_t)(end - s)), slice_str(settings[i].name)))
+                i++;
+        return i;
+}
+
+struct scan {
+        const char *path;
+        char *text, *at;
+        int line, depth, opened; /* opened: the line of the handler's brace */
+        uint32_t seen;           /* settings of this handler, a bit for each row */
+};
+_Static_assert(ARRAY_LEN(settings) < 32, "a bit for each setting, and one for none");
+
+/* The sign at c->at, which is in no quotes. */
+static int check_sign(struct scan *c, struct problem *p)
+{
+        char sign = *c->at;
+        const char *next = c->at + 1 + strspn(c->at + 1, " \t\r\n");
+        if (strchr("*?;$", sign))
+                return sign_refused(c->path, c->line, sign, p);
+        if (sign == '{' && c->depth > 0 && *next == '}')
+                return problem_set(p, ERR_BADARG,
+                                   "%s:%d: an empty list: leave the setting out (or no_retry = "
+                                   "none)",
+                                   c->path, c->line);
+        size_t set = sign == '=' ? setting_before(c->text, c->at) : ARRAY_LEN(settings);
+        if (set < ARRAY_LEN(settings) && c->seen >> set & 1)
+                return problem_set(p, ERR_BADARG, "%s:%d: %s is set a second time", c->path,
+                                   c->line, settings[set].name);
+        c->seen |= 1U << set;
+        if (sign == '{' && c->depth++ == 0) {
+                c->opened = c->line;
+                c->seen = 0;
+        }
+        c->depth -= sign == '}';
+        c->line += sign == '\n';
+        c->at++;
+        return OK;
+}
+
+/* What libconfuse would pass over, or tell badly, in a text without comments. */
 static int check_signs(const char *path, char *text, struct problem *p)
 {
-        int line = 1, depth = 0, opened = 1;
-        for (char *s = text; *s;) {
-                if (*s == '"' || *s == '\'') {
-                        s = conf_file_skip_text(s, &line);
-                } else if (*s == '*' || *s == '?') {
-                        return problem_set(p, ERR_BADARG,
-                                           "%s:%d: a '%c' outside of quotes: write patterns as "
-                                           "\"report_*\"",
-                                           path, line, *s);
-                } else {
-                        if (*s == '{' && depth++ == 0)
-                                opened = line;
-                        depth -= *s == '}';
-                        line += *s == '\n';
-                        s++;
-                }
+        struct scan c = {.path = path, .text = text, .at = text, .line = 1};
+        int r = OK;
+        while (r == OK && *c.at) {
+                if (*c.at == '"' || *c.at == '\'')
+                        c.at = conf_file_skip_text(c.at, &c.line);
+                else
+                        r = check_sign(&c, p);
         }
-        if (depth > 0) /* libconfuse would take the end of the file for it */
-                return problem_set(p, ERR_BADARG, "%s:%d: a '{' is never closed", path, opened);
-        return OK;
+        if (r == OK && c.depth > 0) /* libconfuse would take the end of the file for it */
+                r = problem_set(p, ERR_BADARG, "%s:%d: a '{' is never closed", path, c.opened);
+        return r;
+}
+
+/* In double quotes libconfuse puts a variable of the worker in place of ${NAME}.  It is meant for
+ * the shell that the command may be, which has other ones. */
+static void put_without_variables(struct buf *b, char *text)
+{
+        int line = 0; /* of no interest */
+        for (char *s = text; *s;) {
+                char quote = *s;
+                const char *end = quote == '"' || quote == '\'' ? conf_file_skip_text(s, &line) : s;
+                do {
+                        if (quote == '"' && s[0] == '$' && s[1] == '{')
+                                buf_put_byte(b, '\\');
+                        else if (s[0] == '\\' && s + 1 < end)
+                                buf_put_byte(b, *s++);
+                        buf_put_byte(b, *s++);
+                } while (s < end);
+        }
 }
 
 static int take_all(cfg_t *cfg, const char *path, struct handlers *ret, struct problem *p)
@@ -498,12 +695,15 @@ static int parse(const char *path, const char *text, struct handlers *ret, struc
 int work_file_read(const char *path, struct handlers *ret, struct problem *p)
 {
         struct buf text CLEANUP(buf_release);
+        struct buf plain CLEANUP(buf_release);
         buf_init(&text, FILE_MAX_BYTES);
+        buf_init(&plain, 0);
         *ret = (struct handlers){0};
         int r = conf_file_read("handlers file", path, &text, p);
         if (r != OK)
                 return r;
         conf_file_blank_comments(text.ptr);
         r = check_signs(path, text.ptr, p);
-        return r == OK ? parse(path, text.ptr, ret, p) : r;
+        put_without_variables(&plain, text.ptr);
+        return r == OK ? parse(path, buf_cstr(&plain), ret, p) : r;
 }

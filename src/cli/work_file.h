@@ -10,4 +10,8 @@ int work_file_read(const char *path, struct handlers *ret, struct problem *p) MU
 /* NAME=VALUE as it is, or NAME for this process's own; a name that is not set adds nothing. */
 int work_env_add(struct words *env, const char *text, struct problem *p) MUST_CHECK;
 
+/* `none`, or up to HANDLER_CODES_MAX exit codes or statuses, as the kind of the handler is. */
+int work_no_retry_take(struct handler *h, const char *name, const char *const *texts, size_t n,
+                       struct problem *p) MUST_CHECK;
+
 #endif

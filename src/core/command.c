@@ -65,8 +65,10 @@ static const struct param_def fail_params[] = {
         ID,
         TOKEN,
         {"error", PARAM_TEXT, REQ, 0, LIMIT_ERROR_BYTES, NULL, "what went wrong"},
-        {"retryin", PARAM_INT, KEY, 0, LIMIT_DELAY_MS, "0",
+        {"retryin", PARAM_INT, KEY | PARAM_EXCLUSIVE, 0, LIMIT_DELAY_MS, "as BACKOFF says, else 0",
          "milliseconds until the next attempt, if one is left"},
+        {"noretry", PARAM_FLAG, KEY | PARAM_EXCLUSIVE, 0, 0, "no",
+         "another attempt would fail as well: the job is failed now, though attempts are left"},
 };
 
 static const struct param_def release_params[] = {
@@ -173,7 +175,8 @@ const struct command_def command_table[] = {
             "Ends a job well, and may claim the next in the same step.", "OK, or the jobs claimed.",
             exec_complete, complete_params),
         ROW("FAIL", "workers", W, "POST", "/v1/jobs/{id}/fail",
-            "Reports a failed attempt. The job returns to its queue while attempts are left.",
+            "Reports a failed attempt. The job returns to its queue while attempts are left and "
+            "NORETRY does not say that they are of no use.",
             "The status the job has now: pending or failed.", exec_fail, fail_params),
         ROW("RELEASE", "workers", W, "POST", "/v1/jobs/{id}/release",
             "Gives a job back without using up an attempt.", "OK.", exec_release, release_params),

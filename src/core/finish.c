@@ -116,7 +116,7 @@ EXEC(exec_fail)
                 r = core_admit_text(core, cmd->arg[P_FAIL_ERROR].text.len, problem);
         if (r != OK)
                 return r;
-        bool is_final = job->attempt >= job->attempts_max;
+        bool is_final = job->attempt >= job->attempts_max || cmd->arg[P_FAIL_NORETRY].num;
         struct effect e = {
                 .type = EFFECT_JOB_FAIL,
                 .id = job_id(job),

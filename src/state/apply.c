@@ -3,6 +3,7 @@
  * Live and in replay the same functions run.  The one difference: in replay an effect may name a
  * job whose full record comes later in the log (see live.h); it is skipped and remembered, and
  * state_replay_end() insists that every remembered one was seen or ended. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "state/cap.h"
@@ -182,15 +183,28 @@ static int apply_job_done(const struct application *a)
         return end_job(a, JOB_COMPLETE);
 }
 
+/* Attempts are left, and the worker said that they are of no use. */
+static void tell_given_up(const struct application *a)
+{
+        char text[96];
+        (void)snprintf(text, sizeof(text), "at attempt %u of %u: its worker said not to try again",
+                       a->job->attempt, a->job->attempts_max);
+        job_tell(a->job, EVENT_GIVEN_UP, a->s->wall_ms, slice_str(text));
+}
+
 static int apply_job_fail(const struct application *a)
 {
         struct job *job = a->job;
         bool is_never_started = a->e->is_final && job->state != JOB_FINISHED;
         if (job->state != JOB_LEASED && !is_never_started)
                 return cannot_be(a, "it is not running");
+        bool is_given_up =
+                a->e->is_final && job->state == JOB_LEASED && job->attempt < job->attempts_max;
         job_more(job)->is_lease_open = false;
         job_text_set(&job->more->error, a->e->text);
         job_tell(job, EVENT_FAILED, a->s->wall_ms, a->e->text);
+        if (is_given_up)
+                tell_given_up(a);
         if (a->e->is_final)
                 return end_job(a, JOB_FAILED);
         state_pending(a->s, job, a->e->due_ms);

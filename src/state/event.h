@@ -22,7 +22,8 @@
         X(DEFERRED, "deferred")                                                                    \
         X(RETRIED, "retried")                                                                      \
         X(DROPPED, "dropped")                                                                      \
-        X(RETIERED, "retiered")
+        X(RETIERED, "retiered")                                                                    \
+        X(GIVEN_UP, "given up")
 
 enum event_type {
 #define X(name, text) EVENT_##name,

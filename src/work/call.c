@@ -243,13 +243,21 @@ int call_start(struct curl_loop *curl, const struct handler *h, const struct job
 
 /* ---- the answer ---- */
 
+/* RFC 9110, 10.2.3: these three may say when it is over, and a 413 that does is a passing one. */
+static bool has_retry_after(const struct call *c, long status, curl_off_t *ret_seconds)
+{
+        if (status != 413 && status != 429 && status != 503)
+                return false;
+        return curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, ret_seconds) == CURLE_OK &&
+               *ret_seconds > 0;
+}
+
 static int64_t retry_in_ms(const struct call *c, long status)
 {
         curl_off_t seconds = 0;
-        if (status != 429 && status != 503)
-                return -1;
-        if (curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK || seconds <= 0)
-                return -1;
+        if (!has_retry_after(c, status, &seconds))
+                return handler_is_final(c->handler, status) ? HANDLER_RETRY_NEVER
+                                                            : HANDLER_RETRY_DEFAULT;
         if (seconds > HANDLER_RETRY_MAX_MS / MS_PER_S)
                 return HANDLER_RETRY_MAX_MS;
         return (int64_t)seconds * MS_PER_S;
@@ -291,7 +299,7 @@ void call_ended(void *ctx, CURLcode result)
         struct call *c = ctx;
         long status = status_of(c);
         bool has_answer = result == CURLE_OK || (result == CURLE_WRITE_ERROR && c->is_body_cut);
-        struct call_result r = {.retry_in_ms = -1};
+        struct call_result r = {.retry_in_ms = HANDLER_RETRY_DEFAULT};
         buf_clear(&c->text);
         if (has_answer && is_good(status)) {
                 r.is_done = true;
@@ -303,7 +311,8 @@ void call_ended(void *ctx, CURLcode result)
                 else
                         describe_trouble(c, result);
                 r.error = buf_slice(&c->text);
-                r.retry_in_ms = has_answer ? retry_in_ms(c, status) : -1;
+                if (has_answer)
+                        r.retry_in_ms = retry_in_ms(c, status);
         }
         c->done(c->ctx, &r);
         call_free(c);

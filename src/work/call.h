@@ -18,7 +18,7 @@ struct call_result {
         struct slice body; /* the result, at most output_max bytes */
         bool is_body_cut;
         struct slice error;  /* for people, when it is not done */
-        int64_t retry_in_ms; /* the answer asked for it; -1 = it did not */
+        int64_t retry_in_ms; /* as the answer asked for, or HANDLER_RETRY_... */
 };
 
 typedef void (*call_done_fn)(void *ctx, const struct call_result *result);

@@ -16,6 +16,7 @@ void handler_init(struct handler *h)
                 .grace_ms = HANDLER_GRACE_MS,
                 .output_max = HANDLER_OUTPUT,
                 .connect_ms = HANDLER_CONNECT_MS,
+                .umask = -1,
         };
 }
 
@@ -33,6 +34,7 @@ void handler_release(struct handler *h)
         free(h->dir);
         free(h->url);
         free(h->ca_file);
+        account_release(&h->account);
         *h = (struct handler){0};
 }
 
@@ -125,6 +127,32 @@ const struct handler *handlers_find(const struct handlers *hs, const char *hook)
                 if (pattern_matches(hs->all[i].pattern, hook))
                         return &hs->all[i];
         return NULL;
+}
+
+/* Only EX_DATAERR of sysexits.h speaks of the job's data alone.  Its other codes may be a file, a
+ * right or a setting that is missing today, and 1 and 2 are what a program exits with that just
+ * broke. */
+static const uint16_t final_exits[] = {65};
+
+/* Those that speak of the request and not of the moment (RFC 9110).  401 and 403 may be a key that
+ * is being changed, 408, 409, 423, 425 and 429 pass, 5xx is the receiver's trouble. */
+static const uint16_t final_statuses[] = {400, 404, 405, 410, 413, 414, 415, 422};
+
+static bool has_code(const uint16_t *codes, size_t n, long code)
+{
+        for (size_t i = 0; i < n; i++)
+                if (codes[i] == code)
+                        return true;
+        return false;
+}
+
+bool handler_is_final(const struct handler *h, long code)
+{
+        if (h->has_no_retry)
+                return has_code(h->no_retry, h->n_no_retry, code);
+        if (h->kind == HANDLER_HTTP)
+                return has_code(final_statuses, ARRAY_LEN(final_statuses), code);
+        return has_code(final_exits, ARRAY_LEN(final_exits), code);
 }
 
 bool handler_allows_host(const struct handler *h, const char *host)

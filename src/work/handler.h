@@ -9,6 +9,7 @@
 #define WEIR_WORK_HANDLER_H
 
 #include "base/err.h"
+#include "work/account.h"
 #include "work/address.h"
 #include "work/words.h"
 
@@ -19,6 +20,11 @@
 #define HANDLER_HTTP_MS      30000
 #define HANDLER_CONNECT_MS   10000
 #define HANDLER_RETRY_MAX_MS (7LL * 86400 * MS_PER_S) /* that a handler may ask for */
+#define HANDLER_CODES_MAX    32
+
+/* Instead of a delay before the next attempt. */
+#define HANDLER_RETRY_DEFAULT (-1) /* as the server thinks */
+#define HANDLER_RETRY_NEVER   (-2) /* the job is failed for good */
 
 enum handler_kind { HANDLER_NONE, HANDLER_EXEC, HANDLER_HTTP };
 
@@ -30,6 +36,9 @@ struct handler {
         int64_t grace_ms;    /* from TERM to KILL */
         int64_t retry_in_ms; /* before the next attempt; 0 = as the server thinks */
         size_t output_max;   /* bytes kept as the result */
+        bool has_no_retry;   /* the next two are set; else the codes of the kind hold */
+        uint16_t no_retry[HANDLER_CODES_MAX]; /* exit codes, or HTTP statuses */
+        size_t n_no_retry;
 
         /* exec */
         struct words command;
@@ -37,7 +46,9 @@ struct handler {
         char *dir;             /* NULL = the worker's */
         uint64_t memory_bytes; /* of address space; 0 = as it comes, like the next */
         int64_t cpu_s;
-        int nice; /* added to ours */
+        int nice;               /* added to ours */
+        int umask;              /* -1 = ours */
+        struct account account; /* whom it runs as */
         bool passes_errors;
 
         /* http */
@@ -66,6 +77,9 @@ int handlers_add(struct handlers *hs, struct handler *h, struct problem *p) MUST
 void handlers_release(struct handlers *hs);
 /* NULL when no pattern matches. */
 const struct handler *handlers_find(const struct handlers *hs, const char *hook);
+
+/* Whether an exit code, or a status, means that another attempt is of no use. */
+bool handler_is_final(const struct handler *h, long code);
 
 bool pattern_matches(const char *pattern, const char *text);
 /* Names are compared without case; `*.shop.example` is every name below it. */

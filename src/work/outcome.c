@@ -52,6 +52,10 @@ static bool parse_delay(struct slice s, int64_t *ret_ms)
         } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
         size_t n = 0;
         int64_t number;
+        if (slice_eq(s, SLICE_LIT("never"))) {
+                *ret_ms = HANDLER_RETRY_NEVER;
+                return true;
+        }
         while (n < s.len && s.ptr[n] >= '0' && s.ptr[n] <= '9')
                 n++;
         if (!slice_to_i64(slice_make(s.ptr, n), &number))

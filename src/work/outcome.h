@@ -12,7 +12,8 @@ void outcome_put_failure(struct buf *b, const struct handler *h, const struct ta
 /* Errors are shown to people: bytes that are no UTF-8 and control characters are not. */
 void outcome_put_text(struct buf *b, struct slice text);
 
-/* A last line "weir-retry-in: 30s" is taken off *text.  Units: ms, s, m, h, d. */
+/* A last line "weir-retry-in: 30s" is taken off *text.  Units: ms, s, m, h, d; `never` is
+ * HANDLER_RETRY_NEVER. */
 bool outcome_take_retry(struct slice *text, int64_t *ret_ms);
 
 #endif

@@ -30,8 +30,10 @@ static void count_report(struct slot *s)
         };
         ++*counts[s->report];
         if (s->report == REPORT_FAIL)
-                say_warn("work", said[s->report], "job", SLOT_JOB(s), "hook", s->job.hook, "error",
-                         buf_cstr(&s->text));
+                say_warn("work",
+                         s->retry_in_ms == HANDLER_RETRY_NEVER ? "failed, not to be tried again"
+                                                               : said[s->report],
+                         "job", SLOT_JOB(s), "hook", s->job.hook, "error", buf_cstr(&s->text));
         else
                 say_info("work", said[s->report], "job", SLOT_JOB(s), "hook", s->job.hook);
 }
@@ -178,6 +180,8 @@ void slot_report(struct slot *s)
         add(&r, slice_str(s->job.token));
         if (s->report != REPORT_RELEASE)
                 add(&r, buf_slice(&s->text));
+        if (s->report == REPORT_FAIL && s->retry_in_ms == HANDLER_RETRY_NEVER)
+                add(&r, SLICE_LIT("NORETRY"));
         if (s->report == REPORT_FAIL && s->retry_in_ms >= 0) {
                 add(&r, SLICE_LIT("RETRYIN"));
                 add(&r, slice_str(retry));

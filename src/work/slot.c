@@ -25,6 +25,7 @@ void slot_end(struct slot *s)
         s->call = NULL;
         s->is_sent = s->has_claim = s->is_repeated = false;
         s->is_lost = s->is_given_up = s->is_too_long = false;
+        s->retry_in_ms = HANDLER_RETRY_DEFAULT;
         buf_clear(&s->text);
         job_release(&s->job); /* its arguments may be large */
         job_init(&s->job);
@@ -42,7 +43,7 @@ static void slot_lose(struct slot *s)
 static void slot_fail(struct slot *s, int64_t asked_ms)
 {
         s->retry_in_ms = asked_ms;
-        if (asked_ms < 0 && s->handler && s->handler->retry_in_ms)
+        if (asked_ms == HANDLER_RETRY_DEFAULT && s->handler && s->handler->retry_in_ms)
                 s->retry_in_ms = s->handler->retry_in_ms;
         slot_finish(s, REPORT_FAIL);
 }
@@ -57,8 +58,12 @@ static void on_task_done(void *ctx, const struct task_result *result)
 {
         struct slot *s = ctx;
         struct task_result r = *result;
-        int64_t retry_ms = -1;
+        int64_t retry_ms = HANDLER_RETRY_DEFAULT;
         buf_clear(&s->text);
+        if (r.has_left_behind)
+                say_warn("work",
+                         "the command left processes behind, those of its group were killed", "job",
+                         SLOT_JOB(s), "hook", s->job.hook);
         if (s->is_lost) {
                 slot_lose(s);
         } else if (s->is_given_up) {
@@ -71,8 +76,11 @@ static void on_task_done(void *ctx, const struct task_result *result)
                         warn_cut(s);
                 slot_finish(s, REPORT_COMPLETE);
         } else {
-                if (!outcome_take_retry(&r.errors, &retry_ms))
-                        (void)outcome_take_retry(&r.output, &retry_ms);
+                bool has_code = r.signal == 0 && !s->is_too_long;
+                if (!outcome_take_retry(&r.errors, &retry_ms) &&
+                    !outcome_take_retry(&r.output, &retry_ms) && has_code &&
+                    handler_is_final(s->handler, r.exit_code))
+                        retry_ms = HANDLER_RETRY_NEVER;
                 outcome_put_failure(&s->text, s->handler, &r, s->is_too_long);
                 slot_fail(s, retry_ms);
         }
@@ -203,7 +211,9 @@ static int slot_spawn(struct slot *s, struct problem *p)
                             .dir = h->dir,
                             .memory_bytes = h->memory_bytes,
                             .cpu_s = h->cpu_s,
-                            .nice = h->nice},
+                            .nice = h->nice,
+                            .umask = h->umask,
+                            .account = h->account.user ? &h->account : NULL},
                 .input = buf_slice(&s->job.args),
                 .output_max = h->output_max,
                 .passes_errors = h->passes_errors,
@@ -249,7 +259,7 @@ void slot_run(struct slot *s)
         if (r == ERR_UNAVAIL)
                 slot_finish(s, REPORT_RELEASE);
         else
-                slot_fail(s, -1);
+                slot_fail(s, HANDLER_RETRY_DEFAULT);
 }
 
 void slot_take(struct slot *s, const struct value *row)
@@ -272,7 +282,7 @@ void slot_take(struct slot *s, const struct value *row)
 
 void slot_init(struct slot *s, struct worker *w)
 {
-        *s = (struct slot){.worker = w};
+        *s = (struct slot){.worker = w, .retry_in_ms = HANDLER_RETRY_DEFAULT};
         buf_init(&s->text, 0);
         job_init(&s->job);
         (void)uv_timer_init(&w->loop, &s->extend);

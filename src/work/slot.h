@@ -43,7 +43,7 @@ struct slot {
 
         enum report report;
         struct buf text;     /* result or error */
-        int64_t retry_in_ms; /* of a FAIL; -1 = as the server thinks */
+        int64_t retry_in_ms; /* of a FAIL, or HANDLER_RETRY_... */
         bool is_sent;        /* and not yet answered */
         bool has_claim;      /* the COMPLETE on its way asks for the next job */
         bool is_repeated;    /* an earlier send was not answered */

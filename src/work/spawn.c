@@ -17,10 +17,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/shown.h"
+#include "work/words.h"
 
 #define CPU_GRACE_S  5 /* from SIGXCPU to SIGKILL */
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
@@ -39,29 +41,35 @@ static const char *env_get(char **env, const char *name)
         return NULL;
 }
 
-/* The file of a program without a slash; false when no folder of the path has one. */
-static bool find_in_path(const char *program, const char *path, char *ret, size_t size)
+static bool is_program(const char *file)
 {
-        for (const char *at = path; *at;) {
-                const char *end = strchrnul(at, ':');
-                int n = snprintf(ret, size, "%.*s%s%s", (int)(end - at), at, end > at ? "/" : "./",
-                                 program);
-                if (n > 0 && (size_t)n < size && access(ret, X_OK) == 0)
-                        return true;
-                at = *end ? end + 1 : end;
-        }
-        return false;
+        struct stat st;
+        return access(file, X_OK) == 0 && stat(file, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-bool spawn_finds(const char *program, const char *path, const char *dir)
+/* The files that a program without a slash may be, as this process sees them.  More than the first,
+ * because an account may be kept from that. */
+static void find_in_path(const char *program, const char *path, struct words *ret)
 {
         char file[PATH_MAX];
-        if (!strchr(program, '/'))
-                return find_in_path(program, path ? path : DEFAULT_PATH, file, sizeof(file));
-        if (!dir || program[0] == '/')
-                return access(program, X_OK) == 0;
-        int n = snprintf(file, sizeof(file), "%s/%s", dir, program);
-        return n > 0 && (size_t)n < sizeof(file) && access(file, X_OK) == 0;
+        for (const char *at = path; *at;) {
+                const char *end = strchrnul(at, ':');
+                int n = snprintf(file, sizeof(file), "%.*s%s%s", (int)(end - at), at,
+                                 end > at ? "/" : "./", program);
+                if (n > 0 && (size_t)n < sizeof(file) && is_program(file))
+                        words_add(ret, file);
+                at = *end ? end + 1 : end;
+        }
+}
+
+static void find_files(const struct spawn *s, struct words *ret)
+{
+        const char *path = env_get(s->env, "PATH");
+        *ret = (struct words){0};
+        if (strchr(s->argv[0], '/'))
+                words_add(ret, s->argv[0]);
+        else
+                find_in_path(s->argv[0], path ? path : DEFAULT_PATH, ret);
 }
 
 static bool limit(int what, uint64_t soft, uint64_t hard)
@@ -102,42 +110,79 @@ static bool take_stdio(const int *from)
         return true;
 }
 
+/* A pipe belongs to who made it, and /dev/stderr can be opened by its owner alone. */
+static bool give_stdio(const struct account *a)
+{
+        for (int i = 0; i < 3; i++)
+                if (fchown(i, a->uid, a->gid) != 0)
+                        return false;
+        return true;
+}
+
+/* The account last of what needs rights, and the folder after it: it must be one that the account
+ * may enter. */
+static const char *change_account(const struct spawn *s)
+{
+        if (s->account && !give_stdio(s->account))
+                return "fchown";
+        const char *failed = s->account ? account_become(s->account) : NULL;
+        if (failed)
+                return failed;
+        return s->dir && chdir(s->dir) != 0 ? "chdir" : NULL;
+}
+
 static const char *prepare(const struct spawn *s, pid_t parent)
 {
         if (setsid() < 0)
                 return "setsid";
         if (!take_stdio(s->stdio))
                 return "dup2";
-        if (s->dir && chdir(s->dir) != 0)
-                return "chdir";
+        if (s->umask >= 0)
+                (void)umask((mode_t)s->umask); /* gives the old one */
         if (s->nice && setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + s->nice) != 0)
                 return "nice";
         if (s->cpu_s && !limit(RLIMIT_CPU, (uint64_t)s->cpu_s, (uint64_t)s->cpu_s + CPU_GRACE_S))
                 return "cpu";
         if (s->memory_bytes && !limit(RLIMIT_AS, s->memory_bytes, s->memory_bytes))
                 return "memory";
+        const char *failed = change_account(s);
+        if (failed)
+                return failed;
         reset_signals();
-        /* The parent may have died before this took hold. */
+        /* After the account, a change of which clears it.  The parent may have died before this
+         * took hold. */
         if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent)
                 return "prctl";
         return NULL;
 }
 
-_Noreturn static void child(const struct spawn *s, const char *file, pid_t parent, int back)
+_Noreturn static void child(const struct spawn *s, char **files, pid_t parent, int back)
 {
         struct report r = {.step = prepare(s, parent)};
-        if (!r.step) {
-                (void)execve(file, s->argv, s->env);
-                r.step = "";
-        }
         r.error = errno;
+        if (!r.step) { /* the next file only where the account is kept from one */
+                r = (struct report){"", EACCES};
+                for (; *files && r.error == EACCES; files++) {
+                        (void)execve(*files, s->argv, s->env);
+                        r.error = errno;
+                }
+        }
         (void)!write(back, &r, sizeof(r));
         _exit(127);
 }
 
-static int describe(const struct spawn *s, const struct report *r, struct problem *p)
+/* execve(2) says ENOENT also of a script that is there while the program of its #! line is not. */
+static bool is_orphan(const struct spawn *s, const char *file, const struct report *r)
 {
-        static const int lasting[] = {ENOENT, EACCES, ENOTDIR, ENOEXEC, ELOOP, ENAMETOOLONG, E2BIG};
+        bool is_found_here = file && (file[0] == '/' || !s->dir);
+        return r->error == ENOENT && r->step[0] == '\0' && is_found_here && access(file, F_OK) == 0;
+}
+
+static int describe(const struct spawn *s, const char *file, const struct report *r,
+                    struct problem *p)
+{
+        static const int lasting[] = {ENOENT, EACCES,       ENOTDIR, ENOEXEC,
+                                      ELOOP,  ENAMETOOLONG, E2BIG,   EPERM};
         int err = ERR_UNAVAIL;
         for (size_t i = 0; i < ARRAY_LEN(lasting); i++)
                 if (r->error == lasting[i])
@@ -146,21 +191,22 @@ static int describe(const struct spawn *s, const struct report *r, struct proble
                 return problem_set(p, ERR_NOTFOUND, "cannot run %s in %s: %s",
                                    SHOWN_MAX(slice_str(s->argv[0]), 100),
                                    SHOWN_MAX(slice_str(s->dir), 100), strerror(r->error));
-        return problem_set(p, err, "cannot run %s: %s%s%s", SHOWN_MAX(slice_str(s->argv[0]), 100),
-                           r->step, r->step[0] ? ": " : "", strerror(r->error));
+        return problem_set(p, err, "cannot run %s: %s%s%s%s", SHOWN_MAX(slice_str(s->argv[0]), 100),
+                           r->step, r->step[0] ? ": " : "", strerror(r->error),
+                           is_orphan(s, file, r) ? " (the program of its #! line)" : "");
 }
 
-static int fork_and_exec(const struct spawn *s, const char *file, pid_t *ret, struct problem *p)
+static int fork_and_exec(const struct spawn *s, char **files, pid_t *ret, struct problem *p)
 {
         int back[2];
         struct report r = {.step = "fork"};
         if (pipe2(back, O_CLOEXEC) != 0) {
                 r = (struct report){"pipe", errno};
-                return describe(s, &r, p);
+                return describe(s, files[0], &r, p);
         }
         pid_t parent = getpid(), pid = fork();
         if (pid == 0)
-                child(s, file, parent, back[1]);
+                child(s, files, parent, back[1]);
         r.error = errno;
         (void)close(back[1]); /* only to be sure of the end */
         ssize_t n = 0;
@@ -175,17 +221,76 @@ static int fork_and_exec(const struct spawn *s, const char *file, pid_t *ret, st
         }
         if (pid > 0)
                 (void)waitpid(pid, NULL, 0);
-        return describe(s, &r, p);
+        return describe(s, files[0], &r, p);
 }
 
 int spawn_start(const struct spawn *s, pid_t *ret, struct problem *p)
 {
-        char found[PATH_MAX];
-        const char *path = env_get(s->env, "PATH");
-        if (strchr(s->argv[0], '/'))
-                return fork_and_exec(s, s->argv[0], ret, p);
-        if (!find_in_path(s->argv[0], path ? path : DEFAULT_PATH, found, sizeof(found)))
-                return problem_set(p, ERR_NOTFOUND, "cannot run %s: no such program in PATH",
-                                   SHOWN_MAX(slice_str(s->argv[0]), 100));
-        return fork_and_exec(s, found, ret, p);
+        struct words files;
+        find_files(s, &files);
+        int r = files.n ? fork_and_exec(s, files.argv, ret, p)
+                        : problem_set(p, ERR_NOTFOUND, "cannot run %s: no such program in PATH",
+                                      SHOWN_MAX(slice_str(s->argv[0]), 100));
+        words_release(&files);
+        return r;
+}
+
+/* ---- before the first job ---- */
+
+/* An exit code of the child that tries; 0 when nothing is in the way. */
+enum obstacle { OBSTACLE_NONE, OBSTACLE_ACCOUNT, OBSTACLE_FOLDER, OBSTACLE_MISSING, OBSTACLE_MODE };
+
+/* For a child: leaves it in another folder, under another account. */
+static enum obstacle find_obstacle(const struct spawn *s)
+{
+        struct words files = {0};
+        if (s->account && account_become(s->account))
+                return OBSTACLE_ACCOUNT;
+        if (s->dir && chdir(s->dir) != 0)
+                return OBSTACLE_FOLDER;
+        if (!s->argv[0])
+                return OBSTACLE_NONE;
+        find_files(s, &files);
+        const char *file = files.n ? files.argv[0] : "";
+        enum obstacle found = is_program(file) ? OBSTACLE_NONE : OBSTACLE_MODE;
+        if (access(file, F_OK) != 0)
+                found = OBSTACLE_MISSING;
+        words_release(&files);
+        return found;
+}
+
+int spawn_check(const struct spawn *s, struct problem *p)
+{
+        const char *user = s->account ? s->account->user : NULL;
+        const char *program = s->argv[0] ? s->argv[0] : "";
+        int how = 0;
+        pid_t pid = fork();
+        if (pid == 0)
+                _exit((int)find_obstacle(s));
+        if (pid < 0 || waitpid(pid, &how, 0) != pid || !WIFEXITED(how))
+                return problem_set(p, ERR_UNAVAIL, "no process can be started: %s",
+                                   strerror(errno));
+        switch ((enum obstacle)WEXITSTATUS(how)) {
+        case OBSTACLE_NONE:
+                return OK;
+        case OBSTACLE_ACCOUNT:
+                return problem_set(p, ERR_FORBIDDEN,
+                                   "this worker may not run commands as user '%s', although it "
+                                   "runs as root: CAP_SETUID and CAP_SETGID are missing",
+                                   user);
+        case OBSTACLE_FOLDER:
+                return problem_set(p, ERR_BADARG, "%s%s cannot enter the folder '%s'",
+                                   user ? "user " : "", user ? user : "this worker",
+                                   SHOWN_LONG(s->dir));
+        case OBSTACLE_MODE:
+                return problem_set(p, ERR_BADARG,
+                                   "'%s' is no program that %s%s may run: it must be a file with "
+                                   "the right to be executed (chmod +x)",
+                                   SHOWN_LONG(program), user ? "user " : "",
+                                   user ? user : "this worker");
+        case OBSTACLE_MISSING:
+                break;
+        }
+        return problem_set(p, ERR_BADARG, "there is no program '%s'%s%s%s", SHOWN_LONG(program),
+                           user ? " that user " : "", user ? user : "", user ? " can see" : "");
 }

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "work/account.h"
 
 struct spawn {
         char **argv; /* borrowed, like the rest */
@@ -14,6 +15,8 @@ struct spawn {
         uint64_t memory_bytes; /* 0 = as it comes, like the next */
         int64_t cpu_s;
         int nice;
+        int umask;                     /* -1 = ours */
+        const struct account *account; /* NULL = ours */
 };
 
 /* Leads a session and process group of its own; gets TERM when the worker dies.  A program
@@ -22,7 +25,9 @@ struct spawn {
  * for a process. */
 int spawn_start(const struct spawn *s, pid_t *ret, struct problem *p) MUST_CHECK;
 
-/* Whether there is such a program; `path` is a PATH, `dir` as above. */
-bool spawn_finds(const char *program, const char *path, const char *dir);
+/* What would keep a program from being run, before there is a job: argv[0] alone counts of the
+ * words, and NULL is a name that only the job completes.  With an account it is tried in a child,
+ * which starts nothing.  Before any thread is started. */
+int spawn_check(const struct spawn *s, struct problem *p) MUST_CHECK;
 
 #endif

@@ -49,7 +49,7 @@ struct task {
         uv_write_t write;
         struct stream out, err;
         unsigned n_handles; /* not yet closed; the last one frees the task */
-        bool has_exited, is_group_killed, is_cut, is_done;
+        bool has_exited, is_group_killed, has_left_behind, is_cut, is_done;
         int exit_code, signal;
         size_t output_max;
         bool passes_errors;
@@ -114,6 +114,7 @@ static void task_try_finish(struct task *t)
                 .signal = t->signal,
                 .output = buf_slice(&t->out.kept),
                 .is_output_cut = t->is_cut,
+                .has_left_behind = t->has_left_behind,
                 .errors = errors_tail(&t->err.kept),
         };
         t->done(t->ctx, &result);
@@ -123,6 +124,7 @@ static void task_try_finish(struct task *t)
 static void on_linger(uv_timer_t *timer)
 {
         struct task *t = timer->data;
+        t->has_left_behind = true;
         if (!t->is_group_killed) {
                 t->is_group_killed = true;
                 (void)kill(-t->pid, SIGKILL);

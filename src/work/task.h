@@ -19,7 +19,8 @@ struct task_result {
         int signal;          /* that ended it, or 0 */
         struct slice output; /* standard output, at most output_max bytes */
         bool is_output_cut;
-        struct slice errors; /* the end of standard error, from the start of a line */
+        bool has_left_behind; /* processes that still held its streams a second after its end */
+        struct slice errors;  /* the end of standard error, from the start of a line */
 };
 
 struct task_spec {

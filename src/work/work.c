@@ -431,25 +431,42 @@ static int worker_init(struct worker *w, const struct work_options *options, str
         return OK;
 }
 
-static const char *path_of(const struct handler *h)
+/* A mistyped command should be told at the start, not by failing every job. */
+static int check_program(const struct handler *h, const char *origin, struct problem *p)
 {
-        for (size_t i = 0; i < h->env.n; i++)
-                if (strncmp(h->env.argv[i], "PATH=", 5) == 0)
-                        return h->env.argv[i] + 5;
-        return getenv("PATH");
+        struct problem why = {0};
+        struct job none;
+        job_init(&none);
+        char *program = strchr(h->command.argv[0], '{') ? NULL : h->command.argv[0];
+        char **env = job_env(&none, "", &h->env);
+        const struct spawn s = {
+                .argv = &program,
+                .env = env,
+                .dir = h->dir,
+                .account = h->account.user ? &h->account : NULL,
+        };
+        int r = spawn_check(&s, &why);
+        job_env_free(env);
+        job_release(&none);
+        if (r == OK)
+                return OK;
+        bool has_words = program && strchr(program, ' ') && h->command.n == 1;
+        return problem_set(p, r, "%s: %s%s", origin, why.detail,
+                           has_words ? ": each word is one of its own, exec = {\"php\", \"a.php\"}"
+                                     : "");
 }
 
-/* A mistyped command should be told at the start, not by failing every job. */
 static int check_programs(const struct handlers *handlers, struct problem *p)
 {
-        for (size_t i = 0; i < handlers->n; i++) {
+        int r = OK;
+        for (size_t i = 0; r == OK && i < handlers->n; i++) {
                 const struct handler *h = &handlers->all[i];
-                const char *name = h->kind == HANDLER_EXEC ? h->command.argv[0] : "{";
-                if (!strchr(name, '{') && !spawn_finds(name, path_of(h), h->dir))
-                        return problem_set(p, ERR_BADARG, "%s: there is no program '%s'",
-                                           handlers->origin, SHOWN_LONG(name));
+                /* That of the only handler of --exec is another option. */
+                const char *origin = h->origin[0] == '-' ? handlers->origin : h->origin;
+                if (h->kind == HANDLER_EXEC)
+                        r = check_program(h, origin, p);
         }
-        return OK;
+        return r;
 }
 
 int work_run(const struct work_options *options, struct problem *p)

@@ -1,14 +1,10 @@
-# What the tests of the worker share: a server, a worker in the background, and two pipes by which a
-# command says something (`said`) and is told to go on (`go`).
+# What the tests of the worker share: a server, a worker in the background, and the pipes of its
+# commands.
 
-load lib.bash
+load lib_pipes.bash
 
 setup() {
-        start_weir
-        cd "$DATA" || return 1
-        mkfifo go said
-        # Both ends stay open here, so that neither side ever waits for the other to open.
-        exec 8<>go 9<>said
+        start_with_pipes
         WORKER=
 }
 
@@ -17,8 +13,7 @@ teardown() {
                 kill -KILL "$WORKER" 2>/dev/null || true
                 wait "$WORKER" || true
         fi
-        exec 8>&- 9>&-
-        stop_weir
+        stop_with_pipes
 }
 
 # start_worker OPTIONS...: in the background, its pid in WORKER, what it says in work.log
@@ -32,11 +27,6 @@ end_worker() {
         wait "$WORKER" || status=$?
         WORKER=
         return "$status"
-}
-
-# hear: the next line a command wrote to `said`
-hear() {
-        IFS= read -r -t 20 REPLY <&9
 }
 
 let_go() {

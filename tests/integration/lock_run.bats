@@ -3,14 +3,10 @@
 # weir lock run and weir mutex: a lock around a command, as in a crontab.
 
 bats_require_minimum_version 1.5.0
-load lib.bash
+load lib_pipes.bash
 
 setup() {
-        start_weir
-        cd "$DATA" || return 1
-        mkfifo told said
-        # Both ends stay open here, so that neither side ever waits for the other to open.
-        exec 8<>told 9<>said
+        start_with_pipes
         HOLDER=
 }
 
@@ -18,18 +14,12 @@ teardown() {
         if [ -n "$HOLDER" ]; then
                 kill -TERM "$HOLDER" 2>/dev/null || true
         fi
-        exec 8>&- 9>&-
-        stop_weir
-}
-
-# hear: the next line a command wrote to `said`
-hear() {
-        IFS= read -r -t 20 REPLY <&9
+        stop_with_pipes
 }
 
 # under_lock ARG...: weir lock run in the background, its pid in HOLDER
 under_lock() {
-        "$WEIR_BIN" lock run "$@" >said <told 2>errors 3>&- 8>&- 9>&- &
+        "$WEIR_BIN" lock run "$@" >said <go 2>errors 3>&- 8>&- 9>&- &
         HOLDER=$!
 }
 
@@ -265,7 +255,8 @@ locks() {
         run --separate-stderr weir mutex list
         [ -z "$output" ]
         [ "$stderr" = "no locks are held
-locks are switched off; the setting locks.enabled says so" ]
+locks are switched off (setting locks.enabled): nobody is given one, holders keep theirs; \
+'weir setting set locks.enabled true' switches them on" ]
         [ "$(weir mutex list --json)" = '{"locks":[],"cursor":"","enabled":false}' ]
         locks on
         run weir lock run a -- echo now

@@ -108,6 +108,7 @@ WRONG = [
     (("COMPLETE", "1", TOKEN, "r", "CLAIM", "w", "MAX", "0", "QUEUES", "q"), "BADARG", "max"),
     (("FAIL", "1", TOKEN), "SYNTAX", "error"),
     (("FAIL", "1", TOKEN, "e", "RETRYIN"), "SYNTAX", "retryin"),
+    (("FAIL", "1", TOKEN, "e", "NORETRY", "RETRYIN", "5"), "BADARG", "retryin and noretry"),
     (("RELEASE", "1"), "SYNTAX", "token"),
     (("RELEASE", "1", TOKEN, "IN"), "SYNTAX", "in"),
     (("RELEASE", "1", TOKEN, "5"), "SYNTAX", "'5'"),

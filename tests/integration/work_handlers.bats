@@ -3,20 +3,7 @@
 # The worker with a file of handlers: which command runs for which hook, in what surroundings, with
 # what limits; jobs taken ahead; health.
 
-load lib_work.bash
-
-handlers() {
-        cat >handlers.conf
-}
-
-# Everything that is ready, with the handlers.
-once() {
-        weir work --once --queue q --handlers handlers.conf "$@" 2>>work.log
-}
-
-add() {
-        weir job add "$@" --queue q >/dev/null
-}
+load lib_handlers.bash
 
 @test "two hooks go to two handlers" {
         handlers <<'EOF'
@@ -111,7 +98,7 @@ EOF
 EOF
         add a
         once
-        [ "$(field 1 result)" = "$PWD/app"$'\n524288\n7\n5' ]
+        [ "$(field 1 result)" = "$PWD/app"$'\n524288\n7\n'"$(($(nice) + 5))" ]
 }
 
 @test "a command that wants more memory than its limit does not get it" {
@@ -204,17 +191,63 @@ EOF
         [ "$(field 2 error)" = "cannot run ./bin/text: Exec format error" ]
 }
 
-# refused TEXT... : the file does not start a worker, and the message holds every text
-refused() {
-        local text
-        run weir work --once --queue q --handlers handlers.conf
-        [ "$status" -ne 0 ]
-        for text; do
-                [[ $output == *"$text"* ]] || {
-                        echo "'$text' is not in: $output"
-                        return 1
+@test "a script without the program of its #! line says so" {
+        printf '#!/bin/no-such-shell\n' >orphan
+        printf '#!/bin/sh\r\necho\r\n' >windows
+        chmod +x orphan windows
+        handlers <<'EOF'
+                handler "*" { exec = {"./{hook}"} }
+EOF
+        add orphan --attempts 1
+        add windows --attempts 1
+        once
+        [ "$(field 1 error)" = "cannot run ./orphan: No such file or directory (the program of its #! line)" ]
+        [ "$(field 2 error)" = "cannot run ./windows: No such file or directory (the program of its #! line)" ]
+}
+
+@test "variables in the file belong to the command's shell, not to the worker" {
+        cat >handlers.conf <<'EOF'
+                handler "*" {
+                  exec = {"sh", "-c", "echo ${WEIR_HOOK} $WEIR_HOOK \\${WEIR_HOOK} {id} \"${WEIR_JOB_ID}\"", 'x'}
                 }
-        done
+                handler "plain" { exec = {"echo", "${SECRET}", '${SECRET}', "\${SECRET}", "$SECRET", "${"} }
+EOF
+        add hook
+        add plain
+        export SECRET=1 WEIR_HOOK=worker
+        once
+        [ "$(field 1 result)" = 'hook hook ${WEIR_HOOK} 1 1' ]
+        [ "$(field 2 result)" = '${SECRET} ${SECRET} ${SECRET} $SECRET ${' ]
+}
+
+@test "a file of an editor that marks UTF-8 is read like any other" {
+        printf '\xef\xbb\xbfhandler "*" { exec = {"echo", "marked"} }\n' >handlers.conf
+        add a
+        once
+        [ "$(field 1 result)" = marked ]
+}
+
+@test "what a command leaves behind is told in the log" {
+        handlers <<'EOF'
+                handler "*" { exec = {"sh", "-c", "tail -f /dev/null & echo done"} }
+EOF
+        add a
+        once
+        [ "$(field 1 result)" = done ]
+        grep -q 'msg="the command left processes behind, those of its group were killed" job=1 hook=a' work.log
+}
+
+@test "a command that ignores TERM is killed after its grace when its time is up" {
+        handlers <<'EOF'
+                handler "*" {
+                  exec = {"bash", "-c", "trap '' TERM; while :; do read -r line <go; done"}
+                  timeout = 100ms
+                  grace = 100ms
+                }
+EOF
+        add a --attempts 1
+        once
+        [ "$(field 1 error)" = 'killed after 100 ms (handler "*" in handlers.conf)' ]
 }
 
 @test "a mistake in the file names its line and what is allowed, and nothing starts" {
@@ -241,7 +274,21 @@ EOF
         printf 'handler "x" {\n exec = "true"\n http = "http://a.example/"\n}\n' >handlers.conf
         refused 'not both'
         printf 'handler "x" { exec = "true" }\nhandler "x" { exec = "false" }\n' >handlers.conf
-        refused 'handlers.conf:2:' "duplicate title 'x'"
+        refused 'handlers.conf:2:' "duplicate title 'x'" 'a pattern has one handler'
+        echo 'handler { exec = "true" }' >handlers.conf
+        refused 'handlers.conf:1: missing title' 'write handler "pattern" { ... }'
+        echo 'handler "x" exec = "true"' >handlers.conf
+        refused 'handlers.conf:1: missing opening brace' 'write handler "pattern" { ... }'
+        echo 'handler "x" { exec = {"echo" "y"} }' >handlers.conf
+        refused 'handlers.conf:1: ' 'a list is {"one", "two"}'
+        printf 'handler "x" {\n exec = "true";\n}\n' >handlers.conf
+        refused "handlers.conf:2: a ';' outside of quotes"
+        echo 'handler "x" { exec = "true" dir = ${HOME} }' >handlers.conf
+        refused "handlers.conf:1: a '\$' outside of quotes"
+        printf 'handler "x" {\n exec = {"true", "a"}\n exec = {"false", "b"}\n}\n' >handlers.conf
+        refused 'handlers.conf:3: exec is set a second time'
+        printf 'handler "x" {\n exec = "true"\n timeout = 1s\n timeout = 2s\n}\n' >handlers.conf
+        refused 'handlers.conf:4: timeout is set a second time'
         echo 'handler "x" { exec = "true" secret_file = "none" }' >handlers.conf
         refused 'secret_file none: No such file'
         echo 0123456789abcdef >key
@@ -263,10 +310,19 @@ EOF
         refused 'a.example is not in the list'
         echo 'handler "x" { http = "http://a.example/" allow = {"10.0.0.0/40"} }' >handlers.conf
         refused "allow: '10.0.0.0/40' is no host"
+        printf 'handler "x" {\n http = "http://a.example/"\n allow = { }\n}\n' >handlers.conf
+        refused 'handlers.conf:3: an empty list'
         echo 'handler "x" { exec = "true" memory = 1m }' >handlers.conf
         refused 'memory: at least 16m'
         echo 'handler "x" { exec = "no-such-program-anywhere" }' >handlers.conf
-        refused 'there is no program'
+        refused 'handler "x" in handlers.conf: there is no program'
+        echo 'handler "x" { exec = "echo hello" }' >handlers.conf
+        refused "there is no program 'echo hello'" 'each word is one of its own'
+        echo 'echo' >text
+        echo 'handler "x" { exec = "./text" }' >handlers.conf
+        refused "'./text' is no program that this worker may run" 'chmod +x'
+        echo 'handler "x" { exec = "/usr/bin" }' >handlers.conf
+        refused "'/usr/bin' is no program"
         printf 'handler "x" { exec = "true" }\nhandler "y" {\n exec = "true"\n' >handlers.conf
         refused "handlers.conf:2: a '{' is never closed"
         printf 'handler "x" {\n exec = "true\n}\n' >handlers.conf

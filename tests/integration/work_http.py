@@ -268,6 +268,38 @@ def retry_after(folder):
             expect(seconds - 2 <= wait <= seconds + 60, "%s waits %s s" % (name, wait))
 
 
+@test("a status that would be the same next time fails the job for good, others do not")
+def final_statuses(folder):
+    final = (400, 404, 405, 410, 413, 414, 415, 422)
+    again = (301, 401, 403, 408, 409, 423, 425, 429, 500, 501, 502, 503, 504)
+    with World(folder, 'handler "*" { http = "URL/{hook}" LOCAL retry_in = 1h }',
+               **{str(n): lambda h, b, n=n: answer(h, n, b"no") for n in final + again}) as w:
+        ids = {n: w.add(str(n)) for n in final + again}
+        w.run()
+        for n in final + again:
+            job = w.job(ids[n])
+            equal(text(job["status"]), "failed" if n in final else "pending", "status of %d" % n)
+            equal(int(job["attempt"]), 1, "attempts of %d" % n)
+        equal(w.error(ids[422]), "HTTP 422: no", "error")
+
+
+@test("no_retry says which statuses are final, and a Retry-After says more")
+def chosen_statuses(folder):
+    with World(folder,
+               'handler "*" { http = "URL/{hook}" LOCAL no_retry = {409, 503} retry_in = 1h }\n'
+               'handler "none" { http = "URL/404" LOCAL no_retry = none retry_in = 1h }\n'
+               'handler "413" { http = "URL/413" LOCAL }\n',
+               **{"404": lambda h, b: answer(h, 404), "409": lambda h, b: answer(h, 409),
+                  "503": lambda h, b: answer(h, 503, b"", Retry_After="1800"),
+                  "413": lambda h, b: answer(h, 413, b"", Retry_After="1800")}) as w:
+        wanted = {"409": "failed", "404": "pending", "none": "pending", "503": "pending",
+                  "413": "pending"}
+        ids = {hook: w.add(hook) for hook in wanted}
+        w.run()
+        for hook, status in wanted.items():
+            equal(text(w.job(ids[hook])["status"]), status, "status of " + hook)
+
+
 @test("addresses of this machine and of private networks are refused, however they are written")
 def private(folder):
     hosts = ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "0.0.0.0", "[::1]",

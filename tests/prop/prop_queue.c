@@ -197,7 +197,7 @@ static void step_finish(struct world *w)
         struct model_job *j = pick(w, id);
         if (!j || !j->token[0])
                 return;
-        bool is_running = j->state == M_RUNNING;
+        bool is_running = j->state == M_RUNNING, is_given_up, is_again;
         switch (roll(w, 5)) {
         case 0:
                 expect(rig_do(&w->rig, "COMPLETE", id, j->token, "r"), j->is_open, "OK");
@@ -206,11 +206,14 @@ static void step_finish(struct world *w)
                 j->is_open = false;
                 break;
         case 1:
-                expect(rig_do(&w->rig, "FAIL", id, j->token, "e", "RETRYIN", "30"), is_running,
-                       j->attempt < j->attempts_max ? "'pending'" : "'failed'");
+                is_given_up = roll(w, 4) == 0;
+                is_again = j->attempt < j->attempts_max && !is_given_up;
+                expect(is_given_up ? rig_do(&w->rig, "FAIL", id, j->token, "e", "NORETRY")
+                                   : rig_do(&w->rig, "FAIL", id, j->token, "e", "RETRYIN", "30"),
+                       is_running, is_again ? "'pending'" : "'failed'");
                 if (!is_running)
                         break;
-                j->state = j->attempt < j->attempts_max ? M_PENDING : M_FAILED;
+                j->state = is_again ? M_PENDING : M_FAILED;
                 j->due_ms = now_ms(w) + 30;
                 j->is_open = false;
                 break;

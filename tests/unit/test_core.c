@@ -229,6 +229,50 @@ static void a_job_fails_for_good_when_its_attempts_are_used_up(void **unused)
         rig_release(&rig);
 }
 
+static void a_job_that_is_given_up_is_failed_at_once_and_says_so(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[33];
+        rig_init(&rig);
+        rig_do(&rig, "ENQUEUE", "h", "", "ATTEMPTS", "3", "BACKOFF", "fixed:5s");
+        rig_claim(&rig, "w", "default", token);
+        starts_with(rig_do(&rig, "FAIL", "1", token, "bad", "NORETRY", "RETRYIN", "5"), "!BADARG");
+        has(rig_do(&rig, "JOB", "1"), "status:'in-progress'");
+        assert_string_equal(rig_do(&rig, "FAIL", "1", token, "bad", "NORETRY"), "'failed'");
+        has(rig_do(&rig, "WHY", "1"),
+            "it has ended: failed at attempt 1 of 3: its worker said not to try again");
+        has(rig_do(&rig, "JOB", "1"), "error:'bad'");
+        has(rig_do(&rig, "JOB", "1"), "attempt:1");
+        has(rig_do(&rig, "EVENTS", "1"), "message:'bad'");
+        has(rig_do(&rig, "EVENTS", "1"), "event:'given up'");
+        assert_true(rig_replays(&rig));
+        has(rig_do(&rig, "EVENTS", "1"), "event:'given up'");
+        rig_archive_all(&rig);
+        has(rig_do(&rig, "EVENTS", "1"), "event:'given up'");
+        assert_string_equal(rig_do(&rig, "RETRY", "1"), "'pending'");
+        for (int i = 0; i < 2; i++) {
+                assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+                assert_string_equal(rig_do(&rig, "FAIL", "1", token, "no", "RETRYIN", "0"),
+                                    "'pending'");
+        }
+        rig_release(&rig);
+}
+
+static void a_last_attempt_has_nothing_to_give_up(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[33];
+        rig_init(&rig);
+        rig_do(&rig, "ENQUEUE", "h", "", "ATTEMPTS", "1");
+        rig_claim(&rig, "w", "default", token);
+        assert_string_equal(rig_do(&rig, "FAIL", "1", token, "bad", "NORETRY"), "'failed'");
+        assert_null(strstr(rig_do(&rig, "EVENTS", "1"), "given up"));
+        has(rig_do(&rig, "WHY", "1"), "'it has ended: failed'");
+        rig_release(&rig);
+}
+
 static void a_release_uses_no_attempt(void **unused)
 {
         (void)unused;
@@ -654,6 +698,8 @@ int main(void)
                 cmocka_unit_test(
                         a_job_whose_last_lease_runs_out_is_failed_and_may_still_be_completed),
                 cmocka_unit_test(a_job_fails_for_good_when_its_attempts_are_used_up),
+                cmocka_unit_test(a_job_that_is_given_up_is_failed_at_once_and_says_so),
+                cmocka_unit_test(a_last_attempt_has_nothing_to_give_up),
                 cmocka_unit_test(a_release_uses_no_attempt),
                 cmocka_unit_test(cancel_ends_a_pending_and_a_running_job),
                 cmocka_unit_test(a_waiting_claim_gets_the_job_in_the_batch_that_brings_it),

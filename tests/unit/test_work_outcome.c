@@ -17,6 +17,7 @@ static void the_last_line_may_ask_for_a_delay(void **state)
                 {"weir-retry-in: 1d", "", 86400000},
                 {"weir-retry-in: 8d", "", HANDLER_RETRY_MAX_MS},
                 {"weir-retry-in: 9223372036854775807d", "", HANDLER_RETRY_MAX_MS},
+                {"a\nweir-retry-in: never\n", "a", HANDLER_RETRY_NEVER},
         };
         (void)state;
         for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -39,6 +40,8 @@ static void what_is_no_delay_stays_in_the_text(void **state)
                 "weir-retry-in: -3s",
                 "weir-retry-in: 3 s",
                 "weir-retry-in: 3y",
+                "weir-retry-in: nevermore",
+                "weir-retry-in: 3never",
                 "weir-retry-in: 99999999999999999999s",
                 " weir-retry-in: 3s",
                 "weir-retry-in: 3s\nmore",
