@@ -30,6 +30,7 @@ enum key_kind {
         KEY_HOOK,
         KEY_ARGS,
         KEY_BASE64,
+        KEY_IS_TEXT,
         KEY_TOLD
 };
 
@@ -52,6 +53,7 @@ static const struct {
         {SLICE_LIT("hook"), SLICE_LIT(""), KEY_HOOK},
         {SLICE_LIT("args"), SLICE_LIT(""), KEY_ARGS},
         {SLICE_LIT("args_base64"), SLICE_LIT(""), KEY_BASE64},
+        {SLICE_LIT("args_is_text"), SLICE_LIT(""), KEY_IS_TEXT},
         TEXT("queue", "QUEUE"),
         TEXT("group", "GROUP"),
         INT("priority", "PRIORITY"),
@@ -207,6 +209,9 @@ static int take_member(struct job_line *l, size_t k, const struct json_value *v,
                 return OK;
         case KEY_BASE64:
                 return take_base64(l, keys[k].name, v, p);
+        case KEY_IS_TEXT:
+                l->is_text = slice_eq(v->text, SLICE_LIT("true"));
+                return v->type == JSON_BOOL ? OK : wrong_type(keys[k].name, "true or false", v, p);
         case KEY_TOLD:
                 take_told(l, keys[k].name, v);
                 return OK;
@@ -236,6 +241,19 @@ static int take_member(struct job_line *l, size_t k, const struct json_value *v,
         if (r == OK)
                 put_words(&l->options, keys[k].keyword, value);
         return r;
+}
+
+/* When all members are known: args_is_text may stand before the args or behind them. */
+static int take_args_text(struct job_line *l, const struct json_value *root, struct problem *p)
+{
+        struct json_value args;
+        if (!json_get(root, "args", &args))
+                return problem_set(p, ERR_BADARG, "args is missing, of which args_is_text speaks");
+        if (args.type != JSON_STRING)
+                return problem_set(p, ERR_BADARG,
+                                   "args must be a string where args_is_text is true, not %s",
+                                   json_type_name(args.type));
+        return take_text(l, SLICE_LIT("args"), &args, &l->job.args, p);
 }
 
 /* ---- lines ---- */
@@ -305,7 +323,7 @@ int job_line_parse(struct job_line *l, struct slice line, const struct job_line_
         arena_clear(&l->arena);
         buf_clear(&l->options);
         buf_clear(&l->ties);
-        l->has_after = false;
+        l->has_after = l->is_text = false;
         l->job = (struct bulk_job){.hook = rules->hook};
         l->id = 0;
         l->due_ms = l->expires_ms = 0;
@@ -317,6 +335,8 @@ int job_line_parse(struct job_line *l, struct slice line, const struct job_line_
                 return problem_set(p, ERR_BADARG, "a job is an object, not %s",
                                    json_type_name(root.type));
         r = take_members(l, &root, rules, &seen, p);
+        if (r == OK && l->is_text)
+                r = take_args_text(l, &root, p);
         if (r != OK)
                 return r;
         if (!l->job.hook.len)

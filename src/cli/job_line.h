@@ -2,8 +2,8 @@
  *
  *      {"hook": "mail.send", "args": {"to": 17}, "queue": "mail", "priority": 10}
  *
- * args keep the exact bytes of their JSON; other bytes come as args_base64.  Times are
- * milliseconds, as there.  Pure. */
+ * args keep the exact bytes of their JSON; with args_is_text they are the text of a string, and
+ * other bytes come as args_base64 (wire/payload.h).  Times are milliseconds, as there.  Pure. */
 #ifndef WEIR_CLI_JOB_LINE_H
 #define WEIR_CLI_JOB_LINE_H
 
@@ -17,6 +17,7 @@ struct job_line {
         struct buf options;         /* what job.options points to */
         struct buf ties;            /* options that go with `after` */
         bool has_after;             /* some ids of it are left */
+        bool is_text;               /* args are the text of a string */
         struct arena arena;         /* for texts with escapes, and base64 */
 };
 

@@ -2,12 +2,12 @@
  *
  * Integers stay integers (exact 64 bits), maps become objects in the order the server sent.  The
  * payload fields are the one place where the two formats differ on the wire: RESP sends bytes, so
- * whether they are JSON, text or neither is seen here.  Other texts that are no UTF-8, which a
- * worker may have written into an error, become U+FFFD. */
+ * whether they are JSON, text or neither is seen here (wire/payload.h).  Other texts that are no
+ * UTF-8, which a worker may have written into an error, become U+FFFD. */
 #include "cli/json.h"
 
-#include "base/base64.h"
 #include "wire/json.h"
+#include "wire/payload.h"
 
 #define PAYLOAD_DEPTH 64 /* as deep as the server takes a JSON body */
 
@@ -16,34 +16,17 @@ static bool is_payload(struct slice key)
         return slice_eq(key, SLICE_LIT("args")) || slice_eq(key, SLICE_LIT("result"));
 }
 
-static void put_payload(struct buf *b, struct slice key, struct slice bytes)
-{
-        bool is_json = json_is_valid(bytes, PAYLOAD_DEPTH), is_text = slice_is_utf8(bytes);
-        buf_put_byte(b, '"');
-        buf_put_slice(b, key);
-        buf_put_str(b, is_json || is_text ? "\":" : "_base64\":\"");
-        if (is_json) {
-                buf_put_slice(b, bytes);
-        } else if (is_text) {
-                json_put_text(b, bytes);
-        } else {
-                base64_put(b, bytes);
-                buf_put_byte(b, '"');
-        }
-}
-
 /* NOLINTNEXTLINE(misc-no-recursion): at most VALUE_DEPTH_MAX deep */
 static void put_map(struct buf *b, const struct value *v)
 {
         buf_put_byte(b, '{');
         for (size_t i = 0; i + 1 < v->n; i += 2) {
                 const struct value *key = &v->items[i], *item = &v->items[i + 1];
-                if (i > 0)
-                        buf_put_byte(b, ',');
                 if (item->type == VALUE_TEXT && is_payload(key->text)) {
-                        put_payload(b, key->text, item->text);
+                        payload_put_json(b, key->text, item->text, PAYLOAD_DEPTH);
                         continue;
                 }
+                json_put_comma(b);
                 json_put_text_lossy(b, key->text);
                 buf_put_byte(b, ':');
                 value_put_json(b, item);

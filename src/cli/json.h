@@ -5,8 +5,8 @@
 #include "wire/resp_reply.h"
 
 /* One value, compact.  Texts are strings, except under the keys "args" and "result", which hold
- * whatever the client gave: as in the answers of the HTTP door, JSON there stays JSON, and bytes
- * that are no text come under "args_base64" and "result_base64". */
+ * whatever the client gave: as in the answers of the HTTP door, JSON there stays JSON, other text
+ * is marked by "args_is_text", and the rest comes under "args_base64" (wire/payload.h). */
 void value_put_json(struct buf *b, const struct value *v);
 
 #endif

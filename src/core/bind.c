@@ -6,6 +6,8 @@
 #include "core/inside.h"
 #include "core/params.h"
 
+#define USAGE_SAID_MAX 200 /* bytes of usage in an answer; what was wrong needs room too */
+
 static bool is_enqueue(const struct command_def *def)
 {
         return def->exec == exec_enqueue;
@@ -66,12 +68,19 @@ static int check_length(const struct param_def *p, struct slice text, struct pro
         return OK;
 }
 
+/* Its text says the unit, for the reference; so the two cannot differ. */
+bool param_is_ms(const struct param_def *p)
+{
+        return strstr(p->text, "milliseconds") != NULL;
+}
+
 static int check_int(const struct param_def *p, int64_t v, struct problem *problem)
 {
         if (v >= p->min && v <= p->max)
                 return OK;
-        return problem_set(problem, ERR_BADARG, "%s must be %lld to %lld, not %lld", p->name,
-                           (long long)p->min, (long long)p->max, (long long)v);
+        return problem_set(problem, ERR_BADARG, "%s must be %lld to %lld%s, not %lld", p->name,
+                           (long long)p->min, (long long)p->max, param_is_ms(p) ? " ms" : "",
+                           (long long)v);
 }
 
 static int parse_int(const struct param_def *p, struct slice text, int64_t *ret,
@@ -79,8 +88,9 @@ static int parse_int(const struct param_def *p, struct slice text, int64_t *ret,
 {
         if (!slice_to_i64(text, ret))
                 return problem_set(problem, ERR_BADARG,
-                                   "%s must be a whole number from %lld to %lld, not '%s'", p->name,
-                                   (long long)p->min, (long long)p->max, SHOWN(text));
+                                   "%s must be a whole number from %lld to %lld%s, not '%s'",
+                                   p->name, (long long)p->min, (long long)p->max,
+                                   param_is_ms(p) ? " ms" : "", SHOWN(text));
         return check_int(p, *ret, problem);
 }
 
@@ -347,12 +357,80 @@ static int find_keyword(const struct command_def *def, struct slice word)
         return -1;
 }
 
+static void put_keyword(const struct param_def *p, struct buf *ret)
+{
+        for (const char *c = p->name; *c; c++)
+                buf_put_byte(ret, (char)(*c - ('a' - 'A')));
+}
+
+/* What stands for the value of a parameter. */
+static void put_value(const struct param_def *p, struct buf *ret)
+{
+        if (p->type == PARAM_CHOICE)
+                buf_put_slice(ret, param_choices(p));
+        else if (p->type == PARAM_IDS)
+                buf_put_str(ret, "id[,id...]");
+        else if (p->type == PARAM_NAMES)
+                buf_put_str(ret, "name...");
+        else if (p->type == PARAM_JOBS)
+                buf_put_str(ret, "hook args [hook args ...]");
+        else if (p->type == PARAM_CLAIM)
+                buf_put_str(ret, "worker MAX n ... QUEUES name...");
+        else
+                buf_put_str(ret, p->flags & PARAM_KEYWORD && p->type == PARAM_INT ? "n" : p->name);
+}
+
+static void put_param(const struct param_def *p, struct buf *ret)
+{
+        bool is_optional = !(p->flags & PARAM_REQUIRED);
+        buf_put_str(ret, is_optional ? " [" : " ");
+        if (p->flags & PARAM_KEYWORD)
+                put_keyword(p, ret);
+        if (p->flags & PARAM_KEYWORD && p->type != PARAM_FLAG)
+                buf_put_byte(ret, ' ');
+        if (p->type != PARAM_FLAG)
+                put_value(p, ret);
+        buf_put_str(ret, is_optional ? "]" : "");
+}
+
+void command_usage(const struct command_def *def, struct buf *ret)
+{
+        buf_put_str(ret, def->name);
+        for (size_t i = 0; i < def->n_params; i++)
+                put_param(&def->params[i], ret);
+}
+
+/* The same with the options by name only, for an answer in which the whole would be cut. */
+static void put_short_usage(const struct command_def *def, struct buf *ret)
+{
+        struct buf names;
+        buf_init(&names, 0);
+        buf_put_str(ret, def->name);
+        for (size_t i = 0; i < def->n_params; i++) {
+                const struct param_def *p = &def->params[i];
+                if (p->flags & PARAM_REQUIRED || !(p->flags & PARAM_KEYWORD)) {
+                        put_param(p, ret);
+                        continue;
+                }
+                buf_put_str(ret, names.len ? "" : " [options]");
+                buf_put_byte(&names, ' ');
+                put_keyword(p, &names);
+        }
+        buf_put_str(ret, "; options:");
+        buf_put_slice(ret, buf_slice(&names));
+        buf_release(&names);
+}
+
 static int usage_problem(const struct command_def *def, struct problem *problem, const char *what,
                          struct slice word)
 {
         struct buf usage;
         buf_init(&usage, 1024);
         command_usage(def, &usage);
+        if (usage.len > USAGE_SAID_MAX) {
+                buf_clear(&usage);
+                put_short_usage(def, &usage);
+        }
         int r = problem_set(problem, ERR_SYNTAX, "%s%s%s%s; usage: %s", what, word.len ? " '" : "",
                             SHOWN(word), word.len ? "'" : "", buf_cstr(&usage));
         buf_release(&usage);
@@ -490,40 +568,4 @@ int command_finish(struct command *cmd, struct arena *arena, struct problem *pro
         if (cmd->def->exec == exec_claim)
                 finish_claim(cmd);
         return OK;
-}
-
-void command_usage(const struct command_def *def, struct buf *ret)
-{
-        buf_put_str(ret, def->name);
-        for (size_t i = 0; i < def->n_params; i++) {
-                const struct param_def *p = &def->params[i];
-                bool is_optional = !(p->flags & PARAM_REQUIRED);
-                buf_put_str(ret, is_optional ? " [" : " ");
-                if (p->flags & PARAM_KEYWORD) {
-                        for (const char *c = p->name; *c; c++)
-                                buf_put_byte(ret, (char)(*c - ('a' - 'A')));
-                        if (p->type != PARAM_FLAG)
-                                buf_put_byte(ret, ' ');
-                }
-                if (p->type == PARAM_FLAG) {
-                        buf_put_str(ret, is_optional ? "]" : "");
-                        continue;
-                }
-                if (p->type == PARAM_CHOICE)
-                        buf_put_slice(ret, param_choices(p));
-                else if (p->type == PARAM_IDS)
-                        buf_put_str(ret, "id[,id...]");
-                else if (p->type == PARAM_NAMES)
-                        buf_put_str(ret, "name...");
-                else if (p->type == PARAM_JOBS)
-                        buf_put_str(ret, "hook args [hook args ...]");
-                else if (p->type == PARAM_CLAIM)
-                        buf_put_str(ret, "worker MAX n ... QUEUES name...");
-                else
-                        buf_put_str(ret, p->flags & PARAM_KEYWORD && p->type == PARAM_INT
-                                                 ? "n"
-                                                 : p->name);
-                if (is_optional)
-                        buf_put_byte(ret, ']');
-        }
 }

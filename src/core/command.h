@@ -138,6 +138,8 @@ extern const size_t command_table_len;
 
 /* The words of a PARAM_CHOICE: its text up to the colon. */
 struct slice param_choices(const struct param_def *p);
+/* Is a PARAM_INT a time? */
+bool param_is_ms(const struct param_def *p);
 
 const struct command_def *command_find(struct slice name); /* any case; NULL when unknown */
 

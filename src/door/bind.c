@@ -3,17 +3,18 @@
  * The keys of a body are the names of the row's parameters, their types are the parameters'
  * types, and nothing else is taken: an unknown key is refused with the list of those that are
  * known, since a misspelled "prioriy" that is silently ignored is a wrong job.  A payload keeps
- * the exact bytes of its JSON value; bytes that are no JSON come as NAME_base64. */
+ * the exact bytes of its JSON value, unless NAME_is_text says that it is the text of a string;
+ * other bytes come as NAME_base64 (wire/payload.h). */
 #include "door/bind.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/base64.h"
 #include "base/shown.h"
 #include "core/limits.h"
 #include "wire/http.h"
-
-#define BASE64_SUFFIX "_base64"
+#include "wire/payload.h"
 
 struct binding {
         struct arena *arena;
@@ -26,7 +27,8 @@ struct target {
         struct command *cmd;   /* or NULL: */
         struct job_spec *spec; /* then param is of ENQUEUE */
         const struct command_def *def;
-        uint32_t seen; /* bit per parameter */
+        uint32_t seen;         /* bit per parameter */
+        uint32_t seen_is_text; /* likewise, of NAME_is_text */
         /* A nested claim is bound when the object around it is done: claim_at is its place among
          * the parameters, or -1. */
         int claim_at;
@@ -98,12 +100,45 @@ static int bind_int(const struct binding *b, struct target *t, size_t param,
         const struct param_def *p = &t->def->params[param];
         int64_t n;
         if (v->type != JSON_NUMBER)
-                return refuse_type(p, "a whole number", v, b->problem);
+                return refuse_type(
+                        p, param_is_ms(p) ? "a whole number of milliseconds" : "a whole number", v,
+                        b->problem);
         if (!json_to_i64(v, &n))
                 return problem_set(b->problem, ERR_BADARG,
-                                   "%s must be a whole number from %lld to %lld, not %s", p->name,
-                                   (long long)p->min, (long long)p->max, SHOWN(v->text));
+                                   "%s must be a whole number from %lld to %lld%s, not %s", p->name,
+                                   (long long)p->min, (long long)p->max,
+                                   param_is_ms(p) ? " ms" : "", SHOWN(v->text));
         return set_int(t, param, n, b->problem);
+}
+
+/* --- payloads ------------------------------------------------------------------------------- */
+
+/* What a key says of its parameter. */
+enum key_kind { KEY_VALUE, KEY_BASE64, KEY_IS_TEXT, KEY_KINDS };
+
+static const char *const key_suffixes[KEY_KINDS] = {"", PAYLOAD_BASE64, PAYLOAD_IS_TEXT};
+
+#define KEY_MAX 64 /* longer than every name of a payload with its suffix */
+
+static struct slice key_of(const struct param_def *p, enum key_kind kind, char room[KEY_MAX])
+{
+        int n = snprintf(room, KEY_MAX, "%s%s", p->name, key_suffixes[kind]);
+        ASSERT(n > 0 && n < KEY_MAX);
+        return slice_make(room, (size_t)n);
+}
+
+/* A string is asked whether its text is meant: the key that says so may come before or after it. */
+static int bind_payload(const struct binding *b, struct target *t, size_t param,
+                        const struct json_value *v, const struct json_value *object)
+{
+        const struct param_def *p = &t->def->params[param];
+        struct json_value is_text;
+        char room[KEY_MAX];
+        if (v->type == JSON_STRING &&
+            json_get(object, key_of(p, KEY_IS_TEXT, room).ptr, &is_text) &&
+            slice_eq(is_text.text, SLICE_LIT("true")))
+                return bind_text(b, t, param, v);
+        return set_text(t, param, v->text, b->problem);
 }
 
 static int bind_base64(const struct binding *b, struct target *t, size_t param,
@@ -113,7 +148,7 @@ static int bind_base64(const struct binding *b, struct target *t, size_t param,
         struct slice text;
         if (v->type != JSON_STRING)
                 return problem_set(b->problem, ERR_BADARG,
-                                   "%s" BASE64_SUFFIX " must be a string, not %s", p->name,
+                                   "%s" PAYLOAD_BASE64 " must be a string, not %s", p->name,
                                    json_type_name(v->type));
         int r = json_to_text(v, b->arena, &text);
         if (r == OK)
@@ -121,10 +156,39 @@ static int bind_base64(const struct binding *b, struct target *t, size_t param,
         if (r == ERR_NOMEM)
                 return problem_set(b->problem, r, "no memory for %s", p->name);
         if (r != OK)
-                return problem_set(b->problem, r, "%s" BASE64_SUFFIX " is not padded base64",
+                return problem_set(b->problem, r, "%s" PAYLOAD_BASE64 " is not padded base64",
                                    p->name);
         return set_text(t, param, text, b->problem);
 }
+
+/* What it says is done by bind_payload(): here is seen that it can be. */
+static int check_is_text(const struct binding *b, struct target *t, size_t param,
+                         const struct json_value *v, const struct json_value *object)
+{
+        const char *name = t->def->params[param].name;
+        struct json_value payload;
+        uint32_t bit = 1U << param;
+        if (t->seen_is_text & bit)
+                return problem_set(b->problem, ERR_BADARG, "%s" PAYLOAD_IS_TEXT " is given twice",
+                                   name);
+        t->seen_is_text |= bit;
+        if (v->type != JSON_BOOL)
+                return problem_set(b->problem, ERR_BADARG,
+                                   "%s" PAYLOAD_IS_TEXT " must be true or false, not %s", name,
+                                   json_type_name(v->type));
+        if (!json_get(object, name, &payload))
+                return problem_set(b->problem, ERR_BADARG,
+                                   "%s is missing, of which %s" PAYLOAD_IS_TEXT " speaks", name,
+                                   name);
+        if (slice_eq(v->text, SLICE_LIT("true")) && payload.type != JSON_STRING)
+                return problem_set(b->problem, ERR_BADARG,
+                                   "%s must be a string where %s" PAYLOAD_IS_TEXT
+                                   " is true, not %s",
+                                   name, name, json_type_name(payload.type));
+        return OK;
+}
+
+/* --- values --------------------------------------------------------------------------------- */
 
 static int bind_names(const struct binding *b, struct target *t, size_t param,
                       const struct json_value *v)
@@ -177,7 +241,7 @@ static int bind_ids(const struct binding *b, struct target *t, size_t param,
 }
 
 static int bind_value(const struct binding *b, struct target *t, size_t param,
-                      const struct json_value *v)
+                      const struct json_value *v, const struct json_value *object)
 {
         switch (t->def->params[param].type) {
         case PARAM_NAME:
@@ -190,7 +254,7 @@ static int bind_value(const struct binding *b, struct target *t, size_t param,
         case PARAM_ID:
                 return bind_int(b, t, param, v);
         case PARAM_BYTES:
-                return set_text(t, param, v->text, b->problem);
+                return bind_payload(b, t, param, v, object);
         case PARAM_FLAG:
                 if (v->type != JSON_BOOL)
                         return refuse_type(&t->def->params[param], "true or false", v, b->problem);
@@ -210,26 +274,48 @@ static int bind_value(const struct binding *b, struct target *t, size_t param,
                            t->def->params[param].name);
 }
 
-/* The parameter a key means; *ret_is_base64 when it is NAME_base64. */
-static int find_param(const struct command_def *def, struct slice key, bool *ret_is_base64)
+/* The parameter a key means. */
+static int find_param(const struct command_def *def, struct slice key, enum key_kind *ret_kind)
 {
+        char room[KEY_MAX];
         for (size_t i = 0; i < def->n_params; i++) {
                 const struct param_def *p = &def->params[i];
-                struct slice name = slice_str(p->name);
-                char encoded[64];
                 if (!is_in_body(p))
                         continue;
-                *ret_is_base64 = false;
-                if (json_key_is(key, name))
+                *ret_kind = KEY_VALUE;
+                if (json_key_is(key, slice_str(p->name)))
                         return (int)i;
-                if (p->type != PARAM_BYTES || name.len + sizeof(BASE64_SUFFIX) > sizeof(encoded))
+                /* Nearly every key is another one's: that is seen before names are put together. */
+                if (p->type != PARAM_BYTES || key.len <= strlen(p->name) ||
+                    (key.ptr[0] != '\\' && key.ptr[0] != p->name[0]))
                         continue;
-                *ret_is_base64 = true;
-                int n = snprintf(encoded, sizeof(encoded), "%s" BASE64_SUFFIX, p->name);
-                if (json_key_is(key, slice_make(encoded, (size_t)n)))
-                        return (int)i;
+                for (enum key_kind k = KEY_BASE64; k < KEY_KINDS; k++) {
+                        *ret_kind = k;
+                        if (json_key_is(key, key_of(p, k, room)))
+                                return (int)i;
+                }
         }
         return -1;
+}
+
+/* --- objects -------------------------------------------------------------------------------- */
+
+static int bind_member(const struct binding *b, struct target *t, struct slice key,
+                       const struct json_value *v, const struct json_value *object)
+{
+        enum key_kind kind;
+        int param = find_param(t->def, key, &kind);
+        if (param < 0)
+                return refuse_key(t->def, false, key, b->problem);
+        if (kind == KEY_IS_TEXT)
+                return check_is_text(b, t, (size_t)param, v, object);
+        uint32_t bit = 1U << param;
+        if (t->seen & bit)
+                return problem_set(b->problem, ERR_BADARG, "%s is given twice",
+                                   t->def->params[param].name);
+        t->seen |= bit;
+        return kind == KEY_BASE64 ? bind_base64(b, t, (size_t)param, v)
+                                  : bind_value(b, t, (size_t)param, v, object);
 }
 
 static int bind_object(const struct binding *b, struct target *t, const struct json_value *object)
@@ -237,18 +323,8 @@ static int bind_object(const struct binding *b, struct target *t, const struct j
         struct json_iter it = {0};
         struct slice key;
         struct json_value v;
-        bool is_base64;
         while (json_object_next(object, &it, &key, &v)) {
-                int param = find_param(t->def, key, &is_base64);
-                if (param < 0)
-                        return refuse_key(t->def, false, key, b->problem);
-                uint32_t bit = 1U << param;
-                if (t->seen & bit)
-                        return problem_set(b->problem, ERR_BADARG, "%s is given twice",
-                                           t->def->params[param].name);
-                t->seen |= bit;
-                int r = is_base64 ? bind_base64(b, t, (size_t)param, &v)
-                                  : bind_value(b, t, (size_t)param, &v);
+                int r = bind_member(b, t, key, &v, object);
                 if (r != OK)
                         return r;
         }

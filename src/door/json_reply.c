@@ -1,13 +1,12 @@
 /* Replies as JSON.
  *
- * A payload is whatever a client once sent: JSON is shown as JSON, other text as a string, and
- * bytes that are neither under NAME_base64, the name by which they can be sent as well; no JSON
- * value means the same.  Records and maps are both objects. */
+ * A payload is whatever a client once sent, and told so that its bytes are known (wire/payload.h).
+ * Records and maps are both objects. */
 #include "door/json_reply.h"
 
-#include "base/base64.h"
 #include "core/limits.h"
 #include "wire/json.h"
+#include "wire/payload.h"
 
 static struct json_reply *of(struct reply *r)
 {
@@ -48,28 +47,13 @@ static void put_text(struct reply *r, struct slice v)
         json_put_text_lossy(next(r), v);
 }
 
-static void put_base64(struct json_reply *j, struct slice v)
-{
-        ASSERT(j->key); /* payloads are fields of a job */
-        j->body->len = j->key_at;
-        json_put_comma(j->body);
-        buf_put_byte(j->body, '"');
-        buf_put_str(j->body, j->key);
-        buf_put_str(j->body, "_base64\":\"");
-        base64_put(j->body, v);
-        buf_put_byte(j->body, '"');
-}
-
+/* Its name is written again, since the bytes decide which names they come under. */
 static void put_payload(struct reply *r, struct slice v)
 {
-        struct buf *b = next(r);
-        if (json_is_valid(v, LIMIT_JSON_DEPTH)) {
-                buf_put_slice(b, v);
-        } else if (slice_is_utf8(v)) {
-                json_put_text(b, v);
-        } else {
-                put_base64(of(r), v);
-        }
+        struct json_reply *j = of(r);
+        ASSERT(j->key); /* payloads are fields of a job */
+        j->body->len = j->key_at;
+        payload_put_json(j->body, slice_str(j->key), v, LIMIT_JSON_DEPTH);
 }
 
 static void put_ok(struct reply *r)

@@ -17,6 +17,7 @@
 #include "door/site.h"
 #include "state/job_view.h"
 #include "wire/json.h"
+#include "wire/payload.h"
 
 #define RAW(b, text) buf_put_str((b), (text))
 
@@ -149,13 +150,20 @@ static void put_described_schema(struct buf *b, const struct param_def *p)
         buf_put_byte(b, '}');
 }
 
-static void put_base64_property(struct buf *b, const struct param_def *p)
+/* The other ways to send a payload: see wire/payload.h. */
+static void put_payload_properties(struct buf *b, const struct param_def *p)
 {
-        buf_put_byte(b, ',');
-        buf_put_byte(b, '"');
+        RAW(b, ",\"");
         RAW(b, p->name);
-        RAW(b, "_base64\":{\"type\":\"string\",\"contentEncoding\":\"base64\",\"description\":"
-               "\"the same for bytes that are no JSON\"}");
+        RAW(b, PAYLOAD_IS_TEXT "\":{\"type\":\"boolean\"");
+        put_string(b, "description",
+                   "true: the value is a string, and the payload is its text, without the quotes "
+                   "that make it JSON");
+        RAW(b, "},\"");
+        RAW(b, p->name);
+        RAW(b, PAYLOAD_BASE64 "\":{\"type\":\"string\",\"contentEncoding\":\"base64\"");
+        put_string(b, "description", "the same for bytes that are no JSON");
+        buf_put_byte(b, '}');
 }
 
 /* One of the two must be there, or at most one. */
@@ -169,7 +177,21 @@ static void put_pair_rule(struct buf *b, const char *one, const char *other, boo
         RAW(b, is_needed ? "]}]}" : "]}}");
 }
 
-/* What cannot be said of one property alone: a payload has two names, and some exclude each
+/* A payload has one of two names, and is said to be text only under its own. */
+static void put_payload_rules(struct buf *b, const struct param_def *p)
+{
+        char base64[64], is_text[64];
+        (void)snprintf(base64, sizeof(base64), "%s" PAYLOAD_BASE64, p->name);
+        (void)snprintf(is_text, sizeof(is_text), "%s" PAYLOAD_IS_TEXT, p->name);
+        put_pair_rule(b, p->name, base64, p->flags & PARAM_REQUIRED);
+        RAW(b, ",{\"dependentRequired\":{");
+        json_put_key(b, is_text);
+        buf_put_byte(b, '[');
+        json_put_text(b, slice_str(p->name));
+        RAW(b, "]}}");
+}
+
+/* What cannot be said of one property alone: the names of a payload, and that some exclude each
  * other. */
 static void put_rules(struct buf *b, const struct command_def *def)
 {
@@ -178,11 +200,8 @@ static void put_rules(struct buf *b, const struct command_def *def)
         size_t before = b->len;
         for (size_t i = 0; i < def->n_params; i++) {
                 const struct param_def *p = &def->params[i];
-                char encoded[64];
-                if (is_in_body(p) && p->type == PARAM_BYTES) {
-                        (void)snprintf(encoded, sizeof(encoded), "%s_base64", p->name);
-                        put_pair_rule(b, p->name, encoded, p->flags & PARAM_REQUIRED);
-                }
+                if (is_in_body(p) && p->type == PARAM_BYTES)
+                        put_payload_rules(b, p);
                 if (!is_in_body(p) || !(p->flags & PARAM_EXCLUSIVE))
                         continue;
                 if (exclusive)
@@ -206,7 +225,7 @@ static void put_body_schema(struct buf *b, const struct command_def *def)
                 json_put_key(b, p->name);
                 put_described_schema(b, p);
                 if (p->type == PARAM_BYTES)
-                        put_base64_property(b, p);
+                        put_payload_properties(b, p);
         }
         RAW(b, "},\"required\":[");
         for (size_t i = 0; i < def->n_params; i++) {

@@ -20,7 +20,7 @@
 #define MODE   "<off,test_observe,observe,enforce>"
 #define STATUS "<pending,in-progress,complete,failed,canceled>"
 #define REASON "<granted,off,exempt,paused,low_priority,hold,ratio,level,unknown,threshold>"
-#define ARGS   "args~:j args_base64~:s "
+#define ARGS   "args~:j args_is_text~:b args_base64~:s "
 
 /* Keys that stand both in a listing and in what shows one of its rows. */
 #define QUEUE_KEYS                                                                                 \
@@ -51,17 +51,18 @@ const struct shape named_shapes[] = {
         {"job",
          "{id:i hook:s " ARGS "queue:s group:s status:" STATUS " priority:i attempt:i attempts:i "
          "timeout:i created_ms:i due_ms:i started_ms:i finished_ms:i worker:s fence:i "
-         "lease_until_ms:i progress:s result~:j result_base64~:s error:s options:@options}"},
+         "lease_until_ms:i progress:s result~:j result_is_text~:b result_base64~:s error:s "
+         "options:@options}"},
         {"claimed",
          "{id:i token:s hook:s " ARGS "attempt:i queue:s group:s priority:i attempts:i fence:i "
          "lease_ms:i created_ms:i}"},
         {"throttle_metric",
          "{name:s value:s? age_ms:i error:s note:s elevated:s? critical:s? level:" LEVEL "}"},
         {"throttle_status",
-         "{mode:" MODE " level:" LEVEL " since_ms:i target:s paused:b pause_left_ms:i "
+         "{mode:" MODE " enabled:b level:" LEVEL " since_ms:i target:s paused:b pause_left_ms:i "
          "targets:[{" TARGET_KEYS " metrics:[@throttle_metric]}] "
          "tiers:[{tier:" TIER " parked:i deferred:i would_defer:i released:i delay_ms:i}] "
-         "caps:{claim_size:i lease_ms:i claims:i} ramp:@ramp "
+         "caps:{claim_size:i claims:i} ramp:@ramp "
          "adaptive:{mode:" MODE " limit:i running:i pressure:s? would_wait:i waited:i} "
          "checks:{mode:" MODE " granted:i refused:i would_refuse:i waiting:i rules:i starved:i}}"},
         {"throttle_event", "{at_ms:i event:s message:s}"},

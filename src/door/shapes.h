@@ -9,8 +9,8 @@
  *      t?               or null
  *      t|t              one or the other
  *
- * A payload that is no JSON comes under NAME_base64 (door/json_reply.c), so both names are
- * optional wherever one may stand. */
+ * A payload that is no JSON has NAME_is_text beside it or comes under NAME_base64 (wire/payload.h),
+ * so all three names are optional wherever one may stand. */
 #ifndef WEIR_DOOR_SHAPES_H
 #define WEIR_DOOR_SHAPES_H
 

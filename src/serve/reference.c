@@ -62,7 +62,8 @@ static void put_param(struct buf *b, const struct command_def *def, const struct
         buf_printf(b, "%s%s%s%s", style->row_begin, p->name, style->row_mid, p->text);
         put_range(b, p);
         if (p->type == PARAM_BYTES && def->path)
-                buf_printf(b, "; over HTTP also as %s_base64", p->name);
+                buf_printf(b, "; over HTTP also as %s_base64, or as a string with %s_is_text",
+                           p->name, p->name);
         if (p->flags & PARAM_REQUIRED)
                 buf_put_str(b, "; required");
         else if (p->fallback)

@@ -3,7 +3,8 @@
  * What nearly every job needs is seen at once; the other options of ENQUEUE are one click away.  It
  * also serves "Add one like it": first holds the values of another job then. */
 import {act, dialog, field, h, select, shortDuration, TIERS, toast} from './lib.js';
-import {duration, given, parseExact, text, whole} from './parts.js';
+import {duration, given, text, whole} from './parts.js';
+import {argsField, readArgs} from './payload.js';
 
 const NUMBERS = {
         priority: 'Priority',
@@ -24,18 +25,6 @@ const TEXTS = [
 
 /* --- values ---------------------------------------------------------------------------------- */
 
-/* The arguments that were typed, as JSON with every digit; nothing typed is no bytes. */
-export function readArgs(typed)
-{
-        if (typed.trim() === '')
-                return {args_base64: ''};
-        try {
-                return {args: parseExact(typed)};
-        } catch (e) {
-                throw new Error(`The arguments are not JSON: ${e.message}.`);
-        }
-}
-
 function readIds(typed)
 {
         const ids = typed.split(/[\s,]+/).map(Number);
@@ -44,10 +33,10 @@ function readIds(typed)
         return ids;
 }
 
-/* The body of ENQUEUE. */
-function read(values)
+/* The body of ENQUEUE; like: the job that it is to be like. */
+function read(values, like)
 {
-        const body = {...given(values, TEXTS), ...readArgs(values.args)};
+        const body = {...given(values, TEXTS), ...readArgs(values, like)};
         for (const [name, typed] of Object.entries(given(values, Object.keys(NUMBERS))))
                 body[name] = whole(typed, NUMBERS[name]);
         for (const [name, typed] of Object.entries(given(values, Object.keys(TIMES))))
@@ -57,7 +46,7 @@ function read(values)
         return after ? {...body, after: readIds(after)} : body;
 }
 
-/* The values of a job, for one like it. */
+/* The values of a job, as getWhole() gives it, for one like it. */
 export function likeJob(job)
 {
         const o = job.options || {};
@@ -78,8 +67,7 @@ export function likeJob(job)
                 unique: o.unique,
                 scope: o.scope,
                 conflict: o.conflict,
-                args: job.args === undefined || job.args === '' ? ''
-                                                                : JSON.stringify(job.args, null, 2),
+                like: job,
         };
 }
 
@@ -125,11 +113,9 @@ function mainFields(first)
         const queue = text('queue', {placeholder: 'default', value: first.queue ?? ''});
         const tier = select([['', 'as its hook'], ...TIERS], first.tier || '', {name: 'tier'});
         const wait = text('in', {placeholder: 'now'});
-        const value = first.args ?? '{}';
-        const args = h('textarea', {name: 'args', rows: 4, spellcheck: 'false', value});
         return [
                 field('Hook: what to run', hook, 'a name that your workers know'),
-                field('Arguments, as JSON', args),
+                argsField(first.like, 4, '{}'),
                 h('div.options', {}, field('Queue', queue), field('Start in', wait, '30s, 5m, 2h'),
                         field('Tier', tier)),
         ];
@@ -142,7 +128,8 @@ export function addJobForm(ctx, done, first = {})
         const submit = h('button.primary', {type: 'submit'}, 'Add the job');
         const add = async () => {
                 try {
-                        const body = read(Object.fromEntries(new FormData(el).entries()));
+                        const values = Object.fromEntries(new FormData(el).entries());
+                        const body = read(values, first.like);
                         const answer = await ctx.api.post('jobs', body);
                         toast(`Job ${answer.id} was added.`);
                         done(answer.id);

@@ -16,7 +16,6 @@ import {
         note,
         panel,
         path,
-        pretty,
         table,
         toast
 } from './lib.js';
@@ -25,7 +24,6 @@ import {
         crumbs,
         exactTime,
         follow,
-        getExact,
         isBusy,
         running,
         runTimes,
@@ -34,6 +32,7 @@ import {
         whyText,
         workerLine
 } from './parts.js';
+import {getWhole, payloadText} from './payload.js';
 
 export const title = (params) => `Job ${params.id}`;
 
@@ -149,6 +148,7 @@ const EVENTS = {
         canceled: ['–', 'calm', 'Canceled'],
         deferred: ['◷', 'warn', 'Deferred by the gate'],
         retried: ['↻', 'info', 'Retried'],
+        'given up': ['✕', 'bad', 'Given up'],
         dropped: ['–', 'warn', 'Dropped'],
 };
 
@@ -282,21 +282,9 @@ function about(ctx, job, hookTier)
         ]);
 }
 
-/* JSON, text or bytes, whichever it is; '' when there is none. */
-function payload(job, name)
-{
-        const bytes = job[`${name}_base64`];
-        if (bytes !== undefined)
-                return `${bytes}\n\n(base64: these bytes are no text)`;
-        const value = job[name];
-        if (value === undefined || value === null)
-                return '';
-        return typeof value === 'string' ? pretty(value) : JSON.stringify(value, null, 2);
-}
-
 function outcome(job)
 {
-        const result = payload(job, 'result');
+        const result = payloadText(job, 'result');
         const none = job.status === 'complete' ? 'It gave none.' : 'None yet.';
         const error = job.status === 'failed' ? 'Error' : 'Last error';
         if (!result && !job.error && !job.progress)
@@ -338,7 +326,7 @@ class JobScreen
         {
                 const like = () => addJobDialog(this.ctx,
                         (id) => this.ctx.navigate(this.ctx.link('job', id)), likeJob(job));
-                const args = payload(job, 'args');
+                const args = payloadText(job, 'args');
                 this.ctx.setTitle(`Job ${job.id}: ${job.hook}`);
                 fill(this.buttons, badge(job.status),
                         choices(job, this.actions).map((c) => button(c.text, c.run, {
@@ -357,7 +345,7 @@ class JobScreen
         async ask()
         {
                 const {api, signal} = this.ctx;
-                const job = await getExact(this.ctx, path('jobs', this.id));
+                const job = await getWhole(this.ctx, path('jobs', this.id));
                 const events = await api.get(path('jobs', this.id, 'events'), {}, signal)
                                        .then((answer) => answer.events, () => []);
                 if (this.hookTier === undefined)

@@ -3,7 +3,6 @@
  * What can be taken back is done at once and offers that; what cannot asks first.  Many jobs are
  * counted by the server before they are touched (DRYRUN), so the question says how many; past a
  * thousand, what destroys wants the number typed. */
-import {addJobDialog, likeJob} from './add_job.js';
 import {query} from './job_filter.js';
 import {confirm, dialog, fmtNumber, h, path, plural, TIERS, toast} from './lib.js';
 import {isMissing, whyText} from './parts.js';
@@ -138,7 +137,6 @@ export function jobActions(ctx, after, gone = after)
                 cancel: (job) => cancel(ctx, job, after),
                 tier: (job) => retier(ctx, job, after),
                 remove: (job) => remove(ctx, job, gone),
-                like: (job) => addJobDialog(ctx, after, likeJob(job)),
         };
 }
 

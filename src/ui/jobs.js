@@ -22,7 +22,8 @@ import {
         plural,
         select
 } from './lib.js';
-import {follow, getExact, isBusy, menu, rowTable, running, runTimes, styled} from './parts.js';
+import {follow, isBusy, menu, rowTable, running, runTimes, styled} from './parts.js';
+import {getExact} from './payload.js';
 
 export const title = 'Jobs';
 
@@ -36,8 +37,7 @@ function preview(job)
 {
         if (job.args_base64 !== undefined)
                 return `${job.args_base64.slice(0, 200)} (base64)`;
-        const all = typeof job.args === 'string' ? job.args : JSON.stringify(job.args ?? '');
-        return all === '""' ? '' : all.slice(0, 200);
+        return (job.args_is_text ? job.args : JSON.stringify(job.args)).slice(0, 200);
 }
 
 /* Only what is shown: the table compares rows by it. */

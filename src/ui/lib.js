@@ -138,7 +138,7 @@ async function problem(res)
         return new ApiError(res.status, (body && (body.code || body.title)) || '', text);
 }
 
-async function request(method, where, {query, body, signal} = {})
+async function request(method, where, {query, body, signal, isText} = {})
 {
         const headers = {Accept: 'application/json'};
         if (method !== 'GET' && api.csrf)
@@ -169,6 +169,8 @@ async function request(method, where, {query, body, signal} = {})
         if (res.status === 204)
                 return null;
         const text = await res.text();
+        if (isText)
+                return text;
         try {
                 return text ? JSON.parse(text) : null;
         } catch {
@@ -181,6 +183,7 @@ export const api = {
         csrf: '',
         onUnauthorized: null,
         get: (where, query, signal) => request('GET', where, {query, signal}),
+        text: (where, query, signal) => request('GET', where, {query, signal, isText: true}),
         post: (where, body = {}, query) => request('POST', where, {body, query}),
         del: (where, query) => request('DELETE', where, {query}),
 };
@@ -330,20 +333,6 @@ export function countdown(leftMs, endless = 'no end')
                 node.title = days.format(end);
         tick();
         return {node, tick};
-}
-
-/* Pretty JSON when it is JSON, else the text as it is. */
-export function pretty(value)
-{
-        if (value === null || value === undefined)
-                return '';
-        if (typeof value !== 'string')
-                return JSON.stringify(value, null, 2);
-        try {
-                return JSON.stringify(JSON.parse(value), null, 2);
-        } catch {
-                return value;
-        }
 }
 
 /* --- small parts ---------------------------------------------------------------------------- */

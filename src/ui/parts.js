@@ -112,37 +112,6 @@ export function isBusy()
         return Boolean(document.querySelector('dialog[open], .menu-list:popover-open'));
 }
 
-/* --- JSON as it was sent --------------------------------------------------------------------- */
-
-/* JSON.parse, but numbers keep every digit where the browser knows how: 12345678901234567890
- * and 1.10 are written again as they were. */
-export function parseExact(json)
-{
-        if (!JSON.rawJSON)
-                return JSON.parse(json);
-        return JSON.parse(json, (name, value, from) => {
-                const isChanged = typeof value === 'number' && from && from.source !== undefined &&
-                        String(value) !== from.source;
-                return isChanged ? JSON.rawJSON(from.source) : value;
-        });
-}
-
-/* api.get with such numbers; where is from path(). */
-export async function getExact(ctx, where, ask = {})
-{
-        const given = Object.entries(ask).filter(([, v]) => v !== '' && v !== undefined);
-        const tail = given.length ? `?${new URLSearchParams(given)}` : '';
-        const res = await fetch(where + tail, {
-                headers: {Accept: 'application/json'},
-                cache: 'no-store',
-                credentials: 'same-origin',
-                signal: ctx.signal,
-        }).catch(() => null);
-        if (!res || !res.ok)
-                return ctx.api.get(where, ask, ctx.signal);
-        return parseExact(await res.text());
-}
-
 /* Text to copy, in a box. */
 export function textBox(text, name)
 {

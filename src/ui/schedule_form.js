@@ -6,10 +6,10 @@
  *
  * A schedule is saved whole, so what the form has no field for is kept from the one that is
  * changed. */
-import {readArgs} from './add_job.js';
 import {cronWords} from './cron_words.js';
 import {debounce, field, fill, h, note, select, shortDuration} from './lib.js';
 import {duration, given, running, text, whole} from './parts.js';
+import {argsField, readArgs, sameArgs} from './payload.js';
 
 /* --- values ---------------------------------------------------------------------------------- */
 
@@ -67,12 +67,6 @@ function keptOptions(s, to)
         };
 }
 
-function readPayload(typed, s)
-{
-        const isBytes = s && s.args_base64 !== undefined;
-        return isBytes && !typed.trim() ? {args_base64: s.args_base64} : readArgs(typed);
-}
-
 function read(values, s)
 {
         const out = {...given(values, TEXTS), ...readTimes(values, s)};
@@ -80,7 +74,7 @@ function read(values, s)
                 out[name] = duration(typed, TIMES[name]);
         for (const [name, typed] of Object.entries(given(values, Object.keys(NUMBERS))))
                 out[name] = whole(typed, NUMBERS[name]);
-        return {...out, ...keptOptions(s, out), ...readPayload(values.args, s)};
+        return {...out, ...keptOptions(s, out), ...readArgs(values, s)};
 }
 
 /* What SCHEDULE takes to make it as it is. */
@@ -100,8 +94,7 @@ function body(s)
                 priority: s.priority,
                 attempts: s.attempts,
                 stopafter: s.stop_after,
-                args: s.args,
-                args_base64: s.args_base64,
+                ...sameArgs(s),
         };
 }
 
@@ -256,13 +249,6 @@ function moreFields(s)
                         one('Breaker', 'target', value('target'), 'none')));
 }
 
-export function argsText(s)
-{
-        if (!s || s.args === '' || s.args === null || s.args === undefined)
-                return '';
-        return JSON.stringify(s.args, null, 2);
-}
-
 const SIGNED =
         'It is signed. Saved here it loses its signature: where jobs must be signed, change ' +
         'it where it was signed.';
@@ -271,21 +257,13 @@ function fields(ctx, s)
 {
         const name = {required: true, readOnly: Boolean(s), placeholder: 'nightly-report'};
         const from = (key) => (s ? s[key] : '');
-        const args = h('textarea', {
-                name: 'args',
-                rows: 2,
-                spellcheck: 'false',
-                value: argsText(s),
-                placeholder: s && s.args_base64 ? 'bytes that are no text; left empty they stay'
-                                                : '',
-        });
         return h('div.form.wide-form', {},
                 h('div.options', {}, field('Name', text('name', {...name, value: from('name')})),
                         field('Hook: what to run',
                                 text('hook', {required: true, value: from('hook')})),
                         field('Queue',
                                 text('queue', {value: from('queue'), placeholder: 'default'}))),
-                whenFields(ctx, s), field('Arguments, as JSON', args), moreFields(s),
+                whenFields(ctx, s), argsField(s, 2), moreFields(s),
                 s && s.is_signed ? note('warn', h('p', {}, SIGNED)) : null);
 }
 

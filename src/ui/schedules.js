@@ -1,19 +1,10 @@
 /* Schedules: what runs when, what came of it, and the next times it will. */
 import {cronWords} from './cron_words.js';
-import {badge,
-        facts,
-        fill,
-        fmtDuration,
-        fmtNumber,
-        h,
-        note,
-        panel,
-        path,
-        pretty,
-        toast} from './lib.js';
+import {badge, facts, fill, fmtDuration, fmtNumber, h, note, panel, path, toast} from './lib.js';
 import {edit, nounList, nounOne, remove} from './noun.js';
 import {by, running, runTimes, textBox} from './parts.js';
-import {argsText, policyText, scheduleForm, slots} from './schedule_form.js';
+import {getWhole, payloadText} from './payload.js';
+import {policyText, scheduleForm, slots} from './schedule_form.js';
 
 const BADGES = {
         active: 'on',
@@ -65,7 +56,7 @@ async function runNow(ctx, s, after)
 function actions(ctx, s, again, gone)
 {
         const isOn = s.state === 'active';
-        const all = () => ctx.api.get(path('schedules', s.name));
+        const all = () => getWhole(ctx, path('schedules', s.name));
         const text = 'It makes no more jobs. Those it has made stay.';
         return [
                 s.state === 'done' ? null : {
@@ -118,6 +109,7 @@ const SCHEDULES = {
         columns,
         actions,
         form: scheduleForm,
+        ask: getWhole,
 };
 
 function about(ctx, s)
@@ -171,9 +163,10 @@ function one(root, name, ctx)
                                         ? null
                                         : h('p', {}, `It is ${s.state} and makes no jobs.`),
                                 s.next.length ? slots(s.next) : h('p.empty', {}, 'None.'));
+                        const given = payloadText(s, 'args');
                         fill(args.body,
-                                argsText(s) ? textBox(pretty(s.args), 'arguments')
-                                            : h('p.empty', {}, 'It has none.'));
+                                given ? textBox(given, 'arguments')
+                                      : h('p.empty', {}, 'It has none.'));
                 },
         });
 }

@@ -79,6 +79,40 @@ static void an_array_is_many_jobs_each_with_its_own_options(void **state)
         unbind(&b);
 }
 
+static void a_payload_is_the_text_of_a_string_where_that_is_said(void **state)
+{
+        static const struct {
+                const char *body;
+                struct slice args;
+        } rows[] = {
+                {"{\"hook\":\"h\",\"args\":\"hello\",\"args_is_text\":true}", SLICE_LIT("hello")},
+                {"{\"args_is_text\":true,\"hook\":\"h\",\"args\":\"{ \\\"a\\\":1 }\\n\"}",
+                 SLICE_LIT("{ \"a\":1 }\n")},
+                {"{\"hook\":\"h\",\"args\":\"\",\"\\u0061rgs_is_text\":true}", SLICE_LIT("")},
+                {"{\"hook\":\"h\",\"args\":\"a\\u0000b\",\"args_is_text\":true}",
+                 SLICE_LIT("a\0b")},
+                {"{\"hook\":\"h\",\"args\":\"hello\",\"args_is_text\":false}",
+                 SLICE_LIT("\"hello\"")},
+                {"{\"hook\":\"h\",\"args\":{},\"args_is_text\":false}", SLICE_LIT("{}")},
+        };
+        struct bound b;
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                bind(&b, "ENQUEUE", NULL, NULL, rows[i].body);
+                assert_int_equal(b.r, OK);
+                assert_true(slice_eq(b.cmd.specs[0].args, rows[i].args));
+                unbind(&b);
+        }
+        bind(&b, "ENQUEUE", NULL, NULL,
+             "[{\"hook\":\"h\",\"args\":\"t\",\"args_is_text\":true},"
+             "{\"hook\":\"h\",\"args\":\"t\"}]");
+        assert_int_equal(b.r, OK);
+        assert_slice(b.cmd.specs[0].args, "t");
+        assert_slice(b.cmd.specs[1].args, "\"t\"");
+        unbind(&b);
+}
+
 static void a_completion_takes_its_id_from_the_path_and_a_claim_inside(void **state)
 {
         struct bound b;
@@ -137,6 +171,18 @@ static void each_refusal_names_what_was_wrong(void **state)
                  ERR_BADARG, "priority must be a whole number, not a string"},
                 {"ENQUEUE", NULL, NULL, "{\"hook\":\"h\",\"args_base64\":\"a\"}", ERR_BADARG,
                  "args_base64 is not padded base64"},
+                {"ENQUEUE", NULL, NULL, "{\"hook\":\"h\",\"args\":\"t\",\"args_is_text\":1}",
+                 ERR_BADARG, "args_is_text must be true or false, not a number"},
+                {"ENQUEUE", NULL, NULL, "{\"hook\":\"h\",\"args\":[],\"args_is_text\":true}",
+                 ERR_BADARG, "args must be a string where args_is_text is true, not an array"},
+                {"ENQUEUE", NULL, NULL,
+                 "{\"hook\":\"h\",\"args_base64\":\"\",\"args_is_text\":true}", ERR_BADARG,
+                 "args is missing, of which args_is_text speaks"},
+                {"ENQUEUE", NULL, NULL,
+                 "{\"hook\":\"h\",\"args\":\"\",\"args_is_text\":true,\"args_is_text\":false}",
+                 ERR_BADARG, "args_is_text is given twice"},
+                {"ENQUEUE", NULL, NULL, "{\"hook\":\"h\",\"args\":1,\"hook_is_text\":true}",
+                 ERR_BADARG, "'hook_is_text' is not known here"},
                 {"ENQUEUE", NULL, NULL, "{\"hook\":\"h\"}", ERR_BADARG, "args is missing"},
                 {"ENQUEUE", NULL, NULL, NULL, ERR_BADARG, "hook is missing"},
                 {"ENQUEUE", NULL, NULL, "{\"hook\":", ERR_SYNTAX, "offset"},
@@ -209,6 +255,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_job_is_read_with_its_options_and_its_exact_payload),
                 cmocka_unit_test(an_array_is_many_jobs_each_with_its_own_options),
+                cmocka_unit_test(a_payload_is_the_text_of_a_string_where_that_is_said),
                 cmocka_unit_test(a_completion_takes_its_id_from_the_path_and_a_claim_inside),
                 cmocka_unit_test(a_listing_takes_its_filters_from_the_query),
                 cmocka_unit_test(each_refusal_names_what_was_wrong),

@@ -48,6 +48,10 @@ static void a_line_has_the_keys_of_a_posted_job(void **state)
                    "", "QUEUE q PRIORITY 7 AFTER 1,2");
         check_line("{\"hook\":\"h\",\"args_base64\":\"aGVsbG8=\"}", &plain, "h", "hello", "");
         check_line("{\"hook\":\"h\",\"args\":\"text\"}", &plain, "h", "\"text\"", "");
+        check_line("{\"args_is_text\":true,\"hook\":\"h\",\"args\":\"a\\n\"}", &plain, "h", "a\n",
+                   "");
+        check_line("{\"hook\":\"h\",\"args\":\"a\",\"args_is_text\":false}", &plain, "h", "\"a\"",
+                   "");
 }
 
 static void the_command_line_says_what_the_line_does_not(void **state)
@@ -93,6 +97,12 @@ static void what_is_no_job_is_refused_with_a_reason(void **state)
         check_refused("{\"hook\":\"h\",\"args_base64\":\"a\"}", false, "not padded base64");
         check_refused("{\"hook\":\"h\",\"args_base64\":\"AP9=\"}", false, "not padded base64");
         check_refused("{\"hook\":\"h\",\"args_base64\":\" AP8\"}", false, "not padded base64");
+        check_refused("{\"hook\":\"h\",\"args\":1,\"args_is_text\":true}", false,
+                      "args must be a string where args_is_text is true, not a number");
+        check_refused("{\"hook\":\"h\",\"args_is_text\":true}", false,
+                      "args is missing, of which args_is_text speaks");
+        check_refused("{\"hook\":\"h\",\"args\":\"\",\"args_is_text\":\"x\"}", false,
+                      "args_is_text must be true or false, not a string");
         check_refused("{\"hook\":\"h\",\"id\":1}", false, "'id' is not known");
         check_refused("{\"hook\":\"h\",\"nonsense\":1}", true, "'nonsense' is not known");
 }

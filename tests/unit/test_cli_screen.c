@@ -135,9 +135,9 @@ static void payloads_stay_json_in_json(void **state)
         (void)state;
         buf_init(&b, 0);
         value_put_json(&b, &list);
-        assert_string_equal(buf_cstr(&b),
-                            "[{\"args\":{\"a\": [1, 2]},\"result\":\"{not json\",\"error\":\"12\","
-                            "\"n\":9223372036854775807,\"b\":true,\"z\":null}]");
+        assert_string_equal(buf_cstr(&b), "[{\"args\":{\"a\": [1, 2]},\"result\":\"{not "
+                                          "json\",\"result_is_text\":true,\"error\":\"12\","
+                                          "\"n\":9223372036854775807,\"b\":true,\"z\":null}]");
         buf_release(&b);
 }
 

@@ -40,7 +40,7 @@ static void the_parts_of_a_reply_are_put_together(void **state)
         buf_release(&b);
 }
 
-static void a_payload_is_json_or_text_or_base64_under_another_name(void **state)
+static void a_payload_is_json_or_marked_as_text_or_base64(void **state)
 {
         static const struct {
                 struct slice payload;
@@ -48,9 +48,11 @@ static void a_payload_is_json_or_text_or_base64_under_another_name(void **state)
         } rows[] = {
                 {SLICE_LIT("{ \"a\": 1.0 }"), "{\"args\":{ \"a\": 1.0 },\"x\":1}\n"},
                 {SLICE_LIT("12"), "{\"args\":12,\"x\":1}\n"},
-                {SLICE_LIT(""), "{\"args\":\"\",\"x\":1}\n"},
-                {SLICE_LIT("{a}"), "{\"args\":\"{a}\",\"x\":1}\n"},
-                {SLICE_LIT("a\0b"), "{\"args\":\"a\\u0000b\",\"x\":1}\n"},
+                {SLICE_LIT(""), "{\"args\":\"\",\"args_is_text\":true,\"x\":1}\n"},
+                {SLICE_LIT("{a}"), "{\"args\":\"{a}\",\"args_is_text\":true,\"x\":1}\n"},
+                {SLICE_LIT("\"{a}\""), "{\"args\":\"{a}\",\"x\":1}\n"},
+                {SLICE_LIT(" 1 "), "{\"args\": 1 ,\"x\":1}\n"},
+                {SLICE_LIT("a\0b"), "{\"args\":\"a\\u0000b\",\"args_is_text\":true,\"x\":1}\n"},
                 {SLICE_LIT("\xff\0\1"), "{\"args_base64\":\"/wAB\",\"x\":1}\n"},
         };
 
@@ -97,7 +99,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_parts_of_a_reply_are_put_together),
-                cmocka_unit_test(a_payload_is_json_or_text_or_base64_under_another_name),
+                cmocka_unit_test(a_payload_is_json_or_marked_as_text_or_base64),
                 cmocka_unit_test(an_error_is_the_whole_reply),
         };
 

@@ -96,26 +96,29 @@ static void assert_rules(const struct json_value *schemas, const char *command, 
         assert_slice(at(&schema, "allOf").text, rules);
 }
 
-static void a_payload_has_one_of_two_names_and_some_exclude_each_other(void **state)
+static void a_payload_has_one_of_its_names_and_some_exclude_each_other(void **state)
 {
 #define ONE(name)       "{\"oneOf\":[{\"required\":[\"" name "\"]},{\"required\":[\"" name "_base64\"]}]}"
 #define NOT(one, other) "{\"not\":{\"required\":[\"" one "\",\"" other "\"]}}"
+#define TEXT(name)      "{\"dependentRequired\":{\"" name "_is_text\":[\"" name "\"]}}"
+#define EITHER(name)    NOT(name, name "_base64") "," TEXT(name)
         struct buf b;
         struct json_value root = made(&b), components = at(&root, "components");
         struct json_value schemas = at(&components, "schemas"), claim = at(&schemas, "CLAIM"),
                           rules;
 
         (void)state;
-        assert_rules(&schemas, "ENQUEUE", "[" ONE("args") "," NOT("in", "at") "]");
-        assert_rules(&schemas, "SCHEDULE", "[" ONE("args") "," NOT("cron", "every") "]");
-        assert_rules(&schemas, "COMPLETE", "[" NOT("result", "result_base64") "]");
-        assert_rules(&schemas, "BATCH",
-                     "[" NOT("successargs", "successargs_base64") "," NOT("doneargs",
-                                                                          "doneargs_base64") "]");
+        assert_rules(&schemas, "ENQUEUE", "[" ONE("args") "," TEXT("args") "," NOT("in", "at") "]");
+        assert_rules(&schemas, "SCHEDULE",
+                     "[" ONE("args") "," TEXT("args") "," NOT("cron", "every") "]");
+        assert_rules(&schemas, "COMPLETE", "[" EITHER("result") "]");
+        assert_rules(&schemas, "BATCH", "[" EITHER("successargs") "," EITHER("doneargs") "]");
         assert_false(json_get(&claim, "allOf", &rules));
         buf_release(&b);
 #undef ONE
 #undef NOT
+#undef TEXT
+#undef EITHER
 }
 
 static void a_body_is_required_when_something_in_it_is(void **state)
@@ -303,7 +306,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(every_command_with_an_address_is_described),
                 cmocka_unit_test(every_page_of_the_door_is_described_with_its_refusals),
-                cmocka_unit_test(a_payload_has_one_of_two_names_and_some_exclude_each_other),
+                cmocka_unit_test(a_payload_has_one_of_its_names_and_some_exclude_each_other),
                 cmocka_unit_test(a_body_is_required_when_something_in_it_is),
                 cmocka_unit_test(every_parameter_is_in_the_address_or_in_the_body),
                 cmocka_unit_test(every_reference_points_to_something),

@@ -106,6 +106,19 @@ ask GET "/v1/jobs/$id"
 same "$(get .error)" "boom again" error
 end
 
+step "a job that is given up is failed at once, and can be retried"
+ask POST /v1/jobs '{"hook":"unfit","args":"x","queue":"unfit"}'
+id=$(get .id)
+ask POST /v1/claims '{"worker":"w","queues":["unfit"]}'
+ask POST "/v1/jobs/$id/fail" "{\"token\":\"$(get '.jobs[0].token')\",\"error\":\"boom\",\"noretry\":true}"
+same "$(get .status)" failed status
+ask GET "/v1/jobs/$id/events"
+same "$(get '.events[-1].event')" "given up" event
+ask POST "/v1/jobs/$id/retry"
+same "$(get .status)" pending status
+ask DELETE "/v1/jobs/$id"
+end
+
 step "a released job comes back, a canceled one does not, and the story is told"
 ask POST /v1/jobs '{"hook":"r","args":"x","queue":"rel","attempts":1}'
 id=$(get .id)
