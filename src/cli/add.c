@@ -330,6 +330,20 @@ static int prepare_one(struct adding *a, struct problem *p)
         return a->keys.len ? add_signed(a, p) : add_plain(a, p);
 }
 
+/* The answer is an id, and with a unique key it may be that of a job that was there. */
+static void put_added(struct buf *out, const struct args *args, long long id)
+{
+        const char *conflict = args_get(args, "conflict");
+        bool is_new = !args_has(args, "unique") ||
+                      (conflict && slice_eq_nocase(slice_str(conflict), SLICE_LIT("reject")));
+        if (args_has(args, "id-only"))
+                buf_printf(out, "%lld", id);
+        else if (is_new)
+                buf_printf(out, "added job %lld", id);
+        else
+                buf_printf(out, "job %lld holds the unique key: added now, or there before", id);
+}
+
 static int add_one(struct adding *a, struct problem *p)
 {
         struct cli *cli = a->cli;
@@ -348,8 +362,7 @@ static int add_one(struct adding *a, struct problem *p)
         if (cli->is_json)
                 value_put_json(&cli->out, v);
         else
-                buf_printf(&cli->out, args_has(&cli->args, "id-only") ? "%lld" : "added job %lld",
-                           (long long)value_int(v, 0));
+                put_added(&cli->out, &cli->args, value_int(v, 0));
         buf_put_byte(&cli->out, '\n');
         return OK;
 }

@@ -34,15 +34,6 @@ static void list_row(struct table *t, const struct value *v, int64_t now_ms)
         table_add(t, field_text(v, "title"), TONE_PLAIN);
 }
 
-static int call_with_name(struct cli *cli, const char *command, const struct value **ret,
-                          struct problem *p)
-{
-        struct cli_request req;
-        cli_request_init(&req, command);
-        cli_request_add_str(&req, cli->args.positional[0]);
-        return cli_request_call(cli, &req, ret, p);
-}
-
 /* "closed batch NAME, ..." */
 static void put_done(struct cli *cli, const char *what)
 {
@@ -66,21 +57,11 @@ static int batch_add(struct cli *cli, struct problem *p)
                 {"done-signature", "DONESIGNATURE"},
         };
         struct cli_request req;
-        const struct value *v;
         cli_request_init(&req, "BATCH");
         cli_request_add_str(&req, cli->args.positional[0]);
         for (size_t i = 0; i < ARRAY_LEN(options); i++)
                 cli_request_add_option(&req, &cli->args, options[i][0], options[i][1]);
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
-        put_done(cli, "made");
-        buf_put_byte(&cli->out, '\n');
-        return OK;
+        return cli_change(cli, &req, "made batch", p);
 }
 
 /* ---- list ---- */
@@ -132,16 +113,8 @@ static void show_callback(struct cli *cli, const char *label, const struct value
         buf_put_byte(&cli->out, '\n');
 }
 
-static int batch_show(struct cli *cli, struct problem *p)
+static void show_batch(struct cli *cli, const struct value *v)
 {
-        const struct value *v;
-        int r = call_with_name(cli, "BATCHSTATE", &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
         struct slice status = field_text(v, "status");
         struct slice title = field_text(v, "title");
         buf_put_str(&cli->out, "batch ");
@@ -163,7 +136,11 @@ static int batch_show(struct cli *cli, struct problem *p)
         show_moment(cli, "finished", field_int(v, "finished_ms"));
         show_callback(cli, "on success", value_get(v, "onsuccess"));
         show_callback(cli, "on done", value_get(v, "ondone"));
-        return OK;
+}
+
+static int batch_show(struct cli *cli, struct problem *p)
+{
+        return cli_show_named(cli, "BATCHSTATE", show_batch, p);
 }
 
 /* ---- close, cancel, remove ---- */
@@ -171,7 +148,7 @@ static int batch_show(struct cli *cli, struct problem *p)
 static int batch_close(struct cli *cli, struct problem *p)
 {
         const struct value *v;
-        int r = call_with_name(cli, "CLOSEBATCH", &v, p);
+        int r = cli_call_named(cli, "CLOSEBATCH", &v, p);
         if (r != OK)
                 return r;
         struct slice status = value_text(v);
@@ -188,7 +165,7 @@ static int batch_close(struct cli *cli, struct problem *p)
 static int batch_cancel(struct cli *cli, struct problem *p)
 {
         const struct value *v;
-        int r = call_with_name(cli, "CANCELBATCH", &v, p);
+        int r = cli_call_named(cli, "CANCELBATCH", &v, p);
         if (r != OK)
                 return r;
         long long n = value_int(v, 0);
@@ -203,17 +180,7 @@ static int batch_cancel(struct cli *cli, struct problem *p)
 
 static int batch_remove(struct cli *cli, struct problem *p)
 {
-        const struct value *v;
-        int r = call_with_name(cli, "UNBATCH", &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
-        put_done(cli, "removed");
-        buf_put_byte(&cli->out, '\n');
-        return OK;
+        return cli_change_named(cli, "UNBATCH", "removed batch", p);
 }
 
 static const struct option_def batch_add_options[] = {

@@ -78,16 +78,18 @@ static void put_duration_line(struct buf *b, const char *title, int64_t ms)
         duration_put(b, ms);
 }
 
-static void put_breaker(struct buf *b, const struct value *v)
+static void show_breaker(struct cli *cli, const struct value *v)
 {
+        struct buf *b = &cli->out;
         int64_t rate = field_int(v, "rate");
         struct slice reason = field_text(v, "reason");
         buf_put_str(b, "breaker   ");
         text_put_safe(b, field_text(v, "name"));
-        buf_put_str(b, field_int(v, "passing") ? "  (made by an ask, forgotten when idle)" : "");
+        buf_put_str(b,
+                    field_is_true(v, "passing") ? "  (made by an ask, forgotten when idle)" : "");
         buf_put_str(b, "\nstate     ");
         text_put_safe(b, field_text(v, "state"));
-        buf_put_str(b, field_int(v, "probing") ? ", a probe is out" : "");
+        buf_put_str(b, field_is_true(v, "probing") ? ", a probe is out" : "");
         if (reason.len) {
                 buf_put_str(b, "\nreason    ");
                 text_put_safe(b, reason);
@@ -118,18 +120,7 @@ static void put_breaker(struct buf *b, const struct value *v)
 
 static int breaker_show(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "BREAKERSTATE");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json)
-                cli_put_json(cli, v);
-        else
-                put_breaker(&cli->out, v);
-        return OK;
+        return cli_show_named(cli, "BREAKERSTATE", show_breaker, p);
 }
 
 static int breaker_set(struct cli *cli, struct problem *p)

@@ -220,36 +220,63 @@ static int complain(const struct problem *p, const char *hint)
         return err_exit(p->err);
 }
 
-static int unknown_word(const char *what, const char *word, const char *const *names,
-                        const char *hint)
+/* `weir add job`, `weir list`: the group whose command the word is, that of the next word first.
+ * NULL: there is none. */
+static const struct cli_group *group_with(const char *word, const char *next)
 {
-        struct problem p;
-        const char *near = nearest_name(word, names);
-        if (near)
-                (void)problem_set(&p, ERR_UNKNOWN, "there is no %s '%s'; did you mean '%s'?", what,
-                                  SHOWN_STR(word), near);
-        else
-                (void)problem_set(&p, ERR_UNKNOWN, "there is no %s '%s'", what, SHOWN_STR(word));
-        return complain(&p, hint);
+        const struct cli_group *g = next ? group_find(next) : NULL;
+        if (g && command_find(g, word))
+                return g;
+        for (size_t i = 0; i < ARRAY_LEN(groups); i++)
+                if (command_find(groups[i], word))
+                        return groups[i];
+        return NULL;
 }
 
-static int unknown_group(const char *word)
+/* `next` is the word behind it, or NULL. */
+static int unknown_group(const char *word, const char *next)
 {
+        struct problem p;
         const char *names[ARRAY_LEN(groups) + 1] = {NULL};
+        const struct cli_group *g = group_with(word, next);
         for (size_t i = 0; i < ARRAY_LEN(groups); i++)
                 names[i] = groups[i]->name;
-        return unknown_word("command", word, names, "weir help");
+        const char *near = g ? g->name : nearest_name(word, names);
+        if (near)
+                (void)problem_set(&p, ERR_UNKNOWN,
+                                  "there is no command '%s'; did you mean '%s%s%s'?",
+                                  SHOWN_STR(word), near, g ? " " : "", g ? word : "");
+        else
+                (void)problem_set(&p, ERR_UNKNOWN, "there is no command '%s'", SHOWN_STR(word));
+        return complain(&p, "weir help");
 }
 
 static int unknown_command(const struct cli_group *g, const char *word)
 {
+        struct problem p;
         const char *names[16] = {NULL};
-        char what[32], hint[48];
-        for (size_t i = 0; i < g->n_commands && i + 1 < ARRAY_LEN(names); i++)
+        char hint[48];
+        struct buf all CLEANUP(buf_release);
+        buf_init(&all, 0);
+        for (size_t i = 0; i < g->n_commands && i + 1 < ARRAY_LEN(names); i++) {
                 names[i] = g->commands[i].name;
-        (void)snprintf(what, sizeof(what), "'%s' command", g->name);
+                buf_printf(&all, "%s%s", i ? ", " : "", names[i]);
+        }
+        const char *near = nearest_name(word, names);
         (void)snprintf(hint, sizeof(hint), "weir %s --help", g->name);
-        return unknown_word(what, word, names, hint);
+        if (g == &cli_group_lock && command_find(&cli_group_mutex, word))
+                (void)problem_set(&p, ERR_UNKNOWN,
+                                  "there is no 'lock' command '%s'; did you mean 'mutex %s'?", word,
+                                  word);
+        else if (near)
+                (void)problem_set(&p, ERR_UNKNOWN,
+                                  "there is no '%s' command '%s'; did you mean '%s'?", g->name,
+                                  SHOWN_STR(word), near);
+        else
+                (void)problem_set(&p, ERR_UNKNOWN, "there is no '%s' command '%s'; there %s: %s",
+                                  g->name, SHOWN_STR(word), g->n_commands == 1 ? "is" : "are",
+                                  buf_cstr(&all));
+        return complain(&p, hint);
 }
 
 int cli_help(const char *group, const char *name)
@@ -258,7 +285,7 @@ int cli_help(const char *group, const char *name)
         if (!group) {
                 print_all_help(stdout);
         } else if (!g) {
-                return unknown_group(group);
+                return unknown_group(group, name);
         } else if (!name || cli_group_is_command(g)) {
                 print_group_help(stdout, g);
         } else {
@@ -355,6 +382,15 @@ int cli_request_call(struct cli *cli, const struct cli_request *r, const struct 
         return client_call(&cli->client, r->argv, r->argc, ret, p);
 }
 
+int cli_call_named(struct cli *cli, const char *command, const struct value **ret,
+                   struct problem *p)
+{
+        struct cli_request req;
+        cli_request_init(&req, command);
+        cli_request_add_str(&req, cli->args.positional[0]);
+        return cli_request_call(cli, &req, ret, p);
+}
+
 /* The token itself, or the first line of @FILE. */
 static int token_read(const char *text, struct server_url *ret, struct problem *p)
 {
@@ -448,24 +484,34 @@ static int split_rest(struct cli *cli, int argc, char **argv)
         return argc;
 }
 
+static int refuse_late(const char *name)
+{
+        struct problem p;
+        (void)problem_set(&p, ERR_SYNTAX, "'%s' comes first and its options behind it", name);
+        return complain(&p, "weir help");
+}
+
 static int run_words(struct cli *cli, const struct cli_group *g, int argc, char **argv)
 {
         struct problem p = {0};
-        char hint[64];
+        char hint[128];
         int used;
         const struct cli_command *c = cli->command;
-        (void)snprintf(hint, sizeof(hint), "weir %s%s%s --help", g->name, c->name ? " " : "",
-                       c->name ? c->name : "");
         if (!c->run) /* main() has it; only reached when an option stands before it */
-                return unknown_word("client command", g->name, (const char *[]){NULL}, "weir help");
+                return refuse_late(g->name);
         if (takes_command(c))
                 argc = split_rest(cli, argc, argv);
+        bool is_unsplit = takes_command(c) && !cli->rest;
+        (void)snprintf(hint, sizeof(hint), "weir %s%s%s %s", g->name, c->name ? " " : "",
+                       c->name ? c->name : "", is_unsplit ? c->usage : "--help");
         cli->args.more = cli_more_options(c);
         int r = args_parse(&cli->args, c->options, argv, argc, false, &used, &p);
         if (r == OK && args_has(&cli->args, "help")) {
                 print_command_help(stdout, g, c);
                 return fflush(stdout) == 0 ? 0 : 1;
         }
+        if (r == OK && args_find_value(&cli->args, "backoff"))
+                r = backoff_check(args_find_value(&cli->args, "backoff"), &p);
         if (r == OK)
                 r = run_command(cli, &p);
         int code = r == OK ? cli->exit_code : complain(&p, r == ERR_SYNTAX ? hint : NULL);
@@ -485,6 +531,8 @@ static int run_group(struct cli *cli, const struct cli_group *g, int argc, char 
         }
         if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)
                 return cli_help(g->name, NULL);
+        if (strcmp(argv[0], "help") == 0)
+                return cli_help(g->name, argc > 1 ? argv[1] : NULL);
         cli->command = command_find(g, argv[0]);
         if (!cli->command)
                 return unknown_command(g, argv[0]);
@@ -512,5 +560,5 @@ int cli_main(int argc, char **argv)
         if (strcmp(word, "help") == 0)
                 return cli_help(argc > 0 ? argv[0] : NULL, argc > 1 ? argv[1] : NULL);
         const struct cli_group *g = group_find(word);
-        return g ? run_group(&cli, g, argc, argv) : unknown_group(word);
+        return g ? run_group(&cli, g, argc, argv) : unknown_group(word, argc > 0 ? argv[0] : NULL);
 }

@@ -15,11 +15,6 @@
 #define MINUTES_SHOWN "15"
 #define BAR_WIDTH     24
 
-static size_t list_len(const struct value *v)
-{
-        return v && v->type == VALUE_LIST ? v->n : 0;
-}
-
 /* ---- list ---- */
 
 static const struct column columns[] = {
@@ -287,30 +282,26 @@ static void show_minutes(struct cli *cli, const struct value *v, int64_t now_ms)
         table_release(&t);
 }
 
-static int client_show(struct cli *cli, struct problem *p)
+static void show_client(struct cli *cli, const struct value *v)
 {
-        const char *minutes = args_get(&cli->args, "minutes");
         int64_t now_ms = clock_wall_ms();
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "CLIENTSHOW");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        cli_request_add_str(&req, "MINUTES");
-        cli_request_add_str(&req, minutes ? minutes : MINUTES_SHOWN);
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
         put_story(&cli->out, v, now_ms);
         buf_put_byte(&cli->out, '\n');
         show_counts(cli, v);
         show_times(cli, v, now_ms);
         show_who(cli, v, now_ms);
         show_minutes(cli, v, now_ms);
-        return OK;
+}
+
+static int client_show(struct cli *cli, struct problem *p)
+{
+        const char *minutes = args_get(&cli->args, "minutes");
+        struct cli_request req;
+        cli_request_init(&req, "CLIENTSHOW");
+        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_add_str(&req, "MINUTES");
+        cli_request_add_str(&req, minutes ? minutes : MINUTES_SHOWN);
+        return cli_show(cli, &req, show_client, p);
 }
 
 /* ---- rows ---- */

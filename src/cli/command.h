@@ -98,6 +98,9 @@ int cli_request_add_duration(struct cli_request *r, const struct args *args, con
                              const char *keyword, struct problem *p) MUST_CHECK;
 int cli_request_call(struct cli *cli, const struct cli_request *r, const struct value **ret,
                      struct problem *p) MUST_CHECK;
+/* The same, of a command that takes the first word given alone. */
+int cli_call_named(struct cli *cli, const char *command, const struct value **ret,
+                   struct problem *p) MUST_CHECK;
 
 /* --url, --token and their environment variables, in that order of precedence. */
 int cli_server(const struct args *args, struct server_url *ret, struct problem *p) MUST_CHECK;

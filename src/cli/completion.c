@@ -132,6 +132,49 @@ static void put_quoted(struct buf *b, const char *text)
         buf_put_byte(b, '\'');
 }
 
+/* The end of a walk over the words, for bash and zsh: of those that are no options the first is the
+ * group, the second the command. */
+static void put_word_taken(struct buf *b, const char *array)
+{
+        buf_printf(b,
+                   "                *)\n"
+                   "                        if [[ -z $group ]]; then\n"
+                   "                                group=${%s[i]}\n"
+                   "                        elif [[ -z $command ]]; then\n"
+                   "                                command=${%s[i]}\n"
+                   "                        fi ;;\n"
+                   "                esac\n"
+                   "        done\n",
+                   array, array);
+}
+
+/* How a shell of the two is told what may stand behind an option. */
+struct shell {
+        const char *file, *folder;
+        const char *choice[2]; /* before and after the words to choose from */
+        const char *any[2]; /* before and after the name of what is wanted; "": nothing is said */
+};
+
+static void put_value(const struct place *at, const struct option_def *o, const struct shell *s)
+{
+        struct buf *b = at->out;
+        struct buf words CLEANUP(buf_release);
+        buf_init(&words, 0);
+        enum value_kind kind = kind_of(o->arg, &words);
+        if (kind == VALUE_OF_NONE)
+                return;
+        buf_printf(b, "        '%s/%s/--%s') ", at->group->name, command_name(at), o->name);
+        if (kind == VALUE_OF_FILE)
+                buf_put_str(b, s->file);
+        else if (kind == VALUE_OF_FOLDER)
+                buf_put_str(b, s->folder);
+        else if (kind == VALUE_OF_CHOICE)
+                buf_printf(b, "%s%s%s", s->choice[0], buf_cstr(&words), s->choice[1]);
+        else if (s->any[0][0])
+                buf_printf(b, "%s%s%s", s->any[0], o->arg, s->any[1]);
+        buf_put_str(b, " return ;;\n");
+}
+
 /* ---- bash ---- */
 
 static const char bash_head[] =
@@ -152,34 +195,18 @@ static const char bash_head[] =
         "                --url | --token)\n"
         "                        [[ ${COMP_WORDS[i+1]} == '=' ]] && ((i++))\n"
         "                        ((i++)) ;;\n"
-        "                -* | '=') ;;\n"
-        "                *)\n"
-        "                        if [[ -z $group ]]; then\n"
-        "                                group=${COMP_WORDS[i]}\n"
-        "                        elif [[ -z $command ]]; then\n"
-        "                                command=${COMP_WORDS[i]}\n"
-        "                        fi ;;\n"
-        "                esac\n"
-        "        done\n";
+        "                -* | '=') ;;\n";
+
+static const struct shell bash = {
+        .file = "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\"));",
+        .folder = "compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\"));",
+        .choice = {"COMPREPLY=($(compgen -W '", "' -- \"$cur\"));"},
+        .any = {"", ""},
+};
 
 static void bash_value(const struct place *at, const struct option_def *o)
 {
-        struct buf words CLEANUP(buf_release);
-        buf_init(&words, 0);
-        enum value_kind kind = kind_of(o->arg, &words);
-        if (kind == VALUE_OF_NONE)
-                return;
-        buf_printf(at->out, "        '%s/%s/--%s') ", at->group->name, command_name(at), o->name);
-        if (kind == VALUE_OF_FILE)
-                buf_put_str(at->out,
-                            "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$cur\"));");
-        else if (kind == VALUE_OF_FOLDER)
-                buf_put_str(at->out,
-                            "compopt -o filenames; COMPREPLY=($(compgen -d -- \"$cur\"));");
-        else if (kind == VALUE_OF_CHOICE)
-                buf_printf(at->out, "COMPREPLY=($(compgen -W '%s' -- \"$cur\"));",
-                           buf_cstr(&words));
-        buf_put_str(at->out, " return ;;\n");
+        put_value(at, o, &bash);
 }
 
 static void bash_values(const struct place *at)
@@ -214,6 +241,7 @@ static void put_bash(struct buf *b)
         size_t n;
         const struct cli_group *const *groups = cli_groups(&n);
         buf_put_str(b, bash_head);
+        put_word_taken(b, "COMP_WORDS");
         /* The word after a group of one command is no command. */
         buf_put_str(b, "        case $group in\n        ");
         for (size_t i = 0, shown = 0; i < n; i++)
@@ -251,37 +279,23 @@ static const char zsh_head[] = "#compdef weir\n"
                                "                case ${words[i]} in\n"
                                "                --) _normal; return ;;\n"
                                "                --url | --token) ((i++)) ;;\n"
-                               "                -*) ;;\n"
-                               "                *)\n"
-                               "                        if [[ -z $group ]]; then\n"
-                               "                                group=${words[i]}\n"
-                               "                        elif [[ -z $command ]]; then\n"
-                               "                                command=${words[i]}\n"
-                               "                        fi ;;\n"
-                               "                esac\n"
-                               "        done\n"
-                               "        if [[ $PREFIX == --*=* ]]; then\n"
+                               "                -*) ;;\n";
+
+static const char zsh_rest[] = "        if [[ $PREFIX == --*=* ]]; then\n"
                                "                prev=${PREFIX%%=*}\n"
                                "                compset -P '*='\n"
                                "        fi\n";
 
+static const struct shell zsh = {
+        .file = "_files;",
+        .folder = "_files -/;",
+        .choice = {"compadd -- ", ";"},
+        .any = {"_message '", "';"},
+};
+
 static void zsh_value(const struct place *at, const struct option_def *o)
 {
-        struct buf words CLEANUP(buf_release);
-        buf_init(&words, 0);
-        enum value_kind kind = kind_of(o->arg, &words);
-        if (kind == VALUE_OF_NONE)
-                return;
-        buf_printf(at->out, "        '%s/%s/--%s') ", at->group->name, command_name(at), o->name);
-        if (kind == VALUE_OF_FILE)
-                buf_put_str(at->out, "_files;");
-        else if (kind == VALUE_OF_FOLDER)
-                buf_put_str(at->out, "_files -/;");
-        else if (kind == VALUE_OF_CHOICE)
-                buf_printf(at->out, "compadd -- %s;", buf_cstr(&words));
-        else
-                buf_printf(at->out, "_message '%s';", o->arg);
-        buf_put_str(at->out, " return ;;\n");
+        put_value(at, o, &zsh);
 }
 
 static void zsh_values(const struct place *at)
@@ -325,6 +339,8 @@ static void put_zsh(struct buf *b)
         size_t n;
         const struct cli_group *const *groups = cli_groups(&n);
         buf_put_str(b, zsh_head);
+        put_word_taken(b, "words");
+        buf_put_str(b, zsh_rest);
         buf_put_str(b, "        case $group in\n        ");
         for (size_t i = 0, shown = 0; i < n; i++)
                 if (cli_group_is_command(groups[i]))

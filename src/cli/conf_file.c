@@ -24,6 +24,8 @@ int conf_file_read(const char *what, const char *path, struct buf *ret, struct p
         if (ret->failed)
                 return problem_set(p, ERR_TOOBIG, "%s %s: more than %zu bytes", what,
                                    SHOWN_LONG(path), ret->max);
+        if (ret->len >= 3 && memcmp(ret->ptr, "\xef\xbb\xbf", 3) == 0)
+                buf_drop_front(ret, 3); /* a mark of some editors */
         if (memchr(buf_cstr(ret), '\0', ret->len))
                 return problem_set(p, ERR_BADARG, "%s is no text", SHOWN_LONG(path));
         return OK;

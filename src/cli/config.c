@@ -78,6 +78,11 @@ static int config_show(struct cli *cli, struct problem *p)
                 buf_put_str(&cli->notes, "from ");
                 text_put_safe(&cli->notes, path);
                 buf_put_byte(&cli->notes, '\n');
+        } else {
+                buf_put_str(&cli->notes, "no configuration file was given");
+                if (!args_has(&cli->args, "defaults"))
+                        buf_put_str(&cli->notes, "; --defaults shows what holds");
+                buf_put_byte(&cli->notes, '\n');
         }
         note_given(cli, value_get(v, "command_line"));
         buf_put_slice(&cli->out, value_text(value_get(v, "text")));

@@ -92,7 +92,7 @@ static int put_pause(struct buf *notes, struct cli *cli, struct problem *p)
         const struct value *v;
         cli_request_init(&req, "THROTTLESTATUS");
         int r = cli_request_call(cli, &req, &v, p);
-        if (r == OK && field_int(v, "paused"))
+        if (r == OK && field_is_true(v, "paused"))
                 buf_put_str(notes, "left behind: the pause of the throttle\n");
         return r == ERR_UNKNOWN ? OK : r;
 }

@@ -198,7 +198,7 @@ static int member_text(struct importing *m, const struct json_value *root, const
                                ? problem_set(p, ERR_BADARG, "%s is not padded base64", wrapped)
                                : r;
         }
-        if (!json_get(root, key, &v) || v.type == JSON_NULL)
+        if (!json_get(root, key, &v) || (v.type == JSON_NULL && !is_bytes))
                 return ERR_NOTFOUND;
         if (v.type != JSON_STRING || is_bytes) {
                 *ret = v.text;

@@ -103,13 +103,13 @@ static int add_time(struct cli_request *req, const struct args *args, const char
         if (!text)
                 return OK;
         (void)snprintf(what, sizeof(what), "--%s", option);
-        int r = duration_parse(what, text, &ms, &ignored);
-        if (r == OK)
+        if (duration_parse(what, text, &ms, &ignored) == OK)
                 ms = now_ms - ms;
-        else
-                r = moment_parse(what, text, now_ms, &ms, p);
-        if (r != OK)
-                return r;
+        else if (moment_parse(what, text, now_ms, &ms, &ignored) != OK)
+                return problem_set(p, ERR_BADARG,
+                                   "%s: '%s' is no time: 2h (so long ago), 2026-11-15T10:00, "
+                                   "2026-11-15T09:00Z, 10:00 or @1731661200",
+                                   what, SHOWN_STR(text));
         cli_request_add_str(req, keyword);
         cli_request_add_int(req, ms);
         return OK;
@@ -265,7 +265,8 @@ static enum tone event_tone(struct slice event)
 {
         if (slice_eq(event, SLICE_LIT("completed")))
                 return TONE_GREEN;
-        if (slice_eq(event, SLICE_LIT("failed")) || slice_eq(event, SLICE_LIT("timed out")))
+        if (slice_eq(event, SLICE_LIT("failed")) || slice_eq(event, SLICE_LIT("timed out")) ||
+            slice_eq(event, SLICE_LIT("given up")))
                 return TONE_RED;
         return TONE_BOLD;
 }
@@ -390,19 +391,10 @@ static void put_job(struct cli *cli, const struct value *job)
         show_text(cli, "error", field_text(job, "error"));
 }
 
-static int call_with_id(struct cli *cli, const char *command, const struct value **ret,
-                        struct problem *p)
-{
-        struct cli_request req;
-        cli_request_init(&req, command);
-        cli_request_add_str(&req, cli->args.positional[0]);
-        return cli_request_call(cli, &req, ret, p);
-}
-
 static int job_show(struct cli *cli, struct problem *p)
 {
         const struct value *v;
-        int r = call_with_id(cli, "JOB", &v, p);
+        int r = cli_call_named(cli, "JOB", &v, p);
         if (r != OK)
                 return r;
         if (cli->is_json) {
@@ -412,7 +404,7 @@ static int job_show(struct cli *cli, struct problem *p)
         } else {
                 put_job(cli, v);
         }
-        r = call_with_id(cli, "EVENTS", &v, p);
+        r = cli_call_named(cli, "EVENTS", &v, p);
         if (r != OK) {
                 buf_clear(&cli->out);
                 return r;
@@ -439,16 +431,8 @@ static void put_blocker(struct cli *cli, const struct value *blocker)
         buf_put_byte(&cli->out, '\n');
 }
 
-static int job_why(struct cli *cli, struct problem *p)
+static void show_why(struct cli *cli, const struct value *v)
 {
-        const struct value *v;
-        int r = call_with_id(cli, "WHY", &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
         const struct value *blockers = value_get(v, "blockers");
         int64_t expected_ms = field_int(v, "expected_ms");
         put_head(cli, v);
@@ -464,20 +448,16 @@ static int job_why(struct cli *cli, struct problem *p)
                 buf_put_str(&cli->out, blockers && blockers->n ? "expected at no known time\n"
                                                                : "expected at any moment\n");
         }
-        return OK;
+}
+
+static int job_why(struct cli *cli, struct problem *p)
+{
+        return cli_show_named(cli, "WHY", show_why, p);
 }
 
 static int job_events(struct cli *cli, struct problem *p)
 {
-        const struct value *v;
-        int r = call_with_id(cli, "EVENTS", &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json)
-                cli_put_json(cli, v);
-        else
-                put_events(cli, v);
-        return OK;
+        return cli_show_named(cli, "EVENTS", put_events, p);
 }
 
 static const struct option_def list_option_table[] = {

@@ -43,16 +43,11 @@ static const struct kind_field cap_fields[] = {
 
 /* What a rule of the kinds metrics and threshold lists is told as "list". */
 static const struct kind_field rule_fields[] = {
-        {"ratio", "RATIO", FIELD_PLAIN},
-        {"metrics", "METRICS", FIELD_PLAIN},
-        {"threshold", "THRESHOLD", FIELD_PLAIN},
-        {"target", "TARGET", FIELD_PLAIN},
-        {"mode", "MODE", FIELD_PLAIN},
-        {"author", "AUTHOR", FIELD_PLAIN},
-        {"reason", "REASON", FIELD_PLAIN},
-        {"self_ending", "SELF{NULL, NULL, FIELD_PLAIN}ING", FIELD_FLAG},
-        {"left_ms", "FOR", FIELD_LEFT},
-        {NULL, NULL, FIELD_PLAIN},
+        {"ratio", "RATIO", FIELD_PLAIN},         {"metrics", "METRICS", FIELD_PLAIN},
+        {"threshold", "THRESHOLD", FIELD_PLAIN}, {"target", "TARGET", FIELD_PLAIN},
+        {"mode", "MODE", FIELD_PLAIN},           {"author", "AUTHOR", FIELD_PLAIN},
+        {"reason", "REASON", FIELD_PLAIN},       {"self_ending", "SELFENDING", FIELD_FLAG},
+        {"left_ms", "FOR", FIELD_LEFT},          {NULL, NULL, FIELD_PLAIN},
 };
 
 static const struct kind_field schedule_fields[] = {
@@ -104,18 +99,18 @@ static const struct kind_field batch_fields[] = {
 
 static bool is_changed(const struct value *v)
 {
-        return field_int(v, "is_changed");
+        return field_is_true(v, "is_changed");
 }
 
 static bool is_own(const struct value *v)
 {
-        return !field_int(v, "default");
+        return !field_is_true(v, "default");
 }
 
 /* Made by somebody's take or ask, and forgotten again by itself. */
 static bool is_set(const struct value *v)
 {
-        return !field_int(v, "passing");
+        return !field_is_true(v, "passing");
 }
 
 /* A key whose jobs wait is listed without having been set. */

@@ -73,21 +73,10 @@ static int limit_list(struct cli *cli, struct problem *p)
         return listing_run(cli, &listing, p);
 }
 
-static int limit_show(struct cli *cli, struct problem *p)
+static void show_limit(struct cli *cli, const struct value *v)
 {
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "USAGE");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
         struct buf *b = &cli->out;
-        bool is_passing = field_int(v, "passing");
+        bool is_passing = field_is_true(v, "passing");
         buf_put_str(b, "limit    ");
         text_put_safe(b, field_text(v, "name"));
         buf_put_str(b, is_passing ? "  (made by a take, forgotten when idle)\nrule     "
@@ -105,7 +94,11 @@ static int limit_show(struct cli *cli, struct problem *p)
         buf_put_str(b, "\nreset    ");
         put_when(b, field_int(v, "reset_ms"));
         buf_put_byte(b, '\n');
-        return OK;
+}
+
+static int limit_show(struct cli *cli, struct problem *p)
+{
+        return cli_show_named(cli, "USAGE", show_limit, p);
 }
 
 static int limit_set(struct cli *cli, struct problem *p)

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "cli/json.h"
+#include "cli/text.h"
 
 const char *const listing_page_options[][2] = {{"limit", "LIMIT"}, {NULL, NULL}};
 const char *const listing_match_options[][2] = {
@@ -36,9 +37,27 @@ bool field_is_true(const struct value *v, const char *key)
         return found && found->type == VALUE_BOOL && found->num;
 }
 
+bool is_switched_off(const struct value *v)
+{
+        return value_get(v, "enabled") && !field_is_true(v, "enabled");
+}
+
 struct slice field_text(const struct value *v, const char *key)
 {
         return value_text(value_get(v, key));
+}
+
+size_t list_len(const struct value *v)
+{
+        return v && v->type == VALUE_LIST ? v->n : 0;
+}
+
+void table_add_moment(struct table *t, int64_t at_ms)
+{
+        struct buf text CLEANUP(buf_release);
+        buf_init(&text, 0);
+        moment_put(&text, at_ms);
+        table_add(t, buf_slice(&text), TONE_DIM);
 }
 
 void cli_put_label(struct cli *cli, int width, const char *name)
@@ -176,20 +195,41 @@ int listing_run(struct cli *cli, const struct listing *l, struct problem *p)
         return r;
 }
 
+int cli_show(struct cli *cli, const struct cli_request *req, cli_show_fn show, struct problem *p)
+{
+        const struct value *v;
+        int r = cli_request_call(cli, req, &v, p);
+        if (r == OK && cli->is_json)
+                cli_put_json(cli, v);
+        else if (r == OK)
+                show(cli, v);
+        return r;
+}
+
+int cli_show_named(struct cli *cli, const char *command, cli_show_fn show, struct problem *p)
+{
+        struct cli_request req;
+        cli_request_init(&req, command);
+        cli_request_add_str(&req, cli->args.positional[0]);
+        return cli_show(cli, &req, show, p);
+}
+
+static void show_done(struct cli *cli, const char *done)
+{
+        buf_printf(&cli->out, "%s ", done);
+        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
+        buf_put_byte(&cli->out, '\n');
+}
+
 int cli_change(struct cli *cli, const struct cli_request *req, const char *done, struct problem *p)
 {
         const struct value *v;
         int r = cli_request_call(cli, req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
+        if (r == OK && cli->is_json)
                 cli_put_json(cli, v);
-                return OK;
-        }
-        buf_printf(&cli->out, "%s ", done);
-        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
-        buf_put_byte(&cli->out, '\n');
-        return OK;
+        else if (r == OK)
+                show_done(cli, done);
+        return r;
 }
 
 int cli_change_named(struct cli *cli, const char *command, const char *done, struct problem *p)

@@ -40,6 +40,15 @@ void cli_put_label(struct cli *cli, int width, const char *name);
 /* The answer as it is, on a line of its own. */
 void cli_put_json(struct cli *cli, const struct value *v);
 
+/* Sends a request; programs get the answer as it is, people what show() writes of it. */
+typedef void (*cli_show_fn)(struct cli *cli, const struct value *v);
+int cli_show(struct cli *cli, const struct cli_request *req, cli_show_fn show,
+             struct problem *p) MUST_CHECK;
+
+/* The same, of a command that takes the first word given alone. */
+int cli_show_named(struct cli *cli, const char *command, cli_show_fn show,
+                   struct problem *p) MUST_CHECK;
+
 /* Sends a request whose answer matters to programs only: they get it, and people are told
  * "`done` NAME", where NAME is the first word given. */
 int cli_change(struct cli *cli, const struct cli_request *req, const char *done,
@@ -53,5 +62,10 @@ int cli_change_named(struct cli *cli, const char *command, const char *done,
 int64_t field_int(const struct value *v, const char *key);
 bool field_is_true(const struct value *v, const char *key);
 struct slice field_text(const struct value *v, const char *key);
+bool is_switched_off(const struct value *v); /* it says so; older servers do not say, and are on */
+size_t list_len(const struct value *v);      /* 0 when it is missing or no list */
+
+/* When something happened, as the first cell of a row of a story. */
+void table_add_moment(struct table *t, int64_t at_ms);
 
 #endif

@@ -47,9 +47,11 @@ static void list_row(struct table *t, const struct value *l, int64_t now_ms)
 
 static void put_off(struct buf *notes, const struct value *page)
 {
-        const struct value *enabled = value_get(page, "enabled");
-        if (enabled && enabled->type == VALUE_BOOL && !enabled->num)
-                buf_put_str(notes, "locks are switched off; the setting locks.enabled says so\n");
+        if (is_switched_off(page))
+                buf_put_str(notes,
+                            "locks are switched off (setting locks.enabled): nobody is given one, "
+                            "holders keep theirs; 'weir setting set locks.enabled true' switches "
+                            "them on\n");
 }
 
 static const struct listing listing = {
@@ -70,22 +72,11 @@ static int mutex_list(struct cli *cli, struct problem *p)
 
 /* ---- show, release ---- */
 
-static int mutex_show(struct cli *cli, struct problem *p)
+static void show_lock(struct cli *cli, const struct value *v)
 {
-        struct cli_request req;
-        const struct value *v;
         struct table t;
-        cli_request_init(&req, "LOCKED");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
         const struct value *holders = value_get(v, "holders");
-        size_t n = holders ? holders->n : 0;
+        size_t n = list_len(holders);
         buf_put_str(&cli->out, "lock ");
         text_put_safe(&cli->out, field_text(v, "name"));
         buf_printf(&cli->out, ": %zu of %lld held, %lld waiting\n\n", n,
@@ -95,7 +86,11 @@ static int mutex_show(struct cli *cli, struct problem *p)
                 add_times_and_owner(&t, &holders->items[i]);
         table_print(&t, &cli->screen, &cli->out);
         table_release(&t);
-        return OK;
+}
+
+static int mutex_show(struct cli *cli, struct problem *p)
+{
+        return cli_show_named(cli, "LOCKED", show_lock, p);
 }
 
 static int confirm(struct cli *cli, struct problem *p)

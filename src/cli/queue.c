@@ -17,7 +17,7 @@ static void list_row(struct table *t, const struct value *q, int64_t now_ms)
         static const char *const numbers[] = {"ready",     "scheduled", "waiting", "running",
                                               "completed", "failed",    "canceled"};
         int64_t oldest_ms = field_int(q, "oldest_due_ms");
-        bool is_paused = field_int(q, "paused") != 0;
+        bool is_paused = field_is_true(q, "paused");
         struct buf oldest CLEANUP(buf_release);
         buf_init(&oldest, 0);
         if (oldest_ms > 0)
@@ -100,20 +100,9 @@ static void show_settings(struct cli *cli, const struct value *q)
         }
 }
 
-static int queue_show(struct cli *cli, struct problem *p)
+static void show_queue(struct cli *cli, const struct value *v)
 {
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "QUEUE");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
-        bool is_paused = field_int(v, "paused") != 0;
+        bool is_paused = field_is_true(v, "paused");
         buf_put_str(&cli->out, "queue ");
         text_put_safe(&cli->out, field_text(v, "name"));
         buf_put_str(&cli->out, "  ");
@@ -122,7 +111,11 @@ static int queue_show(struct cli *cli, struct problem *p)
         buf_put_byte(&cli->out, '\n');
         show_counts(cli, v);
         show_settings(cli, v);
-        return OK;
+}
+
+static int queue_show(struct cli *cli, struct problem *p)
+{
+        return cli_show_named(cli, "QUEUE", show_queue, p);
 }
 
 /* ---- changes ---- */

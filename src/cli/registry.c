@@ -15,8 +15,7 @@ static const struct column columns[] = {
 
 static bool is_default(const struct value *entry)
 {
-        const struct value *v = value_get(entry, "default");
-        return v && v->type == VALUE_BOOL && v->num;
+        return field_is_true(entry, "default");
 }
 
 static size_t rank_of(struct slice tier)
@@ -59,21 +58,11 @@ static const char *from_of(const struct value *list, const struct value *entry)
         return is_replaced(list, entry) ? "default, replaced" : "default";
 }
 
-static int registry_list(struct cli *cli, struct problem *p)
+static void show_all(struct cli *cli, const struct value *v)
 {
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "REGISTRY");
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
-        if (v->type != VALUE_LIST || v->n == 0) {
+        if (!list_len(v)) {
                 buf_put_str(&cli->notes, "no patterns: every hook is normal\n");
-                return OK;
+                return;
         }
         const struct value **sorted = xcalloc(v->n, sizeof(const struct value *));
         struct table t;
@@ -91,29 +80,32 @@ static int registry_list(struct cli *cli, struct problem *p)
         table_print(&t, &cli->screen, &cli->out);
         table_release(&t);
         free(sorted);
-        return OK;
 }
 
-static int registry_set(struct cli *cli, struct problem *p)
+static int registry_list(struct cli *cli, struct problem *p)
 {
         struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "REGISTRYSET");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        cli_request_add_str(&req, cli->args.positional[1]);
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
+        cli_request_init(&req, "REGISTRY");
+        return cli_show(cli, &req, show_all, p);
+}
+
+static void show_set(struct cli *cli, const struct value *v)
+{
+        (void)v; /* what was asked for is what is */
         buf_put_str(&cli->out, "set ");
         text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
         buf_put_str(&cli->out, " to ");
         text_put_safe(&cli->out, slice_str(cli->args.positional[1]));
         buf_put_byte(&cli->out, '\n');
-        return OK;
+}
+
+static int registry_set(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        cli_request_init(&req, "REGISTRYSET");
+        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_add_str(&req, cli->args.positional[1]);
+        return cli_show(cli, &req, show_set, p);
 }
 
 static int registry_unset(struct cli *cli, struct problem *p)
@@ -121,25 +113,18 @@ static int registry_unset(struct cli *cli, struct problem *p)
         return cli_change_named(cli, "REGISTRYUNSET", "unset", p);
 }
 
-static int registry_test(struct cli *cli, struct problem *p)
+static void show_tier(struct cli *cli, const struct value *v)
 {
-        struct cli_request req;
-        const struct value *v;
-        cli_request_init(&req, "TIER");
-        cli_request_add_str(&req, cli->args.positional[0]);
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
         struct slice pattern = field_text(v, "pattern");
         text_put_safe(&cli->out, field_text(v, "tier"));
         buf_put_str(&cli->out, pattern.len ? "  by " : "  no pattern matches");
         text_put_safe(&cli->out, pattern);
         buf_put_byte(&cli->out, '\n');
-        return OK;
+}
+
+static int registry_test(struct cli *cli, struct problem *p)
+{
+        return cli_show_named(cli, "TIER", show_tier, p);
 }
 
 static const struct cli_command commands[] = {

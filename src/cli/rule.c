@@ -58,6 +58,15 @@ static void add_author(struct cli_request *req, const struct args *args)
         }
 }
 
+/* A flag of the command line that is a word of MODE. */
+static void add_mode(struct cli_request *req, const struct args *args, const char *mode)
+{
+        if (!args_has(args, mode))
+                return;
+        cli_request_add_str(req, "MODE");
+        cli_request_add_str(req, mode);
+}
+
 /* ---- rules as they are shown ---- */
 
 static const struct column columns[] = {
@@ -145,7 +154,8 @@ static void put_rule(struct buf *b, const struct value *v)
 
 /* The rule of that name in that slot, for the target that was given; NULL when it is not found:
  * somebody may have unset it, or a thousand others are called nearly so. */
-static const struct value *rule_find(struct cli *cli, const char *slot, const char *name)
+static const struct value *rule_find(struct cli *cli, const char *slot, const char *name,
+                                     bool is_trial)
 {
         struct cli_request req;
         const struct value *v;
@@ -166,15 +176,16 @@ static const struct value *rule_find(struct cli *cli, const char *slot, const ch
                 const struct value *rule = &found->items[i];
                 if (slice_eq(field_text(rule, "name"), slice_str(name)) &&
                     slice_eq(field_text(rule, "slot"), slice_str(slot)) &&
+                    is_observed(rule) == is_trial &&
                     slice_eq(field_text(rule, "target"), slice_str(target ? target : "")))
                         return rule;
         }
         return NULL;
 }
 
-static void say_set(struct cli *cli, const char *slot, const char *name)
+static void say_set(struct cli *cli, const char *slot, const char *name, bool is_trial)
 {
-        const struct value *rule = rule_find(cli, slot, name);
+        const struct value *rule = rule_find(cli, slot, name, is_trial);
         if (!rule) {
                 buf_put_str(&cli->out, "set rule ");
                 text_put_safe(&cli->out, slice_str(name));
@@ -236,15 +247,12 @@ static int rule_set(struct cli *cli, struct problem *p)
         add_author(&req, args);
         if (args_has(args, "endless"))
                 cli_request_add_str(&req, "ENDLESS");
-        if (args_has(args, "observe")) {
-                cli_request_add_str(&req, "MODE");
-                cli_request_add_str(&req, "observe");
-        }
+        add_mode(&req, args, "observe");
         if (args_has(args, "self-ending"))
                 cli_request_add_str(&req, "SELFENDING");
         r = send_request(cli, &req, p);
         if (r == OK && !cli->is_json)
-                say_set(cli, kind->slot, args->positional[0]);
+                say_set(cli, kind->slot, args->positional[0], args_has(args, "observe"));
         return r;
 }
 
@@ -256,9 +264,13 @@ static int rule_unset(struct cli *cli, struct problem *p)
         struct cli_request req;
         if (kind && !kind_find(kind, p))
                 return p->err;
+        if (args_has(&cli->args, "observe") && args_has(&cli->args, "enforce"))
+                return problem_set(p, ERR_BADARG, "--observe and --enforce exclude each other");
         cli_request_init(&req, "RULEUNSET");
         cli_request_add_str(&req, cli->args.positional[0]);
         cli_request_add_option(&req, &cli->args, "kind", "KIND");
+        add_mode(&req, &cli->args, "observe");
+        add_mode(&req, &cli->args, "enforce");
         cli_request_add_option(&req, &cli->args, "target", "TARGET");
         add_author(&req, &cli->args);
         return cli_change(cli, &req, "unset rule", p);
@@ -279,8 +291,8 @@ static int rule_prioritize(struct cli *cli, struct problem *p)
                 r = send_request(cli, &req, p);
         if (r != OK || cli->is_json)
                 return r;
-        say_set(cli, "share", args->positional[0]);
-        say_set(cli, "share", "all");
+        say_set(cli, "share", args->positional[0], false);
+        say_set(cli, "share", "all", false);
         return OK;
 }
 
@@ -291,11 +303,8 @@ static const struct column history_columns[] = {
 
 static void history_row(struct table *t, const struct value *v, int64_t now_ms)
 {
-        struct buf at CLEANUP(buf_release);
-        buf_init(&at, 0);
         (void)now_ms;
-        moment_put(&at, field_int(v, "at_ms"));
-        table_add(t, buf_slice(&at), TONE_DIM);
+        table_add_moment(t, field_int(v, "at_ms"));
         table_add(t, field_text(v, "action"), TONE_PLAIN);
         table_add(t, field_text(v, "rule"), TONE_PLAIN);
         table_add(t, field_text(v, "author"), TONE_PLAIN);
@@ -331,13 +340,15 @@ static const struct option_def set_options[] = {
         {"target", "NAME", "for asks on this target alone (every target)"},
         {"reason", "TEXT", "why, for people"},
         {"author", "NAME", "who says so ($USER)"},
-        {"observe", NULL, "only count and tell what it would do"},
+        {"observe", NULL, "only count and tell what it would do, beside the one that holds"},
         {"self-ending", NULL, "exempt: ends when it is past its budget, before its time"},
         {NULL, NULL, NULL},
 };
 
 static const struct option_def unset_options[] = {
         {"kind", "KIND", "only a rule of this kind (all of them)"},
+        {"observe", NULL, "only what is tried out; what holds goes on"},
+        {"enforce", NULL, "only what holds"},
         {"target", "NAME", "the rule of this target (the one for every target)"},
         {"author", "NAME", "who says so ($USER)"},
         {NULL, NULL, NULL},
@@ -364,14 +375,16 @@ static const struct cli_command commands[] = {
          "  exempt            let it through, whatever the metrics say\n"
          "  metrics A,B       check it by these metrics\n"
          "  threshold A=X     check it against these thresholds\n\n"
-         "The first three replace each other, and the most specific name decides.\n\n"
+         "The first three replace each other, and the most specific name decides. With\n"
+         "--observe it replaces nothing that holds: it is tried out beside it.\n\n"
          "  weir rule set daily-etl ratio 0.5 --for 30m --reason \"the replica is behind\"\n"
          "  weir rule set purge hold --for 1h\n"
          "  weir rule set etl threshold replication_lag=10 --target shop\n",
          set_options, 2, 3, false, rule_set},
         {"unset", "NAME", "Take back the rules of a name.",
          "  weir rule unset daily-etl\n"
-         "  weir rule unset etl --kind threshold --target shop\n",
+         "  weir rule unset etl --kind threshold --target shop\n"
+         "  weir rule unset etl --observe\n",
          unset_options, 1, 1, false, rule_unset},
         {"prioritize", "NAME", "Put one before all others: they get a ratio, it gets none.",
          "Both rules end at the same time. 'weir rule unset all' and 'weir rule unset NAME' end\n"

@@ -337,26 +337,9 @@ static void show_past(struct cli *cli, const struct value *v, int64_t now_ms)
                 show_moment(cli, i ? "" : "next", value_int(&next->items[i], 0), now_ms);
 }
 
-static int call_named(struct cli *cli, const char *command, const struct value **ret,
-                      struct problem *p)
+static void show_schedule(struct cli *cli, const struct value *v)
 {
-        struct cli_request req;
-        cli_request_init(&req, command);
-        cli_request_add_str(&req, cli->args.positional[0]);
-        return cli_request_call(cli, &req, ret, p);
-}
-
-static int schedule_show(struct cli *cli, struct problem *p)
-{
-        const struct value *v;
         int64_t now_ms = clock_wall_ms();
-        int r = call_named(cli, "SCHEDULED", &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
         struct slice state = field_text(v, "state");
         buf_put_str(&cli->out, "schedule ");
         text_put_safe(&cli->out, field_text(v, "name"));
@@ -367,7 +350,11 @@ static int schedule_show(struct cli *cli, struct problem *p)
         show_when(cli, v, now_ms);
         show_what(cli, v);
         show_past(cli, v, now_ms);
-        return OK;
+}
+
+static int schedule_show(struct cli *cli, struct problem *p)
+{
+        return cli_show_named(cli, "SCHEDULED", show_schedule, p);
 }
 
 /* ---- the small ones ---- */
@@ -387,17 +374,14 @@ static int schedule_remove(struct cli *cli, struct problem *p)
         return cli_change_named(cli, "UNSCHEDULE", "removed schedule", p);
 }
 
+static void show_added(struct cli *cli, const struct value *v)
+{
+        buf_printf(&cli->out, "added job %lld\n", (long long)value_int(v, 0));
+}
+
 static int schedule_run(struct cli *cli, struct problem *p)
 {
-        const struct value *v;
-        int r = call_named(cli, "RUNSCHEDULE", &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json)
-                cli_put_json(cli, v);
-        else
-                buf_printf(&cli->out, "added job %lld\n", (long long)value_int(v, 0));
-        return OK;
+        return cli_show_named(cli, "RUNSCHEDULE", show_added, p);
 }
 
 static bool has_times(const struct args *args)
@@ -434,22 +418,9 @@ static int ask_next(struct cli *cli, struct cli_request *req, struct problem *p)
         return add_times(cli, req, N_SLOT_TIMES, p);
 }
 
-static int schedule_next(struct cli *cli, struct problem *p)
+static void show_slots(struct cli *cli, const struct value *v)
 {
-        struct cli_request req;
-        const struct value *v;
         int64_t now_ms = clock_wall_ms();
-        int r = ask_next(cli, &req, p);
-        if (r != OK)
-                return r;
-        cli_request_add_option(&req, &cli->args, "count", "COUNT");
-        r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                cli_put_json(cli, v);
-                return OK;
-        }
         for (size_t i = 0; i < v->n; i++) {
                 moment_put(&cli->out, value_int(&v->items[i], 0));
                 buf_put_str(&cli->out, "  ");
@@ -458,7 +429,16 @@ static int schedule_next(struct cli *cli, struct problem *p)
         }
         if (!v->n)
                 buf_put_str(&cli->notes, "it has no more slots\n");
-        return OK;
+}
+
+static int schedule_next(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        int r = ask_next(cli, &req, p);
+        if (r != OK)
+                return r;
+        cli_request_add_option(&req, &cli->args, "count", "COUNT");
+        return cli_show(cli, &req, show_slots, p);
 }
 
 static const struct option_def list_options[] = {

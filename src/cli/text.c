@@ -32,6 +32,24 @@ int duration_parse(const char *what, const char *text, int64_t *ret_ms, struct p
                            what, shown);
 }
 
+int backoff_check(const char *text, struct problem *p)
+{
+        bool is_exp = strncmp(text, "exp:", 4) == 0;
+        const char *at = strchr(text, ':');
+        for (size_t i = 0; at; i++) {
+                size_t n = strcspn(++at, ",");
+                bool is_delay = !is_exp || i == 0 || i == 2; /* else factor and jitter */
+                char word[24] = "";
+                int64_t ms;
+                if (is_delay && n && n < sizeof(word) && strspn(at, "0123456789") == n) {
+                        memcpy(word, at, n);
+                        return duration_parse("--backoff", word, &ms, p);
+                }
+                at = at[n] ? at + n : NULL;
+        }
+        return OK;
+}
+
 int size_parse(const char *what, const char *text, uint64_t max, uint64_t *ret, struct problem *p)
 {
         size_t digits = strspn(text, "0123456789");

@@ -10,6 +10,10 @@
 int duration_parse(const char *what, const char *text, int64_t *ret_ms,
                    struct problem *p) MUST_CHECK;
 
+/* The delays of a --backoff have units: to the server a number alone is milliseconds, and who types
+ * "fixed:5" means seconds.  Everything else about it is the server's to judge. */
+int backoff_check(const char *text, struct problem *p) MUST_CHECK;
+
 /* "4096", "64k", "1m" (1024s); at most max. */
 int size_parse(const char *what, const char *text, uint64_t max, uint64_t *ret,
                struct problem *p) MUST_CHECK;

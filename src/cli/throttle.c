@@ -35,17 +35,6 @@ static const struct column event_columns[] = {
         {"MESSAGE", false, false},
 };
 
-static bool is_true(const struct value *v, const char *key)
-{
-        const struct value *found = value_get(v, key);
-        return found && found->type == VALUE_BOOL && found->num;
-}
-
-static size_t list_len(const struct value *v)
-{
-        return v && v->type == VALUE_LIST ? v->n : 0;
-}
-
 static int get_status(struct cli *cli, const struct value **ret, struct problem *p)
 {
         struct cli_request req;
@@ -119,6 +108,13 @@ static void put_cause(struct buf *b, const struct value *target)
         }
 }
 
+static void put_off(struct buf *b)
+{
+        buf_put_str(b, "the throttle is switched off (setting throttle.enabled): no job waits for "
+                       "the load, checks follow check.mode, a pause still holds; 'weir setting set "
+                       "throttle.enabled true' switches it on\n");
+}
+
 static void put_level(struct cli *cli, const struct value *v)
 {
         struct buf *b = &cli->out;
@@ -133,7 +129,7 @@ static void put_level(struct cli *cli, const struct value *v)
         } else {
                 buf_put_str(b, " (no target is watched)");
         }
-        buf_put_str(b, is_true(v, "paused") ? "; the pause makes it critical\n" : "\n");
+        buf_put_str(b, field_is_true(v, "paused") ? "; the pause makes it critical\n" : "\n");
         if (target) {
                 put_title(cli, "because");
                 put_cause(b, target);
@@ -157,14 +153,13 @@ static void put_pause_end(struct buf *b, int64_t left_ms)
 static void put_pause(struct cli *cli, const struct value *v)
 {
         put_title(cli, "pause");
-        if (is_true(v, "paused"))
+        if (field_is_true(v, "paused"))
                 put_pause_end(&cli->out, field_int(v, "pause_left_ms"));
         else
                 buf_put_str(&cli->out, "none");
         buf_put_byte(&cli->out, '\n');
 }
 
-/* lease_ms is advice for runners that take their own time, and in force nowhere: --json has it. */
 static void put_caps(struct cli *cli, const struct value *v)
 {
         struct buf *b = &cli->out;
@@ -197,7 +192,7 @@ static void put_ramp(struct cli *cli, const struct value *v)
         const struct value *ramp = value_get(v, "ramp");
         int64_t next_ms = field_int(ramp, "next_in_ms");
         put_title(cli, "ramp");
-        if (!is_true(ramp, "running")) {
+        if (!field_is_true(ramp, "running")) {
                 buf_put_str(b, "not running\n");
                 return;
         }
@@ -242,7 +237,7 @@ static void put_delay(struct buf *b, int64_t delay_ms)
 /* In the modes that change nothing a delay is only what enforce would do. */
 static bool is_enforced(const struct value *v)
 {
-        return is_true(v, "paused") || slice_eq(field_text(v, "mode"), SLICE_LIT("enforce"));
+        return field_is_true(v, "paused") || slice_eq(field_text(v, "mode"), SLICE_LIT("enforce"));
 }
 
 static void put_tiers(struct cli *cli, const struct value *v)
@@ -335,6 +330,10 @@ static int throttle_status(struct cli *cli, struct problem *p)
         put_title(cli, "mode");
         text_put_safe(&cli->out, field_text(v, "mode"));
         buf_put_byte(&cli->out, '\n');
+        if (is_switched_off(v)) {
+                put_title(cli, "off");
+                put_off(&cli->out);
+        }
         put_level(cli, v);
         put_pause(cli, v);
         put_caps(cli, v);
@@ -417,7 +416,7 @@ static int throttle_resume(struct cli *cli, struct problem *p)
         struct cli_request req;
         const struct value *v;
         int r = get_status(cli, &v, p);
-        bool was_paused = r == OK && is_true(v, "paused");
+        bool was_paused = r == OK && field_is_true(v, "paused");
         /* As of now: the ramp begins at once. */
         int64_t parked = r == OK ? total_of(v, "parked") : 0;
         cli_request_init(&req, "THROTTLE");
@@ -428,7 +427,7 @@ static int throttle_resume(struct cli *cli, struct problem *p)
                 r = get_status(cli, &v, p);
         if (r != OK)
                 return r;
-        bool is_ramping = is_true(value_get(v, "ramp"), "running");
+        bool is_ramping = field_is_true(value_get(v, "ramp"), "running");
         if (cli->is_json) {
                 buf_printf(&cli->out, "{\"paused\":false,\"was_paused\":%s,\"parked\":%lld}\n",
                            was_paused ? "true" : "false", (long long)parked);
@@ -441,6 +440,8 @@ static int throttle_resume(struct cli *cli, struct problem *p)
                            plural((uint64_t)parked, "job returns", "jobs return"),
                            is_ramping ? "by the ramp" : "when the time of each comes");
         buf_put_byte(&cli->out, '\n');
+        if (is_switched_off(v))
+                put_off(&cli->notes);
         return OK;
 }
 
@@ -448,11 +449,8 @@ static int throttle_resume(struct cli *cli, struct problem *p)
 
 static void history_row(struct table *t, const struct value *v, int64_t now_ms)
 {
-        struct buf at CLEANUP(buf_release);
-        buf_init(&at, 0);
         (void)now_ms;
-        moment_put(&at, field_int(v, "at_ms"));
-        table_add(t, buf_slice(&at), TONE_DIM);
+        table_add_moment(t, field_int(v, "at_ms"));
         table_add(t, field_text(v, "event"), TONE_PLAIN);
         table_add(t, field_text(v, "message"), TONE_PLAIN);
 }
@@ -576,7 +574,10 @@ static int show_mode(struct cli *cli, struct problem *p)
         }
         text_put_safe(&cli->out, value_text(v));
         buf_put_byte(&cli->out, '\n');
-        return OK;
+        r = get_status(cli, &v, p);
+        if (r == OK && is_switched_off(v))
+                put_off(&cli->notes);
+        return r;
 }
 
 static int throttle_mode(struct cli *cli, struct problem *p)
@@ -617,6 +618,8 @@ static int throttle_mode(struct cli *cli, struct problem *p)
         if (is_enforce && (strcmp(was, "off") == 0 || strcmp(was, "test_observe") == 0))
                 buf_put_str(&cli->notes, "weir: nothing was observed before: 'weir throttle mode "
                                          "observe' tells what enforce would do\n");
+        if (is_switched_off(v))
+                put_off(&cli->notes);
         return OK;
 }
 

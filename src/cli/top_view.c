@@ -49,17 +49,6 @@ static void put_toned(const struct frame *f, struct buf *line, enum tone tone, c
         screen_put_toned(&f->screen, line, tone, slice_str(text));
 }
 
-static bool is_true(const struct value *v, const char *key)
-{
-        const struct value *found = value_get(v, key);
-        return found && (found->type == VALUE_BOOL || found->type == VALUE_INT) && found->num;
-}
-
-static size_t list_len(const struct value *v)
-{
-        return v && v->type == VALUE_LIST ? v->n : 0;
-}
-
 /* ---- rates ---- */
 
 static double rate_of(const struct value *rates, const char *key)
@@ -151,10 +140,17 @@ static void put_title(const struct top_view *v, struct frame *f, struct buf *lin
         text_put_safe(line, slice_str(v->server));
         buf_put_str(line, "  throttle ");
         text_put_safe(line, mode.len ? mode : SLICE_LIT("?"));
+        if (is_switched_off(v->throttle))
+                put_toned(f, line, TONE_YELLOW, ", SWITCHED OFF");
         buf_put_str(line, checks.len ? "  checks " : "");
         text_put_safe(line, checks);
         buf_put_str(line, "  ");
         put_clock(line, v->now_ms);
+        put_line(f, line);
+        if (!is_switched_off(v->throttle))
+                return;
+        buf_put_str(line, "no job waits for load; 'weir setting set throttle.enabled true' "
+                          "switches it on");
         put_line(f, line);
 }
 
@@ -199,7 +195,7 @@ static void put_level(const struct top_view *v, struct frame *f, struct buf *lin
         screen_put_toned(&f->screen, line, level_tone(level), level.len ? level : SLICE_LIT("?"));
         buf_put_str(line, " for ");
         duration_put(line, field_int(v->throttle, "since_ms"));
-        if (is_true(v->throttle, "paused")) {
+        if (field_is_true(v->throttle, "paused")) {
                 put_toned(f, line, TONE_YELLOW, "  PAUSED by an operator ");
                 if (left_ms > 0)
                         duration_put_left(line, left_ms);
@@ -293,7 +289,7 @@ static void put_jobs(const struct top_view *v, struct frame *f, struct buf *line
 static void put_ramp(const struct top_view *v, struct frame *f, struct buf *line)
 {
         const struct value *ramp = value_get(v->throttle, "ramp");
-        if (!is_true(ramp, "running"))
+        if (!field_is_true(ramp, "running"))
                 return;
         buf_printf(line, "ramp   cycle %lld of %lld, the next in ",
                    (long long)field_int(ramp, "cycle"), (long long)field_int(ramp, "cycles"));
@@ -357,7 +353,7 @@ static void queue_row(struct table *t, const struct value *q, int64_t now_ms, st
                                               "running", "completed", "failed"};
         int64_t oldest_ms = field_int(q, "oldest_due_ms");
         ret->name = field_text(q, "name");
-        ret->is_paused = is_true(q, "paused");
+        ret->is_paused = field_is_true(q, "paused");
         table_add(t, ret->name, TONE_PLAIN);
         table_add(t, slice_str(ret->is_paused ? "paused" : "open"),
                   ret->is_paused ? TONE_YELLOW : TONE_PLAIN);
@@ -407,7 +403,8 @@ static void client_row(struct table *t, const struct value *c, int64_t now_ms, s
         table_add_int(t, field_int(c, "granted"));
         table_add_int(t, refused);
         add_duration(t, last_ms > 0 ? now_ms - last_ms : 0, TONE_PLAIN);
-        add_duration(t, field_int(c, "waiting_ms"), is_true(c, "starved") ? TONE_RED : TONE_PLAIN);
+        add_duration(t, field_int(c, "waiting_ms"),
+                     field_is_true(c, "starved") ? TONE_RED : TONE_PLAIN);
 }
 
 static const struct column starved_columns[] = {

@@ -165,6 +165,22 @@ static void put_reason(struct buf *b, struct slice reason, const struct verdict 
         text_put_safe(b, reason.len ? reason : SLICE_LIT("no reason was given"));
 }
 
+/* The numbers are those that were decided by.  A list that is tried out has others, which the
+ * answer does not tell; what it tells is the rule. */
+static void put_would(struct buf *b, const struct verdict *v)
+{
+        bool is_share =
+                slice_eq(v->would, SLICE_LIT("hold")) || slice_eq(v->would, SLICE_LIT("ratio"));
+        if (v->rule.len && !is_share && slice_eq(v->reason, SLICE_LIT("granted"))) {
+                buf_put_str(b, "; ");
+                put_rule(b, v);
+                buf_put_str(b, ", which is tried out, would refuse it");
+                return;
+        }
+        buf_put_str(b, "; enforce would refuse it: ");
+        put_reason(b, v->would, v);
+}
+
 static void put_granted(struct buf *b, const struct verdict *v)
 {
         buf_put_str(b, "granted");
@@ -177,10 +193,8 @@ static void put_granted(struct buf *b, const struct verdict *v)
                 buf_printf(b, "; %lld more may go without asking within ", (long long)v->credits);
                 duration_put(b, v->credit_ms);
         }
-        if (v->would.len) {
-                buf_put_str(b, "; enforce would refuse it: ");
-                put_reason(b, v->would, v);
-        }
+        if (v->would.len)
+                put_would(b, v);
 }
 
 void verdict_put(struct buf *b, const struct verdict *v)

@@ -368,8 +368,7 @@ _Static_assert(CHECK_RULE > RULE_NAME_BYTES, "a rule is named in full");
 
 static void put_rule_name(const struct rule *r, struct check_answer *ret)
 {
-        (void)snprintf(ret->rule, sizeof(ret->rule), "%.*s", (int)r->thing.node.key.len,
-                       r->thing.node.key.ptr);
+        (void)snprintf(ret->rule, sizeof(ret->rule), "%.*s", (int)r->called.len, r->called.ptr);
 }
 
 static void name_rule(const struct rule_match *match, struct check_answer *ret)

@@ -8,7 +8,7 @@
 #include "gate/check.h"
 
 #define CHECK_TEXT 192
-#define CHECK_RULE 528 /* the longest name of a rule and its NUL */
+#define CHECK_RULE 544 /* the longest name of a rule and its NUL */
 
 struct check_ask {
         struct slice identity;

@@ -373,9 +373,10 @@ EXEC(exec_clientshow)
         const struct arg *minutes = &cmd->arg[P_MINUTES];
         struct hash_node *n = hash_find(&core->clients->names, name);
         if (!n)
-                return problem_set(problem, ERR_NOTFOUND,
-                                   "nobody called '%.*s' has asked; CLIENTS lists who has",
-                                   (int)name.len, name.ptr);
+                return problem_set(
+                        problem, ERR_NOTFOUND,
+                        "nobody called '%.*s' has asked; the list of clients has who did",
+                        (int)name.len, name.ptr);
         const struct client *e = CONTAINER_OF(n, const struct client, node);
         struct client_totals t = client_total(e);
         reply_map(reply, HEAD_FIELDS + 11);

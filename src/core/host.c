@@ -176,9 +176,10 @@ EXEC(exec_recoverhost)
         (void)session; /* whoever has the token may steer */
         struct slice host = cmd->arg[P_SKIP_HOST].text;
         if (!core_recover_host(core, host))
-                return problem_set(problem, ERR_NOTFOUND,
-                                   "'%.*s' is not skipped; SKIPPEDHOSTS lists what is",
-                                   (int)host.len, host.ptr);
+                return problem_set(
+                        problem, ERR_NOTFOUND,
+                        "'%.*s' is not skipped; the list of skipped hosts has those that are",
+                        (int)host.len, host.ptr);
         reply_ok(reply);
         return OK;
 }

@@ -518,8 +518,8 @@ static int limit_for_take(struct core *core, const struct command *cmd, uint64_t
         if (!amount->is_set)
                 return l ? OK
                          : problem_set(problem, ERR_NOTFOUND,
-                                       "there is no rate limit '%.*s'; with AMOUNT and PERIOD "
-                                       "TAKE makes one",
+                                       "there is no rate limit '%.*s'; an amount and its period "
+                                       "would make one",
                                        (int)name.len, name.ptr);
         int r = read_rule(amount, &rule, problem);
         if (r != OK || (l && (!l->is_passing || is_rule_eq(&rule, &l->bucket.rule))))

@@ -273,7 +273,8 @@ static int check_outcome(uint64_t id, enum job_status status, bool is_forced,
 {
         if (status == JOB_FAILED || status == JOB_CANCELED || is_forced)
                 return OK;
-        return problem_set(problem, ERR_STATE, "job %llu is complete: with FORCE it runs again",
+        return problem_set(problem, ERR_STATE,
+                           "job %llu is complete: it runs again only with force",
                            (unsigned long long)id);
 }
 
@@ -654,7 +655,8 @@ EXEC(exec_run)
                 return problem_set(problem, ERR_NOTFOUND, "there is no job %llu",
                                    (unsigned long long)id);
         if (!job || job->state == JOB_FINISHED)
-                return problem_set(problem, ERR_STATE, "job %llu has ended: RETRY runs it again",
+                return problem_set(problem, ERR_STATE,
+                                   "job %llu has ended: retry it to run it again",
                                    (unsigned long long)id);
         int r = hurry(core, job, SLICE_LIT("run now"), problem);
         if (r == OK)

@@ -38,6 +38,8 @@ static const struct param_def ruleunset_params[] = {
         {"name", PARAM_NAME, PATH, 1, NAME_MAX_BYTES, NULL, RULE_WHO},
         {"kind", PARAM_CHOICE, QUERY, 0, 0, "all of them",
          "hold|ratio|exempt|metrics|threshold: only a rule of this kind"},
+        {"mode", PARAM_CHOICE, QUERY, 0, 0, "both",
+         "observe|enforce: only a rule that is tried out, or only one that decides"},
         {"target", PARAM_NAME, QUERY, 1, NAME_MAX_BYTES, "the rule for every target",
          "only the rule of this target"},
         {"author", PARAM_TEXT, QUERY, 0, RULE_AUTHOR_BYTES, "the address of the peer, or local",
@@ -68,10 +70,11 @@ static const struct param_def prioritize_params[] = {
 #define RULE_ROWS                                                                                  \
         ROW("RULESET", "rules", W, "POST", "/v1/rules/{name}",                                     \
             "Sets a rule for those who check: hold, ratio, exempt, metrics or threshold. hold, "   \
-            "ratio and exempt replace each other.",                                                \
+            "ratio and exempt replace each other; one that observes stands beside the enforced "   \
+            "one, which goes on deciding.",                                                        \
             "OK.", exec_ruleset, ruleset_params),                                                  \
         ROW("RULEUNSET", "rules", W, "DELETE", "/v1/rules/{name}",                                 \
-            "Removes the rules of a name, or the one of a kind.", "OK.", exec_ruleunset,           \
+            "Removes the rules of a name, or those of a kind or a mode.", "OK.", exec_ruleunset,   \
             ruleunset_params),                                                                     \
         ROW("RULES", "rules", 0, "GET", "/v1/rules", "Lists the rules that hold.",                 \
             "The rules by slot and name, left_ms until each ends (-1: it does not), and the "      \

@@ -26,9 +26,10 @@
 #include "core/throttle_inside.h"
 #include "state/rulelog.h"
 
-/* Log bytes of a rule and its entry in the history, both as long as they may be. */
+/* Log bytes of a rule, its entry in the history and the end of the one it replaces, all as long as
+ * they may be. */
 #define RULE_RECORD_BYTES                                                                          \
-        (2 * RULE_NAME_BYTES + RULE_LIST_BYTES + RULE_REASON_BYTES + RULE_TEXT_BYTES + 512)
+        (3 * RULE_NAME_BYTES + RULE_LIST_BYTES + RULE_REASON_BYTES + RULE_TEXT_BYTES + 512)
 
 /* The numbers are in the log: see RULE_MODE_MAX in state/rule.c. */
 _Static_assert(MODE_ENFORCE == 3 && MODE_OBSERVE == 2 && MODES == 4, "modes of rules");
@@ -148,6 +149,17 @@ static bool counts(struct matching *m, const struct rule *r)
         return true;
 }
 
+/* The rules of one name for a target, or for every target, and of one slot. */
+struct candidates {
+        struct rule *trial, *enforced;
+};
+
+/* Were the trial enforced, it would stand in the place of the other. */
+static struct rule *list_of(struct matching *m, const struct candidates *c)
+{
+        return counts(m, c->trial) ? c->trial : counts(m, c->enforced) ? c->enforced : NULL;
+}
+
 /* The rules of one name; less specific than all that is matched already. */
 static void match_name(const struct core *core, struct slice name, struct slice target,
                        bool wants_metrics, struct matching *m)
@@ -157,18 +169,22 @@ static void match_name(const struct core *core, struct slice name, struct slice 
                 may_have(core->rules, name) ? hash_find(&core->rules->by_who, name) : NULL;
         if (!first)
                 return;
-        struct rule *found[2][SLOTS] = {{NULL}}; /* of the target, of every target */
+        struct candidates found[2][SLOTS] = {{{NULL, NULL}}}; /* of the target, of every target */
         for (struct rule *r = CONTAINER_OF(first, struct rule, by_who); r; r = r->next_of_who) {
                 if (is_over(core, r) || (r->target.len && !slice_eq(r->target, target)))
                         continue;
-                found[r->target.len == 0][slot_number(r->kind)] = r;
+                struct candidates *c = &found[r->target.len == 0][slot_number(r->kind)];
+                *(r->mode == MODE_ENFORCE ? &c->enforced : &c->trial) = r;
         }
         for (size_t i = 0; i < 2; i++) {
-                match_share(found[i][SLOT_SHARE], ret);
-                if (!ret->threshold && counts(m, found[i][SLOT_THRESHOLD]))
-                        ret->threshold = found[i][SLOT_THRESHOLD];
-                if (wants_metrics && counts(m, found[i][SLOT_METRICS])) {
-                        match_metrics(found[i][SLOT_METRICS], ret);
+                match_share(found[i][SLOT_SHARE].trial, ret);
+                match_share(found[i][SLOT_SHARE].enforced, ret);
+                if (!ret->threshold)
+                        ret->threshold = list_of(m, &found[i][SLOT_THRESHOLD]);
+                const struct rule *metrics =
+                        wants_metrics ? list_of(m, &found[i][SLOT_METRICS]) : NULL;
+                if (metrics) {
+                        match_metrics(metrics, ret);
                         wants_metrics = false;
                 }
         }
@@ -435,32 +451,51 @@ static int check_values(const struct core *core, int target, const struct rule_v
 
 /* A rule that is about to be set. */
 struct setting_rule {
+        struct rule_place place;
         struct slice name; /* in room */
         struct rule_values values;
         int64_t for_ms;
         char room[RULE_NAME_BYTES];
 };
 
-/* "share:etl/shop"; nothing when no rule can have that name. */
-static struct slice put_name(char room[RULE_NAME_BYTES], struct slice slot, struct slice who,
-                             struct slice target)
+/* "share:etl/shop", as state/rule.h has it; nothing when no rule can have that name. */
+static struct slice put_name(char room[RULE_NAME_BYTES], const struct rule_place *p)
 {
+        struct slice who = p->who, target = p->target;
         if (!who.len || memchr(who.ptr, '/', who.len) ||
-            slot.len + who.len + target.len + 3 > RULE_NAME_BYTES)
+            (target.len && memchr(target.ptr, '/', target.len)) ||
+            p->slot.len + who.len + target.len + sizeof(":/" RULE_TRIAL) > RULE_NAME_BYTES)
                 return SLICE_NONE;
-        int n = snprintf(room, RULE_NAME_BYTES, "%.*s:%.*s%s%.*s", (int)slot.len, slot.ptr,
-                         (int)who.len, who.ptr, target.len ? "/" : "", (int)target.len,
-                         target.len ? target.ptr : "");
+        int n = snprintf(room, RULE_NAME_BYTES, "%.*s:%.*s%s%.*s%s", (int)p->slot.len, p->slot.ptr,
+                         (int)who.len, who.ptr, target.len || p->is_trial ? "/" : "",
+                         (int)target.len, target.len ? target.ptr : "",
+                         p->is_trial ? RULE_TRIAL : "");
         return slice_make(room, (size_t)n);
 }
 
-struct rule *rule_find(const struct core *core, struct slice slot, struct slice who,
-                       struct slice target)
+static struct rule *find_named(const struct core *core, const struct rule_place *place)
 {
         char room[RULE_NAME_BYTES];
-        struct slice name = put_name(room, slot, who, target);
+        struct slice name = put_name(room, place);
         struct thing *t = name.len ? thing_find(&core->state, THING_RULE, name) : NULL;
         return t ? rule_of(t) : NULL;
+}
+
+/* One that an earlier version set to observe stands in the place of the enforced one. */
+static struct rule *find_early_trial(const struct core *core, const struct rule_place *place)
+{
+        struct rule_place enforced = *place;
+        enforced.is_trial = false;
+        struct rule *r = find_named(core, &enforced);
+        return r && r->mode != MODE_ENFORCE ? r : NULL;
+}
+
+struct rule *rule_find(const struct core *core, const struct rule_place *place)
+{
+        struct rule *r = find_named(core, place);
+        if (place->is_trial)
+                return r ? r : find_early_trial(core, place);
+        return r && r->mode == MODE_ENFORCE ? r : NULL;
 }
 
 static int prepare(const struct core *core, const struct rule_set *set, struct setting_rule *ret,
@@ -485,7 +520,9 @@ static int prepare(const struct core *core, const struct rule_set *set, struct s
                 v->author = v->address.len ? v->address : SLICE_LIT("local");
         v->set_ms = core->now.wall_ms > 0 ? core->now.wall_ms : 0;
         v->until_ns = ret->for_ms < 0 ? 0 : core->now.steady_ns + ret->for_ms * NS_PER_MS;
-        ret->name = put_name(ret->room, slice_str(rule_slot(v->kind)), set->who, set->target);
+        ret->place = (struct rule_place){slice_str(rule_slot(v->kind)), set->who, set->target,
+                                         v->mode != MODE_ENFORCE};
+        ret->name = put_name(ret->room, &ret->place);
         return ret->name.len ? OK
                              : problem_set(problem, ERR_TOOBIG, "name and target are too long");
 }
@@ -581,16 +618,21 @@ static void tell_change(struct core *core, const char *event, struct rulelog_ent
 static void set_one(struct core *core, const struct setting_rule *s, struct slice target)
 {
         const struct rule_values *v = &s->values;
-        struct rulelog_entry e = {
-                .action = RULELOG_SET, .name = s->name, .author = v->author, .address = v->address};
+        struct rule *early = s->place.is_trial ? find_early_trial(core, &s->place) : NULL;
         struct buf text;
+        if (early)
+                thing_gone(core, &early->thing);
+        buf_clear(&core->body);
+        rule_put(v, &core->body);
+        thing_set(core, THING_RULE, s->name, buf_slice(&core->body));
+        struct rulelog_entry e = {.action = RULELOG_SET,
+                                  .name = rule_find(core, &s->place)->called,
+                                  .author = v->author,
+                                  .address = v->address};
         buf_init(&text, 0);
         describe(&text, v, target, s->for_ms);
         tell_change(core, "rule_set", &e, &text);
         buf_release(&text);
-        buf_clear(&core->body);
-        rule_put(v, &core->body);
-        thing_set(core, THING_RULE, s->name, buf_slice(&core->body));
 }
 
 /* Room in the log and in the open batch for n rules, so that the last of them cannot fail. */
@@ -637,7 +679,7 @@ static void end(struct core *core, struct rule *r, const char *event, struct rul
         struct rule_values v;
         struct buf text;
         rule_values_of(r, &v);
-        e->name = thing_name(&r->thing);
+        e->name = r->called;
         buf_init(&text, 0);
         if (why.len)
                 v.reason = why;
@@ -647,10 +689,10 @@ static void end(struct core *core, struct rule *r, const char *event, struct rul
         thing_gone(core, &r->thing);
 }
 
-bool rule_unset(struct core *core, struct slice slot, struct slice who, struct slice target,
-                struct slice author, struct slice address)
+bool rule_unset(struct core *core, const struct rule_place *place, struct slice author,
+                struct slice address)
 {
-        struct rule *r = rule_find(core, slot, who, target);
+        struct rule *r = rule_find(core, place);
         if (!r)
                 return false;
         if (!author.len)

@@ -13,7 +13,7 @@
 #define RULE_REASON_BYTES   200
 #define RULE_LIST_BYTES     2048 /* METRICS and THRESHOLD */
 #define RULE_TEXT_BYTES     400  /* what the history says of a change; longer texts are cut */
-#define RULE_NAME_BYTES     (16 + IDENTITY_BYTES + 1 + LIMIT_NAME_BYTES)
+#define RULE_NAME_BYTES     (24 + IDENTITY_BYTES + 1 + LIMIT_NAME_BYTES)
 #define RULE_PAGE_MAX       1000 /* LIMIT of RULES */
 #define RULE_RATIO_TEXT     12   /* "0.123456" and its NUL */
 
@@ -26,8 +26,9 @@ struct rule_index *rule_index_free(struct rule_index *i);
  * one for every target. */
 struct rule_match {
         struct rule *share;     /* hold, ratio or exempt, enforced; NULL: none */
-        struct rule *observed;  /* the most specific one that only observes; NULL: none, or a more
-                                   specific one is enforced, which would hide it all the same */
+        struct rule *observed;  /* the most specific one that only observes, be it beside `share`;
+                                   NULL: none, or a more specific one is enforced, which would hide
+                                   it all the same */
         struct rule *threshold; /* enforced */
         /* Vitess's way: the lists of all its parts together, else that of "all". */
         const struct rule *metrics[IDENTITY_PARTS + 1];
@@ -62,12 +63,17 @@ int rule_check_text(const char *what, struct slice text, size_t max,
 /* "0.5" to millionths; ERR_BADARG says what is allowed.  And back, without zeros at the end. */
 int rule_ratio_parse(struct slice text, uint32_t *ret_ppm, struct problem *problem) MUST_CHECK;
 const char *rule_ratio_text(uint32_t ppm, char *ret); /* ret holds RULE_RATIO_TEXT bytes */
-/* The rule of that slot, name and target; NULL when there is none. */
-struct rule *rule_find(const struct core *core, struct slice slot, struct slice who,
-                       struct slice target);
-/* Removes the rule of that slot; false when there was none. */
-bool rule_unset(struct core *core, struct slice slot, struct slice who, struct slice target,
-                struct slice author, struct slice address);
+/* The place of a rule: setting one replaces the one that is there.  One that observes and one that
+ * is enforced have places of their own, so that trying one out switches off nothing. */
+struct rule_place {
+        struct slice slot, who, target;
+        bool is_trial; /* of one that observes */
+};
+/* The rule of that place; NULL when there is none. */
+struct rule *rule_find(const struct core *core, const struct rule_place *place);
+/* Removes the rule of that place; false when there was none. */
+bool rule_unset(struct core *core, const struct rule_place *place, struct slice author,
+                struct slice address);
 /* Ends it: past its budget. */
 void rule_end(struct core *core, struct rule *rule, struct slice why);
 /* In order of names; valid until the core runs on. */

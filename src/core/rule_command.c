@@ -24,7 +24,8 @@ enum {
         P_SET_REASON,
         P_SET_SELFENDING,
 };
-enum { P_UNSET_NAME, P_UNSET_KIND, P_UNSET_TARGET, P_UNSET_AUTHOR };
+enum { P_UNSET_NAME, P_UNSET_KIND, P_UNSET_MODE, P_UNSET_TARGET, P_UNSET_AUTHOR };
+enum { CHOICE_OBSERVE, CHOICE_ENFORCE, MODE_CHOICES }; /* of MODE */
 enum { P_LIST_MATCH, P_LIST_LIMIT, P_LIST_CURSOR };
 enum { P_HISTORY_COUNT };
 enum {
@@ -84,7 +85,7 @@ EXEC(exec_ruleset)
                            .reason = arg[P_SET_REASON].text,
                            .address = address_of(session)},
         };
-        if (arg[P_SET_MODE].is_set && arg[P_SET_MODE].num == 0)
+        if (arg[P_SET_MODE].is_set && arg[P_SET_MODE].num == CHOICE_OBSERVE)
                 set.values.mode = MODE_OBSERVE;
         int r = read_kind(arg, &set.values, problem);
         if (r == OK)
@@ -125,32 +126,43 @@ EXEC(exec_prioritize)
 
 /* ---- unset ---- */
 
+/* "'etl' has no observed threshold for the target shop" */
+static int no_rule(const struct arg *arg, struct problem *problem)
+{
+        static const char *const modes[MODE_CHOICES] = {"observed ", "enforced "};
+        const struct arg *kind = &arg[P_UNSET_KIND], *mode = &arg[P_UNSET_MODE];
+        struct slice who = arg[P_UNSET_NAME].text, target = arg[P_UNSET_TARGET].text;
+        return problem_set(problem, ERR_NOTFOUND,
+                           "'%.*s' has no %s%s for %s%.*s; RULES lists what there is", (int)who.len,
+                           who.ptr, mode->is_set ? modes[mode->num] : "",
+                           kind->is_set ? rule_kind_name((enum rule_kind)kind->num) : "rule",
+                           target.len ? "the target " : "every target", (int)target.len,
+                           target.len ? target.ptr : "");
+}
+
 EXEC(exec_ruleunset)
 {
         /* One kind of each slot. */
         static const enum rule_kind slots[] = {RULE_HOLD, RULE_METRICS, RULE_THRESHOLD};
-        const struct arg *arg = cmd->arg, *kind = &arg[P_UNSET_KIND];
-        struct slice who = arg[P_UNSET_NAME].text, target = arg[P_UNSET_TARGET].text;
+        const struct arg *arg = cmd->arg, *kind = &arg[P_UNSET_KIND], *mode = &arg[P_UNSET_MODE];
         size_t n = 0;
         int r = rule_check_text("author", arg[P_UNSET_AUTHOR].text, RULE_AUTHOR_BYTES, problem);
         if (r != OK)
                 return r;
-        for (size_t i = 0; i < ARRAY_LEN(slots); i++) {
-                struct slice slot = slice_str(rule_slot(slots[i]));
-                const struct rule *rule = rule_find(core, slot, who, target);
+        for (size_t i = 0; i < ARRAY_LEN(slots) * MODE_CHOICES; i++) {
+                int64_t choice = i % MODE_CHOICES ? CHOICE_OBSERVE : CHOICE_ENFORCE;
+                struct rule_place place = {slice_str(rule_slot(slots[i / MODE_CHOICES])),
+                                           arg[P_UNSET_NAME].text, arg[P_UNSET_TARGET].text,
+                                           choice == CHOICE_OBSERVE};
+                const struct rule *rule = rule_find(core, &place);
                 /* Who takes back a hold does not mean the exemption that has replaced it. */
-                if (!rule || (kind->is_set && kind->num != (int64_t)rule->kind))
+                if (!rule || (kind->is_set && kind->num != (int64_t)rule->kind) ||
+                    (mode->is_set && mode->num != choice))
                         continue;
-                n += rule_unset(core, slot, who, target, arg[P_UNSET_AUTHOR].text,
-                                address_of(session));
+                n += rule_unset(core, &place, arg[P_UNSET_AUTHOR].text, address_of(session));
         }
         if (!n)
-                return problem_set(
-                        problem, ERR_NOTFOUND,
-                        "'%.*s' has no %s for %s%.*s; RULES lists what there is", (int)who.len,
-                        who.ptr, kind->is_set ? rule_kind_name((enum rule_kind)kind->num) : "rule",
-                        target.len ? "the target " : "every target", (int)target.len,
-                        target.len ? target.ptr : "");
+                return no_rule(arg, problem);
         reply_ok(reply);
         return OK;
 }

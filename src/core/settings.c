@@ -685,7 +685,7 @@ static int check_together(const struct core *core, const struct knob *k, const s
 static int unknown_name(struct slice name, struct problem *problem)
 {
         return problem_set(problem, ERR_NOTFOUND,
-                           "there is no setting '%.*s'; SETTINGS lists what there is",
+                           "there is no setting '%.*s'; the list of settings has all",
                            (int)name.len, name.ptr);
 }
 

@@ -229,8 +229,10 @@ void throttle_refresh(struct core *core)
                 t->policy.mode = (enum gate_mode)mode;
         t->mode = t->policy.mode;
         settings_apply(core);
-        if (t->is_off)
+        if (t->is_off) {
                 t->policy.mode = MODE_OFF;
+                throttle_take_back(core, SIZE_MAX); /* no limit keeps them aside any more */
+        }
         t->policy.is_paused = throttle_pause_ns(core) != 0;
         if (t->policy.is_paused)
                 t->policy.mode = MODE_ENFORCE; /* the operator's own hand is no trial */
@@ -400,10 +402,15 @@ static void sample_own(struct core *core, size_t target)
 
 /* ---- decisions ---- */
 
+bool throttle_is_off(const struct core *core)
+{
+        return core->throttle->is_off;
+}
+
 bool throttle_is_full(struct core *core, const struct job *job)
 {
         struct throttle *t = core->throttle;
-        if (t->adaptive == MODE_OFF)
+        if (t->adaptive == MODE_OFF || t->is_off)
                 return false;
         enum tier tier = throttle_tier(core, job);
         size_t running = 0; /* of this tier and the more important ones */

@@ -30,6 +30,9 @@ void throttle_put_reason(const struct core *core, const struct gate_answer *a, e
                          char *ret);
 /* Where the operator's pause ends: steady ns, INT64_MAX until resumed, 0: no pause. */
 int64_t throttle_pause_ns(const struct core *core);
+/* The setting throttle.enabled: no job waits for a level or the adaptive limit, whatever the modes
+ * say.  A pause holds all the same, and checks have a mode of their own. */
+bool throttle_is_off(const struct core *core);
 /* A ready job that a cap of the level or the adaptive limit keeps: out of the way of the critical
  * ones behind it, until a place is free. */
 void throttle_put_aside(struct core *core, struct job *job);

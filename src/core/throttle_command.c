@@ -104,9 +104,8 @@ static void tell_tiers(const struct core *core, struct reply *reply)
 static void tell_caps(const struct core *core, struct reply *reply)
 {
         struct level_caps caps = throttle_caps(core);
-        reply_map(reply, 3);
+        reply_map(reply, 2);
         tell_int(reply, "claim_size", caps.claim_size);
-        tell_int(reply, "lease_ms", caps.lease_ms);
         tell_int(reply, "claims", caps.claims);
         reply_end(reply);
 }
@@ -161,8 +160,10 @@ static void tell_status(struct core *core, struct reply *reply)
         const struct throttle *t = core->throttle;
         int64_t pause_ns = throttle_pause_ns(core);
         throttle_refresh(core);
-        reply_map(reply, 12);
+        reply_map(reply, 13);
         tell_str(reply, "mode", mode_name(t->mode));
+        reply_key(reply, "enabled");
+        reply_bool(reply, !t->is_off);
         tell_str(reply, "level", level_name(t->level));
         tell_int(reply, "since_ms", (core->now.steady_ns - t->level_since_ns) / NS_PER_MS);
         tell_str(reply, "target", t->deciding >= 0 ? t->targets[t->deciding].name : "");
@@ -406,8 +407,8 @@ EXEC(exec_registryunset)
         struct slice pattern = cmd->arg[P_REGISTRY_PATTERN].text;
         if (!setting_unset(core, registry_name(pattern, room, sizeof(room))))
                 return problem_set(problem, ERR_NOTFOUND,
-                                   "'%.*s' was not set; REGISTRY lists what was", (int)pattern.len,
-                                   pattern.ptr);
+                                   "'%.*s' was not set; the registry lists what was",
+                                   (int)pattern.len, pattern.ptr);
         throttle_tell(core, "registry_unset", "%.*s", (int)pattern.len, pattern.ptr);
         throttle_sort_parked(core);
         reply_ok(reply);

@@ -181,7 +181,11 @@ static void say_parked(struct why *w, const struct gate_answer *now)
         if (times > 1)
                 (void)snprintf(total, sizeof(total), "; deferred for %s in all",
                                duration_words((int64_t)w->job->extra->options.deferred_ms, all));
-        if (!now->is_wait)
+        if (!now->is_wait && throttle_is_off(w->core))
+                (void)snprintf(change, sizeof(change),
+                               "; the throttle is switched off (throttle.enabled), and the ramp "
+                               "brings it back earlier");
+        else if (!now->is_wait)
                 (void)snprintf(change, sizeof(change),
                                "; the level is %s now, and the ramp brings it back earlier",
                                level_name(now->level));
@@ -238,6 +242,22 @@ static void say_workers(struct why *w)
                 add(w, "history", "history is behind and work is handed out more slowly");
 }
 
+/* A job that failed with attempts left says so with its last event. */
+static void say_ended(struct why *w)
+{
+        const struct job *job = w->job;
+        struct slice rest = job->more ? buf_slice(&job->more->events) : SLICE_NONE;
+        struct event last = {.type = EVENT_CREATED};
+        while (event_next(&rest, 0, &last))
+                ;
+        const char *status = job_status_name(job_status(job));
+        if (last.type == EVENT_GIVEN_UP)
+                add(w, "ended", "it has ended: %s %.*s", status, (int)last.message.len,
+                    last.message.ptr);
+        else
+                add(w, "ended", "it has ended: %s", status);
+}
+
 static void find_blockers(struct why *w)
 {
         const struct job *job = w->job;
@@ -250,7 +270,7 @@ static void find_blockers(struct why *w)
                 return;
         }
         if (job->state == JOB_FINISHED) {
-                add(w, "ended", "it has ended: %s", job_status_name(job_status(job)));
+                say_ended(w);
                 return;
         }
         say_due(w);

@@ -24,6 +24,7 @@
 #include "base/duration.h"
 #include "base/say.h"
 #include "door/inside.h"
+#include "door/listen.h"
 
 /* A larger piece would make a slow but honest reader look stalled. */
 #define WRITE_CHUNK (256 * KIB)
@@ -524,7 +525,7 @@ static struct conn *conn_new(struct server *s, const struct door *door, bool is_
                 return NULL;
         c->server = s;
         c->door = door;
-        c->is_local = is_local;
+        c->is_local = c->is_near = is_local;
         c->is_authed = !s->has_token;
         c->id = ++s->next_conn_id;
         c->opened_ms = s->now.wall_ms;
@@ -548,6 +549,7 @@ static void take_address(struct conn *c)
         int len = sizeof(peer);
         if (uv_tcp_getpeername(&c->uv.tcp, (struct sockaddr *)&peer, &len) < 0)
                 return;
+        c->is_near = sockaddr_is_loopback((const struct sockaddr *)&peer);
         if (uv_ip_name((const struct sockaddr *)&peer, c->session.address,
                        sizeof(c->session.address)) < 0)
                 c->session.address[0] = '\0';

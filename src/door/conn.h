@@ -96,6 +96,7 @@ struct conn {
 
         uint8_t deadline; /* enum conn_deadline */
         bool is_local;    /* a unix socket */
+        bool is_near;     /* the peer is of this machine, by a unix socket or loopback */
         bool is_authed;
         bool is_reading;
         bool is_eof;

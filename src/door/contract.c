@@ -188,7 +188,8 @@ struct found {
 static void look(void *ctx, const struct rule *r)
 {
         struct found *f = ctx;
-        if (r->kind <= RULE_EXEMPT && slice_eq(r->who, f->app) && slice_eq(r->target, f->target))
+        if (r->kind <= RULE_EXEMPT && r->mode == MODE_ENFORCE && slice_eq(r->who, f->app) &&
+            slice_eq(r->target, f->target))
                 f->rule = r;
 }
 
@@ -246,8 +247,9 @@ void contract_unthrottle(struct contract_call *call, const char *contract, struc
         char author[96];
         if (identity_check_name(app, NULL) != OK)
                 return; /* "a/main1" would be another's */
-        (void)rule_unset(call->core, slice_str(rule_slot(RULE_RATIO)), app, target,
-                         author_of(call, contract, author, sizeof(author)), call->address);
+        struct rule_place place = {slice_str(rule_slot(RULE_RATIO)), app, target, false};
+        (void)rule_unset(call->core, &place, author_of(call, contract, author, sizeof(author)),
+                         call->address);
 }
 
 struct each_app {

@@ -557,6 +557,17 @@ static void redirect(struct http_conn *hc, struct slice path, struct slice query
         server_give_buf(s, &lines);
 }
 
+/* Anybody can write X-Forwarded-For: only a proxy of this machine is believed. */
+static struct slice asker_of(const struct http_conn *hc, const char *bytes)
+{
+        const struct http_parser *parser = &hc->parser;
+        struct slice said = SLICE_NONE;
+        if (hc->conn.is_near)
+                said = contract_forwarded(
+                        slice_make(bytes + parser->target.at, parser->used - parser->target.at));
+        return said.len ? said : slice_str(hc->conn.session.address);
+}
+
 /* Returns what the reply waits for: a check for nothing. */
 static uint64_t run_contract(struct http_conn *hc, const char *bytes,
                              const struct contract_match *match)
@@ -570,16 +581,13 @@ static uint64_t run_contract(struct http_conn *hc, const char *bytes,
                 .started_ms = s->started_ms,
                 .is_stopping = s->is_stopping,
                 .query = http_slice(bytes, parser->query),
-                .address = contract_forwarded(
-                        slice_make(bytes + parser->target.at, parser->used - parser->target.at)),
+                .address = asker_of(hc, bytes),
                 .is_authenticated = session->is_authenticated,
                 .arena = &s->arena,
                 .answer = &s->check_answer,
                 .checked_ms = &s->checked_ms,
                 .body = begin_body(hc),
         };
-        if (!call.address.len)
-                call.address = slice_str(session->address);
         arena_clear(&s->arena);
         contract_run(&call, match);
         answer(hc, call.status, call.content_type, SLICE_LIT(COMMON_LINES));

@@ -29,11 +29,13 @@
 /* "[v6]:port" of the longest kind. */
 #define ADDRESS_TEXT 80
 
-static bool is_loopback(const struct address *a)
+bool sockaddr_is_loopback(const struct sockaddr *a)
 {
-        if (a->ip.any.sa_family == AF_INET)
-                return (ntohl(a->ip.v4.sin_addr.s_addr) >> 24) == 127;
-        const struct in6_addr *six = &a->ip.v6.sin6_addr;
+        if (a->sa_family == AF_INET)
+                return (ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24) == 127;
+        if (a->sa_family != AF_INET6)
+                return false;
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
         if (IN6_IS_ADDR_V4MAPPED(six))
                 return six->s6_addr[12] == 127;
         return IN6_IS_ADDR_LOOPBACK(six);
@@ -58,7 +60,7 @@ static int look_up(const char *host, const char *port, struct address *ret, stru
         }
         memcpy(&ret->ip, use->ai_addr, use->ai_addrlen);
         freeaddrinfo(found);
-        ret->is_loopback = is_loopback(ret);
+        ret->is_loopback = sockaddr_is_loopback(&ret->ip.any);
         return OK;
 }
 
@@ -156,6 +158,14 @@ static void on_connection(uv_stream_t *stream, int status)
                          status < 0 ? uv_strerror(status) : err_text(r));
 }
 
+static int refuse_listen(const char *text, int uv_error, struct problem *p)
+{
+        return problem_set(p, ERR_IO, "cannot listen on %s: %s%s", text, uv_strerror(uv_error),
+                           uv_error == UV_EADDRINUSE
+                                   ? "; if that is no weir, name another with --resp and --http"
+                                   : "");
+}
+
 static int bind_path(struct listener *l, const struct address *a, struct problem *p)
 {
         int r = remove_stale_socket(a->path, p);
@@ -165,7 +175,7 @@ static int bind_path(struct listener *l, const struct address *a, struct problem
         r = uv_pipe_bind(&l->uv.pipe, a->path);
         (void)umask(old);
         if (r < 0)
-                return problem_set(p, ERR_IO, "cannot listen on %s: %s", a->path, uv_strerror(r));
+                return refuse_listen(a->path, r, p);
         l->address = xstrdup(a->path);
         return OK;
 }
@@ -205,7 +215,7 @@ static int bind_ip(struct listener *l, const char *text, const struct address *a
         unsigned flags = a->ip.any.sa_family == AF_INET6 ? UV_TCP_IPV6ONLY : 0;
         int r = uv_tcp_bind(&l->uv.tcp, &a->ip.any, flags);
         if (r < 0)
-                return problem_set(p, ERR_IO, "cannot listen on %s: %s", text, uv_strerror(r));
+                return refuse_listen(text, r, p);
         if (a->is_loopback)
                 stop_pacing(&l->uv.handle);
         return OK;
@@ -225,7 +235,7 @@ static int listener_open(struct listener *l, const char *text, const struct addr
         if (r == OK) {
                 r = uv_listen(&l->uv.stream, BACKLOG, on_connection);
                 if (r < 0)
-                        r = problem_set(p, ERR_IO, "cannot listen on %s: %s", text, uv_strerror(r));
+                        r = refuse_listen(text, r, p);
         }
         if (r != OK)
                 listener_close(l);

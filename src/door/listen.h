@@ -24,6 +24,8 @@ struct address {
 };
 
 int address_parse(const char *text, struct address *ret, struct problem *p) MUST_CHECK;
+/* Nobody outside this machine has it. */
+bool sockaddr_is_loopback(const struct sockaddr *a);
 
 /* One socket that is listened on.  Closed by listener_close; freed when libuv is done. */
 struct listener {

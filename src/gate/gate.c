@@ -101,8 +101,8 @@ void policy_init(struct policy *p)
                         },
                 .caps =
                         {
-                                [LEVEL_ELEVATED] = {5, 15000, 1},
-                                [LEVEL_CRITICAL] = {1, 10000, 1},
+                                [LEVEL_ELEVATED] = {5, 1},
+                                [LEVEL_CRITICAL] = {1, 1},
                         },
         };
 }

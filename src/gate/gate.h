@@ -25,7 +25,6 @@ int mode_from_name(struct slice name);      /* as tier_from_name */
 /* Queue-wide caps at a level; 0: none. */
 struct level_caps {
         uint32_t claim_size; /* jobs of one claim */
-        uint32_t lease_ms;   /* time limit of a claim */
         uint32_t claims;     /* claims of a queue at once */
 };
 

@@ -13,6 +13,7 @@
 
 #include "base/shown.h"
 #include "cli/conf_file.h"
+#include "cli/options.h"
 #include "cli/text.h"
 #include "history/history.h"
 #include "serve/config_lines.h"
@@ -21,6 +22,7 @@
 #define TOKEN_MAX_BYTES  512
 #define SIGNING_FILE_MAX 16384
 #define FILE_MAX_BYTES   (4 * MIB)
+#define OPTIONS_MAX      64 /* of one section; what is beyond is not suggested */
 
 void config_init(struct config *c)
 {
@@ -303,14 +305,35 @@ static struct {
         struct problem *problem; /* NULL: none is being read */
 } reading;
 
+/* The option of this section that is meant by the word in quotes of libconfuse's sentence. */
+static const char *nearest_option(const cfg_t *cfg, const char *sentence)
+{
+        const char *names[OPTIONS_MAX + 1] = {NULL};
+        const char *quote = strchr(sentence, '\'');
+        char word[64] = "";
+        size_t n = 0;
+        for (const cfg_opt_t *o = cfg->opts; o->name && n < OPTIONS_MAX; o++)
+                names[n++] = o->name;
+        if (quote)
+                (void)snprintf(word, sizeof(word), "%.*s", (int)strcspn(quote + 1, "'"), quote + 1);
+        return nearest_name(word, names);
+}
+
 static void on_error(cfg_t *cfg, const char *fmt, va_list args) PRINTF(2, 0);
 static void on_error(cfg_t *cfg, const char *fmt, va_list args)
 {
-        char text[200];
+        char text[200], advice[96] = "";
         if (!reading.problem || reading.problem->err != OK)
                 return; /* the first one says most */
         shown_vprintf(text, sizeof(text), fmt, args);
-        (void)problem_set(reading.problem, ERR_BADARG, "%s:%d: %s", reading.path, cfg->line, text);
+        if (strncmp(text, "no such option", 14) == 0) {
+                const char *near = nearest_option(cfg, text);
+                (void)snprintf(advice, sizeof(advice), "; %s%s%s",
+                               near ? "did you mean '" : "weir.conf(5) lists them",
+                               near ? near : "", near ? "'?" : "");
+        }
+        (void)problem_set(reading.problem, ERR_BADARG, "%s:%d: %s%s", reading.path, cfg->line, text,
+                          advice);
 }
 
 /* `text` without comments, which libconfuse cannot count, but with all their lines. */

@@ -332,13 +332,30 @@ static void close_all(struct daemon *d)
         sign_keys_release(&d->sign_keys);
 }
 
+/* The log says what is wrong with it; what to do then is known here. */
+static int advise(const struct daemon *d, int r, struct problem *problem)
+{
+        struct problem found = *problem;
+        const char *data = d->reload.config->data;
+        if (r == ERR_LOCKED)
+                return problem_set(problem, r,
+                                   "%s: stop that one, or name another folder with --data",
+                                   found.detail);
+        if (r == ERR_CORRUPT)
+                return problem_set(problem, r,
+                                   "%s; 'weir log verify %s' shows all damage, "
+                                   "'weir log salvage %s NEWDIR' saves what is sound",
+                                   found.detail, data, data);
+        return r;
+}
+
 static int start(struct daemon *d, struct problem *problem)
 {
-        int r = open_log(d, problem);
+        int r = advise(d, open_log(d, problem), problem);
         if (r == OK)
                 r = open_history(d, problem);
         if (r == OK)
-                r = open_core(d, problem);
+                r = advise(d, open_core(d, problem), problem);
         if (r == OK)
                 r = open_server(d, problem);
         return r;

@@ -10,7 +10,7 @@
 
 #define RULE_VERSION 1
 #define RULE_FLAGS   RULE_ENDS_ITSELF
-/* enum gate_mode has four values; core/rule.c asserts that they are these. */
+/* enum gate_mode has four values, the last of them enforce; core/rule.c asserts that. */
 #define RULE_MODE_MAX 3
 
 static const struct {
@@ -52,17 +52,35 @@ static struct slice take_until(struct slice *rest, char c)
 static void init(struct state *s, struct thing *t)
 {
         struct rule *r = rule_of(t);
+        struct slice rest = thing_name(t);
         (void)s; /* it counts once its body came */
         buf_init(&r->texts, 0);
-        rule_split(thing_name(t), &r->slot, &r->who, &r->target);
+        r->slot = take_until(&rest, ':');
+        r->who = take_until(&rest, '/');
+        r->target = take_until(&rest, '/');
+        r->called = thing_name(t);
+        if (r->who.len) /* else no body is taken */
+                r->called.len = r->slot.len + 1 + r->who.len;
+        if (r->target.len)
+                r->called.len += 1 + r->target.len;
 }
 
-void rule_split(struct slice name, struct slice *ret_slot, struct slice *ret_who,
-                struct slice *ret_target)
+/* Is the name one of a rule that only observes?  One without the end may be, too: see the top. */
+static bool is_trial(const struct rule *r)
 {
-        *ret_slot = take_until(&name, ':');
-        *ret_who = take_until(&name, '/');
-        *ret_target = name;
+        return thing_name(&r->thing).len > r->called.len;
+}
+
+static bool is_named_well(const struct rule *r, const struct rule_values *v)
+{
+        struct slice name = thing_name(&r->thing);
+        if (!r->who.len || !slice_eq(r->slot, slice_str(rule_slot(v->kind))))
+                return false;
+        struct slice rest = slice_make(name.ptr + r->called.len, name.len - r->called.len);
+        if (!rest.len)
+                return true;
+        return v->mode != RULE_MODE_MAX &&
+               slice_eq(rest, r->target.len ? SLICE_LIT(RULE_TRIAL) : SLICE_LIT("/" RULE_TRIAL));
 }
 
 void rule_put(const struct rule_values *v, struct buf *body)
@@ -134,8 +152,7 @@ static bool set(struct state *s, struct thing *t, struct slice body)
         struct rule *r = rule_of(t);
         struct rule_values v;
         size_t at = 0;
-        if (!r->who.len || !read_values(body, &v) ||
-            !slice_eq(r->slot, slice_str(rule_slot(v.kind))))
+        if (!read_values(body, &v) || !is_named_well(r, &v))
                 return false;
         r->kind = v.kind;
         r->mode = v.mode;
@@ -179,6 +196,7 @@ static void check(const struct thing *t)
                 return;
         ASSERT(r->who.len && r->kind < RULE_KINDS);
         ASSERT(slice_eq(r->slot, slice_str(rule_slot(r->kind))));
+        ASSERT(!is_trial(r) || r->mode != RULE_MODE_MAX);
         ASSERT(r->ratio_ppm <= RULE_RATIO_ONE && r->until_ns >= 0);
         ASSERT(r->texts.len == r->author.len + r->reason.len + r->address.len + r->list.len);
         ASSERT((r->until_ns != 0) == heap_has(&t->alarm));

@@ -1,8 +1,12 @@
 /* A rule of the operator for those who ask: hold, ratio, exempt, metrics, threshold.
  *
- * Its name in the log is "<slot>:<who>" or "<slot>:<who>/<target>": a name has one rule per slot
- * and target.  hold, ratio and exempt share the slot "share": setting one replaces another.  `who`
- * is a part of an identity, a whole identity, or "all"; it holds no '/'.
+ * It is called "<slot>:<who>" or "<slot>:<who>/<target>": a name has one rule per slot and target.
+ * hold, ratio and exempt share the slot "share": setting one replaces another.  `who` is a part of
+ * an identity, a whole identity, or "all"; neither it nor a target holds a '/'.
+ *
+ * One that only observes stands beside the enforced one, so in the log "/observe" follows its name,
+ * and where there is no target "//observe".  Earlier versions left that out; such a rule is read as
+ * what it is, by its mode.
  *
  *      body: version u8, kind u8, mode u8, flags u8, until_ns varint (steady; 0: until it is
  *            removed), set_ms varint (Unix), ratio_ppm varint (millionths),
@@ -38,6 +42,7 @@ struct rule {
         int64_t until_ns; /* 0: it does not end by itself */
         int64_t set_ms;
         struct slice slot, who, target;       /* in thing.name; target empty: every target */
+        struct slice called;                  /* "share:etl/shop", the same in both modes */
         struct slice author, reason, address; /* in texts */
         struct slice list;                    /* "replication_lag,threads_running", or
                                                  "replication_lag=10,threads_running=50" */
@@ -56,9 +61,8 @@ static inline struct rule *rule_of(struct thing *t)
 
 const char *rule_kind_name(enum rule_kind kind); /* "ratio" */
 const char *rule_slot(enum rule_kind kind);      /* "share", "metrics", "threshold" */
-/* The parts of a rule's name, borrowed from it; what is missing is empty. */
-void rule_split(struct slice name, struct slice *ret_slot, struct slice *ret_who,
-                struct slice *ret_target);
+
+#define RULE_TRIAL "/observe" /* in the log behind the target of one that observes */
 
 /* The values of a rule that is to be set; texts are borrowed. */
 struct rule_values {

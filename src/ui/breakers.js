@@ -8,8 +8,8 @@ import {badge,
         plural,
         shortDuration,
         toast} from './lib.js';
-import {edit, nounList, remove} from './noun.js';
-import {by, crumbs, duration, formDialog, fromNow, runTimes, text, whole} from './parts.js';
+import {changeAndDelete, freedJobs, nameField, nounList} from './noun.js';
+import {by, duration, formDialog, fromNow, runTimes, text, whole} from './parts.js';
 
 /* --- cells ----------------------------------------------------------------------------------- */
 
@@ -141,12 +141,6 @@ function read(values)
 
 function fields(ctx, b)
 {
-        const name = text('name', {
-                required: true,
-                value: b ? b.name : '',
-                readOnly: Boolean(b),
-                placeholder: 'smtp',
-        });
         const one = (say) => ([key, label, placeholder, hint, from]) =>
                 field(label, text(key, {placeholder, value: say(b ? b[from] : 0, key)}), hint);
         const number = one((n, key) => (n || (b && key === 'threshold') ? String(n) : ''));
@@ -156,7 +150,8 @@ function fields(ctx, b)
                 h('input', {type: 'checkbox', name: 'handlers', checked: isOn}),
                 'Failed jobs of a queue count too, not only lost leases');
         return [
-                h('div.options', {}, field('Name', name), NUMBERS.map(number), TIMES.map(time)),
+                h('div.options', {}, nameField(b, {placeholder: 'smtp'}), NUMBERS.map(number),
+                        TIMES.map(time)),
                 handlers,
         ];
 }
@@ -165,9 +160,8 @@ function fields(ctx, b)
 
 function afterwards(b)
 {
-        const jobs = plural(b.waiting_jobs, 'job that waits', 'jobs that wait');
         return [
-                b.waiting_jobs ? `${jobs} for it may start at once.` : null,
+                freedJobs(b),
                 'Its counts are gone. The next failure makes it anew, with the defaults.',
         ];
 }
@@ -178,12 +172,7 @@ function actions(ctx, b, again, gone)
         return [
                 isHeld ? null : {text: 'Trip', danger: true, run: () => trip(ctx, b, again)},
                 b.state === 'closed' ? null : {text: 'Close', run: () => close(ctx, b, again)},
-                {text: 'Change', run: () => edit(ctx, BREAKERS, b, again)},
-                {
-                        text: 'Delete',
-                        danger: true,
-                        run: () => remove(ctx, BREAKERS, b, afterwards(b), gone),
-                },
+                ...changeAndDelete(ctx, BREAKERS, b, afterwards(b), again, gone),
         ];
 }
 
@@ -221,8 +210,6 @@ const BREAKERS = {
 
 export async function mount(root, params, ctx)
 {
-        if (params.name !== undefined)
-                root.append(crumbs(ctx, 'breakers', 'All breakers'));
         await nounList(root, ctx, BREAKERS, {only: params.name});
         runTimes(root, ctx);
 }

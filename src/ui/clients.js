@@ -28,7 +28,15 @@ import {
         table,
         toast
 } from './lib.js';
-import {prioritize, refusalText, ruleForm, ruleText} from './rules.js';
+import {
+        observedBadge,
+        prioritize,
+        refusalText,
+        removeButton,
+        ruleForm,
+        ruleQuery,
+        ruleText
+} from './rules.js';
 
 export const title = (params) => (params.name ? params.name : 'Clients');
 
@@ -380,9 +388,7 @@ function ruleLine(r, remove)
         const left = fmtSeconds(r.left_ms);
         return h('li', {}, h('code', {}, r.name), ' ', ruleText(r),
                 r.target ? ` on ${r.target}` : '', r.left_ms < 0 ? '' : `, ends in ${left}`,
-                r.reason ? `: ${r.reason}` : '', ' ',
-                button('Remove', () => remove(r),
-                        {kind: 'small', label: `Remove the rule for ${r.name}`}));
+                r.reason ? `: ${r.reason}` : '', observedBadge(r), ' ', removeButton(r, remove));
 }
 
 async function mountOne(root, params, ctx)
@@ -408,7 +414,7 @@ async function mountOne(root, params, ctx)
 
         async function removeRule(r)
         {
-                await ctx.api.del(path('rules', r.name), {kind: r.kind, target: r.target});
+                await ctx.api.del(path('rules', r.name), ruleQuery(r));
                 toast(`The rule for ${r.name} was removed.`);
                 await loadRules();
         }

@@ -8,13 +8,12 @@ import {
         h,
         parseDuration,
         path,
-        plural,
         select,
         shortDuration,
         toast
 } from './lib.js';
-import {edit, nounList, remove} from './noun.js';
-import {bar, by, crumbs, fromNow, runTimes, text, whole} from './parts.js';
+import {changeAndDelete, freedJobs, nameField, nounList} from './noun.js';
+import {bar, by, fromNow, runTimes, text, whole} from './parts.js';
 
 /* --- rate limits ----------------------------------------------------------------------------- */
 
@@ -74,12 +73,6 @@ const KINDS = [['window', 'window: never over'], ['tokens', 'tokens: fills evenl
 function limitFields(ctx, l)
 {
         const num = (n) => (n ? String(n) : '');
-        const name = text('name', {
-                required: true,
-                value: l ? l.name : '',
-                readOnly: Boolean(l),
-                placeholder: 'queue:mail',
-        });
         const amount = {required: true, inputmode: 'numeric', value: num(l && l.amount)};
         const period = {
                 required: true,
@@ -91,7 +84,8 @@ function limitFields(ctx, l)
         const show = () => { burst.hidden = kind.value !== 'tokens'; };
         const kind = select(KINDS, l ? l.kind : 'window', {name: 'kind', onchange: show});
         show();
-        return h('div.options', {}, field('Name', name), field('How many', text('amount', amount)),
+        return h('div.options', {}, nameField(l, {placeholder: 'queue:mail'}),
+                field('How many', text('amount', amount)),
                 field('In', text('period', period), '1s, 1m, 1h'), field('Kind', kind), burst);
 }
 
@@ -112,23 +106,12 @@ async function resetLimit(ctx, l, after)
         await after();
 }
 
-function afterwards(l)
-{
-        const jobs = plural(l.waiting_jobs, 'job that waits', 'jobs that wait');
-        return l.waiting_jobs ? `${jobs} for it may start at once.`
-                              : 'Nothing is held back by it any more.';
-}
-
 function limitActions(ctx, l, again, gone)
 {
+        const follows = freedJobs(l) || 'Nothing is held back by it any more.';
         return [
                 {text: 'Reset', disabled: l.used === 0, run: () => resetLimit(ctx, l, again)},
-                {text: 'Change', run: () => edit(ctx, LIMITS, l, again)},
-                {
-                        text: 'Delete',
-                        danger: true,
-                        run: () => remove(ctx, LIMITS, l, afterwards(l), gone),
-                },
+                ...changeAndDelete(ctx, LIMITS, l, follows, again, gone),
         ];
 }
 
@@ -176,17 +159,14 @@ const LIMITS = {
 
 function capFields(ctx, c)
 {
-        const name = text('name', {
-                required: true,
-                value: c ? c.name : '',
-                readOnly: Boolean(c),
+        const name = {
                 placeholder: 'group:acme',
                 pattern: '(key|group):.+',
                 title: 'key:NAME or group:NAME',
-        });
+        };
         const max = {required: true, inputmode: 'numeric', value: c ? String(c.max) : ''};
         const turns = {inputmode: 'numeric', placeholder: '1', value: c ? String(c.weight) : ''};
-        return h('div.options', {}, field('Name', name),
+        return h('div.options', {}, nameField(c, name),
                 field('Jobs at once', text('max', max), '0: any number, or as the jobs say'),
                 field('Weight', text('weight', turns), 'turns in fair queues'));
 }
@@ -228,11 +208,8 @@ function capColumns()
 
 function capActions(ctx, c, again)
 {
-        const text = 'What the jobs themselves say holds again.';
-        return [
-                {text: 'Change', run: () => edit(ctx, CAPS, c, again)},
-                {text: 'Delete', danger: true, run: () => remove(ctx, CAPS, c, text, again)},
-        ];
+        const follows = 'What the jobs themselves say holds again.';
+        return changeAndDelete(ctx, CAPS, c, follows, again, again);
 }
 
 const CAPS = {
@@ -257,11 +234,8 @@ const CAPS = {
 
 export async function mount(root, params, ctx)
 {
-        const isOne = params.name !== undefined;
-        if (isOne)
-                root.append(crumbs(ctx, 'limits', 'All limits'));
         await nounList(root, ctx, LIMITS, {only: params.name});
-        if (!isOne)
+        if (params.name === undefined)
                 await nounList(root, ctx, CAPS);
         runTimes(root, ctx);
 }

@@ -11,8 +11,21 @@
  *                 changed; body() is what makes it as it is, for undo
  *      isPaged    there may be thousands: the list comes in pages
  *      hasSearch  by a part of the name
+ *      ask        (ctx, where) -> one of them, where api.get would lose something of it
  *      sort, name(ctx, row), open(row): where they are not those of a plain name with a screen */
-import {button, confirm, debounce, field, fill, h, note, path, refill, toast} from './lib.js';
+import {
+        button,
+        confirm,
+        debounce,
+        field,
+        fill,
+        h,
+        note,
+        path,
+        plural,
+        refill,
+        toast
+} from './lib.js';
 import {allPages, by, crumbs, CUT, formDialog, livePanel, menu, rowTable, text} from './parts.js';
 
 function big(word)
@@ -21,6 +34,14 @@ function big(word)
 }
 
 /* --- making, changing, deleting -------------------------------------------------------------- */
+
+/* The field of a form that names it; of one that is changed it can only be read. */
+export function nameField(row, props)
+{
+        const value = row ? row.name : '';
+        return field('Name',
+                text('name', {required: true, value, readOnly: Boolean(row), ...props}));
+}
 
 /* before: the body of what it replaces; without it, it is new. */
 async function put(ctx, noun, name, body, before, again)
@@ -70,7 +91,23 @@ export async function remove(ctx, noun, row, text, again, [verb, done] = ['Delet
         await again();
 }
 
+/* What follows for the jobs that one keeps from starting; null: there are none. */
+export function freedJobs(row)
+{
+        const jobs = plural(row.waiting_jobs, 'job that waits', 'jobs that wait');
+        return row.waiting_jobs ? `${jobs} for it may start at once.` : null;
+}
+
 /* --- actions --------------------------------------------------------------------------------- */
+
+/* Of those that are made and changed by a form; text is what follows when it is deleted. */
+export function changeAndDelete(ctx, noun, row, text, again, gone)
+{
+        return [
+                {text: 'Change', run: () => edit(ctx, noun, row, again)},
+                {text: 'Delete', danger: true, run: () => remove(ctx, noun, row, text, gone)},
+        ];
+}
 
 function actionButton(noun, row, a)
 {
@@ -140,9 +177,11 @@ async function load(ctx, noun, only, match)
         return {rows: (await ctx.api.get(noun.route, {}, ctx.signal))[noun.route]};
 }
 
-/* The panel with the table; with `only` it holds that one. */
+/* The panel with the table; with `only` it holds that one, below the way back to all. */
 export async function nounList(root, ctx, noun, {only, match} = {})
 {
+        if (only !== undefined)
+                root.append(crumbs(ctx, noun.route, `All ${noun.route}`));
         let refresh = async () => {};
         const again = () => refresh();
         const away = () => ctx.navigate(noun.route);
@@ -192,11 +231,12 @@ export async function nounOne(root, ctx, noun, name, {body, state, more, draw, g
         const top = h('span.row.mid');
         const said = h('div');
         const away = () => ctx.navigate(noun.route);
+        const ask = noun.ask || ((_, where) => ctx.api.get(where, {}, ctx.signal));
         root.append(crumbs(ctx, noun.route, `All ${noun.route}`, top), said, body);
         const again = async () => {
                 let it;
                 try {
-                        it = await ctx.api.get(path(noun.route, name), {}, ctx.signal);
+                        it = await ask(ctx, path(noun.route, name));
                 } catch (e) {
                         if (e.name === 'AbortError')
                                 throw e;

@@ -35,7 +35,7 @@ import {
 } from './lib.js';
 import {whyText} from './parts.js';
 import {prioritize, refusalText} from './rules.js';
-import {offBox} from './settings.js';
+import {offBox, THROTTLE_OFF} from './settings.js';
 
 export const title = 'Now';
 
@@ -216,7 +216,7 @@ function switchedOff(ctx)
                 flag: 'throttle_enabled',
                 name: 'throttle.enabled',
                 what: 'The throttle is switched off.',
-                means: 'Whatever the mode, no job waits for a level; a pause still holds.',
+                means: THROTTLE_OFF,
                 link: 'Switch it on in Settings',
         });
 }

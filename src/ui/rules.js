@@ -1,7 +1,8 @@
 /* Rules as the page shows and sets them: words, forms, and the way back.
  *
- * Setting a rule may replace one that was there (hold, ratio and exempt share a place), so undo
- * puts back what it replaced, with the time that was left, and only removes what is new. */
+ * Setting a rule may replace one that was there (hold, ratio and exempt share a place, of each
+ * mode), so undo puts back what it replaced, with the time that was left, and only removes what is
+ * new. */
 import {
         append,
         badge,
@@ -62,10 +63,16 @@ async function rulesOf(ctx, names, target)
         };
 }
 
+/* What removes exactly this rule, and not the one of the other mode beside it. */
+export function ruleQuery({kind, mode, target})
+{
+        return {kind, mode, target};
+}
+
 async function putBack(ctx, names, body, before)
 {
         const gone = Date.now() - before.at;
-        const same = (r) =>
+        const same = (r) => r.mode === body.mode &&
                 (SHARE.includes(body.kind) ? SHARE.includes(r.kind) : r.kind === body.kind);
         for (const name of names) {
                 const old = before.rules.find((r) => r.name === name && same(r));
@@ -75,8 +82,7 @@ async function putBack(ctx, names, body, before)
                                 left_ms: old.left_ms < 0 ? -1 : old.left_ms - gone
                         }));
                 else
-                        await ctx.api.del(
-                                path('rules', name), {kind: body.kind, target: body.target});
+                        await ctx.api.del(path('rules', name), ruleQuery(body));
         }
 }
 
@@ -88,7 +94,7 @@ export async function prioritize(ctx, name, body, done)
         await ctx.api.post(path('prioritize', name), full);
         toast(`${name} comes first for ${fmtDuration(full.for)}.`, {
                 undo: async () => {
-                        await putBack(ctx, [name, 'all'], {kind: 'ratio'}, before);
+                        await putBack(ctx, [name, 'all'], {kind: 'ratio', mode: 'enforce'}, before);
                         if (done)
                                 await done();
                 }
@@ -117,6 +123,18 @@ export function ruleText(r)
         default:
                 return r.kind;
         }
+}
+
+export function observedBadge(r)
+{
+        return r.mode === 'observe' ? [' ', badge('observe', 'only told')] : null;
+}
+
+export function removeButton(r, remove)
+{
+        const which = r.mode === 'observe' ? `${r.name} that is tried out` : r.name;
+        return button(
+                'Remove', () => remove(r), {kind: 'small', label: `Remove the rule for ${which}`});
 }
 
 /* The body that sets a rule as it was, for undo. */
@@ -177,8 +195,9 @@ export function ruleForm(ctx, {name = '', names, targets = [], done})
                 label: 'Ends after',
                 presets: ['10m', '1h', '4h', '1d', '7d']
         });
-        const mode =
-                select([['enforce', 'enforce'], ['observe', 'observe: only tell']], 'enforce', {});
+        const mode = select(
+                [['enforce', 'enforce'], ['observe', 'observe: only tell, beside what holds']],
+                'enforce', {});
         const reason = h(
                 'input', {type: 'text', maxlength: 200, placeholder: 'for those who wonder later'});
         const author = h('input', {
@@ -226,12 +245,14 @@ export function ruleForm(ctx, {name = '', names, targets = [], done})
                         const whom = who.value.trim();
                         const before = await rulesOf(ctx, [whom], body.target || '');
                         await ctx.api.post(path('rules', whom), body);
-                        toast(`The rule for ${whom} holds and ends in ${fmtDuration(body.for)}.`, {
-                                undo: async () => {
-                                        await putBack(ctx, [whom], body, before);
-                                        await done();
-                                }
-                        });
+                        const does = body.mode === 'observe' ? 'is tried out' : 'holds';
+                        toast(`The rule for ${whom} ${does} and ends in ${fmtDuration(body.for)}.`,
+                                {
+                                        undo: async () => {
+                                                await putBack(ctx, [whom], body, before);
+                                                await done();
+                                        }
+                                });
                         reason.value = '';
                         await done();
                 },
@@ -268,7 +289,7 @@ export function rulesPanel(ctx, names)
                         'The most specific name decides, and every rule ends by itself.'
         });
         const counts = new Map(); /* key of a rule: its countdown */
-        const keyOf = (r) => `${r.slot}:${r.name}/${r.target}`;
+        const keyOf = (r) => `${r.slot}:${r.name}/${r.target}/${r.mode}`;
         const t = table({
                 caption: 'Rules that hold',
                 hideCaption: true,
@@ -288,9 +309,7 @@ export function rulesPanel(ctx, names)
                                 key: 'what',
                                 label: 'What',
                                 cls: 'wrap',
-                                cell: (r) => [ruleText(r),
-                                        r.mode === 'observe' ? [' ', badge('observe', 'only told')]
-                                                             : null]
+                                cell: (r) => [ruleText(r), observedBadge(r)]
                         },
                         {key: 'target', label: 'Target', cell: (r) => r.target || 'every'},
                         {
@@ -310,12 +329,7 @@ export function rulesPanel(ctx, names)
                                         return c.node;
                                 }
                         },
-                        {
-                                key: 'act',
-                                label: '',
-                                cell: (r) => button('Remove', () => remove(r),
-                                        {kind: 'small', label: `Remove the rule for ${r.name}`})
-                        },
+                        {key: 'act', label: '', cell: (r) => removeButton(r, remove)},
                 ]
         });
         const listBox = h('div', {}, t.node);
@@ -349,7 +363,7 @@ export function rulesPanel(ctx, names)
         async function remove(r)
         {
                 const left = r.endsAt < 0 ? -1 : r.endsAt - Date.now();
-                await ctx.api.del(path('rules', r.name), {kind: r.kind, target: r.target});
+                await ctx.api.del(path('rules', r.name), ruleQuery(r));
                 toast(`The rule for ${r.name} was removed.`, {
                         undo: async () => {
                                 await ctx.api.post(

@@ -171,6 +171,10 @@ export function editInPlace(s, ctx, changed, say)
 
 /* --- switched off ----------------------------------------------------------------------------- */
 
+/* What it means for the throttle, on whichever screen. */
+export const THROTTLE_OFF = 'Whatever the mode, no job waits for the load; ' +
+        'checks follow a mode of their own, and a pause still holds.';
+
 /* Says that something is switched off while NOW says so: flag is its key there, name the setting.
  * A box to be put on top of a screen. */
 export function offBox(ctx, {flag, name, what, means, link})

@@ -35,7 +35,7 @@ import {
 import {eventsPanel, starvedNotices} from './now.js';
 import {registryPanel} from './registry.js';
 import {RULE_MAX_MS, rulesPanel} from './rules.js';
-import {editInPlace, saveSetting, shownValue} from './settings.js';
+import {editInPlace, saveSetting, shownValue, THROTTLE_OFF} from './settings.js';
 
 export const title = 'Throttle';
 
@@ -496,8 +496,7 @@ function showOff(box, setting, ctx, reload)
         const on = button('Switch it on', () => saveSetting(setting, 'true', ctx, reload));
         fill(box,
                 note('warn',
-                        h('p', {}, h('strong', {}, 'The throttle is switched off. '),
-                                'Whatever the mode, every job runs.'),
+                        h('p', {}, h('strong', {}, 'The throttle is switched off. '), THROTTLE_OFF),
                         on));
 }
 

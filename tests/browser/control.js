@@ -122,6 +122,29 @@ test('another threshold is tried out: it refuses nobody and tells whom it would'
                 'the answer');
 });
 
+test('what is tried out stands beside the rule that holds, and goes without it', async (t) => {
+        const server = await t.server({target: true});
+        await server.post('rules/etl', {
+                kind: 'hold', for: 3600000
+        });
+        const page = await t.page(server, '#/throttle');
+        const box = panel(page, 'Rules');
+        const modes = async () =>
+                (await server.get('rules')).rules.map((r) => `${r.kind} ${r.mode}`).sort();
+        await box.getByLabel('For', {exact: true}).fill('etl');
+        await box.getByLabel('Do', {exact: true}).selectOption('exempt');
+        await box.getByLabel('Mode', {exact: true}).selectOption('observe');
+        await box.getByRole('button', {name: 'Set the rule'}).click();
+        await undo(page, 'The rule for etl is tried out');
+        await until(async () => (await modes()).join() === 'hold enforce', 'undone alone');
+        await box.getByRole('button', {name: 'Set the rule'}).click();
+        await until(async () => (await modes()).join() === 'exempt observe,hold enforce', 'both');
+        equal((await server.post('check', {identity: 'etl'})).verdict, 'refused', 'verdict');
+        await box.getByRole('button', {name: 'Remove the rule for etl that is tried out'}).click();
+        await toast(page, 'The rule for etl was removed.');
+        equal(await modes(), ['hold enforce'], 'what holds goes on');
+});
+
 test('a rule is removed and comes back by undo with the time that was left', async (t) => {
         const server = await t.server({target: true});
         await server.post('rules/etl', {
@@ -245,9 +268,12 @@ test('the throttle switched off elsewhere is seen on every screen, and no more w
                 await says(page, '#state', /throttle enforce/);
                 await server.post('settings/throttle.enabled', {value: 'false'});
                 await off.waitFor();
+                const means = /no job waits for the load.*checks follow.*a pause still holds/;
+                await says(page, '.note', means);
                 await says(page, '#state', /throttle switched off/);
                 await page.to('#/now');
                 await off.waitFor();
+                await says(page, '.note', means);
                 await page.getByRole('link', {name: 'Switch it on in Settings'}).click();
                 const row = inRow(page, 'throttle.enabled');
                 await row.getByRole('button', {name: 'Reset throttle.enabled'}).click();

@@ -182,7 +182,8 @@ ends() {
         stop_weir
         weir check a --wait forever 2>a.notes 3>&- &
         pids+=($!)
-        weir check b --fail-after 10m 2>b.notes 3>&- &
+        # Critical: what weir just started has read nothing yet, which only this tier may ignore.
+        weir check b --priority critical --fail-after 10m 2>b.notes 3>&- &
         pids+=($!)
         eventually holds "trying again" a.notes
         eventually holds "trying again" b.notes
@@ -290,6 +291,32 @@ PYTHON
         run -1 weir check other
         [[ $output == "refused: the rule for all refuses a share of its asks"* ]]
         run -0 weir check 7:checkout-fix
+}
+
+@test "a rule is tried out beside the one that holds, and each is taken back alone" {
+        run -0 weir rule set etl threshold threads=40 --target shop
+        run -0 weir rule set etl threshold threads=10 --target shop --observe
+        [[ $output == "set rule etl threshold threads=10 on shop until "*", only observed" ]]
+        run -0 weir rule list
+        [ "${#lines[@]}" -eq 3 ]
+        set_load 30
+        run -0 weir check etl
+        [[ $output == *"; the rule for etl on shop, which is tried out, would refuse it"* ]]
+        set_load 50
+        run -1 weir check etl
+        set_load 30
+        run -0 weir rule unset etl --target shop --observe
+        run -0 weir rule list
+        [ "${#lines[@]}" -eq 2 ]
+        [[ ${lines[1]} == *threads=40*enforce* ]]
+        run -0 weir check etl
+        [[ $output != *"would refuse"* ]]
+        run -4 weir rule unset etl --target shop --observe
+        [[ $output == *"'etl' has no observed rule for the target shop"* ]]
+        run -2 weir rule unset etl --target shop --observe --enforce
+        [[ $output == *"--observe and --enforce exclude each other"* ]]
+        run -0 weir rule unset etl --target shop --enforce
+        run -1 weir check etl
 }
 
 @test "the history tells who set what, and how it ended" {

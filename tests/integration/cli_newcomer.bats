@@ -207,3 +207,182 @@ finding() {
         [ "$status" -eq 2 ]
         [[ $output == *"bash, zsh and fish"* ]]
 }
+
+# --- words in the wrong order, or of another program ---
+
+@test "words in the wrong order are answered with the right one" {
+        run weir add job hello
+        [ "$status" -eq 2 ]
+        [ "${lines[0]}" = "weir: there is no command 'add'; did you mean 'job add'?" ]
+        run weir list queues
+        [ "${lines[0]}" = "weir: there is no command 'list'; did you mean 'job list'?" ]
+        run weir pause queue mail
+        [ "${lines[0]}" = "weir: there is no command 'pause'; did you mean 'queue pause'?" ]
+        run weir lock list
+        [ "$status" -eq 2 ]
+        [ "${lines[0]}" = "weir: there is no 'lock' command 'list'; did you mean 'mutex list'?" ]
+        run weir lock sync -- true
+        [ "${lines[0]}" = "weir: there is no 'lock' command 'sync'; there is: run" ]
+}
+
+@test "a subcommand that is not there is answered with those that are" {
+        run weir queue rm mail
+        [ "$status" -eq 2 ]
+        [ "${lines[0]}" = "weir: there is no 'queue' command 'rm'; there are: list, show, set, pause, resume" ]
+        [ "${lines[1]}" = "try 'weir queue --help'" ]
+        [ "$(weir queue list --json)" = '[]' ]
+}
+
+@test "'help' after a command explains it too" {
+        [ "$(weir job help)" = "$(weir job --help)" ]
+        [ "$(weir job help add)" = "$(weir job add --help)" ]
+        run weir job help nothing
+        [ "$status" -eq 2 ]
+}
+
+@test "a command without its two dashes is told where they go" {
+        run weir lock run sync sh -c 'exit 0'
+        [ "$status" -eq 2 ]
+        [ "${lines[1]}" = "try 'weir lock run NAME [options] -- COMMAND [ARG...]'" ]
+        run weir breaker run smtp rsync -a x y
+        [ "$status" -eq 2 ]
+        [[ ${lines[1]} == "try 'weir breaker run "*"-- COMMAND"* ]]
+        run weir lock run sync --nonsense -- true
+        [ "${lines[1]}" = "try 'weir lock run --help'" ]
+}
+
+# --- times ---
+
+@test "a time that is out of bounds says in which unit" {
+        run weir schedule add fast h --every 10ms
+        [ "$status" -eq 2 ]
+        [ "$output" = "weir: every must be 100 to 315360000000 ms, not 10" ]
+        run redis-cli -p "$RESP_PORT" LOCK l 60
+        [[ $output == "BADARG ttl must be 100 to 86400000 ms, not 60"* ]]
+        run redis-cli -p "$RESP_PORT" ENQUEUE h '' IN 5s
+        [[ $output == "BADARG in must be a whole number from 0 to 315360000000 ms, not '5s'"* ]]
+        run redis-cli -p "$RESP_PORT" ENQUEUE h '' PRIORITY 256
+        [[ $output == "BADARG priority must be 0 to 255, not 256"* ]]
+        [ "$(curl -s --json '{"ttl":"60s"}' "$HTTP_URL/v1/locks/l" | jq -r .detail)" = \
+                "ttl must be a whole number of milliseconds, not a string" ]
+        [ "$(curl -s --json '{"ttl":1.5}' "$HTTP_URL/v1/locks/l" | jq -r .detail)" = \
+                "ttl must be a whole number from 100 to 86400000 ms, not 1.5" ]
+        [ "$(weir mutex list --json | jq '.locks | length')" = 0 ]
+}
+
+@test "since when: how long ago is among what is allowed" {
+        run weir job list --since yesterday
+        [ "$status" -eq 2 ]
+        [[ $output == "weir: --since: 'yesterday' is no time: 2h (so long ago), 2026-11-15T10:00,"* ]]
+        run weir job add h --at yesterday
+        [[ $output == "weir: --at: 'yesterday' is no time: 2026-11-15T10:00,"* ]]
+}
+
+@test "a backoff without a unit is asked for it, and nothing is set" {
+        for rule in fixed:5 exp:5 exp:5,2 exp:5s,2,5 list:1s,5; do
+                run weir queue set q --backoff "$rule"
+                [ "$status" -eq 2 ]
+                [ "$output" = "weir: --backoff: 5 of what? Write 5ms, 5s or 5m" ]
+        done
+        run weir job add h --backoff fixed:5
+        [ "$status" -eq 2 ]
+        run weir schedule add s h --every 1h --backoff list:5
+        [ "$status" -eq 2 ]
+        [ "$(weir queue list --json)" = '[]' ]
+        for rule in none exp exp:5s,2 exp:5s,2,5m,15% list:1s,30s fixed:1h30m; do
+                weir queue set q --backoff "$rule"
+        done
+        run weir queue set q --backoff exponential
+        [[ $output == "weir: backoff is none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m"* ]]
+}
+
+# --- what the server says names what every door has ---
+
+@test "advice of the server can be followed on the command line" {
+        weir job add h
+        weir work --queue default --exec cat --once --quiet
+        eventually has_status 1 complete
+        run weir job retry 1
+        [ "$status" -eq 5 ]
+        [ "$output" = "weir: job 1 is complete: it runs again only with force" ]
+        run weir job run 1
+        [ "$output" = "weir: job 1 has ended: retry it to run it again" ]
+        weir job retry 1 --force
+        run weir limit take none
+        [ "$output" = "weir: there is no rate limit 'none'; an amount and its period would make one" ]
+        weir limit take none --amount 5 --per 1m
+        run weir registry unset none
+        [ "$output" = "weir: 'none' was not set; the registry lists what was" ]
+        run weir client show none
+        [ "$output" = "weir: nobody called 'none' has asked; the list of clients has who did" ]
+        run weir host recover none
+        [ "$output" = "weir: 'none' is not skipped; the list of skipped hosts has those that are" ]
+        run weir setting set none 1
+        [ "$output" = "weir: there is no setting 'none'; the list of settings has all" ]
+}
+
+@test "the usage of a command with many options is told whole" {
+        run redis-cli -p "$RESP_PORT" ENQUEUEMANY mail 1 mail 2
+        [[ $output == "SYNTAX not understood: 'mail'; usage: ENQUEUEMANY [options] JOBS hook args [hook args ...]; options: QUEUE GROUP PRIORITY "*" TIER"* ]]
+        run redis-cli -p "$RESP_PORT" ENQUEUE mail 1 DELAY 5
+        [[ $output == "SYNTAX not understood: 'DELAY'; usage: ENQUEUE hook args [options]; options: QUEUE "*" IN AT "*" TIER"* ]]
+        run redis-cli -p "$RESP_PORT" UNLOCK l
+        [[ $output == "SYNTAX too few words; usage: UNLOCK name token"* ]]
+        [ "$(weir queue list --json)" = '[]' ]
+}
+
+# --- a unique key ---
+
+@test "a job that was there already is not called added" {
+        [ "$(weir job add h --unique k)" = "job 1 holds the unique key: added now, or there before" ]
+        [ "$(weir job add h --unique k)" = "job 1 holds the unique key: added now, or there before" ]
+        [ "$(weir job add h --unique k --id-only)" = 1 ]
+        [ "$(weir job add h --unique other --conflict reject)" = "added job 2" ]
+        [ "$(weir job add h)" = "added job 3" ]
+}
+
+# --- a server that does not start ---
+
+@test "a server that cannot start says what to do" {
+        run weir serve --data other --resp "127.0.0.1:$RESP_PORT" --http 127.0.0.1:0
+        [ "$status" -eq 1 ]
+        [[ $output == *"weir serve: cannot listen on 127.0.0.1:$RESP_PORT: address already in use; if that is no weir, name another with --resp and --http" ]]
+        run weir serve --data "$DATA/data" --resp 127.0.0.1:0 --http 127.0.0.1:0
+        [ "$status" -eq 5 ]
+        [ "$output" = "weir serve: $DATA/data/log is in use by process $WEIR_PID: stop that one, or name another folder with --data" ]
+        stop_weir
+        cp -r "$DATA/data" broken
+        truncate -s 100 broken/log/0000000000000001.seg
+        run weir serve --data broken --resp 127.0.0.1:0 --http 127.0.0.1:0
+        [ "$status" -eq 9 ]
+        [ "$output" = "weir serve: 0000000000000001.seg at byte 100: the file is cut short; 'weir log verify broken' shows all damage, 'weir log salvage broken NEWDIR' saves what is sound" ]
+        start_weir
+}
+
+@test "an option of the configuration that is not there is answered with one that is" {
+        printf 'target "shop" {\n kind = "mysql"\n password = "x"\n}\n' >c
+        run weir config check c
+        [ "$status" -eq 2 ]
+        [ "$output" = "weir: c:3: no such option 'password'; did you mean 'password_file'?" ]
+        printf 'bogus\n' >c
+        run weir config check c
+        [ "$output" = "weir: c:1: no such option 'bogus'; weir.conf(5) lists them" ]
+}
+
+@test "without a configuration file, show says so" {
+        run weir config show
+        [ "$status" -eq 0 ]
+        [[ $output == *"no configuration file was given; --defaults shows what holds"* ]]
+}
+
+# --- the worker ---
+
+@test "several queues in one word are told to be one" {
+        weir job add h --queue 'a,b'
+        run weir work --queue a,b --exec cat --once
+        [ "$status" -eq 0 ]
+        [[ $output == *"one queue, with a comma in its name; several are --queue A --queue B\" queue=a,b"* ]]
+        [ "$(field 1 status)" = complete ]
+        run weir work --queue a --exec cat --once
+        [[ $output != *"one queue"* ]]
+}

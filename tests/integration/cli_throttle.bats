@@ -117,7 +117,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
 {"tier":"high","parked":0,"deferred":0,"would_defer":0,"released":0,"delay_ms":0},
 {"tier":"normal","parked":0,"deferred":0,"would_defer":0,"released":0,"delay_ms":0},
 {"tier":"deferrable","parked":0,"deferred":0,"would_defer":0,"released":0,"delay_ms":0}],
-"caps":{"claim_size":0,"lease_ms":0,"claims":0},
+"caps":{"claim_size":0,"claims":0},
 "ramp":{"running":false,"cycle":0,"cycles":3,"next_in_ms":-1}}'
 
 @test "status names the replicas that were left out of a value" {
@@ -146,7 +146,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
                 .targets[0] += {level: "critical", metric: "threads_running", value: "150",
                         threshold: "15", age_ms: 400} |
                 .targets[0].metrics[0] += {value: "12", level: "critical"} |
-                .caps = {claim_size: 5, lease_ms: 15000, claims: 1} |
+                .caps = {claim_size: 5, claims: 1} |
                 .tiers[2] += {parked: 7, deferred: 9, delay_ms: 900000}' <<<"$calm")"
         run weir throttle status
         [ "$status" -eq 0 ]
@@ -178,6 +178,31 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         run weir throttle status
         [[ $output == *"because  shop: threads_running was never read; no password"* ]]
         [[ $output =~ threads_running\ +normal\ +-\ +5\ +-\ +never\ +"no password" ]]
+}
+
+@test "a throttle that is switched off is told as a sentence, with what switches it on" {
+        off="the throttle is switched off (setting throttle.enabled): no job waits for the load, checks"
+        off+=" follow check.mode, a pause still holds; 'weir setting set throttle.enabled true' switches it on"
+        weir throttle mode enforce
+        [[ $(weir throttle status) != *"switched off"* ]]
+        weir setting set throttle.enabled false
+        run -0 weir throttle status
+        [ "${lines[0]}" = "mode     enforce" ]
+        [ "${lines[1]}" = "off      $off" ]
+        [ "$(status .enabled)" = false ]
+        run -0 --separate-stderr weir throttle mode
+        [ "$output" = enforce ]
+        # shellcheck disable=SC2154 # bats sets it
+        [ "$stderr" = "$off" ]
+        run -0 --separate-stderr weir throttle mode observe
+        [ "$stderr" = "$off" ]
+        run -0 --separate-stderr weir throttle resume
+        [ "$stderr" = "$off" ]
+        weir throttle pause
+        [[ $(weir throttle status) =~ high\ +waits ]]
+        weir throttle resume
+        weir setting set throttle.enabled true
+        [[ $(weir throttle status) != *"switched off"* ]]
 }
 
 @test "status shows the ramp, and a target with a mode of its own" {

@@ -7,14 +7,17 @@ The metric comes from a file by way of a target of kind "command", so any value,
 can be had without a database.  One test asks a real MariaDB under freno's own "mysql"."""
 import json
 import os
+import socket
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from lib_contracts import compact, get, moment, rules, unchanged  # noqa: E402
+from lib_contracts import (  # noqa: E402
+    compact, get, is_left, minutes_left, one_line_of_json, rules, serve_targets, side_by_side,
+    unchanged)
 from lib_databases import PASSWORD, Maria, write_config  # noqa: E402
-from harness import Server, equal, expect, main, short, test, until  # noqa: E402
+from harness import Server, equal, expect, main, short, test, text, until  # noqa: E402
 
 # Prints the value, fails, or hangs, as the files beside it say.
 SCRIPT = """#!/bin/sh
@@ -57,10 +60,8 @@ class Store:
             pass
 
 
-def serve(folder, *stores, token=None, extra=""):
-    os.makedirs(folder, exist_ok=True)
-    config = write_config(folder, extra + "".join(s.config for s in stores))
-    server = Server(folder, "-c", config, token=token)
+def serve(folder, *stores, extra="", **options):
+    server = serve_targets(folder, stores, extra, **options)
     if stores:
         settle(server, *stores)
     return server
@@ -134,8 +135,7 @@ def every_route(folder):
     with server.web() as w:
         for path, status, kind in ROUTES:
             got = get(w, path, status)
-            equal(got.header("content-type"), "application/json", path)
-            expect(got.body.endswith(b"\n") and got.body.count(b"\n") == 1, short(got.body))
+            one_line_of_json(got, path)
             expect(isinstance(got.json, kind), "%s: %s" % (path, short(got.body)))
             expect(b": " not in got.body.replace(b"error: ", b""), "spaces: %s" % short(got.body))
             head = w.ask("HEAD", path)
@@ -285,15 +285,9 @@ def low_priority(folder):
 def no_shared_flags(folder):
     store = Store(folder, value=5)
     server = serve(folder, store)
-    webs = [server.web() for _ in range(8)]
-    for _ in range(100):
-        for i, w in enumerate(webs):
-            w.send(w.head("GET", "/check/me/command/main1" + ("?p=low" if i % 2 else "")))
-        for i, w in enumerate(webs):
-            got = w.read().status
-            expect(got in ((417, 429) if i % 2 else (429,)), "%d: %d" % (i, got))
-    for w in webs:
-        w.close()
+    path = "/check/me/command/main1"
+    for i, got in side_by_side(server, [path, path + "?p=low"] * 4, 100):
+        expect(got.status in ((417, 429) if i % 2 else (429,)), "%d: %d" % (i, got.status))
     server.stop()
 
 
@@ -380,12 +374,6 @@ def apps(w):
     return got
 
 
-def minutes_left(entry):
-    text = entry["ExpireAt"]
-    expect(text.endswith("Z"), text)
-    return (moment(text) - time.time()) / 60
-
-
 @test("throttling takes a ratio and minutes; what is not given stays, or is all for an hour")
 def throttle(folder):
     server = serve(folder, Store(folder), Store(folder, "main2"))
@@ -396,8 +384,7 @@ def throttle(folder):
             got = apps(w)[key]
             equal(list(got), ["ExpireAt", "Ratio"], "fields")
             equal(got["Ratio"], ratio, "ratio after " + path)
-            left = minutes_left(got)
-            expect(minutes - 0.2 < left <= minutes + 0.02, "%s: %.2f minutes" % (path, left))
+            expect(is_left(got["ExpireAt"], minutes), "%s: %s" % (path, got))
         rule("/throttle-app/a", "a", 1, 60)
         rule("/throttle-app/a/ttl/30/ratio/0.25", "a", 0.25, 30)
         rule("/throttle-app/a/ratio/0.75", "a", 0.75, 30)  # the end stays
@@ -501,7 +488,7 @@ def restart(folder):
         after = apps(w)
         equal({k: v["Ratio"] for k, v in after.items()},
               {k: v["Ratio"] for k, v in before.items()}, "rules")
-        expect(29 < minutes_left(after["a"]) < 31, after)
+        expect(29 < minutes_left(after["a"]["ExpireAt"]) < 31, after)
         equal(list(w.good("GET", "/skipped-hosts")), ["db1"], "skipped")
         get(w, "/check/a/command/main1", 417)
     server.stop()
@@ -542,6 +529,55 @@ def recent(folder):
     server.stop()
 
 
+@test("a rule that is only tried out is nothing to freno: neither told, nor taken over, nor removed")
+def tried_out(folder):
+    server = serve(folder, Store(folder))
+    with server.web() as w, server.client() as c:
+        c("RULESET", "a", "ratio", "RATIO", "0.25", "FOR", 300000, "MODE", "observe")
+        expect("a" not in apps(w), "a trial is no throttling")
+        get(w, "/throttle-app/a/ttl/5", 200)
+        equal(apps(w)["a"]["Ratio"], 1, "a rule of its own")
+        get(w, "/unthrottle-app/a", 200)
+        equal([text(r["mode"]) for r in rules(c)], ["observe"], "what is left")
+    server.stop()
+
+
+def own_address():
+    """An address of this machine that is no loopback; None when it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        try:
+            s.connect(("198.51.100.1", 9))  # nothing is sent
+        except OSError:
+            return None
+        address = s.getsockname()[0]
+        return None if address.startswith("127.") else address
+
+
+@test("where an asker says it is counts only when it comes through a proxy of this machine")
+def forged(folder):
+    claims = ["X-Forwarded-For: 10.1.2.3"]
+    store = Store(folder)
+    server = serve(folder, store, http=os.path.join(folder, "socket"))
+    with server.web() as w:
+        get(w, "/check/near/command/main1", 200)
+        get(w, "/check/far/command/main1", 200, headers=claims)
+        equal(sorted(w.good("GET", "/recent-apps")), ["far/10.1.2.3", "near"], "by a unix socket")
+    server.stop()
+    own = own_address()
+    if not own:
+        return  # tests/unit/test_server.c has which addresses are this machine's
+    token = "0123456789abcdef"
+    server = serve(os.path.join(folder, "far"), store, token=token, http=own + ":0")
+    with server.web() as w, server.client() as c:
+        c("AUTH", token)
+        get(w, "/check/far/command/main1", 200, headers=claims)
+        equal(sorted(w.good("GET", "/recent-apps")), ["far/" + own], "by the network")
+        get(w, "/throttle-app/far", 200, headers=claims)
+        equal([(text(r["author"]), text(r["address"])) for r in rules(c)], [("freno:" + own, own)],
+              "whose rule it is")
+    server.stop()
+
+
 @test("hosts are skipped for an hour or as long as is said, and recovered")
 def hosts(folder):
     server = serve(folder, Store(folder))
@@ -551,8 +587,8 @@ def hosts(folder):
         get(w, "/skip-host/db2:3307/ttl/5", 200, general(200, "OK"))
         got = w.good("GET", "/skipped-hosts")
         equal(sorted(got), ["db1", "db2:3307"], "skipped")
-        expect(59 < minutes_left({"ExpireAt": got["db1"]}) <= 60.1, got)
-        expect(4 < minutes_left({"ExpireAt": got["db2:3307"]}) <= 5.1, got)
+        expect(59 < minutes_left(got["db1"]) <= 60.1, got)
+        expect(4 < minutes_left(got["db2:3307"]) <= 5.1, got)
         get(w, "/recover-host/db1", 200, general(200, "OK"))
         get(w, "/recover-host/db1", 200, general(200, "OK"))
         equal(list(w.good("GET", "/skipped-hosts")), ["db2:3307"], "left")

@@ -83,6 +83,8 @@ def fill(c):
     c("CAP", "group:acme", 5, "WEIGHT", 2)
     c("CAP", "key:erp", 4)
     c("RULESET", "etl", "ratio", "RATIO", "0.5", "FOR", 3600000, "REASON", "two words")
+    c("RULESET", "etl", "hold", "FOR", 3600000, "MODE", "observe")
+    c("RULESET", "vip", "exempt", "SELFENDING", "FOR", 3600000)
     c("RULESET", "all", "metrics", "METRICS", "threads", "FOR", 7200000, "AUTHOR", "ann")
     c("SCHEDULE", "nightly", "report", '{"a":1}', "CRON", "0 5 * * *", "ZONE", "Europe/Berlin",
       "JITTER", 1000, "MISSED", "all", "WINDOW", 60000, "OVERLAP", "queue", "STOPAFTER", 3,

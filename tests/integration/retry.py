@@ -65,7 +65,7 @@ def _(folder):
         c.refused("RETRY", job_id, name="STATE", mentions=["in-progress"])
         c("COMPLETE", got.id, got.token, "well")
         until(lambda: rows_in(server.data) == [(job_id, 1, 2)], what="the row of the second run")
-        c.refused("RETRY", job_id, name="STATE", mentions=["FORCE"])
+        c.refused("RETRY", job_id, name="STATE", mentions=["only with force"])
         equal(text(c("RETRY", job_id, "FORCE")), "pending")
         story = [text(mapping(e)["event"]) for e in c("EVENTS", job_id)]
         equal(story, ["created", "started", "failed", "retried", "started", "completed", "retried"])

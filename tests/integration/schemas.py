@@ -97,6 +97,9 @@ def queues(ask, folder):
 def batches(ask, folder):
     ask("BATCH", name="import", title="Import", onsuccess="done", successargs={"a": 1},
         ondone="over", doneargs_base64="/wA=", queue="calls", priority=50)
+    ask("BATCH", name="text", onsuccess="done", successargs="plain", successargs_is_text=True,
+        ondone="over", doneargs="plain", doneargs_is_text=True)
+    equal(ask("BATCHSTATE", name="text")["ondone"]["args_is_text"], True, "text for a callback")
     ask("BATCH", name="bare")
     ask("BATCHSTATE", name="bare")
     ask("BATCH", name="moved", onsuccess="done", successsignature="k1:00", ondone="over",
@@ -119,7 +122,8 @@ def batches(ask, folder):
 @story
 def jobs_of_every_kind(ask, folder):
     first = ask("ENQUEUE", hook="plain", args={"a": [1, "x"]})["id"]
-    many = ask("ENQUEUE", [{"hook": "one", "args_base64": "/wA="}, {"hook": "two", "args": "t"}])
+    many = ask("ENQUEUE", [{"hook": "one", "args_base64": "/wA="},
+                           {"hook": "two", "args": "t", "args_is_text": True}])
     equal(len(many["ids"]), 2, "ids")
     ask("BATCH", name="b1")
     full = ask("ENQUEUE", {
@@ -140,9 +144,14 @@ def jobs_of_every_kind(ask, folder):
     claimed = ask("COMPLETE", id=first, token=got["token"], result={"sum": 3},
                   claim={"worker": "w1", "max": 2, "queues": ["default"]})["jobs"]
     expect("args_base64" in claimed[0], "bytes in a claim: %s" % claimed)
+    equal((claimed[1]["args"], claimed[1]["args_is_text"]), ("t", True), "text in a claim")
     ask("COMPLETE", id=claimed[0]["id"], token=claimed[0]["token"], result_base64="/wA=")
     expect("result_base64" in ask("JOB", id=claimed[0]["id"]), "a result of bytes")
     ask("RELEASE", {"id": claimed[1]["id"], "token": claimed[1]["token"], "in": 60000})
+    told = ask("ENQUEUE", hook="told", args=0, queue="told")["id"]
+    got = claim_one(ask, "told")
+    ask("COMPLETE", id=told, token=got["token"], result="plain", result_is_text=True)
+    equal(ask("JOB", id=told)["result_is_text"], True, "text in a result")
     ask("CANCEL", id=claimed[1]["id"])
     ask("EVENTS", id=first)
     failing = ask("ENQUEUE", hook="fails", args=0, queue="f", attempts=1)["id"]
@@ -151,6 +160,10 @@ def jobs_of_every_kind(ask, folder):
     ask("RETRY", id=failing)
     got = claim_one(ask, "f")
     ask("FAIL", id=failing, token=got["token"], error="no")
+    unfit = ask("ENQUEUE", hook="unfit", args=0, queue="f")["id"]
+    got = claim_one(ask, "f")
+    equal(ask("FAIL", id=unfit, token=got["token"], error="no", noretry=True)["status"], "failed",
+          "status")
     for status in ("pending", "complete", "failed", "canceled"):
         page = ask("JOBS", status=status, limit=2)
         expect(page["jobs"], "no job is " + status)
@@ -189,6 +202,8 @@ def schedules(ask, folder):
     ask("SCHEDULE", name="bare", hook="tick", every=3600000, missed="one",
         first=int(time.time() * 1000) + 10 ** 7, args_base64="/wA=")
     ask("SCHEDULED", name="bare")
+    ask("SCHEDULE", name="text", hook="tick", every=3600000, args="plain", args_is_text=True)
+    equal(ask("SCHEDULED", name="text")["args_is_text"], True, "text of a schedule")
     ask("RUNSCHEDULE", name="full")
     run = ask("RUNSCHEDULE", name="bare")["id"]
     equal(ask("JOB", id=run)["options"]["schedule"], "bare", "the schedule of a job")
@@ -635,7 +650,7 @@ def have_all_that_lines_show(ask):
         "limit": "a", "target": "b", "batch": "b", "expires": 7200000, "resultfor": 60000,
         "signature": "k1:02", "tier": "high"}), {"id": 1}, "the first job")
     second = ask("ENQUEUE", hook="h", args={"n": 1}, after=[1], when="ended")["id"]
-    third = ask("ENQUEUE", hook="h", args="text", queue="bytes")["id"]
+    third = ask("ENQUEUE", hook="h", args="text", args_is_text=True, queue="bytes")["id"]
     got = claim_one(ask, "bytes")
     ask("COMPLETE", id=third, token=got["token"], result_base64="/wA=")
     expect(second and ask("JOB", id=third)["result_base64"], "bytes in a result")

@@ -192,6 +192,7 @@ class Request:
         self.needed = [(p["name"],) for p in said["parameters"]
                        if p["in"] == "query" and p["required"]]
         self.apart = []  # pairs of which one may come
+        self.bound = []  # pairs of which the first wants the second
         self.body = said.get("requestBody")
         if self.body:
             self.read_body(reader.at(pointer("components", "schemas", operation.name)))
@@ -203,6 +204,10 @@ class Request:
         self.schemas.update(schema["properties"])
         self.needed += [(name,) for name in schema["required"]]
         for rule in schema.get("allOf", []):
+            if "dependentRequired" in rule:
+                self.bound += [(one, other) for one, others in rule["dependentRequired"].items()
+                               for other in others]
+                continue
             names = rule["not"]["required"] if "not" in rule else [
                 n for way in rule["oneOf"] for n in way["required"]]
             self.apart.append(names)
@@ -264,6 +269,10 @@ def required(folder):
             rest = [n for n in request.without(None) if n not in names]
             word = "twice" if names[1].endswith("_base64") else "both"
             is_refused(request.send(rest + names), (names[0], word), "%s with %s" % (name, names))
+        for one, other in request.bound:
+            rest = [n for n in request.without(None) if n != other]
+            is_refused(request.send(rest + [one]), (one, other + " is missing"),
+                       "%s with %s alone" % (name, one))
         with server.client() as client:  # and HELP says the same
             marked = re.findall(r"^    (\w+) .*\(required\)$", text(client("HELP", name)), re.M)
         equal(set(marked), set(request.path) | {w[0] for w in request.needed}, "HELP " + name)

@@ -10,13 +10,12 @@ import json
 import os
 import sys
 import threading
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from lib_contracts import compact, get, moment, rules, unchanged  # noqa: E402
-from lib_databases import write_config  # noqa: E402
-from harness import Server, equal, expect, main, short, test, until  # noqa: E402
+from lib_contracts import (  # noqa: E402
+    compact, get, is_left, one_line_of_json, rules, serve_targets, side_by_side, unchanged)
+from harness import equal, expect, main, short, test, until  # noqa: E402
 
 TARGET = """
 target "%s" {
@@ -60,9 +59,7 @@ class Source:
 
 
 def serve(folder, *sources, extra=""):
-    os.makedirs(folder, exist_ok=True)
-    config = write_config(folder, extra + "".join(s.config for s in sources))
-    server = Server(folder, "-c", config)
+    server = serve_targets(folder, sources, extra)
     for s in sources:
         settle(server, s)
     return server
@@ -124,8 +121,7 @@ def routes(folder):
                      "/throttler/throttle-app?app=a&duration=1h",
                      "/throttler/unthrottle-app?app=a", "/throttler/throttled-apps"):
             got = ask(w, path, 200)
-            equal(got.header("content-type"), "application/json", path)
-            expect(got.body.endswith(b"\n") and got.body.count(b"\n") == 1, short(got.body))
+            one_line_of_json(got, path)
             for method in ("POST", "PUT", "DELETE"):
                 other = w.ask(method, path)
                 equal((other.status, other.header("allow")), (405, "GET, HEAD, OPTIONS"), path)
@@ -246,15 +242,9 @@ def built_in(folder):
 @test("exempt answers never carry another app's name")
 def no_shared_result(folder):
     server = serve(folder, Source())
-    webs = [server.web() for _ in range(8)]
     names = ["app%d:messager" % i for i in range(8)]
-    for _ in range(50):
-        for w, name in zip(webs, names):
-            w.send(w.head("GET", "/throttler/check?app=" + name))
-        for w, name in zip(webs, names):
-            equal(w.read().json["AppName"], name, "the name")
-    for w in webs:
-        w.close()
+    for i, got in side_by_side(server, ["/throttler/check?app=" + n for n in names], 50):
+        equal(got.json["AppName"], names[i], "the name")
     server.stop()
 
 
@@ -290,10 +280,6 @@ def unknown(folder):
     server.stop()
 
 
-def minutes_left(entry):
-    return (moment(entry["ExpireAt"]) - time.time()) / 60
-
-
 @test("apps are throttled for a duration as Go writes it, and unthrottled")
 def throttle(folder):
     server = serve(folder, Source(), Source("other"))
@@ -304,10 +290,10 @@ def throttle(folder):
             want = {"AppName": "test", "ExpireAt": got.json["ExpireAt"], "Ratio": ratio,
                     "Exempt": False, **more}
             equal(got.body.decode(), compact(want), query)
-            expect(minutes - 0.2 < minutes_left(got.json) <= minutes + 0.02, got.json)
+            expect(is_left(got.json["ExpireAt"], minutes), got.json)
             expect(any(a["AppName"] == "test" and a["Ratio"] == ratio and
                        a.get("Target") == more.get("Target") and
-                       minutes - 0.2 < minutes_left(a) <= minutes + 0.02
+                       is_left(a["ExpireAt"], minutes)
                        for a in w.good("GET", "/throttler/throttled-apps")), query)
         throttled("app=test&duration=1h", 1, 60)
         ask(w, "/throttler/check?app=test", 417)

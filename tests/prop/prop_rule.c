@@ -27,6 +27,7 @@
 #define NAMES   6
 #define TARGETS 3
 #define SLOTS   3
+#define TRIES   2 /* one that observes, one that is enforced: in the order they are looked at */
 #define ALL     0
 #define DAY_MS  86400000
 
@@ -47,7 +48,7 @@ struct model_rule {
 struct world {
         struct rig rig;
         struct rng dice;
-        struct model_rule rules[NAMES][TARGETS][SLOTS];
+        struct model_rule rules[NAMES][TARGETS][SLOTS][TRIES];
         uint64_t n_changes; /* entries that the history was given */
 };
 
@@ -82,7 +83,7 @@ static void set_up(struct world *w)
 static void model_set(struct world *w, size_t name, size_t target, const struct model_rule *r)
 {
         size_t slot = r->kind == RULE_METRICS ? 1 : r->kind == RULE_THRESHOLD ? 2 : 0;
-        w->rules[name][target][slot] = *r;
+        w->rules[name][target][slot][!r->is_observing] = *r;
         w->n_changes++;
 }
 
@@ -90,8 +91,8 @@ static void model_time(struct world *w)
 {
         for (size_t i = 0; i < NAMES; i++)
                 for (size_t k = 0; k < TARGETS; k++)
-                        for (size_t s = 0; s < SLOTS; s++) {
-                                struct model_rule *r = &w->rules[i][k][s];
+                        for (size_t s = 0; s < SLOTS * TRIES; s++) {
+                                struct model_rule *r = &w->rules[i][k][s / TRIES][s % TRIES];
                                 if (!r->is_there || r->until_ns > now_ns(w))
                                         continue;
                                 r->is_there = false;
@@ -111,16 +112,17 @@ static int model_name(struct slice text)
 static const struct model_rule *model_next(const struct world *w, const struct identity *who,
                                            size_t target, size_t slot, size_t *at)
 {
-        /* The whole, the parts, all; each for the target and for every target. */
-        while (*at < 2 * (who->n + 2)) {
-                size_t step = (*at)++, place = step / 2;
+        /* The whole, the parts, all; each for the target and for every target, and of each the
+         * one that is tried out first: enforced, it would stand in the place of the other. */
+        while (*at < 2 * TRIES * (who->n + 2)) {
+                size_t step = (*at)++, place = step / (2 * TRIES);
                 struct slice text = place == 0        ? who->whole
                                     : place <= who->n ? who->part[place - 1]
                                                       : SLICE_LIT("all");
                 int name = model_name(text);
-                size_t t = step % 2 ? 0 : target;
-                if (name >= 0 && w->rules[name][t][slot].is_there)
-                        return &w->rules[name][t][slot];
+                size_t t = step / TRIES % 2 ? 0 : target;
+                if (name >= 0 && w->rules[name][t][slot][step % TRIES].is_there)
+                        return &w->rules[name][t][slot][step % TRIES];
         }
         return NULL;
 }
@@ -174,7 +176,7 @@ static void step_unset(struct world *w)
 {
         size_t name = roll(w, NAMES), target = roll(w, TARGETS), n = 0;
         enum rule_kind kind = (enum rule_kind)roll(w, RULE_KINDS);
-        bool has_kind = roll(w, 2);
+        bool has_kind = roll(w, 2), has_mode = roll(w, 2), is_observing = roll(w, 2);
         struct slice argv[8] = {SLICE_LIT("RULEUNSET"), slice_str(names[name])};
         size_t argc = 2;
         if (target) {
@@ -185,9 +187,14 @@ static void step_unset(struct world *w)
                 argv[argc++] = SLICE_LIT("KIND");
                 argv[argc++] = slice_str(rule_kind_name(kind));
         }
-        for (size_t s = 0; s < SLOTS; s++) {
-                struct model_rule *r = &w->rules[name][target][s];
-                if (!r->is_there || (has_kind && r->kind != kind))
+        if (has_mode) {
+                argv[argc++] = SLICE_LIT("MODE");
+                argv[argc++] = is_observing ? SLICE_LIT("observe") : SLICE_LIT("enforce");
+        }
+        for (size_t s = 0; s < SLOTS * TRIES; s++) {
+                struct model_rule *r = &w->rules[name][target][s / TRIES][s % TRIES];
+                if (!r->is_there || (has_kind && r->kind != kind) ||
+                    (has_mode && r->is_observing != is_observing))
                         continue;
                 r->is_there = false;
                 n++;
@@ -296,7 +303,7 @@ static struct lists model_lists(const struct world *w, const struct identity *wh
         while ((r = model_next(w, who, target, 1, &at))) {
                 if (r->is_observing && !is_trial)
                         continue;
-                size_t place = (at - 1) / 2; /* of one name only the first */
+                size_t place = (at - 1) / (2 * TRIES); /* of one name only the first */
                 bool is_new = place != last && (place <= who->n || l.n == 0);
                 for (size_t i = 0; i < l.n; i++)
                         is_new = is_new && l.metrics[i] != r;
@@ -347,8 +354,8 @@ static void check(struct world *w)
         state_check(s);
         for (size_t i = 0; i < NAMES; i++)
                 for (size_t k = 0; k < TARGETS; k++)
-                        for (size_t j = 0; j < SLOTS; j++)
-                                n += w->rules[i][k][j].is_there;
+                        for (size_t j = 0; j < SLOTS * TRIES; j++)
+                                n += w->rules[i][k][j / TRIES][j % TRIES].is_there;
         assert_int_equal(s->things[THING_RULE].len, n);
         const struct thing *t = thing_find(s, THING_RULELOG, SLICE_LIT(RULELOG_NAME));
         const struct rulelog *l = t ? CONTAINER_OF(t, const struct rulelog, thing) : NULL;

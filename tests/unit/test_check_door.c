@@ -31,10 +31,7 @@ static const struct core_target targets[] = {
 
 static void set_up(struct rig *rig, enum gate_mode mode)
 {
-        struct core_throttle options = {
-                .targets = targets, .n_targets = 2, .checks = {.mode = mode}};
-        policy_init(&options.policy);
-        core_set_throttle(rig->core, &options);
+        rig_set_gate(rig, targets, ARRAY_LEN(targets), MODE_OFF, mode);
 }
 
 static void init(struct rig *rig)
@@ -46,7 +43,7 @@ static void init(struct rig *rig)
 
 static void sample(struct rig *rig, size_t metric, double value)
 {
-        core_sample(rig->core, 0, metric, value, rig->now.steady_ns, false, SLICE_NONE);
+        rig_sample(rig, 0, metric, value);
 }
 
 static void both(struct rig *rig, double lag, double threads)
@@ -262,6 +259,46 @@ static void a_list_that_observes_says_nothing_where_it_would_not_decide(void **s
                "observe");
         has(rig_do(&rig, "CHECK", "etl"), "would:'' target:'shop'");
         assert_int_equal(rig.core->checking->observed, 0);
+        rig_release(&rig);
+}
+
+static void a_threshold_on_trial_leaves_the_enforced_one_in_force(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 3, 1); /* above the metric's own threshold of 2 */
+        rig_do(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "replication_lag=6");
+        rig_do(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "replication_lag=4", "MODE",
+               "observe");
+        has(rig_do(&rig, "CHECK", "etl"), "would:'' target:'shop'");
+        both(&rig, 5, 1); /* good for the one that holds, too much for the other */
+        has(rig_do(&rig, "CHECK", "etl"), "verdict:'granted' reason:'granted' "
+                                          "metric:'replication_lag' value:'5' threshold:'6'");
+        has(rig_do(&rig, "CHECK", "etl"), "would:'threshold' target:'shop'");
+        assert_int_equal(rig.core->checking->observed, 2);
+        has(rig_do(&rig, "THROTTLED"), "replication_lag 5 against 4");
+        both(&rig, 7, 1); /* too much for both: the enforced one refuses */
+        has(rig_do(&rig, "CHECK", "etl"), "verdict:'refused' reason:'threshold' "
+                                          "metric:'replication_lag' value:'7' threshold:'6'");
+        assert_int_equal(rig.core->checking->observed, 2);
+        rig_release(&rig);
+}
+
+static void a_hold_on_trial_leaves_the_enforced_rule_in_force(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 0, 1);
+        rig_do(&rig, "RULESET", "etl", "ratio", "RATIO", "0");
+        rig_do(&rig, "RULESET", "etl", "hold", "MODE", "observe");
+        const char *told = rig_do(&rig, "CHECK", "etl");
+        has(told, "verdict:'granted' reason:'granted'");
+        has(told, "would:'hold'");
+        rig_do(&rig, "RULESET", "etl", "hold");
+        rig_do(&rig, "RULESET", "etl", "exempt", "MODE", "observe");
+        has(rig_do(&rig, "CHECK", "etl"), "verdict:'refused' reason:'hold'");
         rig_release(&rig);
 }
 
@@ -643,6 +680,8 @@ int main(void)
                 cmocka_unit_test(the_rule_that_decided_is_named_in_full_however_long),
                 cmocka_unit_test(a_list_that_observes_says_what_it_would_refuse),
                 cmocka_unit_test(a_list_that_observes_says_nothing_where_it_would_not_decide),
+                cmocka_unit_test(a_threshold_on_trial_leaves_the_enforced_one_in_force),
+                cmocka_unit_test(a_hold_on_trial_leaves_the_enforced_rule_in_force),
                 cmocka_unit_test(observed_checks_are_granted_and_say_what_would_be),
                 cmocka_unit_test(observed_checks_are_not_paced),
                 cmocka_unit_test(the_operators_pause_refuses_those_who_wait_at_critical),

@@ -48,7 +48,8 @@ static void put_queues(struct buf *b, int n, int from)
                 (void)snprintf(name, sizeof(name), "queue-%02d", i);
                 buf_put_str(b, "%8\r\n");
                 put_pair(b, "name", name);
-                put_number(b, "paused", i == 3);
+                put_text(b, "paused");
+                buf_put_str(b, i == 3 ? "#t\r\n" : "#f\r\n");
                 put_number(b, "ready", i);
                 put_number(b, "scheduled", 0);
                 put_number(b, "waiting", 0);
@@ -58,11 +59,13 @@ static void put_queues(struct buf *b, int n, int from)
         }
 }
 
-static void put_throttle(struct buf *b, int targets)
+static void put_throttle(struct buf *b, int targets, bool is_enabled)
 {
         static const char *const levels[] = {"critical", "unknown", "normal"};
-        buf_put_str(b, "%5\r\n");
+        buf_put_str(b, "%6\r\n");
         put_pair(b, "mode", "enforce");
+        put_text(b, "enabled");
+        buf_put_str(b, is_enabled ? "#t\r\n" : "#f\r\n");
         put_pair(b, "level", "critical");
         put_pair(b, "target", "shop-0");
         put_number(b, "since_ms", 3000);
@@ -92,7 +95,7 @@ static void rig_init(struct rig *x, int queues, int targets)
         x->view.server = "127.0.0.1:7379";
         x->view.now_ms = 1000000;
         put_queues(&x->bytes[0], queues, 0);
-        put_throttle(&x->bytes[1], targets);
+        put_throttle(&x->bytes[1], targets, true);
         x->view.panels[TOP_QUEUES] = parsed(x, &x->bytes[0]);
         x->view.throttle = parsed(x, &x->bytes[1]);
 }
@@ -152,6 +155,22 @@ static void the_head_tells_the_level_and_why(void **state)
                 strstr(text, "shop-1  threads_running was last read 1 min 2 s ago  for 1 s"));
         assert_non_null(strstr(text, "and 5 more targets"));
         assert_non_null(strstr(text, "ready 6"));
+        rig_release(&x);
+}
+
+static void the_head_tells_that_the_throttle_is_switched_off_and_what_switches_it_on(void **state)
+{
+        struct rig x;
+        (void)state;
+        rig_init(&x, 4, 1);
+        assert_null(strstr(draw(&x), "switched off"));
+        buf_clear(&x.bytes[1]);
+        put_throttle(&x.bytes[1], 1, false);
+        x.view.throttle = parsed(&x, &x.bytes[1]);
+        const char *text = draw(&x);
+        assert_non_null(strstr(text, "throttle enforce, SWITCHED OFF"));
+        assert_non_null(strstr(text, "no job waits for load; 'weir setting set throttle.enabled "
+                                     "true' switches it on\n"));
         rig_release(&x);
 }
 
@@ -241,6 +260,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(no_frame_is_larger_than_its_screen),
                 cmocka_unit_test(the_head_tells_the_level_and_why),
+                cmocka_unit_test(
+                        the_head_tells_that_the_throttle_is_switched_off_and_what_switches_it_on),
                 cmocka_unit_test(the_choice_moves_scrolls_and_stops_at_both_ends),
                 cmocka_unit_test(the_choice_stays_with_its_row_when_others_come_and_go),
                 cmocka_unit_test(a_filter_keeps_the_rows_that_hold_it),

@@ -119,6 +119,14 @@ static void a_grant_tells_its_credits_and_what_enforce_would_say(void **state)
                                      0, 0, "threshold"},
                     "shop",
                     "granted; enforce would refuse it: replication_lag 12 is above 5 on shop");
+        /* By another threshold, or another metric, than those that are told. */
+        assert_says(&(struct answer){"granted", "granted", "replication_lag", "4", "5", 400,
+                                     "threshold:etl/shop", 0, 0, 0, "threshold"},
+                    "shop",
+                    "granted; the rule for etl on shop, which is tried out, would refuse it");
+        assert_says(&(struct answer){"granted", "granted", "replication_lag", "4", "5", 400,
+                                     "share:etl", 0, 0, 0, "hold"},
+                    "shop", "granted; enforce would refuse it: the rule for etl holds it");
 }
 
 static void json_has_the_names_of_the_fields(void **state)

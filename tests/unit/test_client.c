@@ -28,7 +28,7 @@ static void the_whole_and_each_part_are_counted(void **state)
         expect(&rig, "etl", "reasons:{hold:1 threshold:1]");
         expect(&rig, "7f:copy:etl", "parts:['7f' 'copy' 'etl']");
         has(rig_do(&rig, "CLIENTSHOW", "nobody"),
-            "!NOTFOUND nobody called 'nobody' has asked; CLIENTS lists who has");
+            "!NOTFOUND nobody called 'nobody' has asked; the list of clients has who did");
         release(&rig);
 }
 

@@ -109,10 +109,8 @@ static void the_default_caps_are_the_documented_ones_and_the_mode_is_off(void **
         assert_true(p.max_deferral_ms == 0);
         assert_int_equal(p.caps[LEVEL_NORMAL].claim_size, 0);
         assert_int_equal(p.caps[LEVEL_ELEVATED].claim_size, 5);
-        assert_int_equal(p.caps[LEVEL_ELEVATED].lease_ms, 15000);
         assert_int_equal(p.caps[LEVEL_ELEVATED].claims, 1);
         assert_int_equal(p.caps[LEVEL_CRITICAL].claim_size, 1);
-        assert_int_equal(p.caps[LEVEL_CRITICAL].lease_ms, 10000);
         assert_int_equal(p.caps[LEVEL_CRITICAL].claims, 1);
         assert_int_equal(p.caps[LEVEL_UNKNOWN].claims, 0);
 }

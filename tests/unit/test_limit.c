@@ -235,7 +235,8 @@ static void a_take_with_a_rule_makes_the_limit_and_it_is_forgotten_when_idle(voi
         (void)unused;
         struct rig rig;
         rig_init(&rig);
-        has(rig_do(&rig, "TAKE", "ip:1"), "!NOTFOUND there is no rate limit 'ip:1'; with AMOUNT");
+        has(rig_do(&rig, "TAKE", "ip:1"),
+            "!NOTFOUND there is no rate limit 'ip:1'; an amount and its period");
         same(rig_do(&rig, "TAKE", "ip:1", "AMOUNT", "2", "PERIOD", "1000"), granted(1));
         has(rig_do(&rig, "USAGE", "ip:1"), "passing:true");
         same(rig_do(&rig, "TAKE", "ip:1"), granted(0));

@@ -102,8 +102,8 @@ static void what_retry_does_depends_on_the_status(void **unused)
         rig_do(&rig, "COMPLETE", "1", token, "first");
         starts_with(rig_do(&rig, "RETRY", "1"), "!STATE"); /* not archived yet */
         rig_archive_all(&rig);
-        has(rig_do(&rig, "RETRY", "1"), "FORCE");
-        has(rig_do(&rig, "RUN", "1"), "RETRY");
+        has(rig_do(&rig, "RETRY", "1"), "!STATE job 1 is complete: it runs again only with force");
+        has(rig_do(&rig, "RUN", "1"), "!STATE job 1 has ended: retry it to run it again");
         assert_string_equal(rig_do(&rig, "RETRY", "1", "FORCE"), "'pending'");
         has(rig_do(&rig, "JOB", "1"), "result:null");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);

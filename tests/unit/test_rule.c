@@ -116,6 +116,100 @@ static void one_that_observes_is_told_apart_from_one_that_decides(void **unused)
         rig_release(&rig);
 }
 
+/* Observe before enforce: who tries out another rule must not switch off the one that holds. */
+static void one_that_observes_stands_beside_the_enforced_one(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        ok(&rig, "RULESET", "etl", "ratio", "RATIO", "0.5", "TARGET", "shop");
+        ok(&rig, "RULESET", "etl", "hold", "TARGET", "shop", "MODE", "observe");
+        ok(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "lag=9");
+        ok(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "lag=2", "MODE", "observe");
+        ok(&rig, "RULESET", "etl", "metrics", "METRICS", "lag");
+        ok(&rig, "RULESET", "etl", "metrics", "METRICS", "disk_used", "MODE", "observe");
+        assert_int_equal(n_rules(&rig), 6);
+        restart(&rig);
+        struct rule_match m = match(&rig, "etl", "shop");
+        same(decides(&rig, "etl", "shop"), "etl ratio");
+        assert_int_equal(m.observed->kind, RULE_HOLD);
+        assert_slice(m.threshold->list, "lag=9");
+        assert_int_equal(m.n_metrics, 1);
+        assert_slice(m.metrics[0]->list, "lag");
+        /* Setting one again replaces that of its own mode. */
+        ok(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "lag=3", "MODE", "observe");
+        ok(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "lag=8");
+        assert_int_equal(n_rules(&rig), 6);
+        assert_slice(match(&rig, "etl", "shop").threshold->list, "lag=8");
+        has(rig_do(&rig, "RULES", "MATCH", "threshold:etl"),
+            "slot:'threshold' target:'' ratio:null list:'lag=8' mode:'enforce'");
+        has(rig_do(&rig, "RULES", "MATCH", "threshold:etl"),
+            "slot:'threshold' target:'' ratio:null list:'lag=3' mode:'observe'");
+        rig_release(&rig);
+}
+
+static void each_of_the_two_goes_alone(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        ok(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "lag=9", "FOR", "2000");
+        ok(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "lag=2", "MODE", "observe", "FOR",
+           "1000");
+        rig_pass_ms(&rig, 1000); /* the trial is over */
+        assert_int_equal(n_rules(&rig), 1);
+        assert_slice(match(&rig, "etl", "shop").threshold->list, "lag=9");
+        ok(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "lag=2", "MODE", "observe");
+        rig_pass_ms(&rig, 1000); /* and now the other one */
+        assert_int_equal(n_rules(&rig), 1);
+        assert_null(match(&rig, "etl", "shop").threshold);
+        same(rig_do(&rig, "RULEUNSET", "etl", "MODE", "enforce"),
+             "!NOTFOUND 'etl' has no enforced rule for every target; RULES lists what there is");
+        same(rig_do(&rig, "RULEUNSET", "etl", "KIND", "hold", "MODE", "observe"),
+             "!NOTFOUND 'etl' has no observed hold for every target; RULES lists what there is");
+        ok(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "lag=9");
+        ok(&rig, "RULEUNSET", "etl", "MODE", "observe", "KIND", "threshold");
+        assert_int_equal(n_rules(&rig), 1);
+        assert_slice(match(&rig, "etl", "shop").threshold->list, "lag=9");
+        ok(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "lag=2", "MODE", "observe");
+        ok(&rig, "RULEUNSET", "etl"); /* without a mode both */
+        assert_int_equal(n_rules(&rig), 0);
+        has(rig_do(&rig, "RULEHISTORY", "COUNT", "1"),
+            "action:'unset' rule:'threshold:etl' author:'local' address:'' "
+            "text:'observe threshold lag=2'");
+        restart(&rig);
+        rig_release(&rig);
+}
+
+/* Earlier versions kept both modes in one place; such a rule may still be in the log. */
+static void one_that_an_earlier_version_observed_is_replaced_and_removed(void **unused)
+{
+        (void)unused;
+        const struct rule_values old = {.kind = RULE_THRESHOLD,
+                                        .mode = MODE_OBSERVE,
+                                        .set_ms = 1,
+                                        .author = SLICE_LIT("nina"),
+                                        .list = SLICE_LIT("lag=4")};
+        struct rig rig;
+        init(&rig);
+        for (int i = 0; i < 2; i++) {
+                buf_clear(&rig.core->body);
+                rule_put(&old, &rig.core->body);
+                thing_set(rig.core, THING_RULE, SLICE_LIT("threshold:etl"),
+                          buf_slice(&rig.core->body));
+                restart(&rig);
+                has(rig_do(&rig, "RULES"), "list:'lag=4' mode:'observe'");
+                if (i == 0)
+                        ok(&rig, "RULESET", "etl", "threshold", "THRESHOLD", "lag=2", "MODE",
+                           "observe");
+                assert_int_equal(n_rules(&rig), 1);
+                ok(&rig, "RULEUNSET", "etl", "MODE", "observe");
+                assert_int_equal(n_rules(&rig), 0);
+        }
+        restart(&rig);
+        rig_release(&rig);
+}
+
 static void the_lists_of_all_parts_count_together(void **unused)
 {
         (void)unused;
@@ -341,6 +435,9 @@ int main(void)
                 cmocka_unit_test(hold_ratio_and_exempt_replace_each_other),
                 cmocka_unit_test(a_rule_set_again_has_the_new_end_and_a_new_budget),
                 cmocka_unit_test(one_that_observes_is_told_apart_from_one_that_decides),
+                cmocka_unit_test(one_that_observes_stands_beside_the_enforced_one),
+                cmocka_unit_test(each_of_the_two_goes_alone),
+                cmocka_unit_test(one_that_an_earlier_version_observed_is_replaced_and_removed),
                 cmocka_unit_test(the_lists_of_all_parts_count_together),
                 cmocka_unit_test(eight_parts_and_the_whole_may_each_have_a_list),
                 cmocka_unit_test(a_threshold_is_that_of_the_most_specific),

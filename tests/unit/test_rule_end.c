@@ -118,8 +118,8 @@ static void a_restart_of_an_idle_weir_lengthens_a_rule_by_seconds_at_most(void *
                 rig.now.steady_ns = core_steady_ns(rig.core); /* as a killed one begins again */
                 restart(&rig);
         }
-        const struct rule *r =
-                rule_find(rig.core, SLICE_LIT("share"), SLICE_LIT("etl"), SLICE_NONE);
+        const struct rule_place place = {.slot = SLICE_LIT("share"), .who = SLICE_LIT("etl")};
+        const struct rule *r = rule_find(rig.core, &place);
         int64_t left_s = (r->until_ns - rig.now.steady_ns) / NS_PER_S;
         assert_in_range(left_s, 3600 - passed, 3600 - passed + 4 * RULELOG_BEAT_NS / NS_PER_S);
         rig_release(&rig);

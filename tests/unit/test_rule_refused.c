@@ -74,6 +74,9 @@ static const struct refusal {
         {{"RULEUNSET", "there", "AUTHOR", "a\nb"}, "!BADARG author"},
         {{"RULEUNSET", "there/files"}, "!NOTFOUND"},
         {{"RULEUNSET", "there", "KIND", "pause"}, "!BADARG kind must be one of"},
+        {{"RULEUNSET", "there", "MODE", "off"}, "!BADARG mode must be one of observe|enforce"},
+        {{"RULEUNSET", "there", "MODE", "observe"}, "!NOTFOUND 'there' has no observed rule"},
+        {{"RULEUNSET", "there", "TARGET", "/observe"}, "!NOTFOUND"},
         {{"PRIORITIZE", "all"}, "!BADARG 'all' is everybody: name the one that comes first"},
         {{"PRIORITIZE", "etl", "RATIO", "2"}, "!BADARG ratio must be a number from 0 to 1"},
         {{"PRIORITIZE", "etl", "TARGET", "db"}, "!NOTFOUND there is no target 'db'"},
@@ -128,9 +131,53 @@ static void long_texts_are_refused_and_the_longest_allowed_are_kept(void **unuse
         name[255] = '\0';
         ok(&rig, "RULESET", name, "threshold", "THRESHOLD", "lag=1", "TARGET", "shop");
         assert_non_null(match(&rig, name, "shop").threshold);
+        ok(&rig, "RULESET", name, "threshold", "THRESHOLD", "lag=1", "TARGET", "shop", "MODE",
+           "observe");
         restart(&rig);
         assert_non_null(match(&rig, name, "shop").threshold);
+        ok(&rig, "RULEUNSET", name, "TARGET", "shop", "MODE", "observe");
+        assert_non_null(match(&rig, name, "shop").threshold);
         rig_release(&rig);
+}
+
+static void a_name_in_the_log_that_no_rule_has_is_damage(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *name;
+                enum gate_mode mode;
+                int answer;
+        } cases[] = {
+                {"share:etl", MODE_ENFORCE, OK},
+                {"share:etl/shop", MODE_ENFORCE, OK},
+                {"share:etl//observe", MODE_OBSERVE, OK},
+                {"share:etl/shop/observe", MODE_OBSERVE, OK},
+                {"share:etl//observe", MODE_ENFORCE, ERR_CORRUPT},
+                {"share:etl/shop/observe", MODE_ENFORCE, ERR_CORRUPT},
+                {"share:etl/", MODE_OBSERVE, ERR_CORRUPT},
+                {"share:etl/shop/", MODE_OBSERVE, ERR_CORRUPT},
+                {"share:etl/shop/observed", MODE_OBSERVE, ERR_CORRUPT},
+                {"share:etl/shop//observe", MODE_OBSERVE, ERR_CORRUPT},
+                {"metrics:etl//observe", MODE_OBSERVE, ERR_CORRUPT},
+                {"share:", MODE_ENFORCE, ERR_CORRUPT},
+                {"share", MODE_ENFORCE, ERR_CORRUPT},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct rule_values v = {.kind = RULE_HOLD, .mode = (uint8_t)cases[i].mode};
+                struct problem problem;
+                struct state s;
+                struct buf body;
+                state_init(&s, 1);
+                buf_init(&body, 0);
+                rule_put(&v, &body);
+                struct effect e = {.type = EFFECT_THING_SET,
+                                   .kind = THING_RULE,
+                                   .name = slice_str(cases[i].name),
+                                   .body = buf_slice(&body)};
+                assert_int_equal(state_apply(&s, &e, 1, &problem), cases[i].answer);
+                buf_release(&body);
+                state_release(&s);
+        }
 }
 
 /* A contract of the check door hands over what its own client wrote. */
@@ -164,10 +211,9 @@ static void rule_set_itself_checks_what_no_command_would_let_through(void **unus
         assert_int_equal(rule_set(rig.core, &set, &problem), ERR_BADARG);
         assert_true(state_digest(&rig.core->state) == before);
         assert_int_equal(rule_set(rig.core, &good, &problem), OK);
-        assert_true(rule_unset(rig.core, SLICE_LIT("share"), good.who, SLICE_NONE, SLICE_NONE,
-                               SLICE_LIT("10.0.0.1")));
-        assert_false(rule_unset(rig.core, SLICE_LIT("share"), good.who, SLICE_NONE, SLICE_NONE,
-                                SLICE_NONE));
+        const struct rule_place place = {.slot = SLICE_LIT("share"), .who = good.who};
+        assert_true(rule_unset(rig.core, &place, SLICE_NONE, SLICE_LIT("10.0.0.1")));
+        assert_false(rule_unset(rig.core, &place, SLICE_NONE, SLICE_NONE));
         has(rig_do(&rig, "RULEHISTORY"), "action:'unset' rule:'share:etl' author:'10.0.0.1'");
         rig_release(&rig);
 }
@@ -197,6 +243,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_refusal_says_why_and_changes_nothing),
                 cmocka_unit_test(long_texts_are_refused_and_the_longest_allowed_are_kept),
+                cmocka_unit_test(a_name_in_the_log_that_no_rule_has_is_damage),
                 cmocka_unit_test(rule_set_itself_checks_what_no_command_would_let_through),
                 cmocka_unit_test(the_operator_says_how_long_a_rule_may_be),
         };

@@ -332,6 +332,14 @@ static int try_listen(struct bench *b, const char *address, const char *token, s
         return r;
 }
 
+static const struct sockaddr *sockaddr_of(const char *text, struct sockaddr_storage *ret)
+{
+        int r = strchr(text, ':') ? uv_ip6_addr(text, 1, (struct sockaddr_in6 *)ret)
+                                  : uv_ip4_addr(text, 1, (struct sockaddr_in *)ret);
+        assert_int_equal(r, 0);
+        return (const struct sockaddr *)ret;
+}
+
 static void a_public_address_needs_a_token(void **state)
 {
         static const char *const public_ones[] = {"0.0.0.0:0", "[::]:0"};
@@ -350,6 +358,22 @@ static void a_public_address_needs_a_token(void **state)
         for (size_t i = 0; i < ARRAY_LEN(local_ones); i++)
                 assert_int_equal(try_listen(&b, local_ones[i], NULL, &p), OK);
         bench_release(&b);
+}
+
+static void an_address_is_of_this_machine_or_not(void **state)
+{
+        static const char *const own[] = {"127.0.0.1", "127.9.8.7", "::1", "::ffff:127.0.0.1"};
+        static const char *const others[] = {"10.0.0.1", "128.0.0.1",         "0.0.0.0",
+                                             "::",       "::ffff:10.0.0.127", "fe80::1"};
+        struct sockaddr_storage a;
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_LEN(own); i++)
+                assert_true(sockaddr_is_loopback(sockaddr_of(own[i], &a)));
+        for (size_t i = 0; i < ARRAY_LEN(others); i++)
+                assert_false(sockaddr_is_loopback(sockaddr_of(others[i], &a)));
+        a.ss_family = AF_UNIX;
+        assert_false(sockaddr_is_loopback((const struct sockaddr *)&a));
 }
 
 static void an_address_that_is_none_is_refused(void **state)
@@ -484,6 +508,7 @@ int main(void)
                 cmocka_unit_test(before_authentication_the_bytes_are_counted),
                 cmocka_unit_test(the_token_opens_both_doors_and_nothing_else_does),
                 cmocka_unit_test(a_public_address_needs_a_token),
+                cmocka_unit_test(an_address_is_of_this_machine_or_not),
                 cmocka_unit_test(an_address_that_is_none_is_refused),
                 cmocka_unit_test(a_unix_socket_is_for_its_group_and_a_stale_one_is_replaced),
                 cmocka_unit_test(stopping_answers_what_was_accepted_and_then_closes),

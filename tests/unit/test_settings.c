@@ -40,11 +40,7 @@ static const struct core_target shop_without_lag[] = {TARGET("shop", no_lag)};
 
 static void set_targets(struct rig *rig, const struct core_target *targets, size_t n)
 {
-        struct core_throttle options = {
-                .targets = targets, .n_targets = n, .checks = {.mode = MODE_ENFORCE}};
-        policy_init(&options.policy);
-        options.policy.mode = MODE_ENFORCE;
-        core_set_throttle(rig->core, &options);
+        rig_set_gate(rig, targets, n, MODE_ENFORCE, MODE_ENFORCE);
         clients_check(rig->core->clients);
 }
 
@@ -63,18 +59,13 @@ static void restart(struct rig *rig)
         rig_turn(rig);
 }
 
-static void sample(struct rig *rig, size_t target, size_t metric, double value)
-{
-        core_sample(rig->core, target, metric, value, rig->now.steady_ns, false, SLICE_NONE);
-}
-
 /* Calm everywhere, except for the threads of the shop. */
 static void busy_shop(struct rig *rig, double threads)
 {
         for (size_t target = 0; target < 2; target++)
-                sample(rig, target, LAG, 0);
-        sample(rig, 0, THREADS, threads);
-        sample(rig, 1, THREADS, 1);
+                rig_sample(rig, target, LAG, 0);
+        rig_sample(rig, 0, THREADS, threads);
+        rig_sample(rig, 1, THREADS, 1);
 }
 
 static const struct target *target_of(struct rig *rig, const char *name)
@@ -248,6 +239,52 @@ static void switched_off_everything_runs_and_the_mode_is_kept(void **state)
         rig_release(&rig);
 }
 
+static void switched_off_the_status_says_so_and_checks_are_judged_as_before(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        busy_shop(&rig, 50);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "{mode:'enforce' enabled:true ");
+        has(rig_do(&rig, "THROTTLE", "STATUS"), " caps:{claim_size:1 claims:1] "); /* in force */
+        rig_do(&rig, "SETTINGSET", "throttle.enabled", "off");
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "{mode:'enforce' enabled:false ");
+        has(rig_do(&rig, "THROTTLE", "STATUS"), " caps:{claim_size:0 claims:0] ");
+        has(rig_do(&rig, "CHECK", "etl", "METRICS", "threads_running"),
+            "verdict:'refused' reason:'threshold'");
+        rig_do(&rig, "SETTINGSET", "check.mode", "off");
+        has(rig_do(&rig, "CHECK", "etl", "METRICS", "threads_running"),
+            "verdict:'granted' reason:'off'");
+        rig_release(&rig);
+}
+
+static void switched_off_no_job_waits_for_the_adaptive_limit(void **state)
+{
+        (void)state;
+        struct rig rig;
+        char token[33];
+        init(&rig);
+        struct core_throttle options = {
+                .targets = shop_and_stock, .n_targets = 2, .adaptive = MODE_ENFORCE};
+        policy_init(&options.policy);
+        zone_rule_init(&options.zone);
+        options.zone.start = 1;
+        core_set_throttle(rig.core, &options);
+        busy_shop(&rig, 1);
+        for (int i = 0; i < 4; i++)
+                rig_do(&rig, "ENQUEUE", "mail", "");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        has(rig_do(&rig, "WHY", "2"), "as many jobs run as the level of the load allows");
+        rig_do(&rig, "SETTINGSET", "throttle.enabled", "off");
+        has_not(rig_do(&rig, "WHY", "2"), "gate");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 2);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 3);
+        rig_do(&rig, "SETTINGUNSET", "throttle.enabled");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        rig_release(&rig);
+}
+
 /* ---- targets that are set up again ---- */
 
 static void levels_and_values_follow_the_names(void **state)
@@ -283,7 +320,7 @@ static void a_level_whose_metric_is_gone_begins_anew(void **state)
         struct rig rig;
         init(&rig);
         busy_shop(&rig, 1);
-        sample(&rig, 0, LAG, 99);
+        rig_sample(&rig, 0, LAG, 99);
         rig_turn(&rig);
         has(rig_do(&rig, "THROTTLE", "STATUS"), "level:'critical'");
         set_targets(&rig, shop_without_lag, 1);
@@ -305,8 +342,8 @@ static void jobs_of_a_target_that_is_gone_come_back_by_the_ramp(void **state)
         has(rig_do(&rig, "THROTTLE", "STATUS"), "ramp:{running:true");
         for (int i = 0; i < 200; i++) {
                 rig_pass_ms(&rig, 1000);
-                sample(&rig, 0, LAG, 0);
-                sample(&rig, 0, THREADS, 0);
+                rig_sample(&rig, 0, LAG, 0);
+                rig_sample(&rig, 0, THREADS, 0);
         }
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
         rig_release(&rig);
@@ -357,8 +394,8 @@ static void parked_asks_wait_on_or_are_told(void **state)
         for (size_t i = 0; i < ASKS; i++)
                 rig_session_init(&s[i]);
         busy_shop(&rig, 1);
-        sample(&rig, 0, LAG, 9);
-        sample(&rig, 1, LAG, 9);
+        rig_sample(&rig, 0, LAG, 9);
+        rig_sample(&rig, 1, LAG, 9);
         rig_as(&rig, &s[0], "CHECK", "a:b", "WAIT", "60000", "METRICS", "lag");
         rig_as(&rig, &s[1], "CHECK", "a:b", "TARGET", "stock", "WAIT", "60000", "METRICS", "lag");
         rig_as(&rig, &s[2], "CHECK", "c", "TARGET", "shop", "WAIT", "60000");
@@ -373,11 +410,11 @@ static void parked_asks_wait_on_or_are_told(void **state)
         has(text_reply_str(&s[0].reply), "NOTFOUND");
         has(text_reply_str(&s[0].reply), "target 'shop'");
         assert_false(s[1].is_answered || s[3].is_answered);
-        sample(&rig, 0, LAG, 0);
+        rig_sample(&rig, 0, LAG, 0);
         for (int i = 0; i < 40; i++) {
                 rig_pass_ms(&rig, 1000);
-                sample(&rig, 0, LAG, 0);
-                sample(&rig, 0, THREADS, 0);
+                rig_sample(&rig, 0, LAG, 0);
+                rig_sample(&rig, 0, THREADS, 0);
         }
         assert_true(s[1].is_answered && s[3].is_answered);
         has(text_reply_str(&s[1].reply), "granted");
@@ -392,7 +429,7 @@ static void clients_remember_targets_by_name(void **state)
         struct rig rig;
         init(&rig);
         busy_shop(&rig, 1);
-        sample(&rig, 1, LAG, 9);
+        rig_sample(&rig, 1, LAG, 9);
         rig_do(&rig, "CHECK", "etl", "TARGET", "stock");
         rig_do(&rig, "CHECK", "etl", "TARGET", "shop");
         has(rig_do(&rig, "CLIENTSHOW", "etl"), "metric:'replication_lag'");
@@ -475,6 +512,8 @@ int main(void)
                 cmocka_unit_test(a_wrong_value_says_what_is_allowed_and_changes_nothing),
                 cmocka_unit_test(a_lower_threshold_raises_the_level_at_once),
                 cmocka_unit_test(switched_off_everything_runs_and_the_mode_is_kept),
+                cmocka_unit_test(switched_off_the_status_says_so_and_checks_are_judged_as_before),
+                cmocka_unit_test(switched_off_no_job_waits_for_the_adaptive_limit),
                 cmocka_unit_test(levels_and_values_follow_the_names),
                 cmocka_unit_test(a_level_whose_metric_is_gone_begins_anew),
                 cmocka_unit_test(jobs_of_a_target_that_is_gone_come_back_by_the_ramp),
