@@ -30,6 +30,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "arg.h"
 #include "sample.h"
 
 #define CONNS_MAX   1024
@@ -314,15 +315,6 @@ static void fill_request(struct load *l, const char *resp, const char *path)
                                         "*3\r\n$7\r\nENQUEUE\r\n$4\r\nhook\r\n$2\r\n{}\r\n");
 }
 
-static unsigned number_arg(unsigned min, unsigned max)
-{
-        char *end;
-        unsigned long v = strtoul(optarg, &end, 10);
-        if (*end || end == optarg || v < min || v > max)
-                die("%s is not a number of %u..%u", optarg, min, max);
-        return (unsigned)v;
-}
-
 static void parse(struct load *l, int argc, char **argv)
 {
         static const struct option options[] = {
@@ -335,22 +327,22 @@ static void parse(struct load *l, int argc, char **argv)
         while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
                 switch (opt) {
                 case 'p':
-                        l->port = number_arg(1, 65535);
+                        l->port = number_arg(optarg, 1, 65535);
                         break;
                 case 'P':
-                        l->write_port = number_arg(1, 65535);
+                        l->write_port = number_arg(optarg, 1, 65535);
                         break;
                 case 'c':
-                        l->n_conns = number_arg(1, CONNS_MAX);
+                        l->n_conns = number_arg(optarg, 1, CONNS_MAX);
                         break;
                 case 'W':
-                        l->n_writers = number_arg(0, CONNS_MAX);
+                        l->n_writers = number_arg(optarg, 0, CONNS_MAX);
                         break;
                 case 'd':
-                        l->depth = number_arg(1, DEPTH_MAX);
+                        l->depth = number_arg(optarg, 1, DEPTH_MAX);
                         break;
                 case 'i':
-                        l->pid = (pid_t)number_arg(1, 1u << 30);
+                        l->pid = (pid_t)number_arg(optarg, 1, 1u << 30);
                         break;
                 case 'R':
                         l->rate = strtod(optarg, NULL);

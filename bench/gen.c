@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arg.h"
+
 static const struct proto *const protos[] = {
         &proto_weir,      &proto_list,      &proto_stream,
         &proto_beanstalk, &proto_weir_lock, &proto_redis_lock,
@@ -28,15 +30,6 @@ static const struct proto *find_proto(const char *name)
                         return protos[i];
         }
         die("no protocol called %s", name);
-}
-
-static unsigned number_arg(const char *text, unsigned min, unsigned max)
-{
-        char *end;
-        unsigned long v = strtoul(text, &end, 10);
-        if (*end || end == text || v < min || v > max)
-                die("%s is not a number of %u..%u", text, min, max);
-        return (unsigned)v;
 }
 
 static void set_option(struct run *run, int opt)

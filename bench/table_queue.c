@@ -33,6 +33,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "arg.h"
 #include "sample.h"
 
 #define WORKERS_MAX  256
@@ -442,15 +443,6 @@ static void measure(struct run *run, struct worker *workers)
                ",\"acks_total\":%" PRIu64 "}\n",
                after.empty - before.empty, after.deadlocks - before.deadlocks, run->count.puts,
                run->count.acks);
-}
-
-static unsigned number_arg(const char *text, unsigned min, unsigned max)
-{
-        char *end;
-        unsigned long v = strtoul(text, &end, 10);
-        if (*end || end == text || v < min || v > max)
-                die("%s is not a number of %u..%u", text, min, max);
-        return (unsigned)v;
 }
 
 static void set_option(struct run *run, int opt)

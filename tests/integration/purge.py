@@ -9,43 +9,31 @@ busy the machine is, so that is not judged here: examples/purge/run does, and it
     tests/integration/purge.py [word...]
 """
 import dataclasses
-import functools
 import os
-import shutil
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "..", "fault"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "examples", "purge"))
 
-from harness import WEIR, Skip, equal, expect, main, test  # noqa: E402
+from harness import WEIR, equal, expect, main, test  # noqa: E402
+from lib_story import Story  # noqa: E402
 from play import QUICK, Play  # noqa: E402
 
 SMALL = dataclasses.replace(QUICK, rows=40000)
 
 
-@functools.lru_cache(maxsize=None)
-def outcome():
-    """The facts of the one run, or the error that it ended with."""
-    if not shutil.which("mariadbd", path=os.environ.get("PATH", "") + ":/usr/sbin"):
-        return Skip("mariadbd is not installed")
-    folder = tempfile.mkdtemp(prefix="weir-purge.")
-    try:
-        with Play(WEIR, folder, SMALL) as play:
-            return play.all(lambda second: None)
-    except Exception as error:
-        return error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def play_all(folder):
+    with Play(WEIR, folder, SMALL) as play:
+        return play.all(lambda second: None)
+
+
+STORY = Story("purge", play_all)
 
 
 def facts(way):
-    found = outcome()
-    if isinstance(found, Exception):
-        raise found
-    return found[way]
+    return STORY.facts()[way]
 
 
 @test("one asks before each step, one asks less often than it steps, one not at all")

@@ -7,12 +7,9 @@ queries.  The story is played once; each test then asks weir's own answers for o
 
     tests/integration/storm.py [word...]
 """
-import functools
 import os
 import re
-import shutil
 import sys
-import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
@@ -20,31 +17,18 @@ sys.path.insert(0, os.path.join(HERE, "..", "fault"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "demo"))
 
 from harness import (  # noqa: E402
-    WEIR, Server, Skip, claim, equal, expect, grants, main, mapping, pack, test, text, until)
+    WEIR, Server, claim, equal, expect, grants, main, mapping, pack, test, text, until)
+from lib_story import Story  # noqa: E402
 from story import (  # noqa: E402
     QUICK, Run, expected_peak, is_undelayed, parked, payment_waits, peak_after, percentile)
 
 
-@functools.lru_cache(maxsize=None)
-def outcome():
-    """The facts of the one run, or the error that it ended with."""
-    if not shutil.which("mariadbd", path=os.environ.get("PATH", "") + ":/usr/sbin"):
-        return Skip("mariadbd is not installed")
-    folder = tempfile.mkdtemp(prefix="weir-storm.")
-    try:
-        with Run(WEIR, folder, QUICK) as run:
-            return run.play()
-    except Exception as error:
-        return error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def play(folder):
+    with Run(WEIR, folder, QUICK) as run:
+        return run.play()
 
 
-def facts():
-    found = outcome()
-    if isinstance(found, Exception):
-        raise found
-    return found
+facts = Story("storm", play).facts
 
 
 def lives(tier):

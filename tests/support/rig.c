@@ -163,6 +163,27 @@ const char *rig_words(struct rig *rig, struct rig_session *s, ...)
         return rig_argv(rig, s, argv, argc);
 }
 
+void rig_set_gate(struct rig *rig, const struct core_target *targets, size_t n_targets,
+                  enum gate_mode jobs, enum gate_mode checks)
+{
+        struct core_throttle options = {
+                .targets = targets, .n_targets = n_targets, .checks = {.mode = checks}};
+        policy_init(&options.policy);
+        options.policy.mode = jobs;
+        core_set_throttle(rig->core, &options);
+}
+
+void rig_sample(struct rig *rig, size_t target, size_t metric, double value)
+{
+        core_sample(rig->core, target, metric, value, rig->now.steady_ns, false, SLICE_NONE);
+}
+
+void rig_enqueue(struct rig *rig, int n)
+{
+        for (int i = 0; i < n; i++)
+                rig_do(rig, "ENQUEUE", "mail", "");
+}
+
 uint64_t rig_claim(struct rig *rig, const char *worker, const char *queue, char *ret_token)
 {
         unsigned long long id = 0;
@@ -170,7 +191,7 @@ uint64_t rig_claim(struct rig *rig, const char *worker, const char *queue, char 
         const char *text = rig_do(rig, "CLAIM", worker, "QUEUES", queue);
         if (sscanf(text, "[{id:%llu token:'%32[0-9a-f]'", &id, token) != 2)
                 return 0;
-        memcpy(ret_token, token, 33);
+        memcpy(ret_token, token, RIG_TOKEN);
         return id;
 }
 
@@ -181,7 +202,7 @@ size_t rig_claim_many(struct rig *rig, const char *queue)
 
 uint64_t rig_complete_next(struct rig *rig, const char *queue)
 {
-        char token[33];
+        char token[RIG_TOKEN];
         uint64_t id = rig_claim(rig, "w", queue, token);
         if (id)
                 assert_string_equal(rig_do(rig, "COMPLETE", rig_number(id), token), "OK");
@@ -190,7 +211,7 @@ uint64_t rig_complete_next(struct rig *rig, const char *queue)
 
 uint64_t rig_fail_next(struct rig *rig, const char *queue, const char *error)
 {
-        char token[33];
+        char token[RIG_TOKEN];
         uint64_t id = rig_claim(rig, "w", queue, token);
         if (id)
                 assert_string_equal(rig_do(rig, "FAIL", rig_number(id), token, error), "'failed'");

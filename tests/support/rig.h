@@ -13,6 +13,8 @@
 #include "support/memory_log.h"
 #include "support/text_reply.h"
 
+#define RIG_TOKEN 33 /* bytes of a token's text, with its NUL */
+
 struct rig_session {
         struct session base;
         struct text_reply reply;
@@ -53,7 +55,15 @@ const char *rig_words(struct rig *rig, struct rig_session *s, ...) __attribute__
 #define rig_do(rig, ...)    rig_words(rig, &(rig)->me, __VA_ARGS__, (char *)NULL)
 #define rig_as(rig, s, ...) rig_words(rig, s, __VA_ARGS__, (char *)NULL)
 
-/* Claims one job of `queue`; the token's text (33 bytes with NUL) goes to ret_token. */
+/* The gate over these targets, in these modes for jobs and for checks, else as it is by itself. */
+void rig_set_gate(struct rig *rig, const struct core_target *targets, size_t n_targets,
+                  enum gate_mode jobs, enum gate_mode checks);
+/* A value of a metric, measured now. */
+void rig_sample(struct rig *rig, size_t target, size_t metric, double value);
+
+/* Adds jobs of the hook "mail". */
+void rig_enqueue(struct rig *rig, int n);
+/* Claims one job of `queue`; the token's text (RIG_TOKEN bytes) goes to ret_token. */
 uint64_t rig_claim(struct rig *rig, const char *worker, const char *queue, char *ret_token);
 /* Claims up to 100 jobs of `queue`; how many there were. */
 size_t rig_claim_many(struct rig *rig, const char *queue);

@@ -8,8 +8,6 @@
 #include "state/batch.h"
 #include "support/rig.h"
 
-#define TOKEN 33
-
 /* What the log holds must be what is true. */
 static inline void restart_and_compare(struct rig *rig)
 {
@@ -21,6 +19,12 @@ static inline void restart_and_compare(struct rig *rig)
 static inline const char *state_of(struct rig *rig, const char *name)
 {
         return rig_do(rig, "BATCHSTATE", name);
+}
+
+/* Of the batch "b". */
+static inline void batch_has(struct rig *rig, const char *part)
+{
+        has(state_of(rig, "b"), part);
 }
 
 static inline void make_with_callbacks(struct rig *rig, const char *name)
@@ -36,6 +40,15 @@ static inline void add(struct rig *rig, const char *name, const char *expected_i
         assert_string_equal(
                 rig_do(rig, "ENQUEUE", "h", "", "BATCH", name, "ATTEMPTS", "1", "QUEUE", "work"),
                 expected_id);
+}
+
+/* The batch "b" with callbacks, and so many jobs in it, from id 1 on. */
+static inline void init_with_jobs(struct rig *rig, uint64_t n)
+{
+        rig_init(rig);
+        make_with_callbacks(rig, "b");
+        for (uint64_t id = 1; id <= n; id++)
+                add(rig, "b", rig_number(id));
 }
 
 #endif

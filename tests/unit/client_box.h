@@ -27,10 +27,8 @@ static const struct core_target targets[] = {
 /* The wall stands at a full hour, so that minutes can be told. */
 static inline void init(struct rig *rig)
 {
-        struct core_throttle options = {.targets = targets, .n_targets = 2};
         rig_init(rig);
-        policy_init(&options.policy);
-        core_set_throttle(rig->core, &options);
+        rig_set_gate(rig, targets, ARRAY_LEN(targets), MODE_OFF, MODE_OFF);
         rig->now.wall_ms -= rig->now.wall_ms % (24 * HOUR);
         rig_pass_ms(rig, 7 * HOUR);
 }

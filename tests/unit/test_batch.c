@@ -14,22 +14,19 @@ static void a_batch_is_finished_when_it_is_closed_and_its_last_job_has_ended(voi
 {
         (void)unused;
         struct rig rig;
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
-        add(&rig, "b", "1");
-        add(&rig, "b", "2");
-        has(state_of(&rig, "b"), "title:'Import' status:'open' total:2 left:2 complete:0");
+        init_with_jobs(&rig, 2);
+        batch_has(&rig, "title:'Import' status:'open' total:2 left:2 complete:0");
         restart_and_compare(&rig);
         assert_int_equal(rig_complete_next(&rig, "work"), 1);
         assert_string_equal(rig_do(&rig, "CLOSEBATCH", "b"), "'closed'");
-        has(state_of(&rig, "b"), "status:'closed' total:2 left:1 complete:1");
+        batch_has(&rig, "status:'closed' total:2 left:1 complete:1");
         restart_and_compare(&rig);
         assert_int_equal(rig.core->state.next_id, 3); /* no callback so far */
         assert_int_equal(rig_complete_next(&rig, "work"), 2);
         restart_and_compare(&rig);
-        has(state_of(&rig, "b"), "status:'finished' total:2 left:0 complete:2 failed:0");
-        has(state_of(&rig, "b"), "onsuccess:{hook:'good' args:'{\"ok\":1}' job:3]");
-        has(state_of(&rig, "b"), "ondone:{hook:'over' args:'d' job:4]");
+        batch_has(&rig, "status:'finished' total:2 left:0 complete:2 failed:0");
+        batch_has(&rig, "onsuccess:{hook:'good' args:'{\"ok\":1}' job:3]");
+        batch_has(&rig, "ondone:{hook:'over' args:'d' job:4]");
         has(rig_do(&rig, "JOB", "3"), "hook:'good'");
         has(rig_do(&rig, "JOB", "3"), "queue:'calls'");
         has(rig_do(&rig, "JOB", "3"), "priority:7");
@@ -41,12 +38,10 @@ static void an_open_batch_never_finishes(void **unused)
 {
         (void)unused;
         struct rig rig;
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
-        add(&rig, "b", "1");
+        init_with_jobs(&rig, 1);
         assert_int_equal(rig_complete_next(&rig, "work"), 1);
         rig_pass_ms(&rig, 30 * DAY_MS);
-        has(state_of(&rig, "b"), "status:'open' total:1 left:0 complete:1");
+        batch_has(&rig, "status:'open' total:1 left:0 complete:1");
         add(&rig, "b", "2");
         assert_int_equal(rig_complete_next(&rig, "work"), 2);
         assert_string_equal(rig_do(&rig, "CLOSEBATCH", "b"), "'finished'");
@@ -60,20 +55,17 @@ static void a_failed_or_canceled_job_leaves_only_the_callback_for_done(void **un
         (void)unused;
         for (int is_cancel = 0; is_cancel < 2; is_cancel++) {
                 struct rig rig;
-                rig_init(&rig);
-                make_with_callbacks(&rig, "b");
-                add(&rig, "b", "1");
-                add(&rig, "b", "2");
+                init_with_jobs(&rig, 2);
                 assert_string_equal(rig_do(&rig, "CLOSEBATCH", "b"), "'closed'");
                 if (is_cancel)
                         assert_string_equal(rig_do(&rig, "CANCEL", "1"), "OK");
                 else
                         assert_int_equal(rig_fail_next(&rig, "work", "no"), 1);
                 assert_int_equal(rig_complete_next(&rig, "work"), 2);
-                has(state_of(&rig, "b"), is_cancel ? "complete:1 failed:0 canceled:1"
-                                                   : "complete:1 failed:1 canceled:0");
-                has(state_of(&rig, "b"), "onsuccess:{hook:'good' args:'{\"ok\":1}' job:null]");
-                has(state_of(&rig, "b"), "ondone:{hook:'over' args:'d' job:3]");
+                batch_has(&rig, is_cancel ? "complete:1 failed:0 canceled:1"
+                                          : "complete:1 failed:1 canceled:0");
+                batch_has(&rig, "onsuccess:{hook:'good' args:'{\"ok\":1}' job:null]");
+                batch_has(&rig, "ondone:{hook:'over' args:'d' job:3]");
                 restart_and_compare(&rig);
                 assert_int_equal(rig.core->state.next_id, 4);
                 rig_release(&rig);
@@ -84,8 +76,7 @@ static void an_empty_batch_is_finished_by_its_close(void **unused)
 {
         (void)unused;
         struct rig rig;
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
+        init_with_jobs(&rig, 0);
         assert_string_equal(rig_do(&rig, "BATCH", "plain"), "OK");
         assert_string_equal(rig_do(&rig, "CLOSEBATCH", "b"), "'finished'");
         assert_string_equal(rig_do(&rig, "CLOSEBATCH", "plain"), "'finished'");
@@ -99,17 +90,15 @@ static void the_callbacks_are_in_the_log_with_the_last_end(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
-        add(&rig, "b", "1");
+        char token[RIG_TOKEN];
+        init_with_jobs(&rig, 1);
         rig_do(&rig, "CLOSEBATCH", "b");
         assert_int_equal(rig_claim(&rig, "w", "work", token), 1);
         uint64_t before = rig.log.last_seq;
         assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
         assert_int_equal(rig.log.last_seq, before + 1);
         rig_restart(&rig);
-        has(state_of(&rig, "b"), "status:'finished'");
+        batch_has(&rig, "status:'finished'");
         assert_int_equal(rig.core->state.next_id, 4);
         rig_release(&rig);
 }
@@ -118,10 +107,8 @@ static void a_worker_may_claim_the_callback_with_the_last_completion(void **unus
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
-        add(&rig, "b", "1");
+        char token[RIG_TOKEN];
+        init_with_jobs(&rig, 1);
         rig_do(&rig, "CLOSEBATCH", "b");
         assert_int_equal(rig_claim(&rig, "w", "work", token), 1);
         has(rig_do(&rig, "COMPLETE", "1", token, "", "CLAIM", "w", "MAX", "2", "QUEUES", "calls"),
@@ -133,26 +120,24 @@ static void callbacks_wait_for_room_and_are_made_once(void **unused)
 {
         (void)unused;
         struct rig rig;
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
-        add(&rig, "b", "1");
+        init_with_jobs(&rig, 1);
         rig_do(&rig, "CLOSEBATCH", "b");
         uint64_t room = rig.log.stat.room_bytes;
         rig.log.stat.room_bytes = 1000;
         rig.log.stat.is_disk_full = true;
         rig_turn(&rig);
         assert_int_equal(rig_complete_next(&rig, "work"), 1);
-        has(state_of(&rig, "b"), "status:'closed' total:1 left:0 complete:1");
+        batch_has(&rig, "status:'closed' total:1 left:0 complete:1");
         starts_with(rig_do(&rig, "UNBATCH", "b"), "!STATE");
         rig_pass_ms(&rig, 1000);
         rig_pass_ms(&rig, 5000);
-        has(state_of(&rig, "b"), "status:'closed'");
+        batch_has(&rig, "status:'closed'");
         restart_and_compare(&rig);
-        has(state_of(&rig, "b"), "status:'closed'");
+        batch_has(&rig, "status:'closed'");
         rig.log.stat.room_bytes = room;
         rig.log.stat.is_disk_full = false;
         rig_pass_ms(&rig, 1000);
-        has(state_of(&rig, "b"), "status:'finished'");
+        batch_has(&rig, "status:'finished'");
         rig_pass_ms(&rig, 1000);
         rig_pass_ms(&rig, 1000);
         assert_int_equal(rig.core->state.next_id, 4);
@@ -181,13 +166,13 @@ static void the_one_callback_that_found_room_is_not_made_again(void **unused)
                 rig.log.stat.room_bytes += 2000; /* less than the other needs */
                 rig_pass_ms(&rig, 1000);
         }
-        has(state_of(&rig, "b"), "status:'closed'");
-        has(state_of(&rig, "b"), "onsuccess:{hook:'good' args:'' job:1]");
+        batch_has(&rig, "status:'closed'");
+        batch_has(&rig, "onsuccess:{hook:'good' args:'' job:1]");
         restart_and_compare(&rig);
         rig.log.stat.room_bytes = room;
         rig.log.stat.is_disk_full = false;
         rig_pass_ms(&rig, 1000);
-        has(state_of(&rig, "b"), "status:'finished'");
+        batch_has(&rig, "status:'finished'");
         assert_int_equal(rig.core->state.next_id, 3);
         rig_release(&rig);
 }
@@ -198,7 +183,7 @@ static void callbacks_bring_signatures_of_their_own(void **unused)
         struct rig rig;
         struct sign_keys keys;
         struct problem problem;
-        char signature[SIGN_TEXT_MAX], token[TOKEN];
+        char signature[SIGN_TEXT_MAX], token[RIG_TOKEN];
         const struct sign_fields fields = {
                 .hook = SLICE_LIT("over"),
                 .args = SLICE_LIT("d"),
@@ -216,8 +201,8 @@ static void callbacks_bring_signatures_of_their_own(void **unused)
         rig_restart(&rig);
         rig_do(&rig, "BATCH", "b", "ONSUCCESS", "good", "ONDONE", "over", "DONEARGS", "d", "QUEUE",
                "calls", "DONESIGNATURE", signature);
-        has(state_of(&rig, "b"), "onsuccess:{hook:'good' args:'' job:null]");
-        has(state_of(&rig, "b"), "ondone:{hook:'over' args:'d' job:null signature:'k:");
+        batch_has(&rig, "onsuccess:{hook:'good' args:'' job:null]");
+        batch_has(&rig, "ondone:{hook:'over' args:'d' job:null signature:'k:");
         restart_and_compare(&rig);
         assert_string_equal(rig_do(&rig, "CLOSEBATCH", "b"), "'finished'");
         assert_int_equal(rig_claim(&rig, "w", "calls", token), 2);
@@ -249,9 +234,8 @@ static void canceling_takes_running_jobs_too(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
+        char token[RIG_TOKEN];
+        init_with_jobs(&rig, 0);
         for (int i = 1; i <= 3; i++)
                 rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "QUEUE", "work");
         rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "IN", "60000");
@@ -259,12 +243,12 @@ static void canceling_takes_running_jobs_too(void **unused)
         assert_int_equal(rig_complete_next(&rig, "work"), 1);
         assert_int_equal(rig_claim(&rig, "w", "work", token), 2);
         assert_string_equal(rig_do(&rig, "CANCELBATCH", "b"), "4");
-        has(state_of(&rig, "b"), "status:'finished' total:5 left:0 complete:1 failed:0 canceled:4");
+        batch_has(&rig, "status:'finished' total:5 left:0 complete:1 failed:0 canceled:4");
         starts_with(rig_do(&rig, "EXTEND", "2", token, "60000"), "!CANCELED");
         has(rig_do(&rig, "EVENTS", "2"), "with its batch");
         assert_int_equal(rig_claim(&rig, "w", "work", token), 0);
         assert_string_equal(rig_do(&rig, "CANCELBATCH", "b"), "0");
-        has(state_of(&rig, "b"), "ondone:{hook:'over' args:'d' job:6]");
+        batch_has(&rig, "ondone:{hook:'over' args:'d' job:6]");
         restart_and_compare(&rig);
         rig_release(&rig);
 }
@@ -274,8 +258,7 @@ static void a_large_batch_is_canceled_a_part_at_a_time_over_restarts(void **unus
         (void)unused;
         struct rig rig;
         struct slice words[6 + 5000];
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
+        init_with_jobs(&rig, 0);
         const char *const begin[] = {"ENQUEUEMANY", "BATCH", "b", "JOBS"};
         size_t n = 0;
         for (; n < ARRAY_LEN(begin); n++)
@@ -286,9 +269,9 @@ static void a_large_batch_is_canceled_a_part_at_a_time_over_restarts(void **unus
         }
         (void)rig_argv(&rig, &rig.me, words, n);
         assert_string_equal(rig_do(&rig, "CANCELBATCH", "b"), "2500");
-        has(state_of(&rig, "b"), "status:'canceling' total:2500 left:1500");
+        batch_has(&rig, "status:'canceling' total:2500 left:1500");
         rig_turn(&rig); /* no time has passed: others had no turn yet */
-        has(state_of(&rig, "b"), "left:1500");
+        batch_has(&rig, "left:1500");
         assert_string_equal(rig_do(&rig, "CANCELBATCH", "b"), "1500");
         starts_with(rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b"), "!STATE");
         rig_turn(&rig);
@@ -296,12 +279,12 @@ static void a_large_batch_is_canceled_a_part_at_a_time_over_restarts(void **unus
         rig_restart(&rig); /* its first turn goes on with it */
         assert_true(before != state_digest(&rig.core->state));
         rig_turn(&rig);
-        has(state_of(&rig, "b"), "left:500 complete:0 failed:0 canceled:2000");
+        batch_has(&rig, "left:500 complete:0 failed:0 canceled:2000");
         state_check(&rig.core->state);
         rig_pass_ms(&rig, 1);
-        has(state_of(&rig, "b"), "status:'finished' total:2500 left:0 complete:0 failed:0 "
-                                 "canceled:2500");
-        has(state_of(&rig, "b"), "job:2501]");
+        batch_has(&rig, "status:'finished' total:2500 left:0 complete:0 failed:0 "
+                        "canceled:2500");
+        batch_has(&rig, "job:2501]");
         restart_and_compare(&rig);
         rig_release(&rig);
 }
@@ -333,7 +316,7 @@ static void a_name_used_again_has_nothing_to_do_with_the_jobs_of_before(void **u
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "BATCH", "b");
         add(&rig, "b", "1");
@@ -349,7 +332,7 @@ static void a_name_used_again_has_nothing_to_do_with_the_jobs_of_before(void **u
                 rig_pass_ms(&rig, 1);
         restart_and_compare(&rig);
         assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
-        has(state_of(&rig, "b"), "total:0 left:0 complete:0 failed:0");
+        batch_has(&rig, "total:0 left:0 complete:0 failed:0");
         restart_and_compare(&rig);
         rig_release(&rig);
 }
@@ -364,7 +347,7 @@ static void a_finished_batch_is_forgotten_after_seven_days(void **unused)
         rig_do(&rig, "CLOSEBATCH", "b");
         rig_pass_ms(&rig, 7 * DAY_MS - 1);
         restart_and_compare(&rig);
-        has(state_of(&rig, "b"), "status:'finished'");
+        batch_has(&rig, "status:'finished'");
         rig_pass_ms(&rig, 1);
         starts_with(state_of(&rig, "b"), "!NOTFOUND");
         has(state_of(&rig, "open"), "status:'open'");
@@ -456,7 +439,7 @@ static void a_batch_has_at_most_so_many_jobs(void **unused)
         assert_string_equal(rig_do(&rig, "ENQUEUEMANY", "BATCH", "b", "JOBS", "h", "", "h", ""),
                             "[1 2]");
         starts_with(rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b"), "!LIMIT");
-        has(state_of(&rig, "b"), "total:10000000 left:2");
+        batch_has(&rig, "total:10000000 left:2");
         rig_release(&rig);
 }
 

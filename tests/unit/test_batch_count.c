@@ -5,17 +5,17 @@ static void a_job_that_is_tried_again_has_not_ended(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "BATCH", "b");
         rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "ATTEMPTS", "2");
         rig_do(&rig, "CLOSEBATCH", "b");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
         assert_string_equal(rig_do(&rig, "FAIL", "1", token, "no"), "'pending'");
-        has(state_of(&rig, "b"), "status:'closed' total:1 left:1 complete:0 failed:0");
+        batch_has(&rig, "status:'closed' total:1 left:1 complete:0 failed:0");
         restart_and_compare(&rig);
         assert_int_equal(rig_fail_next(&rig, "default", "no"), 1);
-        has(state_of(&rig, "b"), "status:'finished' total:1 left:0 complete:0 failed:1");
+        batch_has(&rig, "status:'finished' total:1 left:0 complete:0 failed:1");
         rig_release(&rig);
 }
 
@@ -23,21 +23,18 @@ static void a_late_completion_counts_as_complete(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
-        add(&rig, "b", "1");
-        add(&rig, "b", "2");
+        char token[RIG_TOKEN];
+        init_with_jobs(&rig, 2);
         rig_do(&rig, "CLOSEBATCH", "b");
         assert_int_equal(rig_claim(&rig, "w", "work", token), 1);
         rig_pass_ms(&rig, 300001);
-        has(state_of(&rig, "b"), "left:1 complete:0 failed:1");
+        batch_has(&rig, "left:1 complete:0 failed:1");
         restart_and_compare(&rig);
         assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
-        has(state_of(&rig, "b"), "left:1 complete:1 failed:0");
+        batch_has(&rig, "left:1 complete:1 failed:0");
         restart_and_compare(&rig);
         assert_int_equal(rig_complete_next(&rig, "work"), 2);
-        has(state_of(&rig, "b"), "onsuccess:{hook:'good' args:'{\"ok\":1}' job:3]");
+        batch_has(&rig, "onsuccess:{hook:'good' args:'{\"ok\":1}' job:3]");
         rig_release(&rig);
 }
 
@@ -45,16 +42,14 @@ static void a_completion_after_the_end_of_the_batch_changes_the_counts_alone(voi
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
-        add(&rig, "b", "1");
+        char token[RIG_TOKEN];
+        init_with_jobs(&rig, 1);
         rig_do(&rig, "CLOSEBATCH", "b");
         assert_int_equal(rig_claim(&rig, "w", "work", token), 1);
         rig_pass_ms(&rig, 300001);
-        has(state_of(&rig, "b"), "status:'finished' total:1 left:0 complete:0 failed:1");
+        batch_has(&rig, "status:'finished' total:1 left:0 complete:0 failed:1");
         assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
-        has(state_of(&rig, "b"), "status:'finished' total:1 left:0 complete:1 failed:0");
+        batch_has(&rig, "status:'finished' total:1 left:0 complete:1 failed:0");
         assert_int_equal(rig.core->state.next_id, 3); /* done was called, success is not */
         restart_and_compare(&rig);
         rig_release(&rig);
@@ -72,11 +67,11 @@ static void a_job_that_runs_again_does_not_count_again(void **unused)
         rig_archive_all(&rig);
         assert_string_equal(rig_do(&rig, "RETRY", "1"), "'pending'");
         restart_and_compare(&rig);
-        has(state_of(&rig, "b"), "total:2 left:1 complete:0 failed:1");
+        batch_has(&rig, "total:2 left:1 complete:0 failed:1");
         assert_string_equal(rig_do(&rig, "CANCELBATCH", "b"), "1"); /* not the one of before */
         restart_and_compare(&rig);
         assert_int_equal(rig_complete_next(&rig, "work"), 1);
-        has(state_of(&rig, "b"), "status:'finished' total:2 left:0 complete:0 failed:1 canceled:1");
+        batch_has(&rig, "status:'finished' total:2 left:0 complete:0 failed:1 canceled:1");
         restart_and_compare(&rig);
         rig_release(&rig);
 }
@@ -89,14 +84,14 @@ static void a_unique_key_that_is_taken_adds_nothing(void **unused)
         rig_do(&rig, "BATCH", "b");
         assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "", "UNIQUE", "k"), "1");
         assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "", "UNIQUE", "k", "BATCH", "b"), "1");
-        has(state_of(&rig, "b"), "total:0");
+        batch_has(&rig, "total:0");
         /* The second of this request meets the first. */
         assert_string_equal(rig_do(&rig, "ENQUEUEMANY", "UNIQUE", "*", "BATCH", "b", "JOBS", "h",
                                    "1", "h", "1", "h", "2"),
                             "[2 2 3]");
-        has(state_of(&rig, "b"), "total:2 left:2");
+        batch_has(&rig, "total:2 left:2");
         rig_do(&rig, "ENQUEUE", "h", "3", "UNIQUE", "k", "BATCH", "b", "CONFLICT", "replace");
-        has(state_of(&rig, "b"), "total:2 left:2");
+        batch_has(&rig, "total:2 left:2");
         restart_and_compare(&rig);
         rig_release(&rig);
 }
@@ -151,15 +146,14 @@ static void jobs_that_never_start_count_as_well(void **unused)
 {
         (void)unused;
         struct rig rig;
-        rig_init(&rig);
-        make_with_callbacks(&rig, "b");
+        init_with_jobs(&rig, 0);
         rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "EXPIRES", "100", "IN", "1000");
         rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "AFTER", "1");
         rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b", "AFTER", "1", "OTHERWISE", "fail");
         rig_do(&rig, "CLOSEBATCH", "b");
         restart_and_compare(&rig);
         rig_pass_ms(&rig, 101);
-        has(state_of(&rig, "b"), "status:'finished' total:3 left:0 complete:0 failed:1 canceled:2");
+        batch_has(&rig, "status:'finished' total:3 left:0 complete:0 failed:1 canceled:2");
         restart_and_compare(&rig);
         assert_int_equal(rig.core->state.next_id, 5);
         rig_release(&rig);
@@ -177,7 +171,7 @@ static void jobs_count_that_history_does_not_keep(void **unused)
         rig_do(&rig, "CLOSEBATCH", "b");
         assert_int_equal(rig_complete_next(&rig, "work"), 1);
         assert_string_equal(rig_do(&rig, "CANCELBATCH", "b"), "1");
-        has(state_of(&rig, "b"), "status:'finished' total:2 left:0 complete:1 failed:0 canceled:1");
+        batch_has(&rig, "status:'finished' total:2 left:0 complete:1 failed:0 canceled:1");
         assert_null(state_job(&rig.core->state, 2));
         restart_and_compare(&rig);
         rig_release(&rig);
@@ -195,15 +189,15 @@ static void a_batch_may_begin_with_jobs_that_ended_elsewhere(void **unused)
                 assert_string_equal(rig_do(&rig, "BATCH", "b", "ONSUCCESS", "good", "ONDONE",
                                            "over", outcomes[i], "2"),
                                     "OK");
-                has(state_of(&rig, "b"), "status:'open' total:2 left:0 ");
+                batch_has(&rig, "status:'open' total:2 left:0 ");
                 add(&rig, "b", "1");
                 restart_and_compare(&rig);
                 assert_string_equal(rig_do(&rig, "CLOSEBATCH", "b"), "'closed'");
                 assert_int_equal(rig_complete_next(&rig, "work"), 1);
-                has(state_of(&rig, "b"), "status:'finished' total:3 left:0 ");
-                has(state_of(&rig, "b"), i == 0 ? "complete:3 failed:0 canceled:0" : "complete:1 ");
-                has(state_of(&rig, "b"), i == 0 ? "onsuccess:{hook:'good' args:'' job:2]"
-                                                : "onsuccess:{hook:'good' args:'' job:null]");
+                batch_has(&rig, "status:'finished' total:3 left:0 ");
+                batch_has(&rig, i == 0 ? "complete:3 failed:0 canceled:0" : "complete:1 ");
+                batch_has(&rig, i == 0 ? "onsuccess:{hook:'good' args:'' job:2]"
+                                       : "onsuccess:{hook:'good' args:'' job:null]");
                 restart_and_compare(&rig);
                 assert_int_equal(rig.core->state.next_id, i == 0 ? 4 : 3);
                 rig_release(&rig);
@@ -225,7 +219,7 @@ static void those_count_towards_the_most_that_a_batch_has(void **unused)
                 "OK");
         add(&rig, "b", "1");
         starts_with(rig_do(&rig, "ENQUEUE", "h", "", "BATCH", "b"), "!LIMIT");
-        has(state_of(&rig, "b"), "total:10000000 left:1 complete:9999998 failed:1 canceled:0");
+        batch_has(&rig, "total:10000000 left:1 complete:9999998 failed:1 canceled:0");
         restart_and_compare(&rig);
         rig_release(&rig);
 }

@@ -301,6 +301,15 @@ static void fail_jobs(struct rig *rig, const char *queue, int n)
                 assert_true(rig_fail_next(rig, queue, "x") > 0);
 }
 
+/* The breaker "smtp" is open for a second: of four jobs in "q" that have it the first failed. */
+static void init_open(struct rig *rig)
+{
+        rig_init(rig);
+        rig_do(rig, "BREAKER", "smtp", "THRESHOLD", "1", "COOLDOWN", "1000");
+        add_jobs(rig, 4, "q", "smtp");
+        fail_jobs(rig, "q", 1);
+}
+
 static void failing_jobs_open_the_breaker_of_their_target(void **unused)
 {
         (void)unused;
@@ -377,10 +386,7 @@ static void a_released_probe_gives_the_next_job_its_place(void **unused)
         (void)unused;
         struct rig rig;
         char token[33];
-        rig_init(&rig);
-        rig_do(&rig, "BREAKER", "smtp", "THRESHOLD", "1", "COOLDOWN", "1000");
-        add_jobs(&rig, 4, "q", "smtp");
-        fail_jobs(&rig, "q", 1);
+        init_open(&rig);
         assert_int_equal(rig_claim_many(&rig, "q"), 0); /* all three wait for the breaker now */
         rig_pass_ms(&rig, 1000);
         has(rig_do(&rig, "BREAKERSTATE", "smtp"), "waiting_jobs:2"); /* one was let go */
@@ -395,10 +401,7 @@ static void a_job_let_go_as_probe_and_canceled_does_not_keep_the_others(void **u
 {
         (void)unused;
         struct rig rig;
-        rig_init(&rig);
-        rig_do(&rig, "BREAKER", "smtp", "THRESHOLD", "1", "COOLDOWN", "1000");
-        add_jobs(&rig, 4, "q", "smtp");
-        fail_jobs(&rig, "q", 1);
+        init_open(&rig);
         assert_int_equal(rig_claim_many(&rig, "q"), 0);
         rig_pass_ms(&rig, 1000);
         same(rig_do(&rig, "CANCEL", "2"), "OK");
@@ -412,10 +415,7 @@ static void a_canceled_probe_gives_the_next_job_its_place(void **unused)
         (void)unused;
         struct rig rig;
         char token[33];
-        rig_init(&rig);
-        rig_do(&rig, "BREAKER", "smtp", "THRESHOLD", "1", "COOLDOWN", "1000");
-        add_jobs(&rig, 4, "q", "smtp");
-        fail_jobs(&rig, "q", 1);
+        init_open(&rig);
         rig_pass_ms(&rig, 1000);
         const char *id = rig_number(rig_claim(&rig, "w", "q", token));
         rig_do(&rig, "CANCEL", id);

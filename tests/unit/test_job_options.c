@@ -16,15 +16,13 @@ static void restart_and_compare(struct rig *rig)
         rig_turn(rig);
 }
 
-#define TOKEN 33
-
 /* ---- unique keys ---- */
 
 static void a_unique_key_is_answered_with_its_first_job(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "1", "UNIQUE", "k"), "1");
         assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "2", "UNIQUE", "k"), "1");
@@ -54,7 +52,7 @@ static void scope_running_holds_the_key_until_the_end(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "h", "", "UNIQUE", "k", "SCOPE", "running");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
@@ -73,7 +71,7 @@ static void scope_after_holds_the_key_for_a_time(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "h", "", "UNIQUE", "k", "SCOPE", "after", "UNIQUEFOR", "1000");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
@@ -92,7 +90,7 @@ static void a_conflict_may_replace_the_args_or_be_refused(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "h", "old", "UNIQUE", "k", "IN", "100");
         starts_with(rig_do(&rig, "ENQUEUE", "h", "no", "UNIQUE", "k", "CONFLICT", "reject"),
@@ -128,7 +126,7 @@ static void a_key_runs_one_at_a_time_over_all_queues(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN], other[TOKEN];
+        char token[RIG_TOKEN], other[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "QUEUE", "a");
         rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "QUEUE", "b");
@@ -150,7 +148,7 @@ static void who_waits_for_a_key_is_woken_by_its_end(void **unused)
         (void)unused;
         struct rig rig;
         struct rig_session worker;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_session_init(&worker);
         rig_do(&rig, "ENQUEUE", "h", "first", "KEY", "k");
@@ -171,14 +169,14 @@ static void a_free_place_is_not_lost_to_a_queue_without_workers(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "QUEUE", "a");
         rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "QUEUE", "lonely", "PRIORITY", "1");
         rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "QUEUE", "a");
         assert_string_equal(rig_do(&rig, "CANCEL", "2"), "OK");
         rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "QUEUE", "lonely", "PRIORITY", "1");
-        char first[TOKEN];
+        char first[RIG_TOKEN];
         assert_int_equal(rig_claim(&rig, "w", "a", first), 1);
         assert_int_equal(rig_claim(&rig, "w", "lonely", token), 0); /* blocked from here on */
         assert_int_equal(rig_claim(&rig, "w", "a", token), 0);
@@ -194,7 +192,7 @@ static void keymax_and_cap_say_how_many(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         for (int i = 0; i < 5; i++)
                 rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "KEYMAX", "2");
@@ -218,7 +216,7 @@ static void a_group_has_a_cap_over_all_queues(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char one[TOKEN], token[TOKEN];
+        char one[RIG_TOKEN], token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "h", "", "GROUP", "acme", "QUEUE", "a");
         assert_int_equal(rig_claim(&rig, "w", "a", one), 1); /* counted although set later */
@@ -243,7 +241,7 @@ static void a_job_starts_after_those_it_comes_after(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char one[TOKEN], two[TOKEN], token[TOKEN];
+        char one[RIG_TOKEN], two[RIG_TOKEN], token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "a", "");
         rig_do(&rig, "ENQUEUE", "b", "");
@@ -266,7 +264,7 @@ static void a_failed_dependency_decides_what_becomes_of_a_chain(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "a", "", "ATTEMPTS", "1");
         rig_do(&rig, "ENQUEUE", "canceled", "", "AFTER", "1");
@@ -291,7 +289,7 @@ static void a_dependency_may_be_history_already(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "a", "");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
@@ -339,7 +337,7 @@ static void a_job_is_not_started_after_it_expires(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "a", "", "EXPIRES", "1000");
         rig_do(&rig, "ENQUEUE", "b", "", "EXPIRES", "1000");
@@ -361,7 +359,7 @@ static void backoff_comes_from_the_job_or_its_queue(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         assert_string_equal(rig_do(&rig, "QUEUESET", "default", "BACKOFF", "fixed:7s"), "OK");
         rig_do(&rig, "ENQUEUE", "a", "");
@@ -395,7 +393,7 @@ static void a_queue_has_a_cap_a_claim_size_and_a_number_of_claims(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         for (int i = 0; i < 20; i++)
                 rig_do(&rig, "ENQUEUE", "h", "");
@@ -428,7 +426,7 @@ static void fair_turns_follow_the_weights(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         int big = 0, small = 0;
         rig_init(&rig);
         assert_string_equal(rig_do(&rig, "CAP", "group:small", "0", "WEIGHT", "3"), "OK");

@@ -8,8 +8,6 @@
 #include "core/now.h"
 #include "support/rig.h"
 
-#define TOKEN 33
-
 static const struct core_metric metrics[] = {
         {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, true},
 };
@@ -26,12 +24,8 @@ static const struct core_target targets[] = {
 
 static void init_as(struct rig *rig, enum gate_mode mode, enum gate_mode checks)
 {
-        struct core_throttle options = {
-                .targets = targets, .n_targets = 2, .checks = {.mode = checks}};
-        policy_init(&options.policy);
-        options.policy.mode = mode;
         rig_init(rig);
-        core_set_throttle(rig->core, &options);
+        rig_set_gate(rig, targets, ARRAY_LEN(targets), mode, checks);
         rig_turn(rig);
 }
 
@@ -42,7 +36,7 @@ static void init(struct rig *rig)
 
 static void sample(struct rig *rig, double value)
 {
-        core_sample(rig->core, 0, 0, value, rig->now.steady_ns, false, SLICE_NONE);
+        rig_sample(rig, 0, 0, value);
 }
 
 /* ---- NOW ---- */
@@ -126,7 +120,7 @@ static void jobs_are_counted_where_they_are(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig);
         rig_do(&rig, "ENQUEUE", "mail", "");
         rig_do(&rig, "ENQUEUE", "mail", "", "QUEUE", "other");
@@ -145,10 +139,9 @@ static void rates_are_those_of_the_last_five_seconds(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
-        for (int i = 0; i < 12; i++)
-                rig_do(&rig, "ENQUEUE", "mail", "");
+        rig_enqueue(&rig, 12);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
         assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
         has(rig_do(&rig, "NOW"), "enqueued:'0'"); /* the second is not over */
@@ -165,7 +158,7 @@ static void rates_of_what_is_held_back_count_all_tiers(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig);
         sample(&rig, 150);
         rig_do(&rig, "ENQUEUE", "klaviyo_sync", "");
@@ -182,7 +175,7 @@ static void failures_are_counted_for_an_hour(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         for (int i = 0; i < 2; i++) {
                 rig_do(&rig, "ENQUEUE", "mail", "", "ATTEMPTS", "1");
@@ -201,11 +194,10 @@ static void the_ramp_is_told_while_it_runs(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig);
         sample(&rig, 150);
-        for (int i = 0; i < 3; i++)
-                rig_do(&rig, "ENQUEUE", "mail", "");
+        rig_enqueue(&rig, 3);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
         for (int i = 0; i < 31; i++) {
                 rig_pass_ms(&rig, 1000);
@@ -221,7 +213,7 @@ static void a_deferred_job_is_told_with_its_reason(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig);
         sample(&rig, 150);
         rig_do(&rig, "ENQUEUE", "mail", "", "QUEUE", "slow", "GROUP", "shop-7");
@@ -245,7 +237,7 @@ static void in_observe_mode_it_says_what_would_have_been(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init_as(&rig, MODE_OBSERVE, MODE_OBSERVE);
         sample(&rig, 150);
         rig_do(&rig, "ENQUEUE", "mail", "");
@@ -262,7 +254,7 @@ static void a_pause_has_no_target(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig);
         rig_do(&rig, "THROTTLE", "PAUSE");
         rig_do(&rig, "ENQUEUE", "mail", "");
@@ -336,11 +328,10 @@ static void the_last_200_are_kept_newest_first(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN], last[64];
+        char token[RIG_TOKEN], last[64];
         init(&rig);
         sample(&rig, 150);
-        for (int i = 0; i < 450; i++)
-                rig_do(&rig, "ENQUEUE", "mail", "");
+        rig_enqueue(&rig, 450);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
         assert_int_equal(times(rig_do(&rig, "THROTTLED"), "kind:"), 20);
         const char *all = rig_do(&rig, "THROTTLED", "COUNT", "200");
@@ -382,12 +373,11 @@ static void an_entry_that_was_pushed_out_is_not_counted_into(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig);
         sample(&rig, 150);
         rig_do(&rig, "CHECK", "etl");
-        for (int i = 0; i < 200; i++)
-                rig_do(&rig, "ENQUEUE", "mail", "");
+        rig_enqueue(&rig, 200);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
         assert_int_equal(times(rig_do(&rig, "THROTTLED", "COUNT", "200"), "kind:'check'"), 0);
         rig_do(&rig, "CHECK", "etl");
@@ -400,7 +390,7 @@ static void long_names_are_cut_between_characters(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN], hook[256];
+        char token[RIG_TOKEN], hook[256];
         init(&rig);
         sample(&rig, 150);
         for (size_t i = 0; i + 2 <= 254; i += 2)

@@ -1,54 +1,11 @@
 /* The gate in the core: levels from samples, deferral by tier, the ramp, pause, modes, restarts. */
-#include "check.h"
+#include "throttle_box.h"
 
 #include <math.h>
 #include <stdio.h>
 
 #include "base/say.h"
 #include "core/inside.h"
-#include "core/throttle.h"
-#include "support/rig.h"
-
-#define TOKEN 33
-
-static const struct core_metric metrics[] = {
-        {.name = "threads_running", .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false}},
-};
-static const struct core_target targets[] = {
-        {.name = "shop", .metrics = metrics, .n_metrics = 1, .dwell_ns = 30 * NS_PER_S, .mode = -1},
-};
-
-static void set_up(struct rig *rig, enum gate_mode mode)
-{
-        static const struct registry_entry own[] = {{SLICE_LIT("wcs_own"), TIER_DEFERRABLE}};
-        struct core_throttle options = {
-                .targets = targets, .n_targets = 1, .registry = own, .n_registry = 1};
-        policy_init(&options.policy);
-        options.policy.mode = mode;
-        core_set_throttle(rig->core, &options);
-}
-
-static void init(struct rig *rig, enum gate_mode mode)
-{
-        rig_init(rig);
-        set_up(rig, mode);
-        rig_turn(rig);
-}
-
-static void sample(struct rig *rig, double value)
-{
-        core_sample(rig->core, 0, 0, value, rig->now.steady_ns, false, SLICE_NONE);
-}
-
-/* Seconds pass with the same value each. */
-static void sample_for(struct rig *rig, double value, int seconds)
-{
-        for (int i = 0; i < seconds; i++) {
-                rig_pass_ms(rig, 1000);
-                sample(rig, value);
-        }
-        rig_turn(rig);
-}
 
 static void restart(struct rig *rig, enum gate_mode mode)
 {
@@ -76,7 +33,7 @@ static void a_calm_database_defers_nothing(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig, MODE_ENFORCE);
         sample_for(&rig, 2, 3);
         add_all_tiers(&rig);
@@ -90,7 +47,7 @@ static void a_storm_lets_payments_through_and_parks_the_rest(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig, MODE_ENFORCE);
         add_all_tiers(&rig);
         sample(&rig, 150);
@@ -115,7 +72,7 @@ static void parked_jobs_come_back_at_their_time(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig, MODE_ENFORCE);
         add_all_tiers(&rig);
         sample(&rig, 8); /* elevated: normal 5 min, deferrable 15 */
@@ -137,7 +94,7 @@ static void the_ramp_brings_them_back_when_the_level_falls(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         int started = 0, most = 0;
         init(&rig, MODE_ENFORCE);
         sample(&rig, 150);
@@ -167,7 +124,7 @@ static void a_rise_stops_the_ramp(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig, MODE_ENFORCE);
         sample(&rig, 150);
         for (int i = 0; i < 30; i++)
@@ -189,7 +146,7 @@ static void observe_announces_what_enforce_does(void **unused)
         char would[64 * 24] = "", did[64 * 24] = "";
         for (int round = 0; round < 2; round++) {
                 struct rig rig;
-                char token[TOKEN];
+                char token[RIG_TOKEN];
                 char *out = round ? did : would;
                 init(&rig, round ? MODE_ENFORCE : MODE_OBSERVE);
                 for (size_t i = 0; i < ARRAY_LEN(values); i++) {
@@ -223,7 +180,7 @@ static void an_unknown_load_has_its_own_meaning(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig, MODE_ENFORCE);
         sample(&rig, 2);
         rig_pass_ms(&rig, 6000); /* the sample is stale */
@@ -259,7 +216,7 @@ static void a_pause_behaves_as_critical_and_ends_by_itself(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig, MODE_OFF);
         add_all_tiers(&rig);
         assert_string_equal(rig_do(&rig, "THROTTLE", "PAUSE", "FOR", "60000"), "OK");
@@ -308,7 +265,7 @@ static void a_change_of_the_registry_moves_parked_jobs(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig, MODE_ENFORCE);
         sample(&rig, 150);
         rig_do(&rig, "ENQUEUE", "klaviyo_sync", "");
@@ -326,7 +283,7 @@ static void a_job_may_bring_its_own_tier(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig, MODE_ENFORCE);
         sample(&rig, 150);
         rig_do(&rig, "ENQUEUE", "klaviyo_sync", "", "TIER", "critical");
@@ -342,7 +299,7 @@ static void caps_of_the_level_do_not_stand_before_payments(void **unused)
         (void)unused;
         struct rig rig;
         struct rig_session worker;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig, MODE_ENFORCE);
         sample(&rig, 8); /* elevated: high runs, five at once */
         for (int i = 0; i < 8; i++)
@@ -350,7 +307,7 @@ static void caps_of_the_level_do_not_stand_before_payments(void **unused)
         rig_do(&rig, "ENQUEUE", "nofraud_check", "");
         for (uint64_t id = 1; id <= 5; id++)
                 assert_int_equal(rig_claim(&rig, "w", "default", token), id);
-        char payment[TOKEN];
+        char payment[RIG_TOKEN];
         assert_int_equal(rig_claim(&rig, "w", "default", payment), 9);
         assert_int_equal(rig_claim(&rig, "w", "default", payment), 0);
         has(rig_do(&rig, "WHY", "6"), "as many jobs run as the level of the load allows");
@@ -375,7 +332,7 @@ static void a_job_that_would_expire_while_it_waits_runs(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         init(&rig, MODE_ENFORCE);
         sample(&rig, 150);
         rig_do(&rig, "ENQUEUE", "anything", "", "EXPIRES", "901000"); /* waits 900 s */
@@ -414,10 +371,9 @@ static void the_adaptive_limit_follows_the_pressure(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
-        struct core_throttle options = {
-                .targets = targets, .n_targets = 1, .adaptive = MODE_ENFORCE};
+        struct core_throttle options = {.targets = &shop, .n_targets = 1, .adaptive = MODE_ENFORCE};
         policy_init(&options.policy);
         zone_rule_init(&options.zone);
         options.zone.start = 4;
@@ -444,7 +400,7 @@ static void nothing_is_lost_through_a_storm(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         struct rng dice;
         uint64_t done = 0;
         rng_init_seed(&dice, 11);

@@ -1,37 +1,7 @@
 /* WHY in sentences: each names what keeps the job, with the figures, as a person would say them. */
-#include "check.h"
+#include "throttle_box.h"
 
 #include "base/say.h"
-#include "core/inside.h"
-#include "core/throttle.h"
-#include "support/rig.h"
-
-#define TOKEN 33
-
-static const struct core_metric metrics[] = {
-        {.name = "threads_running", .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false}},
-};
-static const struct core_target targets[] = {
-        {.name = "shop", .metrics = metrics, .n_metrics = 1, .dwell_ns = 30 * NS_PER_S, .mode = -1},
-};
-
-static void set_up(struct rig *rig, enum gate_mode mode)
-{
-        struct core_throttle options = {.targets = targets, .n_targets = 1};
-        policy_init(&options.policy);
-        options.policy.mode = mode;
-        core_set_throttle(rig->core, &options);
-        rig_turn(rig);
-}
-
-static void sample_for(struct rig *rig, double value, int seconds)
-{
-        for (int i = 0; i < seconds; i++) {
-                rig_pass_ms(rig, 1000);
-                core_sample(rig->core, 0, 0, value, rig->now.steady_ns, false, SLICE_NONE);
-        }
-        rig_turn(rig);
-}
 
 /* ---- times ---- */
 
@@ -39,7 +9,7 @@ static void a_time_is_said_in_units_that_fit_it(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "a", "", "IN", "3600000");
         rig_do(&rig, "ENQUEUE", "b", "", "IN", "3599000");
@@ -59,7 +29,7 @@ static void a_limit_says_when_the_next_start_is(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "LIMIT", "api", "1", "600000");
         rig_do(&rig, "ENQUEUE", "a", "", "LIMIT", "api");
@@ -93,7 +63,7 @@ static void one_is_no_plural(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         for (int i = 0; i < 4; i++)
                 rig_do(&rig, "ENQUEUE", "a", "", "KEY", "k");
@@ -122,9 +92,8 @@ static void a_parked_job_says_what_parked_it_and_for_how_long(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
-        rig_init(&rig);
-        set_up(&rig, MODE_ENFORCE);
+        char token[RIG_TOKEN];
+        init(&rig, MODE_ENFORCE);
         rig_do(&rig, "ENQUEUE", "anything", "");
         sample_for(&rig, 150, 1);
         has(rig_do(&rig, "WHY", "1"),
@@ -145,9 +114,27 @@ static void a_parked_job_says_what_parked_it_and_for_how_long(void **unused)
         rig_turn(&rig);
         rig_restart(&rig);
         set_up(&rig, MODE_ENFORCE);
+        rig_turn(&rig);
         has(rig_do(&rig, "WHY", "1"),
             "; deferred for 30 min in all; the level is normal now, and the ramp brings it back "
             "earlier'");
+        rig_release(&rig);
+}
+
+static void a_parked_job_says_that_the_throttle_is_switched_off_by_now(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[RIG_TOKEN];
+        init(&rig, MODE_ENFORCE);
+        rig_do(&rig, "ENQUEUE", "anything", "");
+        sample_for(&rig, 150, 1);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        rig_do(&rig, "SETTINGSET", "throttle.enabled", "false");
+        has(rig_do(&rig, "WHY", "1"), "tier normal waits 15 min; the throttle is switched off "
+                                      "(throttle.enabled), and the ramp brings it back earlier'");
+        rig_do(&rig, "ENQUEUE", "anything", "");
+        has_not(rig_do(&rig, "WHY", "2"), "gate");
         rig_release(&rig);
 }
 
@@ -155,8 +142,7 @@ static void what_is_not_known_is_told_by_its_age(void **unused)
 {
         (void)unused;
         struct rig rig;
-        rig_init(&rig);
-        set_up(&rig, MODE_ENFORCE);
+        init(&rig, MODE_ENFORCE);
         rig_do(&rig, "ENQUEUE", "anything", "");
         sample_for(&rig, 2, 1);
         for (int i = 0; i < 8; i++) {
@@ -173,9 +159,8 @@ static void what_is_only_observed_would_wait(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
-        rig_init(&rig);
-        set_up(&rig, MODE_OBSERVE);
+        char token[RIG_TOKEN];
+        init(&rig, MODE_OBSERVE);
         rig_do(&rig, "ENQUEUE", "anything", "");
         sample_for(&rig, 150, 1);
         has(rig_do(&rig, "WHY", "1"),
@@ -190,9 +175,8 @@ static void a_pause_says_how_long_it_lasts(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
-        rig_init(&rig);
-        set_up(&rig, MODE_OBSERVE);
+        char token[RIG_TOKEN];
+        init(&rig, MODE_OBSERVE);
         rig_do(&rig, "ENQUEUE", "anything", "");
         rig_do(&rig, "THROTTLE", "PAUSE", "FOR", "7200000");
         has(rig_do(&rig, "WHY", "1"), "'paused by the operator for 2 h more; tier normal waits ");
@@ -214,6 +198,7 @@ int main(void)
                 cmocka_unit_test(a_breaker_says_since_when_it_is_open_why_and_until_when),
                 cmocka_unit_test(one_is_no_plural),
                 cmocka_unit_test(a_parked_job_says_what_parked_it_and_for_how_long),
+                cmocka_unit_test(a_parked_job_says_that_the_throttle_is_switched_off_by_now),
                 cmocka_unit_test(what_is_not_known_is_told_by_its_age),
                 cmocka_unit_test(what_is_only_observed_would_wait),
                 cmocka_unit_test(a_pause_says_how_long_it_lasts),

@@ -7,14 +7,6 @@
 #include "core/workers.h"
 #include "support/rig.h"
 
-#define TOKEN 33
-
-static void enqueue(struct rig *rig, int n)
-{
-        for (int i = 0; i < n; i++)
-                rig_do(rig, "ENQUEUE", "mail", "");
-}
-
 static void from(struct rig_session *s, const char *address)
 {
         (void)snprintf(s->base.address, sizeof(s->base.address), "%s", address);
@@ -49,9 +41,9 @@ static void a_job_that_ends_is_in_hand_no_more(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
-        enqueue(&rig, 2);
+        rig_enqueue(&rig, 2);
         assert_int_equal(rig_claim(&rig, "anna", "default", token), 1);
         assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
         has(rig_do(&rig, "WORKERS"), "running:0 waiting:0");
@@ -66,7 +58,7 @@ static void of_many_jobs_the_count_is_right_and_twenty_are_named(void **unused)
         (void)unused;
         struct rig rig;
         rig_init(&rig);
-        enqueue(&rig, 50);
+        rig_enqueue(&rig, 50);
         rig_do(&rig, "CLAIM", "anna", "MAX", "30", "QUEUES", "default");
         rig_do(&rig, "CLAIM", "bert", "MAX", "20", "QUEUES", "default");
         const char *text = rig_do(&rig, "WORKERS");
@@ -117,7 +109,7 @@ static void the_last_claim_says_where_a_worker_is_and_what_it_takes(void **unuse
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         from(&rig.me, "10.0.0.1");
         (void)rig_claim(&rig, "anna", "default", token);
@@ -134,12 +126,12 @@ static void the_busy_come_first_then_those_that_wait(void **unused)
         (void)unused;
         struct rig rig;
         struct rig_session a;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_session_init(&a);
         (void)rig_claim(&rig, "anna", "default", token);
         (void)rig_as(&rig, &a, "CLAIM", "mary", "WAIT", "60000", "QUEUES", "x");
-        enqueue(&rig, 1);
+        rig_enqueue(&rig, 1);
         (void)rig_claim(&rig, "zoe", "default", token);
         (void)rig_claim(&rig, "bert", "default", token);
         const char *text = rig_do(&rig, "WORKERS");
@@ -155,7 +147,7 @@ static void an_idle_worker_is_forgotten_after_an_hour(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "ENQUEUE", "mail", "", "TIMEOUT", "86400000");
         assert_int_equal(rig_claim(&rig, "busy", "default", token), 1);
@@ -174,10 +166,10 @@ static void after_a_restart_running_jobs_say_whose_they_are(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN];
+        char token[RIG_TOKEN];
         rig_init(&rig);
         from(&rig.me, "10.0.0.1");
-        enqueue(&rig, 1);
+        rig_enqueue(&rig, 1);
         assert_int_equal(rig_claim(&rig, "anna", "default", token), 1);
         (void)rig_claim(&rig, "bert", "default", token);
         rig_pass_ms(&rig, 5000);
@@ -193,9 +185,9 @@ static void of_a_thousand_and_some_the_last_are_kept(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN], name[32];
+        char token[RIG_TOKEN], name[32];
         rig_init(&rig);
-        enqueue(&rig, 1);
+        rig_enqueue(&rig, 1);
         assert_int_equal(rig_claim(&rig, "busy", "default", token), 1);
         for (int i = 0; i < WORKERS_MAX; i++) {
                 (void)snprintf(name, sizeof(name), "w-%d.", i);
@@ -215,7 +207,7 @@ static void a_worker_that_goes_on_claiming_stays(void **unused)
 {
         (void)unused;
         struct rig rig;
-        char token[TOKEN], name[32];
+        char token[RIG_TOKEN], name[32];
         rig_init(&rig);
         (void)rig_claim(&rig, "steady", "default", token);
         for (int i = 0; i < 1500; i++) {
@@ -256,7 +248,7 @@ static void with_very_many_jobs_some_are_counted(void **unused)
         struct rig rig;
         rig_init(&rig);
         for (int i = 0; i < 21; i++) {
-                enqueue(&rig, 1000);
+                rig_enqueue(&rig, 1000);
                 rig_do(&rig, "CLAIM", "anna", "MAX", "1000", "QUEUES", "default");
         }
         const char *text = rig_do(&rig, "WORKERS");
