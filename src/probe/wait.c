@@ -221,10 +221,13 @@ struct guard *guard_begin(const struct probe_wait *w, int fd)
         struct guard *g = xmalloc(sizeof(*g));
         *g = (struct guard){
                 .wait = *w,
-                .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0),
+                .fd = eventfd(0, EFD_CLOEXEC), /* only for its number */
                 .done_fd = eventfd(0, EFD_CLOEXEC),
         };
-        if (g->fd < 0 || g->done_fd < 0 || pthread_create(&g->thread, NULL, guard_thread, g) != 0) {
+        /* Not F_DUPFD_CLOEXEC: the thread sanitizer does not see it, nor libuv's closing of what
+         * had the number before, and takes ours for that. */
+        if (g->fd < 0 || g->done_fd < 0 || dup3(fd, g->fd, O_CLOEXEC) < 0 ||
+            pthread_create(&g->thread, NULL, guard_thread, g) != 0) {
                 guard_free(g);
                 return NULL;
         }
