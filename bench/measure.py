@@ -1,4 +1,5 @@
-"""The measurements: one slot (a fresh server, one shape), memory and recovery, latency, raw disk."""
+"""The measurements: one slot (a fresh server, one shape), memory and recovery, latency, the disk and
+TCP themselves."""
 
 import json
 import os
@@ -7,7 +8,7 @@ import shutil
 import signal
 import subprocess
 
-from peers import BACKLOG, Broken, Missing, Server
+from peers import BACKLOG, ECHO_SHAPE, Broken, Missing, Server
 
 SHAPES = ((1, 1), (8, 1), (64, 1), (1, 32), (8, 32), (64, 32))
 QUICK_SHAPES = ((1, 1), (64, 1), (64, 32))
@@ -27,6 +28,7 @@ class Bench:
         self.weir = os.path.abspath(options.weir)
         self.gen = os.path.join(self.out, "gen")
         self.raw = os.path.join(self.out, "raw")
+        self.echo = os.path.join(self.out, "echo")
         self.table = os.path.join(self.out, "table_queue")
         self.source = None
         self.has_table = False
@@ -44,6 +46,7 @@ class Bench:
                  "proto_beanstalk", "proto_lock")
         self.compile(parts, self.gen)
         self.compile(("raw",), self.raw)
+        self.compile(("echo",), self.echo, ("-pthread",))
 
     def compile(self, names, target, libraries=()):
         flags = ["-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra"]
@@ -149,6 +152,12 @@ class Bench:
         result = json.loads(done.stdout)
         result["work"] = "raw-idle" if gap_us else "raw"
         self.samples.append({"contender": mode, "shape": [1, 1], "round": round_no, **result})
+
+    def raw_tcp(self, round_no, seconds):
+        done = subprocess.run([self.echo, "--seconds", str(seconds)], capture_output=True, text=True,
+                              timeout=60, check=True)
+        self.samples.append({"contender": "echo", "shape": list(ECHO_SHAPE), "round": round_no,
+                             **json.loads(done.stdout)})
 
     def latency(self, contender, round_no, samples):
         with self.server(contender) as server:

@@ -38,6 +38,7 @@ NO_HISTORY = 'queue "bench" {\n        history = none\n}\n'
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 EVERYSEC = ("--appendonly", "yes", "--appendfsync", "everysec")
 LOCK_SHAPES = ((1, 1), (8, 1), (64, 1))
+ECHO_SHAPE = (64, 1)  # as bench/echo.c has it
 # Workers, and jobs in a claim: Action Scheduler's default.
 TABLE_SHAPES = ((1, 25), (8, 25), (64, 25))
 BACKLOG = 100000    # jobs that wait in the queue meanwhile

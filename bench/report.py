@@ -2,7 +2,7 @@
 
 import statistics
 
-from peers import BACKLOG, CONTENDERS, LOCK_SHAPES, PATTERNS, TABLE_SHAPES
+from peers import BACKLOG, CONTENDERS, ECHO_SHAPE, LOCK_SHAPES, PATTERNS, TABLE_SHAPES
 
 WORKS = (("put", "enqueue"), ("drain", "claim + complete"), ("cycle", "full cycle"))
 # Measured in shapes of their own, and next to a row of weir's own.
@@ -115,6 +115,22 @@ def print_disk(results):
             line += (f"   idle, one every 5 ms: p50 {percentile(idle, 50):,.0f} us, "
                      f"p99 {percentile(idle, 99):,.0f} us, max {idle[-1]:,.0f} us")
         print(line)
+
+
+def print_tcp(results):
+    """What the kernel alone takes of each command at 64 connections."""
+    rates = results.rates("echo", "echo", ECHO_SHAPE)
+    if not rates:
+        return
+    rate = statistics.median(rates)
+    print("\nTCP itself: 64 connections, a server that only echoes")
+    print(f"  requests   {rate:8,.0f}/s  ({min(rates):,.0f} - {max(rates):,.0f})   CPU us of the server "
+          f"{number(results.per_job('echo', 'echo', ECHO_SHAPE, 'server_us'))}, of the client "
+          f"{number(results.per_job('echo', 'echo', ECHO_SHAPE, 'generator_us'))}")
+    for key, work, title in (("weir", "cycle", "full cycle"), ("weir-lock", "lock", "lock + unlock")):
+        of_weir = results.rate(key, work, ECHO_SHAPE)
+        if of_weir:  # both are two requests with their answers
+            print(f"  {title}: weir has {2 * of_weir / rate:.0%} of that")
 
 
 def print_latency(results):
@@ -298,6 +314,7 @@ def print_all(results, shapes, bench):
         for shape in TABLE_SHAPES:
             print_block(results, work, title, worker_name(shape), shape)
     print_disk(results)
+    print_tcp(results)
     print_latency(results)
     print_memory(results)
     print_matrix(results, shapes)
