@@ -24,6 +24,16 @@ static void take_groups(struct account *a)
         a->n_groups = (size_t)n;
 }
 
+/* errno: why it could not be looked up, or 0. */
+static int no_such(const char *what, const char *name, const char *database, struct problem *p)
+{
+        return problem_set(p, ERR_BADARG,
+                           "%s: '%s' is no %s of this machine%s%s; a name that `getent %s` knows "
+                           "is allowed",
+                           what, SHOWN_MAX(slice_str(name), 100), what, errno ? ": " : "",
+                           errno ? strerror(errno) : "", database);
+}
+
 int account_set_user(struct account *a, const char *user, struct problem *p)
 {
         if (geteuid() != 0)
@@ -35,11 +45,7 @@ int account_set_user(struct account *a, const char *user, struct problem *p)
         errno = 0;
         const struct passwd *found = getpwnam(user);
         if (!found)
-                return problem_set(p, ERR_BADARG,
-                                   "user: '%s' is no user of this machine%s%s; a name that "
-                                   "`getent passwd` knows is allowed",
-                                   SHOWN_MAX(slice_str(user), 100), errno ? ": " : "",
-                                   errno ? strerror(errno) : "");
+                return no_such("user", user, "passwd", p);
         account_release(a);
         a->user = xstrdup(found->pw_name);
         a->home = xstrdup(found->pw_dir);
@@ -54,11 +60,7 @@ int account_set_group(struct account *a, const char *group, struct problem *p)
         errno = 0;
         const struct group *found = getgrnam(group);
         if (!found)
-                return problem_set(p, ERR_BADARG,
-                                   "group: '%s' is no group of this machine%s%s; a name that "
-                                   "`getent group` knows is allowed",
-                                   SHOWN_MAX(slice_str(group), 100), errno ? ": " : "",
-                                   errno ? strerror(errno) : "");
+                return no_such("group", group, "group", p);
         a->gid = found->gr_gid;
         if (a->user)
                 take_groups(a);

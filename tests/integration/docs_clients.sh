@@ -6,17 +6,10 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
-if [[ ${1:-} != inside ]]; then
-        spaces=(--net --pid --fork --kill-child --mount-proc)
-        [[ $(id -u) == 0 ]] || spaces=(--user --map-root-user "${spaces[@]}")
-        if ! unshare "${spaces[@]}" true 2>/dev/null; then
-                echo "ok - the clients of the documents work # SKIP no namespaces here"
-                exit 0
-        fi
-        exec unshare "${spaces[@]}" bash "$0" inside
-fi
+# shellcheck source=tests/integration/lib_namespaces.bash
+source "$root/tests/integration/lib_namespaces.bash"
+enter_namespaces "the clients of the documents work" "$@"
 
-ip link set lo up
 cd "$(mktemp -d)"
 weir=${WEIR_BIN:-$root/build/weir}
 page=$root/docs/clients.md

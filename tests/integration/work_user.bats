@@ -204,7 +204,7 @@ EOF
         if is_root; then
                 # A copy that nobody can reach.
                 local folder
-                folder=$(mktemp -d /tmp/weir-user.XXXXXX)
+                folder=$(mktemp -d)
                 cp "$WEIR_BIN" handlers.conf "$folder"
                 chmod -R a+rX "$folder"
                 as_nobody() {
