@@ -292,7 +292,7 @@ class JobList
                 if (trails.size > TRAILS)
                         trails.delete(trails.keys().next().value);
                 this.ctx.setQuery(this.address());
-                this.picked.clear();
+                this.pickAll(false);
                 return this.refresh();
         }
 
@@ -369,9 +369,10 @@ class JobList
                 this.showMarks();
         }
 
+        /* The marks go at once: a box that looks checked until the rows come could not be checked. */
         done()
         {
-                this.picked.clear();
+                this.pickAll(false);
                 return this.refresh();
         }
 

@@ -3,7 +3,7 @@
  *
  * Nothing on the page jumps or flashes: what is shown stays until the next answer is there, and
  * when none comes. */
-import {equal, expect, isCalm, run, says, test, until} from './lib.js';
+import {equal, expect, isCalm, run, says, test, toast, until} from './lib.js';
 
 const rows = (page) => page.locator('.jobs tbody tr');
 
@@ -69,6 +69,31 @@ test('a live update is asked for: the rows stay until it is there', async (t) =>
         await held.free();
         await rows(page).nth(1).waitFor();
 });
+
+test('marks end with what was done to the jobs; those set while the rows are on their way stay',
+        async (t) => {
+                const server = await t.server();
+                for (let i = 0; i < 3; i++)
+                        await server.add('a', {in : 3600000});
+                const page = await t.page(server, '#/jobs');
+                const box = (i) => rows(page).nth(i).getByRole('checkbox');
+                const marks = () => Promise.all([0, 1, 2].map((i) => box(i).isChecked()));
+                const bar = page.getByRole('region', {name: 'Selected jobs'});
+                await box(0).check();
+                await box(1).check();
+                const held = await hold(page, /\/v1\/jobs\?/);
+                await bar.getByRole('button', {name: 'Run now'}).click();
+                await toast(page, '2 jobs may run now.');
+                await held.asked();
+                equal(await marks(), [false, false, false], 'marks');
+                expect(!await bar.isVisible(), 'the bar still offers what to do');
+                await box(1).check();
+                await held.free();
+                await until(async () => /waits/.test(await rows(page).nth(1).innerText()),
+                        'the rows as they are now');
+                equal(await marks(), [false, true, false], 'marks afterwards');
+                await bar.getByText('1 job selected').waitFor();
+        });
 
 test('a screen that loads shows no half of itself: no bare table, no pager, no empty message',
         async (t) => {
