@@ -1,7 +1,8 @@
 /* A bounded, growing byte buffer with a sticky error.
  *
  * Appends past `max` or without memory set `failed` and become no-ops; the caller checks once at
- * the end.  A buffer owns its bytes; buf_release() gives them back.  Embedded object. */
+ * the end.  A buffer owns its bytes; buf_release() gives them back.  Embedded object; all zeros are
+ * an empty one without a bound. */
 #ifndef WEIR_BASE_BUF_H
 #define WEIR_BASE_BUF_H
 

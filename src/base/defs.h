@@ -11,7 +11,8 @@
 
 #define MUST_CHECK              __attribute__((warn_unused_result))
 #define PRINTF(fmt_at, args_at) __attribute__((format(printf, fmt_at, args_at)))
-#define CLEANUP(fn)             __attribute__((cleanup(fn)))
+/* The variable has its value where it is declared: an early return cleans up, too. */
+#define CLEANUP(fn) __attribute__((cleanup(fn)))
 #define TAKE_PTR(p)                                                                                \
         __extension__({                                                                            \
                 __typeof__(p) take_ = (p);                                                         \

@@ -347,9 +347,8 @@ static void put_added(struct buf *out, const struct args *args, long long id)
 static int add_one(struct adding *a, struct problem *p)
 {
         struct cli *cli = a->cli;
-        struct buf args CLEANUP(buf_release);
+        struct buf args CLEANUP(buf_release) = {0};
         const struct value *v;
-        buf_init(&args, 0);
         int r = OK;
         if (cli->args.n_positional > 1)
                 r = read_args(cli->args.positional[1], &args, p);
@@ -458,9 +457,8 @@ static int prepare_many(struct adding *a, struct problem *p)
 static int add_many(struct adding *a, struct problem *p)
 {
         struct cli *cli = a->cli;
-        struct buf text CLEANUP(buf_release);
+        struct buf text CLEANUP(buf_release) = {0};
         struct many m = {.adding = a};
-        buf_init(&text, 0);
         int r = prepare_many(a, p);
         if (r == OK)
                 r = read_whole(args_get(&cli->args, "many"), 1024 * MIB, &text, p);

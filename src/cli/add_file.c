@@ -162,9 +162,8 @@ static int file_lines(struct filing *f, const struct job_line_rules *rules, stru
 int add_file(struct cli *cli, const struct slice *defaults, size_t n_defaults, struct problem *p)
 {
         struct filing f = {.cli = cli};
-        struct buf words CLEANUP(buf_release);
+        struct buf words CLEANUP(buf_release) = {0};
         const char *once = args_get(&cli->args, "once");
-        buf_init(&words, 0);
         if (once && (!once[0] || strlen(once) > 200))
                 return problem_set(p, ERR_BADARG, "--once takes 1 to 200 bytes");
         for (size_t i = 0; i < n_defaults; i++)

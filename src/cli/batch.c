@@ -23,8 +23,7 @@ static void list_row(struct table *t, const struct value *v, int64_t now_ms)
         static const char *const numbers[] = {"total", "left", "complete", "failed", "canceled"};
         struct slice status = field_text(v, "status");
         int64_t created_ms = field_int(v, "created_ms");
-        struct buf age CLEANUP(buf_release);
-        buf_init(&age, 0);
+        struct buf age CLEANUP(buf_release) = {0};
         duration_put(&age, now_ms > created_ms ? now_ms - created_ms : 0);
         table_add(t, field_text(v, "name"), TONE_PLAIN);
         table_add(t, status, tone_of(v, status));
@@ -57,8 +56,7 @@ static int batch_add(struct cli *cli, struct problem *p)
                 {"done-signature", "DONESIGNATURE"},
         };
         struct cli_request req;
-        cli_request_init(&req, "BATCH");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "BATCH");
         for (size_t i = 0; i < ARRAY_LEN(options); i++)
                 cli_request_add_option(&req, &cli->args, options[i][0], options[i][1]);
         return cli_change(cli, &req, "made batch", p);

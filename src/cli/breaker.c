@@ -43,8 +43,7 @@ static enum tone tone_of(struct slice state)
 static void list_row(struct table *t, const struct value *v, int64_t now_ms)
 {
         struct slice state = field_text(v, "state");
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         (void)now_ms;
         table_add(t, field_text(v, "name"), TONE_PLAIN);
         table_add(t, state, tone_of(state));
@@ -149,8 +148,7 @@ static int breaker_set(struct cli *cli, struct problem *p)
 static int breaker_trip(struct cli *cli, struct problem *p)
 {
         struct cli_request req;
-        cli_request_init(&req, "TRIP");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "TRIP");
         cli_request_add_option(&req, &cli->args, "reason", "REASON");
         if (args_has(&cli->args, "hold"))
                 cli_request_add_str(&req, "HOLD");
@@ -183,8 +181,7 @@ static int ask(struct cli *cli, char *ret_token, struct problem *p)
 {
         struct cli_request req;
         const struct value *v;
-        cli_request_init(&req, "ASK");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "ASK");
         int r = call_alone(cli, &req, &v, p);
         if (r != OK)
                 return r;
@@ -262,8 +259,7 @@ static int breaker_run(struct cli *cli, struct problem *p)
         client_release(&cli->client);
         client_init(&cli->client, &cli->url);
         cli->exit_code = run_child(cli->rest);
-        cli_request_init(&req, "REPORT");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "REPORT");
         cli_request_add_str(&req, token);
         cli_request_add_str(&req, cli->exit_code == 0 ? "ok" : "fail");
         if (call_alone(cli, &req, &v, &unreported) != OK) /* the command's code is what counts */

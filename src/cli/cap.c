@@ -36,8 +36,7 @@ static int cap_list(struct cli *cli, struct problem *p)
 static int cap_set(struct cli *cli, struct problem *p)
 {
         struct cli_request req;
-        cli_request_init(&req, "CAP");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "CAP");
         cli_request_add_str(&req, cli->args.positional[1]);
         cli_request_add_option(&req, &cli->args, "weight", "WEIGHT");
         return cli_change(cli, &req, "set cap", p);

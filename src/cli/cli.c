@@ -256,8 +256,7 @@ static int unknown_command(const struct cli_group *g, const char *word)
         struct problem p;
         const char *names[16] = {NULL};
         char hint[48];
-        struct buf all CLEANUP(buf_release);
-        buf_init(&all, 0);
+        struct buf all CLEANUP(buf_release) = {0};
         for (size_t i = 0; i < g->n_commands && i + 1 < ARRAY_LEN(names); i++) {
                 names[i] = g->commands[i].name;
                 buf_printf(&all, "%s%s", i ? ", " : "", names[i]);
@@ -301,6 +300,12 @@ void cli_request_init(struct cli_request *r, const char *command)
 {
         *r = (struct cli_request){0};
         cli_request_add_str(r, command);
+}
+
+void cli_request_init_named(struct cli_request *r, const struct cli *cli, const char *command)
+{
+        cli_request_init(r, command);
+        cli_request_add_str(r, cli->args.positional[0]);
 }
 
 void cli_request_add(struct cli_request *r, struct slice word)
@@ -386,8 +391,7 @@ int cli_call_named(struct cli *cli, const char *command, const struct value **re
                    struct problem *p)
 {
         struct cli_request req;
-        cli_request_init(&req, command);
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, command);
         return cli_request_call(cli, &req, ret, p);
 }
 

@@ -26,8 +26,7 @@ static const struct column columns[] = {
 static void list_row(struct table *t, const struct value *v, int64_t now_ms)
 {
         int64_t waiting_ms = field_int(v, "waiting_ms");
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         table_add(t, field_text(v, "name"), TONE_PLAIN);
         table_add(t, field_text(v, "kind"), TONE_PLAIN);
         table_add_int(t, field_int(v, "asks"));
@@ -248,8 +247,7 @@ static void put_why(struct buf *b, const struct value *m)
 static void minute_row(struct table *t, const struct value *m, int64_t most, int64_t now_ms)
 {
         int64_t asks = field_int(m, "asks"), refused = field_int(m, "refused");
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         put_clock(&text, field_int(m, "at_ms"), now_ms);
         table_add(t, buf_slice(&text), TONE_DIM);
         table_add_int(t, asks);
@@ -297,8 +295,7 @@ static int client_show(struct cli *cli, struct problem *p)
 {
         const char *minutes = args_get(&cli->args, "minutes");
         struct cli_request req;
-        cli_request_init(&req, "CLIENTSHOW");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "CLIENTSHOW");
         cli_request_add_str(&req, "MINUTES");
         cli_request_add_str(&req, minutes ? minutes : MINUTES_SHOWN);
         return cli_show(cli, &req, show_client, p);

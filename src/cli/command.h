@@ -82,6 +82,8 @@ struct cli_request {
 };
 
 void cli_request_init(struct cli_request *r, const char *command);
+/* The command and the first word given, which names what it is about. */
+void cli_request_init_named(struct cli_request *r, const struct cli *cli, const char *command);
 void cli_request_add(struct cli_request *r, struct slice word);
 void cli_request_add_str(struct cli_request *r, const char *word);
 void cli_request_add_int(struct cli_request *r, int64_t n);
@@ -98,7 +100,6 @@ int cli_request_add_duration(struct cli_request *r, const struct args *args, con
                              const char *keyword, struct problem *p) MUST_CHECK;
 int cli_request_call(struct cli *cli, const struct cli_request *r, const struct value **ret,
                      struct problem *p) MUST_CHECK;
-/* The same, of a command that takes the first word given alone. */
 int cli_call_named(struct cli *cli, const char *command, const struct value **ret,
                    struct problem *p) MUST_CHECK;
 

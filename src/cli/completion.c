@@ -72,8 +72,7 @@ static void put_usage_words(struct buf *b, const char *usage)
                 struct slice word = slice_make(at, len);
                 char name[64] = {0};
                 if (len < sizeof(name) && len && at[0] != '-') {
-                        struct buf words CLEANUP(buf_release);
-                        buf_init(&words, 0);
+                        struct buf words CLEANUP(buf_release) = {0};
                         memcpy(name, at, len);
                         if (is_alternatives(word))
                                 put_alternatives(&words, word);
@@ -158,8 +157,7 @@ struct shell {
 static void put_value(const struct place *at, const struct option_def *o, const struct shell *s)
 {
         struct buf *b = at->out;
-        struct buf words CLEANUP(buf_release);
-        buf_init(&words, 0);
+        struct buf words CLEANUP(buf_release) = {0};
         enum value_kind kind = kind_of(o->arg, &words);
         if (kind == VALUE_OF_NONE)
                 return;
@@ -306,8 +304,7 @@ static void zsh_values(const struct place *at)
 /* 'name:what it is', as _describe wants it. */
 static void zsh_item(struct buf *b, const char *dashes, const char *name, const char *text)
 {
-        struct buf item CLEANUP(buf_release);
-        buf_init(&item, 0);
+        struct buf item CLEANUP(buf_release) = {0};
         buf_printf(&item, "%s%s:%s", dashes, name, text);
         buf_put_str(b, "                ");
         put_quoted(b, buf_cstr(&item));
@@ -321,8 +318,7 @@ static void zsh_option(const struct place *at, const struct option_def *o)
 
 static void zsh_words(const struct place *at)
 {
-        struct buf words CLEANUP(buf_release);
-        buf_init(&words, 0);
+        struct buf words CLEANUP(buf_release) = {0};
         put_usage_words(&words, at->command->usage);
         buf_printf(at->out, "        '%s/%s')\n", at->group->name, command_name(at));
         if (words.len)
@@ -407,8 +403,7 @@ static void fish_begin(const struct place *at)
 
 static void fish_option(const struct place *at, const struct option_def *o)
 {
-        struct buf words CLEANUP(buf_release);
-        buf_init(&words, 0);
+        struct buf words CLEANUP(buf_release) = {0};
         enum value_kind kind = kind_of(o->arg, &words);
         fish_begin(at);
         buf_printf(at->out, " -l %s", o->name);
@@ -425,8 +420,7 @@ static void fish_option(const struct place *at, const struct option_def *o)
 
 static void fish_words(const struct place *at)
 {
-        struct buf words CLEANUP(buf_release);
-        buf_init(&words, 0);
+        struct buf words CLEANUP(buf_release) = {0};
         put_usage_words(&words, at->command->usage);
         if (words.len) {
                 fish_begin(at);

@@ -45,10 +45,9 @@ static void put_left(struct buf *notes, uint64_t n, const char *one, const char 
 /* ERR_UNKNOWN: an older server has none of these. */
 static int put_list(struct buf *notes, struct cli *cli, size_t i, struct problem *p)
 {
-        struct buf cursor CLEANUP(buf_release);
+        struct buf cursor CLEANUP(buf_release) = {0};
         uint64_t sum = 0;
         int r;
-        buf_init(&cursor, 0);
         do {
                 struct cli_request req;
                 const struct value *v;

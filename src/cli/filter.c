@@ -77,8 +77,7 @@ static void put_members(const struct filter *f, const struct json_value *object,
 int filter_json(const struct filter *f, struct buf *doc, struct problem *p)
 {
         struct json_value root;
-        struct buf kept CLEANUP(buf_release);
-        buf_init(&kept, 0);
+        struct buf kept CLEANUP(buf_release) = {0};
         if (!f->text.len)
                 return OK;
         int r = json_parse(buf_slice(doc), DEPTH_MAX, &root, p);

@@ -11,8 +11,7 @@ static const struct column columns[] = {
 
 static void list_row(struct table *t, const struct value *v, int64_t now_ms)
 {
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         (void)now_ms;
         duration_put_left(&text, field_int(v, "left_ms"));
         table_add(t, field_text(v, "host"), TONE_PLAIN);
@@ -38,8 +37,7 @@ static int host_skipped(struct cli *cli, struct problem *p)
 static int host_skip(struct cli *cli, struct problem *p)
 {
         struct cli_request req;
-        cli_request_init(&req, "SKIPHOST");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "SKIPHOST");
         int r = cli_request_add_duration(&req, &cli->args, "for", "FOR", p);
         return r == OK ? cli_change(cli, &req, "skipped host", p) : r;
 }

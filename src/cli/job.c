@@ -65,9 +65,8 @@ static struct slice job_detail(const struct value *job)
 
 static void list_row(struct table *t, const struct value *job, int64_t now_ms)
 {
-        struct buf when CLEANUP(buf_release);
+        struct buf when CLEANUP(buf_release) = {0};
         char attempt[32];
-        buf_init(&when, 0);
         put_when(&when, job, now_ms);
         (void)snprintf(attempt, sizeof(attempt), "%lld/%lld", (long long)field_int(job, "attempt"),
                        (long long)field_int(job, "attempts"));
@@ -280,8 +279,7 @@ static void put_events(struct cli *cli, const struct value *events)
                 struct slice name = field_text(e, "event"), worker = field_text(e, "worker");
                 struct slice message = field_text(e, "message");
                 int64_t at_ms = field_int(e, "at_ms");
-                struct buf since CLEANUP(buf_release);
-                buf_init(&since, 0);
+                struct buf since CLEANUP(buf_release) = {0};
                 if (last_ms) {
                         buf_put_byte(&since, '+');
                         duration_put(&since, at_ms > last_ms ? at_ms - last_ms : 0);
@@ -336,8 +334,7 @@ static void put_plain(struct buf *b, const struct value *v)
 /* A text, a number, or a list of them. */
 static void show_option_text(struct cli *cli, const char *label, const struct value *v)
 {
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         put_plain(&text, v);
         for (size_t i = 0; v->type == VALUE_LIST && i < v->n; i++) {
                 buf_put_str(&text, i ? ", " : "");

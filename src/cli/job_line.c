@@ -143,9 +143,8 @@ static int take_ids(struct job_line *l, struct slice key, const struct json_valu
 {
         struct json_iter it = {0};
         struct json_value item;
-        struct buf text CLEANUP(buf_release);
+        struct buf text CLEANUP(buf_release) = {0};
         int64_t id;
-        buf_init(&text, 0);
         if (v->type != JSON_ARRAY)
                 return wrong_type(key, "an array of ids", v, p);
         while (json_array_next(v, &it, &item)) {

@@ -28,8 +28,7 @@ static void put_when(struct buf *b, int64_t ms)
 
 static void add_when(struct table *t, int64_t ms)
 {
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         put_when(&text, ms);
         table_add(t, buf_slice(&text), TONE_PLAIN);
 }
@@ -46,8 +45,7 @@ static void put_rule(struct buf *b, const struct value *l)
 static void list_row(struct table *t, const struct value *l, int64_t now_ms)
 {
         int64_t left = field_int(l, "left");
-        struct buf rule CLEANUP(buf_release);
-        buf_init(&rule, 0);
+        struct buf rule CLEANUP(buf_release) = {0};
         (void)now_ms;
         put_rule(&rule, l);
         table_add(t, field_text(l, "name"), TONE_PLAIN);
@@ -108,8 +106,7 @@ static int limit_set(struct cli *cli, struct problem *p)
         int r = duration_parse("PERIOD", cli->args.positional[2], &period_ms, p);
         if (r != OK)
                 return r;
-        cli_request_init(&req, "LIMIT");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "LIMIT");
         cli_request_add_str(&req, cli->args.positional[1]);
         cli_request_add_int(&req, period_ms);
         cli_request_add_option(&req, &cli->args, "kind", "KIND");
@@ -138,8 +135,7 @@ static int take_once(struct cli *cli, int64_t wait_ms, int64_t per_ms, struct ta
 {
         struct cli_request req;
         const struct value *v;
-        cli_request_init(&req, "TAKE");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "TAKE");
         cli_request_add_option(&req, &cli->args, "cost", "COST");
         cli_request_add_option(&req, &cli->args, "amount", "AMOUNT");
         cli_request_add_option(&req, &cli->args, "kind", "KIND");

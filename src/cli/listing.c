@@ -54,8 +54,7 @@ size_t list_len(const struct value *v)
 
 void table_add_moment(struct table *t, int64_t at_ms)
 {
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         moment_put(&text, at_ms);
         table_add(t, buf_slice(&text), TONE_DIM);
 }
@@ -209,8 +208,7 @@ int cli_show(struct cli *cli, const struct cli_request *req, cli_show_fn show, s
 int cli_show_named(struct cli *cli, const char *command, cli_show_fn show, struct problem *p)
 {
         struct cli_request req;
-        cli_request_init(&req, command);
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, command);
         return cli_show(cli, &req, show, p);
 }
 
@@ -235,7 +233,6 @@ int cli_change(struct cli *cli, const struct cli_request *req, const char *done,
 int cli_change_named(struct cli *cli, const char *command, const char *done, struct problem *p)
 {
         struct cli_request req;
-        cli_request_init(&req, command);
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, command);
         return cli_change(cli, &req, done, p);
 }

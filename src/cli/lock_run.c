@@ -310,8 +310,7 @@ static void on_who(void *ctx, int err, const struct value *v, const struct probl
         const struct value *holders = err == OK ? value_get(v, "holders") : NULL;
         if (holders && holders->type == VALUE_LIST && holders->n) {
                 struct slice owner = value_text(value_get(&holders->items[0], "owner"));
-                struct buf text CLEANUP(buf_release);
-                buf_init(&text, 0);
+                struct buf text CLEANUP(buf_release) = {0};
                 buf_put_str(&text, owner.len ? "it is held by " : "it is held");
                 text_put_safe(&text, owner);
                 say(r, buf_cstr(&text));

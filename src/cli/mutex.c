@@ -102,8 +102,7 @@ static int confirm(struct cli *cli, struct problem *p)
                 return problem_set(p, ERR_FORBIDDEN,
                                    "this takes the lock away from a holder that may be at work; "
                                    "say --yes to mean it");
-        struct buf question CLEANUP(buf_release);
-        buf_init(&question, 0);
+        struct buf question CLEANUP(buf_release) = {0};
         buf_put_str(&question, "Take the lock ");
         text_put_safe(&question, slice_str(cli->args.positional[0]));
         buf_put_str(&question, " away from whoever holds it? [y/N] ");
@@ -120,8 +119,7 @@ static int mutex_release(struct cli *cli, struct problem *p)
         int r = confirm(cli, p);
         if (r != OK)
                 return r;
-        cli_request_init(&req, "FORCEUNLOCK");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "FORCEUNLOCK");
         cli_request_add_option(&req, &cli->args, "reason", "REASON");
         r = cli_request_call(cli, &req, &v, p);
         if (r != OK)

@@ -72,8 +72,7 @@ void progress_put(struct buf *b, const struct progress *p, uint64_t done, uint64
 void progress_tell(struct progress *p, uint64_t done, uint64_t bytes)
 {
         int64_t now_ns = clock_boot_ns();
-        struct buf line CLEANUP(buf_release);
-        buf_init(&line, 0);
+        struct buf line CLEANUP(buf_release) = {0};
         if (p->is_quiet || now_ns - p->told_ns < (p->is_tty ? TTY_NS : ELSE_NS))
                 return;
         p->told_ns = now_ns;

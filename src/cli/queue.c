@@ -18,8 +18,7 @@ static void list_row(struct table *t, const struct value *q, int64_t now_ms)
                                               "completed", "failed",    "canceled"};
         int64_t oldest_ms = field_int(q, "oldest_due_ms");
         bool is_paused = field_is_true(q, "paused");
-        struct buf oldest CLEANUP(buf_release);
-        buf_init(&oldest, 0);
+        struct buf oldest CLEANUP(buf_release) = {0};
         if (oldest_ms > 0)
                 duration_put(&oldest, now_ms > oldest_ms ? now_ms - oldest_ms : 0);
         table_add(t, field_text(q, "name"), TONE_PLAIN);
@@ -140,8 +139,7 @@ static int queue_set(struct cli *cli, struct problem *p)
         struct cli_request req;
         const char *lease = args_get(&cli->args, "lease");
         int64_t lease_ms;
-        cli_request_init(&req, "QUEUESET");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "QUEUESET");
         size_t n_words = req.argc;
         for (size_t i = 0; i < ARRAY_LEN(settings); i++)
                 cli_request_add_option(&req, &cli->args, settings[i][0], settings[i][1]);

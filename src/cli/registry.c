@@ -102,8 +102,7 @@ static void show_set(struct cli *cli, const struct value *v)
 static int registry_set(struct cli *cli, struct problem *p)
 {
         struct cli_request req;
-        cli_request_init(&req, "REGISTRYSET");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "REGISTRYSET");
         cli_request_add_str(&req, cli->args.positional[1]);
         return cli_show(cli, &req, show_set, p);
 }

@@ -97,10 +97,9 @@ static void put_left(struct buf *b, int64_t left_ms)
 
 static void list_row(struct table *t, const struct value *v, int64_t now_ms)
 {
-        struct buf left CLEANUP(buf_release);
+        struct buf left CLEANUP(buf_release) = {0};
         struct slice target = field_text(v, "target");
         enum tone tone = is_observed(v) ? TONE_DIM : TONE_PLAIN;
-        buf_init(&left, 0);
         (void)now_ms;
         put_left(&left, field_int(v, "left_ms"));
         table_add(t, field_text(v, "name"), tone);
@@ -161,8 +160,7 @@ static const struct value *rule_find(struct cli *cli, const char *slot, const ch
         const struct value *v;
         struct problem unseen; /* it is set: not being able to show it is no failure */
         const char *target = args_get(&cli->args, "target");
-        struct buf match CLEANUP(buf_release);
-        buf_init(&match, 0);
+        struct buf match CLEANUP(buf_release) = {0};
         buf_printf(&match, "%s:%s", slot, name);
         cli_request_init(&req, "RULES");
         cli_request_add_str(&req, "MATCH");
@@ -266,8 +264,7 @@ static int rule_unset(struct cli *cli, struct problem *p)
                 return p->err;
         if (args_has(&cli->args, "observe") && args_has(&cli->args, "enforce"))
                 return problem_set(p, ERR_BADARG, "--observe and --enforce exclude each other");
-        cli_request_init(&req, "RULEUNSET");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "RULEUNSET");
         cli_request_add_option(&req, &cli->args, "kind", "KIND");
         add_mode(&req, &cli->args, "observe");
         add_mode(&req, &cli->args, "enforce");

@@ -171,15 +171,13 @@ static int schedule_add(struct cli *cli, struct problem *p)
 {
         struct cli_request req;
         const struct value *v;
-        struct buf payload CLEANUP(buf_release);
-        buf_init(&payload, 0);
+        struct buf payload CLEANUP(buf_release) = {0};
         int r = OK;
         if (cli->args.n_positional > 2)
                 r = read_payload(cli->args.positional[2], &payload, p);
         if (r != OK)
                 return r;
-        cli_request_init(&req, "SCHEDULE");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "SCHEDULE");
         cli_request_add_str(&req, cli->args.positional[1]);
         cli_request_add(&req, buf_slice(&payload));
         for (size_t i = 0; i < ARRAY_LEN(texts); i++)
@@ -212,8 +210,7 @@ static const struct column columns[] = {
 
 static void add_relative(struct table *t, int64_t at_ms, int64_t now_ms)
 {
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         if (at_ms > 0)
                 moment_put_relative(&text, at_ms, now_ms);
         table_add(t, buf_slice(&text), TONE_PLAIN);
@@ -221,9 +218,8 @@ static void add_relative(struct table *t, int64_t at_ms, int64_t now_ms)
 
 static void list_row(struct table *t, const struct value *v, int64_t now_ms)
 {
-        struct buf when CLEANUP(buf_release);
+        struct buf when CLEANUP(buf_release) = {0};
         struct slice state = field_text(v, "state");
-        buf_init(&when, 0);
         put_times(&when, v);
         table_add(t, field_text(v, "name"), TONE_PLAIN);
         table_add(t, state, state_tone(state));
@@ -294,8 +290,7 @@ static void show_number(struct cli *cli, const char *label, int64_t n)
 
 static void show_when(struct cli *cli, const struct value *v, int64_t now_ms)
 {
-        struct buf when CLEANUP(buf_release);
-        buf_init(&when, 0);
+        struct buf when CLEANUP(buf_release) = {0};
         put_times(&when, v);
         show_text(cli, "times", buf_slice(&when));
         show_moment(cli, "first", field_int(v, "first_ms"), now_ms);

@@ -41,8 +41,7 @@ static int setting_list(struct cli *cli, struct problem *p)
 static int setting_set(struct cli *cli, struct problem *p)
 {
         struct cli_request req;
-        cli_request_init(&req, "SETTINGSET");
-        cli_request_add_str(&req, cli->args.positional[0]);
+        cli_request_init_named(&req, cli, "SETTINGSET");
         cli_request_add_str(&req, cli->args.positional[1]);
         return cli_change(cli, &req, "set", p);
 }

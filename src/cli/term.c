@@ -232,8 +232,7 @@ struct term_size term_size(void)
 
 void term_draw(const struct term *t, struct slice frame)
 {
-        struct buf out CLEANUP(buf_release);
-        buf_init(&out, 0);
+        struct buf out CLEANUP(buf_release) = {0};
         if (!t->is_open)
                 return;
         buf_put_str(&out, "\033[H");

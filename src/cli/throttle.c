@@ -244,9 +244,8 @@ static void put_tiers(struct cli *cli, const struct value *v)
 {
         const struct value *tiers = value_get(v, "tiers");
         bool enforced = is_enforced(v);
-        struct buf text CLEANUP(buf_release);
+        struct buf text CLEANUP(buf_release) = {0};
         struct table t;
-        buf_init(&text, 0);
         table_init(&t, tier_columns, ARRAY_LEN(tier_columns));
         for (size_t i = 0; i < list_len(tiers); i++) {
                 const struct value *tier = &tiers->items[i];
@@ -273,8 +272,7 @@ static void add_text(struct table *t, struct slice text)
 static void metric_row(struct table *t, const struct value *target, const struct value *m)
 {
         struct slice level = field_text(m, "level"), error = field_text(m, "error");
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         put_age(&text, field_int(m, "age_ms"));
         table_add(t, field_text(target, "name"), TONE_PLAIN);
         table_add(t, field_text(m, "name"), TONE_PLAIN);
@@ -480,8 +478,7 @@ static const struct column starved_columns[] = {
 static void starved_row(struct table *t, const struct value *v, int64_t now_ms)
 {
         struct slice metric = field_text(v, "metric");
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         (void)now_ms;
         table_add(t, field_text(v, "name"), TONE_RED);
         duration_put(&text, field_int(v, "since_ms"));

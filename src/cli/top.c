@@ -226,8 +226,7 @@ static void act(struct top *t, const char *command, const char *word, const char
 static void put_named(char *ret, size_t size, const char *before, struct slice name,
                       const char *after)
 {
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         buf_put_str(&text, before);
         text_put_safe(&text, name);
         buf_put_str(&text, after);
@@ -418,9 +417,8 @@ static bool on_key(struct top *t, int key)
 
 static void draw(struct top *t)
 {
-        struct buf frame CLEANUP(buf_release);
+        struct buf frame CLEANUP(buf_release) = {0};
         struct term_size size = term_size();
-        buf_init(&frame, 0);
         if (t->view.notice && clock_boot_ns() >= t->notice_until_ns)
                 tell_nothing(t);
         t->view.rows = size.rows;

@@ -299,8 +299,7 @@ static void put_ramp(const struct top_view *v, struct frame *f, struct buf *line
 
 static void put_head(const struct top_view *v, struct frame *f)
 {
-        struct buf line CLEANUP(buf_release);
-        buf_init(&line, 0);
+        struct buf line CLEANUP(buf_release) = {0};
         put_title(v, f, &line);
         put_level(v, f, &line);
         put_targets(v, f, &line);
@@ -334,8 +333,7 @@ struct panel {
 
 static void add_duration(struct table *t, int64_t ms, enum tone tone)
 {
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         if (ms > 0)
                 duration_put(&text, ms);
         table_add(t, buf_slice(&text), tone);
@@ -416,9 +414,8 @@ static const struct column starved_columns[] = {
 static void starved_row(struct table *t, const struct value *s, int64_t now_ms, struct row *ret)
 {
         struct slice metric = field_text(s, "metric");
-        struct buf why CLEANUP(buf_release);
+        struct buf why CLEANUP(buf_release) = {0};
         (void)now_ms; /* told as a length of time */
-        buf_init(&why, 0);
         buf_put_slice(&why, field_text(s, "reason"));
         buf_put_str(&why, metric.len ? ": " : "");
         buf_put_slice(&why, metric);
@@ -500,9 +497,7 @@ static void choose(struct top_view *v, const struct rows *r, size_t height)
 
 static void put_tabs(const struct top_view *v, struct frame *f)
 {
-        struct buf line CLEANUP(buf_release), tab CLEANUP(buf_release);
-        buf_init(&line, 0);
-        buf_init(&tab, 0);
+        struct buf line CLEANUP(buf_release) = {0}, tab CLEANUP(buf_release) = {0};
         for (int i = 0; i < TOP_PANELS; i++) {
                 buf_clear(&tab);
                 buf_printf(&tab, i == (int)v->panel ? "[%s" : " %s", panels[i].title);
@@ -532,8 +527,7 @@ static struct slice take_line(struct slice *text)
 /* The chosen row has a mark, since not every terminal and not every eye sees tones. */
 static void put_row(struct frame *f, struct slice text, bool is_chosen)
 {
-        struct buf line CLEANUP(buf_release);
-        buf_init(&line, 0);
+        struct buf line CLEANUP(buf_release) = {0};
         bool is_reversed = is_chosen && f->screen.has_tones;
         buf_put_str(&line, is_chosen ? "> " : "  ");
         buf_put_slice(&line, text);
@@ -548,8 +542,7 @@ static void put_row(struct frame *f, struct slice text, bool is_chosen)
 
 static void put_empty(const struct top_view *v, struct frame *f, enum top_panel which)
 {
-        struct buf line CLEANUP(buf_release);
-        buf_init(&line, 0);
+        struct buf line CLEANUP(buf_release) = {0};
         buf_put_str(&line, "  ");
         put_toned(f, &line, TONE_DIM,
                   v->filter.len ? "nothing fits the filter: Esc takes it away"
@@ -561,13 +554,11 @@ static void put_empty(const struct top_view *v, struct frame *f, enum top_panel 
 static void put_panel(struct top_view *v, struct frame *f, enum top_panel which, size_t height)
 {
         struct rows *r = xmalloc(sizeof(*r));
-        struct buf toned CLEANUP(buf_release), plain CLEANUP(buf_release);
+        struct buf toned CLEANUP(buf_release) = {0}, plain CLEANUP(buf_release) = {0};
         struct screen screen = {.has_tones = f->screen.has_tones, .width = f->columns - 2};
         struct screen bare = {.width = f->columns - 2};
         rows_make(r, v, which);
         choose(v, r, height > 1 ? height - 1 : 0);
-        buf_init(&toned, 0);
-        buf_init(&plain, 0);
         table_print(&r->table, &screen, &toned);
         table_print(&r->table, &bare, &plain); /* tones would end the reverse of the chosen row */
         struct slice lines = buf_slice(&toned), bare_lines = buf_slice(&plain);
@@ -607,8 +598,7 @@ static const char *const help_lines[] = {
 
 static void put_help(struct frame *f, size_t height)
 {
-        struct buf line CLEANUP(buf_release);
-        buf_init(&line, 0);
+        struct buf line CLEANUP(buf_release) = {0};
         for (size_t i = 0; i < ARRAY_LEN(help_lines) && i < height; i++) {
                 buf_put_str(&line, help_lines[i]);
                 put_line(f, &line);
@@ -617,8 +607,7 @@ static void put_help(struct frame *f, size_t height)
 
 static void put_last_line(const struct top_view *v, struct frame *f)
 {
-        struct buf line CLEANUP(buf_release);
-        buf_init(&line, 0);
+        struct buf line CLEANUP(buf_release) = {0};
         if (v->notice)
                 put_toned(f, &line, v->is_problem ? TONE_RED : TONE_BOLD, v->notice);
         else
@@ -670,8 +659,7 @@ void top_put_frame(struct top_view *v, struct buf *ret)
                 put_help(&f, height);
         else if (height)
                 put_panel(v, &f, v->panel, height);
-        struct buf nothing CLEANUP(buf_release);
-        buf_init(&nothing, 0);
+        struct buf nothing CLEANUP(buf_release) = {0};
         while (f.lines + 1 < v->rows)
                 put_line(&f, &nothing);
         put_last_line(v, &f);
@@ -683,8 +671,7 @@ void top_put_all(struct top_view *v, struct buf *ret)
         v->is_whole = true;
         put_head(v, &f);
         for (int i = 0; i < TOP_PANELS; i++) {
-                struct buf line CLEANUP(buf_release);
-                buf_init(&line, 0);
+                struct buf line CLEANUP(buf_release) = {0};
                 put_line(&f, &line);
                 screen_put_toned(&f.screen, &line, TONE_BOLD, slice_str(panels[i].title));
                 put_line(&f, &line);

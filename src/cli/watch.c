@@ -58,8 +58,7 @@ int watch_run_once(struct cli *cli, struct problem *p)
 
 static void put_clock(struct buf *b, const struct cli *cli, int64_t every_ms)
 {
-        struct buf every CLEANUP(buf_release);
-        buf_init(&every, 0);
+        struct buf every CLEANUP(buf_release) = {0};
         duration_put(&every, every_ms);
         moment_put(b, clock_wall_ms());
         buf_printf(b, "  every %s  ", buf_cstr(&every));
@@ -91,9 +90,7 @@ static int print(const struct buf *b, struct problem *p)
 
 static int show(struct cli *cli, int64_t every_ms, const struct problem *trouble, struct problem *p)
 {
-        struct buf text CLEANUP(buf_release), frame CLEANUP(buf_release);
-        buf_init(&text, 0);
-        buf_init(&frame, 0);
+        struct buf text CLEANUP(buf_release) = {0}, frame CLEANUP(buf_release) = {0};
         if (cli->is_json)
                 return print(&cli->out, p);
         put_clock(&text, cli, every_ms);

@@ -152,8 +152,7 @@ int work_env_add(struct words *env, const char *text, struct problem *p)
                 return OK;
         }
         const char *value = getenv(text);
-        struct buf entry CLEANUP(buf_release);
-        buf_init(&entry, 0);
+        struct buf entry CLEANUP(buf_release) = {0};
         buf_printf(&entry, "%s=%s", text, value ? value : "");
         if (value)
                 words_add(env, buf_cstr(&entry));
@@ -426,8 +425,7 @@ static void add_account_env(struct handler *h)
                 {"LOGNAME", h->account.user},
         };
         for (size_t i = 0; h->account.user && i < ARRAY_LEN(rows); i++) {
-                struct buf entry CLEANUP(buf_release);
-                buf_init(&entry, 0);
+                struct buf entry CLEANUP(buf_release) = {0};
                 buf_printf(&entry, "%s=%s", rows[i].name, rows[i].value);
                 if (!has_env(h, rows[i].name))
                         words_add(&h->env, buf_cstr(&entry));
@@ -436,10 +434,9 @@ static void add_account_env(struct handler *h)
 
 static int take_handler(cfg_t *section, const char *path, struct handler *h, struct problem *p)
 {
-        struct buf origin CLEANUP(buf_release);
+        struct buf origin CLEANUP(buf_release) = {0};
         int r = OK;
         handler_init(h);
-        buf_init(&origin, 0);
         h->pattern = xstrdup(cfg_title(section));
         buf_printf(&origin, "handler \"%s\" in %s", h->pattern, path);
         h->origin = xstrdup(buf_cstr(&origin));
@@ -493,8 +490,7 @@ static void on_error(cfg_t *cfg, const char *fmt, va_list args) PRINTF(2, 0);
 static void on_error(cfg_t *cfg, const char *fmt, va_list args)
 {
         char text[PROBLEM_DETAIL_MAX];
-        struct buf advice CLEANUP(buf_release);
-        buf_init(&advice, 0);
+        struct buf advice CLEANUP(buf_release) = {0};
         if (reading.problem->err != OK) /* the first one says most */
                 return;
         (void)vsnprintf(text, sizeof(text), fmt, args); /* cut is fine */
@@ -694,10 +690,8 @@ static int parse(const char *path, const char *text, struct handlers *ret, struc
 
 int work_file_read(const char *path, struct handlers *ret, struct problem *p)
 {
-        struct buf text CLEANUP(buf_release);
-        struct buf plain CLEANUP(buf_release);
-        buf_init(&text, FILE_MAX_BYTES);
-        buf_init(&plain, 0);
+        struct buf text CLEANUP(buf_release) = {.max = FILE_MAX_BYTES};
+        struct buf plain CLEANUP(buf_release) = {0};
         *ret = (struct handlers){0};
         int r = conf_file_read("handlers file", path, &text, p);
         if (r != OK)

@@ -172,8 +172,7 @@ static struct effect make_back(struct core *core, const struct job_view *v, stru
 static int take_back(struct core *core, const struct job_view *v, struct problem *problem)
 {
         struct job_options options = {0};
-        struct buf packed CLEANUP(buf_release);
-        buf_init(&packed, 0);
+        struct buf packed CLEANUP(buf_release) = {0};
         int r = next_options(v, &options, &packed, problem);
         if (r == OK)
                 r = check_place(core, v, &options, problem);
@@ -203,10 +202,9 @@ static int take_from_grace(struct core *core, struct job *job, struct problem *p
 {
         struct job_view v;
         struct job_options options = {0};
-        struct arena arena CLEANUP(arena_release);
-        struct buf packed CLEANUP(buf_release);
+        struct arena arena CLEANUP(arena_release) = {0};
+        struct buf packed CLEANUP(buf_release) = {0};
         arena_init(&arena, 16 * MIB);
-        buf_init(&packed, 0);
         job_view(job, &v);
         if (core_is_congested(core))
                 return problem_set(problem, ERR_UNAVAIL, "the log is behind; try again");

@@ -101,12 +101,11 @@ static int check_room(struct core *core, const struct schedule *sch, struct prob
 int schedule_fire(struct core *core, struct schedule *sch, int64_t slot_ms, uint64_t *ret_id,
                   struct problem *problem)
 {
-        struct buf ids CLEANUP(buf_release);
+        struct buf ids CLEANUP(buf_release) = {0};
         struct job_spec spec;
         int r = check_room(core, sch, problem);
         if (r != OK)
                 return r;
-        buf_init(&ids, 0);
         fill_spec(sch, slot_ms, &spec);
         if (slot_ms && sch->def.jitter_ms)
                 spec.at_ms = slot_ms + (int64_t)rng_below(core->options.rng,

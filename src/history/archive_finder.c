@@ -383,8 +383,7 @@ static int prepare_look(struct archive_finder *f, const struct archive_query *q,
 {
         const struct job_filter *l = &q->filter;
         bool has_match = l->match.len > 0;
-        struct buf sql CLEANUP(buf_release);
-        buf_init(&sql, 0);
+        struct buf sql CLEANUP(buf_release) = {0};
         buf_printf(&sql, "SELECT id, status, %s, %s, %s, created_ms, %s, %s, %s, %s, %s, %s",
                    l->queue.len ? "queue" : "NULL", l->group.len ? "grp" : "NULL",
                    l->hook.len || has_match || l->tier ? "hook" : "NULL",

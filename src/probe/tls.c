@@ -6,13 +6,9 @@
  * connections ends, and its verdict can still be read then. */
 #include "probe/inside.h"
 
-/* OpenSSL has a type of that name, which nothing here uses; ours is an error. */
-#define ERR_STATE openssl_err_state
-#include <openssl/ssl.h>
-#include <openssl/x509.h>
-#undef ERR_STATE
 #include <pthread.h>
 
+#include "base/openssl.h"
 #include "base/shown.h"
 
 static const char *const modes[PROBE_TLS_MODES] = {

@@ -6,16 +6,11 @@
 #include "serve/config_tls.h"
 
 #include <confuse.h>
-/* OpenSSL has a type of that name, which nothing here uses; ours is an error. */
-#define ERR_STATE openssl_err_state
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
-#undef ERR_STATE
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/openssl.h"
 #include "base/shown.h"
 #include "cli/conf_file.h"
 #include "serve/config.h"

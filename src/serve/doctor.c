@@ -388,10 +388,9 @@ int doctor_main(int argc, char **argv)
 {
         struct args args = {0};
         struct problem p = {0};
-        struct buf out CLEANUP(buf_release);
+        struct buf out CLEANUP(buf_release) = {0};
         int used;
         static char config[] = "--config";
-        buf_init(&out, 0);
         for (int i = 1; i < argc; i++)
                 if (strcmp(argv[i], "-c") == 0)
                         argv[i] = config;

@@ -232,14 +232,13 @@ static void put_instance(const char *data, struct buf *ret)
 
 static int open_server(struct daemon *d, struct problem *problem)
 {
-        struct buf instance CLEANUP(buf_release);
+        struct buf instance CLEANUP(buf_release) = {0};
         const struct config *config = d->reload.config;
         int64_t steady_base_ns = core_steady_ns(d->core) - clock_boot_ns();
         d->gate = d->reload.gate = gate_new(d->reload.config, d->core, steady_base_ns);
         d->reload.core = d->core;
         core_set_locks(d->core, config->are_locks_off);
         reload_offer(&d->reload);
-        buf_init(&instance, 0);
         put_instance(config->data, &instance);
         struct server_options options = {
                 .resp_addrs = (const char *const *)config->resp,

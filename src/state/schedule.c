@@ -94,7 +94,7 @@ uint64_t slots_count(const struct slots *s, int64_t after_ms, int64_t until_ms, 
 
 static void put_def(const struct schedule_def *d, struct buf *b)
 {
-        struct buf options CLEANUP(buf_release);
+        struct buf options CLEANUP(buf_release) = {0};
         const uint8_t small[] = {d->is_first_given, d->missed, d->overlap, d->priority};
         const uint64_t numbers[] = {
                 (uint64_t)d->every_ms,
@@ -107,7 +107,6 @@ static void put_def(const struct schedule_def *d, struct buf *b)
                 d->timeout_ms,
                 d->expires_in,
         };
-        buf_init(&options, 0);
         options_pack(&d->options, &options);
         const struct slice texts[] = {
                 d->cron, d->zone, d->hook, d->queue, d->group, buf_slice(&options), d->args};

@@ -57,8 +57,7 @@ static int write_file(const char *path, struct slice text)
 int health_write(const char *path, const struct health *h, struct problem *p)
 {
         char beside[PATH_MAX];
-        struct buf text CLEANUP(buf_release);
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         put_health(&text, h);
         int n = snprintf(beside, sizeof(beside), "%s.%ld", path, (long)getpid());
         int error = n < 0 || (size_t)n >= sizeof(beside) ? ENAMETOOLONG : 0;

@@ -143,8 +143,7 @@ int words_fill(const struct words *w, const struct word_value *values, size_t n_
                struct words *ret, struct problem *p)
 {
         struct words filled = {0};
-        struct buf word CLEANUP(buf_release);
-        buf_init(&word, 0);
+        struct buf word CLEANUP(buf_release) = {0};
         for (size_t i = 0; i < w->n; i++) {
                 for (const char *at = w->argv[i]; *at; at++) {
                         const struct word_value *v = NULL;

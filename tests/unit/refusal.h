@@ -9,6 +9,14 @@
 
 #define REFUSAL_WORDS 10
 
+/* An answer that is an error of that name, and says so much. */
+static inline void refuses(const char *text, const char *code, const char *part)
+{
+        if (text[0] != '!' || strncmp(text + 1, code, strlen(code)) != 0)
+                fail_msg("'%s' is no %s", text, code);
+        has(text, part);
+}
+
 /* A row is a command's words and then a part of its answer, which begins with '!'. */
 static inline void assert_rows_are_refused(struct rig *rig, const char *const rows[][REFUSAL_WORDS],
                                            size_t n)

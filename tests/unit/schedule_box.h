@@ -2,27 +2,18 @@
 #ifndef WEIR_TESTS_UNIT_SCHEDULE_BOX_H
 #define WEIR_TESTS_UNIT_SCHEDULE_BOX_H
 
-#include "check.h"
+#include "refusal.h"
 
 #include <stdio.h>
 
 #include "base/say.h"
-#include "core/inside.h"
 #include "core/schedule.h"
 #include "state/schedule.h"
-#include "support/rig.h"
 
 #define START  1700000000000 /* of the rig: 2023-11-14 22:13:20 UTC, a Tuesday */
 #define MINUTE 60000
 #define HOUR   3600000
 #define DAY    86400000LL
-
-static inline void refuses(const char *text, const char *code, const char *part)
-{
-        if (text[0] != '!' || strncmp(text + 1, code, strlen(code)) != 0)
-                fail_msg("'%s' is no %s", text, code);
-        has(text, part);
-}
 
 static inline struct schedule *find(struct rig *rig, const char *name)
 {

@@ -265,11 +265,10 @@ static void a_body_that_cannot_be_is_refused(void **unused)
 {
         (void)unused;
         struct rig rig;
-        struct buf body CLEANUP(buf_release);
+        struct buf body CLEANUP(buf_release) = {0};
         rig_init(&rig);
         (void)rig_do(&rig, "SCHEDULE", "a", "hook", "args", "CRON", "* * * * *", "KEY", "k");
         struct thing *t = &find(&rig, "a")->thing;
-        buf_init(&body, 0);
         schedule_ops.put(t, &body);
         for (size_t n = 1; n < body.len; n++)
                 assert_false(sets(&rig, t, slice_make(body.ptr, n)));
@@ -289,13 +288,12 @@ static void a_zone_that_is_gone_stops_the_schedule_and_not_weir(void **unused)
 {
         (void)unused;
         struct rig rig;
-        struct buf body CLEANUP(buf_release);
+        struct buf body CLEANUP(buf_release) = {0};
         rig_init(&rig);
         (void)rig_do(&rig, "SCHEDULE", "a", "h", "", "CRON", "* * * * *");
         struct schedule *sch = find(&rig, "a");
         struct schedule_def def = sch->def;
         def.zone = SLICE_LIT("Gone/Away");
-        buf_init(&body, 0);
         schedule_put(&def, &sch->past, &body);
         thing_set(rig.core, THING_SCHEDULE, SLICE_LIT("a"), buf_slice(&body));
         rig_turn(&rig);
@@ -304,6 +302,23 @@ static void a_zone_that_is_gone_stops_the_schedule_and_not_weir(void **unused)
         has(rig_do(&rig, "SCHEDULED", "a"), "Gone/Away");
         rig_pass_ms(&rig, HOUR);
         assert_string_equal(slots(&rig), "");
+        rig_release(&rig);
+}
+
+static void a_full_disk_refuses_a_run_by_hand_until_there_is_room(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        rig_do(&rig, "SCHEDULE", "a", "h", "", "EVERY", "60000");
+        rig.log.stat.is_disk_full = true;
+        rig.log.stat.room_bytes = 0;
+        rig_turn(&rig);
+        refuses(rig_do(&rig, "RUNSCHEDULE", "a"), "NOSPACE", "the disk is full");
+        rig.log.stat.is_disk_full = false;
+        rig.log.stat.room_bytes = 1ULL << 40;
+        rig_turn(&rig);
+        has(rig_do(&rig, "RUNSCHEDULE", "a"), "1");
         rig_release(&rig);
 }
 
@@ -322,6 +337,7 @@ int main(void)
                 cmocka_unit_test(a_full_disk_puts_a_slot_off_and_does_not_lose_it),
                 cmocka_unit_test(a_body_that_cannot_be_is_refused),
                 cmocka_unit_test(a_zone_that_is_gone_stops_the_schedule_and_not_weir),
+                cmocka_unit_test(a_full_disk_refuses_a_run_by_hand_until_there_is_room),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
