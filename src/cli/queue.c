@@ -155,6 +155,11 @@ static int queue_set(struct cli *cli, struct problem *p)
         return cli_change(cli, &req, "set queue", p);
 }
 
+static int queue_remove(struct cli *cli, struct problem *p)
+{
+        return cli_change_named(cli, "UNQUEUE", "removed queue", p);
+}
+
 static const struct option_def set_options[] = {
         {"cap", "N", "jobs of the queue that may run at once; 0: any number"},
         {"claim-size", "N", "jobs one claim may take; 0: as many as it asks for"},
@@ -184,7 +189,12 @@ static const struct cli_command commands[] = {
          queue_pause},
         {"resume", "QUEUE", "Hand out the jobs of a paused queue again.", NULL, NULL, 1, 1, false,
          queue_resume},
+        {"remove", "QUEUE", "Remove a queue that has no jobs, with its settings and its pause.",
+         "History keeps the jobs that ended. The next job that names the queue makes it anew.\n\n"
+         "  weir queue remove mial\n",
+         NULL, 1, 1, false, queue_remove},
 };
 
-const struct cli_group cli_group_queue = {"queue", "List, show, set, pause and resume queues.",
+const struct cli_group cli_group_queue = {"queue",
+                                          "List, show, set, pause, resume and remove queues.",
                                           commands, ARRAY_LEN(commands)};

@@ -89,10 +89,9 @@ static int call(struct core *core, struct batch *b, enum batch_event event, stru
         spec.priority = b->terms.priority;
         spec.options.signature = c->signature;
         spec.has_options = c->signature.len > 0;
-        if (!state_queue_find(&core->state, spec.queue) &&
-            state_n_queues(&core->state) >= LIMIT_QUEUES)
-                return problem_set(problem, ERR_LIMIT, "there are %d queues already", LIMIT_QUEUES);
-        int r = core_admit(core, BATCH_RECORD_BYTES + spec.args.len, 1, problem);
+        int r = core_admit_queue(core, spec.queue, problem);
+        if (r == OK)
+                r = core_admit(core, BATCH_RECORD_BYTES + spec.args.len, 1, problem);
         if (r == OK)
                 r = enqueue_one(core, &spec, &id, problem);
         if (r == OK)

@@ -314,9 +314,7 @@ int claim_check(struct core *core, const struct claim_spec *spec, struct problem
         size_t missing = 0;
         for (size_t i = 0; spec->wait_ms && i < spec->n_queues; i++)
                 missing += !state_queue_find(&core->state, spec->queues[i]);
-        if (state_n_queues(&core->state) + missing > LIMIT_QUEUES)
-                return problem_set(problem, ERR_LIMIT, "there are %d queues already", LIMIT_QUEUES);
-        return OK;
+        return core_admit_queues(core, missing, problem);
 }
 
 int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,

@@ -13,20 +13,6 @@
 #define NEW_RECORD_BYTES 64
 #define OPTIONS_BYTES    1024
 
-/* Forgets queues that nothing uses, when the limit needs their place. */
-static void reap_idle_queues(struct core *core)
-{
-        struct state *s = &core->state;
-        for (struct hash_node *n = hash_next(&s->queues, NULL), *next; n; n = next) {
-                next = hash_next(&s->queues, n);
-                struct queue *q = CONTAINER_OF(n, struct queue, node);
-                if (queue_n_jobs(q) || q->is_paused || !list_is_empty(&q->waiters))
-                        continue;
-                struct effect e = {.type = EFFECT_QUEUE_GONE, .queue = name_slice(q->name)};
-                core_emit(core, &e);
-        }
-}
-
 static int check_queues(struct core *core, const struct command *cmd, struct problem *problem)
 {
         struct state *s = &core->state;
@@ -37,13 +23,7 @@ static int check_queues(struct core *core, const struct command *cmd, struct pro
         for (size_t i = 0; i < cmd->n_specs; i++)
                 if (i == 0 || !slice_eq(cmd->specs[i].queue, cmd->specs[i - 1].queue))
                         missing += !state_queue_find(s, cmd->specs[i].queue);
-        if (state_n_queues(s) + missing <= LIMIT_QUEUES)
-                return OK;
-        reap_idle_queues(core);
-        if (state_n_queues(s) + missing <= LIMIT_QUEUES)
-                return OK;
-        return problem_set(problem, ERR_LIMIT, "there are %d queues with work already",
-                           LIMIT_QUEUES);
+        return core_admit_queues(core, missing, problem);
 }
 
 /* ---- options ---- */

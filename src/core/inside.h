@@ -98,6 +98,11 @@ int core_try_emit(struct core *core, const struct effect *e, struct problem *pro
 /* Is there room in the log for `bytes` of new work, beside what finishing the accepted needs? */
 int core_admit(struct core *core, uint64_t bytes, uint64_t jobs,
                struct problem *problem) MUST_CHECK;
+/* May there be so many more queues?  When the limit needs their place, idle ones are forgotten: a
+ * queue that was found before may be gone afterwards. */
+int core_admit_queues(struct core *core, size_t n_new, struct problem *problem) MUST_CHECK;
+/* The same for one name; a queue that has it stays. */
+int core_admit_queue(struct core *core, struct slice name, struct problem *problem) MUST_CHECK;
 /* May an end carry this text?  Only short ones while the disk is full. */
 int core_admit_text(struct core *core, size_t len, struct problem *problem) MUST_CHECK;
 
@@ -185,6 +190,7 @@ EXEC(exec_events);
 EXEC(exec_queues);
 EXEC(exec_queue);
 EXEC(exec_queueset);
+EXEC(exec_unqueue);
 EXEC(exec_why);
 EXEC(exec_pause);
 EXEC(exec_resume);

@@ -1,6 +1,7 @@
-/* Queues as people see them: listed, paused, resumed, set. */
+/* Queues as people see them: listed, paused, resumed, set, removed. */
 #include <stdlib.h>
 
+#include "base/plural.h"
 #include "core/inside.h"
 #include "core/params.h"
 #include "state/backoff.h"
@@ -55,6 +56,60 @@ void core_each_queue(const struct core *core, void (*fn)(void *ctx, const struct
         }
         free(sorted);
 }
+
+static int not_found(struct slice name, struct problem *problem)
+{
+        return problem_set(problem, ERR_NOTFOUND, "there is no queue '%.*s'", (int)name.len,
+                           name.ptr);
+}
+
+/* ---- room ---- */
+
+static void forget(struct core *core, const struct queue *q)
+{
+        struct effect e = {.type = EFFECT_QUEUE_GONE, .queue = name_slice(q->name)};
+        core_emit(core, &e);
+}
+
+/* Nobody would miss it: it has no jobs, and nothing was said about it. */
+static bool is_idle(const struct queue *q)
+{
+        return queue_n_jobs(q) == 0 && list_is_empty(&q->waiters) && !q->is_paused &&
+               buf_slice(&q->packed).len == 0;
+}
+
+static void forget_idle(struct core *core)
+{
+        const struct state *s = &core->state;
+        for (struct hash_node *n = hash_next(&s->queues, NULL), *next; n; n = next) {
+                const struct queue *q = CONTAINER_OF(n, struct queue, node);
+                next = hash_next(&s->queues, n);
+                if (is_idle(q))
+                        forget(core, q);
+        }
+}
+
+int core_admit_queues(struct core *core, size_t n_new, struct problem *problem)
+{
+        const struct state *s = &core->state;
+        if (n_new == 0)
+                return OK;
+        if (state_n_queues(s) + n_new > LIMIT_QUEUES)
+                forget_idle(core);
+        if (state_n_queues(s) + n_new <= LIMIT_QUEUES)
+                return OK;
+        return problem_set(problem, ERR_LIMIT,
+                           "there are %d queues already that have jobs or settings, are paused or "
+                           "waited for",
+                           LIMIT_QUEUES);
+}
+
+int core_admit_queue(struct core *core, struct slice name, struct problem *problem)
+{
+        return core_admit_queues(core, !state_queue_find(&core->state, name), problem);
+}
+
+/* ---- telling ---- */
 
 static void count_queue(void *ctx, const struct queue_stat *stat)
 {
@@ -118,11 +173,11 @@ static int set_paused(struct core *core, const struct command *cmd, bool is_paus
 {
         struct slice name = cmd->arg[P_QUEUE_NAME].text;
         const struct queue *q = state_queue_find(&core->state, name);
-        if (!q && state_n_queues(&core->state) >= LIMIT_QUEUES)
-                return problem_set(problem, ERR_LIMIT, "there are %d queues already", LIMIT_QUEUES);
         if (!q && !is_paused)
-                return problem_set(problem, ERR_NOTFOUND, "there is no queue '%.*s'", (int)name.len,
-                                   name.ptr);
+                return not_found(name, problem);
+        int r = core_admit_queue(core, name, problem);
+        if (r != OK)
+                return r;
         if (!q || q->is_paused != is_paused) {
                 struct effect e = {
                         .type = EFFECT_QUEUE_SET,
@@ -198,12 +253,12 @@ EXEC(exec_queueset)
         (void)session; /* anybody may set it */
         struct slice name = cmd->arg[P_QUEUE_NAME].text;
         const struct queue *q = state_queue_find(&core->state, name);
-        if (!q && state_n_queues(&core->state) >= LIMIT_QUEUES)
-                return problem_set(problem, ERR_LIMIT, "there are %d queues already", LIMIT_QUEUES);
         struct queue_settings settings = q ? q->settings : (struct queue_settings){0};
         struct buf room;
         buf_init(&room, 0);
         int r = change_settings(cmd, &settings, &room, problem);
+        if (r == OK)
+                r = core_admit_queue(core, name, problem);
         if (r == OK)
                 r = core_admit(core, name.len + 256, 0, problem);
         if (r == OK) {
@@ -260,12 +315,41 @@ EXEC(exec_queue)
         const struct queue *q = state_queue_find(&core->state, name);
         struct queue_stat stat;
         if (!q || !is_known(q))
-                return problem_set(problem, ERR_NOTFOUND, "there is no queue '%.*s'", (int)name.len,
-                                   name.ptr);
+                return not_found(name, problem);
         stat_of(q, &stat);
         reply_map(reply, QUEUE_KEYS + 7);
         tell_queue_keys(reply, &stat);
         tell_settings(reply, q);
         reply_end(reply);
+        return OK;
+}
+
+/* ---- removing ---- */
+
+EXEC(exec_unqueue)
+{
+        (void)session; /* anybody may remove it */
+        struct slice name = cmd->arg[P_QUEUE_NAME].text;
+        const struct queue *q = state_queue_find(&core->state, name);
+        if (!q || !is_known(q))
+                return not_found(name, problem);
+        uint64_t n_open = queue_n_jobs(q) - q->n_finished;
+        if (n_open)
+                return problem_set(problem, ERR_STATE,
+                                   "queue '%.*s' has %llu %s not ended: let them run, or cancel "
+                                   "them",
+                                   (int)name.len, name.ptr, (unsigned long long)n_open,
+                                   plural(n_open, "job that has", "jobs that have"));
+        if (q->n_finished)
+                return problem_set(problem, ERR_UNAVAIL,
+                                   "the last jobs of queue '%.*s' are on their way into history: "
+                                   "try again in a moment",
+                                   (int)name.len, name.ptr);
+        if (!list_is_empty(&q->waiters))
+                return problem_set(problem, ERR_STATE,
+                                   "a worker waits for jobs of queue '%.*s': end it first",
+                                   (int)name.len, name.ptr);
+        forget(core, q);
+        reply_ok(reply);
         return OK;
 }

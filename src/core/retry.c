@@ -128,8 +128,9 @@ static int check_place(struct core *core, const struct job_view *v, const struct
                 return problem_set(problem, ERR_STATE,
                                    "job %llu cannot come back: job %llu has its unique key",
                                    (unsigned long long)v->id, (unsigned long long)holder);
-        if (!state_queue_find(s, v->queue) && state_n_queues(s) >= LIMIT_QUEUES)
-                return problem_set(problem, ERR_LIMIT, "there are %d queues already", LIMIT_QUEUES);
+        int r = core_admit_queue(core, v->queue, problem);
+        if (r != OK)
+                return r;
         size_t bytes = RECORD_BYTES + v->args.len + v->error.len + v->events.len + v->options.len;
         return core_admit(core, bytes, 1, problem);
 }

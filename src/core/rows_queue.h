@@ -39,6 +39,10 @@ static const struct param_def uncap_params[] = {
         ROW("QUEUESET", "queues", W, "POST", "/v1/queues/{queue}",                                 \
             "Changes settings of a queue while it runs; what is not named stays as it is.",        \
             "OK.", exec_queueset, queueset_params),                                                \
+        ROW("UNQUEUE", "queues", W, "DELETE", "/v1/queues/{queue}",                                \
+            "Removes a queue without jobs: its settings, its pause and its counts. History keeps " \
+            "the jobs that ended, and the next job that names the queue makes it anew.",           \
+            "OK.", exec_unqueue, queue_params),                                                    \
         ROW("CAP", "queues", W, "POST", "/v1/caps/{name}",                                         \
             "Sets how many jobs of one key or group may run at once, and a group's weight.",       \
             "OK.", exec_cap, cap_params),                                                          \

@@ -90,11 +90,11 @@ static void come_after(const struct schedule *sch, struct job_spec *spec, struct
 
 static int check_room(struct core *core, const struct schedule *sch, struct problem *problem)
 {
-        const struct state *s = &core->state;
         if (core_is_congested(core))
                 return problem_set(problem, ERR_UNAVAIL, "the log is behind");
-        if (!state_queue_find(s, sch->def.queue) && state_n_queues(s) >= LIMIT_QUEUES)
-                return problem_set(problem, ERR_LIMIT, "there are %d queues already", LIMIT_QUEUES);
+        int r = core_admit_queue(core, sch->def.queue, problem);
+        if (r != OK)
+                return r;
         return core_admit(core, JOB_BYTES + sch->def.args.len, 1, problem);
 }
 

@@ -121,6 +121,7 @@ const struct shape command_shapes[] = {
         {"PAUSE", "@ok"},
         {"RESUME", "@ok"},
         {"QUEUESET", "@ok"},
+        {"UNQUEUE", "@ok"},
         {"CAP", "@ok"},
         {"UNCAP", "@ok"},
         {"CAPS", "{caps:[{name:s max:i weight:i running:i waiting:i}]}"},

@@ -17,7 +17,7 @@ import {
         shortDuration,
         toast
 } from './lib.js';
-import {nounList, nounOne} from './noun.js';
+import {nounList, nounOne, remove} from './noun.js';
 import {by, given, running, runTimes, text, whole} from './parts.js';
 
 /* Each way offers the other. */
@@ -71,6 +71,15 @@ function columns(ctx)
         ];
 }
 
+/* Only then the server removes it. */
+function isEmpty(q)
+{
+        return q.ready + q.running + q.scheduled + q.waiting === 0;
+}
+
+const FORGETS = 'Its settings, its pause and its counts go. History keeps the jobs that ended, and ' +
+        'the next job that names the queue makes it anew.';
+
 const QUEUES = {
         route: 'queues',
         one: 'queue',
@@ -78,10 +87,18 @@ const QUEUES = {
         hint: 'A paused queue takes jobs in and starts none.',
         empty: 'No queue yet: the first job of a queue makes it.',
         columns,
-        actions: (ctx, q, again) => [{
-                text: q.paused ? 'Resume' : 'Pause',
-                run: () => setPause(ctx, q.name, !q.paused, again),
-        }],
+        actions: (ctx, q, again, gone) => [
+                {
+                        text: q.paused ? 'Resume' : 'Pause',
+                        run: () => setPause(ctx, q.name, !q.paused, again),
+                },
+                isEmpty(q) && {
+                        text: 'Remove',
+                        danger: true,
+                        more: true,
+                        run: () => remove(ctx, QUEUES, q, FORGETS, gone, ['Remove', 'removed']),
+                },
+        ],
         top: (ctx, again) =>
                 button('Add a job', () => addJobDialog(ctx, again), {kind: 'primary.small'}),
 };

@@ -307,6 +307,27 @@ test('a queue is paused, starts nothing, and is resumed; its settings are saved'
         await until(async () => (await server.get('queues/mail')).paused, 'paused by undo');
 });
 
+test('a queue without jobs is removed from the list and from its own screen', async (t) => {
+        const server = await t.server();
+        await server.add('x', {queue: 'mail'});
+        await server.post('queues/mial/pause');
+        await server.post('queues/mali/pause');
+        const page = await t.page(server, '#/queues');
+        const menuOf = (name) => inRow(page, name).getByRole(
+                'button', {name: `Actions for queue ${name}`});
+        await menuOf('mial').click();
+        equal(await menuOf('mail').count(), 0, 'menus of a queue with a job');
+        await page.getByRole('menuitem', {name: 'Remove'}).click();
+        await answer(page, 'Remove it');
+        await toast(page, 'Queue mial was removed.');
+        await inRow(page, 'mial').waitFor({state: 'detached'});
+        await inRow(page, 'mali').getByRole('link', {name: 'mali'}).click();
+        await page.getByRole('button', {name: 'Remove queue mali'}).click();
+        await answer(page, 'Remove it');
+        await page.getByRole('heading', {name: 'Queues', level: 1}).waitFor();
+        equal((await server.get('queues')).queues.map((q) => q.name), ['mail'], 'queues left');
+});
+
 test('a schedule shows its next runs and its mistakes before it is saved, is run, paused and deleted',
         async (t) => {
                 const server = await t.server();

@@ -162,7 +162,7 @@ teardown() {
         [ "$(weir job events 1 --json | jq -r '[.[].event] | join(" ")')" = "created canceled" ]
 }
 
-@test "queues are listed, paused and resumed" {
+@test "queues are listed, paused, resumed and removed" {
         run weir queue list
         [ "$status" -eq 0 ]
         [[ $output == "no queues yet"* ]]
@@ -174,6 +174,12 @@ teardown() {
         [[ ${lines[1]} =~ ^mail\ +paused\ +1\ +1\ +0\ +0\ +0\ +0\  ]]
         [ "$(weir queue resume mail)" = "resumed queue mail" ]
         [ "$(weir queue list --json | jq '.[0].paused')" = false ]
+        weir queue pause mial
+        [ "$(weir queue remove mial)" = "removed queue mial" ]
+        [ "$(weir queue list --json | jq -r '.[].name')" = mail ]
+        run weir queue remove mail
+        [ "$status" -eq 5 ]
+        [[ $output == *"queue 'mail' has 2 jobs that have not ended"* ]]
 }
 
 @test "mistakes are answered with what was meant" {

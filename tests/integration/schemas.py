@@ -91,6 +91,8 @@ def queues(ask, folder):
     ask("CAPS")
     ask("UNCAP", name="group:g1")
     ask("RESUME", queue="held")
+    ask("PAUSE", queue="misspelt")
+    ask("UNQUEUE", queue="misspelt")
 
 
 @story
@@ -502,6 +504,8 @@ COMMAND_LINE = [
     ("queue set default --cap 3", "QUEUESET", OK),
     ("queue pause default", "PAUSE", OK),
     ("queue resume default", "RESUME", OK),
+    ("queue pause misspelt", "PAUSE", OK),
+    ("queue remove misspelt", "UNQUEUE", OK),
     ("schedule add s h --every 1h", "SCHEDULE", SAME),
     ("schedule list", "SCHEDULES", SAME),
     ("schedule show s", "SCHEDULED", SAME),

@@ -263,6 +263,26 @@ static void step_pause(struct world *w)
                 w->is_paused[q] = is_paused;
 }
 
+static bool has_open_job(const struct world *w, size_t queue)
+{
+        for (size_t id = 1; id <= w->n_jobs; id++) {
+                const struct model_job *j = &w->jobs[id];
+                if (j->queue == (int)queue && j->state <= M_RUNNING)
+                        return true;
+        }
+        return false;
+}
+
+static void step_remove(struct world *w)
+{
+        size_t q = roll(w, ARRAY_LEN(queue_names));
+        const char *text = rig_do(&w->rig, "UNQUEUE", queue_names[q]);
+        if (strcmp(text, "OK") != 0)
+                return;
+        assert_false(has_open_job(w, q));
+        w->is_paused[q] = false;
+}
+
 static void step_time(struct world *w)
 {
         int64_t ms = 1 + (int64_t)roll(w, 60);
@@ -319,9 +339,9 @@ static void check(struct world *w)
 static void run_round(uint64_t seed)
 {
         static void (*const steps[])(struct world *) = {
-                step_enqueue, step_enqueue, step_enqueue, step_claim,   step_claim, step_claim,
-                step_finish,  step_finish,  step_finish,  step_finish,  step_time,  step_cancel,
-                step_pause,   step_archive, step_clean,   step_restart,
+                step_enqueue, step_enqueue, step_enqueue, step_claim,   step_claim,  step_claim,
+                step_finish,  step_finish,  step_finish,  step_finish,  step_time,   step_cancel,
+                step_pause,   step_archive, step_clean,   step_restart, step_remove,
         };
         struct world *w = calloc(1, sizeof(*w));
         assert_non_null(w);
