@@ -744,9 +744,6 @@ EXEC(exec_settingunset)
         bool is_known = knob_find(core, name, &k);
         if (!is_known && !is_left_over(core, name))
                 return unknown_name(name, problem);
-        int r = core_admit(core, name.len + 64, 0, problem);
-        if (r != OK)
-                return r;
         if (!is_known)
                 (void)setting_unset(core, name); /* it is there */
         else if (find_setting(core, name))
