@@ -68,6 +68,11 @@ static int check_length(const struct param_def *p, struct slice text, struct pro
         return OK;
 }
 
+bool param_is_needed(const struct param_def *p)
+{
+        return p->flags & PARAM_REQUIRED && (p->type != PARAM_BYTES || p->min > 0);
+}
+
 /* Its text says the unit, for the reference; so the two cannot differ. */
 bool param_is_ms(const struct param_def *p)
 {
@@ -514,7 +519,7 @@ static int check_presence(const struct command *cmd, struct problem *problem)
         const char *exclusive = NULL;
         for (size_t i = 0; i < cmd->def->n_params; i++) {
                 const struct param_def *p = &cmd->def->params[i];
-                if ((p->flags & PARAM_REQUIRED) && !cmd->arg[i].is_set)
+                if (param_is_needed(p) && !cmd->arg[i].is_set)
                         return problem_set(problem, ERR_BADARG, "%s is missing", p->name);
                 if (!(p->flags & PARAM_EXCLUSIVE) || !cmd->arg[i].is_set)
                         continue;

@@ -138,6 +138,9 @@ extern const size_t command_table_len;
 
 /* The words of a PARAM_CHOICE: its text up to the colon. */
 struct slice param_choices(const struct param_def *p);
+/* Must a JSON object name it?  Words have a place for a payload that may be empty, names need none.
+ */
+bool param_is_needed(const struct param_def *p);
 /* Is a PARAM_INT a time? */
 bool param_is_ms(const struct param_def *p);
 

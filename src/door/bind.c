@@ -363,7 +363,7 @@ static int bind_spec(const struct binding *b, const struct command_def *enqueue,
         job_spec_init(spec);
         int r = bind_object(b, &t, v);
         for (size_t i = 0; r == OK && i < enqueue->n_params; i++)
-                if ((enqueue->params[i].flags & PARAM_REQUIRED) && !(t.seen & (1U << i)))
+                if (param_is_needed(&enqueue->params[i]) && !(t.seen & (1U << i)))
                         r = problem_set(b->problem, ERR_BADARG, "%s is missing",
                                         enqueue->params[i].name);
         return r == OK ? job_spec_finish(spec, b->problem) : r;

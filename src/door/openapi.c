@@ -166,15 +166,15 @@ static void put_payload_properties(struct buf *b, const struct param_def *p)
         buf_put_byte(b, '}');
 }
 
-/* One of the two must be there, or at most one. */
-static void put_pair_rule(struct buf *b, const char *one, const char *other, bool is_needed)
+/* At most one of the two. */
+static void put_pair_rule(struct buf *b, const char *one, const char *other)
 {
         json_put_comma(b);
-        RAW(b, is_needed ? "{\"oneOf\":[{\"required\":[" : "{\"not\":{\"required\":[");
+        RAW(b, "{\"not\":{\"required\":[");
         json_put_text(b, slice_str(one));
-        RAW(b, is_needed ? "]},{\"required\":[" : ",");
+        buf_put_byte(b, ',');
         json_put_text(b, slice_str(other));
-        RAW(b, is_needed ? "]}]}" : "]}}");
+        RAW(b, "]}}");
 }
 
 /* A payload has one of two names, and is said to be text only under its own. */
@@ -183,7 +183,7 @@ static void put_payload_rules(struct buf *b, const struct param_def *p)
         char base64[64], is_text[64];
         (void)snprintf(base64, sizeof(base64), "%s" PAYLOAD_BASE64, p->name);
         (void)snprintf(is_text, sizeof(is_text), "%s" PAYLOAD_IS_TEXT, p->name);
-        put_pair_rule(b, p->name, base64, p->flags & PARAM_REQUIRED);
+        put_pair_rule(b, p->name, base64);
         RAW(b, ",{\"dependentRequired\":{");
         json_put_key(b, is_text);
         buf_put_byte(b, '[');
@@ -205,7 +205,7 @@ static void put_rules(struct buf *b, const struct command_def *def)
                 if (!is_in_body(p) || !(p->flags & PARAM_EXCLUSIVE))
                         continue;
                 if (exclusive)
-                        put_pair_rule(b, exclusive, p->name, false);
+                        put_pair_rule(b, exclusive, p->name);
                 exclusive = p->name;
         }
         if (b->len == before)
@@ -230,7 +230,7 @@ static void put_body_schema(struct buf *b, const struct command_def *def)
         RAW(b, "},\"required\":[");
         for (size_t i = 0; i < def->n_params; i++) {
                 const struct param_def *p = &def->params[i];
-                if (!is_in_body(p) || !(p->flags & PARAM_REQUIRED) || p->type == PARAM_BYTES)
+                if (!is_in_body(p) || !param_is_needed(p))
                         continue;
                 json_put_comma(b);
                 json_put_text(b, slice_str(p->name));

@@ -287,7 +287,8 @@ static void put_help_command(struct buf *b, const struct command_def *def)
                 const struct param_def *p = &def->params[i];
                 buf_printf(b, "    %-10s %s", p->name, p->text);
                 if (p->flags & PARAM_REQUIRED)
-                        buf_put_str(b, " (required)");
+                        buf_put_str(b,
+                                    param_is_needed(p) ? " (required)" : " (required over RESP)");
                 else if (p->fallback)
                         buf_printf(b, " (default: %s)", p->fallback);
                 buf_put_byte(b, '\n');

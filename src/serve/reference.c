@@ -65,7 +65,7 @@ static void put_param(struct buf *b, const struct command_def *def, const struct
                 buf_printf(b, "; over HTTP also as %s_base64, or as a string with %s_is_text",
                            p->name, p->name);
         if (p->flags & PARAM_REQUIRED)
-                buf_put_str(b, "; required");
+                buf_put_str(b, param_is_needed(p) ? "; required" : "; required over RESP");
         else if (p->fallback)
                 buf_printf(b, "; default: %s", p->fallback);
         buf_put_str(b, style->row_end);

@@ -202,6 +202,19 @@ def _(folder):
         equal((answer.status, answer.json["code"]), (413, "TOOBIG"), "one byte more")
 
 
+@test("a job and a schedule without args have an empty payload, over every way in")
+def _(folder):
+    server = Server(folder)
+    with server.web() as web, server.client() as c:
+        ids = [web.good("POST", "/v1/jobs", {"hook": "h"})["id"], c("ENQUEUE", "h", "")]
+        ids += web.good("POST", "/v1/jobs", [{"hook": "h"}, {"hook": "h", "priority": 7}])["ids"]
+        equal([job(c, one)["args"] for one in ids], [b""] * 4, "payloads")
+        equal(len({str(web.good("GET", "/v1/jobs/%d" % one).get("args")) for one in ids}), 1,
+              "how they are shown")
+        web.good("POST", "/v1/schedules/s", {"hook": "h", "every": 3600000})
+        equal(mapping(c("SCHEDULED", "s"))["args"], b"", "the payload of a schedule")
+
+
 @test("what NAME_is_text cannot mean is refused, and nothing is changed")
 def _(folder):
     server = Server(folder)

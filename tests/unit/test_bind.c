@@ -67,15 +67,16 @@ static void an_array_is_many_jobs_each_with_its_own_options(void **state)
         (void)state;
         bind(&b, "ENQUEUE", NULL, NULL,
              "[{\"hook\":\"a\",\"args\":null},{\"hook\":\"b\",\"args_base64\":\"/wAB\","
-             "\"priority\":3}]");
+             "\"priority\":3},{\"hook\":\"c\"}]");
         assert_int_equal(b.r, OK);
         assert_true(b.cmd.is_many);
-        assert_int_equal(b.cmd.n_specs, 2);
+        assert_int_equal(b.cmd.n_specs, 3);
         assert_slice(b.cmd.specs[0].args, "null");
         assert_int_equal(b.cmd.specs[0].priority, JOB_PRIORITY_DEFAULT);
         assert_int_equal(b.cmd.specs[1].args.len, 3);
         assert_memory_equal(b.cmd.specs[1].args.ptr, "\xff\0\1", 3);
         assert_int_equal(b.cmd.specs[1].priority, 3);
+        assert_int_equal(b.cmd.specs[2].args.len, 0);
         unbind(&b);
 }
 
@@ -183,13 +184,13 @@ static void each_refusal_names_what_was_wrong(void **state)
                  ERR_BADARG, "args_is_text is given twice"},
                 {"ENQUEUE", NULL, NULL, "{\"hook\":\"h\",\"args\":1,\"hook_is_text\":true}",
                  ERR_BADARG, "'hook_is_text' is not known here"},
-                {"ENQUEUE", NULL, NULL, "{\"hook\":\"h\"}", ERR_BADARG, "args is missing"},
+                {"ENQUEUE", NULL, NULL, "{\"args\":1}", ERR_BADARG, "hook is missing"},
                 {"ENQUEUE", NULL, NULL, NULL, ERR_BADARG, "hook is missing"},
                 {"ENQUEUE", NULL, NULL, "{\"hook\":", ERR_SYNTAX, "offset"},
                 {"ENQUEUE", NULL, NULL, "3", ERR_BADARG, "an object or an array of them"},
                 {"ENQUEUE", NULL, NULL, "[]", ERR_BADARG, "1 to 10000 jobs, not 0"},
-                {"ENQUEUE", NULL, NULL, "[{\"hook\":\"h\",\"args\":1},{\"hook\":\"h\"}]",
-                 ERR_BADARG, "job 1: args is missing"},
+                {"ENQUEUE", NULL, NULL, "[{\"hook\":\"h\",\"args\":1},{\"args\":1}]", ERR_BADARG,
+                 "job 1: hook is missing"},
                 {"ENQUEUE", NULL, NULL, "[{\"hook\":\"h\",\"args\":1,\"args\":1}]", ERR_BADARG,
                  "job 0: args is given twice"},
                 {"ENQUEUE", NULL, NULL, "[7]", ERR_BADARG, "job 0: a job must be an object"},
