@@ -228,7 +228,7 @@ finding() {
 @test "a subcommand that is not there is answered with those that are" {
         run weir queue rm mail
         [ "$status" -eq 2 ]
-        [ "${lines[0]}" = "weir: there is no 'queue' command 'rm'; there are: list, show, set, pause, resume" ]
+        [ "${lines[0]}" = "weir: there is no 'queue' command 'rm'; there are: list, show, set, pause, resume, remove" ]
         [ "${lines[1]}" = "try 'weir queue --help'" ]
         [ "$(weir queue list --json)" = '[]' ]
 }
