@@ -134,6 +134,8 @@ export function addJobForm(ctx, done, first = {})
                         toast(`Job ${answer.id} was added.`);
                         done(answer.id);
                 } catch (e) {
+                        if (!el.isConnected)
+                                throw e; /* closed meanwhile: a toast */
                         said.textContent = e.message;
                 }
         };

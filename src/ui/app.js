@@ -7,9 +7,12 @@
  *   export async function mount(root, params, ctx) { ...; return () => { clean up }; }
  *
  * README.md in this folder says what ctx offers. */
-import {api,
+import {
+        act,
+        api,
         badge,
         button,
+        closeDialogs,
         dialog,
         fill,
         fmtSeconds,
@@ -17,7 +20,8 @@ import {api,
         recall,
         remember,
         select,
-        toast} from './lib.js';
+        toast
+} from './lib.js';
 import {Live} from './live.js';
 
 const noun = () => import('./nouns.js');
@@ -97,6 +101,7 @@ function navigate(to)
 
 function leave()
 {
+        closeDialogs();
         if (!current)
                 return;
         current.abort.abort();
@@ -134,13 +139,15 @@ function context(route, abort)
                 },
                 /* Puts the filters into the address without showing the screen anew. */
                 setQuery(query, part) {
+                        if (signal.aborted)
+                                return; /* a debounced field of a screen that was left */
                         const hash =
                                 part === undefined ? link(route, query) : link(route, part, query);
                         history.replaceState(null, '', hash);
                         if (current)
                                 current.hash = hash;
                 },
-                setTitle: (text) => setTitle(text),
+                setTitle: (text) => signal.aborted || setTitle(text),
                 reload: () => show(),
         };
 }
@@ -395,7 +402,7 @@ async function readSession()
         try {
                 session = await api.get('session');
         } catch (e) {
-                session = {
+                session = session || {
                         needs_login: false,
                         is_logged_in: false,
                         csrf: '',
@@ -417,6 +424,8 @@ function askLogin()
         live.stop();
         markNav(null);
         fill(stateBox);
+        fill(document.getElementById('toasts'));
+        shown = '';
         document.body.classList.add('locked');
         const token = h('input', {
                 type: 'password',
@@ -425,30 +434,29 @@ function askLogin()
                 required: true
         });
         const said = h('p.error', {role: 'alert'});
+        const go = h('button.primary', {type: 'submit'}, 'Log in');
+        const enter = async () => {
+                said.textContent = '';
+                try {
+                        await api.post('login', {token: token.value});
+                        document.body.classList.remove('locked');
+                        await begin();
+                } catch (e) {
+                        said.textContent = e.message;
+                        token.select();
+                }
+        };
         const form = h('form.form.login', {
                 action: 'login',
                 method: 'post',
-                onsubmit: async (ev) => {
+                onsubmit: (ev) => {
                         ev.preventDefault();
-                        said.textContent = '';
-                        try {
-                                await api.post('login', {token: token.value});
-                                document.body.classList.remove('locked');
-                                await begin();
-                        } catch (e) {
-                                said.textContent = e.message;
-                                token.select();
-                        }
+                        act(go, enter);
                 }
         },
                 h('p', {}, 'Give the access token of this weir (token_file in its configuration).'),
-                h('div.field', {},
-                        h('label',
-                                {for: 'token'
-                                },
-                                'Access token'),
-                        token),
-                said, h('div.actions', {}, h('button.primary', {type: 'submit'}, 'Log in')));
+                h('div.field', {}, h('label', {for: 'token'
+                }, 'Access token'), token), said, h('div.actions', {}, go));
         token.id = 'token';
         fill(main, h('h1', {id: 'title'}, 'Log in'), form);
         document.title = 'Log in · weir';
@@ -476,10 +484,37 @@ async function begin()
         await show();
 }
 
+/* A weir that was away may be another one when it is back, and this page is of the old one. */
+async function askVersion()
+{
+        const {version} = session;
+        await readSession();
+        if (version && session.version && session.version !== version)
+                toast(`weir is now version ${session.version}, this page is of ${version}.`,
+                        {undo: () => location.reload(), does: 'Load the page anew', stays: true});
+}
+
+let wasAway = false;
+function onLink({state, why})
+{
+        showLink(state, why);
+        if (['lost', 'none', 'hidden'].includes(state)) {
+                wasAway = true;
+        } else if (wasAway && state !== 'connecting') {
+                wasAway = false;
+                askVersion();
+        }
+}
+
 /* --- start ---------------------------------------------------------------------------------- */
 
 live.on('now', showState);
-live.on('link', ({state, why}) => showLink(state, why));
+live.on('link', onLink);
+/* Another tab may have logged in anew, and the cookie is of all tabs. */
+api.onForbidden = async (sent) => {
+        await readSession();
+        return Boolean(api.csrf) && sent['X-Weir-Csrf'] !== api.csrf;
+};
 api.onUnauthorized = () => {
         if (!document.body.classList.contains('locked'))
                 askLogin();

@@ -98,12 +98,19 @@ function trip(ctx, b, after)
         });
 }
 
+/* As it was before, for undo. */
+async function reopen(ctx, b)
+{
+        if (b.state !== 'closed')
+                await ctx.api.post(
+                        path('breakers', b.name, 'trip'), {hold: b.held, reason: b.reason || ''});
+}
+
 async function close(ctx, b, after)
 {
         await ctx.api.post(path('breakers', b.name, 'close'));
         const undo = async () => {
-                const how = {hold: b.held, reason: b.reason || ''};
-                await ctx.api.post(path('breakers', b.name, 'trip'), how);
+                await reopen(ctx, b);
                 await after();
         };
         toast(`Breaker ${b.name} is closed: all pass again.`, {undo});
@@ -205,6 +212,7 @@ const BREAKERS = {
                 fields,
                 read,
                 body,
+                finish: reopen,
         },
 };
 

@@ -7,6 +7,7 @@ import {
         badge,
         button,
         copyLine,
+        cover,
         covered,
         debounce,
         dialog,
@@ -24,19 +25,17 @@ import {
         panel,
         path,
         plural,
+        refill,
         select,
-        table,
-        toast
+        table
 } from './lib.js';
-import {
-        observedBadge,
+import {observedBadge,
         prioritize,
         refusalText,
         removeButton,
+        removeRule,
         ruleForm,
-        ruleQuery,
-        ruleText
-} from './rules.js';
+        ruleText} from './rules.js';
 
 export const title = (params) => (params.name ? params.name : 'Clients');
 
@@ -230,17 +229,22 @@ async function mountList(root, params, ctx)
         /* Which of them there is to be seen is known with the first answer. */
         mapPanel.node.hidden = true;
         listPanel.node.hidden = true;
-        const load = covered(t.node, async () => {
+        const ask = async () => {
                 const filter = {
                         match: match.value.trim(),
                         kind: kind.value === 'both' ? '' : kind.value,
                         order: order.value
                 };
-                const ask = ctx.api.get('clients', {...filter, limit: 100}, ctx.signal);
-                const answer = await ask.catch((e) => {
+                try {
+                        const answer =
+                                await ctx.api.get('clients', {...filter, limit: 100}, ctx.signal);
+                        return {filter, answer};
+                } catch (e) {
                         listPanel.node.hidden = false; /* where the reason is said */
                         throw e;
-                });
+                }
+        };
+        const load = covered(t.node, ask, ({filter, answer}) => {
                 /* waiting_ms grows by itself: without it a row stays as it is. */
                 t.update(answer.clients.map(({waiting_ms: w, ...c}) => ({...c, waiting: w > 0})));
                 foot.textContent = answer.cursor
@@ -407,24 +411,22 @@ async function mountOne(root, params, ctx)
         const map = panel('Minute by minute');
         const rules = panel('Rules that name it');
         const listBox = h('div');
+        const told = h('div.form');
+        const part = cover(told);
         let key = '';
+        top.body.append(told);
         append(root, h('p', {}, h('a', {href: ctx.link('clients')}, '← All clients')), top.node,
                 story.node, map.node, rules.node,
                 h('details.panel', {}, h('summary', {}, 'Minutes as a table'), listBox));
 
-        async function removeRule(r)
-        {
-                await ctx.api.del(path('rules', r.name), ruleQuery(r));
-                toast(`The rule for ${r.name} was removed.`);
-                await loadRules();
-        }
         async function loadRules()
         {
                 const {rules: all} = await ctx.api.get('rules', {limit: 200}, ctx.signal);
                 const names = new Set([name, 'all', ...name.split(':')]);
-                const mine =
-                        all.filter((r) => names.has(r.name)).map((r) => ruleLine(r, removeRule));
-                fill(rules.body,
+                const mine = all.filter((r) => names.has(r.name))
+                                     .map((r) => ruleLine(r,
+                                                  () => removeRule(ctx, r, r.left_ms, loadRules)));
+                refill(rules.body,
                         mine.length ? h('ul.story', {}, mine)
                                     : h('p.empty', {}, 'No rule names it.'));
         }
@@ -436,15 +438,17 @@ async function mountOne(root, params, ctx)
                                 path('clients', name), {minutes: DAY_MINUTES}, ctx.signal);
                 } catch (e) {
                         const gone = 'It has not asked, or too long ago to be kept.';
-                        if (e.name !== 'AbortError')
-                                fill(top.body,
-                                        e.status === 404 ? h('p', {}, gone) : notAvailable(e));
+                        if (e.status === 404)
+                                fill(told, h('p', {}, gone));
+                        else if (e.name !== 'AbortError')
+                                part.fail(e);
                         return;
                 }
+                part.ok();
                 const hungry =
                         `It is starved: not granted for ${fmtDuration(c.waiting_ms)}, and it ` +
                         'goes on asking.';
-                fill(top.body, c.starved ? note('warn', h('p', {}, hungry)) : null,
+                fill(told, c.starved ? note('warn', h('p', {}, hungry)) : null,
                         clientFacts(c, ctx));
                 await loadRules().catch(
                         (e) => e.name === 'AbortError' || fill(rules.body, notAvailable(e)));

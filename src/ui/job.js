@@ -8,16 +8,19 @@ import {
         append,
         badge,
         button,
+        cover,
         facts,
         fill,
         fmtDuration,
         fmtNumber,
         h,
+        notAvailable,
         note,
         panel,
         path,
         table,
-        toast
+        toast,
+        turns
 } from './lib.js';
 import {
         bar,
@@ -306,6 +309,7 @@ class JobScreen
                 this.id = id;
                 this.shown = '';
                 this.hookTier = undefined;
+                this.turn = turns();
                 this.actions = jobActions(ctx, () => this.load(), () => ctx.navigate('jobs'));
                 this.top = h('div');
                 this.buttons = h('span.row.mid');
@@ -320,8 +324,11 @@ class JobScreen
                         h('div.stacked', {}, this.args.node, this.result.node),
                         h('div.stacked', {}, this.options.node, this.tries.node, this.story.node));
                 append(root, crumbs(ctx, 'jobs', 'All jobs', this.buttons), this.top, this.grid);
+                this.part = cover(this.grid);
+                this.triesPart = cover(this.table.node);
         }
 
+        /* events: what came, or why nothing did. */
         draw(job, events)
         {
                 const like = () => addJobDialog(this.ctx,
@@ -338,6 +345,12 @@ class JobScreen
                         args ? textBox(args, 'arguments') : h('p.empty', {}, 'It has none.'));
                 fill(this.options.body, about(this.ctx, job, this.hookTier));
                 fill(this.result.body, outcome(job));
+                if (events instanceof Error) {
+                        this.triesPart.fail(events);
+                        fill(this.story.body, notAvailable(events));
+                        return;
+                }
+                this.triesPart.ok();
                 this.table.update(attempts(events));
                 fill(this.story.body, timeline(events));
         }
@@ -346,8 +359,13 @@ class JobScreen
         {
                 const {api, signal} = this.ctx;
                 const job = await getWhole(this.ctx, path('jobs', this.id));
+                const told = (e) => {
+                        if (e.name === 'AbortError')
+                                throw e;
+                        return e;
+                };
                 const events = await api.get(path('jobs', this.id, 'events'), {}, signal)
-                                       .then((answer) => answer.events, () => []);
+                                       .then((answer) => answer.events, told);
                 if (this.hookTier === undefined)
                         this.hookTier = await api.get(path('tiers', job.hook), {}, signal)
                                                 .then((answer) => answer.tier, () => '');
@@ -356,18 +374,25 @@ class JobScreen
 
         async load()
         {
+                const isLast = this.turn();
                 try {
                         const {job, events} = await this.ask();
-                        fill(this.top,
-                                await whyNote(this.ctx, job, this.actions, () => this.load()));
-                        this.grid.hidden = false;
-                        const sign = JSON.stringify([job, events]);
+                        const why = await whyNote(this.ctx, job, this.actions, () => this.load());
+                        if (!isLast())
+                                return;
+                        fill(this.top, why);
+                        this.part.ok();
+                        const sign = JSON.stringify([job, String(events), events]);
                         if (sign !== this.shown)
                                 this.draw(job, events);
                         this.shown = sign;
                 } catch (e) {
-                        if (e.name === 'AbortError')
+                        if (e.name === 'AbortError' || !isLast())
                                 return;
+                        if (e.status !== 404) {
+                                this.part.fail(e);
+                                return;
+                        }
                         this.shown = '';
                         this.grid.hidden = true;
                         fill(this.buttons);

@@ -53,7 +53,7 @@ async function run(ctx, job, after)
         const {blockers} = await ctx.api.get(path('jobs', job.id, 'why')).catch(() => ({}));
         const waits = blockers && blockers.length ? ` It waits: ${whyText(blockers[0])}.` : '';
         toast(`Job ${job.id} ${wasDue ? 'was due already' : 'may run now'}.${waits}`);
-        after();
+        await after();
 }
 
 async function retry(ctx, job, after)
@@ -68,7 +68,7 @@ async function retry(ctx, job, after)
                 return;
         await ctx.api.post(path('jobs', job.id, 'retry'), isComplete ? {force: true} : {});
         toast(`Job ${job.id} runs again.`);
-        after();
+        await after();
 }
 
 async function cancel(ctx, job, after)
@@ -86,10 +86,10 @@ async function cancel(ctx, job, after)
         const undo = async () => {
                 await ctx.api.post(path('jobs', job.id, 'retry'));
                 toast(`Job ${job.id} waits again.`);
-                after();
+                await after();
         };
         toast(`Job ${job.id} was canceled.`, isRunning ? {} : {undo});
-        after();
+        await after();
 }
 
 async function retier(ctx, job, after)
@@ -107,10 +107,10 @@ async function retier(ctx, job, after)
         await ctx.api.post(where, {tier: to});
         const undo = async () => {
                 await ctx.api.post(where, {tier: old});
-                after();
+                await after();
         };
         toast(`Job ${job.id} ${says} now.`, {undo});
-        after();
+        await after();
 }
 
 async function remove(ctx, job, gone)
@@ -125,7 +125,7 @@ async function remove(ctx, job, gone)
                 return;
         const {changed} = await ctx.api.post('jobs/delete', {ids: [job.id]});
         toast(`Job ${job.id} ${changed ? 'was deleted' : 'is not in history any more'}.`);
-        gone();
+        await gone();
 }
 
 /* after() is called when something changed, gone() when the job is no more. */
@@ -329,5 +329,5 @@ export async function bulk(ctx, what, scope, words, after)
                 throw isMissing(e) ? new Error('This server cannot do that to many jobs at once.')
                                    : e;
         }
-        after();
+        await after();
 }

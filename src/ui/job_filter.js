@@ -1,6 +1,15 @@
 /* The filter of jobs: its fields, its words, what the server is asked with, and the counts by
  * status, which are filters too. */
-import {debounce, field, fill, fmtNumber, h, parseDuration, refill, select, TIERS} from './lib.js';
+import {debounce,
+        field,
+        fill,
+        fmtNumber,
+        h,
+        parseDuration,
+        refill,
+        select,
+        TIERS,
+        turns} from './lib.js';
 import {isMissing, text} from './parts.js';
 
 const STATUSES = ['pending', 'in-progress', 'complete', 'failed', 'canceled'];
@@ -66,6 +75,7 @@ export function tabs(ctx, list)
 {
         const nav = h('nav.tabs', {'aria-label': 'Jobs by status'});
         const said = h('p.hint');
+        const turn = turns();
         let counts = {};
         let problem = '';
 
@@ -103,12 +113,18 @@ export function tabs(ctx, list)
         async function load()
         {
                 const ask = list.filter.queue ? {queue: list.filter.queue} : {};
-                problem = '';
+                const isLast = turn();
                 try {
-                        counts = await ctx.api.get('jobs/counts', ask, ctx.signal);
+                        const answer = await ctx.api.get('jobs/counts', ask, ctx.signal);
+                        if (!isLast())
+                                return;
+                        counts = answer;
+                        problem = '';
                 } catch (e) {
                         if (e.name === 'AbortError')
                                 throw e;
+                        if (!isLast())
+                                return;
                         problem = isMissing(e) ? 'This server does not count jobs by status.'
                                                : `Not counted: ${e.message}`;
                 }

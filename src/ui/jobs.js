@@ -261,7 +261,8 @@ class JobList
                 }, small);
                 const back = button('', () => this.turn(this.trail.pop() ?? ''), small);
                 const on = button('', () => {
-                        this.trail.push(this.cursor);
+                        if (this.cursor !== this.next) /* else it could not be had */
+                                this.trail.push(this.cursor);
                         return this.turn(this.next);
                 }, small);
                 const words = h('span.muted');
@@ -345,7 +346,8 @@ class JobList
                 this.table.update(jobs.map((j) => lightRow(j, this.tiers.book)));
                 this.form.learn(jobs);
                 this.showPager();
-                this.showMarks();
+                const here = new Set(jobs.map((j) => j.id));
+                this.drop([...this.picked].filter((id) => !here.has(id)));
                 this.clear.hidden = !isFiltered;
         }
 
@@ -369,10 +371,17 @@ class JobList
                 this.showMarks();
         }
 
-        /* The marks go at once: a box that looks checked until the rows come could not be checked. */
-        done()
+        drop(ids)
         {
-                this.pickAll(false);
+                ids.forEach((id) => this.picked.delete(id));
+                this.showMarks();
+        }
+
+        /* The marks go at once: a box that looks checked until the rows come could not be checked.
+         * Those that were set meanwhile stay. */
+        done(ids)
+        {
+                this.drop(ids);
                 return this.refresh();
         }
 
@@ -390,9 +399,9 @@ class JobList
                 this.all.indeterminate = n > 0 && n < here;
                 this.bar.hidden = n === 0;
                 const words = n === 1 ? 'the selected job' : `the ${fmtNumber(n)} selected jobs`;
+                const ids = [...this.picked];
                 const one = ([what, m]) => button(m.text,
-                        () => bulk(
-                                this.ctx, what, {ids: [...this.picked]}, words, () => this.done()),
+                        () => bulk(this.ctx, what, {ids}, words, () => this.done(ids)),
                         {kind: m.danger ? 'small.danger' : 'small'});
                 if (n > 0)
                         fill(this.bar, h('span', {role: 'status'}, `${plural(n, 'job')} selected`),
@@ -412,7 +421,7 @@ class JobList
                                 danger: m.danger,
                                 run: () => bulk(ctx, what, {filter: this.filter},
                                         `all jobs that match (${inWords(this.filter)})`,
-                                        () => this.done()),
+                                        () => this.done([...this.picked])),
                         })),
                                 {label: 'Act on all jobs that match the filter'});
                 const order = select(

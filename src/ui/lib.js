@@ -76,6 +76,38 @@ export function refill(el, ...children)
         return el;
 }
 
+/* --- hands ---------------------------------------------------------------------------------- */
+
+const PRESS_MS = 10000; /* whoever presses longer than that does not mean a click */
+let press = null;       /* {over: a promise, end} while something is pressed */
+
+function endPress()
+{
+        if (press)
+                setTimeout(press.end); /* the click comes first */
+        press = null;
+}
+
+document.addEventListener('pointerdown', (ev) => {
+        endPress();
+        if (ev.button !== 0)
+                return;
+        let end = null;
+        const over = new Promise((resolve) => { end = resolve; });
+        press = {over, end};
+        setTimeout(end, PRESS_MS);
+}, {capture: true});
+for (const name of ['pointerup', 'pointercancel', 'contextmenu'])
+        document.addEventListener(name, endPress, {capture: true});
+window.addEventListener('blur', endPress);
+
+/* Waits while something is pressed: what is drawn anew between press and release gets no click. */
+export async function released()
+{
+        if (press)
+                await press.over;
+}
+
 let nextId = 0;
 export function uid(stem)
 {
@@ -162,6 +194,8 @@ async function request(method, where, {query, body, signal, isText} = {})
         }
         if (!res.ok) {
                 const err = await problem(res);
+                if (res.status === 403 && api.onForbidden && await api.onForbidden(headers))
+                        return request(method, where, {query, body, signal, isText});
                 if (res.status === 401 && api.onUnauthorized && where !== 'login')
                         api.onUnauthorized();
                 throw err;
@@ -178,12 +212,19 @@ async function request(method, where, {query, body, signal, isText} = {})
         }
 }
 
+/* What is asked for is there to be drawn. */
+function ask(where, options)
+{
+        return request('GET', where, options).finally(released);
+}
+
 /* The public HTTP API.  where is relative to v1/ ('jobs', 'queues/mail/pause'), or from path(). */
 export const api = {
         csrf: '',
         onUnauthorized: null,
-        get: (where, query, signal) => request('GET', where, {query, signal}),
-        text: (where, query, signal) => request('GET', where, {query, signal, isText: true}),
+        onForbidden: null, /* (headers) -> whether it is worth to send it again */
+        get: (where, query, signal) => ask(where, {query, signal}),
+        text: (where, query, signal) => ask(where, {query, signal, isText: true}),
         post: (where, body = {}, query) => request('POST', where, {body, query}),
         del: (where, query) => request('DELETE', where, {query}),
 };
@@ -433,16 +474,32 @@ export function cover(part)
         return {ok, fail};
 }
 
-/* The same with the asking: a function that runs ask(), which draws what it got. */
-export function covered(part, ask)
+/* For what is asked for again and again: an answer that a later one has overtaken is old.
+ *   const turn = turns(); ... const isLast = turn(); await ...; if (isLast()) ... */
+export function turns()
+{
+        let last = 0;
+        return () => {
+                const mine = ++last;
+                return () => mine === last;
+        };
+}
+
+/* cover() with the asking: a function that runs ask() and gives what came to draw(). */
+export function covered(part, ask, draw)
 {
         const {ok, fail} = cover(part);
+        const turn = turns();
         return async () => {
+                const isLast = turn();
                 try {
-                        await ask();
+                        const answer = await ask();
+                        if (!isLast())
+                                return;
+                        draw(answer);
                         ok();
                 } catch (e) {
-                        if (e.name !== 'AbortError')
+                        if (e.name !== 'AbortError' && isLast())
                                 fail(e);
                 }
         };
@@ -579,6 +636,13 @@ export function dialog(title, what)
         });
 }
 
+/* Whatever they ask for is not wanted any more. */
+export function closeDialogs()
+{
+        for (const el of document.querySelectorAll('dialog[open]'))
+                el.close();
+}
+
 /* confirm({title, text, yes: 'Release', danger: true, typed: 'word'}) -> true or false.  typed: a
  * word that must be typed first, for what touches very much. */
 export async function confirm({title, text, yes, danger, typed})
@@ -612,8 +676,9 @@ export async function confirm({title, text, yes, danger, typed})
         return answer === true;
 }
 
-/* A short message below; undo: an async function offered for ten seconds. */
-export function toast(text, {undo, kind} = {})
+/* A short message below; undo: an async function offered for ten seconds, and until it went well.
+ * does: other words for it; stays: until it is closed. */
+export function toast(text, {undo, does = 'Undo', stays, kind} = {})
 {
         const box = document.getElementById('toasts');
         let timer = 0;
@@ -623,13 +688,17 @@ export function toast(text, {undo, kind} = {})
                 el.remove();
         };
         if (undo)
-                el.append(button('Undo', async () => {
-                        gone();
+                el.append(button(does, async () => {
                         await undo();
+                        gone();
                 }, {kind: 'small'}));
         el.append(h(
                 'button.icon.small', {type: 'button', 'aria-label': 'Close', onclick: gone}, '×'));
-        const start = () => { timer = setTimeout(gone, undo || kind === 'bad' ? 10000 : 4000); };
+        const start = () => {
+                clearTimeout(timer);
+                if (!stays)
+                        timer = setTimeout(gone, undo || kind === 'bad' ? 10000 : 4000);
+        };
         el.addEventListener('mouseenter', () => clearTimeout(timer));
         el.addEventListener('mouseleave', start);
         el.addEventListener('focusin', () => clearTimeout(timer));

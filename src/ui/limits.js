@@ -221,6 +221,7 @@ const CAPS = {
                 'jobs of a customer run at once, whatever their queue.',
         name: capName,
         open: null,
+        isThere: (c) => c.max > 0 || c.weight !== 1,
         columns: capColumns,
         actions: capActions,
         form: {

@@ -3,7 +3,7 @@
  * Server-sent events while the tab is seen; nothing while it is hidden, so that forgotten tabs cost
  * nothing.  Where the stream cannot be had (a proxy that buffers, too many listeners) v1/now is
  * asked every 2 s instead, and the stream is tried again after 30 s. */
-import {api} from './lib.js';
+import {api, released} from './lib.js';
 
 const POLL_MS = 2000;
 const AGAIN_MS = 30000;
@@ -29,6 +29,7 @@ export class Live
                 this.poll = 0;
                 this.watch = 0;
                 this.tryAt = 0;
+                this.turn = 0; /* an answer that was asked for before shut() is not wanted */
                 this.isOn = false;
                 document.addEventListener('visibilitychange', () => {
                         if (!this.isOn)
@@ -74,6 +75,7 @@ export class Live
 
         shut()
         {
+                this.turn += 1;
                 if (this.source)
                         this.source.close();
                 this.source = null;
@@ -81,9 +83,10 @@ export class Live
                 clearTimeout(this.watch);
         }
 
-        take(now)
+        async take(now)
         {
                 this.last = now;
+                await released();
                 this.tell('now', now);
         }
 
@@ -130,11 +133,16 @@ export class Live
                         this.open();
                         return;
                 }
+                const mine = this.turn;
                 try {
                         const now = await api.get('now');
+                        if (mine !== this.turn)
+                                return;
                         this.tell('link', {state: 'polling', why: 'The stream could not be had.'});
                         this.take(now);
                 } catch (e) {
+                        if (mine !== this.turn)
+                                return;
                         this.tryAt = Math.min(this.tryAt, Date.now() + POLL_MS);
                         this.tell('link', {state: e.status ? 'none' : 'lost', why: e.message});
                 }

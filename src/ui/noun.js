@@ -7,8 +7,10 @@
  *      columns    (ctx) -> columns of table() between the name and the actions
  *      actions    (ctx, row, again, gone) -> [{text, run, danger, disabled, more}], null left out;
  *                 those with more stand in a menu of the row
- *      form       {hint, fields(ctx, row), read(values, row), body(row)}: how one is made and
- *                 changed; body() is what makes it as it is, for undo
+ *      form       {hint, fields(ctx, row), read(values, row), body(row), finish(ctx, row)}: how one
+ *                 is made and changed; body() is what makes it as it is, for undo, and finish()
+ *                 does what is left to do then
+ *      isThere    (row) -> whether it was made, where the list has others as well
  *      isPaged    there may be thousands: the list comes in pages
  *      hasSearch  by a part of the name
  *      ask        (ctx, where) -> one of them, where api.get would lose something of it
@@ -16,6 +18,7 @@
 import {
         button,
         confirm,
+        cover,
         debounce,
         field,
         fill,
@@ -24,7 +27,8 @@ import {
         path,
         plural,
         refill,
-        toast
+        toast,
+        turns
 } from './lib.js';
 import {allPages, by, crumbs, CUT, formDialog, livePanel, menu, rowTable, text} from './parts.js';
 
@@ -39,34 +43,69 @@ function big(word)
 export function nameField(row, props)
 {
         const value = row ? row.name : '';
-        return field('Name',
-                text('name', {required: true, value, readOnly: Boolean(row), ...props}));
+        return field(
+                'Name', text('name', {required: true, value, readOnly: Boolean(row), ...props}));
 }
 
-/* before: the body of what it replaces; without it, it is new. */
-async function put(ctx, noun, name, body, before, again)
+/* The one of a name as it is now; null: there is none.  Also for a screen that was left. */
+async function find(ctx, noun, name)
+{
+        const free = {...ctx, signal: undefined};
+        const {rows} = await load(free, noun, undefined, noun.hasSearch ? name : undefined);
+        const row = rows.find((r) => r.name === name && (!noun.isThere || noun.isThere(r)));
+        if (!row)
+                return null;
+        return noun.ask ? noun.ask(free, path(noun.route, name)) : row;
+}
+
+/* Several people may be at the same thing: what is saved whole would undo what another has done
+ * since it was read.  was: as it is thought to be; null: there is none. */
+async function expectSame(ctx, noun, name, was)
+{
+        const {one, form} = noun;
+        const now = await find(ctx, noun, name);
+        if (!was && !now)
+                return;
+        if (!was)
+                throw new Error(`There is a ${one} ${name} already: change that one.`);
+        if (!now)
+                throw new Error(`${big(one)} ${name} was deleted meanwhile.`);
+        if (form.body && JSON.stringify(form.body(was)) !== JSON.stringify(form.body(now)))
+                throw new Error(`${big(one)} ${name} was changed by somebody else meanwhile, and ` +
+                        'stays as it is now: look at it first.');
+}
+
+/* row: what it replaces; null: it is new. */
+async function put(ctx, noun, name, body, row, again)
 {
         const where = path(noun.route, name);
+        await expectSame(ctx, noun, name, row);
         await ctx.api.post(where, body);
+        const made = await find(ctx, noun, name).catch(() => null);
         const undo = async () => {
-                await (before ? ctx.api.post(where, before) : ctx.api.del(where));
+                if (made)
+                        await expectSame(ctx, noun, name, made);
+                await (row ? ctx.api.post(where, noun.form.body(row)) : ctx.api.del(where));
                 await again();
         };
-        toast(`${big(noun.one)} ${name} was ${before ? 'changed' : 'added'}.`, {undo});
+        toast(`${big(noun.one)} ${name} was ${row ? 'changed' : 'added'}.`, {undo});
         await again();
 }
 
 /* row: the one to change; null: a new one. */
-export function edit(ctx, noun, row, again)
+export async function edit(ctx, noun, row, again)
 {
         const {form} = noun;
-        return formDialog(row ? `Change ${noun.one} ${row.name}` : `Add a ${noun.one}`, {
-                hint: form.hint,
-                fields: form.fields(ctx, row),
-                yes: row ? 'Change it' : `Add the ${noun.one}`,
-                submit: (values) => put(ctx, noun, values.name.trim(), form.read(values, row),
-                        row && form.body(row), again),
-        });
+        const isSaved =
+                await formDialog(row ? `Change ${noun.one} ${row.name}` : `Add a ${noun.one}`, {
+                        hint: form.hint,
+                        fields: form.fields(ctx, row),
+                        yes: row ? 'Change it' : `Add the ${noun.one}`,
+                        submit: (values) => put(
+                                ctx, noun, values.name.trim(), form.read(values, row), row, again),
+                });
+        if (!isSaved)
+                await again();
 }
 
 /* Asks first; text says what follows.  With a form it can be taken back. */
@@ -83,7 +122,10 @@ export async function remove(ctx, noun, row, text, again, [verb, done] = ['Delet
         const where = path(noun.route, row.name);
         await ctx.api.del(where);
         const undo = async () => {
+                await expectSame(ctx, noun, row.name, null);
                 await ctx.api.post(where, noun.form.body(row));
+                if (noun.form.finish)
+                        await noun.form.finish(ctx, row);
                 await again();
         };
         const canUndo = noun.form && noun.form.body;
@@ -233,21 +275,29 @@ export async function nounOne(root, ctx, noun, name, {body, state, more, draw, g
         const away = () => ctx.navigate(noun.route);
         const ask = noun.ask || ((_, where) => ctx.api.get(where, {}, ctx.signal));
         root.append(crumbs(ctx, noun.route, `All ${noun.route}`, top), said, body);
+        const part = cover(body);
+        const turn = turns();
         const again = async () => {
+                const isLast = turn();
                 let it;
                 try {
                         it = await ask(ctx, path(noun.route, name));
+                        if (!isLast())
+                                return;
                 } catch (e) {
                         if (e.name === 'AbortError')
                                 throw e;
-                        const isGone = e.status === 404;
-                        fill(said, note('info', h('p', {}, isGone && gone ? gone : e.message)));
-                        fill(top, isGone ? state(null) : null);
+                        if (isLast() && e.status !== 404)
+                                part.fail(e);
+                        if (!isLast() || e.status !== 404)
+                                return;
+                        fill(said, note('info', h('p', {}, gone || e.message)));
+                        fill(top, state(null));
                         body.hidden = true;
                         return;
                 }
                 fill(said);
-                body.hidden = false;
+                part.ok();
                 const actions = noun.actions(ctx, it, again, away).filter(Boolean);
                 refill(top, state(it), actions.map((a) => actionButton(noun, it, a)),
                         more ? more(it) : null);

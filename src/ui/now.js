@@ -31,7 +31,8 @@ import {
         shapeOf,
         table,
         TIERS,
-        toast
+        toast,
+        turns
 } from './lib.js';
 import {whyText} from './parts.js';
 import {prioritize, refusalText} from './rules.js';
@@ -480,9 +481,9 @@ function throttledPanel(ctx)
                 ]
         });
         p.body.append(t.node);
-        const load = covered(t.node, async () => {
-                const {actions} = await ctx.api.get(
-                        'throttled', {count: kind.value ? 100 : THROTTLED}, ctx.signal);
+        const ask = () =>
+                ctx.api.get('throttled', {count: kind.value ? 100 : THROTTLED}, ctx.signal);
+        const load = covered(t.node, ask, ({actions}) => {
                 t.update(actions.filter((a) => !kind.value || a.kind === kind.value)
                                  .slice(0, THROTTLED));
         });
@@ -515,8 +516,8 @@ export function eventsPanel(ctx, count)
                 ]
         });
         let seen = -1; /* how many there were when they were last asked for */
-        const load = covered(t.node, async () => {
-                const got = (await ctx.api.get('throttle/history', {count}, ctx.signal)).events;
+        const ask = () => ctx.api.get('throttle/history', {count}, ctx.signal);
+        const load = covered(t.node, ask, ({events: got}) => {
                 t.update(got.map(
                         (e, i) => ({...e, key: `${e.at_ms}:${got.length - i}:${e.event}`})));
         });
@@ -557,6 +558,7 @@ export async function mount(root, params, ctx)
                         loadSeries();
                 }
         });
+        const turn = turns(); /* of the series */
         let starved = [];
         let metrics = new Map(); /* of the targets, by name: NOW tells only what decides */
         let isNew = null;
@@ -571,8 +573,12 @@ export async function mount(root, params, ctx)
         async function loadSeries()
         {
                 const [seconds, , step] = SPANS.find(([v]) => v === span.value);
+                const isLast = turn();
                 try {
-                        drawn.feed(await ctx.api.get('series', {seconds, step}, ctx.signal));
+                        const series = await ctx.api.get('series', {seconds, step}, ctx.signal);
+                        if (!isLast())
+                                return;
+                        drawn.feed(series);
                         fill(chartNote);
                 } catch (e) {
                         if (e.name !== 'AbortError')
@@ -588,8 +594,7 @@ export async function mount(root, params, ctx)
                 figures(tiles, now, ctx);
                 notices(noticeBox, now, starved, ctx);
         };
-        const refreshJobs = covered(jobsTable.node, async () => {
-                const rows = await latest(ctx);
+        const refreshJobs = covered(jobsTable.node, () => latest(ctx), (rows) => {
                 jobsTable.update(rows);
                 workerHint.hidden = !rows.some((r) => r.blocked === 'worker');
                 begin(rows.length === 0);

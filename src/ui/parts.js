@@ -20,6 +20,7 @@ import {
         recall,
         table,
         toast,
+        turns,
         uid
 } from './lib.js';
 
@@ -320,14 +321,20 @@ export async function livePanel(
         append(p.body, box, content);
         root.append(p.node);
         const part = cover(content);
+        const turn = turns();
         let isFirst = true;
         const refresh = async () => {
+                const isLast = turn();
                 let answer;
                 try {
                         answer = await load();
+                        if (!isLast())
+                                return;
                 } catch (e) {
                         if (e.name === 'AbortError')
                                 throw e;
+                        if (!isLast())
+                                return;
                         if (!missing || !isMissing(e)) {
                                 part.fail(e);
                                 return;
@@ -394,6 +401,8 @@ export function formDialog(title, {fields, yes, submit, danger, hint})
                                         try {
                                                 close(await submit(values) ?? true);
                                         } catch (e) {
+                                                if (!el.isConnected)
+                                                        throw e; /* closed meanwhile: a toast */
                                                 said.textContent = e.message || String(e);
                                         }
                                 });
@@ -402,7 +411,12 @@ export function formDialog(title, {fields, yes, submit, danger, hint})
                 },
                         hint ? h('p.hint', {}, hint) : null, fields,
                         h('div.actions', {}, said,
-                                h('button', {type: 'button', onclick: () => close()}, 'Close'),
+                                h('button', {
+                                        type: 'button',
+                                        autofocus: Boolean(danger), /* of a second Enter */
+                                        onclick: () => close()
+                                },
+                                        'Close'),
                                 ok));
                 return el;
         });

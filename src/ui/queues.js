@@ -77,7 +77,8 @@ function isEmpty(q)
         return q.ready + q.running + q.scheduled + q.waiting === 0;
 }
 
-const FORGETS = 'Its settings, its pause and its counts go. History keeps the jobs that ended, and ' +
+const FORGETS =
+        'Its settings, its pause and its counts go. History keeps the jobs that ended, and ' +
         'the next job that names the queue makes it anew.';
 
 const QUEUES = {
@@ -87,18 +88,17 @@ const QUEUES = {
         hint: 'A paused queue takes jobs in and starts none.',
         empty: 'No queue yet: the first job of a queue makes it.',
         columns,
-        actions: (ctx, q, again, gone) => [
-                {
-                        text: q.paused ? 'Resume' : 'Pause',
-                        run: () => setPause(ctx, q.name, !q.paused, again),
-                },
+        actions: (ctx, q, again, gone) => [{
+                text: q.paused ? 'Resume' : 'Pause',
+                run: () => setPause(ctx, q.name, !q.paused, again),
+        },
                 isEmpty(q) && {
                         text: 'Remove',
                         danger: true,
                         more: true,
                         run: () => remove(ctx, QUEUES, q, FORGETS, gone, ['Remove', 'removed']),
                 },
-        ],
+],
         top: (ctx, again) =>
                 button('Add a job', () => addJobDialog(ctx, again), {kind: 'primary.small'}),
 };
@@ -127,17 +127,27 @@ function readSettings(values)
         return body;
 }
 
+/* {node, isTouched()}.  Only what was changed in it is saved: somebody else may have changed the
+ * rest since it was drawn. */
 function settingsForm(ctx, q, after)
 {
         const where = path('queues', q.name);
-        const old = Object.fromEntries(FIELDS.map((name) => [name, q[name]]));
-        const undo = async () => {
-                await ctx.api.post(where, {...old, backoff: old.backoff || 'none'});
-                toast('As it was before.');
-                await after();
-        };
+        const typed = () => Object.fromEntries(new FormData(el).entries());
         const save = async (values) => {
-                await ctx.api.post(where, readSettings(values));
+                const [old, now] = [readSettings(first), readSettings(values)];
+                const names = Object.keys(now).filter((name) => now[name] !== old[name]);
+                const some = (from) => Object.fromEntries(names.map((name) => [name, from[name]]));
+                const undo = async () => {
+                        await ctx.api.post(where, some(old));
+                        toast('As it was before.');
+                        await after();
+                };
+                if (!names.length) {
+                        toast('Nothing is changed.');
+                        return;
+                }
+                await ctx.api.post(where, some(now));
+                first = values;
                 toast(`Queue ${q.name} was changed.`, {undo});
                 await after();
         };
@@ -151,7 +161,7 @@ function settingsForm(ctx, q, after)
         const fair = select(['off', 'on'], q.fair, {name: 'fair'});
         const backoff = text('backoff', {value: q.backoff || 'none'});
         const history = select(HISTORY, q.history, {name: 'history'});
-        return form(save,
+        const el = form(save,
                 h('div.options', {}, count('cap', 'of this queue; empty: any number'),
                         count('claimsize', 'empty: as it asks for'),
                         count('claims', 'with running jobs; empty: any'),
@@ -161,6 +171,8 @@ function settingsForm(ctx, q, after)
                         field('Fair turns', fair, 'between groups, by weight'),
                         field('History', history, 'which finished jobs are kept')),
                 h('div.actions', {}, h('button.primary', {type: 'submit'}, 'Save')));
+        let first = typed();
+        return {node: el, isTouched: () => JSON.stringify(typed()) !== JSON.stringify(first)};
 }
 
 function figures(ctx, q)
@@ -184,6 +196,7 @@ function one(root, name, ctx)
         const settings = panel(
                 'Settings', {hint: 'They hold from the next claim on and survive a restart.'});
         let shown = '';
+        let asked = null;
         return nounOne(root, ctx, QUEUES, name, {
                 body: h('div.screen', {}, now.node, settings.node),
                 state: stateBadge,
@@ -191,8 +204,10 @@ function one(root, name, ctx)
                 draw: (q, again) => {
                         refill(now.body, figures(ctx, q));
                         const sign = JSON.stringify(FIELDS.map((key) => q[key]));
-                        if (sign !== shown)
-                                fill(settings.body, settingsForm(ctx, q, again));
+                        if (sign === shown || asked && asked.isTouched())
+                                return;
+                        asked = settingsForm(ctx, q, again);
+                        fill(settings.body, asked.node);
                         shown = sign;
                 },
         });

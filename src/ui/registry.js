@@ -18,7 +18,8 @@ import {
         select,
         table,
         TIERS,
-        toast
+        toast,
+        turns
 } from './lib.js';
 
 /* {normal: {high: 3}}, {"normal->high": 3} or [{from, to, jobs}] -> sentence */
@@ -156,10 +157,10 @@ export function registryPanel(ctx)
                         },
                 ]
         });
+        const turn = turns(); /* of choices */
         const scroll = h('div.tall', {}, t.node);
-        const load = covered(scroll, async () => {
-                t.update((await ctx.api.get('registry', {}, ctx.signal)).patterns);
-        });
+        const load = covered(scroll, () => ctx.api.get('registry', {}, ctx.signal),
+                ({patterns}) => t.update(patterns));
         async function put(pattern, tier)
         {
                 await ctx.api.post(path('registry', pattern), {tier});
@@ -181,15 +182,18 @@ export function registryPanel(ctx)
         async function change(row, control)
         {
                 const tier = control.value;
+                const isLast = turn();
+                const text = await tryText(ctx, row.pattern, tier);
+                if (!isLast())
+                        return; /* another one was chosen meanwhile */
                 const ok = await confirm({
                         title: `${row.pattern}: from ${row.tier} to ${tier}?`,
                         yes: 'Change',
-                        text: await tryText(ctx, row.pattern, tier)
+                        text
                 });
                 if (ok)
                         await act(control, () => set(row.pattern, tier));
-                else
-                        control.value = row.tier;
+                control.value = row.tier; /* one that was changed is drawn anew */
         }
         async function unset(row)
         {

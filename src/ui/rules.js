@@ -64,7 +64,7 @@ async function rulesOf(ctx, names, target)
 }
 
 /* What removes exactly this rule, and not the one of the other mode beside it. */
-export function ruleQuery({kind, mode, target})
+function ruleQuery({kind, mode, target})
 {
         return {kind, mode, target};
 }
@@ -156,6 +156,20 @@ function ruleBody(r)
         else
                 body.for = Math.max(1000, r.left_ms);
         return body;
+}
+
+/* left: ms until it ends by itself, -1 without an end.  With undo. */
+export async function removeRule(ctx, r, left, done)
+{
+        const end = Date.now() + left;
+        await ctx.api.del(path('rules', r.name), ruleQuery(r));
+        const undo = async () => {
+                const rest = left < 0 ? -1 : Math.max(0, end - Date.now());
+                await ctx.api.post(path('rules', r.name), ruleBody({...r, left_ms: rest}));
+                await done();
+        };
+        toast(`The rule for ${r.name} was removed.`, {undo});
+        await done();
 }
 
 const KINDS = [
@@ -338,8 +352,8 @@ export function rulesPanel(ctx, names)
         let known = new Map(); /* when each ends, so that a row is not drawn anew each time */
         let targets = null;
 
-        const load = covered(listBox, async () => {
-                const answer = await ctx.api.get('rules', {limit: 200}, ctx.signal);
+        const ask = () => ctx.api.get('rules', {limit: 200}, ctx.signal);
+        const load = covered(listBox, ask, (answer) => {
                 const ends = new Map();
                 const rows = answer.rules.map((r) => {
                         const {left_ms: left, ...rest} = r;
@@ -360,19 +374,8 @@ export function rulesPanel(ctx, names)
                 more.hidden = !answer.cursor;
                 more.textContent = 'There are more; weir rule list shows all of them.';
         });
-        async function remove(r)
-        {
-                const left = r.endsAt < 0 ? -1 : r.endsAt - Date.now();
-                await ctx.api.del(path('rules', r.name), ruleQuery(r));
-                toast(`The rule for ${r.name} was removed.`, {
-                        undo: async () => {
-                                await ctx.api.post(
-                                        path('rules', r.name), ruleBody({...r, left_ms: left}));
-                                await load();
-                        }
-                });
-                await load();
-        }
+        const remove = (r) =>
+                removeRule(ctx, r, r.endsAt < 0 ? -1 : Math.max(0, r.endsAt - Date.now()), load);
         append(p.body, listBox, more, formBox);
         return {
                 node: p.node,

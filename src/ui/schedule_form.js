@@ -7,7 +7,7 @@
  * A schedule is saved whole, so what the form has no field for is kept from the one that is
  * changed. */
 import {cronWords} from './cron_words.js';
-import {debounce, field, fill, h, note, select, shortDuration} from './lib.js';
+import {debounce, field, fill, h, note, path, select, shortDuration} from './lib.js';
 import {duration, given, running, text, whole} from './parts.js';
 import {argsField, readArgs, sameArgs} from './payload.js';
 
@@ -96,6 +96,13 @@ function body(s)
                 stopafter: s.stop_after,
                 ...sameArgs(s),
         };
+}
+
+/* One that made no jobs before it was deleted makes none when it is back. */
+async function finish(ctx, s)
+{
+        if (s.state === 'paused' || s.state === 'stopped')
+                await ctx.api.post(path('schedules', s.name, 'pause'));
 }
 
 /* --- the next runs --------------------------------------------------------------------------- */
@@ -270,5 +277,6 @@ function fields(ctx, s)
 export const scheduleForm = {
         fields,
         read,
-        body
+        body,
+        finish
 };

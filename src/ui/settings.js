@@ -1,9 +1,11 @@
 /* Settings: what can be changed while weir runs.  A change is kept in weir's log and holds over
  * restarts and before the configuration file; the text below says it in the words of that file. */
 import {
+        act,
         button,
         confirm,
         copyLine,
+        covered,
         dialog,
         field,
         fill,
@@ -134,18 +136,25 @@ export function editInPlace(s, ctx, changed, say)
         {
                 const input = control(s);
                 const said = h('span.error.small', {role: 'alert'});
-                const form = h('form.row.mid', {
-                        onsubmit: async (ev) => {
-                                ev.preventDefault();
-                                try {
-                                        await saveSetting(s, input.value, ctx, async () => {
+                const ok = h('button.primary.small', {type: 'submit'}, 'Save');
+                const save = async () => {
+                        try {
+                                await saveSetting(s, input.value, ctx, async () => {
+                                        if (form.isConnected)
                                                 leave();
-                                                await changed();
-                                        });
-                                } catch (e) {
-                                        said.textContent = e.message;
-                                        input.focus();
-                                }
+                                        await changed();
+                                });
+                        } catch (e) {
+                                if (!form.isConnected)
+                                        throw e; /* left meanwhile: a toast */
+                                said.textContent = e.message;
+                                input.focus();
+                        }
+                };
+                const form = h('form.row.mid', {
+                        onsubmit: (ev) => {
+                                ev.preventDefault();
+                                act(ok, save);
                         },
                         onkeydown: (ev) => {
                                 if (ev.key === 'Escape') {
@@ -154,8 +163,7 @@ export function editInPlace(s, ctx, changed, say)
                                 }
                         }
                 },
-                        input, h('button.primary.small', {type: 'submit'}, 'Save'),
-                        h('button.small', {type: 'button', onclick: leave}, 'Cancel'),
+                        input, ok, h('button.small', {type: 'button', onclick: leave}, 'Cancel'),
                         s.is_changed ? button('As configured', () => resetSetting(s, ctx, changed),
                                                {kind: 'small'})
                                      : null,
@@ -382,6 +390,10 @@ export async function mount(root, params, ctx)
         const file = configPanel(ctx, load);
         const tables = new Map();
         let settings = [];
+        const list = covered(box, () => ctx.api.get('settings', {}, ctx.signal), (answer) => {
+                settings = answer.settings || [];
+                show();
+        });
 
         function show()
         {
@@ -412,14 +424,7 @@ export async function mount(root, params, ctx)
         }
         async function load()
         {
-                try {
-                        settings = (await ctx.api.get('settings', {}, ctx.signal)).settings || [];
-                        show();
-                } catch (e) {
-                        if (e.name === 'AbortError')
-                                return;
-                        fill(box, notAvailable(e));
-                }
+                await list();
                 await Promise.all([text.load(), file.load()]);
         }
 

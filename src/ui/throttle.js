@@ -30,7 +30,8 @@ import {
         select,
         table,
         TIERS,
-        toast
+        toast,
+        turns
 } from './lib.js';
 import {eventsPanel, starvedNotices} from './now.js';
 import {registryPanel} from './registry.js';
@@ -116,11 +117,14 @@ function modePanel(ctx, reload)
 
         function show()
         {
-                for (const label of radios)
-                        label.firstChild.checked = state && label.firstChild.value === state.mode;
+                for (const {firstChild: radio} of radios) {
+                        radio.disabled = !state;
+                        radio.checked = state && radio.value === state.mode;
+                }
                 const row = MODES.find(([v]) => state && v === state.mode);
                 text.textContent = row ? row[2] : '';
         }
+        show();
         async function set(mode, action)
         {
                 await ctx.api.post('throttle', {action, set: mode});
@@ -225,7 +229,9 @@ function pausePanel(ctx, reload)
                         if (!s.paused)
                                 return;
                         ticker = countdown(s.pause_left_ms, 'until it is resumed');
-                        const left = s.pause_left_ms;
+                        const until = Date.now() + s.pause_left_ms;
+                        const left = () =>
+                                (s.pause_left_ms < 0 ? -1 : Math.max(0, until - Date.now()));
                         fill(on,
                                 note('warn',
                                         h('p', {}, h('strong', {}, 'Paused'),
@@ -234,7 +240,7 @@ function pausePanel(ctx, reload)
                                         h('p', {}, 'Critical jobs start, all others wait.'),
                                         button('Resume now', async () => {
                                                 await resume();
-                                                toast('Resumed.', {undo: () => pause(left)});
+                                                toast('Resumed.', {undo: () => pause(left())});
                                         }, {kind: 'primary'})));
                 },
                 tick: () => ticker && ticker.tick()
@@ -256,6 +262,7 @@ function targetsPanel(ctx, reload)
                         'have been below their exits for a while. Click a value to change it.'
         });
         let settings = [];
+        let isOld = false; /* drawn with other settings */
         const own = (what) => (r) => {
                 const s = named(settings, 'target', r.target, r.name, what);
                 if (s)
@@ -284,9 +291,10 @@ function targetsPanel(ctx, reload)
                                 key: 'note',
                                 label: 'Note',
                                 cls: 'wrap',
-                                cell: (r) => r.error || [r.note,
-                                        r.mode ? `mode ${r.mode.replace(/_/g, ' ')}` : '']
-                                        .filter((x) => x).join('; ')
+                                cell: (r) => r.error ||
+                                        [r.note, r.mode ? `mode ${r.mode.replace(/_/g, ' ')}` : '']
+                                                .filter((x) => x)
+                                                .join('; ')
                         },
                 ]
         });
@@ -296,7 +304,7 @@ function targetsPanel(ctx, reload)
         return {
                 node: p.node,
                 update(state, list) {
-                        const isNew = JSON.stringify(list) !== JSON.stringify(settings);
+                        isOld = isOld || JSON.stringify(list) !== JSON.stringify(settings);
                         settings = list;
                         const rows = state.targets.flatMap((x) => x.metrics.map((m) => ({
                                 target: x.name,
@@ -310,10 +318,12 @@ function targetsPanel(ctx, reload)
                                 mode: x.mode === state.mode ? '' : x.mode
                         })));
                         none.hidden = rows.length > 0;
-                        if (isNew)
+                        if (p.node.querySelector('.edit form'))
+                                return; /* somebody types */
+                        if (isOld)
                                 t.redraw();
-                        if (!p.node.querySelector('.edit form'))
-                                t.update(rows);
+                        isOld = false;
+                        t.update(rows);
                 }
         };
 }
@@ -463,9 +473,8 @@ function hostsPanel(ctx)
                 toast(`${r.host} counts again.`, {undo: () => skip(r.host, r.left_ms)});
                 await load();
         }
-        const load = covered(listBox, async () => {
-                t.update((await ctx.api.get('hosts/skipped', {}, ctx.signal)).hosts);
-        });
+        const load = covered(listBox, () => ctx.api.get('hosts/skipped', {}, ctx.signal),
+                ({hosts}) => t.update(hosts));
         append(p.body, listBox,
                 form(
                         async () => {
@@ -520,12 +529,16 @@ export async function mount(root, params, ctx)
         const failed = h('div');
         const offBox = h('div');
         const parts = {};
+        const turn = turns();
         let settings = [];
 
         async function load()
         {
+                const isLast = turn();
                 try {
                         const state = await ctx.api.get('throttle', {}, ctx.signal);
+                        if (!isLast())
+                                return;
                         fill(failed);
                         parts.mode.update(state);
                         parts.pause.update(state);

@@ -268,14 +268,20 @@ async function isShown(page)
         });
 }
 
+/* What came before this is drawn. */
+export function isDrawn(page)
+{
+        return page.evaluate(() => new Promise((resolve) => {
+                requestAnimationFrame(() => requestAnimationFrame(resolve));
+        }));
+}
+
 /* Everything a screen asks for at first is there, and drawn. */
 export async function isCalm(page)
 {
         await page.waitForSelector('#state .badge');
         await until(() => page.watch.open.size === 0, 'answers to all requests');
-        await page.evaluate(() => new Promise((resolve) => {
-                requestAnimationFrame(() => requestAnimationFrame(resolve));
-        }));
+        await isDrawn(page);
         await until(() => page.watch.open.size === 0, 'answers to all requests');
 }
 
@@ -288,6 +294,46 @@ async function go(page, hash)
                 location.hash = to;
         }, hash);
         await isShown(page);
+}
+
+/* Requests to an address wait from now on, until free() lets them through or cut() fails them, and
+ * those that follow; asked() when one waits. */
+export async function hold(page, pattern)
+{
+        const waiting = [];
+        let end = null;
+        await page.route(pattern, (route) => (end ? end(route) : waiting.push(route)));
+        const finish = async (how) => {
+                end = how;
+                await Promise.all(waiting.splice(0).map(how));
+        };
+        return {
+                asked: () => until(() => waiting.length > 0, `a request to ${pattern}`),
+                free: () => finish((route) => route.continue()),
+                cut: () => finish((route) => route.abort()),
+        };
+}
+
+/* The first answer to a GET of an address waits as the server gave it then, until free(); later
+ * ones overtake it.  asked() when it waits. */
+export async function overtake(page, pattern)
+{
+        let free = null;
+        const isFree = new Promise((resolve) => { free = resolve; });
+        let isAsked = false;
+        let isKept = false;
+        await page.route(pattern, async (route) => {
+                if (isAsked || route.request().method() !== 'GET') {
+                        await route.continue();
+                        return;
+                }
+                isAsked = true;
+                const response = await route.fetch();
+                isKept = true;
+                await isFree;
+                await route.fulfill({response});
+        });
+        return {asked: () => until(() => isKept, `an answer of ${pattern}`), free};
 }
 
 /* A shown value that changes: waits until the element's text matches. */

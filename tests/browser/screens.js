@@ -64,28 +64,70 @@ test('every screen is shown without an error and without a serious finding, in l
                 equal(bad.length, 0, 'the number of serious findings');
         });
 
+/* Screens that are wider than the window, as "job 2816"; screenshots are called name-as. */
+async function wide(t, server, width, world, as)
+{
+        const page = await t.page(server, '', {viewport: {width, height: 740}});
+        const out = [];
+        for (const [name, hash] of Object.entries(world)) {
+                await page.to(hash);
+                await isCalm(page);
+                await shot(page, `${name}-${as}`);
+                const is = await page.evaluate(() => document.scrollingElement.scrollWidth);
+                if (is > width)
+                        out.push(`${name} ${is}`);
+        }
+        return {page, out};
+}
+
+/* As long as each may be, without a place where it would be broken by itself. */
+function long(kind)
+{
+        const most = {reason: 200, author: 64, identity: 64}[kind] || 240;
+        return plain(kind).replace(/\W/g, '_').padEnd(most, 'x');
+}
+
 test('on a narrow screen nothing is wider than the screen, and the menu opens every screen',
         async (t) => {
                 const server = await t.server({target: true});
                 const ids = await populate(server);
-                const page = await t.page(server, '', {viewport: {width: 360, height: 740}});
-                const wide = [];
-                for (const [name, hash] of Object.entries(screens(ids, plain))) {
-                        await page.to(hash);
-                        await isCalm(page);
-                        await shot(page, `${name}-narrow`);
-                        const width =
-                                await page.evaluate(() => document.scrollingElement.scrollWidth);
-                        if (width > 360)
-                                wide.push(`${name} ${width}`);
-                }
-                equal(wide, [], 'screens wider than 360 px');
+                const {page, out} = await wide(t, server, 360, screens(ids, plain), 'narrow');
+                equal(out, [], 'screens wider than 360 px');
                 await page.getByRole('button', {name: 'Menu'}).click();
                 await page.locator('#nav').getByRole('link', {name: 'Breakers'}).click();
                 await page.getByRole('heading', {name: 'Breakers', level: 1}).waitFor();
                 equal(await page.getByRole('button', {name: 'Menu'}).getAttribute('aria-expanded'),
                         'false', 'the menu afterwards');
         });
+
+test('however long the names are, no screen is wider than the window', async (t) => {
+        const server = await t.server({target: true});
+        const world = screens(await populate(server, long), long);
+        for (const width of [1280, 360]) {
+                const {out} = await wide(t, server, width, world, `long-${width}`);
+                equal(out, [], `screens wider than ${width} px`);
+        }
+});
+
+test('a name of an ordinary length stands on one line', async (t) => {
+        const server = await t.server({target: true});
+        await populate(server);
+        const page = await t.page(server);
+        for (const hash of ['#/now', '#/jobs', '#/schedules']) {
+                await page.to(hash);
+                await isCalm(page);
+                const lines = await page.locator('main td.mono.wrap')
+                                      .evaluateAll((all) => all.map((el) => {
+                                              const range = document.createRange();
+                                              range.selectNodeContents(el);
+                                              const tops = [...range.getClientRects()].map(
+                                                      (r) => Math.round(r.top / 8));
+                                              return [el.textContent, new Set(tops).size];
+                                      }));
+                expect(lines.length > 0, `no names on ${hash}`);
+                equal(lines.filter(([, n]) => n > 1), [], `broken names on ${hash}`);
+        }
+});
 
 test('every screen of an empty weir says what to do, without an error', async (t) => {
         const server = await t.server();

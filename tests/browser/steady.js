@@ -3,27 +3,9 @@
  *
  * Nothing on the page jumps or flashes: what is shown stays until the next answer is there, and
  * when none comes. */
-import {equal, expect, isCalm, run, says, test, toast, until} from './lib.js';
+import {equal, expect, hold, isCalm, run, says, test, toast, until} from './lib.js';
 
 const rows = (page) => page.locator('.jobs tbody tr');
-
-/* Requests to an address wait from now on, until free() lets them through or cut() fails them, and
- * those that follow; asked() when one waits. */
-async function hold(page, pattern)
-{
-        const waiting = [];
-        let end = null;
-        await page.route(pattern, (route) => (end ? end(route) : waiting.push(route)));
-        const finish = async (how) => {
-                end = how;
-                await Promise.all(waiting.splice(0).map(how));
-        };
-        return {
-                asked: () => until(() => waiting.length > 0, `a request to ${pattern}`),
-                free: () => finish((route) => route.continue()),
-                cut: () => finish((route) => route.abort()),
-        };
-}
 
 /* What can be seen of buttons that have nothing to say. */
 const blank = (page) => page.evaluate(
