@@ -1,6 +1,8 @@
 /* One binary, subcommands, nothing else: each has a room of its own. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/config.h"
@@ -29,8 +31,20 @@ static const struct {
         {"version", version_main}, {"--version", version_main},
 };
 
+/* A standard stream that was closed at the start would be the next file that is opened, and
+ * messages would be written into that: a segment of the log, a pipe of a command.  Its place is
+ * taken by a file that cannot be used in its direction, so that reading or writing fails as before.
+ */
+static void fill_standard_streams(void)
+{
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+                if (fcntl(fd, F_GETFD) < 0)
+                        (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
+        fill_standard_streams();
         for (size_t i = 0; argc > 1 && i < sizeof(programs) / sizeof(programs[0]); i++)
                 if (strcmp(argv[1], programs[i].name) == 0)
                         return programs[i].main(argc - 1, argv + 1);

@@ -132,6 +132,8 @@ static int make_handler(const struct args *args, const char *command, struct han
         if (r == OK)
                 r = words_split(command, &h.command, p);
         if (r == OK)
+                r = work_placeholders_check(&h.command, "--exec", p);
+        if (r == OK)
                 r = handlers_add(ret, &h, p);
         handler_release(&h);
         return r;

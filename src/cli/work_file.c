@@ -11,6 +11,7 @@
 #include "cli/work_file.h"
 
 #include <confuse.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,8 +22,10 @@
 #include "base/buf.h"
 #include "base/shown.h"
 #include "cli/conf_file.h"
+#include "cli/options.h"
 #include "cli/text.h"
 #include "work/call.h"
+#include "work/job.h"
 
 #define FILE_MAX_BYTES MIB
 #define SECRET_MIN     16
@@ -239,6 +242,50 @@ static int take_umask(struct handler *h, const char *name, cfg_opt_t *opt, struc
         return OK;
 }
 
+/* Whether a word in braces is meant as a value of the job.  Braces that belong to the command, as
+ * in awk '{print}' and jq '{name}', must stay: so it has to be one of ours in another spelling,
+ * nearly one (from the same letter on: jq may want a {book}), or what else a job has. */
+static bool is_nearly_value(struct slice word)
+{
+        static const char *const typed[] = {"hook", "queue", "group", "attempt", "fence", NULL};
+        static const char *const others[] = {"id", "job", "args", "payload", "priority"};
+        char text[32] = "", *plain = text;
+        size_t n = 0;
+        for (size_t i = 0; i < word.len && n < sizeof(text) - 1; i++)
+                if (word.ptr[i] != '_' && word.ptr[i] != '-')
+                        text[n++] = (char)tolower((unsigned char)word.ptr[i]);
+        plain += strncmp(plain, "weir", 4) == 0 ? 4 : 0;
+        plain += strncmp(plain, "job", 3) == 0 && plain[3] ? 3 : 0;
+        for (size_t i = 0; i < ARRAY_LEN(others); i++)
+                if (strcmp(plain, others[i]) == 0)
+                        return true;
+        const char *near = strlen(plain) >= 3 ? nearest_name(plain, typed) : NULL;
+        return near && near[0] == plain[0];
+}
+
+int work_placeholders_check(const struct words *command, const char *name, struct problem *p)
+{
+        static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                      "0123456789_-";
+        for (size_t i = 0; i < command->n; i++) {
+                const char *text = command->argv[i];
+                for (const char *at = strchr(text, '{'); at; at = strchr(at + 1, '{')) {
+                        struct slice word = slice_make(at + 1, strspn(at + 1, letters));
+                        struct slice braced = slice_make(at, word.len + 2);
+                        bool is_theirs = at > text && strchr("$%@{", at[-1]);
+                        if (is_theirs || word.ptr[word.len] != '}' || !is_nearly_value(word) ||
+                            memmem(JOB_PLACEHOLDERS, strlen(JOB_PLACEHOLDERS), braced.ptr,
+                                   braced.len))
+                                continue;
+                        return problem_set(p, ERR_BADARG,
+                                           "%s: '%s' is none of " JOB_PLACEHOLDERS
+                                           "; for braces that are meant as they are write { %s }",
+                                           name, SHOWN(braced), SHOWN(word));
+                }
+        }
+        return OK;
+}
+
 static int take_exec(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
 {
         words_release(&h->command);
@@ -250,7 +297,7 @@ static int take_exec(struct handler *h, const char *name, cfg_opt_t *opt, struct
                                    "\"run.php\", \"{hook}\"}",
                                    name);
         h->kind = HANDLER_EXEC;
-        return OK;
+        return work_placeholders_check(&h->command, name, p);
 }
 
 static int take_http(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)

@@ -33,7 +33,8 @@ struct call {
         struct curl_slist *headers;
         struct buf url, text, body;
         bool is_body_cut;
-        const char *refusal; /* what is wrong with the last address, NULL = nothing was */
+        bool has_opened;     /* a socket: one of the name's addresses is allowed */
+        const char *refusal; /* what is wrong with an address, when that is why nothing was sent */
         char address[INET6_ADDRSTRLEN];
         char curl_error[CURL_ERROR_SIZE];
 };
@@ -61,9 +62,11 @@ static curl_socket_t on_open_socket(void *ctx, curlsocktype purpose, struct curl
                         bytes = &in6.sin6_addr;
                 }
                 (void)inet_ntop(a->family, bytes, c->address, sizeof(c->address));
-                c->refusal = why;
+                c->refusal = c->has_opened ? NULL : why;
                 return CURL_SOCKET_BAD;
         }
+        c->has_opened = true;
+        c->refusal = NULL;
         return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 }
 

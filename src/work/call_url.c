@@ -162,7 +162,7 @@ int call_url(const struct handler *h, const struct job *job, struct buf *ret, st
 
 int call_url_check(const struct handler *h, struct problem *p)
 {
-        static const char known[] = "{id} {hook} {queue} {group} {attempt} {fence}";
+        static const char known[] = JOB_PLACEHOLDERS;
         struct parts parts;
         int r = parts_take(h->url, &parts, p);
         if (r != OK)

@@ -20,6 +20,7 @@ struct watch {
         uv_poll_t poll;
         struct curl_loop *owner;
         curl_socket_t socket;
+        int events; /* that libcurl waits for */
 };
 
 static void take_ended(struct curl_loop *c)
@@ -53,12 +54,17 @@ static void on_timer(uv_timer_t *timer)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
         struct watch *w = poll->data;
-        int what = status < 0 ? CURL_CSELECT_ERR : 0;
+        /* A peer that answers before it has read the whole request and then closes resets the
+         * connection: the answer is still there to be read.  Told of an error instead, libcurl
+         * would throw it away; if there is no answer, reading says what went wrong. */
+        int what = status < 0 ? CURL_CSELECT_IN : 0;
         if (events & UV_READABLE)
                 what |= CURL_CSELECT_IN;
         if (events & UV_WRITABLE)
                 what |= CURL_CSELECT_OUT;
         act(w->owner, w->socket, what);
+        if (status < 0 && !uv_is_closing((uv_handle_t *)poll)) /* libuv has stopped at the error */
+                (void)uv_poll_start(poll, w->events, on_poll);
 }
 
 static void on_watch_closed(uv_handle_t *h)
@@ -108,10 +114,10 @@ static int on_want_socket(CURL *easy, curl_socket_t socket, int what, void *ctx,
                 w = watch_new(c, socket);
         if (!w)
                 return -1; /* the transfer fails */
-        int events = what == CURL_POLL_IN    ? UV_READABLE
-                     : what == CURL_POLL_OUT ? UV_WRITABLE
-                                             : UV_READABLE | UV_WRITABLE;
-        return uv_poll_start(&w->poll, events, on_poll) == 0 ? 0 : -1;
+        w->events = what == CURL_POLL_IN    ? UV_READABLE
+                    : what == CURL_POLL_OUT ? UV_WRITABLE
+                                            : UV_READABLE | UV_WRITABLE;
+        return uv_poll_start(&w->poll, w->events, on_poll) == 0 ? 0 : -1;
 }
 
 int curl_loop_new(uv_loop_t *loop, size_t max_kept, curl_loop_done_fn done, struct curl_loop **ret,

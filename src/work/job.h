@@ -18,9 +18,10 @@ void job_release(struct job *j);
 /* False when the row is not one of a CLAIM's. */
 bool job_read(struct job *j, const struct value *row);
 
-/* The values of the placeholders in commands and addresses: {id} {hook} {queue} {group} {attempt}
- * {fence}.  Borrowed from the job and from *ret. */
-#define JOB_VALUES 6
+/* The values of the placeholders in commands and addresses.  Borrowed from the job and from *ret.
+ */
+#define JOB_VALUES       6
+#define JOB_PLACEHOLDERS "{id} {hook} {queue} {group} {attempt} {fence}"
 struct job_values {
         struct word_value all[JOB_VALUES];
         char digits[3][24];

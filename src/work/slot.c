@@ -3,12 +3,14 @@
  * The lease is renewed at a third of its time, so two renewals may fail before it is lost.  When
  * the server says that the job is not ours any more (it timed out while we were cut off and
  * somebody else may have it, or it was canceled), the handler is stopped: a command gets TERM and
- * after its grace KILL, a request is dropped. */
+ * after its grace KILL, a request is dropped.  A command that has ended by itself is never one that
+ * was stopped, whatever else came in the same moment: what it did is done, and counts. */
 #include "work/slot.h"
 
 #include <signal.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/shown.h"
 #include "work/outcome.h"
 #include "work/worker.h"
@@ -84,6 +86,7 @@ static void on_task_done(void *ctx, const struct task_result *result)
                 outcome_put_failure(&s->text, s->handler, &r, s->is_too_long);
                 slot_fail(s, retry_ms);
         }
+        worker_step(s->worker); /* a job taken ahead need not wait for the server's answer */
 }
 
 static void on_call_done(void *ctx, const struct call_result *r)
@@ -99,6 +102,7 @@ static void on_call_done(void *ctx, const struct call_result *r)
                 outcome_put_text(&s->text, r->error);
                 slot_fail(s, r->retry_in_ms);
         }
+        worker_step(s->worker);
 }
 
 /* ---- stopping ---- */
@@ -121,7 +125,7 @@ static void slot_terminate(struct slot *s)
 static void on_too_long(uv_timer_t *timer)
 {
         struct slot *s = timer->data;
-        if (!s->task)
+        if (!s->task || task_has_ended(s->task))
                 return;
         s->is_too_long = true;
         slot_terminate(s);
@@ -131,7 +135,7 @@ void slot_give_up(struct slot *s)
 {
         if (s->state != SLOT_RUNNING && s->state != SLOT_HELD)
                 return;
-        s->is_given_up = true;
+        s->is_given_up = !s->task || !task_has_ended(s->task);
         if (s->task) {
                 task_kill(s->task, SIGKILL);
                 return;
@@ -162,9 +166,14 @@ static void on_extended(void *ctx, int err, const struct value *v, const struct 
         struct slot *s = ctx;
         bool is_about_this = s->extend_fence == s->job.fence; /* not about the slot's last job */
         s->extend_fence = 0;
-        if (err == OK || !v || !is_about_this || s->is_lost || s->is_given_up ||
+        if (!v || !is_about_this || s->is_lost || s->is_given_up ||
             (s->state != SLOT_RUNNING && s->state != SLOT_HELD))
                 return;
+        if (err == OK) {
+                s->lease_until_ns = s->extend_sent_ns + s->job.lease_ms * NS_PER_MS;
+                worker_step(s->worker);
+                return;
+        }
         if (!is_loss(err))
                 return; /* the next third may go better */
         if (s->task && task_has_ended(s->task))
@@ -180,6 +189,7 @@ void slot_extend(struct slot *s)
         if (s->extend_fence) /* the last one is not answered yet */
                 return;
         s->extend_fence = s->job.fence;
+        s->extend_sent_ns = clock_boot_ns();
         char id[24], ms[24];
         (void)snprintf(id, sizeof(id), "%lld", (long long)s->job.id);
         (void)snprintf(ms, sizeof(ms), "%lld", (long long)s->job.lease_ms);
@@ -209,6 +219,7 @@ static int slot_spawn(struct slot *s, struct problem *p)
                 .command = {.argv = words.argv,
                             .env = env,
                             .dir = h->dir,
+                            .files = &s->worker->files,
                             .memory_bytes = h->memory_bytes,
                             .cpu_s = h->cpu_s,
                             .nice = h->nice,
@@ -239,6 +250,11 @@ static int slot_begin(struct slot *s, struct problem *p)
                 return call_start(s->worker->curl, s->handler, &s->job, on_call_done, s, &s->call,
                                   p);
         return slot_spawn(s, p);
+}
+
+bool slot_is_late(const struct slot *s)
+{
+        return s->state == SLOT_HELD && clock_boot_ns() >= s->lease_until_ns;
 }
 
 void slot_run(struct slot *s)
@@ -272,6 +288,7 @@ void slot_take(struct slot *s, const struct value *row)
         }
         s->state = SLOT_HELD;
         s->order = w->n_taken++;
+        s->lease_until_ns = clock_boot_ns() + s->job.lease_ms * NS_PER_MS;
         uint64_t every = (uint64_t)s->job.lease_ms / 3;
         if (every > EXTEND_MS)
                 every = EXTEND_MS;

@@ -37,9 +37,11 @@ struct slot {
         uv_timer_t extend;    /* every third of the lease, and every EXTEND_MS */
         uv_timer_t limit;     /* the timeout, and then the kill after the TERM */
         int64_t extend_fence; /* of the EXTEND not yet answered, 0 = none */
-        bool is_lost;         /* the lease is not ours any more: the end is of no interest */
-        bool is_given_up;     /* release it, ready to run again at once */
-        bool is_too_long;     /* the timeout struck */
+        int64_t extend_sent_ns;
+        int64_t lease_until_ns; /* boot time, as far as the server's answers tell */
+        bool is_lost;           /* the lease is not ours any more: the end is of no interest */
+        bool is_given_up;       /* release it, ready to run again at once */
+        bool is_too_long;       /* the timeout struck */
 
         enum report report;
         struct buf text;     /* result or error */
@@ -56,6 +58,8 @@ void slot_init(struct slot *s, struct worker *w);
 void slot_close(struct slot *s); /* its timers; nothing may run */
 /* Holds the job of a CLAIM's row; a worker that drains gives it back instead. */
 void slot_take(struct slot *s, const struct value *row);
+/* Held under a lease that has run out: another may have the job, until an EXTEND says otherwise. */
+bool slot_is_late(const struct slot *s);
 void slot_run(struct slot *s);     /* a held one */
 void slot_extend(struct slot *s);  /* asks for a full lease from now, if the link is up */
 void slot_give_up(struct slot *s); /* end it now, give the job back */

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -137,6 +136,8 @@ static const char *prepare(const struct spawn *s, pid_t parent)
                 return "setsid";
         if (!take_stdio(s->stdio))
                 return "dup2";
+        if (s->files && setrlimit(RLIMIT_NOFILE, s->files) != 0)
+                return "files";
         if (s->umask >= 0)
                 (void)umask((mode_t)s->umask); /* gives the old one */
         if (s->nice && setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + s->nice) != 0)

@@ -2,6 +2,7 @@
 #ifndef WEIR_WORK_SPAWN_H
 #define WEIR_WORK_SPAWN_H
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -12,7 +13,8 @@ struct spawn {
         char **env;
         const char *dir; /* NULL = ours */
         int stdio[3];
-        uint64_t memory_bytes; /* 0 = as it comes, like the next */
+        const struct rlimit *files; /* open files; NULL = ours */
+        uint64_t memory_bytes;      /* 0 = as it comes, like the next */
         int64_t cpu_s;
         int nice;
         int umask;                     /* -1 = ours */

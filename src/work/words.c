@@ -147,7 +147,7 @@ int words_fill(const struct words *w, const struct word_value *values, size_t n_
         for (size_t i = 0; i < w->n; i++) {
                 for (const char *at = w->argv[i]; *at; at++) {
                         const struct word_value *v = NULL;
-                        if (*at == '{')
+                        if (*at == '{' && (at == w->argv[i] || at[-1] != '$'))
                                 v = value_at(at, values, n_values);
                         if (!v) {
                                 buf_put_byte(&word, *at);

@@ -22,7 +22,8 @@ struct word_value {
         struct slice value;
 };
 
-/* A copy with the placeholders filled in, each inside its word.  In the first word, the program,
+/* A copy with the placeholders filled in, each inside its word; ${id} is a variable of a shell and
+ * none of them.  In the first word, the program,
  * a value may not be empty, begin with '.' or '-' or hold a '/': a job must not choose a program
  * outside the folder that was meant. */
 int words_fill(const struct words *w, const struct word_value *values, size_t n_values,

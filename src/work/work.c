@@ -5,11 +5,14 @@
  * that frees a slot asks for the next job in the same step, and a busy worker needs one round
  * trip a job.  Only when that brings nothing does a waiting CLAIM begin.
  *
- *      signal        what happens
+ *      TERM, INT     what happens
  *        first       no more claims; jobs taken ahead are given back, running ones finish and
  *                    are reported; exit 0
  *        second      commands are killed, requests dropped, their jobs given back; exit
  *        third       not caught any more
+ *
+ * HUP is like the first of them and never like the second: a terminal that is closed may send it
+ * more than once.  A worker that was started with it ignored (nohup) leaves it so.
  *
  * The claims connection is ended by half-closing it: a job granted in the same moment still
  * arrives, and is given back instead of lying under its lease until that runs out. */
@@ -19,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -34,6 +38,10 @@
 #define TICK_MS    1000
 #define HEALTH_MS  5000 /* the file is never older */
 #define ONCE_DIALS 3    /* --once: so many attempts to connect, under a second */
+
+/* Three pipes and a pidfd of a command, or a connection and what a name lookup needs. */
+#define FILES_PER_SLOT 4
+#define FILES_BESIDES  64 /* links, logs, the loop's own, a start in progress */
 
 uint64_t worker_left(const struct worker *w)
 {
@@ -105,9 +113,11 @@ static void worker_close(struct worker *w)
         link_close(w->reports);
         close_handle(&w->on_term);
         close_handle(&w->on_int);
+        close_handle(&w->on_hup);
         /* Ending already: one more signal changes nothing, least of all the exit code. */
         (void)signal(SIGTERM, SIG_IGN);
         (void)signal(SIGINT, SIG_IGN);
+        (void)signal(SIGHUP, SIG_IGN);
         close_handle(&w->pause);
         close_handle(&w->give_up);
         close_handle(&w->tick);
@@ -285,7 +295,8 @@ static void run_held(struct worker *w)
                 struct slot *first = NULL;
                 for (size_t i = 0; i < w->n_slots; i++) {
                         struct slot *s = &w->slots[i];
-                        if (s->state == SLOT_HELD && (!first || s->order < first->order))
+                        if (s->state == SLOT_HELD && !slot_is_late(s) &&
+                            (!first || s->order < first->order))
                                 first = s;
                 }
                 if (!first)
@@ -311,17 +322,20 @@ static void on_give_up(uv_timer_t *timer)
         size_t n = w->n_slots - count_slots(w, SLOT_FREE);
         if (count_slots(w, SLOT_RUNNING))
                 return; /* killed, but not yet dead; the timer comes again */
-        (void)problem_set(&w->failure, ERR_UNAVAIL, "the end of %zu %s when the lease runs out", n,
-                          plural(n, "job could not be reported: it is handed out again",
-                                 "jobs could not be reported: each is handed out again"));
+        if (n)          /* else only the answer to a claim is missing */
+                (void)problem_set(&w->failure, ERR_UNAVAIL,
+                                  "the end of %zu %s when the lease runs out", n,
+                                  plural(n, "job could not be reported: it is handed out again",
+                                         "jobs could not be reported: each is handed out again"));
         worker_close(w);
 }
 
 static void on_signal(uv_signal_t *handle, int signum)
 {
         struct worker *w = handle->data;
-        const char *name = signum == SIGTERM ? "TERM" : "INT";
-        if (w->is_closed)
+        const char *const names[] = {[SIGTERM] = "TERM", [SIGINT] = "INT", [SIGHUP] = "HUP"};
+        const char *name = names[signum];
+        if (w->is_closed || (w->is_draining && signum == SIGHUP))
                 return;
         if (!w->is_draining) {
                 say_info("work", "stopping after the running commands", "signal", name, "running",
@@ -352,6 +366,7 @@ static void on_reports_up(void *ctx)
                          w->options->name, "url", w->options->url->text, "slots",
                          SAY_I64(w->options->slots));
         w->is_up = w->has_been_up = true;
+        w->down_err = OK;
         show_health(w);
         for (size_t i = 0; i < w->n_slots; i++) {
                 slot_extend(&w->slots[i]);
@@ -360,14 +375,19 @@ static void on_reports_up(void *ctx)
         worker_step(w);
 }
 
+/* Not the network's word but the server's, and not about this moment. */
+static bool is_refusal(int err)
+{
+        return err == ERR_NOAUTH || err == ERR_BADTOKEN || err == ERR_SYNTAX ||
+               err == ERR_UNKNOWN || err == ERR_FORBIDDEN;
+}
+
 /* What trying again would not change, as long as we never got through. */
 static bool is_hopeless(const struct worker *w, const struct problem *why)
 {
         if (w->has_been_up)
                 return false;
-        return why->err == ERR_NOAUTH || why->err == ERR_BADTOKEN || why->err == ERR_SYNTAX ||
-               why->err == ERR_UNKNOWN || why->err == ERR_FORBIDDEN ||
-               (w->options->is_once && w->n_dials >= ONCE_DIALS);
+        return is_refusal(why->err) || (w->options->is_once && w->n_dials >= ONCE_DIALS);
 }
 
 static void on_reports_down(void *ctx, const struct problem *why, int64_t wait_ms)
@@ -381,9 +401,13 @@ static void on_reports_down(void *ctx, const struct problem *why, int64_t wait_m
                 worker_fail(w, why);
                 return;
         }
-        if (w->is_up || w->n_dials == 1)
+        /* Once for each time, and once more for what only the operator can change: the token of a
+         * server that is back. */
+        bool is_news = is_refusal(why->err) && why->err != w->down_err;
+        if (w->is_up || w->n_dials == 1 || is_news)
                 say_warn("work", "no connection, retrying", "reason", why->detail, "running",
                          SAY_I64(count_slots(w, SLOT_RUNNING)));
+        w->down_err = is_refusal(why->err) ? why->err : w->down_err;
         w->is_up = false;
         show_health(w);
 }
@@ -393,6 +417,36 @@ static void on_claims_down(void *ctx, const struct problem *why, int64_t wait_ms
         (void)why; /* the other link says the same */
         (void)wait_ms;
         worker_step(ctx);
+}
+
+/* The usual soft limit of 1024 is for programs that use select(2); commands get it back. */
+static void raise_open_files(struct worker *w)
+{
+        const rlim_t want = FILES_BESIDES + FILES_PER_SLOT * w->options->slots;
+        if (getrlimit(RLIMIT_NOFILE, &w->files) < 0 || w->files.rlim_cur >= want)
+                return;
+        struct rlimit limit = w->files;
+        limit.rlim_cur = limit.rlim_max < want ? limit.rlim_max : want;
+        if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < want)
+                say_warn("work", "fewer files may be open than the slots may need", "files",
+                         SAY_I64(limit.rlim_cur), "needed", SAY_I64(want));
+}
+
+static void watch_signals(struct worker *w)
+{
+        const struct {
+                uv_signal_t *handle;
+                int signum;
+        } rows[] = {{&w->on_term, SIGTERM}, {&w->on_int, SIGINT}, {&w->on_hup, SIGHUP}};
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                struct sigaction now = {0};
+                (void)uv_signal_init(&w->loop, rows[i].handle);
+                rows[i].handle->data = w;
+                bool is_nohup = rows[i].signum == SIGHUP && sigaction(SIGHUP, NULL, &now) == 0 &&
+                                now.sa_handler == SIG_IGN;
+                if (!is_nohup)
+                        (void)uv_signal_start(rows[i].handle, on_signal, rows[i].signum);
+        }
 }
 
 static int worker_init(struct worker *w, const struct work_options *options, struct problem *p)
@@ -415,11 +469,9 @@ static int worker_init(struct worker *w, const struct work_options *options, str
         (void)uv_timer_init(&w->loop, &w->pause);
         (void)uv_timer_init(&w->loop, &w->give_up);
         (void)uv_timer_init(&w->loop, &w->tick);
-        (void)uv_signal_init(&w->loop, &w->on_term);
-        (void)uv_signal_init(&w->loop, &w->on_int);
-        w->pause.data = w->give_up.data = w->tick.data = w->on_term.data = w->on_int.data = w;
-        (void)uv_signal_start(&w->on_term, on_signal, SIGTERM);
-        (void)uv_signal_start(&w->on_int, on_signal, SIGINT);
+        w->pause.data = w->give_up.data = w->tick.data = w;
+        watch_signals(w);
+        raise_open_files(w);
         if (options->health_path || options->max_memory)
                 (void)uv_timer_start(&w->tick, on_tick, TICK_MS, TICK_MS);
         w->n_slots = options->slots + options->prefetch;

@@ -2,6 +2,8 @@
 #ifndef WEIR_WORK_WORKER_H
 #define WEIR_WORK_WORKER_H
 
+#include <sys/resource.h>
+
 #include "work/curl_loop.h"
 #include "work/slot.h"
 
@@ -16,12 +18,14 @@ struct worker {
         struct curl_loop *curl; /* NULL without an http handler */
         struct slot *slots;
         size_t n_slots; /* options->slots may run, the rest holds jobs ahead */
-        uv_signal_t on_term, on_int;
+        uv_signal_t on_term, on_int, on_hup;
+        struct rlimit files;     /* that may be open, as we were started */
         uv_timer_t pause;        /* before asking again after a refusal */
         uv_timer_t give_up;      /* after the second signal */
         uv_timer_t tick;         /* health and memory, once a second */
         bool is_up, has_been_up; /* the reports link */
         unsigned n_dials;        /* failed ones */
+        int down_err;            /* of the last refusal since the link was up */
         bool is_claiming;        /* a CLAIM is on its way */
         int64_t claim_sent_ns;
         uint64_t n_claiming; /* MAX of it */

@@ -220,6 +220,39 @@ EOF
         [ "$(field 2 result)" = '${SECRET} ${SECRET} ${SECRET} $SECRET ${' ]
 }
 
+@test "a variable of the command's shell may have the name of a placeholder" {
+        cat >handlers.conf <<'EOF'
+                handler "*" { exec = {"sh", "-c", "id=mine; echo ${id} \"${hook:-none}\" {id}"} }
+EOF
+        add a
+        once
+        [ "$(field 1 result)" = 'mine none 1' ]
+        add b
+        weir work --once --queue q --exec "sh -c 'hook=mine; echo \${hook} {hook}'"
+        [ "$(field 2 result)" = 'mine b' ]
+}
+
+@test "a placeholder that is mistyped is told at the start, and other braces are left alone" {
+        local word
+        add a
+        for word in hok HOOK hooks Id ID job_id jobId WEIR_JOB_ID job job_hook attempts args payload \
+                priority quue; do
+                printf 'handler "x" {\n exec = {"echo",\n "{id}", "a-{%s}"}\n}\n' "$word" >handlers.conf
+                refused "handlers.conf:3: exec: '{$word}' is none of {id} {hook} {queue} {group} {attempt} {fence}" \
+                        "{ $word }"
+                run_fails_with weir work --once --queue q --exec "echo a{$word}" -- \
+                        "--exec: '{$word}' is none of {id} {hook}"
+        done
+        has_status 1 pending
+        cat >handlers.conf <<'EOF'
+                handler "*" {
+                  exec = {"echo", "{print}", "{name}", "{d}", "{}", "{ hok }", "{\"hok\"}", "${hok}", "{{.ID}}", "%{hok}"}
+                }
+EOF
+        once
+        [ "$(field 1 result)" = '{print} {name} {d} {} { hok } {"hok"} ${hok} {{.ID}} %{hok}' ]
+}
+
 @test "a file of an editor that marks UTF-8 is read like any other" {
         printf '\xef\xbb\xbfhandler "*" { exec = {"echo", "marked"} }\n' >handlers.conf
         add a
@@ -406,7 +439,7 @@ WAITER='handler "*" { exec = {"sh", "-c", "echo {id} >said; read x <go"} }'
 @test "jobs taken ahead run in their order, and their leases are renewed" {
         echo "$WAITER" | handlers
         for i in 1 2 3 4; do add a; done
-        start_worker --queue q --lease 1s --prefetch 2 --handlers handlers.conf
+        start_worker --queue q --lease 3s --prefetch 2 --handlers handlers.conf
         hear
         [ "$REPLY" = 1 ]
         held() {

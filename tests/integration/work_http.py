@@ -11,6 +11,7 @@ import hmac
 import http.server
 import os
 import queue
+import signal
 import socket
 import ssl
 import subprocess
@@ -379,6 +380,34 @@ def silence(folder):
                 w.run()
                 expect(w.error(a).startswith("no answer in time: "), w.error(a))
                 expect(w.error(b).startswith("no answer: "), w.error(b))
+
+
+def process_state(process):
+    with open("/proc/%d/stat" % process.pid) as f:
+        return f.read().rpartition(")")[2].split()[0]
+
+
+@test("an answer that comes before all of the request was read counts, although the connection is reset")
+def early_answer(folder):
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # the request does not fit
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        with World(folder, 'handler "*" { http = "http://127.0.0.1:%d/" LOCAL }'
+                   % listener.getsockname()[1]) as w:
+            one = w.add("a", b"x" * 1000000, "ATTEMPTS", 3)
+            worker = w.start("--once")
+            peer, _ = listener.accept()
+            with peer:
+                peer.recv(100)
+                until(lambda: process_state(worker) == "S", what="waiting for room to send")
+                worker.send_signal(signal.SIGSTOP)  # it will see the answer and the reset at once
+                until(lambda: process_state(worker) == "T", what="standing still")
+                peer.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+            worker.send_signal(signal.SIGCONT)
+            equal(worker.wait(20), 0, "exit code")
+            equal(w.error(one), "HTTP 413", "error")
+            equal(text(w.job(one)["status"]), "failed", "status")
 
 
 @test("over TLS, a target whose certificate is not trusted gets nothing")

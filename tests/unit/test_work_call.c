@@ -6,6 +6,8 @@
 #include "work/call.h"
 #include "work/sign.h"
 
+#include "../../src/work/call.c" /* NOLINT(bugprone-suspicious-include) */
+
 static struct job job_of(const char *hook, const char *group)
 {
         struct job j = {.id = 17, .attempt = 2, .fence = 5};
@@ -131,6 +133,52 @@ static void a_signature_is_an_hmac_over_time_id_and_body(void **state)
         buf_release(&b);
 }
 
+/* libcurl's struct has room for an IPv4 address and is the head of a longer one. */
+static curl_socket_t open_to(struct call *c, const char *ip)
+{
+        union {
+                struct curl_sockaddr head;
+                char room[sizeof(struct curl_sockaddr) + sizeof(struct sockaddr_in6)];
+        } a = {.head = {.socktype = SOCK_STREAM, .family = AF_INET}};
+        char *at = a.room + offsetof(struct curl_sockaddr, addr);
+        struct sockaddr_in in = {.sin_family = AF_INET};
+        struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
+        if (inet_pton(AF_INET, ip, &in.sin_addr) == 1) {
+                memcpy(at, &in, sizeof(in));
+        } else {
+                assert_int_equal(inet_pton(AF_INET6, ip, &in6.sin6_addr), 1);
+                a.head.family = AF_INET6;
+                memcpy(at, &in6, sizeof(in6));
+        }
+        return on_open_socket(c, CURLSOCKTYPE_IPCXN, &a.head);
+}
+
+static void a_refused_address_is_no_reason_when_another_was_connected_to(void **state)
+{
+        static const char *const orders[][2] = {{"::1", "127.0.0.1"}, {"127.0.0.1", "::1"}};
+        (void)state;
+        for (size_t i = 0; i < ARRAY_LEN(orders); i++) {
+                struct handler h;
+                struct address_net net;
+                handler_init(&h);
+                assert_true(address_net_parse("127.0.0.1", &net));
+                h.addresses.nets = &net;
+                h.addresses.n_nets = 1;
+                struct call c = {.handler = &h};
+                for (size_t at = 0; at < 2; at++) {
+                        curl_socket_t fd = open_to(&c, orders[i][at]);
+                        assert_int_equal(fd == CURL_SOCKET_BAD, orders[i][at][0] == ':');
+                        if (fd != CURL_SOCKET_BAD)
+                                (void)close(fd);
+                }
+                describe_trouble(&c, CURLE_OPERATION_TIMEDOUT);
+                assert_string_equal(buf_cstr(&c.text), "no answer in time: Timeout was reached");
+                buf_release(&c.text);
+                h.addresses = (struct address_rules){0};
+                handler_release(&h);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -138,6 +186,7 @@ int main(void)
                 cmocka_unit_test(a_host_from_a_job_must_be_a_name_of_the_list),
                 cmocka_unit_test(a_template_is_checked_before_any_job),
                 cmocka_unit_test(a_signature_is_an_hmac_over_time_id_and_body),
+                cmocka_unit_test(a_refused_address_is_no_reason_when_another_was_connected_to),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
