@@ -55,7 +55,7 @@ struct contract_call {
         bool is_authenticated;
         struct arena *arena;         /* for what must be decoded */
         struct check_answer *answer; /* room for one: too large for the stack of every call */
-        int64_t *checked_ms;         /* Vitess: when somebody last checked */
+        int64_t *checked_ns;         /* Vitess: when somebody last checked; steady, 0: never */
 
         /* The answer. */
         int status;

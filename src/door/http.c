@@ -585,7 +585,7 @@ static uint64_t run_contract(struct http_conn *hc, const char *bytes,
                 .is_authenticated = session->is_authenticated,
                 .arena = &s->arena,
                 .answer = &s->check_answer,
-                .checked_ms = &s->checked_ms,
+                .checked_ns = &s->checked_ns,
                 .body = begin_body(hc),
         };
         arena_clear(&s->arena);

@@ -130,7 +130,7 @@ struct server {
 
         uint64_t counter[DOOR_COUNTERS];
         int64_t started_ms; /* Unix ms */
-        int64_t checked_ms; /* Unix ms: the last check by Vitess's contract; 0: none */
+        int64_t checked_ns; /* steady: the last check by Vitess's contract; 0: none */
 };
 
 /* The two doors. */

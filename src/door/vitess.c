@@ -25,7 +25,7 @@
 #define APP_ALWAYS     "always-throttled-app"
 #define ALWAYS_MS      (10 * 365LL * MS_PER_DAY)
 #define METRIC_DEFAULT "default"
-#define RECENTLY_MS    2000 /* Vitess: within a tick of one second, or two */
+#define RECENTLY_NS    (2 * NS_PER_S) /* Vitess: within a tick of one second, or two */
 
 enum { SCOPE_SHARD, SCOPE_SELF };
 
@@ -235,10 +235,10 @@ static bool take_app(struct check *c)
         }
         bool is_silent = slice_eq(c->app, SLICE_LIT(APP_DEFAULT)) ||
                          (contract_query(c->call, "s", &s) && slice_eq(s, SLICE_LIT("true")));
-        int64_t now_ms = c->call->now.wall_ms, *checked_ms = c->call->checked_ms;
+        int64_t now_ns = c->call->now.steady_ns, *checked_ns = c->call->checked_ns;
         if (!is_silent)
-                *checked_ms = now_ms;
-        c->is_recent = *checked_ms && now_ms - *checked_ms < RECENTLY_MS;
+                *checked_ns = now_ns;
+        c->is_recent = *checked_ns && now_ns - *checked_ns < RECENTLY_NS;
         return true;
 }
 

@@ -5,7 +5,9 @@
  *   disk_used:/path           percent of what ordinary users may use, as df counts it
  *
  * /proc is read as it is; a disk is asked aside, because a network file system that is gone blocks
- * for ever. */
+ * for ever.  All disks of a tick are asked before the first is waited for, so that one that is gone
+ * leaves the others their time; and it is not asked again before it has answered, or there would be
+ * one more thread with every tick. */
 #include "base/shown.h"
 #include "probe/inside.h"
 
@@ -20,6 +22,7 @@
 
 struct host {
         const struct probe_options *options;
+        struct aside *asks[PROBE_METRICS_MAX]; /* of disks that have not answered yet */
 };
 
 struct disk_ask {
@@ -95,10 +98,8 @@ static void ask_disk(void *arg)
         d->error = statvfs(d->path, &d->st) == 0 ? 0 : errno;
 }
 
-static void take_disk(const void *arg, void *ctx)
+static void take_disk(const struct disk_ask *d, struct reading *ret)
 {
-        const struct disk_ask *d = arg;
-        struct reading *ret = ctx;
         double used = (double)(d->st.f_blocks - d->st.f_bfree);
         double usable = used + (double)d->st.f_bavail;
         if (d->error)
@@ -109,21 +110,60 @@ static void take_disk(const void *arg, void *ctx)
                 reading_set(ret, 100 * used / usable);
 }
 
-static void read_disk(const char *path, const struct probe_wait *w, struct reading *ret)
+/* NULL: the metric is none of a disk. */
+static const char *disk_of(const struct host *h, size_t metric)
 {
+        const char *source = metric_source(&h->options->metrics[metric]);
+        bool is_disk = strncmp(source, DISK_PREFIX, strlen(DISK_PREFIX)) == 0;
+        return is_disk ? source + strlen(DISK_PREFIX) : NULL;
+}
+
+/* False: it has still to answer what it was asked at a tick before. */
+static bool begin_disk(struct host *h, size_t metric, const char *path)
+{
+        struct aside **ask = &h->asks[metric];
+        if (*ask && !aside_is_done(*ask))
+                return false;
+        *ask = aside_end(*ask); /* what came late is old by now */
         size_t len = strlen(path) + 1;
         struct disk_ask *d = xmalloc(sizeof(*d) + len);
         *d = (struct disk_ask){0};
         memcpy(d->path, path, len);
-        int r = aside_run(w, ask_disk, d, take_disk, ret);
-        if (r != OK)
+        *ask = aside_begin(ask_disk, d);
+        return true;
+}
+
+static void read_disk(struct host *h, size_t metric, const char *path, const struct probe_wait *w,
+                      struct reading *ret)
+{
+        struct aside **ask = &h->asks[metric];
+        if (!*ask) {
+                reading_fail(ret, "%s: no thread is left to ask with",
+                             SHOWN_MAX(slice_str(path), 80));
+        } else if (aside_wait(*ask, w) != OK) {
                 reading_fail(ret, "%s: the file system does not answer",
                              SHOWN_MAX(slice_str(path), 80));
+        } else {
+                take_disk(aside_arg(*ask), ret);
+                *ask = aside_end(*ask);
+        }
+}
+
+static void read_disks(struct host *h, const struct probe_wait *w, struct reading *ret)
+{
+        static const struct probe_wait no_time; /* its deadline has long passed */
+        bool is_new[PROBE_METRICS_MAX] = {false};
+        for (size_t i = 0; i < h->options->n_metrics; i++)
+                if (disk_of(h, i))
+                        is_new[i] = begin_disk(h, i, disk_of(h, i));
+        for (size_t i = 0; i < h->options->n_metrics; i++)
+                if (disk_of(h, i))
+                        read_disk(h, i, disk_of(h, i), is_new[i] ? w : &no_time, &ret[i]);
 }
 
 static int host_sample(void *self, const struct probe_wait *w, struct reading *ret)
 {
-        const struct host *h = self;
+        struct host *h = self;
         for (size_t i = 0; i < h->options->n_metrics; i++) {
                 const char *source = metric_source(&h->options->metrics[i]);
                 if (strcmp(source, "load_per_core") == 0)
@@ -131,25 +171,32 @@ static int host_sample(void *self, const struct probe_wait *w, struct reading *r
                 for (size_t k = 0; k < ARRAY_LEN(pressures); k++)
                         if (strcmp(source, pressures[k].source) == 0)
                                 read_pressure(pressures[k].path, &ret[i]);
-                if (strncmp(source, DISK_PREFIX, strlen(DISK_PREFIX)) == 0)
-                        read_disk(source + strlen(DISK_PREFIX), w, &ret[i]);
         }
+        read_disks(h, w, ret);
         return OK;
 }
 
 static void *host_open(const struct probe_options *o, const struct probe_server *server,
                        bool is_replica)
 {
-        struct host *h = xmalloc(sizeof(*h));
+        struct host *h = xcalloc(1, sizeof(*h));
         (void)server; /* this machine, always */
         (void)is_replica;
         h->options = o;
         return h;
 }
 
+static void host_close(void *self)
+{
+        struct host *h = self;
+        for (size_t i = 0; i < ARRAY_LEN(h->asks); i++)
+                h->asks[i] = aside_end(h->asks[i]);
+        free(h);
+}
+
 const struct prober_ops host_prober = {
         .check = host_check,
         .open = host_open,
-        .close = free,
+        .close = host_close,
         .sample = host_sample,
 };

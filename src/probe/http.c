@@ -2,7 +2,11 @@
  *
  * The connection is kept.  No redirects, no proxy, nothing but HTTP and HTTPS: the address is the
  * operator's, and an answer must not lead elsewhere.  libcurl's multi interface is used for a
- * single transfer because it can wait for stop_fd as well. */
+ * single transfer because it can wait for stop_fd as well.
+ *
+ * libcurl looks names up on threads of its own and, unless told otherwise, waits for such a thread
+ * when the transfer is given up.  Told so, it leaves it behind until the lookup ends by itself; so
+ * after a name that was not found in time there is a rest, or they would pile up. */
 #include "probe/inside.h"
 
 #include <curl/curl.h>
@@ -24,7 +28,10 @@ struct http {
         CURL *easy;
         struct buf body;
         char error[CURL_ERROR_SIZE];
+        struct rest rest; /* of looking its name up */
 };
+
+static const char no_name[] = "the name of the server could not be looked up in time";
 
 static int http_check(const char *source, struct problem *problem)
 {
@@ -137,21 +144,41 @@ static void read_body(const struct http *h, struct reading *ret)
         }
 }
 
+/* Of a transfer that came to no end. */
+static void fail_late(struct http *h, const struct probe_wait *w, int err, struct reading *ret)
+{
+        struct problem problem;
+        curl_off_t looked_up_us = 0; /* 0: not yet; never of an address or a kept connection */
+        (void)curl_easy_getinfo(h->easy, CURLINFO_NAMELOOKUP_TIME_T, &looked_up_us);
+        if (err == ERR_TIMEOUT && !looked_up_us) {
+                rest_begin(&h->rest, clock_boot_ns());
+                fail_all(h, ret, no_name);
+                return;
+        }
+        (void)wait_problem(w, err, &problem);
+        fail_all(h, ret, problem.detail);
+}
+
 static int http_sample(void *self, const struct probe_wait *w, struct reading *ret)
 {
         struct http *h = self;
-        struct problem problem;
         CURLcode code;
         long status = 0;
         char why[PROBE_ERROR_MAX];
+        if (!rest_is_over(&h->rest, clock_boot_ns())) {
+                fail_all(h, ret, no_name);
+                return OK;
+        }
         buf_clear(&h->body);
         h->error[0] = '\0';
         int r = transfer(h, w, &code);
         (void)curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
         if (r == ERR_TIMEOUT || r == ERR_STOPPING || code == CURLE_OPERATION_TIMEDOUT) {
-                (void)wait_problem(w, r == OK ? ERR_TIMEOUT : r, &problem);
-                fail_all(h, ret, problem.detail);
-        } else if (h->body.failed) {
+                fail_late(h, w, r == OK ? ERR_TIMEOUT : r, ret);
+                return OK;
+        }
+        h->rest = (struct rest){0};
+        if (h->body.failed) {
                 fail_all(h, ret, "the answer is longer than 1 MiB");
         } else if (r != OK || code != CURLE_OK) {
                 fail_all(h, ret, h->error[0] ? h->error : curl_easy_strerror(code));
@@ -189,6 +216,7 @@ static void *http_open(const struct probe_options *o, const struct probe_server 
         (void)curl_easy_setopt(h->easy, CURLOPT_PROTOCOLS_STR, "http,https");
         (void)curl_easy_setopt(h->easy, CURLOPT_PROXY, "");
         (void)curl_easy_setopt(h->easy, CURLOPT_NOSIGNAL, 1L);
+        (void)curl_easy_setopt(h->easy, CURLOPT_QUICK_EXIT, 1L);
         (void)curl_easy_setopt(h->easy, CURLOPT_USERAGENT, "weir-probe");
         (void)curl_easy_setopt(h->easy, CURLOPT_TIMEOUT_MS, (long)o->timeout_ms);
         (void)curl_easy_setopt(h->easy, CURLOPT_ERRORBUFFER, h->error);

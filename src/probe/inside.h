@@ -69,12 +69,17 @@ struct rest {
 #define REST_MAX_MS 10000
 void rest_begin(struct rest *r, int64_t now_ns); /* longer each time */
 bool rest_is_over(const struct rest *r, int64_t now_ns);
+bool rest_is_on(const struct rest *r); /* it failed the last time; its rest may be over */
 
-/* Runs fn(arg) on a thread of its own and waits as w says.  For calls that cannot be told to give
- * up: name lookups, file systems that are gone.  arg must be from malloc; it is freed with
- * free() by whoever is last.  When OK, read(arg, ctx) was called with the result. */
-int aside_run(const struct probe_wait *w, void (*fn)(void *arg), void *arg,
-              void (*read)(const void *arg, void *ctx), void *ctx) MUST_CHECK;
+/* Runs fn(arg) on a thread of its own: for calls that cannot be told to give up, name lookups and
+ * file systems that are gone.  arg must be from malloc; it is freed with free() by whoever is last,
+ * the thread or aside_end().  NULL: there is no thread to be had, and arg is freed. */
+struct aside;
+struct aside *aside_begin(void (*fn)(void *arg), void *arg) MUST_CHECK;
+int aside_wait(const struct aside *a, const struct probe_wait *w) MUST_CHECK; /* OK: it is done */
+bool aside_is_done(const struct aside *a);
+const void *aside_arg(const struct aside *a); /* what fn made of it; only when it is done */
+struct aside *aside_end(struct aside *a);     /* done or not; NULL is fine; returns NULL */
 
 /* Cuts a socket off when the time of w is over: for a call that waits for it without asking us.
  * That call then fails at once.  NULL when there is no thread to be had.  guard_end() returns OK,

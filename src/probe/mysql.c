@@ -241,7 +241,8 @@ static void read_replica_status(const struct my *m, MYSQL_RES *rows, struct read
                 reading_set(ret, worst);
 }
 
-static int ask_replica_status(struct my *m, const struct probe_wait *w, struct reading *ret)
+static int ask_replica_status(struct my *m, const struct probe_wait *w, struct reading *ret,
+                              int *ret_err)
 {
         MYSQL_RES *rows = NULL;
         struct problem problem = {0};
@@ -252,6 +253,7 @@ static int ask_replica_status(struct my *m, const struct probe_wait *w, struct r
                 m->is_old_words = true; /* before MySQL 8.0.22 and MariaDB 10.5 */
                 r = run(m, "SHOW SLAVE STATUS", w, &rows, &problem);
         }
+        *ret_err = r;
         if (r != OK) {
                 reading_fail(ret, "%s: %s", m->where, problem.detail);
                 return is_dead(r) ? r : OK;
@@ -264,13 +266,13 @@ static int ask_replica_status(struct my *m, const struct probe_wait *w, struct r
         return OK;
 }
 
-static int ask_lag(struct my *m, const struct probe_wait *w, struct reading *ret)
+/* As ask_value(). */
+static int ask_lag(struct my *m, const struct probe_wait *w, struct reading *ret, int *ret_err)
 {
-        int err;
         if (!m->lag_sql.len)
-                return ask_replica_status(m, w, ret);
-        int r = ask_value(m, buf_cstr(&m->lag_sql), w, ret, &err);
-        if (err == OK && ret->is_error)
+                return ask_replica_status(m, w, ret, ret_err);
+        int r = ask_value(m, buf_cstr(&m->lag_sql), w, ret, ret_err);
+        if (*ret_err == OK && ret->is_error)
                 reading_fail(ret, "%s: the heartbeat table %s is empty or holds no time", m->where,
                              SHOWN_STR(m->options->heartbeat_table));
         else if (!ret->is_error && ret->value < 0)
@@ -407,7 +409,8 @@ static int ask_statuses(struct my *m, const struct probe_wait *w, struct reading
 
 /* ---- a tick ---- */
 
-/* A metric of its own query, unless it rests. */
+/* A metric of its own query, unless it rests.  ERR_UNAVAIL: the server ended it for its time; the
+ * connection is good, and what is left of the tick is too little for another. */
 static int ask_own(struct my *m, struct plan *plan, const struct probe_wait *w, struct reading *ret)
 {
         int err = OK;
@@ -415,14 +418,35 @@ static int ask_own(struct my *m, struct plan *plan, const struct probe_wait *w, 
                 reading_fail(ret, "%s", plan->why);
                 return OK;
         }
-        int r = plan->is_lag ? ask_lag(m, w, ret) : ask_value(m, plan->sql, w, ret, &err);
+        int r = plan->is_lag ? ask_lag(m, w, ret, &err) : ask_value(m, plan->sql, w, ret, &err);
         if (err == ERR_UNAVAIL || r == ERR_TIMEOUT) {
                 memcpy(plan->why, ret->text, sizeof(plan->why));
                 rest_begin(&plan->rest, clock_boot_ns());
         } else {
                 plan->rest = (struct rest){0};
         }
-        return r;
+        return err == ERR_UNAVAIL ? err : r;
+}
+
+/* Those that took too long when they were last asked come last: the others need their time. */
+static int ask_all_own(struct my *m, const struct probe_wait *w, struct reading *ret,
+                       struct problem *problem)
+{
+        for (int pass = 0; pass < 2; pass++) {
+                for (size_t i = 0; i < m->options->n_metrics; i++) {
+                        struct plan *plan = &m->plans[i];
+                        if ((!plan->sql && !plan->is_lag) || rest_is_on(&plan->rest) != (pass == 1))
+                                continue;
+                        if (plan->is_lag && m->options->n_replicas)
+                                continue; /* they are asked themselves */
+                        int r = ask_own(m, plan, w, &ret[i]);
+                        if (r == ERR_UNAVAIL)
+                                return OK; /* the others are asked at the next tick */
+                        if (r != OK)
+                                return problem_set(problem, r, "%s", ret[i].text);
+                }
+        }
+        return OK;
 }
 
 static int read_variables(struct my *m, const struct probe_wait *w, struct problem *problem)
@@ -451,23 +475,16 @@ static int my_sample(void *self, const struct probe_wait *w, struct reading *ret
 {
         struct my *m = self;
         struct problem problem = {0};
+        int unused;
         if (m->is_replica)
-                return ask_lag(m, w, ret);
+                return ask_lag(m, w, ret, &unused);
         int r = read_variables(m, w, &problem);
         if (r == OK) {
                 r = ask_statuses(m, w, ret);
                 (void)problem_set(&problem, ERR_UNAVAIL, "%s: the connection was lost", m->where);
         }
-        for (size_t i = 0; r == OK && i < m->options->n_metrics; i++) {
-                struct plan *plan = &m->plans[i];
-                if (!plan->sql && !plan->is_lag)
-                        continue;
-                if (plan->is_lag && m->options->n_replicas)
-                        continue; /* they are asked themselves */
-                r = ask_own(m, plan, w, &ret[i]);
-                if (r != OK)
-                        (void)problem_set(&problem, r, "%s", ret[i].text);
-        }
+        if (r == OK)
+                r = ask_all_own(m, w, ret, &problem);
         if (r != OK)
                 fail_rest(m, ret, problem.detail);
         return r;

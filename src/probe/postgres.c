@@ -96,8 +96,8 @@ struct seen {
 
 struct plan {
         char *sql;
-        bool is_prepared;    /* on this connection */
-        unsigned n_prepared; /* so often, each under a name of its own */
+        bool is_prepared; /* on this connection */
+        bool is_outdated; /* and what it was prepared for is no longer so */
         bool is_lag;
         struct seen seen[SEEN_MAX]; /* oldest first */
         size_t n_seen;
@@ -190,20 +190,42 @@ static int take_result(struct pg *p, const struct probe_wait *w, PGresult **ret,
         return PQstatus(p->db) == CONNECTION_BAD ? ERR_IO : r;
 }
 
+static int lost(struct pg *p, struct problem *problem)
+{
+        return say(problem, ERR_IO, "the connection was lost: ", PQerrorMessage(p->db));
+}
+
+/* Else it would stay with the server for as long as the connection does. */
+static int forget(struct pg *p, struct plan *plan, const char *name, const struct probe_wait *w,
+                  struct problem *problem)
+{
+        char sql[64];
+        PGresult *result;
+        (void)snprintf(sql, sizeof(sql), "DEALLOCATE %s", name);
+        plan->is_prepared = plan->is_outdated = false;
+        if (!PQsendQuery(p->db, sql))
+                return lost(p, problem);
+        int r = take_result(p, w, &result, problem);
+        PQclear(result);
+        return r;
+}
+
 /* Prepared once per connection: planning a look at the views of the server costs more than the
  * look. */
 static int run(struct pg *p, struct plan *plan, const struct probe_wait *w, PGresult **ret,
                struct problem *problem)
 {
         char name[40];
-        int r;
+        int r = OK;
         *ret = NULL;
-        (void)snprintf(name, sizeof(name), "weir_%zu_%u", (size_t)(plan - p->plans),
-                       plan->n_prepared);
+        (void)snprintf(name, sizeof(name), "weir_%zu", (size_t)(plan - p->plans));
+        if (plan->is_outdated)
+                r = forget(p, plan, name, w, problem);
+        if (r != OK)
+                return r;
         if (!plan->is_prepared) {
                 if (!PQsendPrepare(p->db, name, plan->sql, 0, NULL))
-                        return say(problem, ERR_IO,
-                                   "the connection was lost: ", PQerrorMessage(p->db));
+                        return lost(p, problem);
                 r = take_result(p, w, ret, problem);
                 if (r != OK)
                         return r;
@@ -212,7 +234,7 @@ static int run(struct pg *p, struct plan *plan, const struct probe_wait *w, PGre
                 plan->is_prepared = true;
         }
         if (!PQsendQueryPrepared(p->db, name, 0, NULL, NULL, NULL, 0))
-                return say(problem, ERR_IO, "the connection was lost: ", PQerrorMessage(p->db));
+                return lost(p, problem);
         return take_result(p, w, ret, problem);
 }
 
@@ -224,9 +246,12 @@ static bool is_dead(int err)
 /* ---- lag ---- */
 
 /* When there are too many, every other one goes: it is needed over seconds at first and over hours
- * when a replica is stuck. */
+ * when a replica is stuck.  A log that ends earlier than it did is that of another server, or of
+ * one that was restored: the ends it has not come to yet are none of its own. */
 static void remember(struct plan *plan, double end, int64_t now_ns)
 {
+        while (plan->n_seen && plan->seen[plan->n_seen - 1].end > end)
+                plan->n_seen--;
         if (plan->n_seen == SEEN_MAX) {
                 for (size_t i = 0; i < SEEN_MAX / 2; i++)
                         plan->seen[i] = plan->seen[2 * i];
@@ -246,29 +271,30 @@ static int64_t behind_ns(const struct plan *plan, double place, int64_t now_ns)
         return i == 0 ? INT64_MAX : now_ns - plan->seen[i].at_ns;
 }
 
+/* In seconds; age_s is that of the last transaction, below 0 when nobody knows. */
+static double lag_of(struct plan *plan, double age_s, double end, double place, int64_t now_ns)
+{
+        remember(plan, end, now_ns);
+        if (place >= end)
+                return 0;
+        int64_t behind = behind_ns(plan, place, now_ns);
+        if (behind == INT64_MAX && age_s < 0) /* then this is all that is known */
+                behind = now_ns - plan->seen[0].at_ns;
+        double behind_s = (double)behind / (double)NS_PER_S;
+        return age_s < 0 || behind_s < age_s ? behind_s : age_s;
+}
+
 /* The result holds the age of the last transaction; ret becomes the lag. */
 static void read_lag(struct plan *plan, const PGresult *result, struct reading *ret)
 {
         struct reading end, place;
-        int64_t now_ns = clock_boot_ns();
         if (ret->is_error || PQnfields(result) != 4 || PQgetisnull(result, 0, 2) ||
             PQgetisnull(result, 0, 3))
                 return;
         reading_set_text(&end, PQgetvalue(result, 0, 2), strlen(PQgetvalue(result, 0, 2)));
         reading_set_text(&place, PQgetvalue(result, 0, 3), strlen(PQgetvalue(result, 0, 3)));
-        if (end.is_error || place.is_error)
-                return;
-        remember(plan, end.value, now_ns);
-        if (place.value >= end.value) {
-                ret->value = 0;
-                return;
-        }
-        int64_t behind = behind_ns(plan, place.value, now_ns);
-        if (behind == INT64_MAX && ret->value < 0) /* then this is all that is known */
-                behind = now_ns - plan->seen[0].at_ns;
-        double behind_s = (double)behind / (double)NS_PER_S;
-        if (ret->value < 0 || behind_s < ret->value)
-                ret->value = behind_s;
+        if (!end.is_error && !place.is_error)
+                ret->value = lag_of(plan, ret->value, end.value, place.value, clock_boot_ns());
 }
 
 static void read_result(const struct pg *p, const PGresult *result, bool is_own,
@@ -288,7 +314,8 @@ static void read_result(const struct pg *p, const PGresult *result, bool is_own,
                 reading_fail(ret, "the value is NULL, not a number");
 }
 
-/* An error returned means that the connection cannot be used any more. */
+/* ERR_UNAVAIL: the server ended it for its time; what is left of the tick is too little for
+ * another.  Any other error means that the connection cannot be used any more. */
 static int ask(struct pg *p, struct plan *plan, bool is_own, const struct probe_wait *w,
                struct reading *ret)
 {
@@ -303,10 +330,7 @@ static int ask(struct pg *p, struct plan *plan, bool is_own, const struct probe_
                 read_result(p, result, is_own, ret);
         else
                 reading_fail(ret, "%s: %s", p->where, problem.detail);
-        if (r == ERR_STATE) {
-                plan->is_prepared = false;
-                plan->n_prepared++;
-        }
+        plan->is_outdated = r == ERR_STATE && plan->is_prepared;
         if (r == OK && plan->is_lag)
                 read_lag(plan, result, ret);
         PQclear(result);
@@ -318,31 +342,53 @@ static int ask(struct pg *p, struct plan *plan, bool is_own, const struct probe_
         } else {
                 plan->rest = (struct rest){0};
         }
-        return is_dead(r) ? r : OK;
+        return is_dead(r) || r == ERR_UNAVAIL ? r : OK;
 }
 
-/* The built-in ones first: they are quick, and a query that is not must not use up their time. */
+enum { PASS_BUILT_IN, PASS_OWN, PASS_SLOW, PASSES };
+
+static bool is_own(const struct pg *p, size_t metric)
+{
+        const char *source = metric_source(&p->options->metrics[metric]);
+        return strncmp(source, SQL_PREFIX, strlen(SQL_PREFIX)) == 0;
+}
+
+static int pass_of(const struct pg *p, size_t metric)
+{
+        if (rest_is_on(&p->plans[metric].rest))
+                return PASS_SLOW;
+        return is_own(p, metric) ? PASS_OWN : PASS_BUILT_IN;
+}
+
+/* The built-in ones first: they are quick, and a query that is not must not use up their time.
+ * Those that took too long when they were last asked come last, for the same reason. */
+static int ask_all(struct pg *p, const struct probe_wait *w, struct reading *ret,
+                   const struct reading **ret_last)
+{
+        const struct probe_options *o = p->options;
+        for (int pass = 0; pass < PASSES; pass++) {
+                for (size_t i = 0; i < o->n_metrics; i++) {
+                        if (pass_of(p, i) != pass || (p->plans[i].is_lag && o->n_replicas))
+                                continue;
+                        int r = ask(p, &p->plans[i], is_own(p, i), w, &ret[i]);
+                        *ret_last = &ret[i];
+                        if (r != OK)
+                                return r;
+                }
+        }
+        return OK;
+}
+
 static int pg_sample(void *self, const struct probe_wait *w, struct reading *ret)
 {
         struct pg *p = self;
-        const struct probe_options *o = p->options;
-        char why[PROBE_ERROR_MAX] = "";
-        int r = OK;
-        if (p->is_replica)
-                return ask(p, &p->plans[0], false, w, &ret[0]);
-        for (int pass = 0; pass < 2; pass++) {
-                for (size_t i = 0; r == OK && i < o->n_metrics; i++) {
-                        bool is_own = strncmp(metric_source(&o->metrics[i]), SQL_PREFIX,
-                                              strlen(SQL_PREFIX)) == 0;
-                        if (is_own != (pass == 1) || (p->plans[i].is_lag && o->n_replicas))
-                                continue;
-                        r = ask(p, &p->plans[i], is_own, w, &ret[i]);
-                        memcpy(why, ret[i].text, sizeof(why));
-                }
-        }
-        for (size_t i = 0; r != OK && i < o->n_metrics; i++)
+        const struct reading *last = NULL;
+        int r = p->is_replica ? ask(p, &p->plans[0], false, w, &ret[0]) : ask_all(p, w, ret, &last);
+        if (r == ERR_UNAVAIL)
+                return OK; /* the others are asked at the next tick */
+        for (size_t i = 0; r != OK && last && i < p->options->n_metrics; i++)
                 if (ret[i].is_skipped)
-                        reading_fail(&ret[i], "%s", why);
+                        reading_fail(&ret[i], "%s", last->text);
         return r;
 }
 
@@ -465,7 +511,7 @@ static int pg_connect(void *self, const struct probe_wait *w, struct problem *pr
 {
         struct pg *p = self;
         for (size_t i = 0; i < PROBE_METRICS_MAX; i++)
-                p->plans[i].is_prepared = false;
+                p->plans[i].is_prepared = p->plans[i].is_outdated = false;
         return server_attempt(p->server, w, attempt, p, problem);
 }
 

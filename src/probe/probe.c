@@ -45,7 +45,8 @@ struct target {
         const struct probe_options *options;
         struct mailbox *boxes; /* one per metric */
         struct lag_slot *slots;
-        size_t lag_metric; /* SIZE_MAX: it has none, or no replicas */
+        uint32_t lag_mask; /* the metrics that are the lag of its replicas; 0: none, or it has none
+                            */
 };
 
 struct worker {
@@ -141,6 +142,11 @@ static void put(struct probe *p, struct target *t, size_t metric, const struct r
         box->is_full = true;
 }
 
+static bool is_lag(const struct target *t, size_t metric)
+{
+        return t->lag_mask >> metric & 1;
+}
+
 /* The mutex is held.  False: there is nothing to tell yet. */
 static bool put_lag(struct probe *p, struct target *t, int64_t at_ns)
 {
@@ -148,7 +154,9 @@ static bool put_lag(struct probe *p, struct target *t, int64_t at_ns)
         int64_t all_at_ns;
         if (!lag_combine(t->slots, t->options->n_replicas, t->options, &all, &all_at_ns))
                 return false;
-        put(p, t, t->lag_metric, &all, all.is_error ? at_ns : all_at_ns, "");
+        for (size_t i = 0; i < t->options->n_metrics; i++)
+                if (is_lag(t, i))
+                        put(p, t, i, &all, all.is_error ? at_ns : all_at_ns, "");
         return true;
 }
 
@@ -173,7 +181,7 @@ static void post(struct worker *w, int64_t at_ns)
                 is_news = put_replica(w, at_ns);
         } else {
                 for (size_t i = 0; i < w->n_readings; i++) {
-                        if (w->readings[i].is_skipped || i == w->target->lag_metric)
+                        if (w->readings[i].is_skipped || is_lag(w->target, i))
                                 continue;
                         put(p, w->target, i, &w->readings[i], at_ns, tls ? tls : "");
                         is_news = true;
@@ -210,7 +218,7 @@ void probe_set_skipped(struct probe *p, const char *const *hosts, size_t n)
         (void)pthread_mutex_lock(&p->mutex);
         for (size_t i = 0; i < p->n_targets; i++) {
                 struct target *t = &p->targets[i];
-                if (mark_skipped(t, hosts, n) && t->lag_metric != SIZE_MAX)
+                if (mark_skipped(t, hosts, n) && t->lag_mask)
                         is_news |= put_lag(p, t, clock_boot_ns());
         }
         (void)pthread_mutex_unlock(&p->mutex);
@@ -379,12 +387,15 @@ void probe_asked(struct probe *p)
 
 /* ---- start and stop ---- */
 
-static size_t find_lag(const struct probe_options *o)
+_Static_assert(PROBE_METRICS_MAX <= 32, "a bit for each");
+
+static uint32_t find_lags(const struct probe_options *o)
 {
+        uint32_t mask = 0;
         for (size_t i = 0; o->n_replicas && i < o->n_metrics; i++)
                 if (strcmp(metric_source(&o->metrics[i]), "replication_lag") == 0)
-                        return i;
-        return SIZE_MAX;
+                        mask |= 1U << i;
+        return mask;
 }
 
 static void add_worker(struct probe *p, struct target *t, size_t replica)
@@ -414,13 +425,13 @@ static void add_target(struct probe *p, const struct probe_options *o)
                 .options = o,
                 .boxes = xcalloc(o->n_metrics, sizeof(*t->boxes)),
                 .slots = xcalloc(o->n_replicas + 1, sizeof(*t->slots)),
-                .lag_metric = find_lag(o),
+                .lag_mask = find_lags(o),
         };
         for (size_t i = 0; i < o->n_metrics; i++)
                 t->boxes[i].sample = (struct probe_sample){.target = index, .metric = i};
         p->ring_size += o->n_metrics;
         add_worker(p, t, SIZE_MAX);
-        for (size_t i = 0; t->lag_metric != SIZE_MAX && i < o->n_replicas; i++) {
+        for (size_t i = 0; t->lag_mask && i < o->n_replicas; i++) {
                 t->slots[i].name = o->replicas[i].name ? o->replicas[i].name : o->replicas[i].host;
                 add_worker(p, t, i);
         }

@@ -89,13 +89,6 @@ static void look_up(void *arg)
                 freeaddrinfo(list);
 }
 
-static void take_addresses(const void *arg, void *ctx)
-{
-        const struct lookup *l = arg;
-        struct addresses *ret = ctx;
-        *ret = l->found;
-}
-
 static int resolve(const char *host, const struct probe_wait *w, struct addresses *ret,
                    struct problem *problem)
 {
@@ -109,7 +102,14 @@ static int resolve(const char *host, const struct probe_wait *w, struct addresse
         struct lookup *l = xmalloc(sizeof(*l) + len);
         *l = (struct lookup){0};
         memcpy(l->host, host, len);
-        int r = aside_run(w, look_up, l, take_addresses, ret);
+        struct aside *ask = aside_begin(look_up, l);
+        if (!ask)
+                return problem_set(problem, ERR_UNAVAIL, "no thread is left to look the name %s up",
+                                   SHOWN_STR(host));
+        int r = aside_wait(ask, w);
+        if (r == OK)
+                *ret = ((const struct lookup *)aside_arg(ask))->found;
+        (void)aside_end(ask); /* NULL */
         if (r != OK)
                 return problem_set(problem, r, "the name %s could not be looked up in time",
                                    SHOWN_STR(host));

@@ -3,8 +3,8 @@
  * A call that the system offers only in a blocking form (getaddrinfo, statvfs on a network file
  * system that is gone) runs on a thread of its own, detached.  The caller waits for it as long as
  * its tick lasts; when that is over, the thread keeps what it works on until it ends by itself.
- * At most one such thread per prober is started at a tick, and a target that failed rests, so they
- * do not pile up. */
+ * They do not pile up: a target whose name was not found in time rests, and a lookup ends by itself
+ * at some time; a disk is not asked again before it has answered. */
 #include "probe/inside.h"
 
 #include <ctype.h>
@@ -122,6 +122,11 @@ bool rest_is_over(const struct rest *r, int64_t now_ns)
         return now_ns >= r->until_ns;
 }
 
+bool rest_is_on(const struct rest *r)
+{
+        return r->pause_ms > 0;
+}
+
 /* ---- aside ---- */
 
 struct aside {
@@ -132,13 +137,14 @@ struct aside {
         void *arg;
 };
 
-static void aside_unref(struct aside *a)
+struct aside *aside_end(struct aside *a)
 {
-        if (atomic_fetch_sub(&a->refs, 1) != 1)
-                return;
+        if (!a || atomic_fetch_sub(&a->refs, 1) != 1)
+                return NULL;
         (void)close(a->done_fd);
         free(a->arg);
         free(a);
+        return NULL;
 }
 
 static void *aside_thread(void *ctx)
@@ -149,8 +155,7 @@ static void *aside_thread(void *ctx)
         atomic_store(&a->is_done, true);
         ssize_t n = write(a->done_fd, &one, sizeof(one));
         ASSERT(n == sizeof(one)); /* an eventfd with nothing in it takes one */
-        aside_unref(a);
-        return NULL;
+        return aside_end(a);
 }
 
 static int aside_start(struct aside *a)
@@ -166,25 +171,35 @@ static int aside_start(struct aside *a)
         return r;
 }
 
-int aside_run(const struct probe_wait *w, void (*fn)(void *arg), void *arg,
-              void (*read)(const void *arg, void *ctx), void *ctx)
+struct aside *aside_begin(void (*fn)(void *arg), void *arg)
 {
         struct aside *a = xmalloc(sizeof(*a));
         *a = (struct aside){.done_fd = eventfd(0, EFD_CLOEXEC), .fn = fn, .arg = arg};
         atomic_init(&a->refs, 2);
         atomic_init(&a->is_done, false);
-        if (a->done_fd < 0 || aside_start(a) != 0) {
-                if (a->done_fd >= 0)
-                        (void)close(a->done_fd);
-                free(arg);
-                free(a);
-                return ERR_UNAVAIL;
-        }
-        int r = wait_for(w, a->done_fd, POLLIN, NULL);
-        if (r == OK && atomic_load(&a->is_done))
-                read(a->arg, ctx);
-        aside_unref(a);
-        return r;
+        if (a->done_fd >= 0 && aside_start(a) == 0)
+                return a;
+        if (a->done_fd >= 0)
+                (void)close(a->done_fd);
+        free(arg);
+        free(a);
+        return NULL;
+}
+
+bool aside_is_done(const struct aside *a)
+{
+        return atomic_load(&a->is_done);
+}
+
+int aside_wait(const struct aside *a, const struct probe_wait *w)
+{
+        return aside_is_done(a) ? OK : wait_for(w, a->done_fd, POLLIN, NULL);
+}
+
+const void *aside_arg(const struct aside *a)
+{
+        ASSERT(aside_is_done(a));
+        return a->arg;
 }
 
 /* ---- guards ---- */

@@ -14,10 +14,11 @@ def metric(name, source=None):
 
 class Kind:
     """A kind of target.  `main` is its metric without a word of metrics; `short` begins the names
-    of its servers; primary() and replica() are two of them, started when they are needed."""
+    of its servers; primary() and replica() are two of them, started when they are needed; `sleep`
+    is an expression that is 0 after so many seconds."""
 
-    def __init__(self, name, main, short, primary, replica):
-        self.name, self.main, self.short = name, main, short
+    def __init__(self, name, main, short, primary, replica, sleep):
+        self.name, self.main, self.short, self.sleep = name, main, short, sleep
         self.primary, self.replica = primary, replica
 
     def target(self, body="", port=None, user="weir", interval="100ms", timeout="1s"):
@@ -33,6 +34,7 @@ class Kind:
 
     def add_tests(self):
         test("a network that is cut is an error within 3 s, and healing is seen")(self.cut)
+        test("a query that hangs leaves a slower one its time")(self.slower)
         test("a wrong password and an unknown user are refused with a sentence and without the "
              "password")(self.login)
 
@@ -51,6 +53,16 @@ class Kind:
             wire.mend()
             p.value(self.main, lambda v: True, 20)
         wire.close()
+
+    def slower(self, folder):
+        body = (metric(self.main) + metric("hangs", "sql:SELECT %s" % self.sleep % 600)
+                + metric("slower", "sql:SELECT 7 + %s" % self.sleep % 0.3))
+        with Probe(folder, self.target(body)) as p:
+            p.error("hangs", "no answer within 1s")
+            for _ in range(3):
+                p.value("slower", lambda v: v == 7, 15)
+                p.value(self.main, lambda v: True)
+            p.error("hangs", "no answer within 1s")
 
     def login(self, folder):
         code, got = probe_once(folder, self.target(user="nobody"))

@@ -43,7 +43,7 @@ def replica():
     return m
 
 
-KIND = Kind("mysql", "threads_running", "db", primary, replica)
+KIND = Kind("mysql", "threads_running", "db", primary, replica, "SLEEP(%s)")
 KIND.add_tests()
 target, replicas = KIND.target, KIND.replicas
 
@@ -219,6 +219,21 @@ def _(folder):
         c("REPLACE INTO shop.heartbeat VALUES (1, NOW(6))")
         r("START SLAVE SQL_THREAD")
         p.value("replication_lag", lambda v: v < 1)
+
+
+@test("a heartbeat table that is locked rests, and leaves a slower query its time")
+def _(folder):
+    body = 'heartbeat_table = "shop.heartbeat"\n' + metric("replication_lag") \
+        + metric("slower", "sql:SELECT 7 + SLEEP(0.3)")
+    primary().ask("REPLACE INTO shop.heartbeat VALUES (1, NOW(6))")
+    with Probe(folder, target(body)) as p, primary().connect() as c:
+        p.value("replication_lag", lambda v: True)
+        c("LOCK TABLES shop.heartbeat WRITE")
+        p.error("replication_lag", "no answer within 1s")
+        p.value("slower", lambda v: v == 7, 15)
+        p.error("replication_lag", "no answer within 1s")
+        c("UNLOCK TABLES")
+        p.value("replication_lag", lambda v: True, 15)
 
 
 @test("a unix socket works as well as an address and a name")

@@ -32,7 +32,8 @@ def replica():
     return Postgres("pg2", copy_of=primary())
 
 
-KIND = Kind("postgres", "active_backends", "pg", primary, replica)
+KIND = Kind("postgres", "active_backends", "pg", primary, replica,
+            "(SELECT count(pg_sleep(%s)) - 1)")
 KIND.add_tests()
 target, replicas = KIND.target, KIND.replicas
 
@@ -145,6 +146,18 @@ def _(folder):
         primary().ask("CREATE TABLE stock (n int)", "INSERT INTO stock VALUES (7)",
                       "GRANT SELECT ON stock TO weir")
         p.value("stock", lambda v: v == 7)
+
+
+@test("a query that the server cannot do leaves nothing behind on it, however often it is asked")
+def _(folder):
+    body = (metric("odd", "sql:SELECT EXTRACT(timezone FROM now()::timestamp)")
+            + metric("kept", "sql:SELECT count(*) FROM pg_prepared_statements"))
+    with Probe(folder, target(body)) as p:
+        for _ in range(8):
+            p.error("odd", "timezone")
+            p.value("kept", lambda v: True)
+        kept = p.value("kept", lambda v: True)
+        expect(kept <= 2, "%d statements are prepared for 2 metrics" % kept)
 
 
 @test("a query that hangs costs its own metric only, and is not left running on the server")

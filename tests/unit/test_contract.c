@@ -11,6 +11,7 @@
 #include "door/contract.h"
 #include "door/freno.h"
 #include "door/vitess.h"
+#include "support/rig.h"
 
 static struct contract_match match;
 
@@ -388,6 +389,48 @@ static void durations_are_read_as_time_does(void **state)
         }
 }
 
+/* What a check of Vitess's contract says about those before it. */
+static bool is_checked_recently(struct rig *rig, const char *query, int64_t *checked_ns)
+{
+        static struct check_answer answer;
+        struct arena arena;
+        arena_init(&arena, 0);
+        buf_clear(&text);
+        assert_true(contract_find(SLICE_LIT("/throttler/check"), &match));
+        struct contract_call call = {.core = rig->core,
+                                     .now = rig->now,
+                                     .query = slice_str(query),
+                                     .arena = &arena,
+                                     .answer = &answer,
+                                     .checked_ns = checked_ns,
+                                     .body = &text};
+        contract_run(&call, &match);
+        arena_release(&arena);
+        assert_int_equal(call.status, 200);
+        bool is_recent = strstr(buf_cstr(&text), "\"RecentlyChecked\":true") != NULL;
+        assert_true(is_recent || strstr(buf_cstr(&text), "\"RecentlyChecked\":false"));
+        return is_recent;
+}
+
+static void recently_is_within_two_seconds_whatever_the_wall_clock_does(void **unused)
+{
+        (void)unused;
+        static const int64_t steps_ms[] = {0, -5 * 3600000, 5 * 3600000};
+        struct rig rig;
+        rig_init(&rig);
+        for (size_t i = 0; i < ARRAY_LEN(steps_ms); i++) {
+                int64_t checked_ns = 0;
+                assert_false(is_checked_recently(&rig, "", &checked_ns));
+                assert_true(is_checked_recently(&rig, "app=etl", &checked_ns));
+                rig.now.wall_ms += steps_ms[i];
+                rig_pass_ms(&rig, 1999);
+                assert_true(is_checked_recently(&rig, "", &checked_ns));
+                rig_pass_ms(&rig, 1);
+                assert_false(is_checked_recently(&rig, "", &checked_ns));
+        }
+        rig_release(&rig);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -406,6 +449,7 @@ int main(void)
                 cmocka_unit_test(numbers_are_read_as_strconv_does),
                 cmocka_unit_test(a_ratio_lies_between_0_and_1),
                 cmocka_unit_test(durations_are_read_as_time_does),
+                cmocka_unit_test(recently_is_within_two_seconds_whatever_the_wall_clock_does),
         };
         buf_init(&text, 0);
         int r = cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,106 +1,19 @@
 /* The probes without a database: threads, mailboxes, hibernation, the host, commands, HTTP. */
-#include "check.h"
+#include "probe_box.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "probe/inside.h"
-#include "probe/probe.h"
 #include "support/temp_dir.h"
 
 #define LONG_MS 60000
-
-/* ---- waiting for samples ---- */
-
-struct ear {
-        pthread_mutex_t mutex;
-        pthread_cond_t cond;
-        size_t heard;
-};
-
-static void hear(void *ctx)
-{
-        struct ear *e = ctx;
-        pthread_mutex_lock(&e->mutex);
-        e->heard++;
-        pthread_cond_broadcast(&e->cond);
-        pthread_mutex_unlock(&e->mutex);
-}
-
-static void ear_init(struct ear *e)
-{
-        pthread_condattr_t attr;
-        *e = (struct ear){.mutex = PTHREAD_MUTEX_INITIALIZER};
-        pthread_condattr_init(&attr);
-        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-        pthread_cond_init(&e->cond, &attr);
-        pthread_condattr_destroy(&attr);
-}
-
-/* False when fewer than n came in that time. */
-static bool ear_wait(struct ear *e, size_t n, int64_t ms)
-{
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += ms / 1000;
-        until.tv_nsec += ms % 1000 * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_mutex_lock(&e->mutex);
-        int r = 0;
-        while (e->heard < n && r != ETIMEDOUT)
-                r = pthread_cond_timedwait(&e->cond, &e->mutex, &until);
-        bool is_there = e->heard >= n;
-        pthread_mutex_unlock(&e->mutex);
-        return is_there;
-}
-
-static size_t ear_count(struct ear *e)
-{
-        pthread_mutex_lock(&e->mutex);
-        size_t n = e->heard;
-        pthread_mutex_unlock(&e->mutex);
-        return n;
-}
-
-static struct probe *start(const struct probe_options *o, struct ear *ear)
-{
-        struct probe *p = NULL;
-        struct problem problem = {0};
-        ear_init(ear);
-        assert_int_equal(probe_start(o, 1, hear, ear, &p, &problem), OK);
-        return p;
-}
-
-/* The first samples of a target: one for each metric. */
-static void sample_once(const struct probe_options *o, struct probe_sample *ret)
-{
-        struct ear ear;
-        struct probe *p = start(o, &ear);
-        assert_true(ear_wait(&ear, 1, 20000));
-        assert_int_equal(probe_take(p, ret, o->n_metrics), o->n_metrics);
-        assert_null(probe_stop(p));
-}
-
-static struct probe_options host(struct probe_metric *metrics, size_t n)
-{
-        return (struct probe_options){
-                .name = "box",
-                .kind = PROBE_HOST,
-                .metrics = metrics,
-                .n_metrics = n,
-                .interval_ms = 10,
-                .timeout_ms = 5000,
-        };
-}
 
 static struct probe_options command(char **argv, struct probe_metric *metric)
 {
@@ -655,6 +568,33 @@ static void skipping_takes_effect_at_once_and_all_skipped_is_an_error(void **unu
         assert_null(probe_stop(p));
 }
 
+/* With thresholds of their own, say. */
+static void two_metrics_may_both_be_the_lag_of_the_replicas(void **unused)
+{
+        (void)unused;
+        static char near[] = "127.0.0.1", a[] = "a", user[] = "weir", lag[] = "replication_lag";
+        struct probe_server replica = {.host = near, .port = 1, .name = a};
+        struct probe_metric metrics[] = {{.name = "replication_lag"},
+                                         {.name = "lag", .source = lag}};
+        struct probe_options o = host(metrics, 2);
+        struct probe_sample s[2];
+        struct ear ear;
+        o.kind = PROBE_MYSQL;
+        o.primary = (struct probe_server){.host = near, .port = 3};
+        o.replicas = &replica;
+        o.n_replicas = 1;
+        o.user = user;
+        o.interval_ms = LONG_MS;
+        struct probe *p = start(&o, &ear);
+        assert_true(ear_wait(&ear, 1, 20000)); /* once for both; the primary has nothing to tell */
+        assert_int_equal(probe_take(p, s, 2), 2);
+        for (size_t i = 0; i < 2; i++) {
+                assert_true(s[i].is_error);
+                assert_non_null(strstr(s[i].error, "a (127.0.0.1:1)"));
+        }
+        assert_null(probe_stop(p));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -663,6 +603,7 @@ int main(void)
                         a_sentence_is_cut_between_characters_and_has_no_control_characters),
                 cmocka_unit_test(every_kind_knows_its_metrics_and_names_them),
                 cmocka_unit_test(skipping_takes_effect_at_once_and_all_skipped_is_an_error),
+                cmocka_unit_test(two_metrics_may_both_be_the_lag_of_the_replicas),
                 cmocka_unit_test(a_rest_grows_from_one_second_to_ten),
                 cmocka_unit_test(the_host_tells_its_load_and_its_disks),
                 cmocka_unit_test(a_busy_loop_finds_the_newest_sample_of_each_metric_only),
