@@ -62,6 +62,7 @@ struct archive_query {
         size_t n_rows;            /* of either */
         bool is_cut; /* listing: scanning stopped at a budget; go on before (after) last_id */
         uint64_t last_id;
+        size_t n_seen; /* of ids, when it is cut: go on with those after the first so many */
         struct arena arena;
         struct archive_query *next; /* the archive's own */
 };
@@ -93,6 +94,7 @@ struct archive_ops {
 
 struct archive {
         const struct archive_ops *ops;
+        uint64_t last_id; /* the largest in it when it was opened; 0: it was empty */
         /* Set by the owner before the first call. */
         void (*stored)(void *ctx, struct job *const *jobs, size_t n); /* from poll */
         void *stored_ctx;

@@ -388,6 +388,24 @@ static void want_room(struct core *core)
         core->options.log->ops->want_room(core->options.log, want);
 }
 
+/* A folder that was put together by hand, or whose log is lost: a job that ends under an id that
+ * history holds would be taken for the one there, and be lost. */
+static void pass_archived_ids(struct core *core)
+{
+        const struct archive *archive = core->options.archive;
+        if (!archive || archive->last_id < core->state.next_id)
+                return;
+        say_warn("core", "history holds jobs that the log does not know; new ids go on after them",
+                 "last", SAY_I64(archive->last_id));
+        struct effect meta = {
+                .type = EFFECT_META_FULL,
+                .next_id = archive->last_id + 1,
+                .fence = core->state.fence,
+                .next_queue_id = core->state.next_queue_id,
+        };
+        core_emit(core, &meta);
+}
+
 void core_turn(struct core *core, struct now now)
 {
         ASSERT(core->is_recovered);
@@ -403,8 +421,10 @@ void core_turn(struct core *core, struct now now)
         core->options.log->ops->stat(core->options.log, &core->log_stat);
         want_room(core);
 
-        if (is_first)
+        if (is_first) {
+                pass_archived_ids(core);
                 ends_look_up_all(core);
+        }
         end_leases(core);
         end_graces(core);
         ends_expire(core);

@@ -23,7 +23,8 @@
  *
  * RETRYMANY takes one page of history at a time.  Before its first page it waits for what has ended
  * and is not archived yet, by counting: the archive reports jobs in the order they came.  Jobs in
- * their grace time are left alone, their workers may still complete them. */
+ * their grace time are left alone, their workers may still complete them.  Ids that were named are
+ * one answer, in as many pages as their rows need. */
 #include "core/retry.h"
 
 #include <stdlib.h>
@@ -41,12 +42,19 @@
 enum { P_RETRY_ID, P_RETRY_FORCE };
 enum { P_MANY_LIMIT = P_FILTER_COUNT, P_MANY_CURSOR, P_MANY_IDS, P_MANY_DRYRUN };
 
+struct page {
+        uint64_t retried, skipped;
+        uint64_t cursor; /* ids below it are left; 0: none */
+};
+
 struct retry {
         struct session_wait base;
         struct asker asker; /* on core->retry_waits until history has it, then in line */
         bool is_many;       /* query.id is 0 */
         bool is_forced;     /* a complete one too */
         uint64_t n_before;  /* many: jobs the archive is to report before it is asked */
+        struct page page;   /* many: what was done so far */
+        struct arena texts; /* many: of the filter, and the ids */
         struct archive_query query;
 };
 
@@ -294,6 +302,7 @@ static void retry_free(struct retry *r)
 {
         filter_return_registry(&r->query.filter);
         arena_release(&r->query.arena);
+        arena_release(&r->texts);
         free(r);
 }
 
@@ -421,6 +430,7 @@ static struct retry *retry_new(struct core *core, struct session *session)
 {
         struct retry *r = xcalloc(1, sizeof(*r));
         arena_init(&r->query.arena, 64 * MIB);
+        arena_init(&r->texts, MIB);
         r->asker.ask = retry_ask;
         r->asker.refuse = retry_refuse;
         wait_begin(core, &r->base, &retry_wait_ops, session);
@@ -462,11 +472,6 @@ static int finish_one(struct core *core, const struct retry *r, struct problem *
         return err == OK ? take_back(core, &q->rows[0], problem) : err;
 }
 
-struct page {
-        uint64_t retried, skipped;
-        uint64_t cursor; /* ids below it are left; 0: none */
-};
-
 /* Does it concern this job only, so that the next may fare better? */
 static bool is_own_trouble(int err)
 {
@@ -474,11 +479,10 @@ static bool is_own_trouble(int err)
 }
 
 /* An error only when nothing was done. */
-static int finish_page(struct core *core, const struct retry *r, struct page *page,
-                       struct problem *problem)
+static int finish_page(struct core *core, struct retry *r, struct problem *problem)
 {
         const struct archive_query *q = &r->query;
-        *page = (struct page){0};
+        struct page *page = &r->page;
         for (size_t i = 0; i < q->n_rows; i++) {
                 const struct job_view *v = &q->rows[i];
                 if (state_job(&core->state, v->id))
@@ -493,11 +497,25 @@ static int finish_page(struct core *core, const struct retry *r, struct page *pa
                 page->retried += err == OK;
                 page->skipped += err != OK;
         }
+        if (q->n_ids)
+                return OK;
         if (q->is_cut)
                 page->cursor = q->last_id;
-        else if (q->n_rows == q->limit && !q->n_ids)
+        else if (q->n_rows == q->limit)
                 page->cursor = q->rows[q->n_rows - 1].id;
         return OK;
+}
+
+/* On to the ids whose rows were too much for one page; false when there are none. */
+static bool next_ids(struct retry *r)
+{
+        struct archive_query *q = &r->query;
+        if (!q->n_ids || !q->is_cut || r->page.cursor)
+                return false;
+        q->ids += q->n_seen;
+        q->n_ids -= q->n_seen;
+        arena_clear(&q->arena);
+        return true;
 }
 
 static void tell_page(struct reply *reply, const struct page *page)
@@ -520,7 +538,6 @@ static void retry_done(struct archive_query *q)
         struct core *core = r->base.core;
         struct session *session = r->base.session;
         struct problem problem;
-        struct page page = {0};
         int err = q->err;
         asker_leave(&r->asker);
         if (!session) {
@@ -531,8 +548,13 @@ static void retry_done(struct archive_query *q)
         if (err != OK)
                 (void)problem_set(&problem, err, "history could not be read");
         else
-                err = r->is_many ? finish_page(core, r, &page, &problem)
-                                 : finish_one(core, r, &problem);
+                err = r->is_many ? finish_page(core, r, &problem) : finish_one(core, r, &problem);
+        struct page page = r->page;
+        if (err == OK && next_ids(r)) {
+                asker_queue(core, &r->asker);
+                ask_next(core);
+                return;
+        }
         if (err == CORE_LATER) {
                 arena_clear(&q->arena);
                 wait_for_history(core, r);
@@ -584,17 +606,18 @@ EXEC(exec_retry)
         return CORE_LATER;
 }
 
-static bool take_filter(struct archive_query *q, const struct command *cmd)
+static bool take_filter(struct retry *r, const struct command *cmd)
 {
+        struct archive_query *q = &r->query;
         struct slice ids = cmd->arg[P_MANY_IDS].text;
         uint64_t id;
-        if (!filter_take(&q->filter, cmd, &q->arena))
+        if (!filter_take(&q->filter, cmd, &r->texts))
                 return false;
         q->filter.status = cmd->arg[P_FILTER_STATUS].num == 0 ? JOB_FAILED : JOB_CANCELED;
         if (!ids.len)
                 return true;
         q->limit = LIMIT_LIST_JOBS; /* the parameter takes no more */
-        uint64_t *all = arena_array(&q->arena, q->limit, sizeof(*all));
+        uint64_t *all = arena_array(&r->texts, q->limit, sizeof(*all));
         q->ids = all;
         while (all && ids_next(&ids, &id))
                 all[q->n_ids++] = id;
@@ -611,7 +634,7 @@ static int many_begin(struct core *core, struct retry *r, const struct command *
         r->is_many = true;
         r->query.limit = limit->is_set ? (size_t)limit->num : RETRY_LIMIT_DEFAULT;
         r->query.before_id = before < core->state.next_id ? before : core->state.next_id;
-        if (!take_filter(&r->query, cmd))
+        if (!take_filter(r, cmd))
                 return problem_set(problem, ERR_NOMEM, "no memory for this filter");
         if (r->query.n_ids && (cursor->text.len || limit->is_set))
                 return problem_set(problem, ERR_BADARG, "ids are no pages: leave limit and cursor");

@@ -28,8 +28,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/shown.h"
 #include "state/job_view.h"
 
@@ -219,17 +221,19 @@ static int touch(sqlite3 *db, const char *sql, const char *path, struct problem 
                 SHOWN_MAX(slice_str(path), 120), sqlite3_errmsg(db));
 }
 
-static int check_tables(sqlite3 *db, const char *path, struct problem *p)
+/* The format version; 0: an empty file. */
+static int read_version(sqlite3 *db, const char *path, int64_t *ret, struct problem *p)
 {
         int64_t application = 0;
         int64_t version = 0;
         int64_t tables = 0;
+        *ret = 0;
         if (run(db, "PRAGMA application_id", &application) != SQLITE_OK ||
             run(db, "PRAGMA user_version", &version) != SQLITE_OK ||
             run(db, "SELECT count(*) FROM sqlite_schema", &tables) != SQLITE_OK)
                 return archive_file_fail(db, path, p);
         if (application == 0 && tables == 0)
-                return change_tables(db, schema_sql, path, p);
+                return OK;
         if (application != APPLICATION_ID)
                 return problem_set(p, ERR_CORRUPT,
                                    "%s is an SQLite file, but not weir's history; move it away "
@@ -241,7 +245,19 @@ static int check_tables(sqlite3 *db, const char *path, struct problem *p)
                                    "use the weir that wrote it, or move it away",
                                    SHOWN_MAX(slice_str(path), 120), (long long)version,
                                    ARCHIVE_VERSION);
-        int err = touch(db, touch_sql, path, p);
+        *ret = version;
+        return OK;
+}
+
+static int check_tables(sqlite3 *db, const char *path, struct problem *p)
+{
+        int64_t version;
+        int err = read_version(db, path, &version, p);
+        if (err)
+                return err;
+        if (!version)
+                return change_tables(db, schema_sql, path, p);
+        err = touch(db, touch_sql, path, p);
         if (!err && version < ARCHIVE_VERSION)
                 err = change_tables(db, version == 1 ? upgrade_1_sql : upgrade_2_sql, path, p);
         return err ? err : touch(db, touch_new_sql, path, p);
@@ -306,4 +322,48 @@ int archive_file_open_reader(const char *path, sqlite3 **ret, struct problem *p)
         }
         *ret = db;
         return OK;
+}
+
+/* As SQLite reads it: "file:PATH", with what ends a path there written as %XX. */
+static void put_uri(struct buf *b, const char *path, const char *query)
+{
+        buf_put_str(b, "file:");
+        for (const char *c = path; *c; c++) {
+                if (strchr("%?#", *c))
+                        buf_printf(b, "%%%02X", (unsigned)*c);
+                else
+                        buf_put_byte(b, *c);
+        }
+        buf_put_str(b, query);
+}
+
+/* Without a -wal file the main file is all there is, and SQLite need not make one to read it. */
+static const char *query_for(const char *path)
+{
+        char wal[4096 + 8];
+        struct stat st;
+        int n = snprintf(wal, sizeof(wal), "%s-wal", path);
+        bool has_wal = n < (int)sizeof(wal) && stat(wal, &st) == 0 && st.st_size > 0;
+        return has_wal ? "?mode=ro" : "?mode=ro&immutable=1";
+}
+
+int archive_file_check(const char *path, struct problem *p)
+{
+        struct buf uri CLEANUP(buf_release) = {0};
+        sqlite3 *db = NULL;
+        int64_t version = 0;
+        if (access(path, F_OK) != 0)
+                return problem_set(p, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s",
+                                   SHOWN_LONG(path), strerror(errno));
+        put_uri(&uri, path, query_for(path));
+        int err = connect_to(buf_cstr(&uri), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, &db, p);
+        if (err)
+                return err;
+        err = read_version(db, path, &version, p);
+        if (!err && version)
+                err = touch(db, touch_sql, path, p);
+        if (!err && version == ARCHIVE_VERSION)
+                err = touch(db, touch_new_sql, path, p);
+        (void)sqlite3_close(db); /* no statement is open */
+        return err;
 }

@@ -69,6 +69,10 @@ int archive_file_open(const char *path, sqlite3 **ret, struct problem *p) MUST_C
 /* A connection that can only read; the writer's must be open. */
 int archive_file_open_reader(const char *path, sqlite3 **ret, struct problem *p) MUST_CHECK;
 
+/* Would archive_file_open() take it?  Changes nothing, and makes no file beside it; nobody may have
+ * it open.  A file that is not there is ERR_NOTFOUND. */
+int archive_file_check(const char *path, struct problem *p) MUST_CHECK;
+
 /* Turns the connection's last error into a problem: what failed, and what to do when the file
  * is damaged.  Returns p->err. */
 int archive_file_fail(sqlite3 *db, const char *path, struct problem *p);

@@ -224,20 +224,17 @@ static bool is_budget_spent(struct walk *w)
         return now_ms() >= w->until_ms;
 }
 
-/* Takes the row in; *ret_full when there is no more room for it and it must be asked for again. */
-static int take_whole(struct walk *w, uint64_t id, bool *ret_full)
+/* Takes in the row that was fetched; *ret_full when there is no more room for it and it must be
+ * asked for again. */
+static int take_fetched(struct walk *w, bool *ret_full)
 {
         struct archive_finder *f = w->f;
         struct archive_query *q = w->q;
-        bool is_there;
-        int err = fetch(f, id, &is_there);
-        if (err || !is_there)
-                return err ? err : ERR_CORRUPT; /* an index that names a row that is not there */
         w->bytes += row_bytes(f->one);
         *ret_full = q->n_rows > 0 && w->bytes > w->bytes_max;
         if (*ret_full)
                 return OK;
-        err = read_row(f, f->one, &q->arena, &q->rows[q->n_rows]);
+        int err = read_row(f, f->one, &q->arena, &q->rows[q->n_rows]);
         if (err == ERR_NOMEM && q->n_rows > 0) {
                 *ret_full = true;
                 return OK;
@@ -255,7 +252,12 @@ static int take_row(struct walk *w, bool *ret_full)
                         (struct archive_ref){id, (uint64_t)number(w->look, LOOK_RUN)};
                 return OK;
         }
-        int err = take_whole(w, id, ret_full);
+        bool is_there;
+        int err = fetch(w->f, id, &is_there);
+        if (!err && !is_there)
+                err = ERR_CORRUPT; /* an index that names a row that is not there */
+        if (!err)
+                err = take_fetched(w, ret_full);
         (void)sqlite3_reset(w->f->one); /* its error was seen at step */
         return err;
 }
@@ -421,24 +423,23 @@ static bool make_room(struct archive_query *q)
         return q->refs || q->rows;
 }
 
-/* The rows of the ids that were named. */
+/* The rows of the ids that were named, each read in one go: it may be deleted at any moment. */
 static int find_ids(struct walk *w)
 {
         struct archive_query *q = w->q;
-        bool is_full = false;
         int err = OK;
-        for (size_t i = 0; i < q->n_ids && q->n_rows < q->limit && !err && !is_full; i++) {
+        for (size_t i = 0; i < q->n_ids && q->n_rows < q->limit && !err && !q->is_cut; i++) {
                 bool is_there;
                 err = fetch(w->f, q->ids[i], &is_there);
                 if (!err && is_there && q->is_brief)
                         q->refs[q->n_rows++] = (struct archive_ref){
                                 q->ids[i], (uint64_t)number(w->f->one, COLUMN_RUN)};
+                else if (!err && is_there)
+                        err = take_fetched(w, &q->is_cut);
                 (void)sqlite3_reset(w->f->one); /* its error was seen at step */
-                if (!err && is_there && !q->is_brief)
-                        err = take_whole(w, q->ids[i], &is_full);
-                (void)sqlite3_reset(w->f->one); /* the same */
+                q->n_seen = q->is_cut ? i : i + 1;
         }
-        return is_full ? ERR_TOOBIG : err;
+        return err;
 }
 
 static int64_t below_max(uint64_t id)
@@ -481,6 +482,7 @@ void archive_finder_run(struct archive_finder *f, struct archive_query *q)
         q->n_rows = 0;
         q->is_cut = false;
         q->last_id = 0;
+        q->n_seen = 0;
         if (!q->arena.max_bytes)
                 arena_init(&q->arena, 2 * ARCHIVE_FIND_BYTES);
         q->err = q->id ? find_one(f, q) : find_many(f, q);

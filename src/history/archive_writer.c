@@ -11,10 +11,12 @@
  * Deleting needs to know where old rows are without an index on their times, which would cost
  * every job 0.6-0.9 us.  Ids are given in order of creation, so rows near each other mostly ended
  * near each other; the table span keeps, for every 4,096 ids, the earliest end among its rows.  A
- * sweep looks for a span that has something to give, deletes up to STEP_ROWS of it, and when no
- * more is left there works out the span's times anew.  A span that still holds one job kept for
- * longer is thus looked at again only when that job's time has come.  The sums of a transaction
- * are gathered in a small direct-mapped table; a clash writes the older one out early.
+ * sweep looks for a span that has something to give, deletes what there is of it, long rows in
+ * several steps, and when no more is left there works out the span's times anew.  A span that still
+ * holds one job kept for longer is thus looked at again only when that job's time has come.  A step
+ * must be worth its commit: a busy writer takes four a second, and has to delete as fast as jobs
+ * come.  The sums of a transaction are gathered in a small direct-mapped table; a clash writes the
+ * older one out early.
  *
  * The same sums tell what a span holds, for filters (archive_finder.c).  They only grow: a deleted
  * row leaves its marks until the span is empty and goes. */
@@ -24,11 +26,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/shown.h"
 #include "history/archive_file.h"
 #include "history/story.h"
 #include "state/option.h"
 
-#define STEP_ROWS  500                   /* deleted in one transaction */
+#define STEP_ROWS  ARCHIVE_SPAN_IDS      /* deleted in one transaction */
 #define STEP_BYTES ((int64_t)(16 * MIB)) /* the same, estimated from the average row */
 #define STEP_FEW   16                    /* but at least this many */
 
@@ -373,6 +376,22 @@ static int end_transaction(struct archive_writer *w, int64_t more_rows)
         return rc;
 }
 
+/* SQLite goes on with the open file wherever that is now; what only it holds is gone when weir
+ * ends. */
+static int check_place(struct archive_writer *w, struct problem *p)
+{
+        int is_elsewhere = 0;
+        /* Fails only for a file system that cannot tell. */
+        (void)sqlite3_file_control(w->db, "main", SQLITE_FCNTL_HAS_MOVED, &is_elsewhere);
+        if (!is_elsewhere)
+                return OK;
+        return problem_set(p, ERR_IO,
+                           "the history file %s was removed, moved or replaced while weir runs; "
+                           "put it back, or start weir again: a new file is made when none is "
+                           "there",
+                           SHOWN_MAX(slice_str(w->path), 120));
+}
+
 int archive_writer_add(struct archive_writer *w, struct job *const *jobs, size_t n, size_t *ret,
                        struct problem *p)
 {
@@ -394,7 +413,7 @@ int archive_writer_add(struct archive_writer *w, struct job *const *jobs, size_t
         if (rc != SQLITE_OK)
                 return undo(w, p);
         *ret = done;
-        return OK;
+        return check_place(w, p);
 }
 
 int archive_writer_remove(struct archive_writer *w, const struct archive_ref *refs, size_t n,
@@ -464,7 +483,7 @@ static int expire(struct archive_writer *w, struct archive_sweep *s, int64_t blo
         if (rc != SQLITE_OK)
                 return rc;
         int64_t deleted = sqlite3_changes(w->db);
-        bool is_block_done = deleted < limit;
+        bool is_block_done = deleted < limit || limit == ARCHIVE_SPAN_IDS;
         if (is_block_done)
                 rc = span_renew(w, block);
         if (rc == SQLITE_OK)
@@ -596,6 +615,16 @@ static void marks_or(sqlite3_context *ctx, int n, sqlite3_value **v)
         sqlite3_result_blob(ctx, both, SPAN_MARK_BYTES, SQLITE_TRANSIENT);
 }
 
+/* The only number of the only row; 0 when there is none. */
+static int read_number(struct archive_writer *w, enum archive_writer_sql which, int64_t *ret)
+{
+        bool is_row;
+        int rc = step(w, which, &is_row);
+        *ret = is_row ? sqlite3_column_int64(w->stmts[which], 0) : 0;
+        (void)sqlite3_reset(w->stmts[which]); /* repeats the error of step */
+        return rc;
+}
+
 int archive_writer_open(struct archive_writer *w, const char *path,
                         void (*view_of)(const struct job *, struct job_view *), struct problem *p)
 {
@@ -614,16 +643,15 @@ int archive_writer_open(struct archive_writer *w, const char *path,
                 rc = prepare_insert(w, SQL_INSERT_ONE, 1);
         if (rc == SQLITE_OK)
                 rc = prepare_insert(w, SQL_INSERT_MANY, ARCHIVE_MANY);
-        bool is_row = false;
         if (rc == SQLITE_OK)
-                rc = step(w, SQL_TALLY, &is_row);
+                rc = read_number(w, SQL_TALLY, &w->rows);
+        if (rc == SQLITE_OK)
+                rc = read_number(w, SQL_LAST, &w->last_id);
         if (rc != SQLITE_OK) {
                 err = fail(w, p);
                 archive_writer_close(w);
                 return err;
         }
-        w->rows = is_row ? sqlite3_column_int64(w->stmts[SQL_TALLY], 0) : 0;
-        (void)sqlite3_reset(w->stmts[SQL_TALLY]); /* it succeeded */
         (void)sqlite3_wal_hook(w->db, count_wal, w);
         measure(w);
         return OK;

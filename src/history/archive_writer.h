@@ -57,7 +57,8 @@ struct archive_span {
         X(RESULT_DROP, "UPDATE job SET result = NULL WHERE id = ?1 AND run = ?2 AND "              \
                        "finished_ms = ?3")                                                         \
         X(TALLY_ADD, "UPDATE tally SET rows = rows + ?1")                                          \
-        X(TALLY, "SELECT rows FROM tally")
+        X(TALLY, "SELECT rows FROM tally")                                                         \
+        X(LAST, "SELECT max(id) FROM job")
 
 enum archive_writer_sql {
 #define X(name, text) SQL_##name,
@@ -76,6 +77,7 @@ struct archive_writer {
         struct archive_span sums[ARCHIVE_SUMS]; /* of the open transaction, by block modulo */
         struct buf story;                       /* JSON of the rows being added */
         int64_t rows;                           /* in the file, as of the last commit */
+        int64_t last_id;                        /* when it was opened; 0: no row */
         int wal_pages;                          /* written and not yet moved into the main file */
         int64_t file_bytes;                     /* main file and -wal, as of the last commit */
 };
@@ -86,8 +88,8 @@ int archive_writer_open(struct archive_writer *w, const char *path,
 void archive_writer_close(struct archive_writer *w); /* never opened is fine */
 
 /* Adds the first jobs of the list in one transaction, durable on return; *ret is how many it
- * took (at least one).  When it fails nothing was added.  A job that is there already stays as it
- * is, unless this one is of a later run. */
+ * took (at least one).  When it fails nothing was added, or only to a file that is not in its place
+ * any more.  A job that is there already stays as it is, unless this one is of a later run. */
 int archive_writer_add(struct archive_writer *w, struct job *const *jobs, size_t n, size_t *ret,
                        struct problem *p) MUST_CHECK;
 

@@ -690,6 +690,7 @@ int history_open(const struct history_options *options, struct archive **ret, st
         if (!err)
                 err = archive_finder_open(&h->finder, h->path, p);
         publish(h);
+        h->archive.last_id = (uint64_t)h->writer.last_id;
         if (!err)
                 err = start_threads(h, p);
         if (err) {

@@ -201,9 +201,8 @@ static int count_cut(struct segment_reader *r, struct chain_tail *t, struct prob
         return OK;
 }
 
-/* The frames of the head end at t->at.  The last batch, a torn one behind it, or damage? */
-static int judge_end(struct segment_reader *r, const char *why, struct chain_tail *t,
-                     struct problem *p)
+int chain_judge_end(struct segment_reader *r, const char *why, struct chain_tail *t,
+                    struct problem *p)
 {
         uint64_t number = r->header.number;
         struct frame_found here;
@@ -297,7 +296,7 @@ static int end_before_head(struct segment_reader *r, const struct chain *c, size
         }
         t->head = head;
         t->at = SEGMENT_DATA_AT;
-        return judge_end(r, why, t, p);
+        return chain_judge_end(r, why, t, p);
 }
 
 /* The frames of segment `last` end with t->last_seq, and no later segment begins with a frame. */
@@ -311,7 +310,7 @@ static int end_in(struct segment_reader *r, const struct chain *c, size_t last, 
         if (e)
                 return e;
         if (!has_footer || footer.kind != FOOTER_SEALED || footer.last_seq > t->last_seq)
-                return judge_end(r, why, t, p);
+                return chain_judge_end(r, why, t, p);
         if (footer.last_seq != t->last_seq || footer.end != t->at)
                 return chain_corrupt(p, c->segs[last].header.number, segment_data_end(&r->header),
                                      "sealed after batch %llu, and yet it goes on",
@@ -322,7 +321,7 @@ static int end_in(struct segment_reader *r, const struct chain *c, size_t last, 
         t->head = last + 1;
         t->at = SEGMENT_DATA_AT;
         e = turn_to(r, &c->segs[t->head], p);
-        return e ? e : judge_end(r, "no frame header", t, p);
+        return e ? e : chain_judge_end(r, "no frame header", t, p);
 }
 
 static int find_tail(struct segment_reader *r, const struct chain *c, struct chain_tail *t,
@@ -336,7 +335,7 @@ static int find_tail(struct segment_reader *r, const struct chain *c, struct cha
         t->at = SEGMENT_DATA_AT;
         if (in_use == 0) {
                 int e = turn_to(r, &c->segs[0], p);
-                return e ? e : judge_end(r, "no frame header", t, p);
+                return e ? e : chain_judge_end(r, "no frame header", t, p);
         }
         size_t last = in_use - 1;
         const char *why;

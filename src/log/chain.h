@@ -50,6 +50,11 @@ struct chain_tail {
 int chain_find_tail(struct disk *disk, const struct chain *c, struct chain_tail *ret,
                     struct problem *p) MUST_CHECK;
 
+/* The frames of a segment end at t->at, because of `why`, behind batch t->last_seq.  OK when that
+ * is the end of the log or a torn batch (which is counted), ERR_CORRUPT when more was there. */
+int chain_judge_end(struct segment_reader *r, const char *why, struct chain_tail *t,
+                    struct problem *p) MUST_CHECK;
+
 /* "<file> at byte <offset>: <why>" */
 int chain_corrupt(struct problem *p, uint64_t number, uint64_t at, const char *why, ...)
         PRINTF(4, 5);

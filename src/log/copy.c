@@ -64,18 +64,46 @@ static int is_sealed(struct copying *c, uint64_t number, bool *ret, struct probl
         return e;
 }
 
-/* Where the sound frames of the last segment end. */
+/* The frame at walk->at is not sound.  OK when nothing is behind it: it is the end, or being
+ * written. */
+static int judge_end(struct copying *c, const struct segment_walk *walk,
+                     const struct frame_found *found, struct problem *p)
+{
+        struct chain_tail tail = {.at = walk->at};
+        if (walk->next_seq) {
+                tail.last_seq = walk->next_seq - 1;
+                tail.last_crc = walk->prev;
+        } else if (found->has_header) { /* the first of the segment */
+                tail.last_seq = found->frame.seq - 1;
+                tail.last_crc = found->frame.prev;
+        }
+        return chain_judge_end(&c->reader, found->why, &tail, p);
+}
+
+/* Where the sound frames of the last segment end; ERR_CORRUPT when others are behind them.  Those
+ * may have come since the end was read: batches are written one after the other, so the end is then
+ * whole when it is read again. */
 static int find_end(struct copying *c, int fd, const struct segment_header *h, uint64_t *ret,
                     struct problem *p)
 {
         struct segment_walk walk = {.reader = &c->reader, .at = SEGMENT_DATA_AT};
         struct frame_found found = {0};
+        struct problem damage;
         int e = OK;
         segment_reader_turn_to(&c->reader, fd, h);
         while (!e && walk.at < segment_data_end(h)) {
                 e = segment_walk_next(&walk, true, &found, p);
-                if (!e && found.why)
+                if (e || !found.why)
+                        continue;
+                e = judge_end(c, &walk, &found, &damage);
+                if (e != ERR_CORRUPT)
                         break;
+                segment_reader_turn_to(&c->reader, fd, h); /* forgets what was read */
+                e = segment_walk_next(&walk, true, &found, p);
+                if (!e && found.why) {
+                        *p = damage;
+                        return ERR_CORRUPT;
+                }
         }
         *ret = walk.at;
         return e;
@@ -132,14 +160,21 @@ static int copy_segment(struct copying *c, uint64_t number, enum outcome *ret, s
         if (!e)
                 e = copy_opened(c, fd, &h, end, p);
         c->from->ops->close(c->from, fd);
-        if (!e)
-                e = read_header(c, number, &after, &after_fd, p);
-        if (e)
-                return e == ERR_NOTFOUND ? OK : e;
+        if (e && e != ERR_CORRUPT)
+                return e;
+        struct problem other;
+        int later = read_header(c, number, &after, &after_fd, &other);
+        if (later == ERR_NOTFOUND)
+                return OK;
+        if (later) {
+                *p = other;
+                return later;
+        }
         c->from->ops->close(c->from, after_fd);
-        if (after.tag == h.tag && after.seed == h.seed)
-                *ret = has_next ? COPIED : COPIED_LAST;
-        return OK;
+        if (after.tag != h.tag || after.seed != h.seed)
+                return OK; /* recycled while it was read: what was seen there is no damage */
+        *ret = has_next ? COPIED : COPIED_LAST;
+        return e;
 }
 
 static int drop_name(void *ctx, const char *name)

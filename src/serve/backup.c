@@ -32,6 +32,7 @@
 #include "base/plural.h"
 #include "base/shown.h"
 #include "cli/cli.h"
+#include "history/archive_file.h"
 #include "log/file.h"
 #include "log/record.h"
 #include "serve/config.h"
@@ -110,6 +111,13 @@ static int copy_log(struct backup *b)
                 r = file_log_copy(from, to, &b->log, b->problem);
         if (r == OK)
                 r = replay(b, to);
+        if (r == ERR_CORRUPT) {
+                struct problem found = *b->problem;
+                r = problem_set(b->problem, r,
+                                "the log is damaged, nothing was copied: %s; 'weir log salvage %s "
+                                "NEWDIR' saves what is sound",
+                                found.detail, SHOWN_LONG(b->data));
+        }
         if (from)
                 from = from->ops->release(from);
         if (to)
@@ -126,11 +134,22 @@ static int sqlite_problem(sqlite3 *db, const char *what, const char *path, struc
                            SHOWN_LONG(path), db ? sqlite3_errmsg(db) : "no memory");
 }
 
-static int copy_pages(sqlite3 *from, sqlite3 *to, const char *path, struct problem *p)
+/* The copy failed: because of what was read, or of where it is written. */
+static int copy_problem(const struct backup *b, sqlite3 *to, const char *path)
+{
+        char from_path[PATH_MAX_];
+        int code = sqlite3_errcode(to) & 0xff;
+        if ((code == SQLITE_CORRUPT || code == SQLITE_NOTADB) &&
+            path_of(b->data, "history.db", from_path, b->problem) == OK)
+                return archive_file_fail(to, from_path, b->problem);
+        return sqlite_problem(to, "cannot write", path, b->problem);
+}
+
+static int copy_pages(const struct backup *b, sqlite3 *from, sqlite3 *to, const char *path)
 {
         sqlite3_backup *copy = sqlite3_backup_init(to, "main", from, "main");
         if (!copy)
-                return sqlite_problem(to, "cannot write", path, p);
+                return copy_problem(b, to, path);
         /* All pages in one go are one moment of the file; the writer goes on in its WAL. */
         int step;
         int64_t until_ns = clock_boot_ns() + BUSY_WAIT_MS * NS_PER_MS;
@@ -141,7 +160,7 @@ static int copy_pages(sqlite3 *from, sqlite3 *to, const char *path, struct probl
         } while ((step == SQLITE_BUSY || step == SQLITE_LOCKED) && clock_boot_ns() < until_ns);
         int end = sqlite3_backup_finish(copy);
         if (step != SQLITE_DONE || end != SQLITE_OK)
-                return sqlite_problem(to, "cannot write", path, p);
+                return copy_problem(b, to, path);
         return OK;
 }
 
@@ -212,7 +231,7 @@ static int make_true(struct backup *b, sqlite3 *db, const char *path)
                 rc = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
         if (rc == SQLITE_OK)
                 rc = count_rows(db, &b->rows);
-        return rc == SQLITE_OK ? OK : sqlite_problem(db, "cannot write", path, b->problem);
+        return rc == SQLITE_OK ? OK : copy_problem(b, db, path);
 }
 
 static int copy_history(struct backup *b)
@@ -234,7 +253,7 @@ static int copy_history(struct backup *b)
                 r = sqlite_problem(to, "cannot write", to_path, b->problem);
         if (r == OK) {
                 (void)sqlite3_busy_timeout(from, BUSY_WAIT_MS);
-                r = copy_pages(from, to, to_path, b->problem);
+                r = copy_pages(b, from, to, to_path);
         }
         if (r == OK)
                 r = make_true(b, to, to_path);

@@ -372,8 +372,10 @@ static void look(struct doctor *d, const struct args *args)
         struct config config;
         config_init(&config);
         if (check_config(d, args, &config)) {
-                if (doctor_check_folder(d, config.data))
+                if (doctor_check_folder(d, config.data)) {
                         doctor_check_sync(d, config.data);
+                        doctor_check_data(d, config.data);
+                }
                 doctor_check_space(d, config.data);
                 check_server(d, args, &config);
                 check_targets(d, &config.targets);

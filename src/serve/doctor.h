@@ -33,6 +33,8 @@ bool doctor_check_folder(struct doctor *d, const char *data); /* false: nothing 
 void doctor_check_sync(struct doctor *d, const char *data);
 void doctor_check_space(struct doctor *d, const char *data);
 void doctor_check_files(struct doctor *d);
+/* What is in the folder: doctor_data.c. */
+void doctor_check_data(struct doctor *d, const char *data);
 void doctor_check_clock(struct doctor *d);
 void doctor_check_zones(struct doctor *d);
 

@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/shown.h"
 #include "log/record.h"
+#include "state/batch.h"
 #include "state/state.h"
 
 #define NUMBERS_LEFT_FREE 1000000
@@ -62,6 +64,29 @@ static void tell_lost_jobs(struct refuge *f)
                                "job %llu is lost: it is changed here but not held",
                                (unsigned long long)id);
                 f->left_behind(f->ctx, "log", 0, why);
+                f->report->bad_places++;
+        }
+}
+
+/* The end of a job is counted by its batch: when only one of the two came over, the other is wrong,
+ * and the next end would not fit. */
+static void count_batches(struct refuge *f)
+{
+        for (struct hash_node *n = NULL; (n = hash_next(&f->state.things[THING_BATCH], n));) {
+                struct thing *t = CONTAINER_OF(n, struct thing, node);
+                struct batch *b = batch_of(t);
+                char place[160], why[120];
+                uint64_t left = batch_left(b);
+                if (!thing_is_durable(t) || !batch_recount(&f->state, b))
+                        continue;
+                bool are_lost = left > b->n_left;
+                uint64_t differ = are_lost ? left - b->n_left : b->n_left - left;
+                (void)snprintf(place, sizeof(place), "job batch '%s'", SHOWN(thing_name(t)));
+                (void)snprintf(why, sizeof(why),
+                               are_lost ? "jobs that are lost, now counted as failed: %llu"
+                                        : "jobs counted as ended that are to run again: %llu",
+                               (unsigned long long)differ);
+                f->left_behind(f->ctx, place, 0, why);
                 f->report->bad_places++;
         }
 }
@@ -193,6 +218,7 @@ static int refill(struct disk *raw, const char *log_path, struct refuge *f)
         if (r != OK)
                 return r;
         tell_lost_jobs(f);
+        count_batches(f);
         f->state.is_replaying = false;
         return write_log(log_path, &f->state, f->problem);
 }

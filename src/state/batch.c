@@ -287,6 +287,22 @@ static bool note(struct state *s, struct thing *t, struct slice body)
         return true;
 }
 
+bool batch_recount(struct state *s, struct batch *b)
+{
+        uint64_t left = batch_left(b);
+        if (left == b->n_left)
+                return false;
+        if (b->n_left > left) {
+                b->total += b->n_left - left;
+                b->flags &= (uint8_t)~BATCH_IS_FINISHED; /* callbacks that were made stay so */
+                b->finished_ms = b->forget_ns = 0;
+        } else {
+                b->failed += left - b->n_left;
+        }
+        rearm(s, b);
+        return true;
+}
+
 /* Ended jobs may outlive it on their way to history. */
 static void release(struct state *s, struct thing *t)
 {

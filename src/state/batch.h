@@ -96,6 +96,11 @@ struct batch_past {
 void batch_put_new(struct buf *body, const struct batch_terms *terms,
                    const struct batch_past *past);
 
+/* For a log with holes: makes the counts true again of the jobs that are there.  One whose end is
+ * counted and that has not ended after all adds to the total; one that is lost has failed.  False
+ * when they were true. */
+bool batch_recount(struct state *s, struct batch *b);
+
 /* For ties.c.  Joins the batch that the job's options name, if it is one of its own; parts from it,
  * which may drop a batch that the log does not know of; it has ended. */
 void batch_join(struct state *s, struct job_extra *x);

@@ -18,6 +18,7 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 
 from harness import (FULL, Server, WeirError, claim, equal, expect, job_list, main, mapping, status, test, text,
@@ -266,6 +267,134 @@ def _(folder):
         equal(text(c("CHECK", "etl")[1]), "hold", "the rule")
         equal(text(c("THROTTLE", "mode")), "observe", "the mode")
     server.kill()
+
+
+def harm(data, word):
+    """One bit of the first place in the log that holds the word."""
+    for name in log_files(data):
+        path = os.path.join(data, name)
+        with open(path, "rb") as f:
+            at = f.read().find(word)
+        if at >= 0:
+            expect(damage(path, at, flip(0)), "nothing was changed")
+            return
+    raise AssertionError("%r is not in the log" % word)
+
+
+@test("a batch that salvage brings over counts the jobs that came with it, and ends once")
+def salvaged_batches(folder):
+    # What is lost, how many ends follow, and what the batch has counted when all is over.
+    cases = ((b"claimer", 3, {"total": 4, "complete": 4, "failed": 0}, ["good", "over"]),
+             (b"third.hook", 1, {"total": 3, "complete": 2, "failed": 1}, ["over"]))
+    for word, n, counts, hooks in cases:
+        home = os.path.join(folder, text(word))
+        os.mkdir(home)
+        server = Server(home)
+        with server.client() as c:
+            c("BATCH", "b", "ONSUCCESS", "good", "ONDONE", "over", "QUEUE", "calls")
+            for hook in ("first.hook", "second.hook", "third.hook"):
+                c("ENQUEUE", hook, "", "BATCH", "b", "QUEUE", "q")
+            c("CLOSEBATCH", "b")
+            got = claim(c, "q", worker="claimer", lease=3600000)[0]
+            c("COMPLETE", got.id, got.token)
+        server.kill()
+        harm(server.data, word)
+        new = os.path.join(home, "new")
+        done = weir("log", "salvage", server.data, new)
+        equal(done.returncode, 9, done.stderr)
+        expect("left behind: job batch 'b'" in done.stderr, done.stderr)
+        again = Server(home, data=new)
+        with again.client() as c:
+            ended = 0
+            for each in claim(c, "q", count=9):
+                c("COMPLETE", each.id, each.token)
+                ended += 1
+            equal(ended, n, "jobs that had not ended, without %s" % word)
+            state = mapping(c("BATCHSTATE", "b"))
+            equal({key: state[key] for key in counts}, counts, "counts without %s" % word)
+            equal(text(state["status"]), "finished", "the batch without %s" % word)
+            equal(sorted(text(g.hook) for g in claim(c, "calls", count=9)), hooks, "callbacks")
+        expect(again.stop() == 0, "weir ended badly")
+
+
+def overwrite(path, offset, size):
+    with open(path, "r+b") as f:
+        f.seek(offset)
+        f.write(b"\xa5" * size)
+
+
+@test("a backup of a damaged log or history is refused and leaves nothing; a torn tail is no damage")
+def _(folder):
+    data = make_folder(folder)
+    name, used = sorted(log_files(data).items())[0]
+    damaged, to = os.path.join(folder, "damaged"), os.path.join(folder, "to")
+    for offset in (4096 + 40, used // 2, used - 3000):
+        copy(data, damaged)
+        expect(damage(os.path.join(damaged, name), offset, zero_512), "nothing was changed")
+        done = weir("backup", to, "--data", damaged)
+        equal(done.returncode, 9, "exit code with damage at %d (%s)" % (offset, done.stdout))
+        expect(os.path.basename(name) in done.stderr and "weir log salvage" in done.stderr,
+               done.stderr)
+        equal([n for n in os.listdir(folder) if n.startswith("to")], [], "what is left")
+    copy(data, damaged)
+    cut_short(os.path.join(damaged, name), used - 10)
+    done = weir("backup", to, "--data", damaged)
+    equal(done.returncode, 0, "exit code with a torn tail (%s)" % done.stderr)
+    equal(verify(to)[0], 0, "exit code of verify")
+    shutil.rmtree(to)
+    equal(Server(folder).stop(), 0, "exit code")  # what is in the -wal file goes into the main one
+    file = os.path.join(damaged, "history.db")
+    for harm_it in (lambda: overwrite(file, 0, 4096), lambda: os.truncate(file, 16384)):
+        copy(data, damaged)
+        harm_it()
+        done = weir("backup", to, "--data", damaged)
+        equal(done.returncode, 9, "exit code with a damaged history (%s)" % done.stderr)
+        expect("the history file %s is damaged" % file in done.stderr, done.stderr)
+        equal([n for n in os.listdir(folder) if n.startswith("to")], [], "what is left")
+
+
+def change(path, sql):
+    db = sqlite3.connect(path)
+    db.executescript(sql)
+    db.close()
+
+
+@test("the doctor finds a log and a history that a start would refuse, and changes nothing")
+def _(folder):
+    data = make_folder(folder)
+    name, used = sorted(log_files(data).items())[0]
+    server = Server(folder)
+
+    def look(data):
+        done = weir("doctor", "--data", data, "--url", "redis://127.0.0.1:1", "--json")
+        checks = {c["name"]: c for c in json.loads(done.stdout)["checks"]}
+        return done.returncode, checks["log"], checks["history"]
+
+    code, log, history = look(data)
+    equal((code, log["verdict"], history["verdict"]), (0, "ok", "ok"), "with a server at work")
+    expect("in use" in log["text"], log)
+    equal(server.stop(), 0, "exit code")
+    code, log, history = look(data)
+    equal((code, log["verdict"], history["verdict"]), (0, "ok", "ok"), "after it was stopped")
+    damaged = os.path.join(folder, "damaged")
+    file = os.path.join(damaged, "history.db")
+    cases = (("log", lambda: damage(os.path.join(damaged, name), used // 2, zero_512), "salvage"),
+             ("history", lambda: overwrite(file, 0, 4096), "move it away"),
+             ("history", lambda: os.truncate(file, 16384), "move it away"),
+             ("history", lambda: change(file, "PRAGMA user_version = 99"), "use the weir"),
+             ("history", lambda: change(file, "DROP TABLE span"), "move it away"),
+             ("history", lambda: change(file, "PRAGMA application_id = 1"), "move it away"))
+    for number, (which, harm_it, advice) in enumerate(cases):
+        copy(data, damaged)
+        harm_it()
+        before = sorted(os.listdir(damaged))
+        code, log, history = look(damaged)
+        found = {"log": log, "history": history}
+        equal(code, 1, "exit code of case %d" % number)
+        equal({k: v["verdict"] for k, v in found.items()},
+              {k: "bad" if k == which else "ok" for k in found}, "verdicts of case %d" % number)
+        expect(advice in found[which]["text"] + found[which]["fix"], found[which])
+        equal(sorted(os.listdir(damaged)), before, "files of case %d" % number)
 
 
 @test("salvage refuses a folder that is not empty, and never changes what it reads")

@@ -4,11 +4,12 @@
 import glob
 import os
 import random
+import shutil
 import sqlite3
 import threading
 
 from harness import (FULL, Closed, Server, WeirError, claim, equal, expect, job, job_list, main,
-                     pack, test, text, until)
+                     pack, test, text, until, weir)
 
 SEED = int(os.environ.get("SEED", "7"))
 
@@ -110,6 +111,36 @@ def _(folder):
         equal(got.id, keep)
         c("COMPLETE", got.id, got.token)
         equal(text(job(c, keep)["status"]), "complete")
+
+
+@test("ids that history holds are not given again when the log is gone or an older one")
+def _(folder):
+    server = Server(folder)
+    with server.client() as c:
+        equal([c("ENQUEUE", "old", "") for _ in range(3)], [1, 2, 3], "ids")
+        for g in claim(c, count=3):
+            c("COMPLETE", g.id, g.token, "old result")
+    equal(server.stop(), 0, "exit code")
+    shutil.rmtree(os.path.join(server.data, "log"))
+    server = Server(folder)
+    expect("history holds jobs that the log does not know" in server.log(), server.log())
+    with server.client() as c:
+        c("PAUSE", "q")  # durable when it is answered, and so is what the start did
+    server.kill()
+    copy = os.path.join(folder, "copy")
+    done = weir("backup", copy, "--data", server.data)
+    expect("0 live and 3 finished jobs" in done.stdout, done.stdout + done.stderr)
+    server = Server(folder, data=copy)
+    with server.client() as c:
+        equal(c("ENQUEUE", "new", ""), 4, "the next id")
+        got = claim(c)[0]
+        c("COMPLETE", got.id, got.token, "new result")
+    equal(server.stop(), 0, "exit code")
+    equal(sorted(archived(copy)), [1, 2, 3, 4], "jobs in the file")
+    server = Server(folder, data=copy)
+    with server.client() as c:
+        equal([text(job(c, i)["result"]) for i in (1, 4)], ["old result", "new result"], "results")
+        equal(len(job_list(c)), 4, "jobs that are listed")
 
 
 if __name__ == "__main__":

@@ -122,6 +122,20 @@ def _(folder):
               30, "a row for each, of the second run")
 
 
+@test("long jobs that are named by their ids come back, however much they hold together")
+def _(folder):
+    server = Server(folder)
+    args = b"a" * (1000 * 1000)
+    with server.client() as c:
+        ids = [c("ENQUEUE", "h", args, "ATTEMPTS", 1) for _ in range(70)]
+        for _ in ids:
+            g = claim(c)[0]
+            equal(text(c("FAIL", g.id, g.token, "no")), "failed")
+        page = mapping(c("RETRYMANY", "IDS", ",".join(str(i) for i in ids + [9999])))
+        equal((page["retried"], page["skipped"], text(page["cursor"])), (70, 0, ""), "the answer")
+        equal([claim(c)[0].args == args for _ in ids], [True] * 70, "what they hold")
+
+
 @test("the command line retries by id and by filter, and says what it did")
 def _(folder):
     server = Server(folder)

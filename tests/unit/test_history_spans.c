@@ -282,6 +282,81 @@ static void listings_neither_sort_nor_scan(void **state)
         box_release(&box);
 }
 
+/* Deletes the row of job 1 as soon as a second statement begins. */
+struct deleting {
+        const char *path;
+        int n_begun;
+};
+
+static int delete_after_the_first(unsigned event, void *ctx, void *stmt, void *text)
+{
+        struct deleting *d = ctx;
+        sqlite3 *db;
+        (void)stmt;
+        (void)text;
+        if (event != SQLITE_TRACE_STMT || ++d->n_begun != 2)
+                return 0;
+        assert_int_equal(sqlite3_open(d->path, &db), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(db, "DELETE FROM job WHERE id = 1", NULL, NULL, NULL),
+                         SQLITE_OK);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+        return 0;
+}
+
+static void a_row_that_goes_while_it_is_read_by_its_id_is_no_damage(void **state)
+{
+        static const uint64_t ids[] = {1, 7, 2};
+        struct box box;
+        struct problem p;
+        struct archive_finder finder;
+        struct job *jobs[2] = {job_plain(1), job_plain(2)};
+        (void)state;
+        box_init(&box);
+        box_store(&box, jobs, 2);
+        assert_int_equal(archive_finder_open(&finder, box.path, &p), OK);
+        struct deleting d = {.path = box.path};
+        assert_int_equal(sqlite3_trace_v2(finder.db, SQLITE_TRACE_STMT, delete_after_the_first, &d),
+                         SQLITE_OK);
+        struct archive_query q = {.ids = ids, .n_ids = 3, .limit = 9, .filter = {.status = -1}};
+        archive_finder_run(&finder, &q);
+        assert_int_equal(q.err, OK);
+        assert_int_equal(q.n_rows, 2);
+        assert_same_view(&q.rows[0], &jobs[0]->view);
+        assert_same_view(&q.rows[1], &jobs[1]->view);
+        assert_true(d.n_begun > 1);
+        arena_release(&q.arena);
+        archive_finder_close(&finder);
+        box_release(&box);
+        jobs_drop(jobs, 2);
+}
+
+static void ids_whose_rows_are_too_much_are_cut_and_say_where(void **state)
+{
+        static const uint64_t ids[] = {9, 3, 1, 2};
+        struct box box;
+        struct job *jobs[3] = {job_plain(1), job_plain(2), job_plain(3)};
+        size_t at = 0;
+        (void)state;
+        box_init(&box);
+        box_store(&box, jobs, 3);
+        for (uint64_t want = 3; at < ARRAY_LEN(ids); want = want % 3 + 1) {
+                struct archive_query q = {.ids = ids + at,
+                                          .n_ids = ARRAY_LEN(ids) - at,
+                                          .limit = 9,
+                                          .bytes_max = 1500, /* one row */
+                                          .filter = {.status = -1}};
+                box_ask(&box, &q);
+                assert_int_equal(q.n_rows, 1);
+                assert_int_equal(q.rows[0].id, want);
+                at += q.n_seen;
+                assert_int_equal(q.is_cut, at < ARRAY_LEN(ids));
+                arena_release(&q.arena);
+        }
+        assert_int_equal(at, ARRAY_LEN(ids));
+        box_release(&box);
+        jobs_drop(jobs, 3);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -292,6 +367,8 @@ int main(void)
                 cmocka_unit_test(marks_of_a_span_grow_with_each_transaction),
                 cmocka_unit_test(a_row_is_deleted_only_when_it_is_of_the_run_that_was_seen),
                 cmocka_unit_test(listings_neither_sort_nor_scan),
+                cmocka_unit_test(a_row_that_goes_while_it_is_read_by_its_id_is_no_damage),
+                cmocka_unit_test(ids_whose_rows_are_too_much_are_cut_and_say_where),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

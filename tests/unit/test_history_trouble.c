@@ -135,6 +135,41 @@ static void somebody_elses_write_lock_is_waited_out(void **state)
         job_drop(job);
 }
 
+/* Removed or replaced under a running weir, the open file takes whatever is written, and all of it
+ * is gone with the process. */
+static void a_file_that_is_gone_gets_no_jobs_and_none_is_lost(void **state)
+{
+        static const bool are_replaced[] = {false, true};
+        (void)state;
+        for (size_t i = 0; i < ARRAY_LEN(are_replaced); i++) {
+                struct box box;
+                struct job *before = job_plain(1), *after = job_plain(2);
+                char away[240];
+                box_init(&box);
+                box_store(&box, &before, 1);
+                (void)snprintf(away, sizeof(away), "%s.away", box.path);
+                assert_int_equal(rename(box.path, away), 0);
+                if (are_replaced[i]) {
+                        int fd = open(box.path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+                        assert_true(fd >= 0);
+                        assert_int_equal(close(fd), 0);
+                }
+                box_hand_over(&box, &after, 1);
+                await_errors(&box, 2);
+                box.archive->ops->poll(box.archive);
+                assert_int_equal(after->reported, 0);
+                assert_int_equal(rename(away, box.path), 0); /* and put back */
+                box_wait_reported(&box, 2);
+                box_close(&box);
+                box_open(&box);
+                assert_found(&box, &before->view);
+                assert_found(&box, &after->view);
+                box_release(&box);
+                job_drop(before);
+                job_drop(after);
+        }
+}
+
 static void close_gives_up_on_a_full_disk_and_the_jobs_come_again(void **state)
 {
         enum { N = 4000 };
@@ -329,6 +364,7 @@ int main(void)
                 cmocka_unit_test(what_was_reported_survives_a_kill),
                 cmocka_unit_test(a_full_disk_delays_jobs_and_loses_none),
                 cmocka_unit_test(somebody_elses_write_lock_is_waited_out),
+                cmocka_unit_test(a_file_that_is_gone_gets_no_jobs_and_none_is_lost),
                 cmocka_unit_test(close_gives_up_on_a_full_disk_and_the_jobs_come_again),
                 cmocka_unit_test(a_read_only_disk_is_refused_with_its_name),
                 cmocka_unit_test(a_folder_that_is_not_there_is_refused),

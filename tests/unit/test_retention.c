@@ -5,6 +5,9 @@
 
 #include "history_box.h"
 
+#include "history/archive_file.h"
+#include "history/archive_writer.h"
+
 static void a_job_goes_when_its_time_has_come_and_not_before(void **state)
 {
         static const struct {
@@ -68,7 +71,7 @@ static void zero_keeps_for_ever(void **state)
         jobs_drop(jobs, 2);
 }
 
-/* More rows than a step deletes, over several spans, in any order of ends. */
+/* Over several spans, in any order of ends. */
 static void a_sweep_takes_all_that_is_due_and_nothing_else(void **state)
 {
         enum { N = 9000 };
@@ -198,9 +201,77 @@ static void a_result_goes_when_its_own_time_has_come_and_not_before(void **state
         jobs_drop(jobs, 3);
 }
 
+/* A busy writer takes four steps a second, so a step is what bounds the file under load. */
+static void a_step_takes_all_the_short_jobs_of_a_span(void **state)
+{
+        enum { SPANS = 3, N = SPANS * ARCHIVE_SPAN_IDS };
+        static struct job *jobs[N];
+        static struct archive_writer writer;
+        struct box box;
+        struct problem p;
+        (void)state;
+        box_init(&box);
+        for (size_t i = 0; i < N; i++)
+                jobs[i] = job_plain(ARCHIVE_SPAN_IDS + i); /* from the beginning of a span on */
+        box_store(&box, jobs, N);
+        box_close(&box);
+        assert_int_equal(archive_writer_open(&writer, box.path, box_view, &p), OK);
+        struct archive_sweep sweep = {.now_ms = BOX_NOW,
+                                      .done_until_ms = BOX_NOW,
+                                      .failed_until_ms = INT64_MIN,
+                                      .are_results_done = true};
+        for (int i = 0; i < SPANS; i++) {
+                assert_int_equal(archive_writer_sweep(&writer, &sweep, &p), OK);
+                assert_int_equal(sweep.deleted, ARCHIVE_SPAN_IDS);
+        }
+        assert_int_equal(archive_writer_sweep(&writer, &sweep, &p), OK);
+        assert_true(sweep.is_over);
+        assert_int_equal(writer.rows, 0);
+        archive_writer_close(&writer);
+        assert_sql(&box, "SELECT count(*) FROM span", "0");
+        box_release(&box);
+        jobs_drop(jobs, N);
+}
+
+/* Of long jobs a step takes few: each is many pages. */
+static void long_jobs_go_some_at_a_time_and_all_go(void **state)
+{
+        enum { N = 40, LONG = 1 << 20 };
+        static struct job *jobs[N];
+        static struct archive_writer writer;
+        static char text[LONG + 1];
+        static const uint64_t steps[] = {16, 16, 8, 0};
+        struct box box;
+        struct problem p;
+        (void)state;
+        memset(text, 'r', LONG);
+        box_init(&box);
+        for (size_t i = 0; i < N; i++) {
+                jobs[i] = job_make(i + 1, LONG);
+                job_text(jobs[i], &jobs[i]->view.result, text);
+                job_tell_plainly(jobs[i]);
+        }
+        box_store(&box, jobs, N);
+        box_close(&box);
+        assert_int_equal(archive_writer_open(&writer, box.path, box_view, &p), OK);
+        struct archive_sweep sweep = {.now_ms = BOX_NOW,
+                                      .done_until_ms = BOX_NOW,
+                                      .failed_until_ms = INT64_MIN,
+                                      .are_results_done = true};
+        for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+                assert_false(sweep.is_over);
+                assert_int_equal(archive_writer_sweep(&writer, &sweep, &p), OK);
+                assert_int_equal(sweep.deleted, steps[i]);
+        }
+        assert_true(sweep.is_over);
+        archive_writer_close(&writer);
+        box_release(&box);
+        jobs_drop(jobs, N);
+}
+
 static void more_results_than_a_step_takes_all_go(void **state)
 {
-        enum { N = 1234 };
+        enum { N = 9876 };
         struct box box;
         static struct job *jobs[N];
         (void)state;
@@ -208,12 +279,12 @@ static void more_results_than_a_step_takes_all_go(void **state)
         for (size_t i = 0; i < N; i++)
                 jobs[i] = job_with_result(i + 1, 0, 1000 + i % 7);
         box_store(&box, jobs, N);
-        assert_sql(&box, "SELECT count(*) FROM lapse", "1234");
+        assert_sql(&box, "SELECT count(*) FROM lapse", "9876");
         atomic_store(&box.wall_ms, BOX_NOW + 1006);
         history_sweep(box.archive);
         assert_sql(&box, "SELECT count(*) FROM lapse", "0");
         assert_sql(&box, "SELECT count(*) FROM job WHERE result IS NOT NULL", "0");
-        assert_sql(&box, "SELECT count(*) FROM job", "1234");
+        assert_sql(&box, "SELECT count(*) FROM job", "9876");
         box_release(&box);
         jobs_drop(jobs, N);
 }
@@ -265,6 +336,8 @@ int main(void)
                 cmocka_unit_test(a_sweep_takes_all_that_is_due_and_nothing_else),
                 cmocka_unit_test(the_space_of_deleted_jobs_is_used_again),
                 cmocka_unit_test(a_result_goes_when_its_own_time_has_come_and_not_before),
+                cmocka_unit_test(a_step_takes_all_the_short_jobs_of_a_span),
+                cmocka_unit_test(long_jobs_go_some_at_a_time_and_all_go),
                 cmocka_unit_test(more_results_than_a_step_takes_all_go),
                 cmocka_unit_test(a_later_run_has_its_own_result_and_its_own_time),
                 cmocka_unit_test(a_lifetime_beyond_all_time_is_kept_like_none),
