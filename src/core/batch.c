@@ -12,7 +12,6 @@
 
 #include "base/plural.h"
 #include "base/say.h"
-#include "core/breaker.h"
 #include "core/ends.h"
 #include "core/enqueue.h"
 #include "core/page.h"
@@ -164,8 +163,6 @@ static void cancel_some(struct core *core, struct batch *b)
         struct list *first;
         for (int n = 0; n < CANCEL_STEP && (first = list_peek_front(&b->left)); n++) {
                 struct job *job = CONTAINER_OF(first, struct job_extra, batch_link)->job;
-                if (job->state == JOB_LEASED)
-                        breaker_end(core, job, BREAKER_RELEASED);
                 job_cancel(core, job, SLICE_LIT("with its batch"));
         }
         if (b->n_left)

@@ -32,7 +32,6 @@
 
 #include "base/plural.h"
 #include "base/say.h"
-#include "core/breaker.h"
 #include "core/bulk_tier.h"
 #include "core/ends.h"
 #include "core/find_walk.h"
@@ -178,12 +177,9 @@ static int change(struct core *core, struct bulk *b, struct job *job, struct pro
         bool is_changed = true;
         int r = OK;
         if (b->what == BULK_CANCEL) {
-                bool is_running = job->state == JOB_LEASED;
-                if (is_running)
-                        breaker_end(core, job, BREAKER_RELEASED);
                 job_cancel(core, job,
-                           is_running ? SLICE_LIT("while it was running, " BY_BULK)
-                                      : SLICE_LIT(BY_BULK));
+                           job->state == JOB_LEASED ? SLICE_LIT("while it was running, " BY_BULK)
+                                                    : SLICE_LIT(BY_BULK));
         } else if (b->what == BULK_RUN) {
                 is_changed = job->state == JOB_SCHEDULED;
                 if (is_changed)

@@ -4,6 +4,9 @@
 #include "base/shown.h"
 #include "state/cap.h"
 
+/* Jobs let go per turn, so that one turn stays short. */
+#define WAKE_STEPS 2000
+
 enum { P_CAP_NAME, P_CAP_MAX, P_CAP_WEIGHT };
 
 static const struct cap *cap_of(const struct thing *t)
@@ -31,7 +34,8 @@ void cap_due(struct core *core, struct thing *t)
         const struct job *first = CONTAINER_OF(heap_peek(&t->waiting), struct job, node);
         if (cap_of(t)->n_running >= cap_max(t, first))
                 return; /* woken by the next that ends */
-        (void)state_unblock(&core->state, t, 1 + t->waiting.len / 4);
+        size_t n = 1 + t->waiting.len / 4;
+        (void)state_unblock(&core->state, t, n < WAKE_STEPS ? n : WAKE_STEPS);
         thing_alarm(&core->state, t, core->now.steady_ns + CAP_RETRY_NS);
 }
 

@@ -20,9 +20,11 @@
 
 /* Args in one answer, about: a claim for more gets fewer jobs than it asked for. */
 #define CLAIM_BYTES (16 * MIB)
-/* Jobs without a right signature that one claim meets before it ends, so that a turn stays short.
+/* Jobs that the gate or their signature keeps and that one claim meets before it ends, so that a
+ * turn stays short.  Fewer of those that were put aside come back for it: each claim gets further.
  */
-#define CLAIM_REFUSED_MAX 1000
+#define CLAIM_REFUSED_MAX    1000
+#define CLAIM_TAKEN_BACK_MAX (CLAIM_REFUSED_MAX / 2)
 
 struct claim_link {
         struct list link; /* on queue->waiters */
@@ -193,19 +195,28 @@ static bool may_start(struct claiming *c, size_t i, struct job *job)
         return false;
 }
 
+static void pass_over_unwilling(struct claiming *c, size_t from, size_t to)
+{
+        for (size_t i = from; i < to; i++)
+                if (c->queues[i] && !may_give(c, i))
+                        c->queues[i] = NULL;
+}
+
 /* Takes the first job of a queue: granted, or put aside because something keeps it. */
 static void take_first(struct claiming *c, size_t i)
 {
         struct job *job = queue_first(c->queues[i]);
         struct thing *by = block_of(c->core, job);
+        /* They may be those of another queue. */
+        const struct job_options *o = job->extra ? &job->extra->options : NULL;
+        bool takes_elsewhere = o && (o->limit.len || o->target.len);
         if (by)
                 state_block(&c->core->state, job, by);
         else if (!may_start(c, i, job))
                 c->n_refused++;
         else
                 grant(c, job, i);
-        if (!may_give(c, i))
-                c->queues[i] = NULL;
+        pass_over_unwilling(c, takes_elsewhere ? 0 : i, takes_elsewhere ? c->n_queues : i + 1);
 }
 
 static void emit_granted(struct reply *reply, const struct job *job)
@@ -258,18 +269,15 @@ static void claim_jobs(struct claiming *c)
         if (c->core->is_stopping)
                 return;
         throttle_ask(c->core);
-        throttle_take_back(c->core, c->spec->max);
         if (is_slowed(c->core)) {
                 c->core->totals.slowed_claims++;
                 return;
         }
-        for (size_t i = 0; i < c->n_queues; i++) {
+        for (size_t i = 0; i < c->n_queues; i++)
                 for (size_t j = 0; j < i && c->queues[i]; j++)
                         if (c->queues[j] == c->queues[i])
                                 c->queues[i] = NULL; /* named twice */
-                if (c->queues[i] && !may_give(c, i))
-                        c->queues[i] = NULL;
-        }
+        pass_over_unwilling(c, 0, c->n_queues);
         while (c->n_jobs < c->spec->max && c->bytes < CLAIM_BYTES &&
                c->n_refused < CLAIM_REFUSED_MAX) {
                 int i = best_queue(c);
@@ -288,6 +296,12 @@ static void tell_jobs(const struct claiming *c, struct reply *reply)
         reply_end(reply);
 }
 
+/* It ended before it had seen all: the next turn goes on. */
+static bool is_cut(const struct claiming *c)
+{
+        return !c->n_jobs && c->n_refused >= CLAIM_REFUSED_MAX;
+}
+
 static int wait_for_jobs(struct core *core, struct session *session, const struct claim_spec *spec)
 {
         size_t n = spec->n_queues;
@@ -303,6 +317,8 @@ static int wait_for_jobs(struct core *core, struct session *session, const struc
                 struct queue *q = state_queue_get(&core->state, spec->queues[i]);
                 w->links[i] = (struct claim_link){.queue = q, .wait = w};
                 list_push_back(&q->waiters, &w->links[i].link);
+                if (is_cut(core->claiming) && !list_is_linked(&q->news))
+                        list_push_back(&core->news, &q->news);
         }
         wait_until(core, &w->base, core->now.steady_ns + spec->wait_ms * NS_PER_MS);
         return CORE_LATER;
@@ -318,13 +334,13 @@ int claim_check(struct core *core, const struct claim_spec *spec, struct problem
 }
 
 int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
-              struct reply *reply, struct problem *problem)
+              struct reply *reply)
 {
         struct claiming *c = core->claiming;
-        int r = claim_check(core, spec, problem);
-        if (r != OK)
-                return r;
         workers_claim(core, session, spec);
+        /* Not for those who wait: what one of them brings back would wake the next for ever. */
+        throttle_take_back(core,
+                           spec->max < CLAIM_TAKEN_BACK_MAX ? spec->max : CLAIM_TAKEN_BACK_MAX);
         claiming_init(c, core, spec, spec->n_queues);
         for (size_t i = 0; i < spec->n_queues; i++)
                 c->queues[i] = state_queue_find(&core->state, spec->queues[i]);
@@ -337,7 +353,8 @@ int claim_run(struct core *core, struct session *session, const struct claim_spe
 
 EXEC(exec_claim)
 {
-        return claim_run(core, session, &cmd->claim, reply, problem);
+        int r = claim_check(core, &cmd->claim, problem);
+        return r == OK ? claim_run(core, session, &cmd->claim, reply) : r;
 }
 
 static void claim_cancel(struct core *core, struct session_wait *base)
@@ -371,7 +388,8 @@ static void claim_answer_empty(struct core *core, struct session_wait *base)
 
 static const struct wait_ops claim_wait_ops = {claim_answer_empty, claim_cancel};
 
-static bool serve_first(struct core *core, struct queue *q)
+/* Puts the queue on `unseen` when there is more in it than one turn looks at. */
+static bool serve_first(struct core *core, struct queue *q, struct list *unseen)
 {
         struct list *first = list_peek_front(&q->waiters);
         if (!first || q->is_paused || !q->n_ready)
@@ -382,6 +400,8 @@ static bool serve_first(struct core *core, struct queue *q)
         for (size_t i = 0; i < w->n_links; i++)
                 c->queues[i] = w->links[i].queue;
         claim_jobs(c);
+        if (is_cut(c) && !list_is_linked(&q->news))
+                list_push_back(unseen, &q->news);
         if (!c->n_jobs)
                 return false;
         answer(core, w, c);
@@ -418,10 +438,16 @@ struct claiming *claiming_new(void)
 
 void claim_serve(struct core *core)
 {
-        for (struct list *it; (it = list_peek_front(&core->news));) {
+        struct list unseen, *it;
+        list_init(&unseen);
+        while ((it = list_peek_front(&core->news))) {
                 struct queue *q = CONTAINER_OF(it, struct queue, news);
                 list_remove(&q->news);
-                while (serve_first(core, q))
+                while (serve_first(core, q, &unseen))
                         ;
+        }
+        while ((it = list_peek_front(&unseen))) {
+                list_remove(it);
+                list_push_back(&core->news, it);
         }
 }

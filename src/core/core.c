@@ -26,6 +26,8 @@
 #include "core/workers.h"
 
 #define FINISHED_MAX_DEFAULT 200000
+/* Of a batch, for what follows from a request and cannot be refused: new work leaves it free. */
+#define BATCH_SPARE_BYTES (4 * MIB)
 /* With segments of 64 MiB this keeps the promise of 2 x live + 64 MiB. */
 #define LOG_SLACK_DEFAULT (40 * MIB)
 
@@ -170,6 +172,11 @@ static struct buf *open_batch(struct core *core)
         return &core->batch[core->open];
 }
 
+static int log_is_behind(struct problem *problem)
+{
+        return problem_set(problem, ERR_UNAVAIL, "the log is behind; try again");
+}
+
 int core_try_emit(struct core *core, const struct effect *e, struct problem *problem)
 {
         struct buf *b = open_batch(core);
@@ -187,7 +194,7 @@ int core_try_emit(struct core *core, const struct effect *e, struct problem *pro
         if (b->failed) {
                 b->failed = false;
                 b->len = before;
-                return problem_set(problem, ERR_UNAVAIL, "the log is behind; try again");
+                return log_is_behind(problem);
         }
         int r = state_apply(&core->state, e, core->open_seq, problem);
         if (r != OK)
@@ -222,6 +229,8 @@ static uint64_t unwritten_bytes(const struct core *core)
 int core_admit(struct core *core, uint64_t bytes, uint64_t jobs, struct problem *problem)
 {
         uint64_t need = reserve_bytes(core) + unwritten_bytes(core) + bytes + jobs * 1024;
+        if (open_batch(core)->len + bytes + jobs * 1024 > LOG_BATCH_MAX - BATCH_SPARE_BYTES)
+                return log_is_behind(problem);
         if (core->log_stat.room_bytes >= need)
                 return OK;
         if (!core->log_stat.is_disk_full &&
@@ -421,10 +430,9 @@ void core_turn(struct core *core, struct now now)
         core->options.log->ops->stat(core->options.log, &core->log_stat);
         want_room(core);
 
-        if (is_first) {
+        if (is_first)
                 pass_archived_ids(core);
-                ends_look_up_all(core);
-        }
+        ends_look_up_due(core);
         end_leases(core);
         end_graces(core);
         ends_expire(core);
@@ -465,11 +473,11 @@ int64_t core_next_ns(const struct core *core)
                         next = at;
         }
         const int64_t others[] = {things_next_ns(core), throttle_next_ns(core),
-                                  checking_next_ns(core), clients_next_ns(core)};
+                                  checking_next_ns(core), clients_next_ns(core), core->look_up_ns};
         for (size_t i = 0; i < ARRAY_LEN(others); i++)
                 if (others[i] < next)
                         next = others[i];
-        if (!list_is_empty(&core->scans))
+        if (!list_is_empty(&core->scans) || !list_is_empty(&core->news))
                 next = core->now.steady_ns;
         return next;
 }

@@ -6,7 +6,7 @@
  *
  * A job may come after one that history already holds.  The archive is asked, and its answer is put
  * on the same list; until then the job waits.  One that history does not know any more counts as
- * complete. */
+ * complete.  While history cannot be read, it is asked again every AGAIN_NS. */
 #include "core/ends.h"
 
 #include <stdio.h>
@@ -15,8 +15,11 @@
 #include "base/say.h"
 #include "core/archive.h"
 #include "core/batch.h"
+#include "core/breaker.h"
 #include "core/schedule.h"
 #include "wire/sign.h"
+
+#define AGAIN_NS NS_PER_S
 
 struct settled {
         uint64_t id;
@@ -74,6 +77,8 @@ void job_cancel(struct core *core, struct job *job, struct slice why)
                 .keep = core_keeps(core, job->queue, JOB_CANCELED),
         };
         core->totals.canceled++;
+        if (job->state == JOB_LEASED)
+                breaker_end(core, job, BREAKER_RELEASED);
         job_ending(core, job, JOB_CANCELED, false);
         core_emit(core, &e);
 }
@@ -149,18 +154,27 @@ void ends_settle(struct core *core)
         core->n_settled = 0;
 }
 
+/* Said once until history answers again. */
+static void look_up_again(struct core *core, uint64_t id)
+{
+        if (!core->is_history_unread)
+                say_error("core", "history could not be read for a dependency and is asked again",
+                          "job", SAY_I64(id));
+        core->is_history_unread = true;
+        core->look_up_ns = core->now.steady_ns + AGAIN_NS;
+}
+
 static void look_up_done(struct archive_query *q)
 {
         struct lookup *l = q->ctx;
-        if (l->core) {
-                enum job_status status = q->n_rows ? q->rows[0].status : JOB_COMPLETE;
-                if (q->err == OK)
-                        push_settled(l->core, q->id, status);
-                else
-                        say_error("core", "history could not be read for a dependency", "job",
-                                  SAY_I64(q->id));
-                list_remove(&l->link);
+        if (l->core && q->err == OK) {
+                l->core->is_history_unread = false;
+                push_settled(l->core, q->id, q->n_rows ? q->rows[0].status : JOB_COMPLETE);
+        } else if (l->core) {
+                look_up_again(l->core, q->id);
         }
+        if (l->core)
+                list_remove(&l->link);
         arena_release(&q->arena);
         free(l);
 }
@@ -193,9 +207,12 @@ void ends_look_up(struct core *core, const struct job *job)
                 look_up(core, job->extra->after[i].id);
 }
 
-void ends_look_up_all(struct core *core)
+void ends_look_up_due(struct core *core)
 {
         uint64_t id = 0;
+        if (core->look_up_ns > core->now.steady_ns)
+                return;
+        core->look_up_ns = INT64_MAX;
         while (idmap_next(&core->state.after, id, &id))
                 look_up(core, id++);
 }

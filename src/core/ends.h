@@ -17,8 +17,9 @@ void job_fail_unstarted(struct core *core, struct job *job, struct slice why);
 void ends_settle(struct core *core);
 /* The ids a new job comes after: those that have ended already are settled too. */
 void ends_look_up(struct core *core, const struct job *job);
-void ends_look_up_all(struct core *core); /* after recovery */
-void ends_expire(struct core *core);      /* jobs whose time to start is over */
+/* All that are waited for, at core->look_up_ns. */
+void ends_look_up_due(struct core *core);
+void ends_expire(struct core *core); /* jobs whose time to start is over */
 void ends_release(struct core *core);
 
 /* Is its signature right, where signatures are wanted?  If not it is failed and false returned. */

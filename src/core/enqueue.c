@@ -28,19 +28,28 @@ static int check_queues(struct core *core, const struct command *cmd, struct pro
 
 /* ---- options ---- */
 
-static int pack_after(const struct core *core, struct slice text, struct buf *ret,
-                      struct problem *problem)
+/* What a job comes after is there before the request is. */
+static int check_after(const struct core *core, const struct command *cmd, struct problem *problem)
 {
-        uint64_t id;
-        while (ids_next(&text, &id)) {
-                if (id >= core->state.next_id)
-                        return problem_set(problem, ERR_NOTFOUND,
-                                           "after: there is no job %llu; a job comes after jobs "
-                                           "that exist, so it can never wait for itself",
-                                           (unsigned long long)id);
-                buf_put_varint(ret, id);
+        for (size_t i = 0; i < cmd->n_specs; i++) {
+                struct slice text = cmd->specs[i].after;
+                uint64_t id;
+                while (ids_next(&text, &id))
+                        if (id >= core->state.next_id)
+                                return problem_set(
+                                        problem, ERR_NOTFOUND,
+                                        "after: there is no job %llu; a job comes after jobs "
+                                        "that exist, so it can never wait for itself",
+                                        (unsigned long long)id);
         }
         return OK;
+}
+
+static void pack_after(struct slice text, struct buf *ret)
+{
+        uint64_t id;
+        while (ids_next(&text, &id))
+                buf_put_varint(ret, id);
 }
 
 /* "*" stands for hook, group and args. */
@@ -73,8 +82,7 @@ static int pack_options(struct core *core, const struct job_spec *spec, struct p
                         backoff_pack(&backoff, &packed_backoff);
                 o.backoff = buf_slice(&packed_backoff);
         }
-        if (r == OK)
-                r = pack_after(core, spec->after, &after, problem);
+        pack_after(spec->after, &after);
         o.after = buf_slice(&after);
         buf_clear(&core->packed);
         options_pack(&o, &core->packed);
@@ -249,10 +257,12 @@ static int check_request(struct core *core, const struct command *cmd, struct pr
                          (cmd->specs[i].has_options ? OPTIONS_BYTES : 0);
         int r = core_admit(core, bytes, cmd->n_specs, problem);
         if (r == OK)
-                r = check_queues(core, cmd, problem);
+                r = check_after(core, cmd, problem);
         if (r == OK)
                 r = check_batches(core, cmd, problem);
-        return r == OK ? check_rejects(core, cmd, problem) : r;
+        if (r == OK)
+                r = check_rejects(core, cmd, problem);
+        return r == OK ? check_queues(core, cmd, problem) : r; /* last: it may forget some */
 }
 
 EXEC(exec_enqueue)

@@ -88,7 +88,7 @@ EXEC(exec_complete)
         job_ending(core, job, JOB_COMPLETE, job->state == JOB_FINISHED);
         core_emit(core, &e);
         if (cmd->has_claim)
-                return claim_run(core, session, &cmd->claim, reply, problem);
+                return claim_run(core, session, &cmd->claim, reply);
         reply_ok(reply);
         return OK;
 }
@@ -207,8 +207,6 @@ EXEC(exec_cancel)
                 return problem_set(problem, ERR_STATE, "job %llu is %s already",
                                    (unsigned long long)job_id(job),
                                    job_status_name(job_status(job)));
-        if (job->state == JOB_LEASED)
-                breaker_end(core, job, BREAKER_RELEASED);
         job_cancel(core, job,
                    job->state == JOB_LEASED ? SLICE_LIT("while it was running") : SLICE_NONE);
         reply_ok(reply);

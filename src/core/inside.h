@@ -75,6 +75,8 @@ struct core {
         struct settled *settled;
         size_t n_settled, cap_settled;
         struct list lookups;
+        int64_t look_up_ns;     /* when they are all looked up: at first, and after an error */
+        bool is_history_unread; /* the last look failed */
 
         struct heap waits; /* every session_wait with an end, by steady ns */
         uint64_t n_waits, next_wait_id;
@@ -161,8 +163,9 @@ void claim_wake_slowed(struct core *core);
 /* Every claim that waits for jobs, by the name of its worker. */
 void claim_each_waiting(const struct core *core, void (*fn)(void *ctx, struct slice worker),
                         void *ctx);
+/* claim_check() first, and before anything is changed: afterwards there is no refusal. */
 int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
-              struct reply *reply, struct problem *problem) MUST_CHECK;
+              struct reply *reply) MUST_CHECK;
 int claim_check(struct core *core, const struct claim_spec *spec,
                 struct problem *problem) MUST_CHECK;
 

@@ -22,6 +22,7 @@
 #include "core/now.h"
 #include "core/settings.h"
 #include "core/throttle_inside.h"
+#include "state/cap.h"
 #include "state/setting.h"
 
 #define HOUR_NS      (3600 * NS_PER_S)
@@ -265,25 +266,43 @@ static int badness(enum level level)
         return order[level];
 }
 
+/* Parked jobs that may go at what is done now; the other tiers would only be parked again. */
+static size_t count_returning(const struct core *core, size_t ret[TIERS])
+{
+        const struct throttle *t = core->throttle;
+        size_t sum = 0;
+        for (size_t tier = 0; tier < TIERS; tier++) {
+                ret[tier] = t->policy.delay_ms[t->effective][tier] ? 0 : core->state.n_parked[tier];
+                sum += ret[tier];
+        }
+        return sum;
+}
+
+static void begin_ramp(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        size_t by_tier[TIERS], n = count_returning(core, by_tier);
+        if (!n)
+                return;
+        ramp_begin(&t->ramp, core->now.steady_ns);
+        throttle_tell(core, "ramp_started", "%zu parked %s over %u %s", n,
+                      plural(n, "job returns", "jobs return"), ramp_cycles(&t->ramp),
+                      plural(ramp_cycles(&t->ramp), "cycle", "cycles"));
+        say_info("gate", "ramp_started", "parked", SAY_I64(n));
+}
+
 /* What is done changed: by a level, a mode, or the beginning or end of a pause. */
 static void effect_changed(struct core *core, enum level was)
 {
         struct throttle *t = core->throttle;
-        size_t parked = 0;
-        for (size_t i = 0; i < STATE_TIERS; i++)
-                parked += core->state.n_parked[i];
-        if (badness(t->effective) > badness(was)) {
-                if (ramp_is_running(&t->ramp))
-                        throttle_tell(core, "ramp_stopped", "the level rose to %s",
-                                      level_name(t->effective));
-                ramp_stop(&t->ramp);
-        } else if (parked) {
-                ramp_begin(&t->ramp, core->now.steady_ns);
-                throttle_tell(core, "ramp_started", "%zu parked %s over %u %s", parked,
-                              plural(parked, "job returns", "jobs return"), ramp_cycles(&t->ramp),
-                              plural(ramp_cycles(&t->ramp), "cycle", "cycles"));
-                say_info("gate", "ramp_started", "parked", SAY_I64(parked));
+        if (badness(t->effective) <= badness(was)) {
+                begin_ramp(core);
+                return;
         }
+        if (ramp_is_running(&t->ramp))
+                throttle_tell(core, "ramp_stopped", "the level rose to %s",
+                              level_name(t->effective));
+        ramp_stop(&t->ramp);
 }
 
 static void raise_to(enum level *worst, enum level level)
@@ -453,6 +472,8 @@ void throttle_put_aside(struct core *core, struct job *job)
         struct thing *aside = thing_get(&core->state, THING_CAP, SLICE_LIT(ASIDE));
         state_block(&core->state, job, aside);
         core->throttle->running_seen = core->state.running.len;
+        if (!heap_has(&aside->alarm)) /* those who come back first may be claimed by nobody */
+                thing_alarm(&core->state, aside, core->now.steady_ns + CAP_RETRY_NS);
 }
 
 void throttle_take_back(struct core *core, size_t max)
@@ -677,10 +698,7 @@ static void run_ramp(struct core *core)
         size_t parked[TIERS], release[TIERS];
         if (!ramp_is_running(&t->ramp))
                 return;
-        /* A tier that waits at this level too would only be parked again. */
-        for (size_t tier = 0; tier < TIERS; tier++)
-                parked[tier] =
-                        t->policy.delay_ms[t->effective][tier] ? 0 : core->state.n_parked[tier];
+        (void)count_returning(core, parked); /* ramp_step() adds them up */
         ramp_step(&t->ramp, core->now.steady_ns, parked, release);
         size_t steps = 0;
         for (size_t tier = 0; tier < TIERS; tier++)
@@ -693,6 +711,21 @@ static void run_ramp(struct core *core)
                 throttle_tell(core, "ramp_ended", "%llu %s returned",
                               (unsigned long long)t->ramp.released,
                               plural(t->ramp.released, "job has", "jobs have"));
+}
+
+/* Neither levels nor the ramp are in the log.  What a ramp had not brought back when weir ended, or
+ * what waited for a load that is over since, would wait out its time: no level falls for it. */
+static void begin_after_start(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        if (!t->awaits_levels)
+                return;
+        for (size_t i = 0; i < t->n_targets; i++)
+                if (t->targets[i].leveler.pending_mask)
+                        return; /* until its first samples, or until they are overdue */
+        t->awaits_levels = false;
+        if (!ramp_is_running(&t->ramp))
+                begin_ramp(core);
 }
 
 void throttle_turn(struct core *core)
@@ -708,6 +741,7 @@ void throttle_turn(struct core *core)
         }
         if (core->now.steady_ns - t->own_ns >= NS_PER_S)
                 t->own_ns = core->now.steady_ns;
+        begin_after_start(core);
         run_ramp(core);
         run_zone(core);
         throttle_wake(core);

@@ -84,6 +84,7 @@ struct throttle {
         enum level effective; /* what is done: enforced, or critical while paused */
         int deciding;         /* the target that has it; -1: none */
         int64_t level_since_ns;
+        bool awaits_levels; /* since the start: of a target the first samples are to come */
         struct ramp ramp;
         struct hash hooks;
         struct throttle_ring rings[2]; /* what happens rarely, and deferrals */

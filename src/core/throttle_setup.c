@@ -145,6 +145,7 @@ void core_set_throttle(struct core *core, const struct core_throttle *options)
         t->asked_ctx = options->ctx;
         set_ramp(core, options->ramp_cycles, options->ramp_cycle_ns);
         core->checks = options->checks;
+        t->awaits_levels |= !t->targets; /* at the start, not at a reload */
         set_targets(core, options->targets, options->n_targets);
         if (!core->now.wall_ms)
                 return; /* the first turn does the rest */

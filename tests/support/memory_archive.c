@@ -145,6 +145,9 @@ static void give_page(struct memory_archive *a, struct archive_query *q)
 static void answer(struct memory_archive *a, struct archive_query *q)
 {
         make_room(q, q->id ? 1 : q->limit);
+        q->err = a->is_broken ? ERR_IO : OK;
+        if (a->is_broken)
+                return;
         const struct memory_row *row = q->id ? idmap_get(&a->rows, q->id) : NULL;
         if (row)
                 q->rows[q->n_rows++] = row->view;
@@ -168,7 +171,8 @@ static void remove_asked(struct memory_archive *a)
         while (a->to_remove) {
                 struct archive_removal *r = a->to_remove;
                 a->to_remove = r->next;
-                for (size_t i = 0; i < r->n; i++) {
+                r->err = a->is_broken ? ERR_IO : OK;
+                for (size_t i = 0; i < r->n && !a->is_broken; i++) {
                         struct memory_row *row = idmap_get(&a->rows, r->refs[i].id);
                         if (!row || run_of(row->view.options) != r->refs[i].run)
                                 continue;

@@ -18,6 +18,7 @@ struct memory_archive {
         size_t n_handed, cap_handed, n_committed; /* the first n_committed are not yet reported */
         struct archive_query *asked;
         struct archive_removal *to_remove;
+        bool is_broken;   /* whoever asks or deletes is told of an error */
         size_t budget;    /* rows that a listing may look at before it is cut; 0: all */
         uint64_t ignored; /* handed over again after a crash */
 };

@@ -54,6 +54,7 @@ static void make_core(struct rig *rig)
                 (void)fprintf(stderr, "recovery: %s\n", problem.detail);
         ASSERT(r == OK);
         ASSERT(core_steady_ns(rig->core) <= rig->now.steady_ns);
+        rig->replayed = state_digest(&rig->core->state);
         core_turn(rig->core, rig->now);
 }
 

@@ -30,6 +30,7 @@ struct rig {
         struct now now;
         struct arena arena;
         struct rig_session me;
+        uint64_t replayed; /* digest of what the last restart found, before its first turn */
 };
 
 void rig_init(struct rig *rig);

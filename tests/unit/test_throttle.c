@@ -120,6 +120,67 @@ static void the_ramp_brings_them_back_when_the_level_falls(void **unused)
         rig_release(&rig);
 }
 
+static int start_all(struct rig *rig, double value, int seconds)
+{
+        char token[RIG_TOKEN];
+        int started = 0;
+        for (int s = 0; s < seconds; s++) {
+                sample_for(rig, value, 1);
+                for (uint64_t id; (id = rig_claim(rig, "w", "default", token)); started++)
+                        complete(rig, id, token);
+        }
+        return started;
+}
+
+static void park_thirty(struct rig *rig)
+{
+        char token[RIG_TOKEN];
+        init(rig, MODE_ENFORCE);
+        sample(rig, 150);
+        for (int i = 0; i < 30; i++)
+                rig_do(rig, "ENQUEUE", "klaviyo_sync", "");
+        assert_int_equal(rig_claim(rig, "w", "default", token), 0);
+        has(rig_do(rig, "THROTTLE", "STATUS"), "tier:'deferrable' parked:30");
+}
+
+static void a_ramp_that_a_restart_ended_begins_again(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        park_thirty(&rig);
+        sample_for(&rig, 1, 31);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "ramp:{running:true");
+        restart(&rig, MODE_ENFORCE);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "ramp:{running:false"); /* nothing is known yet */
+        assert_int_equal(start_all(&rig, 1, 240), 30);
+        has(rig_do(&rig, "THROTTLE", "HISTORY"), "20 parked jobs return over 3 cycles");
+        rig_release(&rig);
+}
+
+static void a_restart_in_a_storm_brings_nothing_back_before_it_is_over(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        park_thirty(&rig);
+        restart(&rig, MODE_ENFORCE);
+        assert_int_equal(start_all(&rig, 8, 10), 0); /* elevated: deferrable jobs wait */
+        has_not(rig_do(&rig, "THROTTLE", "HISTORY"), "ramp_started");
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "tier:'deferrable' parked:30");
+        assert_int_equal(start_all(&rig, 1, 240), 30);
+        rig_release(&rig);
+}
+
+static void a_fall_to_a_level_where_all_that_is_parked_waits_too_is_no_ramp(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        park_thirty(&rig);
+        sample_for(&rig, 8, 31);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "level:'elevated'");
+        has_not(rig_do(&rig, "THROTTLE", "HISTORY"), "ramp_");
+        rig_release(&rig);
+}
+
 static void a_rise_stops_the_ramp(void **unused)
 {
         (void)unused;
@@ -449,6 +510,9 @@ int main(void)
                 cmocka_unit_test(parked_jobs_come_back_at_their_time),
                 cmocka_unit_test(the_ramp_brings_them_back_when_the_level_falls),
                 cmocka_unit_test(a_rise_stops_the_ramp),
+                cmocka_unit_test(a_ramp_that_a_restart_ended_begins_again),
+                cmocka_unit_test(a_restart_in_a_storm_brings_nothing_back_before_it_is_over),
+                cmocka_unit_test(a_fall_to_a_level_where_all_that_is_parked_waits_too_is_no_ramp),
                 cmocka_unit_test(observe_announces_what_enforce_does),
                 cmocka_unit_test(an_unknown_load_has_its_own_meaning),
                 cmocka_unit_test(a_remark_to_a_good_sample_is_told_until_the_next_one),
