@@ -167,7 +167,7 @@ def _(folder):
                 ("an empty key", "POST", "/v1/jobs", JOB, key(""), 400, "1 to 255"),
                 ("a key too long", "POST", "/v1/jobs", JOB, key("x" * 256), 413, "1 to 255"),
                 ("a GET", "GET", "/v1/queues", None, key("k"), 400, "changes nothing"),
-                ("a wrong body", "POST", "/v1/jobs", {"hook": "h"}, key("k"), 400, "args"),
+                ("a wrong body", "POST", "/v1/jobs", {"args": 1}, key("k"), 400, "hook"),
                 ("no such job", "DELETE", "/v1/jobs/99", None, key("k"), 404, "99"),
                 ("WAIT", "POST", "/v1/claims", {"worker": "w", "queues": ["q"], "wait": 5},
                  key("k"), 400, "cannot wait")):

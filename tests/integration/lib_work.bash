@@ -17,8 +17,9 @@ teardown() {
 }
 
 # start_worker OPTIONS...: in the background, its pid in WORKER, what it says in work.log
+# HUP=ignore: as nohup would; else as from a terminal, whatever started the tests.
 start_worker() {
-        "$WEIR_BIN" work "$@" 2>>work.log 3>&- 8>&- 9>&- &
+        env "--${HUP:-default}-signal=HUP" "$WEIR_BIN" work "$@" 2>>work.log 3>&- 8>&- 9>&- &
         WORKER=$!
 }
 

@@ -116,9 +116,7 @@ stopping() {
 
 @test "a worker that was started to outlive its terminal does" {
         weir job add a --queue q
-        trap '' HUP
-        start_worker --queue q --exec "$TELLER"
-        trap - HUP
+        HUP=ignore start_worker --queue q --exec "$TELLER"
         hear
         kill -HUP "$WORKER"
         let_go
