@@ -439,7 +439,7 @@ WAITER='handler "*" { exec = {"sh", "-c", "echo {id} >said; read x <go"} }'
 @test "jobs taken ahead run in their order, and their leases are renewed" {
         echo "$WAITER" | handlers
         for i in 1 2 3 4; do add a; done
-        start_worker --queue q --lease 3s --prefetch 2 --handlers handlers.conf
+        start_worker --queue q --lease 9s --prefetch 2 --handlers handlers.conf
         hear
         [ "$REPLY" = 1 ]
         held() {
