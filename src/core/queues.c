@@ -335,11 +335,11 @@ EXEC(exec_unqueue)
                 return not_found(name, problem);
         uint64_t n_open = queue_n_jobs(q) - q->n_finished;
         if (n_open)
-                return problem_set(problem, ERR_STATE,
-                                   "queue '%.*s' has %llu %s not ended: let them run, or cancel "
-                                   "them",
-                                   (int)name.len, name.ptr, (unsigned long long)n_open,
-                                   plural(n_open, "job that has", "jobs that have"));
+                return problem_set(
+                        problem, ERR_STATE, "queue '%.*s' has %llu %s", (int)name.len, name.ptr,
+                        (unsigned long long)n_open,
+                        plural(n_open, "job that has not ended: let it run, or cancel it",
+                               "jobs that have not ended: let them run, or cancel them"));
         if (q->n_finished)
                 return problem_set(problem, ERR_UNAVAIL,
                                    "the last jobs of queue '%.*s' are on their way into history: "
