@@ -104,6 +104,19 @@ static int folder_lock(struct disk *d, struct problem *p)
         return OK;
 }
 
+bool disk_is_in_use(const char *path)
+{
+        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        int dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int fd = dir_fd < 0 ? -1 : openat(dir_fd, LOCK_NAME, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        bool is_held = fd >= 0 && fcntl(fd, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+        if (fd >= 0)
+                close(fd);
+        if (dir_fd >= 0)
+                close(dir_fd);
+        return is_held;
+}
+
 static int folder_list(struct disk *d, disk_list_fn fn, void *ctx, struct problem *p)
 {
         struct folder *f = folder_of(d);

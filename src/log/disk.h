@@ -43,5 +43,7 @@ struct disk_ops {
 int disk_open_folder(const char *path, struct disk **ret, struct problem *p) MUST_CHECK;
 /* The same, but a missing folder is ERR_NOTFOUND: for tools that only look. */
 int disk_open_existing(const char *path, struct disk **ret, struct problem *p) MUST_CHECK;
+/* Does somebody hold the lock of this folder?  Asks without taking it. */
+bool disk_is_in_use(const char *path);
 
 #endif

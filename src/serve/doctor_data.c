@@ -2,10 +2,7 @@
  *
  * A weir that is at work there has read all of it, and changes it meanwhile: then nothing is looked
  * at.  Otherwise the log is read whole, as a start does; of history as much as a start looks at. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/plural.h"
 #include "history/archive_file.h"
@@ -13,20 +10,6 @@
 #include "serve/doctor.h"
 
 #define PATH_BYTES 4096
-
-/* Does a weir hold the lock of this log?  Asks without taking it. */
-static bool is_in_use(const char *log)
-{
-        char path[PATH_BYTES + 8];
-        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-        (void)snprintf(path, sizeof(path), "%s/lock", log);
-        int fd = open(path, O_RDWR | O_CLOEXEC);
-        if (fd < 0)
-                return false;
-        bool is_held = fcntl(fd, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
-        (void)close(fd);
-        return is_held;
-}
 
 static void keep_first(void *ctx, const char *file, uint64_t offset, const char *reason)
 {
@@ -86,7 +69,7 @@ void doctor_check_data(struct doctor *d, const char *data)
         if (snprintf(log, sizeof(log), "%s/log", data) >= (int)sizeof(log) ||
             snprintf(history, sizeof(history), "%s/history.db", data) >= (int)sizeof(history))
                 return; /* no server could use it either */
-        if (is_in_use(log)) {
+        if (disk_is_in_use(log)) {
                 doctor_tell(d, VERDICT_FINE, "log", NULL, "in use by a weir that has read it");
                 doctor_tell(d, VERDICT_FINE, "history", NULL, "in use as well");
                 return;

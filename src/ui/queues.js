@@ -88,17 +88,19 @@ const QUEUES = {
         hint: 'A paused queue takes jobs in and starts none.',
         empty: 'No queue yet: the first job of a queue makes it.',
         columns,
-        actions: (ctx, q, again, gone) => [{
-                text: q.paused ? 'Resume' : 'Pause',
-                run: () => setPause(ctx, q.name, !q.paused, again),
-        },
-                isEmpty(q) && {
+        actions: (ctx, q, again, gone) => {
+                const turn = {
+                        text: q.paused ? 'Resume' : 'Pause',
+                        run: () => setPause(ctx, q.name, !q.paused, again),
+                };
+                const forget = {
                         text: 'Remove',
                         danger: true,
                         more: true,
                         run: () => remove(ctx, QUEUES, q, FORGETS, gone, ['Remove', 'removed']),
-                },
-],
+                };
+                return isEmpty(q) ? [turn, forget] : [turn];
+        },
         top: (ctx, again) =>
                 button('Add a job', () => addJobDialog(ctx, again), {kind: 'primary.small'}),
 };

@@ -272,6 +272,7 @@ END
         run weir doctor --data "$DATA/data" --json
         [ "$(jq .ok <<<"$output")" = true ]
         [ "$(jq -r '.checks[] | select(.name == "server").verdict' <<<"$output")" = ok ]
+        [ "$(jq -r '.checks[] | select(.name == "log").text' <<<"$output")" = "in use by a weir that has read it" ]
         jq -r '.checks[] | select(.name == "disk sync").text' <<<"$output" | grep -Eq 'p50 [0-9.]+ ms, p99 [0-9.]+ ms'
         [ "$(ls "$DATA/data")" = "$(printf 'history.db\nhistory.db-shm\nhistory.db-wal\nlog')" ]
         run weir doctor --data "$DATA/data"
@@ -303,6 +304,7 @@ END
         stop_weir
         run weir doctor --data "$DATA/data"
         [[ $output == *"warn  server"*"nothing answers"* ]]
+        [[ $output == *"ok    log"*"sound"* && $output == *"ok    history"*"can be read"* ]]
         start_weir
 }
 

@@ -201,6 +201,11 @@ static void a_result_goes_when_its_own_time_has_come_and_not_before(void **state
         jobs_drop(jobs, 3);
 }
 
+static const struct archive_sweep of_done_jobs = {.now_ms = BOX_NOW,
+                                                  .done_until_ms = BOX_NOW,
+                                                  .failed_until_ms = INT64_MIN,
+                                                  .are_results_done = true};
+
 /* A busy writer takes four steps a second, so a step is what bounds the file under load. */
 static void a_step_takes_all_the_short_jobs_of_a_span(void **state)
 {
@@ -216,10 +221,7 @@ static void a_step_takes_all_the_short_jobs_of_a_span(void **state)
         box_store(&box, jobs, N);
         box_close(&box);
         assert_int_equal(archive_writer_open(&writer, box.path, box_view, &p), OK);
-        struct archive_sweep sweep = {.now_ms = BOX_NOW,
-                                      .done_until_ms = BOX_NOW,
-                                      .failed_until_ms = INT64_MIN,
-                                      .are_results_done = true};
+        struct archive_sweep sweep = of_done_jobs;
         for (int i = 0; i < SPANS; i++) {
                 assert_int_equal(archive_writer_sweep(&writer, &sweep, &p), OK);
                 assert_int_equal(sweep.deleted, ARCHIVE_SPAN_IDS);
@@ -254,10 +256,7 @@ static void long_jobs_go_some_at_a_time_and_all_go(void **state)
         box_store(&box, jobs, N);
         box_close(&box);
         assert_int_equal(archive_writer_open(&writer, box.path, box_view, &p), OK);
-        struct archive_sweep sweep = {.now_ms = BOX_NOW,
-                                      .done_until_ms = BOX_NOW,
-                                      .failed_until_ms = INT64_MIN,
-                                      .are_results_done = true};
+        struct archive_sweep sweep = of_done_jobs;
         for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
                 assert_false(sweep.is_over);
                 assert_int_equal(archive_writer_sweep(&writer, &sweep, &p), OK);

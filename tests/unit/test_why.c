@@ -88,14 +88,20 @@ static void one_is_no_plural(void **unused)
 
 /* ---- the gate ---- */
 
+/* A job is there, and the load is critical. */
+static void init_busy(struct rig *rig)
+{
+        init(rig, MODE_ENFORCE);
+        rig_do(rig, "ENQUEUE", "anything", "");
+        sample_for(rig, 150, 1);
+}
+
 static void a_parked_job_says_what_parked_it_and_for_how_long(void **unused)
 {
         (void)unused;
         struct rig rig;
         char token[RIG_TOKEN];
-        init(&rig, MODE_ENFORCE);
-        rig_do(&rig, "ENQUEUE", "anything", "");
-        sample_for(&rig, 150, 1);
+        init_busy(&rig);
         has(rig_do(&rig, "WHY", "1"),
             "[{code:'gate' message:'critical load on shop: threads_running 150 against 15; tier "
             "normal waits 15 min']]");
@@ -126,9 +132,7 @@ static void a_parked_job_says_that_the_throttle_is_switched_off_by_now(void **un
         (void)unused;
         struct rig rig;
         char token[RIG_TOKEN];
-        init(&rig, MODE_ENFORCE);
-        rig_do(&rig, "ENQUEUE", "anything", "");
-        sample_for(&rig, 150, 1);
+        init_busy(&rig);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
         rig_do(&rig, "SETTINGSET", "throttle.enabled", "false");
         has(rig_do(&rig, "WHY", "1"), "tier normal waits 15 min; the throttle is switched off "
