@@ -5,9 +5,10 @@
  * them may come out at that one, so the inner address is judged as well.  Teredo hides it; the
  * whole range is refused.
  *
- * A private network may be allowed as a whole.  Link-local ones may not: 169.254.169.254 hands out
- * the credentials of a cloud machine to whoever asks. An operator who means it writes the network
- * down. */
+ * A private network may be allowed as a whole.  Link-local ones may not; an operator who means one
+ * lists the network.  The metadata services of clouds hand out the credentials of the machine to
+ * any program that can connect to them.  Several have addresses inside networks that operators
+ * allow for other reasons, so such an address is allowed only where it is listed itself. */
 #include "work/address.h"
 
 #include <arpa/inet.h>
@@ -17,12 +18,21 @@
 
 #include "base/slice.h"
 
-#define MAPPED 96 /* bits of ::ffff:0:0 */
+#define MAPPED       96 /* bits of ::ffff:0:0 */
+#define ADDRESS_BITS 128
 
 struct special {
         const char *net;
         const char *what;
         bool is_private; /* allowed by allow_private */
+};
+
+/* AWS, Google, Azure, Oracle and OpenStack share the first.  Then: containers on AWS, Azure's
+ * platform services, Alibaba, Oracle's older one, AWS and its containers over IPv6, Google,
+ * Scaleway. */
+static const char *const metadata[] = {
+        "169.254.169.254", "169.254.170.2", "168.63.129.16", "100.100.100.200", "192.0.0.192",
+        "fd00:ec2::254",   "fd00:ec2::23",  "fd20:ce::254",  "fd00:42::42",
 };
 
 static const struct special specials[] = {
@@ -43,9 +53,11 @@ static const struct special specials[] = {
         {"240.0.0.0/4", "a reserved address", false},
         {"::/128", "an address of no host", false},
         {"::1/128", "a loopback address", true},
+        {"64:ff9b:1::/48", "an address of a local translator", false}, /* RFC 8215 */
         {"100::/64", "a discard address", false},
         {"2001::/32", "a Teredo address", false},
         {"2001:db8::/32", "an address for documentation", false},
+        {"3fff::/20", "an address for documentation", false},
         {"fc00::/7", "a unique-local address", true},
         {"fe80::/10", "a link-local address", false},
         {"fec0::/10", "a site-local address", true},
@@ -57,10 +69,8 @@ static const struct {
         const char *net;
         unsigned at; /* byte */
 } carriers[] = {
-        {"::/96", 12},
-        {"64:ff9b::/96", 12},
-        {"64:ff9b:1::/48", 12},
-        {"2002::/16", 2},
+        {"::/96", 12},        {"::ffff:0:0:0/96", 12}, /* RFC 2765, 2.1 */
+        {"64:ff9b::/96", 12}, {"64:ff9b:1::/48", 12},  {"2002::/16", 2},
 };
 
 static bool parse_ip(const char *text, uint8_t *ret16, bool *ret_is_v4)
@@ -117,11 +127,23 @@ static bool text_holds(const char *text, const uint8_t *bytes)
         return net_holds(&net, bytes);
 }
 
+static bool is_metadata(const uint8_t *bytes)
+{
+        for (size_t i = 0; i < ARRAY_LEN(metadata); i++)
+                if (text_holds(metadata[i], bytes))
+                        return true;
+        return false;
+}
+
 static const char *judge(const struct address_rules *rules, const uint8_t *bytes)
 {
+        bool is_credential_source = is_metadata(bytes);
         for (size_t i = 0; i < rules->n_nets; i++)
-                if (net_holds(&rules->nets[i], bytes))
+                if (net_holds(&rules->nets[i], bytes) &&
+                    (!is_credential_source || rules->nets[i].bits == ADDRESS_BITS))
                         return NULL;
+        if (is_credential_source)
+                return "a cloud metadata address";
         for (size_t i = 0; i < ARRAY_LEN(specials); i++)
                 if (text_holds(specials[i].net, bytes) &&
                     !(specials[i].is_private && rules->allows_private))

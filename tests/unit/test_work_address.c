@@ -69,6 +69,49 @@ static void some_addresses_are_refused_even_then(void **state)
         }
 }
 
+static void a_cloud_metadata_address_is_refused_in_every_form(void **state)
+{
+        static const char *const metadata[] = {
+                "169.254.169.254",
+                "169.254.170.2",
+                "168.63.129.16",
+                "100.100.100.200",
+                "192.0.0.192",
+                "fd00:ec2::254",
+                "fd00:ec2::23",
+                "fd20:ce::254",
+                "fd00:42::42",
+                "::ffff:168.63.129.16",
+                "::168.63.129.16",
+                "64:ff9b::a83f:8110",
+                "64:ff9b::6464:64c8",
+                "64:ff9b:1::a83f:8110",
+                "64:ff9b:1:6464:64:c800::",
+                "2002:a83f:8110::1",
+                "2002:6464:64c8::",
+                "::ffff:0:100.100.100.200",
+                "::ffff:0:169.254.1.1",
+                "::ffff:100.100.100.200",
+        };
+        struct address_net nets[2];
+        const struct address_rules wide = {.allows_private = true, .nets = nets, .n_nets = 2};
+        (void)state;
+        assert_true(address_net_parse("0.0.0.0/0", &nets[0]));
+        assert_true(address_net_parse("::/0", &nets[1]));
+        for (size_t i = 0; i < ARRAY_LEN(metadata); i++) {
+                assert_non_null(address_text_refusal(&strict, metadata[i]));
+                assert_non_null(address_text_refusal(&lenient, metadata[i]));
+        }
+        assert_string_equal(address_text_refusal(&lenient, "fd00:ec2::254"),
+                            "a cloud metadata address");
+        /* A network around it does not mean it; the address itself does. */
+        assert_non_null(address_text_refusal(&wide, "168.63.129.16"));
+        assert_non_null(address_text_refusal(&wide, "64:ff9b::a83f:8110"));
+        assert_true(address_net_parse("168.63.129.16", &nets[0]));
+        assert_null(address_text_refusal(&wide, "168.63.129.16"));
+        assert_null(address_text_refusal(&wide, "100.100.100.201"));
+}
+
 static void a_network_that_was_written_down_is_allowed_and_nothing_beside_it(void **state)
 {
         struct address_net nets[2];
@@ -124,6 +167,7 @@ int main(void)
                 cmocka_unit_test(addresses_of_the_internet_are_fine),
                 cmocka_unit_test(private_addresses_are_refused_unless_allowed),
                 cmocka_unit_test(some_addresses_are_refused_even_then),
+                cmocka_unit_test(a_cloud_metadata_address_is_refused_in_every_form),
                 cmocka_unit_test(a_network_that_was_written_down_is_allowed_and_nothing_beside_it),
                 cmocka_unit_test(networks_are_read_strictly),
                 cmocka_unit_test(a_socket_address_is_judged_like_its_text),
