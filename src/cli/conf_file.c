@@ -4,21 +4,41 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/shown.h"
 
+/* Such a file decides which programs run and who may connect.  The group may write when it is our
+ * own: many systems give each user a group of its own and a umask of 002. */
+static int check_writers(int fd, const char *what, const char *path, struct problem *p)
+{
+        struct stat st;
+        if (fstat(fd, &st) != 0)
+                return problem_set(p, ERR_IO, "%s %s: %s", what, SHOWN_LONG(path), strerror(errno));
+        bool is_open_to_group = st.st_mode & S_IWGRP && st.st_gid != getegid();
+        if (S_ISREG(st.st_mode) && (st.st_mode & S_IWOTH || is_open_to_group))
+                return problem_set(p, ERR_FORBIDDEN,
+                                   "%s %s can be changed by other users: chmod go-w it", what,
+                                   SHOWN_LONG(path));
+        return OK;
+}
+
 int conf_file_read(const char *what, const char *path, struct buf *ret, struct problem *p)
 {
         int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : 1;
+        if (fd < 0)
+                return problem_set(p, ERR_IO, "%s %s: %s", what, SHOWN_LONG(path), strerror(errno));
+        int r = check_writers(fd, what, path, p);
+        ssize_t n = r == OK ? 1 : 0;
         while (n > 0 && buf_reserve(ret, 4096)) {
                 n = read(fd, ret->ptr + ret->len, 4096);
                 ret->len += n > 0 ? (size_t)n : 0;
         }
         int error = errno;
-        if (fd >= 0)
-                (void)close(fd); /* only read from */
+        (void)close(fd); /* only read from */
+        if (r != OK)
+                return r;
         if (n < 0)
                 return problem_set(p, ERR_IO, "%s %s: %s", what, SHOWN_LONG(path), strerror(error));
         if (ret->failed)

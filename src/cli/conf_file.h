@@ -7,7 +7,8 @@
 #include "base/err.h"
 
 /* `what` it is, for the sentence: "configuration".  ret was initialised with the most bytes that
- * the file may have; it then holds the text with a NUL behind it, and no other NUL. */
+ * the file may have; it then holds the text with a NUL behind it, and no other NUL.
+ * ERR_FORBIDDEN: users other than the owner can write to the file. */
 int conf_file_read(const char *what, const char *path, struct buf *ret,
                    struct problem *p) MUST_CHECK;
 

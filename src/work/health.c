@@ -42,9 +42,12 @@ static void put_health(struct buf *b, const struct health *h)
         buf_put_str(b, "}\n");
 }
 
+/* O_EXCL: in a folder where others may write, a link of that name would lead to a file of ours.
+ * What a worker of the same pid has left is removed first. */
 static int write_file(const char *path, struct slice text)
 {
-        int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        (void)unlink(path); /* there is none, or open() says what is wrong */
+        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (fd < 0)
                 return errno;
         ssize_t n = write(fd, text.ptr, text.len);
