@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/text.h"
 #include "cli/work_file.h"
+#include "work/unsafe.h"
 #include "work/work.h"
 
 #define LEASE_MIN_MS 1000 /* renewed every third: less would be mostly renewing */
@@ -77,8 +78,8 @@ static void default_name(char *ret, size_t size)
 }
 
 /* The settings of --exec, which are for nothing else. */
-static const char *const exec_options[] = {"timeout", "retry-in", "no-retry",
-                                           "output",  "grace",    "env"};
+static const char *const exec_options[] = {"timeout", "retry-in", "no-retry",           "output",
+                                           "grace",   "env",      "unsafe-placeholders"};
 
 static int take_exec_options(const struct args *args, struct handler *h, struct problem *p)
 {
@@ -133,6 +134,8 @@ static int make_handler(const struct args *args, const char *command, struct han
                 r = words_split(command, &h.command, p);
         if (r == OK)
                 r = work_placeholders_check(&h.command, "--exec", p);
+        if (r == OK && !args_has(args, "unsafe-placeholders"))
+                r = unsafe_check(&h.command, "--exec", "--unsafe-placeholders", p);
         if (r == OK)
                 r = handlers_add(ret, &h, p);
         handler_release(&h);
@@ -202,6 +205,8 @@ static const struct option_def option_table[] = {
         {"retry-in", "DURATION", "wait before the next attempt (as the job or queue says)"},
         {"no-retry", "CODE", "an exit code that fails the job for good, or none; several (65)"},
         {"output", "SIZE", "bytes of standard output kept as the result, up to 1m (64k)"},
+        {"unsafe-placeholders", NULL,
+         "let {hook}, {queue} and {group} become options, code or programs"},
         {"env", "NAME[=VALUE]", "a variable for the command besides PATH, LANG and HOME"},
         {"name", "NAME", "name of this worker in the jobs' stories (HOST-PID)"},
         {"once", NULL, "end when nothing is ready"},

@@ -26,6 +26,7 @@
 #include "cli/text.h"
 #include "work/call.h"
 #include "work/job.h"
+#include "work/unsafe.h"
 
 #define FILE_MAX_BYTES MIB
 #define SECRET_MIN     16
@@ -294,7 +295,7 @@ static int take_exec(struct handler *h, const char *name, cfg_opt_t *opt, struct
         if (h->command.n == 0 || h->command.argv[0][0] == '\0')
                 return problem_set(p, ERR_BADARG,
                                    "%s: a program and its arguments: exec = {\"/usr/bin/php\", "
-                                   "\"run.php\", \"{hook}\"}",
+                                   "\"run.php\", \"{id}\"}",
                                    name);
         h->kind = HANDLER_EXEC;
         return work_placeholders_check(&h->command, name, p);
@@ -393,14 +394,24 @@ static int take_ca(struct handler *h, const char *name, cfg_opt_t *opt, struct p
         return OK;
 }
 
-static int take_private(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+static int take_bool(const char *name, cfg_opt_t *opt, bool *ret, struct problem *p)
 {
         const char *text = cfg_opt_getnstr(opt, 0);
-        h->addresses.allows_private = strcmp(text, "true") == 0;
-        if (!h->addresses.allows_private && strcmp(text, "false") != 0)
+        *ret = strcmp(text, "true") == 0;
+        if (!*ret && strcmp(text, "false") != 0)
                 return problem_set(p, ERR_BADARG, "%s: true or false, not '%s'", name,
                                    SHOWN_STR(text));
         return OK;
+}
+
+static int take_private(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        return take_bool(name, opt, &h->addresses.allows_private, p);
+}
+
+static int take_unsafe(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        return take_bool(name, opt, &h->has_unsafe_placeholders, p);
 }
 
 #define BOTH (HANDLER_EXEC | HANDLER_HTTP)
@@ -417,6 +428,7 @@ static const struct setting {
         {"retry_in", take_retry, BOTH, false},
         {"no_retry", take_no_retry, BOTH, true},
         {"max_output", take_output, BOTH, false},
+        {"unsafe_placeholders", take_unsafe, HANDLER_EXEC, false},
         {"grace", take_grace, HANDLER_EXEC, false},
         {"memory", take_memory, HANDLER_EXEC, false},
         {"cpu", take_cpu, HANDLER_EXEC, false},
@@ -495,6 +507,8 @@ static int take_handler(cfg_t *section, const char *path, struct handler *h, str
                                              cfg_getopt(section, settings[i].name), p);
         if (r == OK)
                 r = check_kind(section, h, p);
+        if (r == OK && h->kind == HANDLER_EXEC && !h->has_unsafe_placeholders)
+                r = unsafe_check(&h->command, "exec", "unsafe_placeholders = true", p);
         add_account_env(h);
         if (r == OK && h->kind == HANDLER_HTTP) {
                 h->timeout_ms = h->timeout_ms ? h->timeout_ms : HANDLER_HTTP_MS;

@@ -42,9 +42,10 @@ struct handler {
 
         /* exec */
         struct words command;
-        struct words env;      /* NAME=VALUE */
-        char *dir;             /* NULL = the worker's */
-        uint64_t memory_bytes; /* of address space; 0 = as it comes, like the next */
+        bool has_unsafe_placeholders; /* its author answers for what jobs put into the command */
+        struct words env;             /* NAME=VALUE */
+        char *dir;                    /* NULL = the worker's */
+        uint64_t memory_bytes;        /* of address space; 0 = as it comes, like the next */
         int64_t cpu_s;
         int nice;               /* added to ours */
         int umask;              /* -1 = ours */
@@ -56,7 +57,7 @@ struct handler {
         int64_t connect_ms;
         char *ca_file;        /* certificates to trust instead of the system's; NULL = those */
         struct words secrets; /* keys of the signature, the newest first */
-        struct words hosts;   /* that may be asked: names, or *.domain; none = no such list */
+        struct words hosts; /* that may be asked: names, or *.domain; none = no such list */
         struct address_rules addresses;
 
         size_t order; /* in which they were added */

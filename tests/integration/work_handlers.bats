@@ -8,12 +8,12 @@ load lib_handlers.bash
 @test "two hooks go to two handlers" {
         handlers <<'EOF'
                 handler "mail" { exec = {"echo", "mail", "{id}"} }
-                handler "report_*" { exec = {"echo", "report", "{hook}"} }
+                handler "report_*" { exec = {"echo", "report", "hook={hook}"} }
 EOF
         add report_daily
         add mail
         once
-        [ "$(field 1 result)" = "report report_daily" ]
+        [ "$(field 1 result)" = "report hook=report_daily" ]
         [ "$(field 2 result)" = "mail 2" ]
 }
 
@@ -75,7 +75,7 @@ EOF
 
 @test "placeholders are filled in as they are, and never seen by a shell" {
         handlers <<'EOF'
-                handler "*" { exec = {"printf", "%s|", "{hook}", "{queue}-{group}", "{attempt}/{fence}", "{print $1}"} }
+                handler "*" { exec = {"printf", "%s|", "{hook}", "{queue}-{group}", "{attempt}/{fence}", "{print $1}"} unsafe_placeholders = true }
 EOF
         add 'a b;$(touch pwned)' --group 'g*'
         once
@@ -228,7 +228,8 @@ EOF
         once
         [ "$(field 1 result)" = 'mine none 1' ]
         add b
-        weir work --once --queue q --exec "sh -c 'hook=mine; echo \${hook} {hook}'"
+        weir work --once --queue q --unsafe-placeholders \
+                --exec "sh -c 'hook=mine; echo \${hook} {hook}'"
         [ "$(field 2 result)" = 'mine b' ]
 }
 
