@@ -414,6 +414,21 @@ static int take_unsafe(struct handler *h, const char *name, cfg_opt_t *opt, stru
         return take_bool(name, opt, &h->has_unsafe_placeholders, p);
 }
 
+static int take_version(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
+{
+        memset(h->signs_with, 0, sizeof(h->signs_with));
+        for (unsigned i = 0; i < cfg_opt_size(opt); i++) {
+                int64_t version = 0;
+                const char *text = cfg_opt_getnstr(opt, i);
+                if (!slice_to_i64(slice_str(text), &version) || version < 1 ||
+                    version > SIGN_VERSIONS)
+                        return problem_set(p, ERR_BADARG, "%s: 1 or 2, not '%s'", name,
+                                           SHOWN_STR(text));
+                h->signs_with[version - 1] = true;
+        }
+        return OK;
+}
+
 #define BOTH (HANDLER_EXEC | HANDLER_HTTP)
 
 static const struct setting {
@@ -440,6 +455,7 @@ static const struct setting {
         {"umask", take_umask, HANDLER_EXEC, false},
         {"connect_timeout", take_connect, HANDLER_HTTP, false},
         {"secret_file", take_secrets, HANDLER_HTTP, true},
+        {"signature_version", take_version, HANDLER_HTTP, true},
         {"ca_file", take_ca, HANDLER_HTTP, false},
         {"allow", take_allow, HANDLER_HTTP, true},
         {"allow_private", take_private, HANDLER_HTTP, false},

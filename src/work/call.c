@@ -32,6 +32,7 @@ struct call {
         CURL *easy;
         struct curl_slist *headers;
         struct buf url, text, body;
+        struct buf target; /* of the request line: what is signed is what is sent */
         bool is_body_cut;
         bool has_opened;     /* a socket: one of the name's addresses is allowed */
         const char *refusal; /* what is wrong with an address, when that is why nothing was sent */
@@ -44,6 +45,7 @@ static void call_free(struct call *c)
         curl_easy_cleanup(c->easy);
         curl_slist_free_all(c->headers);
         buf_release(&c->url);
+        buf_release(&c->target);
         buf_release(&c->text);
         buf_release(&c->body);
         free(c);
@@ -143,18 +145,43 @@ static void add_header_number(struct call *c, const char *name, int64_t value)
         add_header_value(c, name, digits);
 }
 
+/* What the headers say, as they say it: the receiver builds the same text from what it got. */
+static void put_signed_head(struct call *c, struct buf *b)
+{
+        static const char prefix[] = "X-Weir-";
+        static const char *const names[] = {"Timestamp", "Job-Id",  "Hook",     "Queue",
+                                            "Group",     "Attempt", "Attempts", "Fence"};
+        buf_printf(b, "weir-request-2\nPOST\n%s\n", buf_cstr(&c->target));
+        for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+                size_t len = strlen(names[i]);
+                for (const struct curl_slist *h = c->headers; h; h = h->next) {
+                        const char *name = h->data + strlen(prefix);
+                        if (strncmp(h->data, prefix, strlen(prefix)) == 0 &&
+                            strncmp(name, names[i], len) == 0 && name[len] == ':')
+                                buf_put_str(b, name + len + 2);
+                }
+                buf_put_byte(b, '\n');
+        }
+}
+
 static bool add_signature(struct call *c, int64_t now_s)
 {
-        const struct words *keys = &c->handler->secrets;
+        const struct handler *h = c->handler;
+        struct buf heads[SIGN_VERSIONS] = {0};
         bool is_signed = true;
-        if (keys->n == 0)
+        if (h->secrets.n == 0)
                 return true;
+        buf_printf(&heads[0], "%lld.%lld.", (long long)now_s, (long long)c->job->id);
+        put_signed_head(c, &heads[1]);
         buf_clear(&c->text);
         buf_printf(&c->text, "X-Weir-Signature: t=%lld", (long long)now_s);
-        for (size_t i = 0; i < keys->n && is_signed; i++) {
-                buf_put_str(&c->text, ",v1=");
-                is_signed = sign_put(&c->text, slice_str(keys->argv[i]), now_s, c->job->id,
-                                     buf_slice(&c->job->args));
+        for (size_t v = 0; v < SIGN_VERSIONS; v++) {
+                for (size_t i = 0; h->signs_with[v] && i < h->secrets.n && is_signed; i++) {
+                        buf_printf(&c->text, ",v%zu=", v + 1);
+                        is_signed = sign_put(&c->text, slice_str(h->secrets.argv[i]),
+                                             buf_slice(&heads[v]), buf_slice(&c->job->args));
+                }
+                buf_release(&heads[v]);
         }
         add_header(c, buf_cstr(&c->text));
         return is_signed;
@@ -190,6 +217,7 @@ static void set_options(struct call *c)
 {
         const struct handler *h = c->handler;
         SET(CURLOPT_URL, buf_cstr(&c->url));
+        SET(CURLOPT_REQUEST_TARGET, buf_cstr(&c->target));
         SET(CURLOPT_PRIVATE, c);
         SET(CURLOPT_ERRORBUFFER, c->curl_error);
         SET(CURLOPT_POST, 1L);
@@ -223,9 +251,12 @@ int call_start(struct curl_loop *curl, const struct handler *h, const struct job
         struct call *c = xcalloc(1, sizeof(*c));
         *c = (struct call){.curl = curl, .handler = h, .job = job, .done = done, .ctx = ctx};
         buf_init(&c->url, 0);
+        buf_init(&c->target, 0);
         buf_init(&c->text, 0);
         buf_init(&c->body, 0);
         int r = call_url(h, job, &c->url, p);
+        if (r == OK)
+                call_url_target(buf_cstr(&c->url), &c->target);
         c->easy = curl_easy_init();
         if (r == OK && !c->easy)
                 r = problem_set(p, ERR_UNAVAIL, "no memory for a request");
@@ -288,8 +319,8 @@ static void describe_trouble(struct call *c, CURLcode result)
         const char *says = c->curl_error[0] ? c->curl_error : curl_easy_strerror(result);
         if (c->refusal)
                 buf_printf(&c->text,
-                           "%s is %s: not connected to (allow_private or a network in `allow` of "
-                           "the handler would allow it)",
+                           "%s is %s: not connected to (see `allow` and `allow_private` of the "
+                           "handler)",
                            c->address, c->refusal);
         else if (result == CURLE_OPERATION_TIMEDOUT)
                 buf_printf(&c->text, "no answer in time: %s", says);

@@ -36,6 +36,8 @@ void call_cancel(struct call *c); /* `done` is not called; the call is gone */
  * Refused: a host that is not allowed, and "." or ".." as a part of the path. */
 int call_url(const struct handler *h, const struct job *job, struct buf *ret,
              struct problem *p) MUST_CHECK;
+/* The path and the query of such an address, as the request line has them: "/" at least. */
+void call_url_target(const char *url, struct buf *ret);
 /* What may be said of a template before any job is there. */
 int call_url_check(const struct handler *h, struct problem *p) MUST_CHECK;
 

@@ -160,6 +160,14 @@ int call_url(const struct handler *h, const struct job *job, struct buf *ret, st
         return r;
 }
 
+void call_url_target(const char *url, struct buf *ret)
+{
+        const char *host = strstr(url, "://") + 3; /* parts_take has seen it */
+        const char *rest = host + strcspn(host, "/?");
+        buf_put_str(ret, *rest == '/' ? "" : "/");
+        buf_put_str(ret, rest);
+}
+
 int call_url_check(const struct handler *h, struct problem *p)
 {
         static const char known[] = JOB_PLACEHOLDERS;

@@ -17,6 +17,7 @@ void handler_init(struct handler *h)
                 .output_max = HANDLER_OUTPUT,
                 .connect_ms = HANDLER_CONNECT_MS,
                 .umask = -1,
+                .signs_with = {[1] = true},
         };
 }
 

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "work/account.h"
 #include "work/address.h"
+#include "work/sign.h"
 #include "work/words.h"
 
 #define HANDLERS_MAX         1000
@@ -57,6 +58,7 @@ struct handler {
         int64_t connect_ms;
         char *ca_file;        /* certificates to trust instead of the system's; NULL = those */
         struct words secrets; /* keys of the signature, the newest first */
+        bool signs_with[SIGN_VERSIONS]; /* [0]: version 1 */
         struct words hosts; /* that may be asked: names, or *.domain; none = no such list */
         struct address_rules addresses;
 

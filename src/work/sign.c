@@ -1,10 +1,10 @@
-/* HMAC-SHA256 over three parts, fed one after the other: a body of a megabyte is not copied. */
+/* HMAC-SHA256 over a head and a body, fed one after the other: a body of a megabyte is not copied.
+ */
 #include "work/sign.h"
 
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
-#include <stdio.h>
 
 #define MAC_BYTES 32
 
@@ -24,14 +24,13 @@ static bool mac_run(EVP_MAC_CTX *ctx, struct slice key, struct slice head, struc
                EVP_MAC_final(ctx, ret, &len, MAC_BYTES) == 1 && len == MAC_BYTES;
 }
 
-bool sign_put(struct buf *b, struct slice key, int64_t time_s, int64_t id, struct slice body)
+bool sign_put(struct buf *b, struct slice key, struct slice head, struct slice body)
 {
-        char head[64], hex[2 * MAC_BYTES];
+        char hex[2 * MAC_BYTES];
         uint8_t mac[MAC_BYTES];
-        int n = snprintf(head, sizeof(head), "%lld.%lld.", (long long)time_s, (long long)id);
         EVP_MAC *hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
         EVP_MAC_CTX *ctx = hmac ? EVP_MAC_CTX_new(hmac) : NULL;
-        bool is_done = ctx && mac_run(ctx, key, slice_make(head, (size_t)n), body, mac);
+        bool is_done = ctx && mac_run(ctx, key, head, body, mac);
         EVP_MAC_CTX_free(ctx);
         EVP_MAC_free(hmac);
         if (!is_done)

@@ -137,14 +137,72 @@ class World:
         return text(self.job(job_id)["error"])
 
 
+def signature2(key, path, headers, body):
+    """As docs/work.md says."""
+    names = ("Timestamp", "Job-Id", "Hook", "Queue", "Group", "Attempt", "Attempts", "Fence")
+    lines = ["weir-request-2", "POST", path] + [headers.get("X-Weir-" + n, "") for n in names]
+    return hmac.new(key, "\n".join(lines).encode() + b"\n" + body, hashlib.sha256).hexdigest()
+
+
+def signature1(key, headers, body):
+    head = "%s.%s." % (headers["X-Weir-Timestamp"], headers["X-Weir-Job-Id"])
+    return hmac.new(key, head.encode() + body, hashlib.sha256).hexdigest()
+
+
+def write_key(folder):
+    path = os.path.join(folder, "key")
+    with open(path, "w") as f:
+        f.write(KEY + "\n")
+    os.chmod(path, 0o600)
+    return path
+
+
+@test("the signature covers where the request goes and every header about the job")
+def signed(folder):
+    handlers = 'handler "*" { http = "URL?{hook}" LOCAL secret_file = "%s" }' % write_key(folder)
+    with World(folder, handlers) as w:
+        w.add("a b", b"body", "GROUP", "g/\u00fc")
+        w.run()
+        path, headers, body = w.target.request()
+        equal(path, "/?a%20b", "the path")
+        good = headers["X-Weir-Signature"].split("v2=")[1]
+        equal(good, signature2(KEY.encode(), path, headers, body), "the signature")
+        for name in [n for n in headers if n.startswith("X-Weir-") and n != "X-Weir-Signature"]:
+            other = dict(headers, **{name: headers[name] + "1"})
+            expect(signature2(KEY.encode(), path, other, body) != good, name + " is not signed")
+
+
+@test("a handler signs with version 1, or with both, when it says so")
+def signed_before(folder):
+    key = write_key(folder)
+    handlers = 'handler "one" { http = "URL/" LOCAL secret_file = "%s" signature_version = 1 }\n' \
+        'handler "both" { http = "URL/" LOCAL secret_file = "%s" signature_version = {1, 2} }' \
+        % (key, key)
+    with World(folder, handlers) as w:
+        w.add("one", b"body")
+        w.add("both", b"body")
+        w.run()
+        _, headers, body = w.target.request()
+        equal(headers["X-Weir-Signature"], "t=%s,v1=%s" % (
+            headers["X-Weir-Timestamp"], signature1(KEY.encode(), headers, body)), "version 1")
+        path, headers, body = w.target.request()
+        equal(headers["X-Weir-Signature"], "t=%s,v1=%s,v2=%s" % (
+            headers["X-Weir-Timestamp"], signature1(KEY.encode(), headers, body),
+            signature2(KEY.encode(), path, headers, body)), "both")
+        for wrong in ("3", "{1, 3}", "v2", "0"):
+            with open(w.path, "w") as f:
+                f.write('handler "x" { http = "http://a/" signature_version = %s }' % wrong)
+            done = weir(*w.arguments(("--once",)))
+            equal(done.returncode, 2, "exit code of %s" % wrong)
+            expect("signature_version: 1 or 2, not '" in done.stderr, done.stderr)
+
+
 @test("a request carries the job: body, type, headers and a signature that its receiver can check")
 def request(folder):
-    with open(os.path.join(folder, "key"), "w") as f:
-        f.write(KEY + "\n")
+    write_key(folder)
     with open(os.path.join(folder, "old"), "w") as f:
         f.write("another-key-0123456789\n")
-    for name in ("key", "old"):
-        os.chmod(os.path.join(folder, name), 0o600)
+    os.chmod(os.path.join(folder, "old"), 0o600)
     handlers = 'handler "mail_*" { http = "URL/in/{hook}?id={id}&g={group}" LOCAL ' \
         'secret_file = {"%s/key", "%s/old"} }' % (folder, folder)
     with World(folder, handlers) as w:
@@ -162,10 +220,9 @@ def request(folder):
         equal(headers["X-Weir-Fence"], "1", "the fence")
         stamp = headers["X-Weir-Timestamp"]
         expect(before <= int(stamp) <= time.time() + 1, "the time is now")
-        wanted = ",".join(["t=" + stamp] + [
-            "v1=" + hmac.new(k, b"%s.%d." % (stamp.encode(), one) + body, hashlib.sha256).hexdigest()
-            for k in (KEY.encode(), b"another-key-0123456789")])
-        equal(headers["X-Weir-Signature"], wanted, "the signature")
+        equal(headers["X-Weir-Signature"], ",".join(["t=" + stamp] + [
+            "v2=" + signature2(k, path, headers, body)
+            for k in (KEY.encode(), b"another-key-0123456789")]), "the signature")
         path, headers, body = w.target.request()
         equal(body, b"\xff\x00raw", "the second body")
         equal(headers["Content-Type"], "application/octet-stream", "the second type")
@@ -306,7 +363,8 @@ def private(folder):
     hosts = ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "0.0.0.0", "[::1]",
              "[::ffff:127.0.0.1]", "10.0.0.1", "192.168.1.1", "172.16.0.1", "100.64.0.1",
              "169.254.169.254", "224.0.0.1", "[fe80::1]", "[fd00::1]", "[64:ff9b::7f00:1]",
-             "[2002:7f00:1::]", "255.255.255.255")
+             "[2002:7f00:1::]", "255.255.255.255", "168.63.129.16", "100.100.100.200",
+             "[fd00:ec2::254]", "[64:ff9b::a83f:8110]")
     handlers = "".join('handler "h%d" { http = "http://%s:PORT/" timeout = 5s }\n' % (i, host)
                        for i, host in enumerate(hosts))
     with World(folder, handlers) as w:
@@ -327,7 +385,7 @@ def allow_private(folder):
         a, b = w.add("a"), w.add("b", b"", "ATTEMPTS", 1)
         w.run()
         equal(text(w.job(a)["status"]), "complete", "status")
-        expect("169.254.169.254 is a link-local address" in w.error(b), w.error(b))
+        expect("169.254.169.254 is a cloud metadata address" in w.error(b), w.error(b))
         with open(w.path, "w") as f:
             f.write(handlers.splitlines()[2].replace("URL", w.target.url))
         done = weir(*w.arguments(("--once",)))
