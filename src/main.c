@@ -28,7 +28,7 @@ static const struct {
 } programs[] = {
         {"serve", serve_main},     {"log", inspect_main},       {"docs", reference_main},
         {"probe", probe_main},     {"backup", backup_main},     {"doctor", doctor_main},
-        {"version", version_main}, {"--version", version_main},
+        {"version", version_main}, {"--version", version_main}, {"history", inspect_history_main},
 };
 
 /* A standard stream that was closed at the start would be the next file that is opened, and

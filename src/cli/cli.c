@@ -52,6 +52,12 @@ static const struct cli_command main_log[] = {
          .summary = "Write what is sound of a damaged log into a new folder."},
 };
 
+static const struct cli_command main_history[] = {
+        {.name = "verify",
+         .usage = "DIR",
+         .summary = "Read every row of history and report all damage."},
+};
+
 static const struct cli_command main_probe[] = {{
         .usage = "-c FILE [--once | --watch] [--json] [TARGET]",
         .summary = "Ask the targets of a configuration and show what they answer.",
@@ -108,6 +114,8 @@ static const struct cli_command help_command[] = {{
 static const struct cli_group group_serve = {"serve", "Run the server.", main_serve, 1};
 static const struct cli_group group_log = {"log", "Verify, dump or salvage a log on disk.",
                                            main_log, ARRAY_LEN(main_log)};
+static const struct cli_group group_history = {"history", "Verify the history on disk.",
+                                               main_history, ARRAY_LEN(main_history)};
 static const struct cli_group group_probe = {
         "probe", "Ask the databases and hosts of a configuration.", main_probe, 1};
 static const struct cli_group group_backup = {"backup", "Copy the data of a running server.",
@@ -119,14 +127,14 @@ static const struct cli_group group_help = {"help", "Explain a command.", help_c
 
 /* In the order people meet them. */
 static const struct cli_group *const groups[] = {
-        &group_serve,        &cli_group_job,     &cli_group_queue,   &cli_group_schedule,
-        &cli_group_batch,    &cli_group_cap,     &cli_group_work,    &cli_group_lock,
-        &cli_group_mutex,    &cli_group_limit,   &cli_group_breaker, &cli_group_throttle,
-        &cli_group_registry, &cli_group_check,   &cli_group_rule,    &cli_group_client,
-        &cli_group_host,     &cli_group_setting, &cli_group_config,  &cli_group_ping,
-        &cli_group_top,      &cli_group_export,  &cli_group_import,  &group_backup,
-        &group_doctor,       &group_log,         &group_probe,       &cli_group_completion,
-        &group_version,      &group_help,
+        &group_serve,          &cli_group_job,     &cli_group_queue,   &cli_group_schedule,
+        &cli_group_batch,      &cli_group_cap,     &cli_group_work,    &cli_group_lock,
+        &cli_group_mutex,      &cli_group_limit,   &cli_group_breaker, &cli_group_throttle,
+        &cli_group_registry,   &cli_group_check,   &cli_group_rule,    &cli_group_client,
+        &cli_group_host,       &cli_group_setting, &cli_group_config,  &cli_group_ping,
+        &cli_group_top,        &cli_group_export,  &cli_group_import,  &group_backup,
+        &group_doctor,         &group_log,         &group_history,     &group_probe,
+        &cli_group_completion, &group_version,     &group_help,
 };
 
 const struct cli_group *const *cli_groups(size_t *ret_n)

@@ -17,6 +17,7 @@
 #define WEIR_CORE_ARCHIVE_H
 
 #include "base/arena.h"
+#include "base/err.h"
 #include "state/job_view.h"
 
 struct archive;
@@ -88,6 +89,9 @@ struct archive_ops {
         void (*remove)(struct archive *a, struct archive_removal *r);
         void (*poll)(struct archive *a);
         void (*stat)(struct archive *a, struct archive_stat *ret);
+        /* The largest fence of any job in it: reads all of it and blocks, for a start whose log is
+         * lost.  May be NULL: not known. */
+        int (*last_fence)(struct archive *a, uint64_t *ret, struct problem *p);
         /* Finishes what was handed over, closes; returns NULL. */
         struct archive *(*close)(struct archive *a);
 };

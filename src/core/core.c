@@ -397,6 +397,27 @@ static void want_room(struct core *core)
         core->options.log->ops->want_room(core->options.log, want);
 }
 
+/* Fences that a lost log may have given out beyond those in history: to jobs that never ended and
+ * to locks. */
+#define FENCES_LEFT_FREE 1000000000
+
+/* A lost or older log would give out fences again, and a stale holder would pass for the new one.
+ * History knows those of the jobs that ended. */
+static uint64_t fence_beyond(struct core *core)
+{
+        struct archive *archive = core->options.archive;
+        uint64_t fence = 0;
+        struct problem p = {0};
+        if (archive->ops->last_fence && archive->ops->last_fence(archive, &fence, &p) != OK)
+                say_error("core", "history cannot tell its last fence, going on far above its ids",
+                          "problem", p.detail);
+        if (fence < archive->last_id) /* a job has at least one fence, as a rule */
+                fence = archive->last_id;
+        if (fence < core->state.fence)
+                fence = core->state.fence;
+        return fence + FENCES_LEFT_FREE;
+}
+
 /* A folder that was put together by hand, or whose log is lost: a job that ends under an id that
  * history holds would be taken for the one there, and be lost. */
 static void pass_archived_ids(struct core *core)
@@ -404,14 +425,16 @@ static void pass_archived_ids(struct core *core)
         const struct archive *archive = core->options.archive;
         if (!archive || archive->last_id < core->state.next_id)
                 return;
-        say_warn("core", "history holds jobs that the log does not know; new ids go on after them",
-                 "last", SAY_I64(archive->last_id));
         struct effect meta = {
                 .type = EFFECT_META_FULL,
                 .next_id = archive->last_id + 1,
-                .fence = core->state.fence,
+                .fence = fence_beyond(core),
                 .next_queue_id = core->state.next_queue_id,
         };
+        say_warn("core",
+                 "history holds jobs that the log does not know; new ids and fences go on after "
+                 "them",
+                 "last_id", SAY_I64(archive->last_id), "next_fence", SAY_I64(meta.fence + 1));
         core_emit(core, &meta);
 }
 

@@ -20,6 +20,8 @@
 #include "wire/sign.h"
 
 #define AGAIN_NS NS_PER_S
+/* A damaged row tells no outcome until a person mends or deletes it. */
+#define DAMAGED_NS (60 * NS_PER_S)
 
 struct settled {
         uint64_t id;
@@ -167,9 +169,14 @@ static void look_up_again(struct core *core, uint64_t id)
 static void look_up_done(struct archive_query *q)
 {
         struct lookup *l = q->ctx;
-        if (l->core && q->err == OK) {
+        bool is_damaged = q->err == OK && q->n_rows && q->rows[0].is_damaged;
+        if (l->core && q->err == OK && !is_damaged) {
                 l->core->is_history_unread = false;
                 push_settled(l->core, q->id, q->n_rows ? q->rows[0].status : JOB_COMPLETE);
+        } else if (l->core && is_damaged) {
+                int64_t at = l->core->now.steady_ns + DAMAGED_NS;
+                if (at < l->core->look_up_ns)
+                        l->core->look_up_ns = at;
         } else if (l->core) {
                 look_up_again(l->core, q->id);
         }

@@ -304,6 +304,12 @@ static void tell_found(struct find *f, struct reply *reply)
                 reply_error(reply, &problem);
         } else if (f->what == FIND_PAGE) {
                 tell_page(f, reply);
+        } else if (f->query.n_rows && f->query.rows[0].is_damaged) {
+                (void)problem_set(&problem, ERR_CORRUPT,
+                                  "job %llu is damaged in history: its checksum is wrong; 'weir "
+                                  "history verify' lists what is damaged",
+                                  (unsigned long long)f->query.id);
+                reply_error(reply, &problem);
         } else if (f->query.n_rows) {
                 tell_one(reply, f->what, &f->query.rows[0]);
         } else {

@@ -102,9 +102,10 @@ static struct slice sound_events(const struct job_view *v, size_t *ret_n)
 static int next_options(const struct job_view *v, struct job_options *o, struct buf *packed,
                         struct problem *problem)
 {
-        if (!is_sound(v) || !options_unpack(v->options, o))
+        if (v->is_damaged || !is_sound(v) || !options_unpack(v->options, o))
                 return problem_set(problem, ERR_CORRUPT,
-                                   "job %llu is not whole in history and cannot run again",
+                                   "job %llu is damaged in history and cannot run again; 'weir "
+                                   "history verify' lists what is damaged",
                                    (unsigned long long)v->id);
         o->after = SLICE_NONE;
         o->when = o->otherwise = 0;
@@ -468,8 +469,9 @@ static int finish_one(struct core *core, const struct retry *r, struct problem *
                 return problem_set(problem, ERR_NOTFOUND,
                                    "job %llu has ended and history does not hold it",
                                    (unsigned long long)q->id);
-        int err = check_outcome(q->id, q->rows[0].status, r->is_forced, problem);
-        return err == OK ? take_back(core, &q->rows[0], problem) : err;
+        const struct job_view *v = &q->rows[0];
+        int err = v->is_damaged ? OK : check_outcome(q->id, v->status, r->is_forced, problem);
+        return err == OK ? take_back(core, v, problem) : err;
 }
 
 /* Does it concern this job only, so that the next may fare better? */

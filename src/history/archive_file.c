@@ -33,6 +33,7 @@
 
 #include "base/buf.h"
 #include "base/shown.h"
+#include "history/checksum.h"
 #include "state/job_view.h"
 
 #define APPLICATION_ID 0x77656972 /* "weir" */
@@ -89,6 +90,7 @@ static const char setup_sql[] = "PRAGMA page_size = 16384;"
         "ALTER TABLE span ADD COLUMN created_first INTEGER;"                                       \
         "ALTER TABLE span ADD COLUMN created_last INTEGER;"                                        \
         "ALTER TABLE span ADD COLUMN marks BLOB;"
+#define CHECKSUM_SQL "ALTER TABLE job ADD COLUMN checksum INTEGER;"
 #define VERSION_SQL "PRAGMA user_version = " NUMBER(ARCHIVE_VERSION) ";"
 
 static const char schema_sql[] =
@@ -105,16 +107,20 @@ static const char schema_sql[] =
         "PRAGMA application_id = " NUMBER(APPLICATION_ID) ";"
         VERSION_SQL;
 
-/* From version 1 and 2, in place and in the time of a commit: SQLite adds columns without touching
+/* From an older version, in place and in the time of a commit: SQLite adds columns without touching
  * the rows.  An index on the new columns would read the whole file; hence the table lapse.  The
- * spans that are there say nothing about their rows: those are looked through. */
+ * spans that are there say nothing about their rows: those are looked through.  The rows that are
+ * there have no checksum and are not checked. */
 static const char upgrade_1_sql[] =
         "ALTER TABLE job ADD COLUMN options BLOB;"
         "ALTER TABLE job ADD COLUMN run INTEGER DEFAULT 0;"
         LAPSE_SQL
         "DROP VIEW jobs;" VIEW_SQL
-        SPAN_SQL VERSION_SQL;
-static const char upgrade_2_sql[] = SPAN_SQL VERSION_SQL;
+        SPAN_SQL CHECKSUM_SQL VERSION_SQL;
+static const char upgrade_2_sql[] = SPAN_SQL CHECKSUM_SQL VERSION_SQL;
+static const char upgrade_3_sql[] = CHECKSUM_SQL VERSION_SQL;
+static const char *const upgrades[ARCHIVE_VERSION] = {
+        [1] = upgrade_1_sql, [2] = upgrade_2_sql, [3] = upgrade_3_sql};
 /* clang-format on */
 
 /* Reads the first and the last page of each table and index, which is quick in any size. */
@@ -127,7 +133,9 @@ static const char touch_sql[] = "SELECT min(id) FROM job UNION ALL SELECT max(id
                                 "UNION ALL SELECT count(*) FROM (SELECT id FROM jobs LIMIT 1)";
 static const char touch_new_sql[] = "SELECT min(until_ms) FROM lapse " /* since version 2 */
                                     "UNION ALL SELECT count(marks) FROM (SELECT marks FROM span "
-                                    "LIMIT 1)"; /* since version 3 */
+                                    "LIMIT 1) " /* since version 3 */
+                                    "UNION ALL SELECT count(checksum) FROM (SELECT checksum FROM "
+                                    "job LIMIT 1)"; /* since version 4 */
 
 /* Counting allocations would take a process-wide mutex for each of them. */
 static void configure_sqlite(void)
@@ -259,7 +267,7 @@ static int check_tables(sqlite3 *db, const char *path, struct problem *p)
                 return change_tables(db, schema_sql, path, p);
         err = touch(db, touch_sql, path, p);
         if (!err && version < ARCHIVE_VERSION)
-                err = change_tables(db, version == 1 ? upgrade_1_sql : upgrade_2_sql, path, p);
+                err = change_tables(db, upgrades[version], path, p);
         return err ? err : touch(db, touch_new_sql, path, p);
 }
 
@@ -338,25 +346,81 @@ static void put_uri(struct buf *b, const char *path, const char *query)
 }
 
 /* Without a -wal file the main file is all there is, and SQLite need not make one to read it. */
-static const char *query_for(const char *path)
+static const char *query_for(const char *path, bool is_in_use)
 {
         char wal[4096 + 8];
         struct stat st;
         int n = snprintf(wal, sizeof(wal), "%s-wal", path);
         bool has_wal = n < (int)sizeof(wal) && stat(wal, &st) == 0 && st.st_size > 0;
-        return has_wal ? "?mode=ro" : "?mode=ro&immutable=1";
+        return has_wal || is_in_use ? "?mode=ro" : "?mode=ro&immutable=1";
 }
 
-int archive_file_check(const char *path, struct problem *p)
+/* A connection for looking at a file that this process does not otherwise use. */
+static int open_to_look(const char *path, bool is_in_use, sqlite3 **ret, struct problem *p)
 {
         struct buf uri CLEANUP(buf_release) = {0};
-        sqlite3 *db = NULL;
-        int64_t version = 0;
         if (access(path, F_OK) != 0)
                 return problem_set(p, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s",
                                    SHOWN_LONG(path), strerror(errno));
-        put_uri(&uri, path, query_for(path));
-        int err = connect_to(buf_cstr(&uri), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, &db, p);
+        put_uri(&uri, path, query_for(path, is_in_use));
+        int err = connect_to(buf_cstr(&uri), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, ret, p);
+        if (!err)
+                (void)sqlite3_busy_timeout(*ret, OPEN_WAIT_MS); /* only sets a number */
+        return err;
+}
+
+/* What SQLite can tell about its own pages, tables and indexes. */
+static int verify_structure(sqlite3 *db, archive_damage_fn tell, void *ctx,
+                            struct archive_report *report)
+{
+        sqlite3_stmt *stmt = NULL;
+        int rc = sqlite3_prepare_v2(db, "PRAGMA integrity_check(100)", -1, &stmt, NULL);
+        if (rc == SQLITE_OK)
+                rc = sqlite3_step(stmt);
+        for (; rc == SQLITE_ROW; rc = sqlite3_step(stmt)) {
+                const char *text = (const char *)sqlite3_column_text(stmt, 0);
+                if (text && strcmp(text, "ok") == 0)
+                        continue;
+                report->damaged++;
+                tell(ctx, text ? text : "no memory for what SQLite found");
+        }
+        (void)sqlite3_finalize(stmt); /* repeats the error of step */
+        return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int verify_rows(sqlite3 *db, archive_damage_fn tell, void *ctx,
+                       struct archive_report *report)
+{
+        bool is_required;
+        char what[80];
+        sqlite3_stmt *stmt = NULL;
+        int rc = checksum_is_required(db, &is_required);
+        if (rc == SQLITE_OK)
+                rc = sqlite3_prepare_v2(db, "SELECT * FROM job ORDER BY id", -1, &stmt, NULL);
+        if (rc == SQLITE_OK)
+                rc = sqlite3_step(stmt);
+        for (; rc == SQLITE_ROW; rc = sqlite3_step(stmt)) {
+                enum checksum_verdict verdict = checksum_check(stmt, is_required);
+                report->rows++;
+                report->unchecked += verdict == CHECKSUM_NONE;
+                if (verdict != CHECKSUM_BAD)
+                        continue;
+                report->damaged++;
+                (void)snprintf(what, sizeof(what), "job %lld: its checksum is wrong",
+                               (long long)sqlite3_column_int64(stmt, COLUMN_ID));
+                tell(ctx, what);
+        }
+        (void)sqlite3_finalize(stmt); /* repeats the error of step */
+        return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int archive_file_verify(const char *path, bool is_in_use, archive_damage_fn tell, void *ctx,
+                        struct archive_report *ret, struct problem *p)
+{
+        sqlite3 *db = NULL;
+        int64_t version = 0;
+        *ret = (struct archive_report){0};
+        int err = open_to_look(path, is_in_use, &db, p);
         if (err)
                 return err;
         err = read_version(db, path, &version, p);
@@ -364,6 +428,24 @@ int archive_file_check(const char *path, struct problem *p)
                 err = touch(db, touch_sql, path, p);
         if (!err && version == ARCHIVE_VERSION)
                 err = touch(db, touch_new_sql, path, p);
+        if (!err && version &&
+            (verify_structure(db, tell, ctx, ret) != SQLITE_OK ||
+             verify_rows(db, tell, ctx, ret) != SQLITE_OK))
+                err = archive_file_fail(db, path, p);
         (void)sqlite3_close(db); /* no statement is open */
+        return err;
+}
+
+int archive_file_last_fence(const char *path, uint64_t *ret, struct problem *p)
+{
+        sqlite3 *db = NULL;
+        int64_t fence = 0;
+        int err = open_to_look(path, true, &db, p);
+        if (err)
+                return err;
+        if (run(db, "SELECT max(fence) FROM job", &fence) != SQLITE_OK)
+                err = archive_file_fail(db, path, p);
+        (void)sqlite3_close(db); /* no statement is open */
+        *ret = fence > 0 ? (uint64_t)fence : 0;
         return err;
 }

@@ -1,4 +1,4 @@
-/* The history file: its tables, and how a connection to it is opened.  Format version 3.
+/* The history file: its tables, and how a connection to it is opened.  Format version 4.
  *
  *   job    one row for each finished job; the columns below, in this order
  *   span   for each run of ARCHIVE_SPAN_IDS ids that has rows: the earliest end of a complete or
@@ -13,7 +13,7 @@
  *   jobs   a view for people: names of statuses, ISO times, the whole story
  *
  * Version 2 added the columns options and run, and the table lapse; version 3 what span says about
- * its rows.
+ * its rows; version 4 the checksum of each row.
  *
  * To change the format: raise ARCHIVE_VERSION, teach archive_file_open() the step from the
  * version before, and keep a file of the old version among the tests. */
@@ -24,7 +24,7 @@
 
 #include "base/err.h"
 
-#define ARCHIVE_VERSION    3
+#define ARCHIVE_VERSION    4
 #define ARCHIVE_SPAN_SHIFT 12 /* block = id >> shift */
 #define ARCHIVE_SPAN_IDS   (1LL << ARCHIVE_SPAN_SHIFT)
 #define ARCHIVE_NEVER      INT64_MAX
@@ -52,9 +52,11 @@
         X(ERROR, "error", "TEXT")                                                                  \
         X(RESULT, "result", "TEXT")                                                                \
         X(ARGS, "args", "TEXT")                                                                    \
-        X(EVENTS, "events", "TEXT")        /* history/story.h */                                   \
-        X(OPTIONS, "options", "BLOB")      /* packed, state/option.h */                            \
-        X(RUN, "run", "INTEGER DEFAULT 0") /* how often it was taken back before */
+        X(EVENTS, "events", "TEXT")                 /* history/story.h */                          \
+        X(OPTIONS, "options", "BLOB")               /* packed, state/option.h */                   \
+        X(RUN, "run", "INTEGER DEFAULT 0")          /* how often it was taken back before */       \
+        X(CHECKSUM, "checksum", "INTEGER NOT NULL") /* checksum.h; NULL in rows of an older weir   \
+                                                     */
 
 enum archive_column {
         COLUMN_ID,
@@ -69,9 +71,22 @@ int archive_file_open(const char *path, sqlite3 **ret, struct problem *p) MUST_C
 /* A connection that can only read; the writer's must be open. */
 int archive_file_open_reader(const char *path, sqlite3 **ret, struct problem *p) MUST_CHECK;
 
-/* Would archive_file_open() take it?  Changes nothing, and makes no file beside it; nobody may have
- * it open.  A file that is not there is ERR_NOTFOUND. */
-int archive_file_check(const char *path, struct problem *p) MUST_CHECK;
+/* What reading the whole file found. */
+struct archive_report {
+        uint64_t rows;
+        uint64_t unchecked; /* rows without a checksum, of a file that an older weir made */
+        uint64_t damaged;   /* places: damaged rows, and what SQLite finds wrong with its tables */
+};
+typedef void (*archive_damage_fn)(void *ctx, const char *what);
+
+/* Would archive_file_open() take it, and is every row as it was written?  Reads all of it, changes
+ * nothing, and makes no file beside it unless a server uses it (is_in_use).  Each damaged place is
+ * told; an error means that the file as a whole cannot be used.  A file that is not there is
+ * ERR_NOTFOUND. */
+int archive_file_verify(const char *path, bool is_in_use, archive_damage_fn tell, void *ctx,
+                        struct archive_report *ret, struct problem *p) MUST_CHECK;
+/* The largest fence of any row; reads all of them. */
+int archive_file_last_fence(const char *path, uint64_t *ret, struct problem *p) MUST_CHECK;
 
 /* Turns the connection's last error into a problem: what failed, and what to do when the file
  * is damaged.  Returns p->err. */

@@ -25,6 +25,7 @@
 #include "base/say.h"
 #include "gate/registry.h"
 #include "history/archive_file.h"
+#include "history/checksum.h"
 #include "history/span_mark.h"
 #include "history/story.h"
 #include "state/option.h"
@@ -118,9 +119,30 @@ static size_t row_bytes(sqlite3_stmt *row)
         return n;
 }
 
+/* Nothing of a damaged row is given out but its id, and its status for the listing's sake. */
+static void read_damaged(struct archive_finder *f, sqlite3_stmt *row, struct job_view *v)
+{
+        int64_t status = number(row, COLUMN_STATUS);
+        *v = (struct job_view){
+                .id = (uint64_t)number(row, COLUMN_ID),
+                .status = status >= JOB_COMPLETE && status <= JOB_CANCELED ? (enum job_status)status
+                                                                           : JOB_FAILED,
+                .error = SLICE_LIT("history is damaged here: the checksum of this row is wrong"),
+                .is_damaged = true,
+        };
+        if (f->damaged_id != v->id)
+                say_error("history", "the checksum of a row is wrong, not delivering it", "path",
+                          f->path, "job", SAY_I64(v->id));
+        f->damaged_id = v->id;
+}
+
 static int read_row(struct archive_finder *f, sqlite3_stmt *row, struct arena *arena,
                     struct job_view *v)
 {
+        if (checksum_check(row, f->is_checksum_required) == CHECKSUM_BAD) {
+                read_damaged(f, row, v);
+                return OK;
+        }
         *v = (struct job_view){
                 .id = (uint64_t)number(row, COLUMN_ID),
                 .status = (enum job_status)number(row, COLUMN_STATUS),
@@ -503,7 +525,8 @@ int archive_finder_open(struct archive_finder *f, const char *path, struct probl
             sqlite3_prepare_v2(f->db, SPANS " ORDER BY block DESC", -1, &f->spans_down, NULL) !=
                     SQLITE_OK ||
             sqlite3_prepare_v2(f->db, SPANS " ORDER BY block", -1, &f->spans_up, NULL) !=
-                    SQLITE_OK) {
+                    SQLITE_OK ||
+            checksum_is_required(f->db, &f->is_checksum_required) != SQLITE_OK) {
                 err = archive_file_fail(f->db, path, p);
                 archive_finder_close(f);
                 return err;

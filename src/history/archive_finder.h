@@ -21,6 +21,8 @@ struct archive_finder {
         struct buf scratch;
         size_t rows_max; /* ARCHIVE_FIND_ROWS; smaller in tests */
         int64_t ms_max;  /* ARCHIVE_FIND_MS */
+        bool is_checksum_required;
+        uint64_t damaged_id; /* the last damaged row that the log was told of */
 };
 
 int archive_finder_open(struct archive_finder *f, const char *path, struct problem *p) MUST_CHECK;

@@ -28,6 +28,7 @@
 
 #include "base/shown.h"
 #include "history/archive_file.h"
+#include "history/checksum.h"
 #include "history/story.h"
 #include "state/option.h"
 
@@ -179,16 +180,19 @@ static int sums_write(struct archive_writer *w)
 
 /* --- rows --- */
 
-/* The parameters of one row among those of a statement; the first error stays. */
+/* The parameters of one row among those of a statement; the first error stays.  Columns are put in
+ * their order: that is how the checksum takes them. */
 struct row {
         sqlite3_stmt *stmt;
         int base;
         int rc;
+        struct checksum checksum;
 };
 
 static void put_int(struct row *r, enum archive_column column, int64_t v)
 {
         int rc = sqlite3_bind_int64(r->stmt, r->base + (int)column, v);
+        checksum_number(&r->checksum, v);
         if (rc != SQLITE_OK)
                 r->rc = rc;
 }
@@ -198,6 +202,7 @@ static void put_text(struct row *r, enum archive_column column, struct slice s)
 {
         int at = r->base + (int)column;
         int rc;
+        checksum_bytes(&r->checksum, column, s);
         if (!s.len)
                 rc = sqlite3_bind_null(r->stmt, at);
         else if (story_is_text(s))
@@ -213,6 +218,7 @@ static void put_blob(struct row *r, enum archive_column column, struct slice s)
         int at = r->base + (int)column;
         int rc = s.len ? sqlite3_bind_blob(r->stmt, at, s.ptr, (int)s.len, SQLITE_STATIC)
                        : sqlite3_bind_null(r->stmt, at);
+        checksum_bytes(&r->checksum, column, s);
         if (rc != SQLITE_OK)
                 r->rc = rc;
 }
@@ -220,7 +226,7 @@ static void put_blob(struct row *r, enum archive_column column, struct slice s)
 static int put_row(sqlite3_stmt *stmt, int row, const struct job_view *v, struct slice story,
                    uint64_t run_number)
 {
-        struct row r = {stmt, 1 + row * COLUMN_COUNT, SQLITE_OK};
+        struct row r = {.stmt = stmt, .base = 1 + row * COLUMN_COUNT, .rc = SQLITE_OK};
         put_int(&r, COLUMN_ID, (int64_t)v->id);
         put_int(&r, COLUMN_STATUS, (int64_t)v->status);
         put_int(&r, COLUMN_FINISHED, v->finished_ms);
@@ -243,6 +249,7 @@ static int put_row(sqlite3_stmt *stmt, int row, const struct job_view *v, struct
         put_text(&r, COLUMN_EVENTS, story);
         put_blob(&r, COLUMN_OPTIONS, v->options);
         put_int(&r, COLUMN_RUN, (int64_t)run_number);
+        put_int(&r, COLUMN_CHECKSUM, checksum_value(&r.checksum));
         return r.rc;
 }
 

@@ -54,8 +54,8 @@ struct archive_span {
                       "ORDER BY until_ms, id, run, finished_ms LIMIT 1")                           \
         X(LAPSE_DROP, "DELETE FROM lapse WHERE until_ms = ?1 AND id = ?2 AND run = ?3 AND "        \
                       "finished_ms = ?4")                                                          \
-        X(RESULT_DROP, "UPDATE job SET result = NULL WHERE id = ?1 AND run = ?2 AND "              \
-                       "finished_ms = ?3")                                                         \
+        X(RESULT_DROP, "UPDATE job SET result = NULL, checksum = checksum & 4294967295 "           \
+                       "WHERE id = ?1 AND run = ?2 AND finished_ms = ?3")                          \
         X(TALLY_ADD, "UPDATE tally SET rows = rows + ?1")                                          \
         X(TALLY, "SELECT rows FROM tally")                                                         \
         X(LAST, "SELECT max(id) FROM job")

@@ -25,6 +25,7 @@
 #include <time.h>
 
 #include "base/say.h"
+#include "history/archive_file.h"
 #include "history/archive_finder.h"
 #include "history/archive_writer.h"
 
@@ -604,12 +605,18 @@ static struct archive *do_close(struct archive *a)
         return NULL;
 }
 
+static int do_last_fence(struct archive *a, uint64_t *ret, struct problem *p)
+{
+        return archive_file_last_fence(of(a)->path, ret, p);
+}
+
 static const struct archive_ops ops = {
         .store = do_store,
         .query = do_query,
         .remove = do_remove,
         .poll = do_poll,
         .stat = do_stat,
+        .last_fence = do_last_fence,
         .close = do_close,
 };
 

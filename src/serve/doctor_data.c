@@ -1,7 +1,8 @@
 /* What is in the data folder: would a start take it?
  *
- * A weir that is at work there has read all of it, and changes it meanwhile: then nothing is looked
- * at.  Otherwise the log is read whole, as a start does; of history as much as a start looks at. */
+ * A weir that is at work there has read all of the log, and changes it meanwhile: then the log is
+ * not looked at.  Otherwise it is read whole, as a start does.  History is always read whole: a
+ * server checks a row only when it is asked for it. */
 #include <stdio.h>
 
 #include "base/plural.h"
@@ -50,17 +51,34 @@ static void check_log(struct doctor *d, const char *data, const char *log)
                             plural(report.batches, "batch is", "batches are"));
 }
 
-static void check_history(struct doctor *d, const char *path)
+static void keep_first_text(void *ctx, const char *what)
+{
+        char *first = ctx;
+        if (!first[0])
+                (void)snprintf(first, 256, "%s", what);
+}
+
+static void check_history(struct doctor *d, const char *path, bool is_in_use)
 {
         struct problem p = {0};
-        int r = archive_file_check(path, &p);
+        struct archive_report report;
+        char first[256] = "";
+        int r = archive_file_verify(path, is_in_use, keep_first_text, first, &report, &p);
         if (r == ERR_NOTFOUND)
                 doctor_tell(d, VERDICT_FINE, "history", NULL, "there is none yet");
         else if (r != OK)
                 doctor_tell(d, VERDICT_BAD, "history",
                             "docs/history.md says how, and what can be saved", "%s", p.detail);
+        else if (report.damaged)
+                doctor_tell(d, VERDICT_BAD, "history",
+                            "'weir history verify' lists all damage; docs/history.md says what can "
+                            "be saved",
+                            "%llu damaged %s, the first: %s", (unsigned long long)report.damaged,
+                            plural(report.damaged, "place", "places"), first);
         else
-                doctor_tell(d, VERDICT_FINE, "history", NULL, "its tables can be read");
+                doctor_tell(d, VERDICT_FINE, "history", NULL, "all of its %llu %s sound",
+                            (unsigned long long)report.rows,
+                            plural(report.rows, "row is", "rows are"));
 }
 
 void doctor_check_data(struct doctor *d, const char *data)
@@ -69,11 +87,10 @@ void doctor_check_data(struct doctor *d, const char *data)
         if (snprintf(log, sizeof(log), "%s/log", data) >= (int)sizeof(log) ||
             snprintf(history, sizeof(history), "%s/history.db", data) >= (int)sizeof(history))
                 return; /* no server could use it either */
-        if (disk_is_in_use(log)) {
+        bool is_in_use = disk_is_in_use(log);
+        if (is_in_use)
                 doctor_tell(d, VERDICT_FINE, "log", NULL, "in use by a weir that has read it");
-                doctor_tell(d, VERDICT_FINE, "history", NULL, "in use as well");
-                return;
-        }
-        check_log(d, data, log);
-        check_history(d, history);
+        else
+                check_log(d, data, log);
+        check_history(d, history, is_in_use);
 }

@@ -6,9 +6,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/plural.h"
+#include "history/archive_file.h"
 #include "log/file.h"
 #include "log/record.h"
 #include "serve/salvage.h"
@@ -19,8 +22,9 @@ static const char usage[] =
         "       weir log dump DIR              print every record as a line of JSON\n"
         "       weir log salvage DIR NEWDIR    write what is sound into a new data folder\n"
         "\n"
-        "DIR is a data folder; weir must not be running on it for salvage, which leaves\n"
-        "history.db to you: copy it into NEWDIR when it is sound.\n"
+        "DIR is a data folder; weir must not be running on it for salvage. Salvage leaves\n"
+        "history to you: when 'weir history verify DIR' finds it sound, copy history.db and,\n"
+        "if it is there, history.db-wal into NEWDIR.\n"
         "verify and salvage exit with 9 when there is damage.\n";
 
 /* `dir`, or `dir`/log when that is there. */
@@ -109,6 +113,25 @@ static int dump(char **words, struct problem *problem)
         return r;
 }
 
+/* The -wal file may hold the newest finished jobs: a copy without it lacks them. */
+static void tell_history_files(const char *from, const char *to)
+{
+        static const char *const files[] = {"history.db", "history.db-wal"};
+        char path[4096];
+        bool is_first = true;
+        for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+                int n = snprintf(path, sizeof(path), "%s/%s", from, files[i]);
+                if (n < 0 || n >= (int)sizeof(path) || access(path, F_OK) != 0)
+                        continue;
+                if (is_first)
+                        printf("history is not part of the log; copy it when 'weir history verify "
+                               "%s' finds it sound:\n",
+                               from);
+                is_first = false;
+                printf("  cp %s %s/\n", path, to);
+        }
+}
+
 static int save(char **words, struct problem *problem)
 {
         struct disk *from = NULL;
@@ -122,6 +145,7 @@ static int save(char **words, struct problem *problem)
         if (r != OK)
                 return r;
         tell_report(&report);
+        tell_history_files(words[0], words[1]);
         if (report.bad_places)
                 return problem_set(problem, ERR_CORRUPT, "%llu %s left behind; the rest is in %s",
                                    (unsigned long long)report.bad_places,
@@ -156,4 +180,59 @@ int inspect_main(int argc, char **argv)
         }
         fputs(usage, stderr);
         return err_exit(ERR_SYNTAX);
+}
+
+/* ---- history ---- */
+
+static const char history_usage[] =
+        "usage: weir history verify DIR    read every row, report each damaged one\n"
+        "\n"
+        "DIR is a data folder, or a history file itself; weir may be running on it.\n"
+        "Exits with 9 when there is damage.\n";
+
+static void tell_damage(void *ctx, const char *what)
+{
+        (void)ctx;
+        fprintf(stderr, "damaged: %s\n", what);
+}
+
+static int verify_history(const char *dir, struct problem *problem)
+{
+        char path[4096], log[4096];
+        struct stat st;
+        struct archive_report report;
+        bool is_folder = stat(dir, &st) == 0 && S_ISDIR(st.st_mode);
+        int n = snprintf(path, sizeof(path), is_folder ? "%s/history.db" : "%s", dir);
+        int m = snprintf(log, sizeof(log), "%s/log", dir);
+        if (n < 0 || n >= (int)sizeof(path) || m < 0 || m >= (int)sizeof(log))
+                return problem_set(problem, ERR_BADARG, "the path is too long");
+        /* Of a file by itself nobody can tell: then a -shm file may be made beside it. */
+        bool is_in_use = !is_folder || disk_is_in_use(log);
+        int r = archive_file_verify(path, is_in_use, tell_damage, NULL, &report, problem);
+        if (r != OK)
+                return r;
+        printf("rows=%llu unchecked=%llu damaged=%llu\n", (unsigned long long)report.rows,
+               (unsigned long long)report.unchecked, (unsigned long long)report.damaged);
+        if (!report.damaged)
+                return OK;
+        return problem_set(
+                problem, ERR_CORRUPT, "%llu damaged %s; docs/history.md says what can be saved",
+                (unsigned long long)report.damaged, plural(report.damaged, "place", "places"));
+}
+
+int inspect_history_main(int argc, char **argv)
+{
+        struct problem problem = {0};
+        if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+                fputs(history_usage, stdout);
+                return 0;
+        }
+        if (argc != 3 || strcmp(argv[1], "verify") != 0) {
+                fputs(history_usage, stderr);
+                return err_exit(ERR_SYNTAX);
+        }
+        int r = verify_history(argv[2], &problem);
+        if (r != OK)
+                fprintf(stderr, "weir history verify: %s\n", problem.detail);
+        return err_exit(r);
 }

@@ -37,6 +37,9 @@ struct job_view {
         struct slice progress, result, error;
         struct slice events;  /* packed; state/event.h reads it */
         struct slice options; /* packed; state/option.h reads it */
+        /* The row of history is damaged: only id and status are set, the status may be wrong, and
+         * `error` says so.  Such a job is shown and never run. */
+        bool is_damaged;
 };
 
 #endif

@@ -397,6 +397,135 @@ def _(folder):
         equal(sorted(os.listdir(damaged)), before, "files of case %d" % number)
 
 
+def failed_jobs(folder, n):
+    """A folder whose history holds `n` failed jobs, all moved into the main file."""
+    server = Server(folder)
+    with server.client() as c:
+        for i in range(n):
+            c("ENQUEUE", "charge", b'{"amount":1000,"order":%d}' % i, "ATTEMPTS", 1)
+        for row in claim(c, count=n):
+            c("FAIL", row.id, row.token, "card declined")
+    equal(server.stop(), 0, "exit code")
+    return server.data
+
+
+def replace_bytes(path, old, new):
+    """Changes the first place of the file that holds `old`."""
+    with open(path, "r+b") as f:
+        at = f.read().find(old)
+        expect(at >= 0, "%r is not in %s" % (old, path))
+        f.seek(at)
+        f.write(new)
+
+
+def check_history_damage(folder, data, damaged_id, n):
+    """A damaged row is named by every tool, and neither delivered nor called missing."""
+    done = weir("history", "verify", data)
+    equal(done.returncode, 9, "exit code of history verify (%s)" % done.stderr)
+    expect("job %d:" % damaged_id in done.stderr and "damaged=1" in done.stdout,
+           done.stdout + done.stderr)
+    doctor = weir("doctor", "--data", data, "--url", "redis://127.0.0.1:1", "--json")
+    found = {c["name"]: c for c in json.loads(doctor.stdout)["checks"]}["history"]
+    equal(found["verdict"], "bad", "the doctor's verdict")
+    expect("job %d" % damaged_id in found["text"], found)
+    server = Server(folder, data=data)
+    with server.client() as c:
+        for words in (("JOB", damaged_id), ("RETRY", damaged_id), ("RETRY", damaged_id, "FORCE"),
+                      ("EVENTS", damaged_id)):
+            refused = c.ask(*words)
+            expect(isinstance(refused, WeirError) and "CORRUPT" in str(refused),
+                   "%s answers %r" % (words, refused))
+            expect("job %d" % damaged_id in str(refused), refused)
+        row = [r for r in job_list(c, "LIMIT", 1000) if r["id"] == damaged_id][0]
+        expect(not row["args"] and "damaged" in text(row["error"]), "listed as %r" % row)
+        many = mapping(c("RETRYMANY", "STATUS", "failed", "LIMIT", 1000))
+        equal((many["retried"], many["skipped"]), (n - 1, 1), "RETRYMANY")
+        got = claim(c, count=n + 1)
+        equal(sorted(g.id for g in got), [i for i in range(1, n + 1) if i != damaged_id], "claimed")
+        for each in got:
+            expect(each.args.startswith(b'{"amount":1000,'), each.args)
+    expect("job=%d" % damaged_id in server.log(), "the server's log does not name the job")
+    equal(server.stop(), 0, "exit code")
+
+
+@test("a changed row of history is named by id, never delivered and never called missing")
+def _(folder):
+    n = 5
+    data = failed_jobs(folder, n)
+    file = os.path.join(data, "history.db")
+    equal(weir("history", "verify", data).returncode, 0, "exit code on a sound file")
+    sound = os.path.join(folder, "sound")
+    copy(data, sound)
+    # The rows lie from the end of the page to its begin: the first found is the last job's.
+    for number, (old, new) in enumerate(((b'"amount":1000', b'"amount":9000'),
+                                         (b"card declined", b"card_declined"),
+                                         (b"charge", b"chargf"))):
+        damaged = os.path.join(folder, "damaged%d" % number)
+        copy(sound, damaged)
+        replace_bytes(os.path.join(damaged, "history.db"), old, new)
+        check_history_damage(folder, damaged, n, n)
+    expect(os.path.exists(file), "the sound file stays")
+
+
+@test("a row of history without its checksum is damage, except in a file an older weir made")
+def _(folder):
+    data = failed_jobs(folder, 2)
+    file = os.path.join(data, "history.db")
+    db = sqlite3.connect(file)
+    with db:  # the file of version 3 that these rows would have been in
+        db.execute("ALTER TABLE job DROP COLUMN checksum")
+        db.execute("PRAGMA user_version = 3")
+    db.close()
+    done = weir("history", "verify", data)
+    equal((done.returncode, done.stdout), (0, "rows=2 unchecked=2 damaged=0\n"), done.stderr)
+    server = Server(folder, data=data)
+    with server.client() as c:
+        c("RETRY", 1)
+        got = claim(c)[0]
+        equal(got.args, b'{"amount":1000,"order":0}', "what runs again")
+        c("FAIL", got.id, got.token, "again")
+    equal(server.stop(), 0, "exit code")
+    done = weir("history", "verify", data)
+    equal((done.returncode, done.stdout), (0, "rows=2 unchecked=1 damaged=0\n"), done.stderr)
+    replace_bytes(file, b'"order":0', b'"order":9')
+    equal(weir("history", "verify", data).returncode, 9, "exit code after a change")
+
+
+@test("a log that is lost while history stays gives no id and no fence a second time")
+def _(folder):
+    server = Server(folder)
+    with server.client() as c:
+        for _ in range(7):
+            c("ENQUEUE", "h", "", "ATTEMPTS", 9)
+        for _ in range(9):  # more fences than ids
+            rows = claim(c, count=10)
+            for row in rows:
+                c("FAIL", row.id, row.token, "no", "RETRYIN", 0)
+        last = max(row.fence for row in rows)
+        last = max(last, c("LOCK", "sync", 60000)[1])
+    equal(server.stop(), 0, "exit code")
+    expect(last > 60, "fences up to %d" % last)
+    shutil.rmtree(os.path.join(server.data, "log"))
+    again = Server(folder, data=server.data)
+    with again.client() as c:
+        expect(c("ENQUEUE", "h", "") > 7, "the id was given before")
+        fence = claim(c)[0].fence
+        expect(fence > last, "fence %d after %d" % (fence, last))
+    expect("ids and fences" in again.log() and "next_fence=" in again.log(), again.log()[-500:])
+    again.kill()
+
+
+@test("salvage names every file of history that must be copied, the -wal file too")
+def _(folder):
+    data = make_folder(folder)
+    for name in ("history.db", "history.db-wal"):
+        expect(os.path.getsize(os.path.join(data, name)), name + " is empty")
+    done = weir("log", "salvage", data, data + ".saved")
+    equal(done.returncode, 0, done.stderr)
+    for name in ("history.db", "history.db-wal"):
+        expect("cp %s %s.saved/\n" % (os.path.join(data, name), data) in done.stdout, done.stdout)
+
+
 @test("salvage refuses a folder that is not empty, and never changes what it reads")
 def _(folder):
     data = make_folder(folder)
