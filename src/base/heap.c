@@ -132,6 +132,26 @@ struct heap_node *heap_pop(struct heap *h)
         return node;
 }
 
+/* Those before `e` in the subtree at `at`.  Below an item that is not before it none is, so only
+ * the counted ones and their children are looked at.  The depth is that of the heap. */
+static size_t count_before(const struct heap *h, uint64_t at, const struct heap_entry *e,
+                           size_t max)
+{
+        size_t n = 0;
+        if (!max || at >= h->len || !is_before(&h->entries[at], e))
+                return 0;
+        n++;
+        for (uint64_t i = at * ARITY + 1; i <= at * ARITY + ARITY; i++)
+                n += count_before(h, i, e, max - n);
+        return n;
+}
+
+size_t heap_count_before(const struct heap *h, const struct heap_node *node, size_t max)
+{
+        ASSERT(node->pos < h->len && h->entries[node->pos].node == node);
+        return count_before(h, 0, &h->entries[node->pos], max);
+}
+
 void heap_check(const struct heap *h)
 {
         ASSERT(h->len <= h->cap);

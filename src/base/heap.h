@@ -34,6 +34,8 @@ void heap_remove(struct heap *h, struct heap_node *node);
 void heap_update(struct heap *h, struct heap_node *node, uint64_t key);
 struct heap_node *heap_pop(struct heap *h); /* NULL when empty */
 void heap_check(const struct heap *h);      /* asserts order and positions */
+/* Items that come out before this one; counts no further than `max`, and costs what it counts. */
+size_t heap_count_before(const struct heap *h, const struct heap_node *node, size_t max);
 
 static inline struct heap_node *heap_peek(const struct heap *h)
 {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
 #include "base/shown.h"
 #include "cli/add.h"
 #include "cli/cancel.h"
@@ -431,19 +432,24 @@ static void put_blocker(struct cli *cli, const struct value *blocker)
 static void show_why(struct cli *cli, const struct value *v)
 {
         const struct value *blockers = value_get(v, "blockers");
-        int64_t expected_ms = field_int(v, "expected_ms");
+        int64_t not_before_ms = field_int(v, "not_before_ms");
+        uint64_t ahead = (uint64_t)field_int(v, "ahead"); /* null is 0 */
         put_head(cli, v);
         for (size_t i = 0; blockers && i < blockers->n; i++)
                 put_blocker(cli, &blockers->items[i]);
-        if (expected_ms > 0) {
-                buf_put_str(&cli->out, "expected ");
-                moment_put(&cli->out, expected_ms);
+        if (not_before_ms > 0) {
+                buf_put_str(&cli->out, "not before ");
+                moment_put(&cli->out, not_before_ms);
                 buf_put_str(&cli->out, " (");
-                moment_put_relative(&cli->out, expected_ms, clock_wall_ms());
+                moment_put_relative(&cli->out, not_before_ms, clock_wall_ms());
                 buf_put_str(&cli->out, ")\n");
-        } else if (slice_eq(field_text(v, "status"), SLICE_LIT("pending"))) {
-                buf_put_str(&cli->out, blockers && blockers->n ? "expected at no known time\n"
-                                                               : "expected at any moment\n");
+        } else if (!slice_eq(field_text(v, "status"), SLICE_LIT("pending"))) {
+                return;
+        } else if (blockers && blockers->n) {
+                buf_put_str(&cli->out, "when it starts is not known\n");
+        } else {
+                buf_printf(&cli->out, "ready: %llu %s ahead of it\n", (unsigned long long)ahead,
+                           plural(ahead, "job is", "jobs are"));
         }
 }
 

@@ -412,6 +412,13 @@ static int64_t retry_ms(const struct circuit *c, int64_t now_ns)
         return ns == CIRCUIT_NEVER ? -1 : ns / NS_PER_MS + (ns % NS_PER_MS != 0);
 }
 
+/* Jobs that it keeps.  That of a queue is asked once for all of them, so they stay in the queue. */
+static int64_t n_waiting_jobs(const struct core *core, const struct breaker *b)
+{
+        const struct queue *q = is_refusing(&b->circuit) ? queue_of(core, b) : NULL;
+        return (int64_t)(b->thing.waiting.len + (q ? q->n_ready : 0));
+}
+
 static void tell_breaker(const struct core *core, const struct breaker *b, struct reply *reply)
 {
         const struct circuit *c = &b->circuit;
@@ -427,7 +434,7 @@ static void tell_breaker(const struct core *core, const struct breaker *b, struc
                 {"window_failures", (int64_t)bad},
                 {"window_outcomes", (int64_t)all},
                 {"trips", (int64_t)c->trips},
-                {"waiting_jobs", b->thing.waiting.len},
+                {"waiting_jobs", n_waiting_jobs(core, b)},
                 {"threshold", c->rule.failures},
                 {"rate", c->rule.rate_percent},
                 {"window_ms", c->rule.rate_window_ms},

@@ -409,6 +409,14 @@ static const char *kind_name(enum bucket_kind kind)
         return kind == BUCKET_TOKENS ? "tokens" : "window";
 }
 
+/* Jobs that would start if it allowed more.  The limit of a queue is asked once for all of them, so
+ * they stay in the queue. */
+static int64_t n_waiting_jobs(const struct core *core, const struct rate_limit *l)
+{
+        const struct queue *q = is_blocking(core, l) ? queue_of(core, l) : NULL;
+        return (int64_t)(l->thing.waiting.len + (q ? q->n_ready : 0));
+}
+
 static void tell_usage(const struct core *core, struct rate_limit *l, struct reply *reply)
 {
         const struct bucket *b = &l->bucket;
@@ -427,7 +435,7 @@ static void tell_usage(const struct core *core, struct rate_limit *l, struct rep
                 {"left", (int64_t)bucket_left(b, now_ns)},
                 {"retry_ms", ms_up(line_wait_ns(core, l, 1))},
                 {"reset_ms", ms_up(bucket_idle_wait(b, now_ns))},
-                {"waiting_jobs", l->thing.waiting.len},
+                {"waiting_jobs", n_waiting_jobs(core, l)},
                 {"waiting_clients", (int64_t)asking},
         };
         reply_map(reply, 3 + ARRAY_LEN(numbers));

@@ -52,7 +52,7 @@ static const struct param_def uncap_params[] = {
              "Lists the caps that are set or keep somebody waiting.", "The caps.", exec_caps),     \
         ROW("WHY", "jobs", B, "GET", "/v1/jobs/{id}/why",                                          \
             "Says why a job is not running: every blocker in order, with figures.",                \
-            "Its status, the blockers, and when it is expected to run.", exec_why, id_params),
+            "Its status, the blockers, before when it cannot start, how many are ahead.", exec_why, id_params),
 /* clang-format on */
 
 #endif

@@ -3,8 +3,11 @@
  * The order: it has ended; it runs; it waits for other jobs; it is not due; its queue is paused or
  * full; a limit, a breaker, a cap keeps it; no worker asks for its queue; and if nothing of that
  * holds, how many are before it.  Each blocker has a code for programs and a sentence for people.
- * `expected_ms` is when the first thing changes that is known to change by itself; 0: nobody
- * knows. */
+ *
+ * When a job will start is never known: workers, other jobs and people decide that too.  So two
+ * things are told that are.  `not_before_ms` is the latest of the times before which it cannot
+ * start unless somebody changes something; 0 when there is none.  `ahead` is how many jobs come
+ * before it where it waits; null when that is no line. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -23,6 +26,9 @@
 
 #define BLOCKERS_MAX  16
 #define SENTENCE_SIZE 480
+/* Jobs ahead are counted no further: about 0.1 ms. */
+#define AHEAD_MAX 10000
+#define UNKNOWN   (-1)
 
 struct blocker {
         const char *code;
@@ -34,7 +40,8 @@ struct why {
         const struct job *job;
         struct blocker blockers[BLOCKERS_MAX];
         size_t n;
-        int64_t expected_ms; /* Unix time; 0: not known */
+        int64_t not_before_ms; /* Unix time; 0: not known */
+        int64_t ahead;         /* at most AHEAD_MAX; or UNKNOWN */
 };
 
 static void add(struct why *w, const char *code, const char *fmt, ...) PRINTF(3, 4);
@@ -50,10 +57,35 @@ static void add(struct why *w, const char *code, const char *fmt, ...)
         va_end(args);
 }
 
-static void expect(struct why *w, int64_t at_ms)
+static void not_before(struct why *w, int64_t at_ms)
 {
-        if (at_ms > w->expected_ms)
-                w->expected_ms = at_ms;
+        if (at_ms > w->not_before_ms)
+                w->not_before_ms = at_ms;
+}
+
+/* "; 3 jobs are ahead of it"; nothing when none is, or when it is not known. */
+static const char *ahead_text(const struct why *w, int64_t ahead, char ret[96])
+{
+        const char *of_group =
+                w->job->state == JOB_READY && w->job->queue->settings.fair ? " of its group" : "";
+        const char *more = ahead == AHEAD_MAX ? " or more" : "";
+        ret[0] = '\0';
+        if (ahead > 0)
+                (void)snprintf(ret, 96, "; %lld%s %s%s %s ahead of it", (long long)ahead, more,
+                               plural((uint64_t)ahead, "job", "jobs"), of_group,
+                               plural((uint64_t)ahead, "is", "are"));
+        return ret;
+}
+
+/* How many come before it at that thing; NULL: in its queue. */
+static int64_t ahead_at(const struct why *w, const struct thing *t)
+{
+        const struct job *job = w->job;
+        if (!t && job->state == JOB_READY)
+                return (int64_t)queue_ahead(job->queue, job, AHEAD_MAX);
+        if (t && job->state == JOB_WAITING && job->extra->blocker == t)
+                return (int64_t)heap_count_before(&t->waiting, &job->node, AHEAD_MAX);
+        return UNKNOWN;
 }
 
 /* Until it is due; 0 when that is now. */
@@ -77,11 +109,12 @@ static void say_due(struct why *w)
         char text[DURATION_TEXT_MAX];
         if (!in_ms)
                 return;
-        expect(w, w->core->now.wall_ms + in_ms);
-        if (!is_parked(w->job)) /* else say_gate() tells it with the reason */
-                add(w, w->job->attempt ? "backoff" : "schedule", "%s in %s",
-                    w->job->attempt ? "waits before its next attempt, which is due" : "is due",
-                    duration_words_left(in_ms, text));
+        if (is_parked(w->job)) /* say_gate() tells it; a level that falls brings it back earlier */
+                return;
+        not_before(w, w->core->now.wall_ms + in_ms);
+        add(w, w->job->attempt ? "backoff" : "schedule", "%s in %s",
+            w->job->attempt ? "waits before its next attempt, which is due" : "is due",
+            duration_words_left(in_ms, text));
 }
 
 static void say_after(struct why *w)
@@ -114,34 +147,55 @@ static void say_queue(struct why *w)
                     plural(s->claims, "is", "are"));
 }
 
-static void say_limit(struct why *w, struct thing *t)
+/* The limit of its queue keeps the whole queue: the jobs ahead are those of the queue. */
+static void say_limit(struct why *w, struct thing *t, bool is_of_queue)
 {
         if (!t)
                 return;
         int64_t ms = limit_wait_ns(w->core, t) / NS_PER_MS;
-        char text[DURATION_TEXT_MAX];
-        add(w, "limit", "rate limit '%.*s' is used up: the next start in %s",
-            (int)thing_name(t).len, t->name, duration_words_left(ms, text));
-        expect(w, w->core->now.wall_ms + ms);
+        char text[DURATION_TEXT_MAX], ahead[96];
+        w->ahead = ahead_at(w, is_of_queue ? NULL : t);
+        add(w, "limit", "rate limit '%.*s' is used up: no job starts for %s%s",
+            (int)thing_name(t).len, t->name, duration_words_left(ms, text),
+            ahead_text(w, w->ahead, ahead));
+        not_before(w, w->core->now.wall_ms + ms);
 }
 
-static void say_breaker(struct why *w, struct thing *t)
+/* What the breaker waits for: a hand, the one that tries it, or the end of its cool-down. */
+static void put_until(struct why *w, struct thing *t, char *ret, size_t size)
+{
+        const struct breaker *b = breaker_of(t);
+        char text[DURATION_TEXT_MAX];
+        int64_t wait_ms = breaker_wait_ns(w->core, t) / NS_PER_MS;
+        if (b->circuit.is_held) {
+                (void)snprintf(ret, size, "held open until it is closed");
+        } else if (b->circuit.state == CIRCUIT_HALF_OPEN && b->probe_job) {
+                (void)snprintf(ret, size, "job %llu tries it now",
+                               (unsigned long long)b->probe_job);
+        } else if (b->circuit.state == CIRCUIT_HALF_OPEN) {
+                (void)snprintf(ret, size, "a client tries it now");
+        } else {
+                not_before(w, w->core->now.wall_ms + wait_ms);
+                (void)snprintf(ret, size, "no job tries it for %s",
+                               duration_words_left(wait_ms, text));
+        }
+}
+
+static void say_breaker(struct why *w, struct thing *t, bool is_of_queue)
 {
         if (!t)
                 return;
         const struct breaker *b = breaker_of(t);
-        char since[DURATION_TEXT_MAX], next[DURATION_TEXT_MAX];
+        char since[DURATION_TEXT_MAX], until[128], ahead[96];
         int64_t since_ms = (w->core->now.steady_ns - b->circuit.since_ns) / NS_PER_MS;
-        int64_t wait_ns = breaker_wait_ns(w->core, t);
-        bool is_held = wait_ns == CIRCUIT_NEVER, has_reason = b->reason.len > 0;
+        bool has_reason = b->reason.len > 0;
+        put_until(w, t, until, sizeof(until));
+        w->ahead = ahead_at(w, is_of_queue ? NULL : t);
         add(w, "breaker", "circuit breaker '%.*s' has been %s for %s%s%.*s%s: %s%s",
             (int)thing_name(t).len, t->name, circuit_state_name(b->circuit.state),
             duration_words(since_ms, since), has_reason ? " (" : "", (int)b->reason.len,
-            has_reason ? b->reason.ptr : "", has_reason ? ")" : "",
-            is_held ? "held open until it is closed" : "the next try in ",
-            is_held ? "" : duration_words_left(wait_ns / NS_PER_MS, next));
-        if (!is_held)
-                expect(w, w->core->now.wall_ms + wait_ns / NS_PER_MS);
+            has_reason ? b->reason.ptr : "", has_reason ? ")" : "", until,
+            ahead_text(w, w->ahead, ahead));
 }
 
 static void say_cap(struct why *w)
@@ -150,6 +204,7 @@ static void say_cap(struct why *w)
         if (!t)
                 return;
         const struct cap *cap = CONTAINER_OF(t, const struct cap, thing);
+        w->ahead = ahead_at(w, t);
         add(w, "single_instance", "%llu running %s '%.*s', which allows %llu; %u %s for it",
             (unsigned long long)cap->n_running, plural(cap->n_running, "job holds", "jobs hold"),
             (int)thing_name(t).len, t->name, (unsigned long long)cap_max(t, w->job), t->waiting.len,
@@ -229,15 +284,17 @@ static void say_workers(struct why *w)
         const struct queue *q = w->job->queue;
         if (w->n)
                 return;
-        char text[DURATION_TEXT_MAX];
+        char text[DURATION_TEXT_MAX], ahead[96];
+        w->ahead = ahead_at(w, NULL);
         int64_t ready_ms = w->core->now.wall_ms - w->job->due_ms;
         if (list_is_empty(&q->waiters))
                 add(w, "worker",
-                    "ready for %s, and no worker waits for queue '%.*s'; %llu %s, %zu %s ready",
+                    "ready for %s, and no worker waits for queue '%.*s'; %llu %s, %zu %s "
+                    "ready%s",
                     duration_words(ready_ms > 0 ? ready_ms : 0, text), (int)q->name->len,
                     q->name->text, (unsigned long long)q->n_running,
                     plural(q->n_running, "job of it runs", "jobs of it run"), q->n_ready,
-                    plural(q->n_ready, "is", "are"));
+                    plural(q->n_ready, "is", "are"), ahead_text(w, w->ahead, ahead));
         if (w->core->is_slowed)
                 add(w, "history", "history is behind and work is handed out more slowly");
 }
@@ -276,10 +333,10 @@ static void find_blockers(struct why *w)
         say_due(w);
         say_after(w);
         say_queue(w);
-        say_limit(w, limit_of_queue(w->core, job->queue));
-        say_limit(w, limit_block(w->core, job));
-        say_breaker(w, breaker_of_queue(w->core, job->queue));
-        say_breaker(w, breaker_block(w->core, job));
+        say_limit(w, limit_of_queue(w->core, job->queue), true);
+        say_limit(w, limit_block(w->core, job), false);
+        say_breaker(w, breaker_of_queue(w->core, job->queue), true);
+        say_breaker(w, breaker_block(w->core, job), false);
         say_cap(w);
         say_gate(w);
         say_workers(w);
@@ -297,9 +354,9 @@ EXEC(exec_why)
         if (!job)
                 return problem_set(problem, ERR_NOTFOUND, "there is no job %llu",
                                    (unsigned long long)id);
-        struct why w = {.core = core, .job = job};
+        struct why w = {.core = core, .job = job, .ahead = UNKNOWN};
         find_blockers(&w);
-        reply_map(reply, 4);
+        reply_map(reply, 5);
         reply_key(reply, "id");
         reply_int(reply, (int64_t)id);
         reply_key(reply, "status");
@@ -315,8 +372,13 @@ EXEC(exec_why)
                 reply_end(reply);
         }
         reply_end(reply);
-        reply_key(reply, "expected_ms");
-        reply_int(reply, w.expected_ms);
+        reply_key(reply, "not_before_ms");
+        reply_int(reply, w.not_before_ms);
+        reply_key(reply, "ahead");
+        if (w.ahead == UNKNOWN)
+                reply_null(reply);
+        else
+                reply_int(reply, w.ahead);
         reply_end(reply);
         return OK;
 }

@@ -112,7 +112,7 @@ const struct shape command_shapes[] = {
         {"RETIERMANY", BULK},
         {"DELETEMANY", BULK},
         {"RETIER", "@ok"},
-        {"WHY", "{id:i status:" STATUS " blockers:[{code:s message:s}] expected_ms:i}"},
+        {"WHY", "{id:i status:" STATUS " blockers:[{code:s message:s}] not_before_ms:i ahead:i?}"},
 
         {"QUEUES", "{queues:[{" QUEUE_KEYS "}]}"},
         {"QUEUE",

@@ -81,6 +81,15 @@ struct job *queue_first(const struct queue *q)
         return first_of(&CONTAINER_OF(heap_peek(&q->turns), struct lane, turn)->ready);
 }
 
+size_t queue_ahead(const struct queue *q, const struct job *job, size_t max)
+{
+        if (!q->settings.fair)
+                return heap_count_before(&q->ready, &job->node, max);
+        struct hash_node *n = hash_find(&q->lanes, name_slice(job->group));
+        ASSERT(n);
+        return heap_count_before(&lane_of_node(n)->ready, &job->node, max);
+}
+
 static struct lane *lane_get(struct queue *q, const struct job *job)
 {
         struct slice group = name_slice(job->group);

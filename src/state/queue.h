@@ -79,6 +79,9 @@ void queue_release(struct queue *q); /* nothing is ready in it */
 
 /* The ready job that is to run next; NULL when there is none. */
 struct job *queue_first(const struct queue *q);
+/* Ready jobs that come before this ready one, counted no further than `max`.  In a fair queue those
+ * of its own group: what the other groups get by their turns is not known. */
+size_t queue_ahead(const struct queue *q, const struct job *job, size_t max);
 void queue_push(struct queue *q, struct job *job);
 void queue_take(struct queue *q, struct job *job);
 /* A job was started: its group has had a turn of that weight. */

@@ -13,11 +13,13 @@ import {
         fill,
         fmtDuration,
         fmtNumber,
+        fmtTime,
         h,
         notAvailable,
         note,
         panel,
         path,
+        plural,
         table,
         toast,
         turns
@@ -130,10 +132,16 @@ async function whyNote(ctx, job, actions, after)
         }
         const all = why.blockers || [];
         if (all.length === 0)
-                return note('good', h('p', {}, 'It is ready: the next free worker takes it.'));
+                return note('good',
+                        h('p', {},
+                                why.ahead ? `It is ready: ${
+                                                    plural(why.ahead, 'job is', 'jobs are')} ` +
+                                                        'ahead of it.'
+                                          : 'It is ready: the next free worker takes it.'));
         const isTold = all.length === 1 && all[0].code === 'schedule';
-        const when = why.expected_ms && !isTold
-                ? h('p', {}, 'It is expected to run ', running(why.expected_ms), '.')
+        const when = why.not_before_ms && !isTold
+                ? h('p', {}, 'It cannot start before ', fmtTime(why.not_before_ms), ', ',
+                          running(why.not_before_ms), '.')
                 : null;
         return h('div.note.warn.why', {}, reasons(all, (b) => remedy(ctx, job, b, actions, after)),
                 when);

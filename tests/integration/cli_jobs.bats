@@ -147,15 +147,16 @@ codes() {
         has_status 1 canceled
 }
 
-@test "why: a job that waits for its time, and when it is expected" {
+@test "why: a job that waits for its time, and before when it cannot start" {
         weir job add later --in 1h
         run weir job why 1
         [ "$status" -eq 0 ]
         [ "${lines[0]}" = "job 1  pending" ]
         [[ ${lines[1]} =~ ^"  schedule         is due in "(1\ h|59\ min(\ [0-9]+\ s)?)$ ]]
-        [[ ${lines[-1]} =~ ^"expected "[0-9-]+\ [0-9:]+\ [+-][0-9]+\ \(in\ (1\ h|59\ min) ]]
+        [[ ${lines[-1]} =~ ^"not before "[0-9-]+\ [0-9:]+\ [+-][0-9]+\ \(in\ (1\ h|59\ min) ]]
         [ "$(weir job why 1 --json | jq -r '.status')" = pending ]
-        [ "$(weir job why 1 --json | jq '.expected_ms - now * 1000 | . > 3500000 and . < 3600001')" = true ]
+        due=$(weir job show 1 --json | jq .due_ms)
+        [ "$(weir job why 1 --json | jq ".not_before_ms - $due | . > -1000 and . < 1000")" = true ]
 }
 
 @test "why names every blocker in order, one a line" {
@@ -169,7 +170,7 @@ codes() {
         [ "$(codes 2)" = '["single_instance"]' ]
         run weir job why 2
         [[ ${lines[1]} == *"single_instance  1 running job holds 'key:k', which allows 1"* ]]
-        [ "${lines[2]}" = "expected at no known time" ]
+        [ "${lines[2]}" = "when it starts is not known" ]
         [ "$(codes 1)" = '["running"]' ]
         [[ $(weir job why 1) == *"it runs: worker 'w' has it for "* ]]
         weir job add alone --queue nobody
@@ -182,12 +183,16 @@ codes() {
         weir job add h --queue slow
         [ "$(claim slow 2)" = '[1]' ]
         [ "$(codes 2)" = '["limit"]' ]
+        weir job add h --queue slow
+        [[ $(weir job why 3) == *"limit            rate limit 'queue:slow' is used up: no job starts for "*"; 1 job is ahead of it"* ]]
+        [ "$(weir limit show queue:slow | grep -c '^waiting  2 jobs, 0 clients$')" -eq 1 ]
+        [ "$(weir limit show queue:slow --json | jq .waiting_jobs)" -eq 2 ]
         weir queue set full --cap 1
         weir job add h --queue full
         weir job add h --queue full
-        [ "$(claim full 2)" = '[3]' ]
-        [ "$(codes 4)" = '["queue_cap"]' ]
-        [[ $(weir job why 4) == *"queue 'full' runs 1 job and its cap is 1"* ]]
+        [ "$(claim full 2)" = '[4]' ]
+        [ "$(codes 5)" = '["queue_cap"]' ]
+        [[ $(weir job why 5) == *"queue 'full' runs 1 job and its cap is 1"* ]]
         run weir job why 99
         [ "$status" -eq 4 ]
         [ "$output" = "weir: there is no job 99" ]

@@ -53,6 +53,25 @@ static void items_come_out_by_key_and_then_by_id(void **state)
         heap_release(&h);
 }
 
+static void those_before_an_item_are_counted_up_to_a_bound(void **state)
+{
+        struct item items[500];
+        struct heap h;
+
+        (void)state;
+        fill(&h, items, 500);
+        for (size_t i = 0; i < 500; i++) {
+                size_t n = 0;
+                for (size_t k = 0; k < 500; k++) {
+                        uint64_t mine = (i * 7919) % 101, other = (k * 7919) % 101;
+                        n += other < mine || (other == mine && k < i);
+                }
+                assert_int_equal(heap_count_before(&h, &items[i].node, 500), n);
+                assert_int_equal(heap_count_before(&h, &items[i].node, 7), n < 7 ? n : 7);
+        }
+        heap_release(&h);
+}
+
 static void an_item_is_removed_from_any_place(void **state)
 {
         struct item items[60];
@@ -190,6 +209,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(an_empty_heap_has_nothing_to_give),
                 cmocka_unit_test(items_come_out_by_key_and_then_by_id),
+                cmocka_unit_test(those_before_an_item_are_counted_up_to_a_bound),
                 cmocka_unit_test(an_item_is_removed_from_any_place),
                 cmocka_unit_test(an_item_moves_up_or_down_with_its_key),
                 cmocka_unit_test(signed_times_keep_their_order_as_keys),

@@ -25,17 +25,108 @@ static void a_time_is_said_in_units_that_fit_it(void **unused)
         rig_release(&rig);
 }
 
-static void a_limit_says_when_the_next_start_is(void **unused)
+static void a_limit_says_how_long_no_job_starts_and_how_many_are_ahead(void **unused)
 {
         (void)unused;
         struct rig rig;
         char token[RIG_TOKEN];
         rig_init(&rig);
         rig_do(&rig, "LIMIT", "api", "1", "600000");
-        rig_do(&rig, "ENQUEUE", "a", "", "LIMIT", "api");
-        rig_do(&rig, "ENQUEUE", "a", "", "LIMIT", "api");
+        for (int i = 0; i < 5; i++)
+                rig_do(&rig, "ENQUEUE", "a", "", "LIMIT", "api");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
-        has(rig_do(&rig, "WHY", "2"), "'rate limit 'api' is used up: the next start in 10 min ");
+        has(rig_do(&rig, "WHY", "5"), " ahead:null]"); /* no claim has met the limit yet */
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
+        const char *why = rig_do(&rig, "WHY", "2");
+        has(why, "'rate limit 'api' is used up: no job starts for 10 min ");
+        has(why, " ahead:0]");
+        has_not(why, "ahead of it");
+        has(rig_do(&rig, "WHY", "3"), "; 1 job is ahead of it'");
+        why = rig_do(&rig, "WHY", "5");
+        has(why, "; 3 jobs are ahead of it'");
+        has(why, " ahead:3]");
+        rig_release(&rig);
+}
+
+static void a_limit_of_a_queue_counts_the_jobs_ahead_and_those_that_wait(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        rig_do(&rig, "LIMIT", "queue:mail", "3", "600000");
+        for (int i = 0; i < 40; i++)
+                rig_do(&rig, "ENQUEUE", "a", "", "QUEUE", "mail");
+        has(rig_do(&rig, "USAGE", "queue:mail"), " waiting_jobs:0 "); /* they wait for a worker */
+        assert_int_equal(rig_claim_many(&rig, "mail"), 3);
+        has(rig_do(&rig, "USAGE", "queue:mail"), " waiting_jobs:37 ");
+        const char *why = rig_do(&rig, "WHY", "40");
+        has(why, "'rate limit 'queue:mail' is used up: no job starts for ");
+        has(why, "; 36 jobs are ahead of it'");
+        has(why, " ahead:36]");
+        rig_do(&rig, "ENQUEUE", "a", "", "QUEUE", "mail", "PRIORITY", "0");
+        has(rig_do(&rig, "WHY", "41"), " ahead:0]");
+        has(rig_do(&rig, "WHY", "40"), " ahead:37]");
+        /* In a fair queue the groups take turns: what is known is its own group. */
+        rig_do(&rig, "QUEUESET", "mail", "FAIR", "on");
+        has(rig_do(&rig, "WHY", "40"), "; 37 jobs of its group are ahead of it'");
+        rig_release(&rig);
+}
+
+static void a_breaker_of_a_queue_counts_the_jobs_that_it_keeps(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        rig_do(&rig, "BREAKER", "queue:mail");
+        for (int i = 0; i < 4; i++)
+                rig_do(&rig, "ENQUEUE", "a", "", "QUEUE", "mail");
+        has(rig_do(&rig, "BREAKERSTATE", "queue:mail"), " waiting_jobs:0 ");
+        rig_do(&rig, "TRIP", "queue:mail");
+        has(rig_do(&rig, "BREAKERSTATE", "queue:mail"), " waiting_jobs:4 ");
+        has(rig_do(&rig, "WHY", "4"), "; 3 jobs are ahead of it'");
+        rig_release(&rig);
+}
+
+/* Of a crowd no more is counted than a turn has time for. */
+static void a_long_way_to_the_front_is_counted_up_to_a_bound(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        for (int i = 0; i < 10002; i++)
+                rig_do(&rig, "ENQUEUE", "a", "");
+        has(rig_do(&rig, "WHY", "10000"), "; 9999 jobs are ahead of it'");
+        has(rig_do(&rig, "WHY", "10002"), "; 10000 or more jobs are ahead of it'");
+        has(rig_do(&rig, "WHY", "10002"), " ahead:10000]");
+        rig_release(&rig);
+}
+
+/* A time that is said is one before which the job cannot start. */
+static void no_time_is_promised_where_none_is_known(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[RIG_TOKEN];
+        rig_init(&rig);
+        rig_do(&rig, "ENQUEUE", "a", "", "QUEUE", "mail");
+        rig_do(&rig, "PAUSE", "mail");
+        const char *why = rig_do(&rig, "WHY", "1");
+        has(why, "queue 'mail' is paused");
+        has(why, "not_before_ms:0 ");
+        rig_do(&rig, "BREAKER", "shop");
+        rig_do(&rig, "TRIP", "shop", "HOLD");
+        rig_do(&rig, "ENQUEUE", "a", "", "TARGET", "shop");
+        has(rig_do(&rig, "WHY", "2"), "not_before_ms:0 ");
+        /* The outcome of the one job that tries lets all others go, at any moment. */
+        rig_do(&rig, "CLOSEBREAKER", "shop");
+        rig_do(&rig, "TRIP", "shop");
+        rig_do(&rig, "ENQUEUE", "a", "", "TARGET", "shop");
+        has_not(rig_do(&rig, "WHY", "3"), "not_before_ms:0 ");
+        rig_pass_ms(&rig, 60001);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 2);
+        why = rig_do(&rig, "WHY", "3");
+        has(why, "'circuit breaker 'shop' has been half-open for 1 ms: job 2 tries it now'");
+        has(why, "not_before_ms:0 ");
         rig_release(&rig);
 }
 
@@ -49,7 +140,7 @@ static void a_breaker_says_since_when_it_is_open_why_and_until_when(void **unuse
         rig_do(&rig, "TRIP", "shop");
         rig_pass_ms(&rig, 30000);
         has(rig_do(&rig, "WHY", "1"),
-            "'circuit breaker 'shop' has been open for 30 s: the next try in 1 min 30 s'");
+            "'circuit breaker 'shop' has been open for 30 s: no job tries it for 1 min 30 s'");
         rig_do(&rig, "TRIP", "shop", "REASON", "moving house", "HOLD");
         has(rig_do(&rig, "WHY", "1"),
             "'circuit breaker 'shop' has been open for 30 s (moving house): held open until it is "
@@ -110,7 +201,7 @@ static void a_parked_job_says_what_parked_it_and_for_how_long(void **unused)
         const char *why = rig_do(&rig, "WHY", "1");
         has(why, "[{code:'gate' message:'parked for 14 min more: critical load on shop: "
                  "threads_running 150 against 15; tier normal waits 15 min']]");
-        has_not(why, "expected_ms:0");
+        has(why, "not_before_ms:0 "); /* a level that falls brings it back earlier */
         /* It is asked again, and told how long in all. */
         sample_for(&rig, 20, 841);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
@@ -198,7 +289,11 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_time_is_said_in_units_that_fit_it),
-                cmocka_unit_test(a_limit_says_when_the_next_start_is),
+                cmocka_unit_test(a_limit_says_how_long_no_job_starts_and_how_many_are_ahead),
+                cmocka_unit_test(a_limit_of_a_queue_counts_the_jobs_ahead_and_those_that_wait),
+                cmocka_unit_test(a_breaker_of_a_queue_counts_the_jobs_that_it_keeps),
+                cmocka_unit_test(a_long_way_to_the_front_is_counted_up_to_a_bound),
+                cmocka_unit_test(no_time_is_promised_where_none_is_known),
                 cmocka_unit_test(a_breaker_says_since_when_it_is_open_why_and_until_when),
                 cmocka_unit_test(one_is_no_plural),
                 cmocka_unit_test(a_parked_job_says_what_parked_it_and_for_how_long),
