@@ -14,11 +14,11 @@
  * reachable from this machine only, and the danger left is a web page in somebody's browser here:
  * so the Host must be a loopback name (a page cannot choose it, and DNS rebinding shows the
  * attacker's), and what changes anything is refused when the browser says it comes from another
- * origin.  freno and Vitess change things by GET: those addresses are held to the same.
+ * origin.  freno and Vitess change things by GET: where a browser may be asking for one of those
+ * addresses, it must show that a page of weir did.
  *
  * After a request that could not be parsed the connection is closed: where the next one begins
  * is then anybody's guess, and a guess is what request smuggling lives on. */
-#include <arpa/inet.h>
 #include <stdlib.h>
 
 #include "base/shown.h"
@@ -26,6 +26,7 @@
 #include "door/contract.h"
 #include "door/inside.h"
 #include "door/json_reply.h"
+#include "door/origin.h"
 #include "door/site.h"
 #include "wire/http.h"
 
@@ -180,26 +181,6 @@ static void reply_end_late(struct session *session)
 
 /* --- who may ask ---------------------------------------------------------------------------- */
 
-static bool is_loopback_host(struct slice host)
-{
-        char name[64];
-        struct in_addr v4;
-        if (host.len && host.ptr[0] == '[') {
-                const char *end = memchr(host.ptr, ']', host.len);
-                return end && slice_eq(slice_make(host.ptr, (size_t)(end - host.ptr) + 1),
-                                       SLICE_LIT("[::1]"));
-        }
-        const char *colon = memchr(host.ptr, ':', host.len);
-        size_t n = colon ? (size_t)(colon - host.ptr) : host.len;
-        if (slice_eq_nocase(slice_make(host.ptr, n), SLICE_LIT("localhost")))
-                return true;
-        if (n == 0 || n >= sizeof(name))
-                return false;
-        memcpy(name, host.ptr, n);
-        name[n] = '\0';
-        return inet_pton(AF_INET, name, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
-}
-
 static int check_token(struct http_conn *hc, struct slice authorization, struct problem *p)
 {
         static const struct slice scheme = SLICE_LIT("Bearer ");
@@ -217,33 +198,10 @@ static int check_token(struct http_conn *hc, struct slice authorization, struct 
         return OK;
 }
 
-static bool is_same_origin(struct slice origin, struct slice host)
-{
-        static const struct slice schemes[] = {SLICE_LIT("http://"), SLICE_LIT("https://")};
-        for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
-                size_t n = schemes[i].len;
-                if (origin.len > n && slice_eq_nocase(slice_make(origin.ptr, n), schemes[i]))
-                        return slice_eq_nocase(slice_make(origin.ptr + n, origin.len - n), host);
-        }
-        return false;
-}
-
 /* Asked by a page in a browser, and not by one of ours? */
 static bool is_foreign(const struct http_conn *hc, const char *bytes)
 {
-        const struct http_span *header = hc->parser.header;
-        struct slice site = http_slice(bytes, header[HTTP_HEADER_FETCH_SITE]);
-        struct slice origin = http_slice(bytes, header[HTTP_HEADER_ORIGIN]);
-        if (site.len && !slice_eq_nocase(site, SLICE_LIT("same-origin")) &&
-            !slice_eq_nocase(site, SLICE_LIT("none")))
-                return true;
-        if (!header[HTTP_HEADER_ORIGIN].is_set ||
-            is_same_origin(origin, http_slice(bytes, header[HTTP_HEADER_HOST])))
-                return false;
-        /* A proxy may send a Host of its own.  No page can write this header: a browser asks us
-         * first whether it may, and we say nothing. */
-        struct slice host = http_field(&hc->parser, bytes, SLICE_LIT("x-forwarded-host"));
-        return !hc->conn.server->has_token || !is_same_origin(origin, host);
+        return origin_is_foreign(&hc->parser, bytes, hc->conn.server->has_token);
 }
 
 static bool is_asking_only(const struct http_conn *hc)
@@ -262,11 +220,16 @@ static int check_local(struct http_conn *hc, const char *bytes, bool is_control,
 {
         const struct http_span *header = hc->parser.header;
         struct slice host = http_slice(bytes, header[HTTP_HEADER_HOST]);
-        if (!hc->conn.is_local && header[HTTP_HEADER_HOST].is_set && !is_loopback_host(host))
+        if (!hc->conn.is_local && header[HTTP_HEADER_HOST].is_set && !origin_is_loopback(host))
                 return problem_set(
                         p, ERR_HOST,
                         "without a token only localhost, 127.0.0.1 and [::1] are served");
-        if (is_asking_only(hc) && !is_control)
+        if (is_control && origin_is_unproven(&hc->parser, bytes))
+                return problem_set(p, ERR_FORBIDDEN,
+                                   "this address changes something, and a browser may have been "
+                                   "made to ask for it: use the page of weir, or a program such "
+                                   "as curl");
+        if (is_asking_only(hc))
                 return OK;
         return is_foreign(hc, bytes) ? refuse_foreign(p) : OK;
 }

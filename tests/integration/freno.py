@@ -600,7 +600,13 @@ def hosts(folder):
 CONTROL = ("/throttle-app/evil", "/throttle-app/evil/ttl/5/ratio/1", "/unthrottle-app/kept",
            "/skip-host/evil", "/recover-host/kept")
 FOREIGN = (["Sec-Fetch-Site: cross-site"], ["Sec-Fetch-Site: same-site"],
-           ["Origin: http://evil.example"], ["Origin: null"])
+           ["Origin: http://evil.example"], ["Origin: null"],
+           # A link in a mail or a chat, opened in the browser.
+           ["Sec-Fetch-Site: none"],
+           # Browsers that do not send Sec-Fetch-Site, and an image of another page.
+           ["User-Agent: Mozilla/5.0 (X11; Linux x86_64)"], ["Referer: http://evil.example/page"],
+           ["Sec-Fetch-Mode: no-cors"], ["Sec-Fetch-Dest: image"],
+           ["Referer: http://evil.example/", "User-Agent: curl/8.0"])
 
 
 @test("a page of another origin cannot change anything, though the method is GET")
@@ -618,8 +624,13 @@ def foreign(folder):
         unchanged(told(server), before, "what it left")
         get(w, "/check/me/command/main1", 200, headers=["Sec-Fetch-Site: cross-site"])
         get(w, "/throttle-app/mine", 200, headers=["Sec-Fetch-Site: same-origin"])
-        get(w, "/throttle-app/mine", 200, headers=["Sec-Fetch-Site: none"])
         get(w, "/throttle-app/mine", 200, headers=["Origin: http://" + w.host()])
+        mozilla = "User-Agent: Mozilla/5.0 (X11; Linux x86_64)"
+        get(w, "/throttle-app/mine", 200, headers=[mozilla, "Sec-Fetch-Site: same-origin"])
+        get(w, "/throttle-app/mine", 200,
+            headers=[mozilla, "Referer: http://%s/#/checks" % w.host()])
+        get(w, "/throttle-app/mine", 200, headers=["User-Agent: Go-http-client/1.1"])
+        get(w, "/check/me/command/main1", 200, headers=[mozilla])
     server.stop()
 
 

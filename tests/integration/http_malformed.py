@@ -457,7 +457,11 @@ def _(folder):
     server = Server(folder)
     with server.web() as web:
         for host in ("evil.example", "evil.example:80", "localhost.evil.example", "0.0.0.0.evil",
-                     "127.0.0.1.evil.example", ""):
+                     "127.0.0.1.evil.example", "", "[::1].evil.test", "[::1]:80.evil.test",
+                     "[::1]x", "[::1]:", "[::2]", "[::1", "127.0.0.1:80.evil.test", "127.0.0.1:",
+                     "localhost:x", "localhost:80@evil.test", "localhost@evil.test",
+                     "user@localhost", "localhost.", "localhost.:80", "127.0.0.1.", "127.1",
+                     "localhost:123456", "localhost:99999", "2130706433", "128.0.0.1"):
             web.send(b"GET /v1/queues HTTP/1.1\r\nHost: %s\r\n\r\n" % host.encode())
             answer = web.read()
             expect(answer.status in (400, 421), "Host %r: %r" % (host, answer))
@@ -466,8 +470,12 @@ def _(folder):
             if web.is_closed(0.1):
                 web.socket.close()
                 web.__init__(server.http)
+        # The address of a request line counts in place of Host.
+        for target in (b"http://[::1].evil.test/v1/queues", b"http://a@evil.test/v1/queues"):
+            web.send(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % target)
+            check_problem(web.read(), 421, "HOST", "", target.decode())
         for host in ("127.0.0.1", "127.0.0.1:1234", "localhost", "LOCALHOST:7380", "[::1]",
-                     "[::1]:80"):
+                     "[::1]:80", "127.9.8.7:65535", "localhost:0"):
             web.send(b"GET /v1/queues HTTP/1.1\r\nHost: %s\r\n\r\n" % host.encode())
             equal(web.read().status, 200, "Host " + host)
 
