@@ -63,6 +63,11 @@ struct bulk *bulk_new(const struct bulk_options *options)
         return b;
 }
 
+void bulk_set_once(struct bulk *b, const char *once)
+{
+        b->options.once = once;
+}
+
 struct bulk *bulk_free(struct bulk *b)
 {
         if (!b)

@@ -33,6 +33,8 @@ struct bulk;
 
 struct bulk *bulk_new(const struct bulk_options *options);
 struct bulk *bulk_free(struct bulk *b);
+/* The same as options->once, for a key that only the file tells; `once` must live. */
+void bulk_set_once(struct bulk *b, const char *once);
 
 /* ERR_... of the server or the connection is final: nothing more is sent. */
 int bulk_add(struct bulk *b, const struct bulk_job *job, struct problem *p) MUST_CHECK;

@@ -6,6 +6,10 @@
  * order in which it never has to look ahead.  Batches are made before their jobs and closed after
  * them.
  *
+ * The same export imported twice would run every job twice.  So each request carries an idempotency
+ * key made of the time of the export, unless --once names another or --again asks for a second
+ * import.  The server knows keys for a day; an older export is refused without one of the two.
+ *
  * A job that was running becomes one that waits: stop the workers of the old weir first, or it may
  * run twice.  Finished jobs are left out: history does not move (docs/terminal.md). */
 #include <stdio.h>
@@ -13,6 +17,7 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
+#include "base/duration.h"
 #include "base/idmap.h"
 #include "base/plural.h"
 #include "base/shown.h"
@@ -37,8 +42,10 @@ struct importing {
         size_t n_missing; /* ids of `after` in this line that are not known */
         struct import_batches batches;
         bool is_unbatched; /* this line's job comes without its batch */
-        const char *once;  /* --once; may be NULL */
-        char once_key[256];
+        const char *once;  /* --once, or made of the time of the export; NULL: none */
+        bool is_again;     /* --again */
+        bool is_refused;   /* too old to tell whether it was imported before */
+        char own_once[40], once_key[256];
         uint64_t things, finished, bad, untied, unbatched, ran;
         int64_t exported_ms;      /* when; 0: not told */
         bool is_export, is_whole; /* the first and the last line were there */
@@ -355,6 +362,27 @@ static int take_thing(struct importing *m, const struct kind *k, const struct js
 
 /* ---- lines ---- */
 
+/* The server keeps idempotency keys for 24 hours; an hour is left for the import itself. */
+#define KNOWN_MS (23 * 3600 * MS_PER_S)
+
+static int choose_key(struct importing *m, struct problem *p)
+{
+        char age[DURATION_TEXT_MAX];
+        int64_t age_ms = clock_wall_ms() - m->exported_ms;
+        if (m->once || m->is_again || !m->exported_ms)
+                return OK;
+        m->is_refused = age_ms > KNOWN_MS;
+        if (m->is_refused)
+                return problem_set(p, ERR_CONFLICT,
+                                   "this export was made %s ago, and whether it was imported "
+                                   "before is known for a day only; pass --again to import it",
+                                   duration_words(age_ms, age));
+        (void)snprintf(m->own_once, sizeof(m->own_once), "export-%lld", (long long)m->exported_ms);
+        m->once = m->own_once;
+        bulk_set_once(m->bulk, m->once);
+        return OK;
+}
+
 static int take_line(struct importing *m, struct slice text, uint64_t number, struct problem *p)
 {
         struct json_value root, v;
@@ -373,7 +401,7 @@ static int take_line(struct importing *m, struct slice text, uint64_t number, st
                 m->is_export = true;
                 if (json_get(&root, "at_ms", &v))
                         (void)json_to_i64(&v, &m->exported_ms); /* 0 when it is no number */
-                return OK;
+                return choose_key(m, p);
         }
         if (slice_eq(type, SLICE_LIT("end"))) {
                 m->is_whole = true;
@@ -477,7 +505,11 @@ static int import_file(struct importing *m, struct problem *p)
 
 static int import(struct cli *cli, struct problem *p)
 {
-        struct importing m = {.cli = cli, .once = args_get(&cli->args, "once")};
+        struct importing m = {.cli = cli,
+                              .once = args_get(&cli->args, "once"),
+                              .is_again = args_has(&cli->args, "again")};
+        if (m.once && m.is_again)
+                return problem_set(p, ERR_BADARG, "--once and --again contradict each other");
         if (m.once && (!m.once[0] || strlen(m.once) > 200))
                 return problem_set(p, ERR_BADARG, "--once takes 1 to 200 bytes");
         struct bulk_options options = {
@@ -494,7 +526,8 @@ static int import(struct cli *cli, struct problem *p)
         idmap_init(&m.ids);
         import_batches_init(&m.batches);
         int r = import_file(&m, p);
-        tell_all(&m);
+        if (!m.is_refused)
+                tell_all(&m);
         if (m.bad || m.batches.open || (m.is_export && !m.is_whole))
                 cli->exit_code = 1;
         m.bulk = bulk_free(m.bulk);
@@ -506,7 +539,8 @@ static int import(struct cli *cli, struct problem *p)
 }
 
 static const struct option_def options[] = {
-        {"once", "KEY", "again with the same KEY and FILE adds no job twice (24 h)"},
+        {"once", "KEY", "key of this import instead of the time of the export (24 h)"},
+        {"again", NULL, "add the jobs although this export may have been imported before"},
         {NULL, NULL, NULL},
 };
 
@@ -517,8 +551,9 @@ static const struct cli_command command = {
                 "new,\n"
                 "and is closed when all its jobs have come. Jobs get new ids; running ones wait\n"
                 "again, finished ones are left out. A bad line is told, left out, and makes the\n"
-                "exit code 1.\n\n"
-                "  weir import weir.ndjson --once move-1\n"
+                "exit code 1. Importing the same export again within a day adds nothing twice;\n"
+                "with --again it does. An export older than that is refused without --again.\n\n"
+                "  weir import weir.ndjson\n"
                 "  weir --url old:7379 export | weir --url new:7379 import -\n",
         .options = options,
         .min_words = 1,

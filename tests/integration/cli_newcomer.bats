@@ -74,7 +74,7 @@ interrupt() {
 
 @test "Ctrl-C in the middle of an import tells what was imported, and closes no batch" {
         mkfifo pipe
-        env --default-signal=INT "$WEIR_BIN" import pipe >out 2>&1 3>&- &
+        env --default-signal=INT "$WEIR_BIN" import pipe --again >out 2>&1 3>&- &
         ADD_PID=$!
         exec 8>pipe
         {

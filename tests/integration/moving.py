@@ -207,7 +207,7 @@ def canceling(folder):
              {"type": "job", "id": 7, "hook": "h", "batch": "b", "status": "pending"},
              {"type": "job", "id": 8, "hook": "h", "batch": "b", "status": "pending"},
              {"type": "end", "lines": 3}]
-    run(new, "import", "-", input="".join(json.dumps(x) + "\n" for x in lines))
+    run(new, "import", "-", "--again", input="".join(json.dumps(x) + "\n" for x in lines))
     with new.client() as c:
         equal(text(mapping(c("BATCHSTATE", "b"))["status"]), "finished", "the batch")
         equal(text(job(c, 1).status), "canceled", "its job")
@@ -240,7 +240,8 @@ def broken_off(folder):
         equal(text(mapping(c("BATCHSTATE", "b"))["status"]), "open", "the batch")
         equal(end_all(c, "q"), 1, "jobs")
         equal(claim(c, "calls"), [], "callbacks")
-    told = json.loads(run(new, "import", "-", "--json", code=1, input="".join(lines[:cut])).stdout)
+    told = json.loads(run(new, "import", "-", "--json", "--again", code=1,
+                          input="".join(lines[:cut])).stdout)
     equal((told["bad"], told["unbatched"], told["jobs"]), (1, 1, 1), "the same again, for programs")
 
 
@@ -260,6 +261,29 @@ def again(folder):
         equal([text(g.hook) for g in claim(c, "calls", count=9)], ["over"], "callbacks")
         c("UNBATCH", "b")
         run(new, "import", path, "--once", "move")
+
+
+@test("the same export imported twice adds nothing twice, unless --again asks for it")
+def twice(folder):
+    _, new, path = small_batch(folder)
+    with new.client() as c:
+        for _ in range(2):
+            run(new, "import", path)
+            counts = mapping(c("JOBCOUNTS", "QUEUE", "q"))
+            equal((counts["scheduled"], counts["ready"]), (1, 2), "jobs")
+        run(new, "import", path, "--again", code=1)  # the batch is there already
+        counts = mapping(c("JOBCOUNTS", "QUEUE", "q"))
+        equal((counts["scheduled"], counts["ready"]), (2, 4), "jobs after --again")
+        with open(path) as f:
+            first, *rest = f.readlines()
+        head = json.loads(first)
+        head["at_ms"] -= 86400000
+        old = json.dumps(head) + "\n" + "".join(rest)
+        refused = run(new, "import", "-", code=5, input=old)
+        expect("--again" in refused.stderr, refused.stderr)
+        equal(mapping(c("JOBCOUNTS", "QUEUE", "q")), counts, "jobs after the refusal")
+    refused = run(new, "import", path, "--once", "k", "--again", code=2)
+    expect("--once and --again" in refused.stderr, refused.stderr)
 
 
 @test("jobs of a batch that could not be made come without it, and that is told")
