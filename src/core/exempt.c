@@ -1,13 +1,13 @@
 /* Exemptions and their budget: each second in which one let somebody through although the target
  * was over its threshold is a bit of a ring, so that an exemption nobody looks after is seen.
  *
- * For a while after it was set there is little to judge it by; it is measured against a minute
- * then, and against all the time it has been there until that is ten. */
+ * The budget is a share of ten minutes, also while the exemption is younger than that: 0.2 of it
+ * are 120 seconds, however soon they follow each other.  Measuring a new one against its own short
+ * life would end it in the very incident that it was set for. */
 #include "base/say.h"
 #include "core/check_inside.h"
 
 #define BUDGET_SECONDS 600
-#define BUDGET_MIN_S   60 /* an exemption is not judged by less */
 
 _Static_assert(BUDGET_SECONDS == 8 * sizeof(((struct rule_budget *)0)->over), "a bit a second");
 
@@ -23,17 +23,13 @@ static void advance(struct rule_budget *b, int64_t second)
                 b->second = second;
 }
 
-/* As part of the time that counts; the ring was advanced to now. */
-static double share_over(const struct rule_budget *b, int64_t now_ns)
+/* As a share of ten minutes; the ring was advanced to now. */
+static double share_over(const struct rule_budget *b)
 {
         unsigned n = 0;
-        int64_t age_s = (now_ns - b->began_ns) / NS_PER_S;
-        int64_t window = age_s < BUDGET_MIN_S     ? BUDGET_MIN_S
-                         : age_s > BUDGET_SECONDS ? BUDGET_SECONDS
-                                                  : age_s;
         for (size_t i = 0; i < sizeof(b->over); i++)
                 n += (unsigned)__builtin_popcount(b->over[i]);
-        return (double)n / (double)window;
+        return (double)n / BUDGET_SECONDS;
 }
 
 void check_spend_budget(struct core *core, const struct asking *a, struct rule *r)
@@ -42,7 +38,7 @@ void check_spend_budget(struct core *core, const struct asking *a, struct rule *
         size_t bit = (size_t)(second % BUDGET_SECONDS);
         advance(&r->budget, second);
         r->budget.over[bit / 8] |= (uint8_t)(1U << bit % 8);
-        double share = share_over(&r->budget, core->now.steady_ns);
+        double share = share_over(&r->budget);
         if (share <= core->checks.exempt_budget) {
                 r->budget.is_told = false;
                 return;
@@ -50,8 +46,8 @@ void check_spend_budget(struct core *core, const struct asking *a, struct rule *
         if (!r->budget.is_told) {
                 r->budget.is_told = true;
                 throttle_tell(core, "exemption_over_budget",
-                              "%.*s was let through during %.0f%% of the time while %s was over "
-                              "its threshold; %zu are starved",
+                              "%.*s was let through during %.0f%% of the last 10 minutes while "
+                              "%s was over its threshold; %zu are starved",
                               (int)r->who.len, r->who.ptr, share * 100,
                               throttle_target_name(core, (size_t)a->target), clients_starved(core));
                 say_warn("gate", "exemption_over_budget", "rule", r->thing.name, "percent",
@@ -75,7 +71,7 @@ void core_exemptions(const struct core *core, struct core_exemptions *ret)
                         continue; /* all of it is over */
                 struct rule_budget now = r->budget;
                 advance(&now, second);
-                double used = share_over(&now, core->now.steady_ns) / core->checks.exempt_budget;
+                double used = share_over(&now) / core->checks.exempt_budget;
                 ret->n_over += used > 1;
                 if (used > ret->used)
                         ret->used = used;

@@ -170,7 +170,6 @@ static bool set(struct state *s, struct thing *t, struct slice body)
         r->address = text_at(r, &at, v.address.len);
         r->list = text_at(r, &at, v.list.len);
         memset(&r->budget, 0, sizeof(r->budget)); /* a rule set anew has a budget of its own */
-        r->budget.began_ns = s->steady_ns;
         thing_alarm(s, t, r->until_ns ? r->until_ns : INT64_MAX);
         s->rules_version++;
         return true;

@@ -29,7 +29,6 @@ enum rule_flags { RULE_ENDS_ITSELF = 1 }; /* exempt: past its budget it ends */
 struct rule_budget {
         uint8_t over[75]; /* 600 bits, one a second */
         int64_t second;   /* steady, of the newest bit */
-        int64_t began_ns; /* steady: it was set then, or read from the log at a start */
         bool is_told;
 };
 
