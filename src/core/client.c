@@ -393,7 +393,6 @@ static inline void follow(struct core *core, struct client *e, const struct clie
         if (began_ns - e->asked_ns > STARVED_QUIET_NS + e->patience_ns) {
                 starved_forget(core, e);
                 e->streak = 0;
-                e->since_ns = began_ns;
         }
         e->asked_ns = s->now.steady_ns;
         e->patience_ns = parked_ns;
@@ -402,9 +401,10 @@ static inline void follow(struct core *core, struct client *e, const struct clie
                 if (e->is_starved)
                         starved_granted(core, e);
                 e->streak = 0;
-                e->since_ns = s->now.steady_ns;
                 return;
         }
+        if (!e->streak)
+                e->since_ns = began_ns;
         e->last_reason = (uint8_t)count->verdict->reason;
         e->last_metric = count->metric;
         if (++e->streak >= STARVED_ASKS && !list_is_linked(&e->watch))

@@ -55,8 +55,8 @@ struct client {
 
         /* As a whole. */
         struct client_use *use; /* of the last ask; NULL: none */
-        /* Asks without a grant since `since_ns`, steady: the last grant, or the first ask after it
-         * had been quiet. */
+        /* Refusals in a row, and when the first of them was asked for, steady.  A grant or a long
+         * silence ends the run. */
         uint64_t streak;
         int64_t since_ns, asked_ns;
         int64_t patience_ns; /* how long its last ask was parked: the next may be as long */

@@ -6,15 +6,16 @@
  * starved starved       clients_turn                        starved_granted at once; clients_turn:
  * quiet
  *
- * What counts is the time since the last grant, or since the first ask of those that are still
- * going on: somebody who comes back after a silence of 5 min has not been waiting all that time.
- * A parked ask (WAIT) is no silence.
+ * What counts is the time since the first refusal of the run that is still going on.  The time
+ * between the last grant and that refusal does not: a client that asked for nothing did not wait.
+ * A silence of 5 min ends the run.  A parked ask (WAIT) is no silence, and was refused when it was
+ * parked.
  *
  * clients_turn() looks once a second at no more than TURN_LOOKS of the hungry, in turn, and
  * searches for no more than TURN_SEARCHES starvers; a search walks the identities that asked since.
  * In a storm many become starved at once, on the same target and after the same time: they share
  * one search.  A starver's grants are counted in spans of a tenth of the configured time, from the
- * first whole span after the starved one's last grant: rather some too few than too many. */
+ * first whole span after the starved one's first refusal: rather some too few than too many. */
 #include <stdio.h>
 
 #include "base/duration.h"
@@ -66,7 +67,7 @@ void client_starver(struct core *core, const struct client *starved, struct star
         if (memo->is_known && memo->target == starved->last_target && memo->span == span)
                 return;
         *memo = (struct starver){.is_known = true, .target = starved->last_target, .span = span};
-        /* From the last that asked back to the starved one's last grant. */
+        /* From the last that asked back to the starved one's first refusal. */
         int64_t since_s = starved->since_ns / NS_PER_S;
         for (const struct list *it = c->recent.prev; it != &c->recent; it = it->prev) {
                 const struct client *e = CONTAINER_OF(it, const struct client, recent);

@@ -115,6 +115,45 @@ static void who_comes_back_after_a_silence_has_not_waited_all_that_time(void **s
         release(&rig);
 }
 
+/* A job that asks every few minutes and is granted each time has not waited in between. */
+static void the_time_counts_from_the_first_refusal_not_from_the_last_grant(void **state)
+{
+        struct rig rig;
+        (void)state;
+        init(&rig);
+        granted(&rig, "hourly");
+        rig_pass_ms(&rig, 4 * MINUTE + 50 * 1000);
+        for (int i = 0; i < 299; i++) {
+                refused(&rig, "hourly");
+                rig_pass_ms(&rig, 1000);
+        }
+        assert_int_equal(clients_starved(rig.core), 0);
+        has(rig_do(&rig, "CLIENTS"), "waiting_ms:299000 starved:false");
+        for (int i = 0; i < 3; i++) {
+                refused(&rig, "hourly");
+                rig_pass_ms(&rig, 1000);
+        }
+        assert_int_equal(clients_starved(rig.core), 1);
+        has(rig_do(&rig, "STARVED"), "name:'hourly' since_ms:302000 asks:302 refused:302");
+        release(&rig);
+}
+
+/* The refusal of a parked ask began when it was parked. */
+static void a_parked_ask_was_refused_when_it_was_parked(void **state)
+{
+        struct rig rig;
+        struct check_verdict v = {.reason = CHECK_THRESHOLD, .value = -1};
+        struct client_count count = counting(&v);
+        (void)state;
+        init(&rig);
+        granted(&rig, "etl");
+        rig_pass_ms(&rig, MINUTE);
+        count.waited_ms = 40 * 1000;
+        count_as(&rig, "etl", &count);
+        has(rig_do(&rig, "CLIENTS"), "waiting_ms:40000 starved:false");
+        release(&rig);
+}
+
 static void two_refusals_are_bad_luck(void **state)
 {
         struct rig rig;
@@ -326,6 +365,8 @@ int main(void)
                         who_asked_a_few_times_and_left_is_not_starved_however_short_the_time),
                 cmocka_unit_test(who_asks_no_more_is_not_starved_after_five_minutes),
                 cmocka_unit_test(who_comes_back_after_a_silence_has_not_waited_all_that_time),
+                cmocka_unit_test(the_time_counts_from_the_first_refusal_not_from_the_last_grant),
+                cmocka_unit_test(a_parked_ask_was_refused_when_it_was_parked),
                 cmocka_unit_test(two_refusals_are_bad_luck),
                 cmocka_unit_test(long_waits_are_no_silence),
                 cmocka_unit_test(the_time_after_which_one_is_starved_can_be_set),
