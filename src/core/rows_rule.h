@@ -71,7 +71,8 @@ static const struct param_def prioritize_params[] = {
         ROW("RULESET", "rules", W, "POST", "/v1/rules/{name}",                                     \
             "Sets a rule for those who check: hold, ratio, exempt, metrics or threshold. hold, "   \
             "ratio and exempt replace each other; one that observes stands beside the enforced "   \
-            "one, which goes on deciding.",                                                        \
+            "one, which goes on deciding. Of several that match a hold decides, the most general " \
+            "first, else the most specific.",                                                      \
             "OK.", exec_ruleset, ruleset_params),                                                  \
         ROW("RULEUNSET", "rules", W, "DELETE", "/v1/rules/{name}",                                 \
             "Removes the rules of a name, or those of a kind or a mode.", "OK.", exec_ruleunset,   \

@@ -114,16 +114,6 @@ static bool is_over(const struct core *core, const struct rule *r)
         return r->until_ns && r->until_ns <= core->now.steady_ns;
 }
 
-static void match_share(struct rule *r, struct rule_match *ret)
-{
-        if (!r || ret->share)
-                return; /* a more specific one is enforced */
-        if (r->mode == MODE_ENFORCE)
-                ret->share = r;
-        else if (!ret->observed)
-                ret->observed = r;
-}
-
 static void match_metrics(const struct rule *r, struct rule_match *ret)
 {
         for (size_t i = 0; i < ret->n_metrics; i++)
@@ -133,12 +123,38 @@ static void match_metrics(const struct rule *r, struct rule_match *ret)
         ret->metrics[ret->n_metrics++] = r;
 }
 
-/* What is matched, and the first list of it that only observes when those count too. */
+/* What is matched, and the first list of it that only observes when those count too.  Names are
+ * looked at from specific to general, so the last hold is the most general one. */
 struct matching {
         struct rule_match *ret;
         bool is_trial;
         const struct rule *trial;
+        struct rule *hold, *observed_hold;
 };
+
+static void match_share(struct matching *m, struct rule *r)
+{
+        if (!r)
+                return;
+        bool is_enforced = r->mode == MODE_ENFORCE;
+        if (r->kind == RULE_HOLD)
+                *(is_enforced ? &m->hold : &m->observed_hold) = r;
+        if (m->ret->share)
+                return; /* a more specific one is enforced */
+        if (is_enforced)
+                m->ret->share = r;
+        else if (!m->ret->observed)
+                m->ret->observed = r;
+}
+
+/* An emergency stop stops, whatever a more specific rule says. */
+static void put_holds_first(const struct matching *m)
+{
+        if (m->hold)
+                m->ret->share = m->hold;
+        if (m->observed_hold)
+                m->ret->observed = m->observed_hold;
+}
 
 static bool counts(struct matching *m, const struct rule *r)
 {
@@ -177,8 +193,8 @@ static void match_name(const struct core *core, struct slice name, struct slice 
                 *(r->mode == MODE_ENFORCE ? &c->enforced : &c->trial) = r;
         }
         for (size_t i = 0; i < 2; i++) {
-                match_share(found[i][SLOT_SHARE].trial, ret);
-                match_share(found[i][SLOT_SHARE].enforced, ret);
+                match_share(m, found[i][SLOT_SHARE].trial);
+                match_share(m, found[i][SLOT_SHARE].enforced);
                 if (!ret->threshold)
                         ret->threshold = list_of(m, &found[i][SLOT_THRESHOLD]);
                 const struct rule *metrics =
@@ -205,6 +221,7 @@ static void match(struct core *core, const struct identity *who, struct slice ta
         for (size_t i = 0; i < who->n && who->n > 1; i++) /* a single part is the whole */
                 match_name(core, who->part[i], target, true, m);
         match_name(core, SLICE_LIT("all"), target, m->ret->n_metrics == 0, m);
+        put_holds_first(m);
 }
 
 void rule_match(struct core *core, const struct identity *who, struct slice target,

@@ -21,14 +21,16 @@ struct rule_index;
 struct rule_index *rule_index_new(void);
 struct rule_index *rule_index_free(struct rule_index *i);
 
-/* What holds for this identity on this target: the most specific name first (the whole, then its
- * parts from specific to general, then "all"), and of one name the rule of the target before the
- * one for every target. */
+/* The rules that apply to this identity on this target.
+ *
+ * A hold comes before every other rule, and of several holds the most general one decides: an
+ * emergency stop stops.  Without a hold the most specific name decides (the whole, then its parts
+ * from specific to general, then "all"), and of one name the rule of the target before the one for
+ * every target. */
 struct rule_match {
         struct rule *share;     /* hold, ratio or exempt, enforced; NULL: none */
-        struct rule *observed;  /* the most specific one that only observes, be it beside `share`;
-                                   NULL: none, or a more specific one is enforced, which would hide
-                                   it all the same */
+        struct rule *observed;  /* the one that only observes and would decide if all of those were
+                                   enforced; NULL: none would */
         struct rule *threshold; /* enforced */
         /* Vitess's way: the lists of all its parts together, else that of "all". */
         const struct rule *metrics[IDENTITY_PARTS + 1];

@@ -146,6 +146,8 @@ struct check_verdict check_decide(const struct check_case *c, struct rng *rng)
 
         if (c->is_paused)
                 return refuse(v, CHECK_PAUSED);
+        if (c->rule.share == SHARE_HOLD)
+                return refuse(v, CHECK_HOLD);
         if (c->is_low && c->mode == MODE_ENFORCE)
                 return refuse(v, CHECK_LOW_PRIORITY);
         if (c->is_low && c->mode == MODE_OBSERVE)

@@ -300,7 +300,8 @@ export function rulesPanel(ctx, names)
 {
         const p = panel('Rules', {
                 hint: 'They steer programs that ask weir before each step of their work (checks). ' +
-                        'The most specific name decides, and every rule ends by itself.'
+                        'A hold beats every other rule; of the others the most specific name ' +
+                        'decides. Every rule ends by itself.'
         });
         const counts = new Map(); /* key of a rule: its countdown */
         const keyOf = (r) => `${r.slot}:${r.name}/${r.target}/${r.mode}`;

@@ -101,6 +101,7 @@ static struct check_verdict expect(const struct check_case *c, const struct metr
         bool is_exempt = c->rule.share == SHARE_EXEMPT;
         const struct line list[] = {
                 {CHECK_PAUSED, c->is_paused, true},
+                {CHECK_HOLD, rule == CHECK_HOLD, true},
                 {CHECK_LOW_PRIORITY, c->is_low && decides, enforces},
                 {trial, trial != CHECK_GRANTED, false},
                 {rule, rule != CHECK_GRANTED, true},

@@ -270,16 +270,18 @@ static void check_rule(const struct rule *got, const struct model_rule *want)
 static void check_share(const struct world *w, const struct identity *who, size_t target,
                         const struct rule_match *m)
 {
-        const struct model_rule *r, *share = NULL, *observed = NULL;
+        const struct model_rule *r, *share = NULL, *observed = NULL, *holds[2] = {NULL, NULL};
         size_t at = 0;
-        while (!share && (r = model_next(w, who, target, 0, &at))) {
-                if (!r->is_observing)
+        while ((r = model_next(w, who, target, 0, &at))) {
+                if (r->kind == RULE_HOLD)
+                        holds[r->is_observing] = r; /* the last is the most general */
+                if (!share && !r->is_observing)
                         share = r;
-                else if (!observed)
+                else if (!share && !observed)
                         observed = r;
         }
-        check_rule(m->share, share);
-        check_rule(m->observed, observed);
+        check_rule(m->share, holds[0] ? holds[0] : share);
+        check_rule(m->observed, holds[1] ? holds[1] : observed);
 }
 
 struct lists {

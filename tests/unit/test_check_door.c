@@ -156,8 +156,11 @@ static void rules_hold_share_and_exempt(void **state)
         rig_do(&rig, "RULESET", "etl", "hold");
         has(rig_do(&rig, "CHECK", "nightly:etl"), "hold");
         has(rig_do(&rig, "CHECK", "nightly:purge"), "granted");
-        rig_do(&rig, "RULESET", "nightly", "exempt"); /* more specific */
+        rig_do(&rig, "RULESET", "nightly", "exempt"); /* more specific, and no match for a hold */
         both(&rig, 50, 1);
+        has(rig_do(&rig, "CHECK", "nightly:etl"), "reason:'hold'");
+        has(rig_do(&rig, "CHECK", "nightly:etl"), "rule:'share:etl'");
+        rig_do(&rig, "RULESET", "etl", "ratio", "RATIO", "1");
         has(rig_do(&rig, "CHECK", "nightly:etl"), "exempt");
         has(rig_do(&rig, "CHECK", "nightly:etl"), "granted");
         has(rig_do(&rig, "CHECK", "weekly:purge"), "threshold");
@@ -166,6 +169,20 @@ static void rules_hold_share_and_exempt(void **state)
         rig_do(&rig, "RULESET", "weekly", "metrics", "METRICS", "threads_running");
         sample(&rig, THREADS, 51);
         has(rig_do(&rig, "CHECK", "weekly:other"), "threads_running");
+        rig_release(&rig);
+}
+
+static void a_hold_is_the_reason_even_of_a_low_priority_ask(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        both(&rig, 50, 1);
+        has(rig_do(&rig, "CHECK", "weekly"), "threshold"); /* low priority yields now */
+        rig_do(&rig, "RULESET", "all", "hold");
+        rig_do(&rig, "RULESET", "etl", "ratio", "RATIO", "0");
+        has(rig_do(&rig, "CHECK", "etl", "PRIORITY", "deferrable"), "reason:'hold'");
+        has(rig_do(&rig, "CHECK", "etl", "PRIORITY", "deferrable"), "rule:'share:all'");
         rig_release(&rig);
 }
 
@@ -676,6 +693,7 @@ int main(void)
                 cmocka_unit_test(waiting_for_an_unknown_metric_begins_when_its_value_is_too_old),
                 cmocka_unit_test(low_priority_yields_for_a_second_after_a_refusal),
                 cmocka_unit_test(rules_hold_share_and_exempt),
+                cmocka_unit_test(a_hold_is_the_reason_even_of_a_low_priority_ask),
                 cmocka_unit_test(an_observing_rule_changes_nothing_but_what_is_told),
                 cmocka_unit_test(the_rule_that_decided_is_named_in_full_however_long),
                 cmocka_unit_test(a_list_that_observes_says_what_it_would_refuse),

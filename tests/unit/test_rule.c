@@ -5,28 +5,89 @@
 
 /* ---- who is matched ---- */
 
-static void the_most_specific_name_wins(void **unused)
+static void the_most_specific_ratio_or_exemption_wins(void **unused)
 {
         (void)unused;
         struct rig rig;
         init(&rig);
         same(decides(&rig, "a:b:c", "shop"), "");
-        ok(&rig, "RULESET", "all", "hold");
-        same(decides(&rig, "a:b:c", "shop"), "all hold");
+        ok(&rig, "RULESET", "all", "ratio", "RATIO", "0.9");
+        same(decides(&rig, "a:b:c", "shop"), "all ratio");
         ok(&rig, "RULESET", "c", "exempt");
         same(decides(&rig, "a:b:c", "shop"), "c exempt");
         same(decides(&rig, "c", "shop"), "c exempt");
-        same(decides(&rig, "a:b", "shop"), "all hold");
+        same(decides(&rig, "a:b", "shop"), "all ratio");
         ok(&rig, "RULESET", "a", "ratio", "RATIO", "1");
-        ok(&rig, "RULESET", "b", "hold");
+        ok(&rig, "RULESET", "b", "exempt");
         same(decides(&rig, "a:b:c", "shop"), "a ratio");
-        same(decides(&rig, "x:b:c", "shop"), "b hold");
+        same(decides(&rig, "x:b:c", "shop"), "b exempt");
         ok(&rig, "RULESET", "a:b:c", "exempt");
         same(decides(&rig, "a:b:c", "shop"), "a:b:c exempt");
         same(decides(&rig, "a:b", "shop"), "a ratio");
-        same(decides(&rig, "b:c:a", "shop"), "b hold");
+        same(decides(&rig, "b:c:a", "shop"), "b exempt");
         ok(&rig, "RULEUNSET", "a:b:c");
         same(decides(&rig, "a:b:c", "shop"), "a ratio");
+        rig_release(&rig);
+}
+
+/* An emergency stop stops: a rule for one part cannot open what a hold has closed. */
+static void a_hold_beats_every_other_rule_and_the_general_hold_decides(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        ok(&rig, "RULESET", "a", "ratio", "RATIO", "0.1");
+        ok(&rig, "RULESET", "a:b:c", "exempt");
+        ok(&rig, "RULESET", "b", "ratio", "RATIO", "0", "TARGET", "shop");
+        ok(&rig, "RULESET", "c", "hold");
+        same(decides(&rig, "a:b:c", "shop"), "c hold");
+        same(decides(&rig, "b:c", "shop"), "c hold");
+        same(decides(&rig, "a:b", "shop"), "a ratio");
+        ok(&rig, "RULESET", "all", "hold");
+        same(decides(&rig, "a:b:c", "shop"), "all hold");
+        same(decides(&rig, "a:b", "files"), "all hold");
+        same(decides(&rig, "other", ""), "all hold");
+        restart(&rig);
+        same(decides(&rig, "a:b:c", "shop"), "all hold");
+        ok(&rig, "RULEUNSET", "all");
+        same(decides(&rig, "a:b:c", "shop"), "c hold");
+        ok(&rig, "RULEUNSET", "c");
+        same(decides(&rig, "a:b:c", "shop"), "a:b:c exempt");
+        rig_release(&rig);
+}
+
+static void a_hold_for_another_target_or_past_its_end_stops_nothing(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        ok(&rig, "RULESET", "etl", "exempt");
+        ok(&rig, "RULESET", "all", "hold", "TARGET", "files", "FOR", "1000");
+        same(decides(&rig, "etl", "shop"), "etl exempt");
+        same(decides(&rig, "etl", "files"), "all hold");
+        rig_pass_ms(&rig, 1000);
+        same(decides(&rig, "etl", "files"), "etl exempt");
+        /* One for every target holds on a target with a rule of its own. */
+        ok(&rig, "RULESET", "etl", "exempt", "TARGET", "shop");
+        ok(&rig, "RULESET", "etl", "hold");
+        same(decides(&rig, "etl", "shop"), "etl hold");
+        rig_release(&rig);
+}
+
+static void a_hold_that_only_observes_stops_nothing_and_is_told_first(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        ok(&rig, "RULESET", "job", "exempt");
+        ok(&rig, "RULESET", "etl", "ratio", "RATIO", "0.5", "MODE", "observe");
+        ok(&rig, "RULESET", "all", "hold", "MODE", "observe");
+        struct rule_match m = match(&rig, "job:etl", "shop");
+        assert_slice(m.share->who, "job");
+        assert_slice(m.observed->who, "all");
+        m = match(&rig, "etl", "shop");
+        assert_null(m.share);
+        assert_slice(m.observed->who, "all");
         rig_release(&rig);
 }
 
@@ -35,18 +96,18 @@ static void the_rule_of_a_target_comes_before_the_one_for_all(void **unused)
         (void)unused;
         struct rig rig;
         init(&rig);
-        ok(&rig, "RULESET", "etl", "hold");
+        ok(&rig, "RULESET", "etl", "ratio", "RATIO", "1");
         ok(&rig, "RULESET", "etl", "exempt", "TARGET", "shop");
         same(decides(&rig, "etl", "shop"), "etl exempt");
-        same(decides(&rig, "etl", "files"), "etl hold");
-        same(decides(&rig, "etl", ""), "etl hold");
+        same(decides(&rig, "etl", "files"), "etl ratio");
+        same(decides(&rig, "etl", ""), "etl ratio");
         /* A name is more than a target: that of a general name does not overrule it. */
-        ok(&rig, "RULESET", "all", "ratio", "RATIO", "0.5", "TARGET", "files");
-        same(decides(&rig, "etl", "files"), "etl hold");
-        same(decides(&rig, "other", "files"), "all ratio");
+        ok(&rig, "RULESET", "all", "exempt", "TARGET", "files");
+        same(decides(&rig, "etl", "files"), "etl ratio");
+        same(decides(&rig, "other", "files"), "all exempt");
         same(decides(&rig, "other", "shop"), "");
         ok(&rig, "RULEUNSET", "etl", "TARGET", "shop");
-        same(decides(&rig, "etl", "shop"), "etl hold");
+        same(decides(&rig, "etl", "shop"), "etl ratio");
         rig_release(&rig);
 }
 
@@ -96,7 +157,7 @@ static void one_that_observes_is_told_apart_from_one_that_decides(void **unused)
         (void)unused;
         struct rig rig;
         init(&rig);
-        ok(&rig, "RULESET", "all", "hold");
+        ok(&rig, "RULESET", "all", "ratio", "RATIO", "1");
         ok(&rig, "RULESET", "etl", "ratio", "RATIO", "0.5", "MODE", "observe");
         struct rule_match m = match(&rig, "etl", "shop");
         assert_slice(m.share->who, "all");
@@ -106,7 +167,7 @@ static void one_that_observes_is_told_apart_from_one_that_decides(void **unused)
         m = match(&rig, "job:etl", "shop");
         assert_slice(m.share->who, "job");
         assert_null(m.observed);
-        ok(&rig, "RULESET", "etl", "hold", "TARGET", "shop");
+        ok(&rig, "RULESET", "etl", "exempt", "TARGET", "shop");
         m = match(&rig, "etl", "shop");
         assert_slice(m.share->target, "shop");
         assert_null(m.observed);
@@ -369,7 +430,7 @@ static void prioritize_sets_both_rules_or_none(void **unused)
         ok(&rig, "PRIORITIZE", "n7"); /* that one is there already */
         has(rig_do(&rig, "RULESET", "one_more", "hold"), "!LIMIT there are 10000 rules already");
         ok(&rig, "RULESET", "n8", "exempt"); /* in place of another */
-        same(decides(&rig, "n8:n9", "shop"), "n8 exempt");
+        same(decides(&rig, "n8:x", "shop"), "n8 exempt");
         same(decides(&rig, "x:n9998", "shop"), "n9998 hold");
         rig_pass_ms(&rig, HOUR_MS); /* bounded steps a turn, all of them within a second */
         same(decides(&rig, "n9", "shop"), "");
@@ -429,7 +490,10 @@ static void each_comes_by_name_without_those_past_their_end(void **unused)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(the_most_specific_name_wins),
+                cmocka_unit_test(the_most_specific_ratio_or_exemption_wins),
+                cmocka_unit_test(a_hold_beats_every_other_rule_and_the_general_hold_decides),
+                cmocka_unit_test(a_hold_for_another_target_or_past_its_end_stops_nothing),
+                cmocka_unit_test(a_hold_that_only_observes_stops_nothing_and_is_told_first),
                 cmocka_unit_test(the_rule_of_a_target_comes_before_the_one_for_all),
                 cmocka_unit_test(hold_ratio_and_exempt_replace_each_other),
                 cmocka_unit_test(a_rule_set_again_has_the_new_end_and_a_new_budget),
