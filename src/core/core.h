@@ -130,9 +130,9 @@ void core_set_throttle(struct core *core, const struct core_throttle *options);
  * they are, nobody is granted one, and whoever waits is told; holders keep theirs. */
 void core_set_locks(struct core *core, bool is_off);
 /* A metric was sampled (loop thread); steady_ns is the core's steady time of it.  The remark says
- * why it failed, or what there is to say of a good value (replicas that were left out). */
+ * why there is no value, or what there is to say of a good one (replicas that were left out). */
 void core_sample(struct core *core, size_t target, size_t metric, double value, int64_t steady_ns,
-                 bool is_error, struct slice remark);
+                 enum sample_state state, struct slice remark);
 
 /* What /metrics tells of the gate: calls fn for each sample of each family. */
 void core_each_gate_sample(const struct core *core,

@@ -377,15 +377,18 @@ static void remember(struct metric *m, double value, int64_t steady_ns)
 }
 
 void core_sample(struct core *core, size_t target, size_t metric, double value, int64_t steady_ns,
-                 bool is_error, struct slice remark)
+                 enum sample_state state, struct slice remark)
 {
+        bool is_error = state != SAMPLE_GOOD;
         struct throttle *t = core->throttle;
         if (target >= t->n_targets || metric >= t->targets[target].n_metrics)
                 return;
         struct target *g = &t->targets[target];
         struct metric *m = &g->metrics[metric];
         struct level_sample *s = &g->samples[metric];
-        s->is_error = is_error;
+        /* Silence takes back nothing that was said: what failed stays so until it is good. */
+        if (state != SAMPLE_SILENT || s->state != SAMPLE_FAILED)
+                s->state = state;
         (void)shown_put(m->error, sizeof(m->error), is_error ? remark : SLICE_NONE);
         (void)shown_put(m->note, sizeof(m->note), is_error ? SLICE_NONE : remark);
         if (!is_error) {
@@ -415,7 +418,7 @@ static void sample_own(struct core *core, size_t target)
                 bool is_depth = strcmp(g->metrics[i].name, "queue_depth") == 0;
                 double age_s = (double)(core->now.wall_ms - oldest) / 1000;
                 core_sample(core, target, i, is_depth ? (double)ready : age_s, core->now.steady_ns,
-                            false, SLICE_NONE);
+                            SAMPLE_GOOD, SLICE_NONE);
         }
 }
 

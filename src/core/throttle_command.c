@@ -528,7 +528,7 @@ static void each_target_sample(const struct core *core, const struct target *g,
                 fn(ctx, "gate_metric", buf_cstr(&labels), s->at_ns ? s->value : NAN);
                 fn(ctx, "gate_metric_age_seconds", buf_cstr(&labels),
                    s->at_ns ? (double)age_ms(core, s) / 1000 : NAN);
-                fn(ctx, "gate_metric_error", buf_cstr(&labels), s->is_error);
+                fn(ctx, "gate_metric_error", buf_cstr(&labels), s->state != SAMPLE_GOOD);
                 each_threshold(g, k, &labels, fn, ctx);
         }
         buf_release(&labels);

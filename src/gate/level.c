@@ -46,11 +46,14 @@ void leveler_init(struct leveler *l, int64_t now_ns)
         };
 }
 
-/* How old a value may be: less once reading it fails, so that a database that is gone is known to
- * be within seconds, and one failed try is not enough at the usual interval. */
+/* How old a value may be: less once nobody answers, so that a database that is gone is known to be
+ * within seconds, and one lost packet is not enough at the usual interval. */
 static int64_t patience_ns(const struct level_rule *rule, const struct level_sample *s)
 {
-        return s->is_error && rule->stale_ns > LEVEL_ERROR_NS ? LEVEL_ERROR_NS : rule->stale_ns;
+        if (s->state == SAMPLE_FAILED)
+                return 0;
+        return s->state == SAMPLE_SILENT && rule->stale_ns > LEVEL_SILENCE_NS ? LEVEL_SILENCE_NS
+                                                                              : rule->stale_ns;
 }
 
 int64_t level_good_until_ns(const struct level_rule *rule, const struct level_sample *sample)
@@ -61,6 +64,8 @@ int64_t level_good_until_ns(const struct level_rule *rule, const struct level_sa
 static bool is_stale(const struct level_rule *rule, const struct level_sample *s, int64_t at_ns,
                      int64_t now_ns)
 {
+        if (s->state == SAMPLE_FAILED)
+                return true;
         return rule->stale_ns > 0 && now_ns - at_ns > patience_ns(rule, s);
 }
 
@@ -241,7 +246,8 @@ static bool to_unknown(struct leveler *l, const struct level_rule *rules,
         if (changed || l->metric != metric) {
                 l->metric = l->cause = metric;
                 l->value = (double)(now_ns - at_ns) / (double)NS_PER_S;
-                l->threshold = (double)rules[metric].stale_ns / (double)NS_PER_S;
+                l->threshold =
+                        (double)patience_ns(&rules[metric], &samples[metric]) / (double)NS_PER_S;
         }
         return changed;
 }

@@ -6,8 +6,9 @@
  * fall per dwell.  Falling from critical goes to elevated when a metric is at or above its elevated
  * enter threshold, else straight to normal.
  *
- * A metric without a fresh sample is unknown: it cannot hold a level up nor let it fall.  A failed
- * try leaves the last good sample valid until it is stale; a value that is no number is no sample.
+ * A metric without a fresh sample is unknown: it cannot hold a level up nor let it fall.  A try
+ * that nobody answered leaves the last good sample valid for a moment; an answer that is an error
+ * does not, since it is newer.  A value that is no number is no sample.
  *
  * The level of the target is unknown at once when no metric of it is known, or one that is
  * `required` is not; and after dwell when all that is known is normal but a metric that was last
@@ -24,9 +25,16 @@
 #include "gate/gate.h"
 
 #define LEVEL_METRICS_MAX 32
-/* A metric that cannot be read is unknown when its last value is older than this (or than stale_ns,
- * if that is less). */
-#define LEVEL_ERROR_NS (2500 * NS_PER_MS)
+/* A metric that nobody answers for is unknown when its last value is older than this (or than
+ * stale_ns, if that is less). */
+#define LEVEL_SILENCE_NS (2500 * NS_PER_MS)
+
+/* What became of the last try to read a metric. */
+enum sample_state {
+        SAMPLE_GOOD,
+        SAMPLE_SILENT, /* no answer came */
+        SAMPLE_FAILED, /* an answer came that is no value: refused, stopped, missing */
+};
 
 struct level_rule {
         double enter[2];  /* elevated, critical; NAN: this metric never makes that level */
@@ -37,8 +45,8 @@ struct level_rule {
 
 struct level_sample {
         double value;
-        int64_t at_ns; /* steady; 0: never sampled */
-        bool is_error; /* the last try failed: at_ns is that of the last good one */
+        int64_t at_ns;           /* steady; 0: never sampled */
+        enum sample_state state; /* unless good, value and at_ns are those of the last good one */
 };
 
 struct leveler {

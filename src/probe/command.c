@@ -212,6 +212,7 @@ static void ask(const struct probe_options *o, const struct probe_wait *w, struc
                 (void)wait_problem(w, r, &problem);
                 reading_fail(ret, "%s: %s, killed", SHOWN_MAX(slice_str(o->argv[0]), 60),
                              problem.detail);
+                ret->is_silent = true;
                 return;
         }
         judge(&run, o->argv[0], status, ret);

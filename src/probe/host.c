@@ -140,9 +140,11 @@ static void read_disk(struct host *h, size_t metric, const char *path, const str
         if (!*ask) {
                 reading_fail(ret, "%s: no thread is left to ask with",
                              SHOWN_MAX(slice_str(path), 80));
+                ret->is_silent = true;
         } else if (aside_wait(*ask, w) != OK) {
                 reading_fail(ret, "%s: the file system does not answer",
                              SHOWN_MAX(slice_str(path), 80));
+                ret->is_silent = true;
         } else {
                 take_disk(aside_arg(*ask), ret);
                 *ask = aside_end(*ask);

@@ -98,6 +98,24 @@ static void fail_all(const struct http *h, struct reading *ret, const char *why)
                 reading_fail(&ret[i], "%s", why);
 }
 
+static void fail_silent(const struct http *h, struct reading *ret, const char *why)
+{
+        fail_all(h, ret, why);
+        for (size_t i = 0; i < h->options->n_metrics; i++)
+                ret[i].is_silent = true;
+}
+
+/* Whether no server said anything, by what libcurl says. */
+static bool is_no_answer(const struct http *h, CURLcode code)
+{
+        long error = 0;
+        (void)curl_easy_getinfo(h->easy, CURLINFO_OS_ERRNO, &error);
+        if (code == CURLE_COULDNT_CONNECT)
+                return !is_nobody_there((int)error);
+        return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_GOT_NOTHING ||
+               code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_PARTIAL_FILE;
+}
+
 /* Runs the transfer to its end; what libcurl said about it in *ret. */
 static int transfer(struct http *h, const struct probe_wait *w, CURLcode *ret)
 {
@@ -152,11 +170,11 @@ static void fail_late(struct http *h, const struct probe_wait *w, int err, struc
         (void)curl_easy_getinfo(h->easy, CURLINFO_NAMELOOKUP_TIME_T, &looked_up_us);
         if (err == ERR_TIMEOUT && !looked_up_us) {
                 rest_begin(&h->rest, clock_boot_ns());
-                fail_all(h, ret, no_name);
+                fail_silent(h, ret, no_name);
                 return;
         }
         (void)wait_problem(w, err, &problem);
-        fail_all(h, ret, problem.detail);
+        fail_silent(h, ret, problem.detail);
 }
 
 static int http_sample(void *self, const struct probe_wait *w, struct reading *ret)
@@ -166,7 +184,7 @@ static int http_sample(void *self, const struct probe_wait *w, struct reading *r
         long status = 0;
         char why[PROBE_ERROR_MAX];
         if (!rest_is_over(&h->rest, clock_boot_ns())) {
-                fail_all(h, ret, no_name);
+                fail_silent(h, ret, no_name);
                 return OK;
         }
         buf_clear(&h->body);
@@ -180,7 +198,9 @@ static int http_sample(void *self, const struct probe_wait *w, struct reading *r
         h->rest = (struct rest){0};
         if (h->body.failed) {
                 fail_all(h, ret, "the answer is longer than 1 MiB");
-        } else if (r != OK || code != CURLE_OK) {
+        } else if (r != OK || is_no_answer(h, code)) {
+                fail_silent(h, ret, h->error[0] ? h->error : curl_easy_strerror(code));
+        } else if (code != CURLE_OK) {
                 fail_all(h, ret, h->error[0] ? h->error : curl_easy_strerror(code));
         } else if (status < 200 || status > 299) {
                 (void)snprintf(why, sizeof(why), "the server answers with status %ld", status);

@@ -23,12 +23,19 @@ int wait_problem(const struct probe_wait *w, int err, struct problem *problem);
 struct reading {
         double value;
         bool is_error;
-        bool is_skipped;            /* nothing to tell this time */
+        bool is_silent;  /* an error: nobody answered, so the last value may still hold */
+        bool is_skipped; /* nothing to tell this time */
         char text[PROBE_ERROR_MAX]; /* why, or a remark, or nothing */
 };
 
 void reading_set(struct reading *r, double value);
+/* By an answer; who had none sets is_silent afterwards. */
 void reading_fail(struct reading *r, const char *fmt, ...) PRINTF(2, 3);
+/* Whether that error of a connect or a statement means that no answer came: no time left, a lost
+ * connection, a server out of reach.  A refusal is an answer. */
+bool is_silence(int err);
+/* Whether that errno of a connect says that no server listens there: the machine itself answers. */
+bool is_nobody_there(int error);
 /* The value is this text, which must be a finite decimal number. */
 void reading_set_text(struct reading *r, const char *text, size_t len);
 
@@ -40,7 +47,8 @@ struct prober_ops {
         void *(*open)(const struct probe_options *o, const struct probe_server *server,
                       bool is_replica);
         void (*close)(void *self);
-        /* NULL when there is nothing to connect to.  After an error nothing is connected. */
+        /* NULL when there is nothing to connect to.  After an error nothing is connected;
+         * is_silence() tells which kind it is. */
         int (*connect)(void *self, const struct probe_wait *w, struct problem *problem);
         void (*disconnect)(void *self);
         /* "TLSv1.3" while the connection is encrypted, else NULL; the op is NULL when it never is.

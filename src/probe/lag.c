@@ -4,7 +4,9 @@
  * worse than any lag: it uses up an ignored place first.  What is left of such replicas decides by
  * the rule: either the lag is unknown, with the sentence of the first of them, or they count as
  * none and a remark names them.  When no replica at all answers the lag is unknown under either
- * rule: nobody knows anything then, and that must not read as "no lag".
+ * rule: nobody knows anything then, and that must not read as "no lag".  Of those that make it
+ * unknown, one that says so itself (stopped, refused) comes before one that is only silent: the
+ * last value holds a moment longer for silence alone.
  *
  * A replica that the operator skips is as good as not there, but for the remark: it uses up no
  * ignored place, and nobody waits for its first answer.  Of those that are left at least one
@@ -67,7 +69,9 @@ static size_t n_ignored(const struct probe_options *o, size_t n_there)
 /* What came together so far. */
 struct sum {
         struct reading reading;
-        const struct lag_slot *failed, *silent; /* the first that decides so, the first at all */
+        const struct lag_slot *failed;  /* decides that it is unknown: one that answered, if any */
+        const struct lag_slot *missing; /* the first without a lag */
+        bool is_any_silent;             /* of those */
         size_t n_counted;
         int64_t at_ns;
 };
@@ -76,9 +80,11 @@ static void add(struct sum *sum, const struct lag_slot *s, bool is_ignored,
                 const struct probe_options *o)
 {
         bool is_error = s->reading.is_error;
-        if (is_error && !sum->silent)
-                sum->silent = s;
-        if (is_error && !is_ignored && !o->is_missing_replica_fine && !sum->failed)
+        if (is_error && !sum->missing)
+                sum->missing = s;
+        sum->is_any_silent |= is_error && s->reading.is_silent;
+        if (is_error && !is_ignored && !o->is_missing_replica_fine &&
+            (!sum->failed || (sum->failed->reading.is_silent && !s->reading.is_silent)))
                 sum->failed = s;
         if (is_ignored || (is_error && o->is_missing_replica_fine)) {
                 remark(&sum->reading, s);
@@ -107,13 +113,15 @@ bool lag_combine(const struct lag_slot *slots, size_t n, const struct probe_opti
                 else
                         add(&sum, &slots[i], rank_of(slots, n, i) < n_ignored(o, n_there), o);
         }
-        if (!n_there)
+        if (!n_there) {
                 reading_fail(&sum.reading, "all replicas are skipped");
-        else if (sum.failed)
-                reading_fail(&sum.reading, "%s", sum.failed->reading.text);
-        else if (!sum.n_counted)
+        } else if (sum.failed) {
+                sum.reading = sum.failed->reading;
+        } else if (!sum.n_counted) {
                 reading_fail(&sum.reading, "no replica answers: %s",
-                             sum.silent ? sum.silent->reading.text : "");
+                             sum.missing ? sum.missing->reading.text : "");
+                sum.reading.is_silent = sum.is_any_silent;
+        }
         *ret = sum.reading;
         *ret_at_ns = sum.reading.is_error ? 0 : sum.at_ns;
         return true;

@@ -76,9 +76,9 @@ struct plan {
         const char *status; /* of status: and rate: */
         enum formula formula;
         struct rest rest;
-        char why[PROBE_ERROR_MAX]; /* it rests */
-        double last;               /* PER_SECOND */
-        int64_t last_ns;           /* 0: not seen yet */
+        struct reading why; /* it rests */
+        double last;        /* PER_SECOND */
+        int64_t last_ns;    /* 0: not seen yet */
 };
 
 struct my {
@@ -161,6 +161,15 @@ static bool is_dead(int err)
         return err == ERR_IO || err == ERR_TIMEOUT || err == ERR_STOPPING;
 }
 
+/* What a statement failed by becomes a reading.  ERR_UNAVAIL is no answer either: the server gave
+ * up, and nobody knows what it would have said. */
+static int fail_by(const struct my *m, int err, const struct problem *problem, struct reading *ret)
+{
+        reading_fail(ret, "%s: %s", m->where, problem->detail);
+        ret->is_silent = is_silence(err) || err == ERR_UNAVAIL;
+        return is_dead(err) ? err : OK;
+}
+
 /* One value: exactly one row of one column.  What is wrong is in the reading; an error returned
  * means that the connection cannot be used any more. */
 static int ask_value(struct my *m, const char *sql, const struct probe_wait *w, struct reading *ret,
@@ -170,10 +179,8 @@ static int ask_value(struct my *m, const char *sql, const struct probe_wait *w, 
         struct problem problem = {0};
         int r = run(m, sql, w, &rows, &problem);
         *ret_err = r;
-        if (r != OK) {
-                reading_fail(ret, "%s: %s", m->where, problem.detail);
-                return is_dead(r) ? r : OK;
-        }
+        if (r != OK)
+                return fail_by(m, r, &problem, ret);
         uint64_t n_rows = rows ? mysql_num_rows(rows) : 0;
         unsigned n_columns = rows ? mysql_num_fields(rows) : 0;
         if (n_rows == 1 && n_columns == 1) {
@@ -254,10 +261,8 @@ static int ask_replica_status(struct my *m, const struct probe_wait *w, struct r
                 r = run(m, "SHOW SLAVE STATUS", w, &rows, &problem);
         }
         *ret_err = r;
-        if (r != OK) {
-                reading_fail(ret, "%s: %s", m->where, problem.detail);
-                return is_dead(r) ? r : OK;
-        }
+        if (r != OK)
+                return fail_by(m, r, &problem, ret);
         if (rows)
                 read_replica_status(m, rows, ret);
         else
@@ -400,7 +405,7 @@ static int ask_statuses(struct my *m, const struct probe_wait *w, struct reading
                 if (r == OK)
                         read_metric(m, i, &m->plans[i], rows, n, &ret[i]);
                 else
-                        reading_fail(&ret[i], "%s: %s", m->where, problem.detail);
+                        (void)fail_by(m, r, &problem, &ret[i]);
         }
         if (result)
                 mysql_free_result(result);
@@ -415,12 +420,12 @@ static int ask_own(struct my *m, struct plan *plan, const struct probe_wait *w, 
 {
         int err = OK;
         if (!rest_is_over(&plan->rest, clock_boot_ns())) {
-                reading_fail(ret, "%s", plan->why);
+                *ret = plan->why;
                 return OK;
         }
         int r = plan->is_lag ? ask_lag(m, w, ret, &err) : ask_value(m, plan->sql, w, ret, &err);
         if (err == ERR_UNAVAIL || r == ERR_TIMEOUT) {
-                memcpy(plan->why, ret->text, sizeof(plan->why));
+                plan->why = *ret;
                 rest_begin(&plan->rest, clock_boot_ns());
         } else {
                 plan->rest = (struct rest){0};
@@ -466,9 +471,12 @@ static int read_variables(struct my *m, const struct probe_wait *w, struct probl
 /* What nobody got to, because the connection broke before. */
 static void fail_rest(const struct my *m, struct reading *ret, const char *why)
 {
-        for (size_t i = 0; i < m->options->n_metrics; i++)
-                if (ret[i].is_skipped)
-                        reading_fail(&ret[i], "%s", why);
+        for (size_t i = 0; i < m->options->n_metrics; i++) {
+                if (!ret[i].is_skipped)
+                        continue;
+                reading_fail(&ret[i], "%s", why);
+                ret[i].is_silent = true;
+        }
 }
 
 static int my_sample(void *self, const struct probe_wait *w, struct reading *ret)

@@ -94,13 +94,14 @@ static int connect_problem(const struct my_dial *d, MYSQL *db, bool is_plain,
         /* "Can't connect to server on '127.0.0.1' (111)": people do not know error numbers by
          * heart. */
         if ((number == CR_CONN_HOST_ERROR || number == CR_CONNECTION_ERROR) && error > 0)
-                return problem_set(problem, ERR_UNAVAIL, "cannot connect to %s: %s", d->where,
-                                   strerror((int)error));
+                return problem_set(problem, is_nobody_there((int)error) ? ERR_UNAVAIL : ERR_IO,
+                                   "cannot connect to %s: %s", d->where, strerror((int)error));
         if (number == ER_ACCESS_DENIED_ERROR || number == ER_ACCESS_DENIED_NO_PASSWORD_ERROR)
                 /* MariaDB says no more than this to who must use TLS and does not. */
                 return problem_set(problem, ERR_FORBIDDEN, "%s refuses this user or password: %s%s",
                                    d->where, text, is_plain ? ", without TLS" : "");
-        return problem_set(problem, ERR_UNAVAIL, "cannot connect to %s: %s", d->where, text);
+        return problem_set(problem, number == CR_SERVER_LOST ? ERR_IO : ERR_UNAVAIL,
+                           "cannot connect to %s: %s", d->where, text);
 }
 
 static int not_in_time(const struct my_dial *d, const struct probe_wait *w, int err,
@@ -149,7 +150,7 @@ struct attempt {
 
 static int no_thread(const struct my_dial *d, struct problem *problem)
 {
-        return problem_set(problem, ERR_UNAVAIL,
+        return problem_set(problem, ERR_IO,
                            "cannot connect to %s: no thread is left to watch over it", d->where);
 }
 

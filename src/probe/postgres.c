@@ -102,7 +102,7 @@ struct plan {
         struct seen seen[SEEN_MAX]; /* oldest first */
         size_t n_seen;
         struct rest rest;
-        char why[PROBE_ERROR_MAX]; /* it rests */
+        struct reading why; /* it rests */
 };
 
 struct pg {
@@ -322,14 +322,16 @@ static int ask(struct pg *p, struct plan *plan, bool is_own, const struct probe_
         PGresult *result = NULL;
         struct problem problem = {0};
         if (!rest_is_over(&plan->rest, clock_boot_ns())) {
-                reading_fail(ret, "%s", plan->why);
+                *ret = plan->why;
                 return OK;
         }
         int r = run(p, plan, w, &result, &problem);
-        if (r == OK)
+        if (r == OK) {
                 read_result(p, result, is_own, ret);
-        else
+        } else {
                 reading_fail(ret, "%s: %s", p->where, problem.detail);
+                ret->is_silent = is_silence(r) || r == ERR_UNAVAIL;
+        }
         plan->is_outdated = r == ERR_STATE && plan->is_prepared;
         if (r == OK && plan->is_lag)
                 read_lag(plan, result, ret);
@@ -337,7 +339,7 @@ static int ask(struct pg *p, struct plan *plan, bool is_own, const struct probe_
         if (plan->is_lag && !ret->is_error && ret->value < 0)
                 ret->value = 0; /* its clock is behind that of the primary */
         if (r == ERR_UNAVAIL || r == ERR_TIMEOUT) {
-                memcpy(plan->why, ret->text, sizeof(plan->why));
+                plan->why = *ret;
                 rest_begin(&plan->rest, clock_boot_ns());
         } else {
                 plan->rest = (struct rest){0};
@@ -388,7 +390,7 @@ static int pg_sample(void *self, const struct probe_wait *w, struct reading *ret
                 return OK; /* the others are asked at the next tick */
         for (size_t i = 0; r != OK && last && i < p->options->n_metrics; i++)
                 if (ret[i].is_skipped)
-                        reading_fail(&ret[i], "%s", last->text);
+                        ret[i] = *last;
         return r;
 }
 
@@ -414,6 +416,19 @@ static int tls_problem(const struct pg *p, struct problem *problem)
         return OK;
 }
 
+/* libpq tells only in words why there is no connection.  These are no answer of a server. */
+static bool is_no_answer(const char *text)
+{
+        static const char *const words[] = {
+                "server closed the connection", "No route to host",         "is unreachable",
+                "Connection timed out",         "Connection reset by peer", "Host is down",
+        };
+        for (size_t i = 0; i < ARRAY_LEN(words); i++)
+                if (strstr(text, words[i]))
+                        return true;
+        return false;
+}
+
 /* 'connection to server at "10.0.0.2", port 5432 failed: Connection refused': the rest is ours. */
 static int connect_problem(const struct pg *p, struct problem *problem)
 {
@@ -430,7 +445,8 @@ static int connect_problem(const struct pg *p, struct problem *problem)
         (void)snprintf(before, sizeof(before),
                        is_refused ? "%s refuses this user or password: " : "cannot connect to %s: ",
                        p->where);
-        return say(problem, is_refused ? ERR_FORBIDDEN : ERR_UNAVAIL, before, text);
+        int err = is_refused ? ERR_FORBIDDEN : is_no_answer(text) ? ERR_IO : ERR_UNAVAIL;
+        return say(problem, err, before, text);
 }
 
 static int finish_connect(struct pg *p, const struct probe_wait *w, struct problem *problem)

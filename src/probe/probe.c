@@ -63,7 +63,7 @@ struct worker {
         /* Of its thread only. */
         bool is_connected;
         struct rest rest;
-        char why[PROBE_ERROR_MAX]; /* it rests */
+        struct reading why; /* it rests */
         struct reading *readings;
         size_t n_readings;
 };
@@ -133,6 +133,7 @@ static void put(struct probe *p, struct target *t, size_t metric, const struct r
         s->value = r->value;
         s->at_ns = at_ns;
         s->is_error = r->is_error;
+        s->is_silent = r->is_silent;
         memcpy(s->error, r->text, sizeof(s->error));
         (void)snprintf(s->tls, sizeof(s->tls), "%s", tls);
         if (box->is_full)
@@ -243,16 +244,10 @@ size_t probe_take(struct probe *p, struct probe_sample *ret, size_t max)
 
 /* ---- a thread ---- */
 
-static void fail_all(struct worker *w, const char *why)
+static void fail_all(struct worker *w)
 {
         for (size_t i = 0; i < w->n_readings; i++)
-                reading_fail(&w->readings[i], "%s", why);
-}
-
-static void begin_rest(struct worker *w, const char *why)
-{
-        (void)snprintf(w->why, sizeof(w->why), "%s", why); /* cut is fine */
-        rest_begin(&w->rest, clock_boot_ns());
+                w->readings[i] = w->why;
 }
 
 /* False when there is no connection; the readings say why. */
@@ -262,14 +257,17 @@ static bool connect_worker(struct worker *w, const struct probe_wait *wait)
         if (!w->ops->connect || w->is_connected)
                 return true;
         if (!rest_is_over(&w->rest, clock_boot_ns())) {
-                fail_all(w, w->why);
+                fail_all(w);
                 return false;
         }
-        w->is_connected = w->ops->connect(w->prober, wait, &problem) == OK;
+        int r = w->ops->connect(w->prober, wait, &problem);
+        w->is_connected = r == OK;
         if (w->is_connected)
                 return true;
-        fail_all(w, problem.detail);
-        begin_rest(w, w->readings[0].text);
+        reading_fail(&w->why, "%s", problem.detail);
+        w->why.is_silent = is_silence(r);
+        fail_all(w);
+        rest_begin(&w->rest, clock_boot_ns());
         return false;
 }
 
@@ -287,12 +285,15 @@ static int sample(struct worker *w, const struct probe_wait *wait)
         return w->ops->sample(w->prober, wait, w->readings);
 }
 
-static const char *first_error(const struct worker *w)
+/* Why nothing more is asked for a while: the first error of this tick. */
+static void begin_rest(struct worker *w)
 {
-        for (size_t i = 0; i < w->n_readings; i++)
+        reading_fail(&w->why, "no answer");
+        w->why.is_silent = true;
+        for (size_t i = w->n_readings; i-- > 0;)
                 if (w->readings[i].is_error)
-                        return w->readings[i].text;
-        return "no answer";
+                        w->why = w->readings[i];
+        rest_begin(&w->rest, clock_boot_ns());
 }
 
 /* One tick, except for posting what came of it. */
@@ -319,7 +320,7 @@ static void take_sample(struct worker *w)
                 return;
         }
         if (w->ops->connect)
-                begin_rest(w, first_error(w));
+                begin_rest(w);
         disconnect_worker(w);
 }
 

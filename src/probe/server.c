@@ -104,7 +104,7 @@ static int resolve(const char *host, const struct probe_wait *w, struct addresse
         memcpy(l->host, host, len);
         struct aside *ask = aside_begin(look_up, l);
         if (!ask)
-                return problem_set(problem, ERR_UNAVAIL, "no thread is left to look the name %s up",
+                return problem_set(problem, ERR_IO, "no thread is left to look the name %s up",
                                    SHOWN_STR(host));
         int r = aside_wait(ask, w);
         if (r == OK)
@@ -114,8 +114,8 @@ static int resolve(const char *host, const struct probe_wait *w, struct addresse
                 return problem_set(problem, r, "the name %s could not be looked up in time",
                                    SHOWN_STR(host));
         if (!ret->n)
-                return problem_set(problem, ERR_UNAVAIL, "the name %s is not known: %s",
-                                   SHOWN_STR(host), gai_strerror(ret->failure));
+                return problem_set(problem, ERR_IO, "the name %s is not known: %s", SHOWN_STR(host),
+                                   gai_strerror(ret->failure));
         return OK;
 }
 

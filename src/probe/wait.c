@@ -75,6 +75,16 @@ void reading_fail(struct reading *r, const char *fmt, ...)
         *r = failed; /* only now: what it held may be part of the sentence */
 }
 
+bool is_silence(int err)
+{
+        return err == ERR_TIMEOUT || err == ERR_STOPPING || err == ERR_IO;
+}
+
+bool is_nobody_there(int error)
+{
+        return error == ECONNREFUSED || error == ENOENT || error == EACCES;
+}
+
 static bool is_decimal(const char *text, size_t len)
 {
         for (size_t i = 0; i < len; i++)

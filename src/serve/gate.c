@@ -322,6 +322,13 @@ int gate_change(struct gate *g, struct config *config, struct problem *problem)
         return OK;
 }
 
+static enum sample_state state_of(const struct probe_sample *s)
+{
+        if (!s->is_error)
+                return SAMPLE_GOOD;
+        return s->is_silent ? SAMPLE_SILENT : SAMPLE_FAILED;
+}
+
 static void poll_slot(const struct gate *g, size_t target)
 {
         struct probe_sample samples[TAKE_AT_ONCE];
@@ -329,7 +336,7 @@ static void poll_slot(const struct gate *g, size_t target)
         while ((n = probe_take(g->slots[target].probe, samples, ARRAY_LEN(samples))))
                 for (size_t i = 0; i < n; i++)
                         core_sample(g->core, target, samples[i].metric, samples[i].value,
-                                    samples[i].at_ns + g->steady_base_ns, samples[i].is_error,
+                                    samples[i].at_ns + g->steady_base_ns, state_of(&samples[i]),
                                     slice_str(samples[i].error));
 }
 

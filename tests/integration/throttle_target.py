@@ -114,8 +114,8 @@ def row_locks(folder):
     server.stop()
 
 
-@test("a replica whose replication is stopped is unknown, and named")
-def replica_stopped(folder):
+def pair():
+    """A primary and its replica, which weir may look at."""
     primary = Maria("db3", "--server-id=1", "--log-bin=bin", "--gtid-domain-id=1")
     primary.ask("CREATE USER weir@'127.0.0.1' IDENTIFIED BY '%s'" % PASSWORD,
                 "GRANT PROCESS, REPLICATION CLIENT, SLAVE MONITOR ON *.* TO weir@'127.0.0.1'")
@@ -125,6 +125,44 @@ def replica_stopped(folder):
     body = """replica "db4" { host = "127.0.0.1" port = %d }
         metric "replication_lag" { elevated = {2, 1} critical = {10, 5} required = true }""" % (
             replica.port)
+    return primary, replica, body
+
+
+@test("what a replica says of itself counts from its first sample on: stopped, skipped, not there")
+def told_at_once(folder):
+    primary, replica, body = pair()
+    server = serve(folder, primary.port, body)
+
+    def lag():
+        metrics = gate(server)["targets"][0]["metrics"]
+        return next(m for m in metrics if m["name"] == "replication_lag")
+
+    def skip(words):
+        with server.web() as w:
+            equal(w.ask("GET", words).status, 200, words)
+
+    def verdict():
+        with server.client() as c:
+            return text(c("CHECK", "nightly:etl", "TARGET", "shop")[0])
+    for end, begin, why in (
+            (lambda: replica.ask("STOP SLAVE"), lambda: replica.ask("START SLAVE"),
+             "replication is stopped"),
+            (lambda: skip("/skip-host/db4"), lambda: skip("/recover-host/db4"),
+             "all replicas are skipped"),
+            (replica.halt, lambda: None, "Connection refused")):
+        until(lambda: verdict() == "granted", 20, "a replica that keeps up")
+        end()
+        until(lambda: why in lag()["error"], 10, why)
+        equal(verdict(), "refused", "a check once the probe has been told: " + why)
+        begin()
+    server.stop()
+    replica.kill()
+    primary.kill()
+
+
+@test("a replica whose replication is stopped is unknown, and named")
+def replica_stopped(folder):
+    primary, replica, body = pair()
     server = serve(folder, primary.port, body)
     shows(server, "normal", seconds=20)
     replica.ask("STOP SLAVE")

@@ -67,8 +67,8 @@ static void a_month_of_ordinary_noise_changes_nothing(void **state)
                 for (size_t i = 0; i < METRICS; i++) {
                         struct level_sample *s = &samples[i];
                         /* A try may fail or come late, but not twice in a row. */
-                        bool fails = !s->is_error && rng_below(&dice, 50) == 0;
-                        s->is_error = fails;
+                        bool fails = s->state == SAMPLE_GOOD && rng_below(&dice, 50) == 0;
+                        s->state = fails ? SAMPLE_SILENT : SAMPLE_GOOD;
                         if (fails)
                                 continue;
                         s->value = noise(&dice, &ordinary[i], second);
@@ -190,11 +190,16 @@ static int badness(enum level level)
         return order[level];
 }
 
-/* A value that cannot be read any more is believed for a shorter time. */
+/* A value that nobody answers for any more is believed for a shorter time, and one that an error
+ * came after not at all. */
 static int64_t patience(const struct world *w, size_t i)
 {
         int64_t stale_ns = w->rules[i].stale_ns;
-        return w->samples[i].is_error && stale_ns > LEVEL_ERROR_NS ? LEVEL_ERROR_NS : stale_ns;
+        if (w->samples[i].state == SAMPLE_FAILED)
+                return -3 * S; /* no sample is from so far ahead */
+        return w->samples[i].state == SAMPLE_SILENT && stale_ns > LEVEL_SILENCE_NS
+                       ? LEVEL_SILENCE_NS
+                       : stale_ns;
 }
 
 static bool is_known(const struct world *w, size_t i)
@@ -341,12 +346,12 @@ static void sample(struct world *w)
         uint64_t dice = rng_below(&w->dice, 40);
 
         if (dice == 0) {
-                s->is_error = true;
+                s->state = rng_below(&w->dice, 2) ? SAMPLE_SILENT : SAMPLE_FAILED;
         } else {
                 double last = isfinite(s->value) ? s->value : 0;
                 s->value = dice == 1 ? bad_value(&w->dice) : hop(&w->dice, last);
                 s->at_ns = w->now_ns - (int64_t)rng_below(&w->dice, 2 * S);
-                s->is_error = false;
+                s->state = SAMPLE_GOOD;
         }
         look(w);
         (void)step_one(w, &w->twin, w->now_ns); /* compared */

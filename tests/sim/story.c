@@ -217,7 +217,10 @@ void story_time(struct world *w)
         core_turn(w->core, w->now);
         if (roll(w, 4) == 0)
                 core_sample(w->core, 0, 0, (double)roll(w, 20) - 4, w->now.steady_ns,
-                            roll(w, 10) == 0, SLICE_LIT("gone"));
+                            roll(w, 10)  ? SAMPLE_GOOD
+                            : roll(w, 2) ? SAMPLE_SILENT
+                                         : SAMPLE_FAILED,
+                            SLICE_LIT("gone"));
 }
 
 static void do_archive(struct world *w)

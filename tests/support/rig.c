@@ -176,7 +176,7 @@ void rig_set_gate(struct rig *rig, const struct core_target *targets, size_t n_t
 
 void rig_sample(struct rig *rig, size_t target, size_t metric, double value)
 {
-        core_sample(rig->core, target, metric, value, rig->now.steady_ns, false, SLICE_NONE);
+        core_sample(rig->core, target, metric, value, rig->now.steady_ns, SAMPLE_GOOD, SLICE_NONE);
 }
 
 void rig_enqueue(struct rig *rig, int n)

@@ -55,6 +55,42 @@ static void the_worst_replica_counts_and_those_left_out_are_named(void **unused)
         }
 }
 
+static struct lag_slot silent(const char *name)
+{
+        struct lag_slot s = lost(name);
+        s.reading.is_silent = true;
+        return s;
+}
+
+static void silence_is_told_only_where_nobody_said_otherwise(void **unused)
+{
+        (void)unused;
+        const struct {
+                struct lag_slot slots[2];
+                unsigned ignore;
+                bool is_fine, is_silent;
+                const char *text;
+        } cases[] = {
+                {{lag("a", 1), silent("b")}, 0, false, true, "b (h:1): gone"},
+                {{lag("a", 1), lost("b")}, 0, false, false, "b (h:1): gone"},
+                {{silent("a"), lost("b")}, 0, false, false, "b (h:1): gone"},
+                {{lost("a"), silent("b")}, 0, false, false, "a (h:1): gone"},
+                /* The last value may have been that of the silent one. */
+                {{lost("a"), silent("b")}, 0, true, true, "no replica answers: a (h:1): gone"},
+                {{lost("a"), lost("b")}, 0, true, false, "no replica answers: a (h:1): gone"},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct probe_options o = {.ignore_replicas = cases[i].ignore,
+                                          .is_missing_replica_fine = cases[i].is_fine};
+                struct reading got;
+                int64_t at_ns;
+                assert_true(lag_combine(cases[i].slots, 2, &o, &got, &at_ns));
+                if (!got.is_error || got.is_silent != cases[i].is_silent ||
+                    strcmp(got.text, cases[i].text) != 0)
+                        fail_msg("case %zu: %d '%s'", i, got.is_silent, got.text);
+        }
+}
+
 static struct lag_slot skipped(struct lag_slot s)
 {
         s.is_skipped = true;
@@ -181,6 +217,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_worst_replica_counts_and_those_left_out_are_named),
                 cmocka_unit_test(no_lag_is_told_before_every_replica_was_asked),
+                cmocka_unit_test(silence_is_told_only_where_nobody_said_otherwise),
                 cmocka_unit_test(a_skipped_replica_is_as_good_as_not_there_and_is_named),
                 cmocka_unit_test(a_replica_is_called_by_its_name_its_host_or_host_and_port),
         };

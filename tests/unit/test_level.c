@@ -328,33 +328,57 @@ static void a_first_sample_is_waited_for(void **state)
         assert_true(next_ns(&r) == INT64_MAX); /* only a sample can change it */
 }
 
-static void a_first_try_that_fails_gets_less_time(void **state)
+static void a_first_try_that_nobody_answers_gets_less_time(void **state)
 {
         struct rig r = rig_of(1);
 
         (void)state;
-        r.samples[THREADS].is_error = true;
+        r.samples[THREADS].state = SAMPLE_SILENT;
         assert_false(update(&r));
-        r.now_ns += LEVEL_ERROR_NS;
+        r.now_ns += LEVEL_SILENCE_NS;
         assert_false(update(&r));
         r.now_ns += 1;
         assert_true(update(&r));
         assert_int_equal(r.l.level, LEVEL_UNKNOWN);
 }
 
-static void a_failed_try_leaves_the_last_sample_valid_for_a_moment(void **state)
+static void silence_leaves_the_last_sample_valid_for_a_moment(void **state)
 {
         struct rig r = rig_of(1);
 
         (void)state;
         assert_true(see(&r, THREADS, 7));
-        r.samples[THREADS].is_error = true;
-        r.now_ns += LEVEL_ERROR_NS;
+        r.samples[THREADS].state = SAMPLE_SILENT;
+        r.now_ns += LEVEL_SILENCE_NS;
         assert_false(update(&r));
         assert_true(next_ns(&r) == r.now_ns + 1);
         r.now_ns += 1;
         assert_true(update(&r));
         assert_int_equal(r.l.level, LEVEL_UNKNOWN);
+}
+
+static void an_answer_that_is_an_error_counts_at_once(void **state)
+{
+        static const int64_t stale_ns[] = {0, S, 30 * S};
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_LEN(stale_ns); i++) {
+                struct rig r = rig_of(1);
+                r.rules[THREADS].stale_ns = stale_ns[i];
+                assert_true(see(&r, THREADS, 7));
+                r.samples[THREADS].state = SAMPLE_FAILED;
+                assert_true(update(&r));
+                assert_int_equal(r.l.level, LEVEL_UNKNOWN);
+                assert_true(r.l.threshold == 0);
+                assert_true(isnan(level_pressure(r.rules, r.samples, 1, r.now_ns)));
+                assert_true(next_ns(&r) == INT64_MAX);
+
+                struct rig first = rig_of(1); /* as the first answer of all, too */
+                first.rules[THREADS].stale_ns = stale_ns[i];
+                first.samples[THREADS].state = SAMPLE_FAILED;
+                assert_true(update(&first));
+                assert_int_equal(first.l.level, LEVEL_UNKNOWN);
+        }
 }
 
 static void a_value_that_is_no_number_is_no_sample(void **state)
@@ -649,8 +673,9 @@ int main(void)
                 cmocka_unit_test(how_often_the_same_samples_are_looked_at_does_not_matter),
                 cmocka_unit_test(a_threshold_that_is_nan_makes_no_level),
                 cmocka_unit_test(a_first_sample_is_waited_for),
-                cmocka_unit_test(a_first_try_that_fails_gets_less_time),
-                cmocka_unit_test(a_failed_try_leaves_the_last_sample_valid_for_a_moment),
+                cmocka_unit_test(a_first_try_that_nobody_answers_gets_less_time),
+                cmocka_unit_test(silence_leaves_the_last_sample_valid_for_a_moment),
+                cmocka_unit_test(an_answer_that_is_an_error_counts_at_once),
                 cmocka_unit_test(a_value_that_is_no_number_is_no_sample),
                 cmocka_unit_test(without_a_bound_no_sample_is_too_old),
                 cmocka_unit_test(a_sample_from_the_future_is_fresh),

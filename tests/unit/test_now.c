@@ -82,7 +82,8 @@ static void a_metric_that_cannot_be_read_says_why(void **unused)
         (void)unused;
         struct rig rig;
         init(&rig);
-        core_sample(rig.core, 0, 0, 0, rig.now.steady_ns, true, SLICE_LIT("access denied"));
+        core_sample(rig.core, 0, 0, 0, rig.now.steady_ns, SAMPLE_FAILED,
+                    SLICE_LIT("access denied"));
         has(rig_do(&rig, "NOW"), "error:'access denied'");
         rig_release(&rig);
 }

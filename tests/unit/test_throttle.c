@@ -245,7 +245,8 @@ static void an_unknown_load_has_its_own_meaning(void **unused)
         init(&rig, MODE_ENFORCE);
         sample(&rig, 2);
         rig_pass_ms(&rig, 6000); /* the sample is stale */
-        core_sample(rig.core, 0, 0, 0, rig.now.steady_ns, true, SLICE_LIT("connection refused"));
+        core_sample(rig.core, 0, 0, 0, rig.now.steady_ns, SAMPLE_FAILED,
+                    SLICE_LIT("connection refused"));
         add_all_tiers(&rig);
         const char *status = rig_do(&rig, "THROTTLE", "STATUS");
         has(status, "level:'unknown'");
@@ -256,17 +257,43 @@ static void an_unknown_load_has_its_own_meaning(void **unused)
         rig_release(&rig);
 }
 
+static void only_silence_leaves_the_last_value_good_for_a_moment(void **unused)
+{
+        static const struct {
+                enum sample_state states[2];
+                const char *level;
+        } cases[] = {
+                {{SAMPLE_SILENT, SAMPLE_SILENT}, "level:'normal'"},
+                {{SAMPLE_FAILED, SAMPLE_FAILED}, "level:'unknown'"},
+                {{SAMPLE_SILENT, SAMPLE_FAILED}, "level:'unknown'"},
+                {{SAMPLE_FAILED, SAMPLE_SILENT}, "level:'unknown'"}, /* it takes nothing back */
+                {{SAMPLE_FAILED, SAMPLE_GOOD}, "level:'unknown'"},   /* dwell is not over */
+        };
+        (void)unused;
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct rig rig;
+                init(&rig, MODE_ENFORCE);
+                sample(&rig, 2);
+                for (size_t k = 0; k < 2; k++)
+                        core_sample(rig.core, 0, 0, 2, rig.now.steady_ns, cases[i].states[k],
+                                    SLICE_LIT("gone"));
+                has(rig_do(&rig, "THROTTLESTATUS"), cases[i].level);
+                rig_release(&rig);
+        }
+}
+
 static void a_remark_to_a_good_sample_is_told_until_the_next_one(void **unused)
 {
         (void)unused;
         struct rig rig;
         init(&rig, MODE_ENFORCE);
-        core_sample(rig.core, 0, 0, 2, rig.now.steady_ns, false,
+        core_sample(rig.core, 0, 0, 2, rig.now.steady_ns, SAMPLE_GOOD,
                     SLICE_LIT("left out: db3: skipped"));
         const char *status = rig_do(&rig, "THROTTLESTATUS");
         has(status, "level:'normal'");
         has(status, "error:'' note:'left out: db3: skipped'");
-        core_sample(rig.core, 0, 0, 0, rig.now.steady_ns, true, SLICE_LIT("connection refused"));
+        core_sample(rig.core, 0, 0, 0, rig.now.steady_ns, SAMPLE_FAILED,
+                    SLICE_LIT("connection refused"));
         has(rig_do(&rig, "THROTTLESTATUS"), "error:'connection refused' note:''");
         sample(&rig, 2);
         has(rig_do(&rig, "THROTTLESTATUS"), "error:'' note:''");
@@ -515,6 +542,7 @@ int main(void)
                 cmocka_unit_test(a_fall_to_a_level_where_all_that_is_parked_waits_too_is_no_ramp),
                 cmocka_unit_test(observe_announces_what_enforce_does),
                 cmocka_unit_test(an_unknown_load_has_its_own_meaning),
+                cmocka_unit_test(only_silence_leaves_the_last_value_good_for_a_moment),
                 cmocka_unit_test(a_remark_to_a_good_sample_is_told_until_the_next_one),
                 cmocka_unit_test(a_pause_behaves_as_critical_and_ends_by_itself),
                 cmocka_unit_test(the_mode_and_the_registry_survive_a_restart),
