@@ -31,6 +31,7 @@ struct reading {
 void reading_set(struct reading *r, double value);
 /* By an answer; who had none sets is_silent afterwards. */
 void reading_fail(struct reading *r, const char *fmt, ...) PRINTF(2, 3);
+void reading_remark(struct reading *r, const char *fmt, ...) PRINTF(2, 3); /* to a value */
 /* Whether that error of a connect or a statement means that no answer came: no time left, a lost
  * connection, a server out of reach.  A refusal is an answer. */
 bool is_silence(int err);

@@ -90,6 +90,9 @@ static void add(struct sum *sum, const struct lag_slot *s, bool is_ignored,
                 remark(&sum->reading, s);
         } else if (!is_error) {
                 sum->n_counted++;
+                if (*s->reading.text)
+                        put_remark(&sum->reading, "%s%s", *sum->reading.text ? "; " : "",
+                                   s->reading.text);
                 if (s->reading.value > sum->reading.value)
                         sum->reading.value = s->reading.value;
                 if (s->at_ns < sum->at_ns)

@@ -32,6 +32,8 @@
  * either know only their own. */
 #define TIMEOUT_MARIADB 1969
 #define TIMEOUT_MYSQL   3024
+#define AHEAD_MAX_S     1.0   /* a heartbeat may come from a clock that is ahead by so much */
+#define OTHER_MAX_S     900.0 /* so fresh would it be in the other kind of time, if it were that */
 
 struct my;
 
@@ -271,18 +273,61 @@ static int ask_replica_status(struct my *m, const struct probe_wait *w, struct r
         return OK;
 }
 
+/* Both kinds of heartbeat look alike: a row in UTC and one in the time of the server.  Taken for
+ * the other it is off by the time zone, which is seen only when that makes it lie ahead: then it is
+ * an error.  Behind, it could be a real lag; it counts, with a remark. */
+static void judge_heartbeat(const struct my *m, double lag_s, double zone_s, struct reading *ret)
+{
+        bool is_utc = m->options->is_heartbeat_utc;
+        double other_s = is_utc ? lag_s + zone_s : lag_s - zone_s; /* with the setting changed */
+        bool is_other = zone_s != 0 && other_s >= -AHEAD_MAX_S && other_s < OTHER_MAX_S;
+        const char *hint = is_utc ? "heartbeat_utc = false" : "heartbeat_utc = true";
+        if (lag_s < -AHEAD_MAX_S) {
+                reading_fail(
+                        ret, "%s: the heartbeat is %.0f s ahead of the clock of this server%s%s",
+                        m->where, -lag_s, is_other ? "; it may need " : "", is_other ? hint : "");
+                return;
+        }
+        reading_set(ret, lag_s > 0 ? lag_s : 0); /* its clock is a little behind the writer's */
+        if (is_other && other_s < lag_s)
+                reading_remark(ret, "%s: if it is the time zone that makes the lag, it needs %s",
+                               m->where, hint);
+}
+
+static void read_heartbeat(const struct my *m, MYSQL_RES *rows, struct reading *ret)
+{
+        struct reading zone;
+        MYSQL_ROW row = rows && mysql_num_fields(rows) == 2 ? mysql_fetch_row(rows) : NULL;
+        if (!row || !row[0] || !row[1]) {
+                reading_fail(ret, "%s: the heartbeat table %s is empty or has no time in ts",
+                             m->where, SHOWN_STR(m->options->heartbeat_table));
+                return;
+        }
+        reading_set_text(ret, row[0], mysql_fetch_lengths(rows)[0]);
+        reading_set_text(&zone, row[1], mysql_fetch_lengths(rows)[1]);
+        if (!ret->is_error && !zone.is_error)
+                judge_heartbeat(m, ret->value, zone.value, ret);
+}
+
+static int ask_heartbeat(struct my *m, const struct probe_wait *w, struct reading *ret,
+                         int *ret_err)
+{
+        MYSQL_RES *rows = NULL;
+        struct problem problem = {0};
+        int r = run(m, buf_cstr(&m->lag_sql), w, &rows, &problem);
+        *ret_err = r;
+        if (r != OK)
+                return fail_by(m, r, &problem, ret);
+        read_heartbeat(m, rows, ret);
+        mysql_free_result(rows);
+        return OK;
+}
+
 /* As ask_value(). */
 static int ask_lag(struct my *m, const struct probe_wait *w, struct reading *ret, int *ret_err)
 {
-        if (!m->lag_sql.len)
-                return ask_replica_status(m, w, ret, ret_err);
-        int r = ask_value(m, buf_cstr(&m->lag_sql), w, ret, ret_err);
-        if (*ret_err == OK && ret->is_error)
-                reading_fail(ret, "%s: the heartbeat table %s is empty or holds no time", m->where,
-                             SHOWN_STR(m->options->heartbeat_table));
-        else if (!ret->is_error && ret->value < 0)
-                ret->value = 0; /* its clock is behind that of the writer */
-        return r;
+        return m->lag_sql.len ? ask_heartbeat(m, w, ret, ret_err)
+                              : ask_replica_status(m, w, ret, ret_err);
 }
 
 /* ---- status ---- */
@@ -641,8 +686,9 @@ static void *my_open(const struct probe_options *o, const struct probe_server *s
                 buf_put_byte(&m->status_sql, ')');
         if (o->heartbeat_table)
                 buf_printf(&m->lag_sql,
-                           "SELECT TIMESTAMPDIFF(MICROSECOND, MAX(ts), NOW(6)) / 1000000 FROM %s",
-                           o->heartbeat_table);
+                           "SELECT TIMESTAMPDIFF(MICROSECOND, MAX(ts), %s) / 1000000, "
+                           "TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), NOW(6)) FROM %s",
+                           o->is_heartbeat_utc ? "UTC_TIMESTAMP(6)" : "NOW(6)", o->heartbeat_table);
         return m;
 }
 

@@ -70,6 +70,7 @@ struct probe_options {
         struct probe_tls tls;         /* of the replicas too */
         char *database;
         char *heartbeat_table; /* mysql: "meta.heartbeat"; NULL: SHOW REPLICA STATUS */
+        bool is_heartbeat_utc; /* its ts is in UTC, not in the time of the server */
         char *url;             /* http */
         char **argv;           /* command */
         int64_t interval_ms, timeout_ms;

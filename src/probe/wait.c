@@ -75,6 +75,14 @@ void reading_fail(struct reading *r, const char *fmt, ...)
         *r = failed; /* only now: what it held may be part of the sentence */
 }
 
+void reading_remark(struct reading *r, const char *fmt, ...)
+{
+        va_list args;
+        va_start(args, fmt);
+        shown_vprintf(r->text, sizeof(r->text), fmt, args);
+        va_end(args);
+}
+
 bool is_silence(int err)
 {
         return err == ERR_TIMEOUT || err == ERR_STOPPING || err == ERR_IO;

@@ -81,6 +81,7 @@ cfg_opt_t *config_target_opts(void)
                 CFG_STR("tls_name", NULL, CFGF_NODEFAULT),
                 CFG_STR("database", NULL, CFGF_NODEFAULT),
                 CFG_STR("heartbeat_table", NULL, CFGF_NODEFAULT),
+                CFG_BOOL("heartbeat_utc", cfg_false, CFGF_NODEFAULT),
                 CFG_STR("url", NULL, CFGF_NODEFAULT),
                 CFG_STR_LIST("command", NULL, CFGF_NODEFAULT),
                 CFG_STR("interval", NULL, CFGF_NODEFAULT),
@@ -493,7 +494,11 @@ static int take_database(struct probe_options *o, cfg_t *cfg, const struct place
                 return wrong(at, ERR_BADARG, "heartbeat_table is for mysql only");
         if (table && !is_table_name(table))
                 return wrong(at, ERR_BADARG, "heartbeat_table must be a name or database.name");
+        if (!table && cfg_size(cfg, "heartbeat_utc"))
+                return wrong(at, ERR_BADARG, "heartbeat_utc needs heartbeat_table");
         o->heartbeat_table = copy(table);
+        o->is_heartbeat_utc = table && cfg_size(cfg, "heartbeat_utc") &&
+                              cfg_getbool(cfg, "heartbeat_utc") == cfg_true;
         o->database = copy(cfg_getstr(cfg, "database"));
         int r = take_server(cfg, o->kind, &o->primary, at);
         return r == OK ? take_replicas(o, cfg, at) : r;
@@ -712,8 +717,8 @@ bool config_probe_is_same(const struct probe_options *a, const struct probe_opti
                is_same_text(a->user, b->user) && is_same_text(a->password, b->password) &&
                is_same_tls(&a->tls, &b->tls) && is_same_text(a->database, b->database) &&
                is_same_text(a->heartbeat_table, b->heartbeat_table) &&
-               is_same_text(a->url, b->url) && is_same_argv(a->argv, b->argv) &&
-               a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&
-               a->hibernate_after_ms == b->hibernate_after_ms &&
+               a->is_heartbeat_utc == b->is_heartbeat_utc && is_same_text(a->url, b->url) &&
+               is_same_argv(a->argv, b->argv) && a->interval_ms == b->interval_ms &&
+               a->timeout_ms == b->timeout_ms && a->hibernate_after_ms == b->hibernate_after_ms &&
                a->hibernate_every_ms == b->hibernate_every_ms && has_same_lists(a, b);
 }

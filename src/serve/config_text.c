@@ -297,6 +297,8 @@ static void put_where(struct writer *w, const struct probe_options *o,
         put_tls(w, o);
         line_text(w, "database", o->database, NULL);
         line_text(w, "heartbeat_table", o->heartbeat_table, NULL);
+        if (o->heartbeat_table)
+                line_bool(w, "heartbeat_utc", o->is_heartbeat_utc, false);
         line_text(w, "url", o->url, NULL);
         while (o->argv && o->argv[n])
                 n++;

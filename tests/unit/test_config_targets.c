@@ -241,6 +241,9 @@ static void what_makes_no_sense_is_refused_with_its_place(void **unused)
                 {"kind = mysql heartbeat_table = \"a;b\"", "heartbeat_table"},
                 {"kind = mysql heartbeat_table = \"a.b.c\"", "heartbeat_table"},
                 {"kind = postgres heartbeat_table = \"a\"", "mysql only"},
+                {"kind = mysql heartbeat_utc = true", "needs heartbeat_table"},
+                {"kind = postgres heartbeat_utc = false", "needs heartbeat_table"},
+                {"kind = mysql heartbeat_table = \"a\" heartbeat_utc = perhaps", ""},
                 {"kind = mysql replica \"r\" { }", "replica \"r\" needs a host"},
                 {"kind = mysql replica \"a b\" { host = \"h\" }",
                  "replica \"a b\" must be named with 1 to 255 bytes of UTF-8 without blanks and "

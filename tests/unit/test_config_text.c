@@ -29,6 +29,7 @@ static const char everything[] =
         "target \"my shop\" {\n"
         "        kind = \"mysql\"  socket = \"/run/m.sock\"  user = \"weir\"\n"
         "        password_env = \"HOME\"  database = \"shop\"  heartbeat_table = \"meta.hb\"\n"
+        "        heartbeat_utc = true\n"
         "        interval = \"2s\"  timeout = \"1s\"  dwell = \"5s\"  mode = \"enforce\"\n"
         "        ignore_replicas = 1  missing_replica = \"ignore\"\n"
         "        check = {\"replication_lag\", \"depth\"}\n"
