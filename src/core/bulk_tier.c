@@ -1,7 +1,7 @@
 /* The tier of one job: its own, or again that of its hook.
  *
  * A job that the gate makes wait is on the list of a tier, so that the ramp finds it; it moves to
- * that of its new one.  If the gate would let it run now, it waits no longer. */
+ * that of its new one and is judged again (core/parking.h). */
 #include "core/bulk_tier.h"
 
 #include <stdio.h>
@@ -12,21 +12,6 @@
 #define RECORD_BYTES 192 /* about what it takes in the log */
 
 enum { P_RETIER_ID, P_RETIER_TIER };
-
-static bool is_parked(const struct job *job)
-{
-        return job->extra && list_is_linked(&job->extra->parked);
-}
-
-static void leave_gate(struct core *core, const struct job *job)
-{
-        enum tier tier;
-        struct effect due = {.type = EFFECT_JOB_DUE,
-                             .id = job_id(job),
-                             .text = SLICE_LIT("its new tier need not wait")};
-        if (is_parked(job) && !throttle_look(core, job, &tier).is_wait)
-                core_emit(core, &due);
-}
 
 int job_retier(struct core *core, struct job *job, unsigned tier, const char *who,
                bool *ret_changed, struct problem *problem)
@@ -43,6 +28,7 @@ int job_retier(struct core *core, struct job *job, unsigned tier, const char *wh
         if (r != OK)
                 return r;
         throttle_refresh(core);
+        bool waits = job_is_parked(job) || job_is_returning(job);
         enum tier now = tier ? (enum tier)(tier - 1)
                              : registry_tier(core->throttle->registry, name_slice(job->hook));
         (void)snprintf(why, sizeof(why), "%s%s%s", tier_name(now), tier ? "" : ", as registered",
@@ -51,11 +37,12 @@ int job_retier(struct core *core, struct job *job, unsigned tier, const char *wh
                 .type = EFFECT_JOB_TIER,
                 .id = job_id(job),
                 .priority = (uint8_t)tier,
-                .flags = is_parked(job) ? (uint8_t)(1 + now) : 0,
+                .flags = waits ? (uint8_t)(1 + now) : 0,
                 .text = slice_str(why),
         };
         core_emit(core, &e);
-        leave_gate(core, job);
+        if (waits)
+                parking_judge_one(core, job);
         *ret_changed = true;
         return OK;
 }

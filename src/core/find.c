@@ -87,7 +87,7 @@ static void tell_job(struct reply *reply, const struct job_view *v)
                 reply_null(reply);
         tell_text(reply, "error", v->error);
         reply_key(reply, "options");
-        tell_options(reply, v->options);
+        tell_options(reply, v->options, v->deferring_ms);
         reply_end(reply);
 }
 
@@ -125,6 +125,9 @@ static void tell_one(struct reply *reply, enum find_what what, const struct job_
 static void view_live(const struct core *core, const struct job *job, struct job_view *ret)
 {
         job_view(job, ret);
+        if (job->extra)
+                ret->deferring_ms =
+                        job_deferred_ms(job, core->now.steady_ns) - job->extra->options.deferred_ms;
         if (job->state == JOB_LEASED)
                 ret->lease_until_ms = core->now.wall_ms +
                                       (job->more->deadline_ns - core->now.steady_ns) / NS_PER_MS;

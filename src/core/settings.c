@@ -726,6 +726,8 @@ EXEC(exec_settingset)
         if (r != OK)
                 return r;
         change(core, &k, value_text(&k, &v, room));
+        throttle_refresh(core);
+        parking_turn(core);
         reply_ok(reply);
         return OK;
 }
@@ -748,6 +750,8 @@ EXEC(exec_settingunset)
                 (void)setting_unset(core, name); /* it is there */
         else if (find_setting(core, name))
                 change(core, &k, NULL);
+        throttle_refresh(core);
+        parking_turn(core);
         reply_ok(reply);
         return OK;
 }

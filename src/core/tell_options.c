@@ -38,7 +38,7 @@ static void tell_after(struct reply *reply, struct slice ids)
         reply_end(reply);
 }
 
-void tell_options(struct reply *reply, struct slice packed)
+void tell_options(struct reply *reply, struct slice packed, uint64_t deferring_ms)
 {
         struct job_options o;
         if (!options_unpack(packed, &o))
@@ -52,15 +52,12 @@ void tell_options(struct reply *reply, struct slice packed)
         const struct {
                 const char *key;
                 uint64_t value;
-        } numbers[] = {{"uniquefor", o.unique_ms},
-                       {"keymax", o.key_max},
-                       {"expires_ms", o.expires_ms},
-                       {"resultfor", o.result_ms},
-                       {"slot_ms", o.slot_ms},
-                       {"deferred_ms", o.deferred_ms},
-                       {"run", o.run}};
-        size_t n = (o.tier > 0 && o.tier <= TIERS) + (o.backoff.len > 0) + (o.unique.len > 0) +
-                   3 * (o.after.len > 0);
+        } numbers[] = {{"uniquefor", o.unique_ms},   {"keymax", o.key_max},
+                       {"expires_ms", o.expires_ms}, {"resultfor", o.result_ms},
+                       {"slot_ms", o.slot_ms},       {"run", o.run}};
+        bool has_waited = o.deferred_ms || o.parked;
+        size_t n = has_waited + (o.tier > 0 && o.tier <= TIERS) + (o.backoff.len > 0) +
+                   (o.unique.len > 0) + 3 * (o.after.len > 0);
         for (size_t i = 0; i < ARRAY_LEN(texts); i++)
                 n += texts[i].text.len > 0;
         for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
@@ -77,6 +74,10 @@ void tell_options(struct reply *reply, struct slice packed)
                         continue;
                 reply_key(reply, numbers[i].key);
                 reply_int(reply, (int64_t)numbers[i].value);
+        }
+        if (has_waited) {
+                reply_key(reply, "deferred_ms");
+                reply_int(reply, (int64_t)(o.deferred_ms + deferring_ms));
         }
         if (o.tier && o.tier <= TIERS) {
                 reply_key(reply, "tier");

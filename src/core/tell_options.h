@@ -4,6 +4,6 @@
 
 #include "core/reply.h"
 
-void tell_options(struct reply *reply, struct slice packed);
+void tell_options(struct reply *reply, struct slice packed, uint64_t deferring_ms);
 
 #endif

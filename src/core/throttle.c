@@ -224,6 +224,7 @@ void throttle_refresh(struct core *core)
         if (t->settings_seen == core->state.settings_version)
                 return;
         t->settings_seen = core->state.settings_version;
+        struct policy was = t->policy;
         t->policy = t->configured;
         int mode = mode_from_name(setting_bytes(core, SETTING_MODE));
         if (mode >= 0)
@@ -243,6 +244,8 @@ void throttle_refresh(struct core *core)
         find_worst(core);
         for (size_t i = 0; i < t->n_targets; i++)
                 update_target(core, &t->targets[i]);
+        if (!parking_is_same(&was, &t->policy))
+                parking_judge_later(core);
         if (t->skips_changed)
                 t->skips_changed(t->asked_ctx);
 }
@@ -561,7 +564,7 @@ struct gate_answer throttle_look(struct core *core, const struct job *job, enum 
         struct gate_ask ask = {
                 .tier = *ret_tier,
                 .level = t->enforced,
-                .deferred_ms = job->extra ? job->extra->options.deferred_ms : 0,
+                .deferred_ms = parking_deferred_ms(core, job),
         };
         if (t->policy.deferrals_per_hour)
                 ask.hook_deferrals =
@@ -629,20 +632,6 @@ static void say_deferral(struct core *core, const struct job *job, const char *n
         say_info("gate", name, "job", SAY_I64(job_id(job)), "hook", hook, "why", text);
 }
 
-static void park(struct core *core, struct job *job, const struct gate_answer *a, enum tier tier,
-                 struct slice why)
-{
-        struct effect e = {
-                .type = EFFECT_JOB_PARK,
-                .id = job_id(job),
-                .due_ms = core_due_in(core, a->delay_ms),
-                .priority = (uint8_t)tier,
-                .deadline_ns = a->delay_ms * NS_PER_MS,
-                .text = why,
-        };
-        core_emit(core, &e);
-}
-
 /* A job that would expire while it waits runs instead: deferring must not drop it. */
 static bool would_expire(const struct core *core, const struct job *job,
                          const struct gate_answer *a)
@@ -676,7 +665,7 @@ bool throttle_admit(struct core *core, struct job *job)
         }
         t->deferred[tier]++;
         say_deferral(core, job, event_deferred, why);
-        park(core, job, &a, tier, slice_str(why));
+        parking_park(core, job, tier, a.delay_ms, why);
         return false;
 }
 
@@ -729,6 +718,7 @@ static void begin_after_start(struct core *core)
         t->awaits_levels = false;
         if (!ramp_is_running(&t->ramp))
                 begin_ramp(core);
+        parking_judge_later(core); /* tiers may have changed while weir was down */
 }
 
 void throttle_turn(struct core *core)
@@ -745,6 +735,7 @@ void throttle_turn(struct core *core)
         if (core->now.steady_ns - t->own_ns >= NS_PER_S)
                 t->own_ns = core->now.steady_ns;
         begin_after_start(core);
+        parking_turn(core);
         run_ramp(core);
         run_zone(core);
         throttle_wake(core);
@@ -755,7 +746,7 @@ int64_t throttle_next_ns(const struct core *core)
 {
         const struct throttle *t = core->throttle;
         int64_t next = ramp_next_ns(&t->ramp);
-        if (!list_is_empty(&t->tries))
+        if (!list_is_empty(&t->tries) || parking_is_judging(core))
                 return core->now.steady_ns;
         if (t->adaptive != MODE_OFF && zone_next_ns(&t->zone) < next)
                 next = zone_next_ns(&t->zone);

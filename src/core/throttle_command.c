@@ -353,29 +353,6 @@ static struct slice registry_name(struct slice pattern, char *room, size_t size)
         return slice_make(room, (size_t)n);
 }
 
-void throttle_sort_parked(struct core *core)
-{
-        for (size_t tier = 0; tier < STATE_TIERS; tier++) {
-                size_t n = core->state.n_parked[tier];
-                LIST_FOREACH(&core->state.parked[tier], it)
-                {
-                        struct job *job = CONTAINER_OF(it, struct job_extra, parked)->job;
-                        enum tier now;
-                        if (n-- == 0)
-                                break; /* the rest came by sorting */
-                        (void)throttle_look(core, job, &now);
-                        if (now == tier)
-                                continue;
-                        struct effect e = {.type = EFFECT_JOB_PARK,
-                                           .id = job_id(job),
-                                           .due_ms = job->due_ms,
-                                           .priority = (uint8_t)now,
-                                           .text = SLICE_LIT("its hook has another tier now")};
-                        core_emit(core, &e);
-                }
-        }
-}
-
 EXEC(exec_registryset)
 {
         (void)session; /* whoever has the token may set it */
@@ -393,7 +370,7 @@ EXEC(exec_registryset)
                 return r;
         setting_set(core, registry_name(pattern, room, sizeof(room)), 0, slice_str(tier));
         throttle_tell(core, "registry_set", "%.*s is %s", (int)pattern.len, pattern.ptr, tier);
-        throttle_sort_parked(core);
+        parking_judge(core);
         reply_ok(reply);
         return OK;
 }
@@ -408,7 +385,7 @@ EXEC(exec_registryunset)
                                    "'%.*s' was not set; the registry lists what was",
                                    (int)pattern.len, pattern.ptr);
         throttle_tell(core, "registry_unset", "%.*s", (int)pattern.len, pattern.ptr);
-        throttle_sort_parked(core);
+        parking_judge(core);
         reply_ok(reply);
         return OK;
 }

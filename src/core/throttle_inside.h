@@ -2,6 +2,7 @@
 #ifndef WEIR_CORE_THROTTLE_INSIDE_H
 #define WEIR_CORE_THROTTLE_INSIDE_H
 
+#include "core/parking.h"
 #include "core/throttle.h"
 #include "gate/ramp.h"
 #include "gate/registry.h"
@@ -86,6 +87,7 @@ struct throttle {
         int64_t level_since_ns;
         bool awaits_levels; /* since the start: of a target the first samples are to come */
         struct ramp ramp;
+        struct parking parking;
         struct hash hooks;
         struct throttle_ring rings[2]; /* what happens rarely, and deferrals */
         uint64_t n_events;
@@ -108,8 +110,6 @@ void throttle_setup_release(struct throttle *t);
 /* The registry as it would be with one more pattern set; NULL: as it is.  The caller's to free. */
 struct registry *throttle_build_registry(const struct core *core,
                                          const struct registry_entry *more);
-/* Parked jobs move to the list of the tier they have now. */
-void throttle_sort_parked(struct core *core);
 /* What NOW and THROTTLE STATUS tell alike. */
 void throttle_tell_target(const struct core *core, struct reply *reply, const struct target *g,
                           bool has_metrics);

@@ -150,5 +150,5 @@ void core_set_throttle(struct core *core, const struct core_throttle *options)
         if (!core->now.wall_ms)
                 return; /* the first turn does the rest */
         throttle_refresh(core);
-        throttle_sort_parked(core);
+        parking_judge(core);
 }

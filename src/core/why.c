@@ -98,18 +98,14 @@ static int64_t due_in_ms(const struct why *w)
         return is_timed && job->due_ms > now ? job->due_ms - now : 0;
 }
 
-static bool is_parked(const struct job *job)
-{
-        return job->extra && list_is_linked(&job->extra->parked);
-}
-
 static void say_due(struct why *w)
 {
         int64_t in_ms = due_in_ms(w);
         char text[DURATION_TEXT_MAX];
         if (!in_ms)
                 return;
-        if (is_parked(w->job)) /* say_gate() tells it; a level that falls brings it back earlier */
+        if (job_is_parked(
+                    w->job)) /* say_gate() tells it; a level that falls brings it back earlier */
                 return;
         not_before(w, w->core->now.wall_ms + in_ms);
         add(w, w->job->attempt ? "backoff" : "schedule", "%s in %s",
@@ -233,9 +229,10 @@ static void say_parked(struct why *w, const struct gate_answer *now)
         size_t times;
         struct slice reason = parked_reason(w->job, &times);
         char left[DURATION_TEXT_MAX], all[DURATION_TEXT_MAX], total[64] = "", change[96] = "";
+        int64_t deferred_ms = (int64_t)job_deferred_ms(w->job, w->core->now.steady_ns);
         if (times > 1)
                 (void)snprintf(total, sizeof(total), "; deferred for %s in all",
-                               duration_words((int64_t)w->job->extra->options.deferred_ms, all));
+                               duration_words(deferred_ms, all));
         if (!now->is_wait && throttle_is_off(w->core))
                 (void)snprintf(change, sizeof(change),
                                "; the throttle is switched off (throttle.enabled), and the ramp "
@@ -266,7 +263,7 @@ static void say_gate(struct why *w)
         struct gate_answer a = throttle_look(w->core, w->job, &tier);
         const struct job_extra *x = w->job->extra;
         char text[THROTTLE_TEXT];
-        if (is_parked(w->job)) {
+        if (job_is_parked(w->job)) {
                 say_parked(w, &a);
         } else if (x && w->job->state == JOB_WAITING && x->blocker->kind == THING_CAP &&
                    slice_eq(thing_name(x->blocker), SLICE_LIT("gate:"))) {

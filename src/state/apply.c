@@ -119,6 +119,7 @@ static int apply_job_start(const struct application *a)
         if (e->fence <= a->s->fence && !a->s->is_replaying)
                 return cannot_be(a, "its fence did not grow");
         state_leave(a->s, job);
+        job_leave_gate(job, a->s->steady_ns);
         queue_charge(job->queue, job, group_weight(a->s, job));
         struct job_more *more = job_more(job);
         memcpy(more->token, e->token, JOB_TOKEN_BYTES);
@@ -157,6 +158,7 @@ static int end_job(const struct application *a, enum job_status outcome)
                 return OK;
         }
         state_leave(s, job);
+        job_leave_gate(job, s->steady_ns);
         job->outcome = (uint8_t)outcome;
         job_more(job)->finished_ms = s->wall_ms;
         state_enter(s, job, JOB_FINISHED);
@@ -485,27 +487,62 @@ static int apply_job_due(const struct application *a)
         if (a->job->state == JOB_READY)
                 caps_wake(a->s, a->job);
         state_pending(a->s, a->job, a->e->due_ms);
+        /* Only older logs have a time here: the ramp let the job go. */
         if (a->e->text.len)
-                job_tell(a->job, EVENT_DEFERRED, a->s->wall_ms, a->e->text);
+                job_tell(a->job, a->e->due_ms ? EVENT_RETURNING : EVENT_MADE_DUE, a->s->wall_ms,
+                         a->e->text);
+        return OK;
+}
+
+/* The wait begins now, or goes on until another time. */
+static void set_wait(struct job *job, const struct state *s, const struct effect *e, unsigned step)
+{
+        struct job_options options = job_extra(job)->options;
+        uint64_t now_ns = s->steady_ns > 0 ? (uint64_t)s->steady_ns : 1; /* 0 is not written */
+        uint64_t delay_ms = (uint64_t)e->deadline_ns / NS_PER_MS;
+        options.parked = 1 + (uint64_t)e->priority;
+        if (step == PARK_BEGINS)
+                options.parked_ns = now_ns;
+        if (options.parked_ns && (delay_ms || step == PARK_RETURNS))
+                options.parked_ms = (now_ns - options.parked_ns) / NS_PER_MS + delay_ms;
+        options.parked_how = e->flags >> PARK_HOW_SHIFT;
+        job_set_options(job, &options);
+}
+
+static int apply_gate(const struct application *a, unsigned step)
+{
+        static const enum event_type events[PARK_STEPS] = {[PARK_BEGINS] = EVENT_DEFERRED,
+                                                           [PARK_MOVES] = EVENT_RETIERED,
+                                                           [PARK_RETURNS] = EVENT_RETURNING};
+        struct state *s = a->s;
+        struct job *job = a->job;
+        const struct effect *e = a->e;
+        if (!is_movable(job))
+                return cannot_be(a, "it is not pending");
+        if (e->priority >= STATE_TIERS)
+                return cannot_be(a, "there is no such tier");
+        if (job->state == JOB_READY)
+                caps_wake(s, job);
+        state_leave(s, job);
+        if (step == PARK_BEGINS)
+                job_leave_gate(job, s->steady_ns);
+        set_wait(job, s, e, step);
+        job->flags &= (uint8_t)~JOB_FLAG_TIMED;
+        job->due_ms = e->due_ms ? e->due_ms : s->wall_ms;
+        if (e->text.len)
+                job_tell(job, events[step], s->wall_ms, e->text);
+        state_enter(s, job, e->due_ms ? JOB_SCHEDULED : JOB_READY);
         return OK;
 }
 
 static int apply_job_park(const struct application *a)
 {
-        struct job *job = a->job;
-        const struct effect *e = a->e;
-        if (!is_movable(job))
-                return cannot_be(a, "it is not pending");
-        struct job_options options = job_extra(job)->options;
-        options.parked = 1 + (uint64_t)e->priority;
-        options.deferred_ms += (uint64_t)e->deadline_ns / NS_PER_MS;
-        state_leave(a->s, job);
-        job_set_options(job, &options);
-        job->flags &= (uint8_t)~JOB_FLAG_TIMED;
-        job->due_ms = e->due_ms;
-        job_tell(job, EVENT_DEFERRED, a->s->wall_ms, e->text);
-        state_enter(a->s, job, JOB_SCHEDULED);
-        return OK;
+        return apply_gate(a, a->e->deadline_ns ? PARK_BEGINS : PARK_MOVES);
+}
+
+static int apply_job_gate(const struct application *a)
+{
+        return apply_gate(a, a->e->flags & PARK_STEP_MASK);
 }
 
 /* What kept it may not keep one of that tier: it tries again. */
@@ -588,6 +625,7 @@ static const struct {
         [EFFECT_JOB_ARGS] = {apply_job_args, NAMES_JOB},
         [EFFECT_JOB_PARK] = {apply_job_park, NAMES_JOB},
         [EFFECT_JOB_TIER] = {apply_job_tier, NAMES_JOB},
+        [EFFECT_JOB_GATE] = {apply_job_gate, NAMES_JOB},
         [EFFECT_THING_SET] = {apply_thing, 0},
         [EFFECT_THING_NOTE] = {apply_thing, 0},
         [EFFECT_THING_GONE] = {apply_thing, 0},

@@ -9,10 +9,28 @@ static void check_queue(const struct queue *q, const struct queue *found)
         ASSERT(q->n_waiting == found->n_waiting);
         ASSERT(q->n_running == found->n_running);
         ASSERT(q->n_finished == found->n_finished);
+        ASSERT(q->n_parked == found->n_parked);
+        ASSERT(q->n_returning == found->n_returning);
+}
+
+/* Those on a list are as many as are counted, and each is where its options say. */
+static void check_parked_list(const struct state *s, size_t tier, bool is_returning)
+{
+        const struct list *head = &(is_returning ? s->returning : s->parked)[tier];
+        size_t n = 0;
+        for (const struct list *it = head->next; it != head; it = it->next, n++) {
+                const struct job_extra *x = CONTAINER_OF(it, const struct job_extra, parked);
+                ASSERT(x->job->state == JOB_SCHEDULED && x->options.parked == 1 + tier);
+                ASSERT(x->parked_tier == tier && x->is_returning == is_returning);
+                ASSERT(x->job->hook->n_parked[tier] > 0);
+        }
+        ASSERT(n == (is_returning ? s->n_returning : s->n_parked)[tier]);
 }
 
 static void count_job(const struct job *job, struct queue *found)
 {
+        found->n_parked += job_is_parked(job);
+        found->n_returning += job_is_returning(job);
         switch ((enum job_state)job->state) {
         case JOB_SCHEDULED:
                 found->n_scheduled++;
@@ -62,6 +80,10 @@ void state_check(const struct state *s)
                 ASSERT(live->seq >= last_seq);
                 last_seq = live->seq;
                 n_live++;
+        }
+        for (size_t tier = 0; tier < STATE_TIERS; tier++) {
+                check_parked_list(s, tier, false);
+                check_parked_list(s, tier, true);
         }
         things_check(s, &weight, &n_expected);
         ASSERT(n_live == n_expected);

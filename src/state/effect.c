@@ -531,6 +531,21 @@ static void job_park_read(struct reader *r, struct effect *e)
         e->deadline_ns = get_i64(r);
 }
 
+static void job_gate_write(struct buf *b, const struct effect *e)
+{
+        job_park_write(b, e);
+        buf_put_byte(b, (char)e->flags);
+}
+
+static void job_gate_read(struct reader *r, struct effect *e)
+{
+        job_park_read(r, e);
+        e->flags = reader_u8(r);
+        if ((e->flags & PARK_STEP_MASK) >= PARK_STEPS ||
+            e->flags >> PARK_HOW_SHIFT > PARKED_HOW_ALL)
+                r->failed = true;
+}
+
 static void job_tier_write(struct buf *b, const struct effect *e)
 {
         job_progress_write(b, e);
@@ -572,6 +587,7 @@ static const struct effect_row effect_rows[EFFECT_COUNT] = {
         [EFFECT_JOB_ARGS] = {"job_args", job_args_write, job_args_read},
         [EFFECT_JOB_PARK] = {"job_park", job_park_write, job_park_read},
         [EFFECT_JOB_TIER] = {"job_tier", job_tier_write, job_tier_read},
+        [EFFECT_JOB_GATE] = {"job_gate", job_gate_write, job_gate_read},
 };
 
 const char *effect_name(enum effect_type type)

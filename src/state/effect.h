@@ -32,8 +32,10 @@
  *      JOB_ARGS      id, args: a pending job has other args
  *      JOB_TIER      id, text (why), priority u8 (1 + tier; 0: as its hook is registered), flags u8
  *                    (1 + the tier under which it waits for the gate from now on; 0: it does not)
- *      JOB_PARK      id, due_ms, priority u8 (tier), deadline_ns (delay), text (why): the gate
- * makes it wait
+ *      JOB_PARK      id, due_ms, priority u8 (tier), deadline_ns (delay), text (why): as JOB_GATE
+ *                    does; not written any more.  Without a delay only the tier changes
+ *      JOB_GATE      as JOB_PARK, then flags u8: what the gate does with it (enum park_step), and
+ *                    PARKED_* bits from PARK_HOW_SHIFT on
  *
  * marks u8: 1 = keep, 2 = final.  The queue is named wherever its totals change, because in
  * replay the job itself may be gone already while its queue is not.
@@ -77,7 +79,18 @@
         X(JOB_DUE)                                                                                 \
         X(JOB_ARGS)                                                                                \
         X(JOB_PARK)                                                                                \
-        X(JOB_TIER)
+        X(JOB_TIER)                                                                                \
+        X(JOB_GATE)
+
+/* What the gate does with a pending job.  Numbers in the log. */
+enum park_step {
+        PARK_BEGINS,  /* a wait begins */
+        PARK_MOVES,   /* the wait goes on, under another tier or until another time */
+        PARK_RETURNS, /* the job is let go, and due then */
+        PARK_STEPS
+};
+#define PARK_STEP_MASK 7
+#define PARK_HOW_SHIFT 3
 
 /* Numbers in the log: append new rows at the end, never reuse one. */
 enum effect_type {

@@ -23,7 +23,9 @@
         X(RETRIED, "retried")                                                                      \
         X(DROPPED, "dropped")                                                                      \
         X(RETIERED, "retiered")                                                                    \
-        X(GIVEN_UP, "given up")
+        X(GIVEN_UP, "given up")                                                                    \
+        X(RETURNING, "returning")                                                                  \
+        X(MADE_DUE, "made due")
 
 enum event_type {
 #define X(name, text) EVENT_##name,

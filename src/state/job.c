@@ -145,6 +145,42 @@ void job_tell(struct job *job, enum event_type type, int64_t wall_ms, struct sli
         more->events_kept++;
 }
 
+/* ---- the gate ---- */
+
+bool job_is_parked(const struct job *job)
+{
+        const struct job_extra *x = job->extra;
+        return x && list_is_linked(&x->parked) && !x->is_returning;
+}
+
+bool job_is_returning(const struct job *job)
+{
+        const struct job_extra *x = job->extra;
+        return x && list_is_linked(&x->parked) && x->is_returning;
+}
+
+/* Once it is due it waits for a worker, and that is not the gate's doing. */
+uint64_t job_deferred_ms(const struct job *job, int64_t steady_ns)
+{
+        const struct job_options *o = job->extra ? &job->extra->options : NULL;
+        if (!o)
+                return 0;
+        if (!o->parked || !o->parked_ns || (uint64_t)steady_ns <= o->parked_ns)
+                return o->deferred_ms;
+        uint64_t ms = ((uint64_t)steady_ns - o->parked_ns) / NS_PER_MS;
+        return o->deferred_ms + (ms < o->parked_ms ? ms : o->parked_ms);
+}
+
+void job_leave_gate(struct job *job, int64_t steady_ns)
+{
+        if (!job->extra || !job->extra->options.parked)
+                return;
+        struct job_options options = job->extra->options;
+        options.deferred_ms = job_deferred_ms(job, steady_ns);
+        options.parked = options.parked_ns = options.parked_ms = options.parked_how = 0;
+        job_set_options(job, &options);
+}
+
 enum job_status job_status(const struct job *job)
 {
         switch ((enum job_state)job->state) {

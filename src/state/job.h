@@ -79,10 +79,11 @@ struct job_extra {
         struct list sibling;     /* on that schedule's jobs until it has ended */
         struct heap_node expiry; /* on state->expiring while it is pending and has an end */
         struct list unique;      /* among the jobs that want its unique key (ties.c) */
-        struct list parked;      /* on state->parked[] while the gate makes it wait */
+        struct list parked;      /* on state->parked[] or ->returning[] while it waits there */
         struct job_after *after; /* n_after of them, all linked */
         size_t n_after;
-        uint8_t parked_tier;    /* while it is parked */
+        uint8_t parked_tier;    /* of the list it is on */
+        bool is_returning;      /* that list is one of state->returning[] */
         struct thing *batch;    /* the one it counts for; NULL: none, or none any more */
         struct list batch_link; /* on its list of jobs that have not ended, or that have: */
         bool is_batch_ended;
@@ -128,6 +129,14 @@ void job_set_options(struct job *job, const struct job_options *options);
 void job_replace(struct job *job, struct job *old);
 void job_text_set(struct job_text *t, struct slice s);
 void job_tell(struct job *job, enum event_type type, int64_t wall_ms, struct slice message);
+
+/* The gate makes it wait, or the ramp has let it go and it waits for its moment. */
+bool job_is_parked(const struct job *job);
+bool job_is_returning(const struct job *job);
+/* How long the gate has made it wait in all, with the wait that is going on. */
+uint64_t job_deferred_ms(const struct job *job, int64_t steady_ns);
+/* That wait is over: its time counts. */
+void job_leave_gate(struct job *job, int64_t steady_ns);
 
 enum job_status job_status(const struct job *job);
 /* Safe on another thread while the job is FINISHED and with the archive. */

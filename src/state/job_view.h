@@ -40,6 +40,9 @@ struct job_view {
         /* The row of history is damaged: only id and status are set, the status may be wrong, and
          * `error` says so.  Such a job is shown and never run. */
         bool is_damaged;
+        /* How long the job's present wait at the gate has lasted; its options do not count it yet.
+         */
+        uint64_t deferring_ms;
 };
 
 #endif

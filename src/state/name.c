@@ -24,6 +24,7 @@ struct name *name_get(struct name_table *t, struct slice text)
         struct name *n = xmalloc(sizeof(*n) + text.len);
         n->refs = 1;
         n->len = (uint32_t)text.len;
+        memset(n->n_parked, 0, sizeof(n->n_parked));
         if (text.len)
                 memcpy(n->text, text.ptr, text.len);
         hash_insert(&t->table, &n->node, slice_make(n->text, n->len));

@@ -7,10 +7,13 @@
 
 #include "base/hash.h"
 
+#define NAME_TIERS 4 /* as many as the gate has */
+
 struct name {
         struct hash_node node;
         uint32_t refs;
         uint32_t len;
+        uint32_t n_parked[NAME_TIERS]; /* of a hook: its jobs that are parked or returning */
         char text[];
 };
 

@@ -11,8 +11,12 @@
  *      expires_ms    not to be started after this time, on the steady wall (core.c)
  *      result_ms     how long history keeps the result; absent: as long as the job
  *      tier          1 + the tier that its enqueue gave it; absent: as its hook is registered
- *      deferred_ms   how long the gate has made it wait in all
+ *      deferred_ms   how long the gate has made it wait, without the wait that is going on
  *      parked        1 + the tier under which it waits for the gate now
+ *      parked_ns     when that wait began, in steady ns; absent in older logs, whose
+ *                    deferred_ms includes the planned time of that wait
+ *      parked_ms     how long that wait is to last from then on
+ *      parked_how    PARKED_* bits
  *      run           how often it was taken back from history to be run again
  */
 #ifndef WEIR_STATE_OPTION_H
@@ -42,11 +46,21 @@
         NUM(18, run)                                                                               \
         NUM(19, tier)                                                                              \
         NUM(20, deferred_ms)                                                                       \
-        NUM(21, parked)
+        NUM(21, parked)                                                                            \
+        NUM(22, parked_ns)                                                                         \
+        NUM(23, parked_ms)                                                                         \
+        NUM(24, parked_how)
 
 enum unique_scope { UNIQUE_PENDING, UNIQUE_RUNNING, UNIQUE_AFTER };
 enum after_when { AFTER_COMPLETE, AFTER_FAILED, AFTER_ENDED };
 enum after_otherwise { OTHERWISE_CANCEL, OTHERWISE_FAIL };
+
+/* Bits in the log. */
+enum parked_how {
+        PARKED_RETURNS = 1, /* the ramp has let it go: it waits for its moment, not for the level */
+        PARKED_LAST = 2,    /* until just before it expires: then it starts at any level */
+};
+#define PARKED_HOW_ALL 3
 
 struct job_options {
 #define TEXT(tag, name) struct slice name;

@@ -68,7 +68,8 @@ struct queue {
         struct idmap claims; /* claim -> number of its running jobs, as a pointer */
         /* Gauges, kept by state.c's one moving function. */
         uint64_t n_scheduled, n_waiting, n_running, n_finished;
-        uint64_t n_parked;     /* of the scheduled ones, those that wait for the gate */
+        /* Of the scheduled ones, those that wait for the gate, and those that the ramp let go. */
+        uint64_t n_parked, n_returning;
         uint64_t n_first_tier; /* of the running ones, those of the most important tier */
         /* Totals since the queue was born, durable. */
         uint64_t enqueued, completed, failed, canceled;

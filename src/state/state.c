@@ -22,8 +22,10 @@ void state_init(struct state *s, uint64_t hash_seed)
         idmap_init(&s->after);
         hash_init(&s->unique, hash_seed);
         heap_init(&s->expiring);
-        for (size_t i = 0; i < STATE_TIERS; i++)
+        for (size_t i = 0; i < STATE_TIERS; i++) {
                 list_init(&s->parked[i]);
+                list_init(&s->returning[i]);
+        }
         things_init(s, hash_seed);
         list_init(&s->live);
         list_push_back(&s->live, &s->meta.link);
@@ -157,11 +159,7 @@ void state_move(struct state *s, struct job *job, enum job_state state)
 void state_pending(struct state *s, struct job *job, int64_t due_ms)
 {
         state_leave(s, job);
-        if (job->extra && job->extra->options.parked) {
-                struct job_options options = job->extra->options;
-                options.parked = 0; /* what it waits for now is not the gate */
-                job_set_options(job, &options);
-        }
+        job_leave_gate(job, s->steady_ns); /* what it waits for now is not the gate */
         job->flags &= (uint8_t)~JOB_FLAG_TIMED;
         job->due_ms = due_ms ? due_ms : s->wall_ms;
         state_enter(s, job, due_ms ? JOB_SCHEDULED : JOB_READY);

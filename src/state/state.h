@@ -19,7 +19,7 @@
 #include "state/thing.h"
 
 /* As many as the gate has; the state only sorts by their number. */
-#define STATE_TIERS 4
+#define STATE_TIERS NAME_TIERS
 
 struct state {
         struct live meta; /* next_id and fence have a full record of their own */
@@ -45,10 +45,14 @@ struct state {
         struct hash unique;                /* unique keys -> the jobs that want it (ties.c) */
         struct heap expiring; /* pending jobs with an end, by expires_ms on the steady wall */
         size_t n_group_caps;
-        uint64_t settings_version;       /* grows with every change of a setting; not durable */
-        uint64_t rules_version;          /* the same for rules */
-        struct list parked[STATE_TIERS]; /* job_extra.parked: deferred by the gate, oldest first */
-        size_t n_parked[STATE_TIERS];
+        uint64_t settings_version; /* grows with every change of a setting; not durable */
+        uint64_t rules_version;    /* the same for rules */
+        /* job_extra.parked: jobs that the gate makes wait, and those that the ramp has let go and
+         * that wait for their moment; the oldest first. */
+        struct list parked[STATE_TIERS], returning[STATE_TIERS];
+        size_t n_parked[STATE_TIERS], n_returning[STATE_TIERS];
+        struct list *parked_next; /* where a walk over these lists goes on (core/parking.c); NULL:
+                                     there is none */
         size_t n_running_tier[STATE_TIERS]; /* of the jobs whose tier is known: since the start */
         uint64_t answer_bytes;              /* all kept answers with their keys */
         size_t n_queue_limits, n_hook_limits, n_queue_breakers; /* none: nothing to look up */

@@ -127,11 +127,20 @@ static void clear_after(struct state *s, struct job_extra *x)
         x->n_after = 0;
 }
 
+static void count_parked(struct state *s, const struct job_extra *x, int by)
+{
+        struct queue *q = x->job->queue;
+        (x->is_returning ? s->n_returning : s->n_parked)[x->parked_tier] += (size_t)by;
+        *(x->is_returning ? &q->n_returning : &q->n_parked) += (uint64_t)(int64_t)by;
+        x->job->hook->n_parked[x->parked_tier] += (uint32_t)by;
+}
+
 static void unpark(struct state *s, struct job_extra *x)
 {
+        if (s->parked_next == &x->parked)
+                s->parked_next = x->parked.next;
         list_remove(&x->parked);
-        s->n_parked[x->parked_tier]--;
-        x->job->queue->n_parked--;
+        count_parked(s, x, -1);
 }
 
 /* Parked as long as it is scheduled and its options say so. */
@@ -139,15 +148,17 @@ static void hold_parked(struct state *s, struct job *job)
 {
         struct job_extra *x = job->extra;
         uint64_t tier = x->options.parked;
+        bool is_returning = x->options.parked_how & PARKED_RETURNS;
         bool is_wanted = tier && tier <= STATE_TIERS && job->state == JOB_SCHEDULED;
-        if (list_is_linked(&x->parked) && !(is_wanted && x->parked_tier == tier - 1))
+        bool is_same = is_wanted && x->parked_tier == tier - 1 && x->is_returning == is_returning;
+        if (list_is_linked(&x->parked) && !is_same)
                 unpark(s, x);
         if (!is_wanted || list_is_linked(&x->parked))
                 return;
         x->parked_tier = (uint8_t)(tier - 1);
-        list_push_back(&s->parked[x->parked_tier], &x->parked);
-        s->n_parked[x->parked_tier]++;
-        job->queue->n_parked++;
+        x->is_returning = is_returning;
+        list_push_back(&(is_returning ? s->returning : s->parked)[tier - 1], &x->parked);
+        count_parked(s, x, 1);
 }
 
 void ties_update(struct state *s, struct job *job)

@@ -160,6 +160,9 @@ const EVENTS = {
         deferred: ['◷', 'warn', 'Deferred by the gate'],
         retried: ['↻', 'info', 'Retried'],
         'given up': ['✕', 'bad', 'Given up'],
+        returning: ['↩', 'info', 'Let go by the gate'],
+        'made due': ['▶', 'info', 'Made due'],
+        retiered: ['⇅', 'info', 'Moved to another tier'],
         dropped: ['–', 'warn', 'Dropped'],
 };
 

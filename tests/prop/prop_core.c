@@ -9,12 +9,14 @@
  *      (3) a job that was made is live or in history, and not in both with the same run
  *      (4) nobody is granted a job while another holds its lease, and fences only grow
  *      (5) in the end, when nothing keeps them any more and somebody works, all jobs end: those
- *          who wait for jobs are told of each without asking again */
+ *          who wait for jobs are told of each without asking again
+ *      (6) no job has waited at the gate for longer than it is there, and one that waits there is
+ * on the list of its tier, unless that is the critical one */
 #include "unit/check.h"
 
 #include <stdio.h>
 
-#include "core/inside.h"
+#include "core/throttle_inside.h"
 #include "prop/core_lines.h"
 #include "prop/dice.h"
 #include "support/rig.h"
@@ -46,8 +48,10 @@ struct world {
         struct rng dice;
         struct asker_session sessions[SESSIONS];
         struct lease leases[JOBS_MAX];
+        int64_t born_ns[JOBS_MAX];    /* not seen before then; steady */
         bool is_of_drop[JOBS_MAX];    /* history need not keep it */
         bool is_deleted[JOBS_MAX];    /* it had ended when somebody deleted jobs */
+        int64_t looked_ns;            /* when jobs were last looked at */
         uint64_t seen_id;             /* jobs below it were looked at */
         uint64_t durable_id;          /* jobs below it cannot be lost */
         uint64_t fence, fence_before; /* the highest that was told, and before this step */
@@ -309,9 +313,12 @@ static void look(struct world *w)
         assert_true(state_of(w)->next_id <= JOBS_MAX);
         for (; w->seen_id < state_of(w)->next_id; w->seen_id++) {
                 const struct job *job = state_job(state_of(w), w->seen_id);
+                if (!w->born_ns[w->seen_id]) /* after a crash it may be seen a second time */
+                        w->born_ns[w->seen_id] = w->looked_ns;
                 w->is_of_drop[w->seen_id] =
                         !job || slice_eq(name_slice(job->queue->name), SLICE_LIT("drop"));
         }
+        w->looked_ns = w->rig.now.steady_ns;
         look_at_leases(w);
         look_for_deleted(w);
         w->fence_before = w->fence;
@@ -560,11 +567,31 @@ static void check_job(struct world *w, uint64_t id)
                          (unsigned long long)run);
 }
 
+static void check_gate(struct world *w, uint64_t id)
+{
+        const struct job *job = state_job(state_of(w), id);
+        int64_t now_ns = w->rig.now.steady_ns;
+        if (!job)
+                return;
+        int64_t waited_ms = (int64_t)job_deferred_ms(job, now_ns);
+        if (waited_ms > (now_ns - w->born_ns[id]) / NS_PER_MS)
+                fail_msg("job %llu has waited for %lld ms, which is longer than it is there",
+                         (unsigned long long)id, (long long)waited_ms);
+        if (!job_is_parked(job) || parking_is_judging(w->rig.core))
+                return;
+        enum tier tier = throttle_tier(w->rig.core, job);
+        if (tier != job->extra->parked_tier || tier == TIER_CRITICAL)
+                fail_msg("job %llu of tier %s is parked as %s", (unsigned long long)id,
+                         tier_name(tier), tier_name((enum tier)job->extra->parked_tier));
+}
+
 static void check(struct world *w)
 {
         state_check(state_of(w));
-        for (uint64_t id = 1; id < w->seen_id; id++)
+        for (uint64_t id = 1; id < w->seen_id; id++) {
                 check_job(w, id);
+                check_gate(w, id);
+        }
 }
 
 /* ---- the end: nothing keeps anything any more ---- */

@@ -86,7 +86,7 @@ static void parked_jobs_come_back_at_their_time(void **unused)
         /* Still elevated: asked again, and deferred again. */
         sample_for(&rig, 8, 301);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
-        has(rig_do(&rig, "JOB", "2"), "deferred_ms:600000");
+        has(rig_do(&rig, "JOB", "2"), "deferred_ms:300000");
         rig_release(&rig);
 }
 

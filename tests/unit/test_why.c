@@ -206,14 +206,14 @@ static void a_parked_job_says_what_parked_it_and_for_how_long(void **unused)
         sample_for(&rig, 20, 841);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
         has(rig_do(&rig, "WHY", "1"), "'parked for 15 min more: ");
-        has(rig_do(&rig, "WHY", "1"), "tier normal waits 15 min; deferred for 30 min in all'");
+        has(rig_do(&rig, "WHY", "1"), "tier normal waits 15 min; deferred for 15 min in all'");
         /* What holds now may be better than what parked it; after a restart it is known too. */
         rig_turn(&rig);
         rig_restart(&rig);
         set_up(&rig, MODE_ENFORCE);
         rig_turn(&rig);
         has(rig_do(&rig, "WHY", "1"),
-            "; deferred for 30 min in all; the level is normal now, and the ramp brings it back "
+            "; deferred for 15 min in all; the level is normal now, and the ramp brings it back "
             "earlier'");
         rig_release(&rig);
 }

@@ -1,0 +1,214 @@
+/* See parking.h.
+ *
+ * What is judged again is judged as of the beginning of its wait: had the job had this tier then,
+ * how long would it wait?  If that time is over, the job is let go and the next claim asks for it;
+ * if it is shorter, the wait becomes shorter.  It never becomes longer: at its time the job is
+ * asked for again, and waits for as long as its tier does then.
+ *
+ * A job that need not wait any more is let go at once, except when a ramp runs that brings its tier
+ * back: then it stays with the ramp, unless its new tier is the critical one. */
+#include "core/parking.h"
+
+#include <stdio.h>
+
+#include "core/throttle_inside.h"
+
+#define WHY_BYTES 96
+
+/* ---- what is done ---- */
+
+static struct effect gate_effect(const struct job *job, enum tier tier, enum park_step step,
+                                 const char *why)
+{
+        return (struct effect){
+                .type = EFFECT_JOB_GATE,
+                .id = job_id(job),
+                .priority = (uint8_t)tier,
+                .flags = (uint8_t)step,
+                .text = slice_str(why),
+        };
+}
+
+void parking_park(struct core *core, const struct job *job, enum tier tier, uint32_t delay_ms,
+                  const char *why)
+{
+        struct effect e = gate_effect(job, tier, PARK_BEGINS, why);
+        e.due_ms = core_due_in(core, delay_ms);
+        e.deadline_ns = delay_ms * NS_PER_MS;
+        core_emit(core, &e);
+}
+
+/* It is due now: the next claim asks for it. */
+static void let_go(struct core *core, const struct job *job, enum tier tier, const char *why)
+{
+        struct effect e = gate_effect(job, tier, PARK_RETURNS, why);
+        e.flags |= PARKED_RETURNS << PARK_HOW_SHIFT;
+        core_emit(core, &e);
+}
+
+/* The wait goes on, for `left_ms` from now. */
+static void move(struct core *core, const struct job *job, enum tier tier, int64_t left_ms,
+                 const char *why)
+{
+        struct effect e = gate_effect(job, tier, PARK_MOVES, why);
+        e.flags |= (uint8_t)(job->extra->options.parked_how << PARK_HOW_SHIFT);
+        e.due_ms = core_due_in(core, left_ms);
+        e.deadline_ns = left_ms * NS_PER_MS;
+        core_emit(core, &e);
+}
+
+/* ---- judging again ---- */
+
+uint64_t parking_deferred_ms(const struct core *core, const struct job *job)
+{
+        if (job_is_parked(job)) /* judged as of the beginning of its wait */
+                return job->extra->options.deferred_ms;
+        return job_deferred_ms(job, core->now.steady_ns);
+}
+
+static int64_t left_ms(const struct core *core, const struct job *job)
+{
+        int64_t ms = job->due_ms - core_steady_wall_ms(core);
+        return ms > 1 ? ms : 1;
+}
+
+static bool is_brought_back(const struct core *core, enum tier tier)
+{
+        const struct throttle *t = core->throttle;
+        return ramp_is_running(&t->ramp) && !t->policy.delay_ms[t->effective][tier];
+}
+
+/* How long it is still to wait by what holds now; at most as long as it waits already. */
+static int64_t new_left_ms(const struct core *core, const struct job *job,
+                           const struct gate_answer *a)
+{
+        int64_t left = left_ms(core, job), began_ns = (int64_t)job->extra->options.parked_ns;
+        if (!began_ns)
+                return left; /* from an older log */
+        int64_t waited_ms = (core->now.steady_ns - began_ns) / NS_PER_MS;
+        int64_t by_now = (int64_t)a->delay_ms - waited_ms;
+        return by_now < left ? by_now : left;
+}
+
+/* May a job of that tier be let go, as far as is known?  Before the first samples nothing is. */
+static bool is_known_to_run(const struct core *core, enum tier tier, const struct gate_answer *a)
+{
+        const struct throttle *t = core->throttle;
+        bool is_known = t->policy.is_paused || !t->awaits_levels;
+        return !a->is_wait && (is_known || tier == TIER_CRITICAL);
+}
+
+static void judge_parked(struct core *core, struct job *job, bool is_moved)
+{
+        char why[WHY_BYTES];
+        enum tier was = (enum tier)job->extra->parked_tier, tier;
+        struct gate_answer a = throttle_look(core, job, &tier);
+        int64_t left = a.is_wait ? new_left_ms(core, job, &a) : 0;
+        bool is_ramps = is_brought_back(core, was) && tier != TIER_CRITICAL && !is_moved;
+        if (is_known_to_run(core, tier, &a) && !is_ramps) {
+                (void)snprintf(why, sizeof(why), "tier %s need not wait", tier_name(tier));
+                let_go(core, job, tier, why);
+        } else if (a.is_wait && left <= 0) {
+                (void)snprintf(why, sizeof(why), "tier %s waits no longer than it has waited",
+                               tier_name(tier));
+                let_go(core, job, tier, why);
+        } else if (tier != was || (a.is_wait && left < left_ms(core, job))) {
+                (void)snprintf(why, sizeof(why), "%s, as registered", tier_name(tier));
+                move(core, job, tier, a.is_wait ? left : left_ms(core, job),
+                     tier == was ? "" : why);
+        }
+}
+
+/* Only the critical tier does not wait for the moment that the ramp gave it. */
+static void judge_returning(struct core *core, struct job *job)
+{
+        enum tier tier;
+        (void)throttle_look(core, job, &tier);
+        if (tier == TIER_CRITICAL)
+                let_go(core, job, tier, "tier critical need not wait");
+        else if (tier != job->extra->parked_tier)
+                move(core, job, tier, left_ms(core, job), "");
+}
+
+void parking_judge_one(struct core *core, struct job *job)
+{
+        if (job_is_parked(job))
+                judge_parked(core, job, true);
+        else if (job_is_returning(job))
+                judge_returning(core, job);
+}
+
+/* ---- the walk ---- */
+
+bool parking_is_same(const struct policy *a, const struct policy *b)
+{
+        return memcmp(a->delay_ms, b->delay_ms, sizeof(a->delay_ms)) == 0 &&
+               a->max_deferral_ms == b->max_deferral_ms &&
+               a->deferrals_per_hour == b->deferrals_per_hour;
+}
+
+static struct list *list_at(struct state *s, size_t i)
+{
+        return i < TIERS ? &s->parked[i] : &s->returning[i - TIERS];
+}
+
+static void begin(struct core *core)
+{
+        struct parking *p = &core->throttle->parking;
+        *p = (struct parking){.is_judging = true};
+        core->state.parked_next = list_at(&core->state, 0)->next;
+}
+
+void parking_judge_later(struct core *core)
+{
+        struct parking *p = &core->throttle->parking;
+        if (p->is_judging)
+                p->is_again = true;
+        else
+                begin(core);
+}
+
+/* To the next list, and after the last one to the end. */
+static void end_list(struct core *core)
+{
+        struct parking *p = &core->throttle->parking;
+        if (++p->list < 2 * (size_t)TIERS) {
+                core->state.parked_next = list_at(&core->state, p->list)->next;
+                return;
+        }
+        core->state.parked_next = NULL;
+        p->is_judging = false;
+        if (p->is_again)
+                begin(core);
+}
+
+void parking_turn(struct core *core)
+{
+        struct state *s = &core->state;
+        struct parking *p = &core->throttle->parking;
+        for (size_t n = 0; p->is_judging && n < CORE_TURN_STEPS && !core_is_congested(core); n++) {
+                struct list *it = s->parked_next;
+                if (it == list_at(s, p->list)) {
+                        end_list(core);
+                        continue;
+                }
+                s->parked_next = it->next;
+                struct job *job = CONTAINER_OF(it, struct job_extra, parked)->job;
+                if (p->list < TIERS)
+                        judge_parked(core, job, false);
+                else
+                        judge_returning(core, job);
+        }
+}
+
+void parking_judge(struct core *core)
+{
+        throttle_refresh(core);
+        parking_judge_later(core);
+        parking_turn(core);
+}
+
+bool parking_is_judging(const struct core *core)
+{
+        return core->throttle->parking.is_judging;
+}

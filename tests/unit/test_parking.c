@@ -1,0 +1,353 @@
+/* Jobs that the gate makes wait: a change of tier, the time they really waited. */
+#include "throttle_box.h"
+
+#include <stdio.h>
+
+#include "base/say.h"
+#include "core/inside.h"
+
+/* Short enough for a test: all that is parked returns within a second. */
+static void set_up_quick(struct rig *rig, enum gate_mode mode)
+{
+        struct core_throttle options = {
+                .targets = &shop, .n_targets = 1, .ramp_cycles = 1, .ramp_cycle_ns = NS_PER_S};
+        policy_init(&options.policy);
+        options.policy.mode = mode;
+        core_set_throttle(rig->core, &options);
+}
+
+static uint64_t claim(struct rig *rig)
+{
+        char token[RIG_TOKEN];
+        return rig_claim(rig, "w", "default", token);
+}
+
+#define ok(rig, ...) assert_string_equal(rig_do(rig, __VA_ARGS__), "OK")
+
+/* The log is read again, and nothing is different. */
+static void restart(struct rig *rig)
+{
+        rig_turn(rig);
+        assert_true(rig_replays(rig));
+        set_up(rig, MODE_ENFORCE);
+        state_check(&rig->core->state);
+        rig_turn(rig);
+}
+
+static void park_one(struct rig *rig, const char *hook)
+{
+        init(rig, MODE_OFF);
+        ok(rig, "THROTTLE", "PAUSE");
+        rig_do(rig, "ENQUEUE", hook, "1");
+        assert_int_equal(claim(rig), 0);
+}
+
+/* ---- a change of tier ---- */
+
+static void a_hook_that_becomes_critical_runs_although_it_was_parked(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        park_one(&rig, "acme_pay");
+        ok(&rig, "REGISTRYSET", "acme_*", "critical");
+        rig_turn(&rig);
+        has_not(rig_do(&rig, "WHY", "1"), "code:'gate'");
+        assert_int_equal(claim(&rig), 1);
+        has(rig_do(&rig, "EVENTS", "1"), "tier critical need not wait");
+        has_not(rig_do(&rig, "EVENTS", "1"), "event:'deferred' worker:'' message:'tier critical");
+        restart(&rig);
+        rig_release(&rig);
+}
+
+static void a_tier_that_waits_less_shortens_the_wait(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        park_one(&rig, "klaviyo_sync"); /* deferrable: 60 min */
+        rig_pass_ms(&rig, 60000);
+        ok(&rig, "REGISTRYSET", "klaviyo_*", "high");
+        rig_turn(&rig);
+        has(rig_do(&rig, "WHY", "1"), "parked for 4 min more");
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "tier:'high' parked:1");
+        /* One that waits longer does not make it wait longer than it was told. */
+        ok(&rig, "REGISTRYSET", "klaviyo_*", "normal");
+        rig_turn(&rig);
+        has(rig_do(&rig, "WHY", "1"), "parked for 4 min more");
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "tier:'normal' parked:1");
+        ok(&rig, "REGISTRYUNSET", "klaviyo_*");
+        rig_turn(&rig);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "tier:'deferrable' parked:1");
+        restart(&rig);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "tier:'deferrable' parked:1");
+        rig_release(&rig);
+}
+
+static void a_wait_that_would_be_over_by_its_new_tier_is_over(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        park_one(&rig, "klaviyo_sync");
+        rig_pass_ms(&rig, 10 * 60000);
+        ok(&rig, "REGISTRYSET", "klaviyo_*", "high");
+        rig_turn(&rig);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "tier:'high' parked:0");
+        assert_int_equal(claim(&rig), 0); /* and it is asked again: the pause is still on */
+        has(rig_do(&rig, "WHY", "1"), "parked for 5 min more");
+        rig_release(&rig);
+}
+
+static void a_setting_of_the_matrix_judges_again(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        park_one(&rig, "anything");
+        ok(&rig, "SETTINGSET", "throttle.delay.critical.normal", "60s");
+        rig_turn(&rig);
+        has(rig_do(&rig, "WHY", "1"), "parked for 1 min more");
+        ok(&rig, "SETTINGSET", "throttle.delay.critical.normal", "0s");
+        rig_turn(&rig);
+        assert_int_equal(claim(&rig), 1);
+        rig_release(&rig);
+}
+
+static void a_configuration_that_is_read_again_judges_again(void **unused)
+{
+        (void)unused;
+        static const struct registry_entry own[] = {{SLICE_LIT("acme_*"), TIER_CRITICAL}};
+        struct rig rig;
+        park_one(&rig, "acme_pay");
+        struct core_throttle options = {
+                .targets = &shop, .n_targets = 1, .registry = own, .n_registry = 1};
+        policy_init(&options.policy);
+        core_set_throttle(rig.core, &options);
+        rig_turn(&rig);
+        assert_int_equal(claim(&rig), 1);
+        rig_release(&rig);
+}
+
+/* The file may have been changed while weir was down. */
+static void a_tier_that_changed_over_a_restart_judges_again(void **unused)
+{
+        (void)unused;
+        static const struct registry_entry own[] = {{SLICE_LIT("acme_*"), TIER_CRITICAL}};
+        struct rig rig;
+        park_one(&rig, "acme_pay");
+        rig_turn(&rig);
+        rig_restart(&rig);
+        struct core_throttle options = {
+                .targets = &shop, .n_targets = 1, .registry = own, .n_registry = 1};
+        policy_init(&options.policy);
+        core_set_throttle(rig.core, &options);
+        sample_for(&rig, 1, 1);
+        assert_int_equal(claim(&rig), 1);
+        rig_release(&rig);
+}
+
+static void many_parked_jobs_are_judged_in_steps(void **unused)
+{
+        (void)unused;
+        enum { JOBS = 3 * CORE_TURN_STEPS + 7 };
+        struct rig rig;
+        init(&rig, MODE_OFF);
+        ok(&rig, "THROTTLE", "PAUSE");
+        for (int i = 0; i < JOBS; i++)
+                rig_do(&rig, "ENQUEUE", i % 2 ? "acme_pay" : "other", "");
+        while (rig.core->state.n_parked[TIER_NORMAL] < JOBS)
+                assert_int_equal(claim(&rig), 0);
+        ok(&rig, "REGISTRYSET", "acme_*", "critical");
+        /* A step may look at no more than it is allowed to. */
+        size_t before = JOBS;
+        for (int turns = 0; before > JOBS - JOBS / 2; turns++) {
+                assert_true(turns < 8);
+                rig_turn(&rig);
+                size_t now = rig.core->state.n_parked[TIER_NORMAL];
+                assert_true(before - now <= CORE_TURN_STEPS);
+                before = now;
+                if (turns == 1) /* in the middle of it: none is forgotten */
+                        ok(&rig, "REGISTRYSET", "more_*", "critical");
+                if (turns == 1) /* one that it stands on may end */
+                        for (uint64_t id = 1; id < 200; id++)
+                                rig_do(&rig, "CANCEL", rig_number(JOBS / 2 + id));
+        }
+        for (int i = 0; i < 10; i++)
+                rig_turn(&rig);
+        state_check(&rig.core->state);
+        rig_do(&rig, "ENQUEUE", "more_pay", "");
+        for (uint64_t id; (id = claim(&rig));)
+                assert_true(id % 2 == 0 || id == JOBS + 1);
+        assert_true(core_next_ns(rig.core) > rig.now.steady_ns); /* it is over */
+        rig_release(&rig);
+}
+
+/* A change for one hook is no reason to send all that returns at once. */
+static void what_a_ramp_brings_back_stays_with_it(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig, MODE_ENFORCE);
+        sample(&rig, 150);
+        for (int i = 0; i < 30; i++)
+                rig_do(&rig, "ENQUEUE", i < 20 ? "klaviyo_sync" : "acme_pay", "");
+        assert_int_equal(claim(&rig), 0);
+        sample_for(&rig, 1, 31);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "ramp:{running:true");
+        size_t parked = rig.core->state.n_parked[TIER_DEFERRABLE];
+        ok(&rig, "REGISTRYSET", "other_*", "critical");
+        ok(&rig, "REGISTRYSET", "klaviyo_*", "high");
+        rig_turn(&rig);
+        assert_int_equal(rig.core->state.n_parked[TIER_HIGH], parked);
+        rig_release(&rig);
+}
+
+/* ---- how long a job really waited ---- */
+
+static void only_time_that_really_passed_counts_as_waiting(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        set_up_quick(&rig, MODE_OFF);
+        rig_turn(&rig);
+        ok(&rig, "SETTINGSET", "throttle.delay.critical.normal", "60s");
+        ok(&rig, "SETTINGSET", "throttle.max_deferral", "100s");
+        rig_do(&rig, "ENQUEUE", "anything", "");
+        int rounds = 0;
+        for (; rounds < 60; rounds++) {
+                ok(&rig, "THROTTLE", "PAUSE");
+                if (claim(&rig))
+                        break;
+                ok(&rig, "THROTTLE", "RESUME");
+                rig_turn(&rig);
+                rig_pass_ms(&rig, 5000);
+        }
+        /* The ramp brings it back within a second, so each round is a wait of at most that. */
+        assert_int_equal(rounds, 60);
+        rig_release(&rig);
+}
+
+static void a_job_that_waited_long_enough_runs(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig, MODE_OFF);
+        ok(&rig, "SETTINGSET", "throttle.delay.critical.normal", "60s");
+        ok(&rig, "SETTINGSET", "throttle.max_deferral", "100s");
+        ok(&rig, "THROTTLE", "PAUSE");
+        rig_do(&rig, "ENQUEUE", "anything", "");
+        assert_int_equal(claim(&rig), 0);
+        rig_pass_ms(&rig, 60001);
+        restart(&rig);
+        ok(&rig, "THROTTLE", "PAUSE");
+        assert_int_equal(claim(&rig), 0);
+        has(rig_do(&rig, "WHY", "1"), "parked for 40 s more");
+        rig_pass_ms(&rig, 39000);
+        assert_int_equal(claim(&rig), 0);
+        rig_pass_ms(&rig, 1001);
+        assert_int_equal(claim(&rig), 1);
+        has(rig_do(&rig, "JOB", "1"), "deferred_ms:100000");
+        rig_release(&rig);
+}
+
+/* Time in which it was due and no worker came is not the gate's. */
+static void waiting_for_a_worker_does_not_count(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        park_one(&rig, "anything"); /* 15 min */
+        rig_pass_ms(&rig, 40 * 60000);
+        assert_int_equal(claim(&rig), 0);
+        has(rig_do(&rig, "WHY", "1"), "deferred for 15 min in all");
+        rig_release(&rig);
+}
+
+static void the_time_so_far_is_told_while_it_waits(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        park_one(&rig, "anything");
+        rig_pass_ms(&rig, 120000);
+        has(rig_do(&rig, "JOB", "1"), "deferred_ms:120000");
+        ok(&rig, "CANCEL", "1");
+        has(rig_do(&rig, "JOB", "1"), "deferred_ms:120000"); /* and it is what history gets */
+        rig_release(&rig);
+}
+
+/* Steady time stands still while weir is down, for this as for everything. */
+static void time_while_weir_is_down_does_not_count(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        park_one(&rig, "anything");
+        rig_pass_ms(&rig, 60000);
+        rig_do(&rig, "ENQUEUE", "other", ""); /* the log knows what time it is */
+        rig_turn(&rig);
+        rig.now.wall_ms += 3600000;
+        restart(&rig);
+        has(rig_do(&rig, "JOB", "1"), "deferred_ms:60000");
+        assert_int_equal(claim(&rig), 0); /* its time is over, and the pause goes on */
+        assert_int_equal(claim(&rig), 0);
+        has(rig_do(&rig, "WHY", "1"), "deferred for 1 min in all");
+        rig_release(&rig);
+}
+
+/* The cleaner writes the job again, with when its wait began. */
+static void a_full_record_keeps_when_the_wait_began(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct rng dice;
+        rng_init_seed(&dice, 5);
+        park_one(&rig, "anything");
+        rig_pass_ms(&rig, 60000);
+        for (int i = 0; i < 40; i++) {
+                rig_fall_behind(&rig, &dice);
+                rig_turn(&rig);
+        }
+        restart(&rig);
+        has(rig_do(&rig, "JOB", "1"), "deferred_ms:60000");
+        rig_release(&rig);
+}
+
+/* Older logs hold the planned total and no beginning of the wait: the total stays as it is. */
+static void an_old_record_keeps_its_total(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        park_one(&rig, "anything");
+        struct job *job = state_job(&rig.core->state, 1);
+        struct job_options old = {.deferred_ms = 900000, .parked = 1 + TIER_NORMAL};
+        rig.core->state.live_bytes -= job_weight(job);
+        job_set_options(job, &old);
+        rig.core->state.live_bytes += job_weight(job);
+        rig_pass_ms(&rig, 60000);
+        has(rig_do(&rig, "JOB", "1"), "deferred_ms:900000");
+        ok(&rig, "THROTTLE", "RESUME");
+        rig_turn(&rig);
+        rig_pass_ms(&rig, 60000);
+        assert_int_equal(claim(&rig), 1);
+        has(rig_do(&rig, "JOB", "1"), "deferred_ms:900000");
+        rig_release(&rig);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_hook_that_becomes_critical_runs_although_it_was_parked),
+                cmocka_unit_test(a_tier_that_waits_less_shortens_the_wait),
+                cmocka_unit_test(a_wait_that_would_be_over_by_its_new_tier_is_over),
+                cmocka_unit_test(a_setting_of_the_matrix_judges_again),
+                cmocka_unit_test(a_configuration_that_is_read_again_judges_again),
+                cmocka_unit_test(a_tier_that_changed_over_a_restart_judges_again),
+                cmocka_unit_test(many_parked_jobs_are_judged_in_steps),
+                cmocka_unit_test(what_a_ramp_brings_back_stays_with_it),
+                cmocka_unit_test(only_time_that_really_passed_counts_as_waiting),
+                cmocka_unit_test(a_job_that_waited_long_enough_runs),
+                cmocka_unit_test(waiting_for_a_worker_does_not_count),
+                cmocka_unit_test(the_time_so_far_is_told_while_it_waits),
+                cmocka_unit_test(time_while_weir_is_down_does_not_count),
+                cmocka_unit_test(a_full_record_keeps_when_the_wait_began),
+                cmocka_unit_test(an_old_record_keeps_its_total),
+        };
+        say_setup(SAY_ERROR, false);
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
