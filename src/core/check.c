@@ -127,18 +127,29 @@ static int no_metric(const struct target *g, struct slice name, struct problem *
                            SHOWN(name), names);
 }
 
+/* Whether the operator's hand may refuse an ask on a target that does not exist. */
+static bool may_be_refused(struct core *core, const struct identity *who)
+{
+        struct rule_match match;
+        rule_match(core, who, SLICE_NONE, &match);
+        return match.share || core->throttle->policy.is_paused;
+}
+
 static int look_up_target(struct core *core, const struct check_ask *ask, struct asking *a,
                           struct problem *problem)
 {
         a->target = throttle_target(core, ask->target);
-        if (a->target < 0 && ask->target.len)
-                return no_target(core, ask->target, problem);
+        a->is_lost = a->target < 0 && ask->target.len;
         if (a->target >= 0 && ask->kind.len) {
                 const char *kind = core->throttle->targets[a->target].kind;
-                if (!kind || !slice_eq(ask->kind, slice_str(kind)))
-                        return no_target(core, ask->target, problem);
+                a->is_lost = !kind || !slice_eq(ask->kind, slice_str(kind));
         }
-        return OK;
+        if (!a->is_lost)
+                return OK;
+        a->target = -1;
+        if (ask->is_rules_first && may_be_refused(core, &a->who))
+                return OK;
+        return no_target(core, ask->target, problem);
 }
 
 static int look_up_metrics(struct core *core, const struct check_ask *ask, struct asking *a,
@@ -540,6 +551,8 @@ int core_check(struct core *core, const struct check_ask *ask, struct check_answ
                 return r;
         throttle_ask(core);
         check_answer(core, &a, ret);
+        if (a.is_lost && ret->verdict.is_granted)
+                return no_target(core, ask->target, problem);
         check_settle(core, &a, ret, 0);
         check_give_credits(core, &a, ret);
         return OK;

@@ -19,10 +19,12 @@ struct check_ask {
         size_t n_metrics;            /* else those the target is checked by                       */
         double threshold;            /* of the first metric, instead of its own; NAN or 0: none */
         uint32_t cost;               /* size of the step; 0 is 1 */
-        bool is_contract; /* freno's or Vitess's: the level of the target does not decide, no
-                             credits */
-        bool is_low;      /* p=low */
-        bool is_read;     /* its refusal does not make low priority asks wait */
+        bool is_contract;    /* freno's or Vitess's: the level of the target does not decide, no
+                                credits */
+        bool is_low;         /* p=low */
+        bool is_read;        /* its refusal does not make low priority asks wait */
+        bool is_rules_first; /* freno's order: the pause and the rules for every target refuse an
+                                ask on a target that does not exist, too */
         struct slice address;
         bool is_authenticated;
 };
@@ -71,6 +73,11 @@ struct core_exemptions {
         double used;        /* of its budget, by the one that used most: 1 is all of it */
 };
 void core_exemptions(const struct core *core, struct core_exemptions *ret);
+
+/* Names that a contract denies without a rule (freno's abusing-app), until the operator removes
+ * them.  Durable. */
+bool core_has_builtin(const struct core *core, const char *name);
+int core_remove_builtin(struct core *core, const char *name, struct problem *problem) MUST_CHECK;
 
 /* Hosts whose values are left out for a while (freno's skip-host).  Durable. */
 bool core_is_host_name(struct slice name); /* one word: a replica, its host, host:port, a socket */

@@ -20,6 +20,7 @@ struct asking {
         enum tier tier;
         uint32_t cost;
         bool is_contract, is_low, is_read;
+        bool is_lost;       /* the target it named does not exist, and `target` is -1 */
         double threshold;   /* of the first metric; NAN: its own */
         const double *roll; /* as in struct check_case */
         uint8_t metrics[CHECK_METRICS_MAX];

@@ -419,13 +419,17 @@ int rule_check_text(const char *what, struct slice text, size_t max, struct prob
                                       "%s must be UTF-8 without control characters", what);
 }
 
+int64_t rule_max_ms(const struct core *core)
+{
+        int64_t max = core->checks.rule_max_ms ? core->checks.rule_max_ms : RULE_MAX_DEFAULT_MS;
+        return max < (int64_t)LIMIT_RULE_MS ? max : (int64_t)LIMIT_RULE_MS;
+}
+
 /* The end of a rule that is set now, by what the operator allows. */
 static int check_length(const struct core *core, int64_t *for_ms, struct problem *problem)
 {
         char text[DURATION_TEXT_MAX];
-        int64_t max = core->checks.rule_max_ms ? core->checks.rule_max_ms : RULE_MAX_DEFAULT_MS;
-        if (max > (int64_t)LIMIT_RULE_MS)
-                max = LIMIT_RULE_MS;
+        int64_t max = rule_max_ms(core);
         if (*for_ms == 0)
                 *for_ms = RULE_FOR_DEFAULT_MS < max ? RULE_FOR_DEFAULT_MS : max;
         if (*for_ms == -1 && !core->checks.is_endless_allowed)

@@ -59,6 +59,8 @@ int rule_set(struct core *core, const struct rule_set *set, struct problem *prob
 #define RULE_SET_MAX 2
 int rule_set_all(struct core *core, const struct rule_set *sets, size_t n,
                  struct problem *problem) MUST_CHECK;
+/* How long a rule may be set for, as the operator allows it. */
+int64_t rule_max_ms(const struct core *core);
 /* UTF-8 of at most `max` bytes without control characters; `what` names it in the refusal. */
 int rule_check_text(const char *what, struct slice text, size_t max,
                     struct problem *problem) MUST_CHECK;

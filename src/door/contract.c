@@ -252,6 +252,13 @@ void contract_unthrottle(struct contract_call *call, const char *contract, struc
                          call->address);
 }
 
+bool contract_has_rule(struct contract_call *call, struct slice app)
+{
+        struct rule_place place = {slice_str(rule_slot(RULE_RATIO)), app, SLICE_NONE, false};
+        const struct rule *r = rule_find(call->core, &place);
+        return r && !is_over(call, r);
+}
+
 struct each_app {
         struct contract_call *call;
         void (*fn)(void *ctx, const struct contract_app *app);

@@ -94,6 +94,9 @@ int contract_throttle(struct contract_call *call, const struct contract_throttle
 void contract_unthrottle(struct contract_call *call, const char *contract, struct slice app,
                          struct slice target);
 
+/* Is there a rule that throttles or exempts this very name on every target? */
+bool contract_has_rule(struct contract_call *call, struct slice app);
+
 /* One app that rules throttle or exempt now. */
 struct contract_app {
         struct slice app, target; /* target empty: on every one */

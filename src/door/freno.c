@@ -21,13 +21,13 @@
 
 #include "base/duration.h"
 #include "core/client.h"
+#include "core/rule.h"
 #include "wire/json.h"
 
-/* Built in, so that a client can try what a refusal is like. */
+/* Built in, so that a client can try what a refusal is like; until it is unthrottled. */
 #define ABUSER         "abusing-app"
 #define ABUSER_MS      (10 * 365LL * MS_PER_DAY)
 #define TTL_MINUTES    60
-#define TTL_MAX        (INT64_MAX / MS_PER_MIN)
 #define RECENT_MS      MS_PER_DAY
 #define HOST_NAME_SIZE 256
 
@@ -122,6 +122,29 @@ static void answer_verdict(struct contract_call *call, const struct check_answer
                 answer_check(call, 417, 0, 0, "App denied");
 }
 
+/* Whether freno's own name is denied: not when it was removed, nor when a rule of its own says how
+ * much of it is. */
+static bool has_abuser(struct contract_call *call)
+{
+        return core_has_builtin(call->core, ABUSER) && !contract_has_rule(call, SLICE_LIT(ABUSER));
+}
+
+static void note_kind(void *ctx, const struct check_target *t)
+{
+        struct slice *kind = ctx;
+        if (slice_eq(*kind, slice_str(t->kind)))
+                *kind = SLICE_NONE;
+}
+
+/* "mysql", as freno has it, or what some target is. */
+static bool is_type(struct contract_call *call, struct slice kind)
+{
+        if (slice_eq(kind, SLICE_LIT("mysql")))
+                return true;
+        core_each_check_target(call->core, note_kind, &kind);
+        return !kind.len;
+}
+
 static void run_check(struct contract_call *call)
 {
         struct slice priority;
@@ -134,6 +157,7 @@ static void run_check(struct contract_call *call)
                 .threshold = NAN,
                 .is_contract = true,
                 .is_read = (call->route->arg & READ) != 0,
+                .is_rules_first = true,
                 .address = call->address,
                 .is_authenticated = call->is_authenticated,
         };
@@ -148,14 +172,17 @@ static void run_check(struct contract_call *call)
                 answer_check(call, 404, 0, 0, "No such metric");
                 return;
         }
-        if (slice_eq(ask.identity, SLICE_LIT(ABUSER))) {
+        bool is_abuser = slice_eq(ask.identity, SLICE_LIT(ABUSER)) && has_abuser(call);
+        if (is_abuser && is_type(call, ask.kind)) {
                 answer_check(call, 417, 0, 0, "App denied");
                 return;
         }
         int r = core_check(call->core, &ask, call->answer, &problem);
-        if (r == OK)
+        if (r == OK && call->answer->target.len)
                 answer_verdict(call, call->answer);
-        else if (r == ERR_NOTFOUND)
+        else if (r == OK && is_type(call, ask.kind)) /* refused before its store was looked for */
+                answer_check(call, 417, 0, 0, "App denied");
+        else if (r == OK || r == ERR_NOTFOUND)
                 answer_check(call, 404, 0, 0, "No such metric");
         else
                 answer_check(call, err_http(r), 0, 0, problem.detail);
@@ -213,16 +240,14 @@ static void tell_health(void *ctx, const struct check_target *t)
 {
         const struct telling *w = ctx;
         struct buf *b = w->call->body;
-        int64_t since_ms = t->healthy_ms ? t->healthy_ms : w->call->started_ms;
-        if (!is_store(t))
-                return;
+        int64_t now_ms = w->call->now.wall_ms;
+        if (!is_store(t) || !t->healthy_ms)
+                return; /* never healthy: freno has no entry for it either */
         put_store(b, t);
         put_literal(b, "{\"LastHealthyAt\":");
         put_go_time(b, t->healthy_ms);
         put_literal(b, ",\"SecondsSinceLastHealthy\":");
-        buf_put_i64(b, w->call->now.wall_ms > since_ms
-                               ? (w->call->now.wall_ms - since_ms) / MS_PER_S
-                               : 0);
+        buf_put_i64(b, now_ms > t->healthy_ms ? (now_ms - t->healthy_ms) / MS_PER_S : 0);
         buf_put_byte(b, '}');
 }
 
@@ -238,18 +263,39 @@ static void run_health(struct contract_call *call)
 
 enum throttle_form { WITH_RATIO = 1, WITH_TTL = 2 };
 
-static int read_ttl(struct slice text, int64_t *ret_ms, struct problem *problem)
+/* Minutes; below 0 is an end that is past, which the caller gives a meaning. */
+static int read_ttl(struct contract_call *call, struct slice text, bool is_zero_good,
+                    int64_t *ret_ms, struct problem *problem)
 {
-        int64_t minutes = 0;
+        int64_t minutes = 0, max = rule_max_ms(call->core) / MS_PER_MIN;
         int r = go_to_int(text, &minutes, problem);
         if (r != OK)
                 return r;
-        if (minutes < 1 || minutes > TTL_MAX)
+        if (minutes > max || (minutes == 0 && !is_zero_good))
                 return problem_set(problem, ERR_BADARG,
-                                   "ttl must be a number of minutes above 0; got %lld",
-                                   (long long)minutes);
-        *ret_ms = minutes * MS_PER_MIN;
+                                   "ttl must be 1 to %lld minutes (rule_max), not %lld",
+                                   (long long)max, (long long)minutes);
+        *ret_ms = minutes < 0 ? -1 : minutes * MS_PER_MIN;
         return OK;
+}
+
+static void answer_control(struct contract_call *call, int r, const struct problem *problem)
+{
+        if (r == OK)
+                accept(call);
+        else
+                freno_refuse(call, 500, problem->detail);
+}
+
+static int unthrottle(struct contract_call *call, struct slice app, struct slice target,
+                      struct problem *problem)
+{
+        int r = OK;
+        if (slice_eq(app, SLICE_LIT(ABUSER)) && !target.len)
+                r = core_remove_builtin(call->core, ABUSER, problem);
+        if (r == OK)
+                contract_unthrottle(call, "freno", app, target);
+        return r;
 }
 
 static void run_throttle(struct contract_call *call)
@@ -259,27 +305,26 @@ static void run_throttle(struct contract_call *call)
         struct contract_throttle t = {.contract = "freno", .app = call->param[0], .ratio = -1};
         (void)contract_query(call, "store_name", &t.target); /* or none: every store */
         if (form & WITH_TTL)
-                r = read_ttl(call->param[1], &t.for_ms, &problem);
+                r = read_ttl(call, call->param[1], false, &t.for_ms, &problem);
         if (r == OK && (form & WITH_RATIO))
                 r = go_to_ratio(call->param[form & WITH_TTL ? 2 : 1], &t.ratio, &problem);
         if (!form) { /* not a change of a rule, but a refusal for an hour */
                 t.ratio = 1;
                 t.for_ms = TTL_MINUTES * MS_PER_MIN;
         }
-        if (r == OK)
+        if (r == OK && t.for_ms < 0)
+                r = unthrottle(call, t.app, t.target, &problem);
+        else if (r == OK)
                 r = contract_throttle(call, &t, &problem);
-        if (r == OK)
-                accept(call);
-        else
-                freno_refuse(call, 500, problem.detail);
+        answer_control(call, r, &problem);
 }
 
 static void run_unthrottle(struct contract_call *call)
 {
+        struct problem problem;
         struct slice target = SLICE_NONE;
         (void)contract_query(call, "store_name", &target);
-        contract_unthrottle(call, "freno", call->param[0], target);
-        accept(call);
+        answer_control(call, unthrottle(call, call->param[0], target, &problem), &problem);
 }
 
 static void put_app(struct buf *b, struct slice app, struct slice more)
@@ -311,7 +356,8 @@ static void run_throttled(struct contract_call *call)
         struct contract_app abuser = {
                 .app = SLICE_LIT(ABUSER), .until_ms = call->started_ms + ABUSER_MS, .ratio = 1};
         buf_put_byte(call->body, '{');
-        tell_app(&w, &abuser);
+        if (has_abuser(call))
+                tell_app(&w, &abuser);
         contract_each_app(call, tell_app, &w);
         put_literal(call->body, "}\n");
 }
@@ -349,14 +395,13 @@ static void run_recent(struct contract_call *call)
 static void run_skip(struct contract_call *call)
 {
         struct problem problem;
-        int64_t for_ms = TTL_MINUTES * MS_PER_MIN;
-        int r = call->route->arg ? read_ttl(call->param[1], &for_ms, &problem) : OK;
-        if (r == OK)
+        int64_t for_ms = 0; /* an hour, unless the operator allows less */
+        int r = call->route->arg ? read_ttl(call, call->param[1], true, &for_ms, &problem) : OK;
+        if (r == OK && for_ms < 0)
+                (void)core_recover_host(call->core, call->param[0]); /* or it was not skipped */
+        else if (r == OK)
                 r = core_skip_host(call->core, call->param[0], for_ms, &problem);
-        if (r == OK)
-                accept(call);
-        else
-                freno_refuse(call, 500, problem.detail);
+        answer_control(call, r, &problem);
 }
 
 static void run_recover(struct contract_call *call)
@@ -390,21 +435,30 @@ static void put_host_name(struct buf *b)
         json_put_text_lossy(b, slice_str(name));
 }
 
+/* A text in quotes and a newline.  freno names no type for these, and Go guesses this one. */
+static void answer_text(struct contract_call *call)
+{
+        call->content_type = CONTRACT_TEXT;
+        buf_put_byte(call->body, '\n');
+}
+
 static void run_leader_check(struct contract_call *call)
 {
         call->status = call->is_stopping ? 404 : 200;
-        buf_printf(call->body, "\"HTTP %d\"\n", call->status);
+        buf_printf(call->body, "\"HTTP %d\"", call->status);
+        answer_text(call);
 }
 
 static void run_host_name(struct contract_call *call)
 {
         put_host_name(call->body);
-        buf_put_byte(call->body, '\n');
+        answer_text(call);
 }
 
 static void run_state(struct contract_call *call)
 {
-        put_literal(call->body, "\"Leader\"\n");
+        put_literal(call->body, "\"Leader\"");
+        answer_text(call);
 }
 
 static void run_status(struct contract_call *call)

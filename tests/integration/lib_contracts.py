@@ -73,8 +73,8 @@ def get(web, path, status, body=None, headers=()):
     return got
 
 
-def one_line_of_json(got, path):
-    equal(got.header("content-type"), "application/json", path)
+def one_line_of_json(got, path, kind="application/json"):
+    equal(got.header("content-type"), kind, path)
     expect(got.body.endswith(b"\n") and got.body.count(b"\n") == 1, short(got.body))
 
 
