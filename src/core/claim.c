@@ -440,11 +440,16 @@ void claim_serve(struct core *core)
 {
         struct list unseen, *it;
         list_init(&unseen);
-        while ((it = list_peek_front(&core->news))) {
+        while ((it = list_peek_front(&core->news)) && !core_is_congested(core)) {
                 struct queue *q = CONTAINER_OF(it, struct queue, news);
                 list_remove(&q->news);
-                while (serve_first(core, q, &unseen))
-                        ;
+                while (serve_first(core, q, &unseen)) {
+                        if (!core_is_congested(core))
+                                continue;
+                        if (!list_is_linked(&q->news))
+                                list_push_back(&unseen, &q->news); /* more of it next turn */
+                        break;
+                }
         }
         while ((it = list_peek_front(&unseen))) {
                 list_remove(it);

@@ -21,6 +21,7 @@
 #include "core/inside.h"
 #include "core/now.h"
 #include "core/retry.h"
+#include "core/sequel.h"
 #include "core/series.h"
 #include "core/throttle.h"
 #include "core/workers.h"
@@ -48,6 +49,8 @@ struct core *core_new(const struct core_options *options)
                 core->options.finished_max = FINISHED_MAX_DEFAULT;
         if (!core->options.log_slack_bytes)
                 core->options.log_slack_bytes = LOG_SLACK_DEFAULT;
+        if (!core->options.turn_steps)
+                core->options.turn_steps = CORE_TURN_STEPS;
         state_init(&core->state, rng_u64(options->rng));
         core->state.on_ready = on_ready;
         core->state.ctx = core;
@@ -87,7 +90,7 @@ struct core *core_free(struct core *core)
         bulk_release(core);
         state_release(&core->state);
         heap_release(&core->waits);
-        ends_release(core);
+        sequels_release(core);
         free(core->claiming);
         workers_free(core->workers);
         throttled_free(core->throttled);
@@ -347,7 +350,7 @@ static void end_lease(struct core *core, struct job *job)
 static void end_leases(struct core *core)
 {
         struct heap *h = &core->state.running;
-        for (int n = 0; n < CORE_TURN_STEPS && h->len; n++) {
+        for (int n = 0; core_may_go_on(core, n) && h->len; n++) {
                 if (heap_key_to_i64(heap_peek_key(h)) > core->now.steady_ns)
                         return;
                 end_lease(core, CONTAINER_OF(heap_peek(h), struct job, node));
@@ -359,7 +362,7 @@ static void end_leases(struct core *core)
 static void end_graces(struct core *core)
 {
         struct heap *h = &core->state.grace;
-        for (int n = 0; n < CORE_TURN_STEPS && h->len; n++) {
+        for (int n = 0; core_may_go_on(core, n) && h->len; n++) {
                 if (heap_key_to_i64(heap_peek_key(h)) > core->now.steady_ns)
                         return;
                 struct job *job = CONTAINER_OF(heap_peek(h), struct job, node);
@@ -455,7 +458,7 @@ void core_turn(struct core *core, struct now now)
 
         if (is_first)
                 pass_archived_ids(core);
-        ends_look_up_due(core);
+        sequels_turn(core);
         end_leases(core);
         end_graces(core);
         ends_expire(core);
@@ -469,15 +472,23 @@ void core_turn(struct core *core, struct now now)
         end_waits(core);
 }
 
+/* The first of `n` heaps by steady time, INT64_MAX: they are all empty. */
+static int64_t first_ns(const struct heap *const *heaps, size_t n)
+{
+        int64_t next = INT64_MAX;
+        for (size_t i = 0; i < n; i++)
+                if (heaps[i]->len && heap_key_to_i64(heap_peek_key(heaps[i])) < next)
+                        next = heap_key_to_i64(heap_peek_key(heaps[i]));
+        return next;
+}
+
 int64_t core_next_ns(const struct core *core)
 {
         const struct state *s = &core->state;
-        int64_t next = INT64_MAX;
-        const struct heap *steady[] = {&s->running, &s->grace, &core->waits};
-        for (size_t i = 0; i < ARRAY_LEN(steady); i++) {
-                if (steady[i]->len && heap_key_to_i64(heap_peek_key(steady[i])) < next)
-                        next = heap_key_to_i64(heap_peek_key(steady[i]));
-        }
+        const struct heap *const steady[] = {&core->waits, &s->running, &s->grace};
+        if (core_is_congested(core)) /* the rest goes on when the log has caught up */
+                return first_ns(steady, 1);
+        int64_t next = first_ns(steady, ARRAY_LEN(steady));
         const struct {
                 const struct heap *heap;
                 int64_t now_ms;
@@ -496,7 +507,8 @@ int64_t core_next_ns(const struct core *core)
                         next = at;
         }
         const int64_t others[] = {things_next_ns(core), throttle_next_ns(core),
-                                  checking_next_ns(core), clients_next_ns(core), core->look_up_ns};
+                                  checking_next_ns(core), clients_next_ns(core),
+                                  sequels_next_ns(core)};
         for (size_t i = 0; i < ARRAY_LEN(others); i++)
                 if (others[i] < next)
                         next = others[i];
@@ -517,10 +529,10 @@ int core_exec(struct core *core, struct session *session, const struct command *
 
 static bool commit(struct core *core, bool is_now)
 {
-        ends_settle(core);
+        sequels_work(core);
         throttle_wake(core);
         claim_serve(core);
-        ends_settle(core); /* a claim may have ended jobs too: those without a right signature */
+        sequels_work(core); /* a claim may have ended jobs too: those without a right signature */
         core_clean(core);
         struct buf *b = open_batch(core);
         if (core->is_in_flight)
@@ -529,6 +541,7 @@ static bool commit(struct core *core, bool is_now)
                 hand_over(core, core->state.n_ended); /* all that is true is durable */
                 return false;
         }
+        sequels_keep(core);
         core->n_ending = core->state.n_ended;
         struct list *oldest = list_peek_front(&core->state.live);
         ASSERT(oldest); /* meta is always there */

@@ -44,6 +44,9 @@ struct core_options {
         /* The log may be 2 x live bytes + this long before the cleaner works; other reserves are
          * shares of it.  0 = 40 MiB; small in simulations with small segments. */
         uint64_t log_slack_bytes;
+        /* Leases, waits and alarms that end in one turn, each, and jobs that are told of an end.  0
+         * = 2,000; few in simulations, so that small crowds take several batches. */
+        int turn_steps;
         /* A clock for how long a listing may hold a turn; NULL: its steps are counted instead, so
          * that a simulation does the same each time. */
         int64_t (*watch_ns)(void);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "core/batch.h"
-#include "core/ends.h"
+#include "core/sequel.h"
 #include "state/backoff.h"
 #include "state/hold.h"
 #include "wire/digest.h"
@@ -204,7 +204,7 @@ int enqueue_one(struct core *core, const struct job_spec *spec, uint64_t *ret,
         core->totals.enqueued++;
         const struct job *job = state_job(&core->state, *ret);
         if (job->state == JOB_HELD)
-                ends_look_up(core, job);
+                sequel_look_up(core, job);
         return OK;
 }
 

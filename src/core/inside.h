@@ -31,7 +31,6 @@ struct core_totals {
 };
 
 struct claiming;
-struct settled;
 
 /* What listings and bulk commands may still do in this turn (find_walk.h). */
 struct scan_budget {
@@ -70,12 +69,13 @@ struct core {
         struct workers *workers;
         struct claiming *claiming; /* claim.c's scratch: too large for the stack */
         struct list news;          /* queues with a ready job, for waiting workers */
-        /* ends.c: jobs that ended and that others come after; questions to the archive about them
-         */
-        struct settled *settled;
-        size_t n_settled, cap_settled;
+        /* sequel.c: how many jobs may still be told of an end in this turn; questions to the
+         * archive about jobs that others come after */
+        int sequel_steps;
         struct list lookups;
-        int64_t look_up_ns;     /* when they are all looked up: at first, and after an error */
+        size_t n_lookups;
+        uint64_t look_up_from;  /* ids that are waited for are looked up from here on */
+        int64_t look_up_ns;     /* when all of them are: at first, and after an error */
         bool is_history_unread; /* the last look failed */
 
         struct heap waits; /* every session_wait with an end, by steady ns */
@@ -96,6 +96,13 @@ struct core {
 void core_emit(struct core *core, const struct effect *e);
 /* The same for an effect that needs memory of a client's choosing: nothing happens on failure. */
 int core_try_emit(struct core *core, const struct effect *e, struct problem *problem) MUST_CHECK;
+
+/* May a turn take one more step of what no command asked for (leases, alarms, cascades)?  n: how
+ * many it took.  Not while the open batch is long: it has to end below LOG_BATCH_MAX. */
+static inline bool core_may_go_on(const struct core *core, int n)
+{
+        return n < core->options.turn_steps && !core_is_congested(core);
+}
 
 /* Is there room in the log for `bytes` of new work, beside what finishing the accepted needs? */
 int core_admit(struct core *core, uint64_t bytes, uint64_t jobs,

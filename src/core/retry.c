@@ -33,6 +33,7 @@
 #include "core/bulk.h"
 #include "core/find_filter.h"
 #include "core/params.h"
+#include "core/sequel.h"
 #include "state/hold.h"
 
 #define RETRY_LIMIT_DEFAULT 100
@@ -138,6 +139,11 @@ static int check_place(struct core *core, const struct job_view *v, const struct
                 return problem_set(problem, ERR_STATE,
                                    "job %llu cannot come back: job %llu has its unique key",
                                    (unsigned long long)v->id, (unsigned long long)holder);
+        if (sequel_is_left(core, v->id))
+                return problem_set(problem, ERR_UNAVAIL,
+                                   "jobs that come after job %llu are still being told of its end: "
+                                   "try again in a moment",
+                                   (unsigned long long)v->id);
         int r = core_admit_queue(core, v->queue, problem);
         if (r != OK)
                 return r;

@@ -1,9 +1,6 @@
 /* Effects of named things, and their alarms: see state/thing.h. */
 #include "core/inside.h"
 
-/* Alarms served per turn, so that one turn stays short. */
-#define RING_STEPS 2000
-
 static void (*const due[THING_KINDS])(struct core *core, struct thing *t) = {
 #define X(name, text) [THING_##name] = text##_due,
         THING_MAP(X)
@@ -40,7 +37,7 @@ void thing_gone(struct core *core, struct thing *t)
 
 static void ring(struct core *core, struct heap *alarms, int64_t now)
 {
-        for (int n = 0; n < RING_STEPS && alarms->len; n++) {
+        for (int n = 0; core_may_go_on(core, n) && alarms->len; n++) {
                 if (heap_key_to_i64(heap_peek_key(alarms)) > now)
                         return;
                 struct thing *t = CONTAINER_OF(heap_pop(alarms), struct thing, alarm);

@@ -22,6 +22,7 @@ void state_init(struct state *s, uint64_t hash_seed)
         idmap_init(&s->after);
         hash_init(&s->unique, hash_seed);
         heap_init(&s->expiring);
+        list_init(&s->sequels);
         for (size_t i = 0; i < STATE_TIERS; i++) {
                 list_init(&s->parked[i]);
                 list_init(&s->returning[i]);

@@ -43,6 +43,7 @@ struct state {
         uint64_t next_thing_id;            /* not durable: it only breaks ties */
         struct idmap after;                /* id of a job -> the jobs that come after it (ties.c) */
         struct hash unique;                /* unique keys -> the jobs that want it (ties.c) */
+        struct list sequels;  /* struct sequel: ends whose followers are to be told, newest first */
         struct heap expiring; /* pending jobs with an end, by expires_ms on the steady wall */
         size_t n_group_caps;
         uint64_t settings_version; /* grows with every change of a setting; not durable */

@@ -34,7 +34,8 @@
         X(ANSWER, answer)                                                                          \
         X(SETTING, setting)                                                                        \
         X(RULE, rule)                                                                              \
-        X(RULELOG, rulelog)
+        X(RULELOG, rulelog)                                                                        \
+        X(SEQUEL, sequel)
 
 enum thing_kind {
 #define X(name, text) THING_##name,

@@ -726,6 +726,7 @@ static void run_round(uint64_t seed)
         w->is_adaptive = roll(w, 3) == 0;
         rig_init(&w->rig);
         w->rig.options.finished_max = roll(w, 3) ? 0 : 20;
+        w->rig.options.turn_steps = roll(w, 3) ? 0 : 2 + (int)roll(w, 6);
         rig_restart(&w->rig);
         for (size_t i = 0; i < SESSIONS; i++)
                 rig_session_init(&w->sessions[i].rig);

@@ -28,6 +28,24 @@ static void check_promise(const struct world *w, uint64_t id)
         }
 }
 
+void check_crowd(const struct world *w)
+{
+        const struct queue *q = state_queue_find(&w->core->state, SLICE_LIT("crowd"));
+        if (q && (q->n_ready || q->n_running || q->n_scheduled))
+                fail_msg("a job may run although what it comes after was canceled");
+}
+
+void check_followers(const struct world *w)
+{
+        uint64_t id = 0;
+        for (; idmap_next(&w->core->state.after, id, &id); id++) {
+                const struct job *job = state_job(&w->core->state, id);
+                if (!job || job->state == JOB_FINISHED)
+                        fail_msg("jobs still wait for job %llu, which has ended",
+                                 (unsigned long long)id);
+        }
+}
+
 void check_after_start(const struct world *w)
 {
         uint64_t digest = w->digest_born;
@@ -35,6 +53,7 @@ void check_after_start(const struct world *w)
                 fail_msg("the state after a start is neither of the two it may be");
         assert_true(w->core->state.fence >= w->model.fence);
         state_check(&w->core->state);
+        check_crowd(w);
         for (uint64_t id = 1; id <= JOBS_MAX; id++)
                 check_promise(w, id);
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JOBS_MAX     3000
+#define JOBS_MAX     9000
 #define SAID_MAX     512
 #define ARGS_UNKNOWN SIZE_MAX       /* some of the payload */
 #define ARGS_OTHER   (SIZE_MAX - 1) /* none of it */

@@ -18,6 +18,8 @@
  *       holder or by its deadline
  *   (5) counters equal lists (state_check)
  *   (6) the archive got each ended job once, as it ended
+ *   (7) what follows from an end that takes several batches is done to the end, by the outcome of
+ *       that end: no job runs whose parent was canceled, and nobody waits for one that has ended
  *
  * WEIR_SEED repeats a run, WEIR_ROUNDS makes that many times as many. */
 #include "unit/check.h"
@@ -62,6 +64,7 @@ static void live(struct world *w)
                 for (uint64_t n = 1 + roll(w, 5); n; n--)
                         story_step(w);
                 world_commit(w);
+                check_crowd(w);
                 if (roll(w, 2))
                         late_log_step(&w->log);
         }
@@ -73,6 +76,20 @@ static void live(struct world *w)
                 sim_disk_process_end(&w->disk);
 }
 
+/* Nobody ends anything until all that follows from what has ended is done. */
+static void settle_down(struct world *w)
+{
+        for (int i = 0; i < 500; i++) {
+                late_log_step(&w->log);
+                core_turn(w->core, w->now);
+                world_commit(w);
+                memory_archive_commit(&w->archive, 1000);
+                core_archive_poll(w->core);
+        }
+        check_crowd(w);
+        check_followers(w);
+}
+
 static void run_round(uint64_t seed)
 {
         struct world *w = malloc(sizeof(*w));
@@ -82,6 +99,7 @@ static void run_round(uint64_t seed)
                 live(w);
         world_be_born(w);
         check_after_start(w);
+        settle_down(w);
         world_die(w);
         print_message("told %llu, granted %llu, cut %llu\n", (unsigned long long)w->model.n_told,
                       (unsigned long long)w->n_grants, (unsigned long long)w->n_cut);

@@ -339,9 +339,57 @@ static void do_bulk(struct world *w)
                      is_cancel ? ARRAY_LEN(cancel) : ARRAY_LEN(tier));
 }
 
+/* ---- crowds ---- */
+
+/* Roots are only ever canceled, nobody claims them, and history does not keep them: what comes
+ * after one must be canceled too, whenever the machine stops (checks.h). */
+static void do_crowd(struct world *w)
+{
+        char root[24], after[24], key[64];
+        if (w->core->state.next_id + 50 > JOBS_MAX)
+                return;
+        (void)DO(w, "QUEUESET", "roots", "HISTORY", "none");
+        (void)snprintf(root, sizeof(root), "%s", DO(w, "ENQUEUE", "root", "", "QUEUE", "roots"));
+        (void)snprintf(after, sizeof(after), "%s", root);
+        for (uint64_t n = 5 + roll(w, 40); n && after[0] != '!'; n--) {
+                (void)snprintf(key, sizeof(key), "crowd %s %llu", root, (unsigned long long)n);
+                const char *id = DO(w, "ENQUEUE", "follower", "", "QUEUE", "crowd", "AFTER",
+                                    roll(w, 3) ? root : after, "UNIQUE", key, "SCOPE", "after",
+                                    "UNIQUEFOR", "90");
+                (void)snprintf(after, sizeof(after), "%s", id);
+        }
+}
+
+static void end_crowd(struct world *w)
+{
+        const struct queue *q = state_queue_find(&w->core->state, SLICE_LIT("roots"));
+        uint64_t id = 0;
+        char text[24];
+        for (const struct job *job; q && (job = idmap_next(&w->core->state.jobs, id, &id)); id++) {
+                if (job->queue != q)
+                        continue;
+                (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)id);
+                (void)DO(w, "CANCEL", text);
+                return;
+        }
+}
+
+static size_t crowd_size(const struct world *w)
+{
+        const struct queue *q = state_queue_find(&w->core->state, SLICE_LIT("crowd"));
+        return q ? queue_n_jobs(q) : 0;
+}
+
 void story_step(struct world *w)
 {
-        bool is_full = w->core->state.jobs.len > WANTED_LIVE;
+        bool is_full = w->core->state.jobs.len - crowd_size(w) > WANTED_LIVE;
+        if (roll(w, 50) == 0) {
+                if (crowd_size(w) < 20)
+                        do_crowd(w);
+                else
+                        end_crowd(w);
+                return;
+        }
         switch (roll(w, 11)) {
         case 10:
                 if (roll(w, 6))

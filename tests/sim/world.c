@@ -98,6 +98,7 @@ void world_be_born(struct world *w)
                         .archive = &w->archive.base,
                         .rng = &w->rng,
                         .log_slack_bytes = SEGMENT_BYTES / 2,
+                        .turn_steps = 1 + (int)roll(w, 20),
                 };
                 w->core = core_new(&options);
                 set_up_gate(w->core);

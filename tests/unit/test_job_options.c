@@ -312,7 +312,7 @@ static void a_dependency_may_be_history_already(void **unused)
         rig_release(&rig);
 }
 
-static void a_long_chain_falls_in_one_batch(void **unused)
+static void a_long_chain_falls(void **unused)
 {
         (void)unused;
         struct rig rig;
@@ -516,7 +516,7 @@ int main(void)
                 cmocka_unit_test(a_job_starts_after_those_it_comes_after),
                 cmocka_unit_test(a_failed_dependency_decides_what_becomes_of_a_chain),
                 cmocka_unit_test(a_dependency_may_be_history_already),
-                cmocka_unit_test(a_long_chain_falls_in_one_batch),
+                cmocka_unit_test(a_long_chain_falls),
                 cmocka_unit_test(a_job_is_not_started_after_it_expires),
                 cmocka_unit_test(backoff_comes_from_the_job_or_its_queue),
                 cmocka_unit_test(a_queue_has_a_cap_a_claim_size_and_a_number_of_claims),
