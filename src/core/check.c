@@ -375,7 +375,8 @@ static uint32_t wait_of(struct core *core, const struct asking *a, const struct 
         return WAIT_USUAL_MS;
 }
 
-_Static_assert(CHECK_RULE > RULE_NAME_BYTES, "a rule is named in full");
+_Static_assert(CHECK_RULE > RULE_NAME_BYTES && CHECK_WHO > IDENTITY_BYTES,
+               "a rule is named in full");
 
 static void put_rule_name(const struct rule *r, struct check_answer *ret)
 {
@@ -396,6 +397,16 @@ static void name_rule(const struct rule_match *match, struct check_answer *ret)
                 r = match->threshold;
         if (r)
                 put_rule_name(r, ret);
+}
+
+/* A copy: an exemption that is past its budget is gone when the answer is told. */
+static void name_matched(const struct rule *r, struct check_answer *ret)
+{
+        size_t len = r ? r->who.len : 0;
+        ASSERT(len <= IDENTITY_BYTES);
+        if (len)
+                memcpy(ret->matched, r->who.ptr, len);
+        ret->matched[len] = '\0';
 }
 
 static enum gate_mode mode_of(struct core *core, const struct target *g)
@@ -472,6 +483,7 @@ static void decide(struct core *core, const struct asking *a, struct rule_match 
         ret->verdict = check_decide(&c, core->options.rng);
         ret->tier = a->tier;
         name_rule(match, ret);
+        name_matched(match->share, ret);
         look_at_trial(core, a, ret->target, ret);
         ret->credits = ret->credit_ms = ret->wait_ms = 0;
         if (!ret->verdict.is_granted)

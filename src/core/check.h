@@ -9,6 +9,7 @@
 
 #define CHECK_TEXT 192
 #define CHECK_RULE 544 /* the longest name of a rule and its NUL */
+#define CHECK_WHO  256 /* the longest identity and its NUL */
 
 struct check_ask {
         struct slice identity;
@@ -43,7 +44,10 @@ struct check_answer {
         enum tier tier;
         struct slice target;
         char rule[CHECK_RULE]; /* name of the rule that decided, or "" */
-        uint32_t wait_ms;      /* when refused: ask again then; at most a minute */
+        /* Whom the hold, ratio or exemption names that applies, whatever it decided: a part of the
+         * identity, the whole, or "all"; "" without such a rule. */
+        char matched[CHECK_WHO];
+        uint32_t wait_ms; /* when refused: ask again then; at most a minute */
         uint32_t credits, credit_ms;
         struct check_metric metrics[CHECK_METRICS_MAX];
         size_t n_metrics;

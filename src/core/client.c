@@ -444,6 +444,24 @@ void clients_each_address(const struct core *core,
         }
 }
 
+void clients_each_seen(const struct core *core,
+                       void (*fn)(void *ctx, const struct client_seen *seen), void *ctx)
+{
+        LIST_FOREACH(&core->clients->recent, it)
+        {
+                const struct client *e = CONTAINER_OF(it, const struct client, recent);
+                if (e->asked_ns == NEVER)
+                        continue; /* looked up, but not answered */
+                struct client_seen seen = {
+                        .identity = client_name(e),
+                        .age_ms = (core->now.steady_ns - e->asked_ns) / NS_PER_MS,
+                        .is_granted = !e->streak,
+                        .reason = (enum check_reason)e->last_reason,
+                };
+                fn(ctx, &seen);
+        }
+}
+
 /* ---- the best of them ---- */
 
 static void sift_down(struct client_top *t, const struct client *e)

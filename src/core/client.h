@@ -65,6 +65,15 @@ void clients_each_address(const struct core *core,
                           void (*fn)(void *ctx, struct slice identity, struct slice address,
                                      int64_t wall_ms),
                           void *ctx);
+/* For Vitess's status: the last answer that each identity was given. */
+struct client_seen {
+        struct slice identity;
+        int64_t age_ms;
+        bool is_granted;
+        enum check_reason reason; /* of a refusal */
+};
+void clients_each_seen(const struct core *core,
+                       void (*fn)(void *ctx, const struct client_seen *seen), void *ctx);
 /* For /metrics, bounded: the most active names, and "other". */
 void clients_each_sample(const struct core *core,
                          void (*fn)(void *ctx, const char *name, const char *labels, double value),

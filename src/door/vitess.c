@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "base/duration.h"
+#include "core/client.h"
 #include "core/rule.h"
 #include "core/throttle.h"
 #include "gate/identity.h"
@@ -26,6 +27,7 @@
 #define ALWAYS_MS      (10 * 365LL * MS_PER_DAY)
 #define METRIC_DEFAULT "default"
 #define RECENTLY_NS    (2 * NS_PER_S) /* Vitess: within a tick of one second, or two */
+#define RECENT_APPS_MS MS_PER_HOUR    /* for so long Vitess remembers who asked */
 
 enum { SCOPE_SHARD, SCOPE_SELF };
 
@@ -48,6 +50,7 @@ struct result {
 struct check {
         struct contract_call *call;
         struct slice app, scope;
+        struct slice matched; /* the part of the app, or "all", that a rule is for; else the app */
         struct identity who;
         int version; /* 18, 21 or 22 */
         bool is_recent;
@@ -94,7 +97,7 @@ static void put_metric(struct buf *b, const struct check *c, const struct result
         put_code(b, c, r->code);
         put_text(b, "Scope", c->scope);
         put_numbers(b, r);
-        put_text(b, "AppName", c->app);
+        put_text(b, "AppName", c->matched);
         buf_put_byte(b, '}');
 }
 
@@ -175,9 +178,26 @@ static void answer_denied(struct check *c)
 
 /* --- checks ---------------------------------------------------------------------------------- */
 
+/* "self/lag" is the metric "lag"; the scope that was asked for stands beside it. */
+static struct slice bare(struct slice name)
+{
+        static const struct slice scopes[] = {SLICE_LIT("self/"), SLICE_LIT("shard/")};
+        for (size_t i = 0; i < ARRAY_LEN(scopes); i++) {
+                size_t len = scopes[i].len;
+                if (name.len > len && memcmp(name.ptr, scopes[i].ptr, len) == 0)
+                        return slice_make(name.ptr + len, name.len - len);
+        }
+        return name;
+}
+
+static struct result denied(struct slice name)
+{
+        return (struct result){name, APP_DENIED, 0, 0, "app denied"};
+}
+
 static struct result judge_unknown(const struct check_metric *m, bool is_deciding)
 {
-        struct result r = {m->asked, GRANTED, 0, m->v.threshold, m->error};
+        struct result r = {bare(m->asked), GRANTED, 0, m->v.threshold, m->error};
         if (!is_deciding)
                 return r; /* what is unknown does not speak against it here, but it is said */
         r.code = m->error[0] || m->age_ms < 0 ? INTERNAL_ERROR : UNKNOWN_METRIC;
@@ -189,14 +209,15 @@ static struct result judge_unknown(const struct check_metric *m, bool is_decidin
 static struct result judge(const struct check_verdict *v, const struct check_metric *m,
                            bool is_denied)
 {
+        struct slice name = bare(m->asked);
         if (is_denied)
-                return (struct result){m->asked, APP_DENIED, 0, 0, "app denied"};
+                return denied(name);
         if (!m->v.is_known)
                 return judge_unknown(m, !v->is_granted && v->reason != CHECK_THRESHOLD);
         if (!v->is_granted && m->v.value > m->v.threshold)
-                return (struct result){m->asked, THRESHOLD_EXCEEDED, m->v.value, m->v.threshold,
+                return (struct result){name, THRESHOLD_EXCEEDED, m->v.value, m->v.threshold,
                                        "threshold exceeded"};
-        return (struct result){m->asked, GRANTED, m->v.value, m->v.threshold, ""};
+        return (struct result){name, GRANTED, m->v.value, m->v.threshold, ""};
 }
 
 static void answer_verdict(struct check *c, const struct check_answer *a)
@@ -206,16 +227,28 @@ static void answer_verdict(struct check *c, const struct check_answer *a)
         /* Vitess asks itself under this name: rules for others must not blind it. */
         bool is_denied = !v->is_granted && !is_vitess && v->reason != CHECK_THRESHOLD &&
                          v->reason != CHECK_UNKNOWN;
+        if (a->matched[0] && !is_vitess)
+                c->matched = slice_str(a->matched);
+        if (v->reason == CHECK_EXEMPT)
+                c->app = c->matched;
         if (v->reason == CHECK_OFF || v->reason == CHECK_EXEMPT) {
                 answer_plain(c, GRANTED, "");
                 return;
         }
+        for (size_t i = 0; is_denied && i < c->n; i++) /* a denied app learns nothing of metrics */
+                c->result[i] = denied(c->result[i].name);
         for (size_t i = 0; i < a->n_metrics && c->n < CHECK_METRICS_MAX; i++)
                 c->result[c->n++] = judge(v, &a->metrics[i], is_denied);
         if (is_denied)
                 answer_denied(c);
         else
                 answer_worst(c);
+}
+
+static bool is_recent(const struct contract_call *call)
+{
+        int64_t checked_ns = *call->checked_ns;
+        return checked_ns && call->now.steady_ns - checked_ns < RECENTLY_NS;
 }
 
 /* The app's name: false when it is none, and answered. */
@@ -229,16 +262,16 @@ static bool take_app(struct check *c)
                 c->version = 18;
         else if (slice_eq(v, SLICE_LIT("22")))
                 c->version = 22;
+        c->matched = c->app;
         if (identity_parse(c->app, &c->who, &problem) != OK) {
                 answer_plain(c, UNDEFINED, problem.detail);
                 return false;
         }
         bool is_silent = slice_eq(c->app, SLICE_LIT(APP_DEFAULT)) ||
                          (contract_query(c->call, "s", &s) && slice_eq(s, SLICE_LIT("true")));
-        int64_t now_ns = c->call->now.steady_ns, *checked_ns = c->call->checked_ns;
         if (!is_silent)
-                *checked_ns = now_ns;
-        c->is_recent = *checked_ns && now_ns - *checked_ns < RECENTLY_NS;
+                *c->call->checked_ns = c->call->now.steady_ns;
+        c->is_recent = is_recent(c->call);
         return true;
 }
 
@@ -289,6 +322,7 @@ static bool take_metrics(struct check *c, int target, struct slice *names, size_
         struct slice rest = c->call->query, name;
         size_t n = 0;
         while (contract_query_next(c->call, &rest, "m", &name)) {
+                name = bare(name);
                 if (!name.len || is_listed(c, names, n, name))
                         continue;
                 if (n + c->n == CHECK_METRICS_MAX)
@@ -336,9 +370,9 @@ static void ask(struct check *c, struct slice target_name, int target)
         if (!n)
                 n = usual_metrics(c, target, names);
         if (has_part(&c->who, SLICE_LIT(APP_ALWAYS))) {
+                c->matched = SLICE_LIT(APP_ALWAYS);
                 for (size_t i = 0; i < n && c->n < CHECK_METRICS_MAX; i++)
-                        c->result[c->n++] =
-                                (struct result){names[i], APP_DENIED, 0, 0, "app denied"};
+                        c->result[c->n++] = denied(names[i]);
                 answer_denied(c);
                 return;
         }
@@ -462,14 +496,20 @@ static void tell_app(void *ctx, const struct contract_app *app)
         put_app(ctx, app);
 }
 
-static void run_throttled(struct contract_call *call)
+static void put_apps(struct contract_call *call)
 {
         struct contract_app always = {
                 .app = SLICE_LIT(APP_ALWAYS), .until_ms = call->started_ms + ALWAYS_MS, .ratio = 1};
         buf_put_byte(call->body, '[');
         put_app(call->body, &always);
         contract_each_app(call, tell_app, call->body);
-        buf_put_str(call->body, "]\n");
+        buf_put_byte(call->body, ']');
+}
+
+static void run_throttled(struct contract_call *call)
+{
+        put_apps(call);
+        buf_put_byte(call->body, '\n');
 }
 
 /* --- status ---------------------------------------------------------------------------------- */
@@ -503,29 +543,89 @@ static void put_value(struct buf *b, const struct check_metric *m)
 
 static void put_health(const struct telling *w, struct buf *b, const struct check_target *t)
 {
-        int64_t from_ms = t->healthy_ms ? t->healthy_ms : w->call->started_ms;
         int64_t now_ms = w->call->now.wall_ms;
         put_scoped(b, "self", t->first.name);
         buf_put_str(b, "{\"LastHealthyAt\":");
         put_go_time(b, t->healthy_ms);
         buf_put_str(b, ",\"SecondsSinceLastHealthy\":");
-        buf_put_i64(b, now_ms > from_ms ? (now_ms - from_ms) / MS_PER_S : 0);
+        buf_put_i64(b, now_ms > t->healthy_ms ? (now_ms - t->healthy_ms) / MS_PER_S : 0);
         buf_put_byte(b, '}');
 }
 
-static void tell_target(void *ctx, const struct check_target *t)
+/* What rules of kind metrics give an app: that of the target before that of every target. */
+static void tell_checked(void *ctx, const struct rule *r)
+{
+        const struct telling *w = ctx;
+        struct rule_place own = {slice_str(rule_slot(RULE_METRICS)), r->who, w->name, false};
+        if (r->kind != RULE_METRICS || r->mode != MODE_ENFORCE ||
+            (r->target.len && !slice_eq(r->target, w->name)) ||
+            (!r->target.len && w->name.len && rule_find(w->call->core, &own)))
+                return;
+        json_put_comma(w->call->body);
+        json_put_text_lossy(w->call->body, r->who);
+        buf_put_byte(w->call->body, ':');
+        json_put_text_lossy(w->call->body, r->list);
+}
+
+static enum code code_of(const struct client_seen *seen)
+{
+        if (seen->is_granted)
+                return GRANTED;
+        if (seen->reason == CHECK_THRESHOLD)
+                return THRESHOLD_EXCEEDED;
+        return seen->reason == CHECK_UNKNOWN ? INTERNAL_ERROR : APP_DENIED;
+}
+
+static void tell_seen(void *ctx, const struct client_seen *seen)
+{
+        const struct telling *w = ctx;
+        struct buf *b = w->call->body;
+        if (seen->age_ms > RECENT_APPS_MS)
+                return;
+        json_put_comma(b);
+        json_put_text_lossy(b, seen->identity);
+        buf_put_str(b, ":{");
+        put_text(b, "AppName", seen->identity);
+        json_put_key(b, "CheckedAt");
+        put_go_time(b, w->call->now.wall_ms - seen->age_ms);
+        json_put_key(b, "ResponseCode");
+        buf_put_i64(b, (int64_t)code_of(seen));
+        buf_put_byte(b, '}');
+}
+
+/* What is the same for every target: Keyspace to RecentlyChecked. */
+static void put_status_head(struct contract_call *call, const char *name, bool is_enabled)
+{
+        struct buf *b = call->body;
+        const char *enabled = is_enabled ? "true" : "false";
+        buf_put_byte(b, '{');
+        put_text(b, "Keyspace", slice_str(name));
+        buf_printf(b,
+                   ",\"Shard\":\"\",\"IsLeader\":true,\"IsOpen\":%s,\"IsEnabled\":%s,"
+                   "\"IsDormant\":false,\"RecentlyChecked\":%s,\"Query\":\"\",\"CustomQuery\":\"\"",
+                   enabled, enabled, is_recent(call) ? "true" : "false");
+}
+
+static void put_status_apps(struct telling *w)
+{
+        struct buf *b = w->call->body;
+        json_put_key(b, "ThrottledApps");
+        put_apps(w->call);
+        json_put_key(b, "AppCheckedMetrics");
+        buf_put_byte(b, '{');
+        rule_each(w->call->core, tell_checked, w);
+        buf_put_byte(b, '}');
+        json_put_key(b, "RecentApps");
+        buf_put_byte(b, '{');
+        clients_each_seen(w->call->core, tell_seen, w);
+        buf_put_str(b, "}}\n");
+}
+
+static void put_status_metrics(struct telling *w, const struct check_target *t)
 {
         static const char *const scopes[] = {"self", "shard"};
-        struct telling *w = ctx;
         struct buf *b = w->call->body;
         bool has_metric = t->first.name != NULL;
-        if (w->is_told || (w->name.len && !slice_eq(w->name, slice_str(t->name))))
-                return;
-        w->is_told = true;
-        buf_put_byte(b, '{');
-        put_text(b, "Keyspace", slice_str(t->name));
-        buf_put_str(b, ",\"Shard\":\"\",\"IsLeader\":true,\"IsOpen\":true,\"IsEnabled\":true,"
-                       "\"IsDormant\":false,\"Query\":\"\",\"CustomQuery\":\"\"");
         json_put_key(b, "Threshold");
         put_go_float(b, has_metric ? t->first.v.threshold : 0);
         put_text(b, "MetricNameUsedAsDefault", slice_str(has_metric ? t->first.name : ""));
@@ -545,24 +645,36 @@ static void tell_target(void *ctx, const struct check_target *t)
         buf_put_byte(b, '}');
         json_put_key(b, "MetricsHealth");
         buf_put_byte(b, '{');
-        if (has_metric)
+        if (has_metric && t->healthy_ms) /* never healthy: Vitess has no entry either */
                 put_health(w, b, t);
-        buf_put_str(b, "}}\n");
+        buf_put_byte(b, '}');
+}
+
+static void tell_target(void *ctx, const struct check_target *t)
+{
+        struct telling *w = ctx;
+        if (w->is_told || (w->name.len && !slice_eq(w->name, slice_str(t->name))))
+                return;
+        w->is_told = true;
+        w->name = slice_str(t->name);
+        put_status_head(w->call, t->name, true);
+        put_status_metrics(w, t);
+        put_status_apps(w);
 }
 
 static void run_status(struct contract_call *call)
 {
         struct telling w = {.call = call};
+        struct check_target none = {.name = ""};
         (void)contract_query(call, "target", &w.name);
         core_each_check_target(call->core, tell_target, &w);
         if (w.is_told)
                 return;
         call->status = w.name.len ? 404 : 200;
-        buf_put_str(call->body,
-                    "{\"Keyspace\":\"\",\"Shard\":\"\",\"IsLeader\":true,\"IsOpen\":false,"
-                    "\"IsEnabled\":false,\"IsDormant\":false,\"Query\":\"\",\"CustomQuery\":\"\","
-                    "\"Threshold\":0,\"MetricNameUsedAsDefault\":\"\",\"AggregatedMetrics\":{},"
-                    "\"MetricsThresholds\":{},\"MetricsHealth\":{}}\n");
+        w.name = SLICE_NONE;
+        put_status_head(call, "", false);
+        put_status_metrics(&w, &none);
+        put_status_apps(&w);
 }
 
 #define ROUTE(rest, access, arg, run)                                                              \

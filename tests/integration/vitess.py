@@ -10,11 +10,12 @@ import json
 import os
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from lib_contracts import (  # noqa: E402
-    compact, get, is_left, one_line_of_json, rules, serve_targets, side_by_side, unchanged)
+    compact, get, is_left, moment, one_line_of_json, rules, serve_targets, side_by_side, unchanged)
 from harness import equal, expect, main, short, test, until  # noqa: E402
 
 TARGET = """
@@ -167,9 +168,15 @@ def metrics(folder):
               "the last")
         ask(w, "/throttler/check?app=test&m=threads_running", 200, body(
             1, 10, 100, "threads_running", metrics={"threads_running": metric(1, 10, 100)}))
+        # The scope of a name is left out of the answer, where that of the check stands.
         for name in ("self/loadavg", "shard/loadavg"):
-            got = ask(w, "/throttler/check?app=test&m=" + name, 429).json
-            equal((list(got["Metrics"]), got["Scope"]), ([name], "shard"), name)
+            for path, scope in (("check", "shard"), ("check-self", "self")):
+                ask(w, "/throttler/%s?app=test&m=%s" % (path, name), 429, body(
+                    2, 3, 1, "loadavg", scope, metrics={"loadavg": metric(2, 3, 1, scope)}))
+        got = ask(w, "/throttler/check?app=test&m=self/lag&m=lag&m=shard/lag", 429).json
+        equal(list(got["Metrics"]), ["lag"], "one metric, by three names")
+        got = ask(w, "/throttler/check?app=test&m=other/lag&m=self/nope", 404).json
+        equal(list(got["Metrics"]), ["nope", "other/lag"], "names that are none")
         got = ask(w, "/throttler/check?app=test&m=default&m=threads_running&m=default", 429).json
         equal(sorted(got["Metrics"]), ["default", "threads_running"], "names, each once")
         equal(got["MetricName"], "default", "which fails")
@@ -235,7 +242,34 @@ def built_in(folder):
         settle(server, source)
         for app in ("always-throttled-app", "x:always-throttled-app"):
             ask(w, "/throttler/check?app=" + app, 417, body(3, 0, 0, "default", app=app, metrics={
-                "default": metric(3, 0, 0, app=app)}))
+                "default": metric(3, 0, 0, app="always-throttled-app")}))
+    server.stop()
+
+
+@test("each metric tells the part of the name that a rule matched, the top tells who asked")
+def matched_part(folder):
+    server = serve(folder, Source())
+    app = "7f3e:vcopier:online-ddl"
+
+    def told_by(w, want, status, query=""):
+        got = ask(w, "/throttler/check?app=%s%s" % (app, query), status).json
+        equal(got["AppName"], app, "who asked")
+        equal({m["AppName"] for m in got["Metrics"].values()}, {want}, "which part matched")
+
+    with server.web() as w, server.client() as c:
+        told_by(w, app, 200)
+        c("RULESET", "all", "ratio", "RATIO", "1")
+        told_by(w, "all", 417)
+        c("RULESET", "online-ddl", "ratio", "RATIO", "0")
+        told_by(w, "online-ddl", 200, "&m=lag&m=loadavg")
+        c("RULESET", "vcopier", "ratio", "RATIO", "1")
+        told_by(w, "vcopier", 417, "&m=lag&m=nope")  # denied before metrics are looked at
+        c("RULESET", "all", "hold")
+        told_by(w, "all", 417)
+        c("RULEUNSET", "all")
+        c("RULESET", "vcopier", "exempt")
+        got = ask(w, "/throttler/check?app=" + app, 200).json
+        equal((got["AppName"], got["Metrics"]), ("vcopier", None), "an exemption")
     server.stop()
 
 
@@ -372,6 +406,66 @@ def names(folder):
     server.stop()
 
 
+STATUS = ["Keyspace", "Shard", "IsLeader", "IsOpen", "IsEnabled", "IsDormant", "RecentlyChecked",
+          "Query", "CustomQuery", "Threshold", "MetricNameUsedAsDefault", "AggregatedMetrics",
+          "MetricsThresholds", "MetricsHealth", "ThrottledApps", "AppCheckedMetrics", "RecentApps"]
+
+
+@test("the status tells who asked, who is throttled and who has metrics of its own")
+def status_of_apps(folder):
+    source = Source()
+    server = serve(folder, source, Source("other"))
+    with server.web() as w, server.client() as c:
+        def told_now(query=""):
+            got = ask(w, "/throttler/status" + query, 200).json
+            equal(list(got), STATUS, "fields")
+            return got
+        got = told_now()
+        equal((got["RecentlyChecked"], got["AppCheckedMetrics"]), (False, {}), "at first")
+        equal(got["ThrottledApps"], w.good("GET", "/throttler/throttled-apps"), "throttled apps")
+        started = time.time()
+        ask(w, "/throttler/check?app=x:etl", 200)
+        ask(w, "/throttler/throttle-app?app=off&duration=1h", 200)
+        ask(w, "/throttler/check?app=off", 417)
+        c("RULESET", "free", "exempt")
+        c("RULESET", "etl", "metrics", "METRICS", "lag,loadavg")
+        c("RULESET", "etl", "metrics", "METRICS", "threads_running", "TARGET", "other")
+        c("RULESET", "purge", "metrics", "METRICS", "lag", "TARGET", "other")
+        c("RULESET", "trial", "metrics", "METRICS", "lag", "MODE", "observe")
+        until(lambda: w.ask("GET", "/throttler/check?app=off").status == 417 and
+              told_now()["RecentlyChecked"], 20, "it to be checked recently")
+        got = told_now()
+        unchanged(got["ThrottledApps"], w.good("GET", "/throttler/throttled-apps"), "apps")
+        equal([a["AppName"] for a in got["ThrottledApps"]],
+              ["always-throttled-app", "free", "off"], "throttled apps")
+        equal(got["AppCheckedMetrics"], {"etl": "lag,loadavg"}, "metrics of apps")
+        equal(told_now("?target=other")["AppCheckedMetrics"],
+              {"etl": "threads_running", "purge": "lag"}, "metrics of apps on the other target")
+        equal({a: e["ResponseCode"] for a, e in got["RecentApps"].items()},
+              {"vitess": 1, "x:etl": 1, "off": 3}, "recent apps")
+        for app, entry in got["RecentApps"].items():
+            equal(list(entry), ["AppName", "CheckedAt", "ResponseCode"], "fields")
+            equal(entry["AppName"], app, "the name")
+        expect(moment(got["RecentApps"]["off"]["CheckedAt"]) > started - 1, got["RecentApps"])
+        source.values["lag"] = 50
+        settle(server, source)
+        ask(w, "/throttler/check?app=x:etl&m=lag", 429)
+        equal(told_now()["RecentApps"]["x:etl"]["ResponseCode"], 2, "the last answer")
+    server.stop()
+
+
+@test("the status has no health of a metric that was never healthy")
+def status_never_healthy(folder):
+    source = Source(lag=50)
+    server = serve(folder, source)
+    with server.web() as w:
+        equal(w.good("GET", "/throttler/status")["MetricsHealth"], {}, "health")
+        source.values["lag"] = 0
+        settle(server, source)
+        equal(list(w.good("GET", "/throttler/status")["MetricsHealth"]), ["self/lag"], "health")
+    server.stop()
+
+
 @test("the status tells the target, its metric and its health")
 def status(folder):
     server = serve(folder, Source(), Source("other"))
@@ -379,9 +473,7 @@ def status(folder):
         for path, name in (("/throttler/status", "main"),
                            ("/throttler/status?target=other", "other")):
             got = ask(w, path, 200).json
-            equal(list(got), ["Keyspace", "Shard", "IsLeader", "IsOpen", "IsEnabled", "IsDormant",
-                              "Query", "CustomQuery", "Threshold", "MetricNameUsedAsDefault",
-                              "AggregatedMetrics", "MetricsThresholds", "MetricsHealth"], "fields")
+            equal(list(got), STATUS, "fields")
             equal((got["Keyspace"], got["Threshold"], got["MetricNameUsedAsDefault"]),
                   (name, 5, "lag"), path)
             equal(got["AggregatedMetrics"]["self/lag"], {"Value": 0.2}, "the value")
@@ -397,7 +489,8 @@ def status(folder):
     server.stop()
     server = serve(os.path.join(folder, "none"))
     with server.web() as w:
-        equal(ask(w, "/throttler/status", 200).json["IsEnabled"], False, "without a target")
+        got = ask(w, "/throttler/status", 200).json
+        equal((list(got), got["IsEnabled"]), (STATUS, False), "without a target")
         ask(w, "/throttler/check?app=test", 200)
     server.stop()
 
