@@ -49,6 +49,9 @@ static const char *const list_passed[][2] = {
 static void put_other(struct buf *notes, const struct value *page)
 {
         int64_t n = field_int(page, "other");
+        buf_put_str(notes, "counted since ");
+        moment_put(notes, field_int(page, "start_ms"));
+        buf_put_str(notes, ", when the server started\n");
         if (n > 0)
                 buf_printf(notes, "besides, %lld %s of clients that are not kept any more\n",
                            (long long)n, plural((uint64_t)n, "ask", "asks"));
@@ -117,7 +120,9 @@ static void put_story(struct buf *b, const struct value *v, int64_t now_ms)
         if (list_len(story))
                 return;
         text_put_safe(b, name);
-        buf_put_str(b, " was at no time mostly refused within the last day\n");
+        buf_put_str(b, " was at no time mostly refused since ");
+        put_clock(b, field_int(v, "minutes_from_ms"), now_ms);
+        buf_put_byte(b, '\n');
 }
 
 /* ---- show: totals ---- */
@@ -172,6 +177,7 @@ static void show_counts(struct cli *cli, const struct value *v)
 static void show_times(struct cli *cli, const struct value *v, int64_t now_ms)
 {
         int64_t waiting_ms = field_int(v, "waiting_ms");
+        show_moment(cli, "counted since", field_int(v, "from_ms"), now_ms);
         show_moment(cli, "first ask", field_int(v, "first_ms"), now_ms);
         show_moment(cli, "last ask", field_int(v, "last_ms"), now_ms);
         show_moment(cli, "last grant", field_int(v, "granted_ms"), now_ms);

@@ -260,6 +260,10 @@ static void put_tiers(struct cli *cli, const struct value *v)
                 table_add_int(&t, field_int(tier, "released"));
         }
         buf_put_byte(&cli->out, '\n');
+        put_title(cli, "counted");
+        buf_put_str(&cli->out, "since ");
+        moment_put(&cli->out, field_int(v, "start_ms"));
+        buf_put_str(&cli->out, ", when the server started\n");
         table_print(&t, &cli->screen, &cli->out);
         table_release(&t);
 }

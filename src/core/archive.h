@@ -32,6 +32,7 @@ struct job_filter {
         struct slice worker;             /* that runs it, or was the last to */
         struct slice match;              /* a text that hook, args, error or result must hold */
         int64_t since_ms, until_ms;      /* created at or after the one and before the other */
+        int64_t ended_since_ms;          /* ended at or after this */
         unsigned tier;                   /* 1 + enum tier: its own, else that of its hook by: */
         const struct registry *registry; /* owned by the asker until done; only with a tier */
 };
@@ -39,6 +40,7 @@ struct job_filter {
 /* One row of one run. */
 struct archive_ref {
         uint64_t id, run;
+        int64_t finished_ms; /* told by the archive; a removal does not ask for it */
 };
 
 struct archive_query {

@@ -156,7 +156,7 @@ EXEC(exec_clients)
                         client_top_add(&top, e);
         }
         client_top_sort(&top);
-        reply_map(reply, 3);
+        reply_map(reply, 4);
         reply_key(reply, "clients");
         reply_list(reply, top.n);
         for (size_t i = 0; i < top.n; i++) {
@@ -169,6 +169,7 @@ EXEC(exec_clients)
                   top.has_more && top.compare == by_name ? client_name(top.clients[top.n - 1])
                                                          : SLICE_LIT(""));
         tell_int(reply, "other", (int64_t)totals_asks(&c->other));
+        tell_int(reply, "start_ms", core->start_ms);
         reply_end(reply);
         return OK;
 }
@@ -366,6 +367,26 @@ static void tell_parts(struct reply *reply, const struct client *e)
         reply_end(reply);
 }
 
+/* From when the totals of a name count: the start, or its first ask when it may be one of those
+ * that were forgotten and came back. */
+static int64_t counted_from_ms(const struct core *core, const struct client *e)
+{
+        return totals_asks(&core->clients->other) ? e->first_ms : core->start_ms;
+}
+
+/* From when its minutes are known: hours are taken back when all names together have too many. */
+static int64_t minutes_from_ms(const struct core *core, const struct client *e)
+{
+        int64_t lost_hour = core->clients->minutes.lost_hour;
+        int64_t day_ms = core->now.wall_ms - CLIENT_MINUTES * (int64_t)MS_PER_MINUTE;
+        int64_t from_ms = counted_from_ms(core, e);
+        int64_t kept_ms = lost_hour == INT64_MIN
+                                  ? 0
+                                  : (lost_hour + 1) * MINUTES_PER_HOUR * (int64_t)MS_PER_MINUTE;
+        from_ms = kept_ms > from_ms ? kept_ms : from_ms;
+        return day_ms > from_ms ? day_ms : from_ms;
+}
+
 EXEC(exec_clientshow)
 {
         (void)session; /* anybody may look */
@@ -375,12 +396,15 @@ EXEC(exec_clientshow)
         if (!n)
                 return problem_set(
                         problem, ERR_NOTFOUND,
-                        "nobody called '%.*s' has asked; the list of clients has who did",
+                        "nobody called '%.*s' has asked since weir started; the list of clients "
+                        "has who did",
                         (int)name.len, name.ptr);
         const struct client *e = CONTAINER_OF(n, const struct client, node);
         struct client_totals t = client_total(e);
-        reply_map(reply, HEAD_FIELDS + 11);
+        reply_map(reply, HEAD_FIELDS + 13);
         tell_head(core, reply, e);
+        tell_int(reply, "from_ms", counted_from_ms(core, e));
+        tell_int(reply, "minutes_from_ms", minutes_from_ms(core, e));
         tell_int(reply, "first_ms", e->first_ms);
         tell_int(reply, "granted_ms", e->granted_ms);
         tell_int(reply, "refused_ms", e->refused_ms);

@@ -19,6 +19,7 @@
 #include "core/ends.h"
 #include "core/find_walk.h"
 #include "core/inside.h"
+#include "core/last_hour.h"
 #include "core/now.h"
 #include "core/retry.h"
 #include "core/sequel.h"
@@ -62,6 +63,7 @@ struct core *core_new(const struct core_options *options)
         core->clients = clients_new();
         core->checking = checking_new();
         core->series = series_new();
+        core->last_hour = last_hour_new();
         core->throttled = throttled_new(core->state.queues.seed);
         core->workers = workers_new(core->state.queues.seed);
         core->checks.mode = MODE_ENFORCE;
@@ -94,6 +96,7 @@ struct core *core_free(struct core *core)
         free(core->claiming);
         workers_free(core->workers);
         throttled_free(core->throttled);
+        last_hour_release(core);
         series_free(core->series);
         checking_free(core->checking);
         clients_free(core->clients);
@@ -301,6 +304,7 @@ static void on_stored(void *ctx, struct job *const *jobs, size_t n)
         struct core *core = ctx;
         uint64_t ids[512];
         size_t total = n;
+        last_hour_stored(core, n);
         while (n) {
                 size_t k = n < ARRAY_LEN(ids) ? n : ARRAY_LEN(ids);
                 for (size_t i = 0; i < k; i++)
@@ -456,8 +460,11 @@ void core_turn(struct core *core, struct now now)
         core->options.log->ops->stat(core->options.log, &core->log_stat);
         want_room(core);
 
-        if (is_first)
+        if (is_first) {
+                core->start_ms = now.wall_ms;
+                last_hour_begin(core);
                 pass_archived_ids(core);
+        }
         sequels_turn(core);
         end_leases(core);
         end_graces(core);

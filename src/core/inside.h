@@ -65,6 +65,8 @@ struct core {
         struct clients *clients;
         struct checking *checking; /* check.c: asks that wait, credits */
         struct series *series;
+        struct last_hour *last_hour;
+        int64_t start_ms; /* Unix time of the first turn: what only memory counts began then */
         struct throttled *throttled; /* now.c: what was held back last */
         struct workers *workers;
         struct claiming *claiming; /* claim.c's scratch: too large for the stack */

@@ -21,6 +21,7 @@ void minute_pool_init(struct minute_pool *p, size_t max_bytes)
 {
         list_init(&p->hours);
         p->n = 0;
+        p->lost_hour = INT64_MIN;
         p->max = max_bytes / sizeof(struct minute_hour);
         if (!p->max)
                 p->max = 1;
@@ -60,8 +61,10 @@ static void clear(struct minute_hour *h, struct minutes *owner, int64_t hour)
 static struct minute_hour *make(struct minute_pool *p, struct minute_hour *stale)
 {
         struct minute_hour *h = stale;
-        if (!h && p->n >= p->max)
+        if (!h && p->n >= p->max) {
                 h = CONTAINER_OF(list_peek_front(&p->hours), struct minute_hour, pool);
+                p->lost_hour = h->hour > p->lost_hour ? h->hour : p->lost_hour;
+        }
         if (h)
                 unlink_hour(p, h);
         else

@@ -30,6 +30,7 @@ struct minute_hour {
 struct minute_pool {
         struct list hours;
         size_t n, max;
+        int64_t lost_hour; /* the newest that was taken back from a name; INT64_MIN: none */
 };
 
 /* The day of one name.  All zeros is an empty one; it must not move while it has cells. */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/shown.h"
+#include "core/last_hour.h"
 #include "core/series.h"
 #include "core/throttle_inside.h"
 
@@ -292,9 +293,10 @@ static void tell_gate(struct core *core, struct reply *reply)
         reply_end(reply);
 }
 
-static void tell_jobs(const struct core *core, struct reply *reply)
+static void tell_jobs(struct core *core, struct reply *reply)
 {
         const struct state *s = &core->state;
+        int64_t failed_from_ms;
         uint64_t ready = 0, scheduled = 0, waiting = 0;
         for (struct hash_node *n = NULL; (n = hash_next(&s->queues, n));) {
                 const struct queue *q = CONTAINER_OF(n, struct queue, node);
@@ -302,15 +304,14 @@ static void tell_jobs(const struct core *core, struct reply *reply)
                 scheduled += q->n_scheduled;
                 waiting += q->n_waiting;
         }
-        reply_map(reply, 7);
+        reply_map(reply, 8);
         tell_int(reply, "ready", (int64_t)ready);
         tell_int(reply, "scheduled", (int64_t)scheduled);
         tell_int(reply, "waiting", (int64_t)waiting);
         tell_int(reply, "running", s->running.len);
         tell_int(reply, "finished", (int64_t)s->n_finished);
-        tell_int(reply, "failed_hour",
-                 (int64_t)(series_sum(core, SERIES_FAILED, SERIES_SECONDS) +
-                           series_rest(core, SERIES_FAILED)));
+        tell_int(reply, "failed_hour", (int64_t)last_hour_failed(core, &failed_from_ms));
+        tell_int(reply, "failed_from_ms", failed_from_ms);
         reply_key(reply, "parked");
         reply_map(reply, TIERS);
         for (size_t i = 0; i < TIERS; i++)
@@ -319,9 +320,11 @@ static void tell_jobs(const struct core *core, struct reply *reply)
         reply_end(reply);
 }
 
+/* NAN in the first second after the start: nothing is known yet. */
 static double rate_of(const struct core *core, enum series_id id)
 {
-        return (double)series_sum(core, id, RATE_SECONDS) / RATE_SECONDS;
+        unsigned seconds = series_known(core, RATE_SECONDS);
+        return seconds ? (double)series_sum(core, id, seconds) / seconds : NAN;
 }
 
 static void tell_rates(const struct core *core, struct reply *reply)
@@ -346,8 +349,9 @@ EXEC(exec_now)
         (void)cmd;
         (void)problem;
         throttle_refresh(core);
-        reply_map(reply, 16);
+        reply_map(reply, 17);
         tell_int(reply, "at_ms", core->now.wall_ms);
+        tell_int(reply, "start_ms", core->start_ms);
         tell_gate(core, reply);
         reply_key(reply, "jobs");
         tell_jobs(core, reply);

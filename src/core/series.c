@@ -32,9 +32,10 @@ _Static_assert(KEPT > SERIES_SECONDS + SERIES_STEP_S, "a window may end a step a
 enum { P_SECONDS, P_STEP, P_TARGET };
 
 struct series {
-        int64_t second;                   /* steady, that is going on; -1: no turn yet */
-        int64_t wall_ahead_ms;            /* of steady time, as told last */
-        uint64_t seen[SERIES_COUNTS];     /* totals when it began */
+        int64_t second;               /* steady, that is going on; -1: no turn yet */
+        int64_t first;                /* the one of the first turn: nothing before it is known */
+        int64_t wall_ahead_ms;        /* of steady time, as told last */
+        uint64_t seen[SERIES_COUNTS]; /* totals when it began */
         uint32_t rings[SERIES_IDS][KEPT]; /* of the seconds before it, by second % KEPT */
 };
 
@@ -127,6 +128,8 @@ void series_turn(struct core *core)
                 return;
         if (s->second >= 0)
                 close_second(core, now);
+        else
+                s->first = now;
         s->second = now;
 }
 
@@ -137,6 +140,13 @@ static uint32_t value_at(const struct series *s, enum series_id id, int64_t seco
         if (second < 0 || second >= s->second || second < s->second - KEPT)
                 return 0;
         return s->rings[id][second % KEPT];
+}
+
+unsigned series_known(const struct core *core, unsigned seconds)
+{
+        const struct series *s = core->series;
+        int64_t known = s->second - s->first;
+        return known < seconds ? (unsigned)known : seconds;
 }
 
 uint64_t series_sum(const struct core *core, enum series_id id, unsigned seconds)
@@ -227,12 +237,16 @@ static void tell_series(const struct core *core, struct reply *reply, const stru
         reply_list(reply, w->n);
         for (size_t i = 0; i < w->n; i++) {
                 uint64_t sum = 0, max = 0;
+                bool is_known = at >= s->first;
                 for (int64_t end = at + w->step; at < end; at++) {
                         uint32_t v = value_at(s, id, at);
                         sum += v;
                         max = v > max ? v : max;
                 }
-                reply_int(reply, (int64_t)(id < SERIES_COUNTS ? sum : max));
+                if (is_known)
+                        reply_int(reply, (int64_t)(id < SERIES_COUNTS ? sum : max));
+                else
+                        reply_null(reply);
         }
         reply_end(reply);
 }

@@ -1,7 +1,7 @@
 /* The last hour, second by second: what happened to jobs and checks.
  *
  * Counts are told per step, gauges and metrics as the largest value within one.  Nothing of it is
- * in the log: a restart begins anew. */
+ * in the log: a restart begins anew, and what was before it is told as null. */
 #ifndef WEIR_CORE_SERIES_H
 #define WEIR_CORE_SERIES_H
 
@@ -46,6 +46,8 @@ struct series *series_free(struct series *s);
 void series_turn(struct core *core);
 /* What was counted within the last whole seconds, at most SERIES_SECONDS of them. */
 uint64_t series_sum(const struct core *core, enum series_id id, unsigned seconds);
+/* Of the last so many whole seconds, those that were counted: the others were before the start. */
+unsigned series_known(const struct core *core, unsigned seconds);
 /* What was counted since the last of them ended. */
 uint64_t series_rest(const struct core *core, enum series_id id);
 

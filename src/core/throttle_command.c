@@ -160,7 +160,7 @@ static void tell_status(struct core *core, struct reply *reply)
         const struct throttle *t = core->throttle;
         int64_t pause_ns = throttle_pause_ns(core);
         throttle_refresh(core);
-        reply_map(reply, 13);
+        reply_map(reply, 14);
         tell_str(reply, "mode", mode_name(t->mode));
         reply_key(reply, "enabled");
         reply_bool(reply, !t->is_off);
@@ -188,6 +188,7 @@ static void tell_status(struct core *core, struct reply *reply)
         tell_zone(core, reply);
         reply_key(reply, "checks");
         tell_checks(core, reply);
+        tell_int(reply, "start_ms", core->start_ms);
         reply_end(reply);
 }
 

@@ -36,7 +36,7 @@
 #define TARGET_KEYS                                                                                \
         "name:s mode:" MODE " level:" LEVEL " since_ms:i metric:s value:s? threshold:s? "          \
         "age_ms:i error:s"
-#define SERIES_JOBS "started:[i] completed:[i] failed:[i] enqueued:[i] parked:[i] ready:[i] "
+#define SERIES_JOBS "started:[i?] completed:[i?] failed:[i?] enqueued:[i?] parked:[i?] ready:[i?] "
 #define BULK        "{matched:i changed:i}"
 
 /* clang-format off */
@@ -64,7 +64,8 @@ const struct shape named_shapes[] = {
          "tiers:[{tier:" TIER " parked:i deferred:i would_defer:i released:i delay_ms:i}] "
          "caps:{claim_size:i claims:i} ramp:@ramp "
          "adaptive:{mode:" MODE " limit:i running:i pressure:s? would_wait:i waited:i} "
-         "checks:{mode:" MODE " granted:i refused:i would_refuse:i waiting:i rules:i starved:i}}"},
+         "checks:{mode:" MODE " granted:i refused:i would_refuse:i waiting:i rules:i starved:i} "
+         "start_ms:i}"},
         {"throttle_event", "{at_ms:i event:s message:s}"},
         {"throttle_history", "{events:[@throttle_event]}"},
         {"ramp", "{running:b cycle:i cycles:i next_in_ms:i}"},
@@ -79,11 +80,11 @@ const struct shape named_shapes[] = {
          "probe_ms:i}"},
         {"callback", "{hook:s " ARGS "job:i? signature~:s}"},
         {"now",
-         "{at_ms:i mode:" MODE " check_mode:" MODE " level:" LEVEL " target:s since_ms:i paused:b "
+         "{at_ms:i start_ms:i mode:" MODE " check_mode:" MODE " level:" LEVEL " target:s since_ms:i paused:b "
          "pause_left_ms:i targets:[{" TARGET_KEYS "}] "
          "jobs:{ready:i scheduled:i waiting:i running:i finished:i failed_hour:i "
-         "parked:{critical:i high:i normal:i deferrable:i}} "
-         "rates:{enqueued:s started:s completed:s failed:s deferred:s granted:s refused:s} "
+         "failed_from_ms:i parked:{critical:i high:i normal:i deferrable:i}} "
+         "rates:{enqueued:s? started:s? completed:s? failed:s? deferred:s? granted:s? refused:s?} "
          "ramp:@ramp checks:{waiting:i rules:i starved:i} throttle_enabled:b "
          "locks_enabled:b events:i}"},
         {"session", "{needs_login:b is_logged_in:b csrf:s version:s}"},
@@ -130,8 +131,8 @@ const struct shape command_shapes[] = {
         {"SERIES",
          "{from_ms:i step_ms:i n:i "
          "metrics:[{target:s name:s elevated:s? critical:s? check:s? values:[s?]}] "
-         "jobs:{" SERIES_JOBS "deferred:{critical:[i] high:[i] normal:[i] deferrable:[i]}} "
-         "checks:{granted:[i] refused:[i]}}"},
+         "jobs:{" SERIES_JOBS "deferred:{critical:[i?] high:[i?] normal:[i?] deferrable:[i?]}} "
+         "checks:{granted:[i?] refused:[i?]}}"},
         {"THROTTLED",
          "{actions:[{at_ms:i kind:<job,check> identity:s tier:" TIER " "
          "verdict:<deferred,would_defer,refused,would_refuse> reason:s target:s text:s job:i? "
@@ -160,9 +161,9 @@ const struct shape command_shapes[] = {
          "self_ending:b}] cursor:s}"},
         {"RULEHISTORY", "{entries:[{at_ms:i action:s rule:s author:s address:s text:s}]}"},
         {"PRIORITIZE", "@ok"},
-        {"CLIENTS", "{clients:[{" CLIENT_KEYS "}] cursor:s other:i}"},
+        {"CLIENTS", "{clients:[{" CLIENT_KEYS "}] cursor:s other:i start_ms:i}"},
         {"CLIENTSHOW",
-         "{" CLIENT_KEYS " first_ms:i granted_ms:i refused_ms:i waited_ms:i authenticated:b "
+         "{" CLIENT_KEYS " from_ms:i minutes_from_ms:i first_ms:i granted_ms:i refused_ms:i waited_ms:i authenticated:b "
          "identities:i reasons:{*:i} addresses:[{address:s last_ms:i}] parts:[s] "
          "story:[{text:s from_ms:i to_ms:i refused:i reason:" REASON " metric:s target:s}] "
          "minutes:[{at_ms:i asks:i granted:i refused:i observed:i waited_ms:i reason:s metric:s "

@@ -55,7 +55,14 @@ static int64_t number(sqlite3_stmt *row, int which)
 
 /* The columns of a walk, NULL where the filter does not need them. */
 enum { LOOK_ID, LOOK_STATUS, LOOK_QUEUE, LOOK_GROUP, LOOK_HOOK, LOOK_CREATED, LOOK_WORKER };
-enum { LOOK_OPTIONS = LOOK_WORKER + 1, LOOK_ERROR, LOOK_RESULT, LOOK_ARGS, LOOK_RUN };
+enum {
+        LOOK_OPTIONS = LOOK_WORKER + 1,
+        LOOK_ERROR,
+        LOOK_RESULT,
+        LOOK_ARGS,
+        LOOK_RUN,
+        LOOK_FINISHED
+};
 
 static bool is_column(sqlite3_stmt *row, int which, struct slice want)
 {
@@ -91,6 +98,7 @@ static bool matches(sqlite3_stmt *row, const struct job_filter *f, const struct 
 {
         return (f->status < 0 || number(row, LOOK_STATUS) == f->status) &&
                is_created_in_time(f, number(row, LOOK_CREATED)) &&
+               (!f->ended_since_ms || number(row, LOOK_FINISHED) >= f->ended_since_ms) &&
                is_column(row, LOOK_QUEUE, f->queue) && is_column(row, LOOK_GROUP, f->group) &&
                is_column(row, LOOK_HOOK, f->hook) && is_column(row, LOOK_WORKER, f->worker) &&
                is_of_tier(row, f) && has_text(row, needle);
@@ -270,8 +278,8 @@ static int take_row(struct walk *w, bool *ret_full)
 {
         uint64_t id = (uint64_t)number(w->look, LOOK_ID);
         if (w->q->is_brief) {
-                w->q->refs[w->q->n_rows++] =
-                        (struct archive_ref){id, (uint64_t)number(w->look, LOOK_RUN)};
+                w->q->refs[w->q->n_rows++] = (struct archive_ref){
+                        id, (uint64_t)number(w->look, LOOK_RUN), number(w->look, LOOK_FINISHED)};
                 return OK;
         }
         bool is_there;
@@ -408,12 +416,13 @@ static int prepare_look(struct archive_finder *f, const struct archive_query *q,
         const struct job_filter *l = &q->filter;
         bool has_match = l->match.len > 0;
         struct buf sql CLEANUP(buf_release) = {0};
-        buf_printf(&sql, "SELECT id, status, %s, %s, %s, created_ms, %s, %s, %s, %s, %s, %s",
+        buf_printf(&sql, "SELECT id, status, %s, %s, %s, created_ms, %s, %s, %s, %s, %s, %s, %s",
                    l->queue.len ? "queue" : "NULL", l->group.len ? "grp" : "NULL",
                    l->hook.len || has_match || l->tier ? "hook" : "NULL",
                    l->worker.len ? "worker" : "NULL", l->tier ? "options" : "NULL",
                    has_match ? "error" : "NULL", has_match ? "result" : "NULL",
-                   has_match ? "args" : "NULL", q->is_brief ? "run" : "NULL");
+                   has_match ? "args" : "NULL", q->is_brief ? "run" : "NULL",
+                   q->is_brief || l->ended_since_ms ? "finished_ms" : "NULL");
         if (is_indexed(l))
                 buf_printf(&sql,
                            " FROM job INDEXED BY job_not_complete WHERE status > 2 AND status = %d "
@@ -455,7 +464,8 @@ static int find_ids(struct walk *w)
                 err = fetch(w->f, q->ids[i], &is_there);
                 if (!err && is_there && q->is_brief)
                         q->refs[q->n_rows++] = (struct archive_ref){
-                                q->ids[i], (uint64_t)number(w->f->one, COLUMN_RUN)};
+                                q->ids[i], (uint64_t)number(w->f->one, COLUMN_RUN),
+                                number(w->f->one, COLUMN_FINISHED)};
                 else if (!err && is_there)
                         err = take_fetched(w, &q->is_cut);
                 (void)sqlite3_reset(w->f->one); /* its error was seen at step */

@@ -60,7 +60,11 @@ function colours(el)
         return out;
 }
 
-/* Sums of whole bins, counted back from the newest step so that the last bin is never a part. */
+/* null and absent: not known, which is no zero. */
+const isKnown = (v) => v !== null && v !== undefined;
+
+/* Sums of whole bins, counted back from the newest step so that the last bin is never a part.  A bin
+ * with a step that is not known is not known. */
 function binned(from, step, values)
 {
         const all = Math.max(0, ...values.map((v) => v.length));
@@ -68,10 +72,8 @@ function binned(from, step, values)
         const n = Math.floor(all / k);
         const skip = all - n * k;
         const sum = (line, b) => {
-                let total = 0;
-                for (let i = skip + b * k; i < skip + (b + 1) * k; i++)
-                        total += Number(line[i]) || 0;
-                return total;
+                const steps = line.slice(skip + b * k, skip + (b + 1) * k);
+                return steps.every(isKnown) ? steps.reduce((a, v) => a + Number(v), 0) : null;
         };
         return {
                 from: from + skip * step,
@@ -158,9 +160,7 @@ class Chart
                         thresholds: (thresholds || []).filter((t) => Number.isFinite(t.value)),
                         raw: values,
                         values: values.map(
-                                (line) => line.map((v) => (v === null || v === undefined
-                                                                   ? NaN
-                                                                   : Number(v) * scale))),
+                                (line) => line.map((v) => (isKnown(v) ? Number(v) * scale : NaN))),
                 };
                 this.count = Math.max(0, ...this.data.values.map((v) => v.length));
                 this.summarize();
@@ -190,7 +190,9 @@ class Chart
         summarize()
         {
                 const {raw, values, from, step, thresholds} = this.data;
-                const span = fmtDuration(this.count * step);
+                const first = values[0].findIndex(Number.isFinite);
+                const span = first > 0 ? `Since ${clock.format(from + first * step)}`
+                                       : `In ${fmtDuration(this.count * step)}`;
                 const parts =
                         this.o.series
                                 .map((s, i) => {
@@ -219,8 +221,9 @@ class Chart
                                            fmtDuration(n * step)}`
                                  : `${t.label} at ${fmtNumber(t.value)}`;
                 });
-                const text = this.o.total ? `In ${span}: ${parts.join(', ')}.`
-                                          : [...parts, ...over].join('; ') + '.';
+                const text = this.o.total && parts.length
+                        ? `${span}: ${parts.join(', ')}.`
+                        : [...(parts.length ? parts : ['no value yet']), ...over].join('; ') + '.';
                 this.caption.textContent = text.replace('yet..', 'yet.');
         }
 
@@ -261,13 +264,12 @@ class Chart
                         const minute = Math.floor((from + i * step) / MINUTE) * MINUTE;
                         const line = lines.get(minute) || this.o.series.map(() => NaN);
                         raw.forEach((r, s) => {
-                                const v = r[i] === null || r[i] === undefined ? NaN : Number(r[i]);
-                                if (!Number.isFinite(v))
-                                        return;
-                                const old = Number.isFinite(line[s]) ? line[s]
-                                        : this.o.total               ? 0
-                                                                     : -Infinity;
-                                line[s] = this.o.total ? old + v : Math.max(old, v);
+                                const v = isKnown(r[i]) ? Number(r[i]) : NaN;
+                                if (this.o.total) /* a sum that lacks a part is not known */
+                                        line[s] = lines.has(minute) ? line[s] + v : v;
+                                else if (Number.isFinite(v))
+                                        line[s] = Number.isFinite(line[s]) ? Math.max(line[s], v)
+                                                                           : v;
                         });
                         lines.set(minute, line);
                 }

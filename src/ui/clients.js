@@ -72,8 +72,11 @@ function minuteText(m)
                 m.observed ? `, ${fmtNumber(m.observed)} would have been refused` : ''}`;
 }
 
-function heatCell(m)
+/* A minute before from_ms is not known, which is not the same as one without an ask. */
+function heatCell(m, at, from)
 {
+        if (at < from)
+                return h('td.u', {title: `${clock.format(at)}: not known`});
         const [cls, sign] = heat(m);
         return h('td', {class: cls, title: m && m.asks ? minuteText(m) : null}, sign);
 }
@@ -85,10 +88,16 @@ function heatKey()
         return h('div.heat-key', {}, one('g1', '', 'granted'),
                 one('g2', '', '20 asks and more, granted'),
                 one('r1', '·', 'under a quarter refused'), one('r2', '–', 'under three quarters'),
-                one('r3', '×', 'mostly refused'));
+                one('r3', '×', 'mostly refused'), one('u', '', 'not known'));
 }
 
-/* rows: [{head: node, minutes: Map(at_ms -> minute), start_ms}], each count cells wide. */
+function minuteCell(r, i)
+{
+        const at = r.start_ms + i * MINUTE;
+        return heatCell(r.minutes.get(at), at, Math.floor(r.from_ms / MINUTE) * MINUTE);
+}
+
+/* rows: [{head: node, minutes: Map(at_ms -> minute), start_ms, from_ms}], each count cells wide. */
 function heatTable(caption, heads, rows, count)
 {
         const marks = heads.map(([span, text]) => h('th', {scope: 'col', colspan: span}, text));
@@ -101,8 +110,7 @@ function heatTable(caption, heads, rows, count)
                         h('tbody', {},
                                 rows.map((r) => h('tr', {}, h('th', {scope: 'row'}, r.head),
                                                  Array.from({length: count},
-                                                         (_, i) => heatCell(r.minutes.get(
-                                                                 r.start_ms + i * MINUTE))))))));
+                                                         (_, i) => minuteCell(r, i)))))));
 }
 
 function byMinute(minutes)
@@ -196,7 +204,7 @@ const INVITATION =
 
 function invitation()
 {
-        const p = panel('Nobody has asked yet');
+        const p = panel('Nobody has asked since weir started');
         const body = `'{"identity": "nightly:purge", "target": "shop"}'`;
         append(p.body, h('p', {}, INVITATION),
                 copyLine('weir check nightly:purge --target shop && ./next-step'),
@@ -247,12 +255,13 @@ async function mountList(root, params, ctx)
         const load = covered(t.node, ask, ({filter, answer}) => {
                 /* waiting_ms grows by itself: without it a row stays as it is. */
                 t.update(answer.clients.map(({waiting_ms: w, ...c}) => ({...c, waiting: w > 0})));
-                foot.textContent = answer.cursor
-                        ? 'The first 100; narrow it down with a part of a name.'
+                const more = answer.cursor
+                        ? ' The first 100; narrow it down with a part of a name.'
                         : answer.other
-                        ? `Besides, ${plural(answer.other, 'ask')} of clients that are not kept ` +
+                        ? ` Besides, ${plural(answer.other, 'ask')} of clients that are not kept ` +
                                 'any more.'
                         : '';
+                fill(foot, 'Counted since weir started, ', fmtTime(answer.start_ms), '.', more);
                 const none = answer.clients.length === 0 && !filter.match && filter.kind !== 'part';
                 mapPanel.node.hidden = none;
                 listPanel.node.hidden = none;
@@ -273,6 +282,7 @@ async function mountList(root, params, ctx)
                         const start = last - (MAP_MINUTES - 1) * MINUTE;
                         const rows = shows.filter(Boolean).map((c) => ({
                                 start_ms: start,
+                                from_ms: c.minutes_from_ms,
                                 minutes: byMinute(c.minutes),
                                 head: h('a.mono', {href: ctx.link('clients', c.name)}, c.name)
                         }));
@@ -302,15 +312,20 @@ async function mountList(root, params, ctx)
 
 /* --- one client ------------------------------------------------------------------------------- */
 
-function dayRows(minutes)
+function dayRows(c)
 {
-        const map = byMinute(minutes);
+        const map = byMinute(c.minutes);
         const asked = [...map.keys()].map((at) => Math.floor(at / (60 * MINUTE)) * 60 * MINUTE);
         const now = Math.floor(Date.now() / (60 * MINUTE)) * 60 * MINUTE;
         const first = Math.max(Math.min(now - 2 * 60 * MINUTE, ...asked), now - 23 * 60 * MINUTE);
         const rows = [];
         for (let at = now; at >= first; at -= 60 * MINUTE)
-                rows.push({start_ms: at, minutes: map, head: `${hour.format(at)}:00`});
+                rows.push({
+                        start_ms: at,
+                        from_ms: c.minutes_from_ms,
+                        minutes: map,
+                        head: `${hour.format(at)}:00`
+                });
         return rows;
 }
 
@@ -376,6 +391,7 @@ function clientFacts(c, ctx)
                 ['Last granted', fmtAgo(c.granted_ms)],
                 ['Last refused', fmtAgo(c.refused_ms)],
                 ['First seen', fmtAgo(c.first_ms)],
+                ['Counted since', fmtTime(c.from_ms)],
                 c.waited_ms ? ['Waited in all', fmtDuration(c.waited_ms)] : null,
                 [
                         'From',
@@ -437,7 +453,8 @@ async function mountOne(root, params, ctx)
                         c = await ctx.api.get(
                                 path('clients', name), {minutes: DAY_MINUTES}, ctx.signal);
                 } catch (e) {
-                        const gone = 'It has not asked, or too long ago to be kept.';
+                        const gone =
+                                'It has not asked since weir started, or too long ago to be kept.';
                         if (e.status === 404)
                                 fill(told, h('p', {}, gone));
                         else if (e.name !== 'AbortError')
@@ -459,11 +476,14 @@ async function mountOne(root, params, ctx)
                 const sentences = (c.story || []).map((s) => h('li', {}, storyText(s)));
                 fill(story.body,
                         sentences.length ? h('ul.story', {}, sentences)
-                                         : h('p.empty', {}, 'It was never mostly refused.'));
+                                         : h('p.empty', {},
+                                                   h('span', {},
+                                                           'It was at no time mostly refused since ',
+                                                           fmtTime(c.minutes_from_ms), '.')));
                 fill(map.body,
                         heatTable(`Minutes of ${name}`,
                                 Array.from({length: 6}, (_, i) => [10, `:${i}0`]),
-                                dayRows(c.minutes), 60),
+                                dayRows(c), 60),
                         heatKey());
                 fill(listBox, minutesTable(c.minutes || []));
         }

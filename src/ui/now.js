@@ -46,6 +46,9 @@ const SPANS = [
         ['600', 'The last 10 minutes', 5]
 ];
 const SERIES_MS = 5000;
+const HOUR_MS = 3600000;
+const clock =
+        new Intl.DateTimeFormat(undefined, {hour: '2-digit', minute: '2-digit', hourCycle: 'h23'});
 const LATEST = 6;
 const THROTTLED = 20;
 const SHOWN_STARVED = 2;
@@ -153,6 +156,8 @@ function figures(box, now, ctx)
         const parked = TIERS.map((t) => [t, (j.parked || {})[t] || 0]);
         const sum = parked.reduce((a, [, n]) => a + n, 0);
         const rate = (x) => `${fmtNumber(x)}/s`;
+        const hasHour = now.at_ms - j.failed_from_ms >= HOUR_MS;
+        const failed = hasHour ? 'failed in an hour' : `failed since ${clock.format(j.failed_from_ms)}`;
         refill(box,
                 tile(j.running, 'running', ctx.link('jobs', {status: 'in-progress'}),
                         `${rate(r.started)} started`),
@@ -167,7 +172,7 @@ function figures(box, now, ctx)
                                         .join(', ')
                             : `${rate(r.deferred)} deferred`,
                         'Held back by the throttle while something is under load'),
-                tile(j.failed_hour, 'failed in an hour', ctx.link('jobs', {status: 'failed'}),
+                tile(j.failed_hour, failed, ctx.link('jobs', {status: 'failed'}),
                         `${rate(r.failed)} failed`),
                 tile(r.completed, 'completed/s', ctx.link('jobs', {status: 'complete'}),
                         'over 5 s'),
@@ -471,7 +476,7 @@ function throttledPanel(ctx)
                 caption: 'The last throttled actions',
                 hideCaption: true,
                 key: (r) => `${r.at_ms}:${r.identity}:${r.job}:${r.verdict}`,
-                empty: 'Nothing was throttled.',
+                empty: 'Nothing was throttled since weir started.',
                 columns: [
                         AT,
                         {key: 'identity', label: 'Who', cls: 'wrap mono', cell: who},

@@ -18,6 +18,7 @@ import {
         fmtDuration,
         fmtNumber,
         fmtSeconds,
+        fmtTime,
         form,
         h,
         LEVELS,
@@ -77,7 +78,7 @@ function consequences(state, to)
                                     : `At ${level} nothing would wait, until a level rises.`);
                 out.push('What runs is not stopped.');
                 if (told.length)
-                        out.push(`Since the start, observe has announced ${
+                        out.push(`Since weir started, observe has announced ${
                                 plural(sum('would_defer'), 'deferral')}: ${told.join(', ')}.`);
                 if (!state.targets.length)
                         out.push('No target is measured, so only a pause would make jobs wait.');
@@ -405,7 +406,8 @@ function gatePanel()
                 const sum = (key) => fmtNumber(s.tiers.reduce((a, t) => a + t[key], 0));
                 fill(p.body, facts([
                         ['Ramp', ramp(s.ramp)],
-                        ['Deferred so far', sum('deferred')],
+                        ['Counted since', fmtTime(s.start_ms)],
+                        ['Deferred', sum('deferred')],
                         ['Would have been', sum('would_defer')],
                         ['Given back by the ramp', sum('released')],
                         ['Jobs per claim', any(s.caps.claim_size)],

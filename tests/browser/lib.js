@@ -446,9 +446,10 @@ class Server
                                 const found = /^ready http=(\S+) resp=(\S+)\n/m.exec(text);
                                 if (!found)
                                         return;
-                                this.http = found[1];
-                                this.url = `http://${found[1]}`;
-                                this.resp = found[2];
+                                /* After again() there are two of each: the last is the old one. */
+                                this.http = found[1].split(',').pop();
+                                this.url = `http://${this.http}`;
+                                this.resp = found[2].split(',').pop();
                                 resolve(this);
                         });
                         this.child.on('error', reject);

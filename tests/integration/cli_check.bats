@@ -384,21 +384,52 @@ PYTHON
         run -4 weir client show nobody
 }
 
+# Nothing before the start is known: no answer may sound as if it were.
+@test "after a restart what is told of clients and jobs says since when" {
+        local before
+        weir check nightly:etl --quiet
+        weir job add h --attempts 1
+        before=$(date +%s%3N)
+        id_token=$(curl -sS -H 'Content-Type: application/json' -d '{"worker":"w","queues":["default"]}' \
+                "$HTTP_URL/v1/claims" | jq -r '.jobs[0].token')
+        curl -sS -H 'Content-Type: application/json' -d "{\"token\":\"$id_token\",\"error\":\"no\"}" \
+                "$HTTP_URL/v1/jobs/1/fail" >/dev/null
+        stop_weir
+        start_weir --config weir.conf
+        eventually has_value 2
+        run -4 weir client show nightly:etl
+        [ "$output" = "weir: nobody called 'nightly:etl' has asked since weir started; the list of clients has who did" ]
+        weir check nightly:etl --quiet
+        run -0 weir client show nightly:etl
+        [[ ${lines[0]} =~ ^"nightly:etl was at no time mostly refused since "[0-9\ :-]+$ ]]
+        [[ $output == *"counted since"* ]]
+        [ "$(weir client show nightly:etl --json | jq ".from_ms >= $before and .minutes_from_ms == .from_ms")" = true ]
+        [[ $(weir throttle status) == *"counted  since "*", when the server started"* ]]
+        # Before the first whole second nothing is known, and no point of a chart is 0.
+        [ "$(curl -sS "$HTTP_URL/v1/series?step=300" | jq -c '[.jobs.enqueued[:6][] // "gap"] | unique')" = '["gap"]' ]
+        # What failed is history's to tell.
+        has_failed() {
+                [ "$(curl -sS "$HTTP_URL/v1/now" | jq '.jobs.failed_hour == 1 and .jobs.failed_from_ms == .at_ms - 3600000')" = true ]
+        }
+        eventually has_failed
+}
+
 @test "clients are listed by name or those with most first" {
-        run -0 weir client list
-        [ "$output" = "nobody has asked since the server started" ]
+        run -0 --separate-stderr weir client list
+        [ "${stderr_lines[0]}" = "nobody has asked since the server started" ]
+        [[ ${stderr_lines[1]} =~ ^"counted since "[0-9:+\ -]+", when the server started"$ ]]
         weir check a:x --quiet
         set_load 30
         run -1 weir check b:x --quiet
         run -1 weir check b:x --quiet
-        run -0 weir client list
+        run -0 --separate-stderr weir client list
         [ "${#lines[@]}" -eq 6 ]
         grep -Eq '^a:x +identity +1 +1 +0 +0 ' <<<"$output"
         grep -Eq '^x +part +3 +1 +2 +0 ' <<<"$output"
         run -0 weir client list --order refused --kind identity --limit 1 --json
         [ "$(jq -c '[.clients[].name]' <<<"$output")" = '["b:x"]' ]
         run -0 --separate-stderr weir client list --limit 2
-        [ "$stderr" = "there are more: --all shows them" ]
+        [[ ${stderr_lines[*]} == *"there are more: --all shows them"* ]]
         run -0 weir client list --limit 2 --all --json
         [ "$(jq -c '[.clients[].name]' <<<"$output")" = '["a","a:x","b","b:x","x"]' ]
         run -2 weir client list --order size

@@ -314,7 +314,7 @@ finding() {
         run weir registry unset none
         [ "$output" = "weir: 'none' was not set; the registry lists what was" ]
         run weir client show none
-        [ "$output" = "weir: nobody called 'none' has asked; the list of clients has who did" ]
+        [ "$output" = "weir: nobody called 'none' has asked since weir started; the list of clients has who did" ]
         run weir host recover none
         [ "$output" = "weir: 'none' is not skipped; the list of skipped hosts has those that are" ]
         run weir setting set none 1

@@ -88,6 +88,7 @@ static bool matches(const struct job_filter *f, const struct job_view *v)
 {
         if ((f->tier && !is_of_tier(f, v)) || (f->since_ms && v->created_ms < f->since_ms) ||
             (f->until_ms && v->created_ms >= f->until_ms) ||
+            (f->ended_since_ms && v->finished_ms < f->ended_since_ms) ||
             (f->worker.len && !slice_eq(f->worker, v->worker)))
                 return false;
         return (f->status < 0 || f->status == (int)v->status) &&
@@ -102,7 +103,8 @@ static bool matches(const struct job_filter *f, const struct job_view *v)
 static void give(struct archive_query *q, uint64_t id, const struct memory_row *row)
 {
         if (q->is_brief)
-                q->refs[q->n_rows++] = (struct archive_ref){id, run_of(row->view.options)};
+                q->refs[q->n_rows++] =
+                        (struct archive_ref){id, run_of(row->view.options), row->view.finished_ms};
         else
                 q->rows[q->n_rows++] = row->view;
 }

@@ -28,7 +28,42 @@ static void the_whole_and_each_part_are_counted(void **state)
         expect(&rig, "etl", "reasons:{hold:1 threshold:1]");
         expect(&rig, "7f:copy:etl", "parts:['7f' 'copy' 'etl']");
         has(rig_do(&rig, "CLIENTSHOW", "nobody"),
-            "!NOTFOUND nobody called 'nobody' has asked; the list of clients has who did");
+            "!NOTFOUND nobody called 'nobody' has asked since weir started; the list of clients "
+            "has who did");
+        release(&rig);
+}
+
+/* After a restart nothing is known of before: an answer says from when it counts. */
+static void counts_say_since_when_they_count(void **state)
+{
+        struct rig rig;
+        char text[96];
+        (void)state;
+        init(&rig);
+        granted(&rig, "etl");
+        rig_turn(&rig);
+        rig_restart(&rig);
+        rig_set_gate(&rig, targets, ARRAY_LEN(targets), MODE_OFF, MODE_OFF);
+        rig_turn(&rig);
+        int64_t start_ms = rig.now.wall_ms;
+        has(rig_do(&rig, "CLIENTSHOW", "etl"), "!NOTFOUND");
+        rig_pass_ms(&rig, 2 * HOUR);
+        granted(&rig, "etl");
+        (void)snprintf(text, sizeof(text), "start_ms:%lld]", (long long)start_ms);
+        has(rig_do(&rig, "CLIENTS"), text);
+        (void)snprintf(text, sizeof(text), " from_ms:%lld minutes_from_ms:%lld ",
+                       (long long)start_ms, (long long)start_ms);
+        expect(&rig, "etl", text);
+        /* A day later the day is known, from its first minute on. */
+        rig_pass_ms(&rig, 24 * HOUR);
+        (void)snprintf(text, sizeof(text), " from_ms:%lld minutes_from_ms:%lld ",
+                       (long long)start_ms, (long long)(start_ms + 2 * HOUR));
+        expect(&rig, "etl", text);
+        /* Hours that were taken back are not known any more. */
+        rig.core->clients->minutes.lost_hour = (rig.now.wall_ms - 3 * HOUR) / HOUR;
+        (void)snprintf(text, sizeof(text), " minutes_from_ms:%lld ",
+                       (long long)(rig.now.wall_ms - 2 * HOUR));
+        expect(&rig, "etl", text);
         release(&rig);
 }
 
@@ -304,6 +339,7 @@ static void all_minutes_together_are_bounded_and_the_oldest_go(void **state)
                         minute_pool_check(&pool);
                 }
         assert_int_equal(pool.n, 4);
+        assert_true(pool.lost_hour >= 1);
         assert_null(minutes_peek(&day[1], 65));
         assert_non_null(minutes_peek(&day[2], 65));
         assert_non_null(minutes_peek(&day[0], 125));
@@ -515,6 +551,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_whole_and_each_part_are_counted),
+                cmocka_unit_test(counts_say_since_when_they_count),
                 cmocka_unit_test(an_identity_of_one_part_is_counted_once),
                 cmocka_unit_test(a_name_that_is_both_has_the_sum_and_metrics_tell_each_ask_once),
                 cmocka_unit_test(the_last_addresses_are_kept_the_newest_first),

@@ -226,7 +226,8 @@ static void a_row_is_deleted_only_when_it_is_of_the_run_that_was_seen(void **sta
         (void)state;
         box_init(&box);
         fill(&box, jobs);
-        const struct archive_ref refs[] = {{far(0), 0}, {far(1), 1}, {77, 0}, {far(4), 0}};
+        const struct archive_ref refs[] = {
+                {far(0), 0, 0}, {far(1), 1, 0}, {77, 0, 0}, {far(4), 0, 0}};
         struct archive_removal r = remove_rows(&box, refs, ARRAY_LEN(refs));
         assert_int_equal(r.err, OK);
         assert_int_equal(r.removed, 2);

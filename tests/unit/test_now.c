@@ -48,12 +48,13 @@ static void a_calm_weir_says_so(void **unused)
         rig_init(&rig);
         assert_string_equal(
                 rig_do(&rig, "NOW"),
-                "{at_ms:1700000000000 mode:'off' check_mode:'enforce' level:'normal' target:'' "
+                "{at_ms:1700000000000 start_ms:1700000000000 mode:'off' check_mode:'enforce' "
+                "level:'normal' target:'' "
                 "since_ms:1000 paused:false pause_left_ms:0 targets:[] "
                 "jobs:{ready:0 scheduled:0 waiting:0 running:0 finished:0 failed_hour:0 "
-                "parked:{critical:0 high:0 normal:0 deferrable:0]] "
-                "rates:{enqueued:'0' started:'0' completed:'0' failed:'0' deferred:'0' "
-                "granted:'0' refused:'0'] "
+                "failed_from_ms:1700000000000 parked:{critical:0 high:0 normal:0 deferrable:0]] "
+                "rates:{enqueued:null started:null completed:null failed:null deferred:null "
+                "granted:null refused:null] "
                 "ramp:{running:false cycle:0 cycles:3 next_in_ms:-1] "
                 "checks:{waiting:0 rules:0 starved:0] throttle_enabled:true locks_enabled:true "
                 "events:0]");
@@ -68,7 +69,8 @@ static void the_level_is_told_with_the_metric_that_decides(void **unused)
         sample(&rig, 16.5);
         rig_pass_ms(&rig, 2000);
         const char *now = rig_do(&rig, "NOW");
-        has(now, "at_ms:1700000002000 mode:'enforce' check_mode:'enforce' level:'critical' "
+        has(now, "at_ms:1700000002000 start_ms:1700000000000 mode:'enforce' check_mode:'enforce' "
+                 "level:'critical' "
                  "target:'shop' since_ms:2000");
         has(now, "{name:'shop' mode:'enforce' level:'critical' since_ms:2000 "
                  "metric:'threads_running' value:'16.5' threshold:'15' age_ms:2000 error:'']");
@@ -142,6 +144,7 @@ static void rates_are_those_of_the_last_five_seconds(void **unused)
         struct rig rig;
         char token[RIG_TOKEN];
         rig_init(&rig);
+        rig_pass_ms(&rig, 5000);
         rig_enqueue(&rig, 12);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
         assert_string_equal(rig_do(&rig, "COMPLETE", "1", token), "OK");
@@ -161,6 +164,7 @@ static void rates_of_what_is_held_back_count_all_tiers(void **unused)
         struct rig rig;
         char token[RIG_TOKEN];
         init(&rig);
+        rig_pass_ms(&rig, 5000);
         sample(&rig, 150);
         rig_do(&rig, "ENQUEUE", "klaviyo_sync", "");
         rig_do(&rig, "ENQUEUE", "mail", "");
@@ -188,6 +192,84 @@ static void failures_are_counted_for_an_hour(void **unused)
         has(rig_do(&rig, "NOW"), "failed_hour:2");
         rig_pass_ms(&rig, 1000);
         has(rig_do(&rig, "NOW"), "failed_hour:0");
+        rig_release(&rig);
+}
+
+static void fail_one(struct rig *rig)
+{
+        rig_do(rig, "ENQUEUE", "mail", "", "ATTEMPTS", "1");
+        assert_int_not_equal(rig_fail_next(rig, "default", "no"), 0);
+}
+
+/* Memory knows nothing of the time before the start; history does. */
+static void what_failed_before_a_restart_is_asked_of_history(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig); /* Unix time 1700000000 */
+        fail_one(&rig);
+        rig_pass_ms(&rig, 600 * MS_PER_S);
+        rig_archive_all(&rig);
+        fail_one(&rig);
+        fail_one(&rig); /* these two are not in history yet */
+        rig_pass_ms(&rig, 1);
+        rig_restart(&rig);
+        rig_turn(&rig);
+        const char *now = rig_do(&rig, "NOW");
+        has(now, "start_ms:1700000600001 ");
+        has(now, "failed_hour:0 failed_from_ms:1700000600001");
+        rig_archive_all(&rig);
+        has(rig_do(&rig, "NOW"), "failed_hour:0 failed_from_ms:1700000600001"); /* it asks */
+        core_archive_poll(rig.core);
+        has(rig_do(&rig, "NOW"), "failed_hour:3 failed_from_ms:1699997000001");
+        fail_one(&rig);
+        has(rig_do(&rig, "NOW"), "failed_hour:4 ");
+        /* They leave the hour in the minute of their end. */
+        rig_pass_ms(&rig, 2999 * MS_PER_S);
+        has(rig_do(&rig, "NOW"), "failed_hour:4 ");
+        rig_pass_ms(&rig, 60 * MS_PER_S);
+        has(rig_do(&rig, "NOW"), "failed_hour:3 ");
+        rig_pass_ms(&rig, 3600 * MS_PER_S);
+        has(rig_do(&rig, "NOW"), "failed_hour:0 ");
+        rig_release(&rig);
+}
+
+static void history_that_cannot_know_is_not_asked(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        fail_one(&rig);
+        rig_archive_all(&rig);
+        rig_do(&rig, "QUEUESET", "dark", "HISTORY", "none");
+        rig_pass_ms(&rig, 1000);
+        rig_restart(&rig);
+        rig_pass_ms(&rig, 5000);
+        rig_do(&rig, "NOW");
+        core_archive_poll(rig.core);
+        has(rig_do(&rig, "NOW"), "failed_hour:0 failed_from_ms:1700000001000");
+        /* And one that cannot be read is asked again later. */
+        rig_do(&rig, "QUEUESET", "dark", "HISTORY", "full");
+        rig.archive.is_broken = true;
+        rig_do(&rig, "NOW");
+        core_archive_poll(rig.core);
+        rig.archive.is_broken = false;
+        has(rig_do(&rig, "NOW"), "failed_hour:0 failed_from_ms:1700000001000");
+        rig_pass_ms(&rig, 5000);
+        rig_do(&rig, "NOW");
+        core_archive_poll(rig.core);
+        has(rig_do(&rig, "NOW"), "failed_hour:1 failed_from_ms:1699996411000");
+        rig_release(&rig);
+}
+
+static void a_rate_counts_the_seconds_since_the_start(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        rig_do(&rig, "ENQUEUE", "mail", "");
+        rig_pass_ms(&rig, 2000);
+        has(rig_do(&rig, "NOW"), "rates:{enqueued:'0.5' ");
         rig_release(&rig);
 }
 
@@ -417,6 +499,9 @@ int main(void)
                 cmocka_unit_test(rates_are_those_of_the_last_five_seconds),
                 cmocka_unit_test(rates_of_what_is_held_back_count_all_tiers),
                 cmocka_unit_test(failures_are_counted_for_an_hour),
+                cmocka_unit_test(what_failed_before_a_restart_is_asked_of_history),
+                cmocka_unit_test(history_that_cannot_know_is_not_asked),
+                cmocka_unit_test(a_rate_counts_the_seconds_since_the_start),
                 cmocka_unit_test(the_ramp_is_told_while_it_runs),
                 cmocka_unit_test(a_deferred_job_is_told_with_its_reason),
                 cmocka_unit_test(in_observe_mode_it_says_what_would_have_been),
