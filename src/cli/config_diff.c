@@ -314,6 +314,7 @@ bool config_needs_restart(struct slice name)
                 "http",
                 "token_file",
                 "check_without_token",
+                "client_memory",
                 "history_keep_done",
                 "history_keep_failed",
         };

@@ -58,10 +58,12 @@ int size_parse(const char *what, const char *text, uint64_t max, uint64_t *ret, 
                 factor = KIB;
         else if (strcmp(text + digits, "m") == 0)
                 factor = MIB;
+        else if (strcmp(text + digits, "g") == 0)
+                factor = 1024 * MIB;
         else if (text[digits])
                 digits = 0;
         if (!slice_to_u64(slice_make(text, digits), &n))
-                return problem_set(p, ERR_BADARG, "%s: '%s' is no size: 4096, 64k or 1m", what,
+                return problem_set(p, ERR_BADARG, "%s: '%s' is no size: 4096, 64k, 1m or 1g", what,
                                    SHOWN_STR(text));
         if (n > max / factor)
                 return problem_set(p, ERR_BADARG, "%s: at most %llu bytes", what,

@@ -14,7 +14,7 @@ int duration_parse(const char *what, const char *text, int64_t *ret_ms,
  * "fixed:5" means seconds.  Everything else about it is the server's to judge. */
 int backoff_check(const char *text, struct problem *p) MUST_CHECK;
 
-/* "4096", "64k", "1m" (1024s); at most max. */
+/* "4096", "64k", "1m", "1g" (1024s); at most max. */
 int size_parse(const char *what, const char *text, uint64_t max, uint64_t *ret,
                struct problem *p) MUST_CHECK;
 

@@ -11,7 +11,8 @@
  *
  * A peer that does not read: uv_try_write takes what the socket takes; the rest goes out in
  * copies of at most WRITE_CHUNK, so that taking a chunk counts as progress and the buffer behind
- * it may grow and move meanwhile.  Past LIMIT_OUTPUT_BYTES no more requests are run.
+ * it may grow and move meanwhile.  Past LIMIT_OUTPUT_BYTES no more requests are run.  What all
+ * connections hold together is counted as well; past the total the one that holds most is cut.
  *
  * Nothing here closes a connection from inside a call of the core: the core may be in the middle
  * of answering it.  Such a connection is put on `dirty` and falls when it is flushed. */
@@ -33,10 +34,13 @@
 /* One reply may be large (a claim of many large jobs), but not without end. */
 #define OUT_MAX (256 * MIB)
 /* The largest request, as chunks with their framing, and a read more. */
-#define IN_MAX    (2ULL * LIMIT_COMMAND_BYTES + 2 * SERVER_READ_BYTES)
+#define IN_MAX (2ULL * LIMIT_COMMAND_BYTES + 2 * SERVER_READ_BYTES)
+_Static_assert(OUT_MAX < UINT32_MAX && IN_MAX < UINT32_MAX, "offsets of a connection fit");
 #define LINGER_MS 2000
 /* Moving the unsent rest down costs a copy; do it when at least as much is gone. */
 #define COMPACT_BYTES (64 * KIB)
+/* Output that is counted before it could leave: more than an answer usually has. */
+#define COUNT_BYTES (64 * KIB)
 
 static const int64_t deadline_ms[CONN_DEADLINE_COUNT] = {
         [CONN_DEADLINE_PREAUTH] = LIMIT_PREAUTH_MS,
@@ -129,6 +133,58 @@ void conn_cut(struct conn *c)
         conn_finish(c, false);
 }
 
+/* --- memory --------------------------------------------------------------------------------- */
+
+/* After its buffers may have changed.  The smallest key comes first, hence the complement. */
+static void count_memory(struct conn *c)
+{
+        struct server *s = c->server;
+        size_t now = c->is_closed ? 0 : c->in.cap + c->out.cap + c->writing;
+        if (now == c->held_bytes)
+                return;
+        s->counter[DOOR_CLIENT_BYTES] += now - c->held_bytes; /* may wrap on the way: unsigned */
+        c->held_bytes = (uint32_t)now;
+        if (now && heap_has(&c->weight))
+                heap_update(&s->heavy, &c->weight, UINT64_MAX - now);
+        else if (now)
+                heap_push(&s->heavy, &c->weight, UINT64_MAX - now);
+        else if (heap_has(&c->weight))
+                heap_remove(&s->heavy, &c->weight);
+}
+
+static void say_heavy(struct conn *c)
+{
+        struct server *s = c->server;
+        uint64_t n = muffle_count(&s->heavy_said, s->now.steady_ns);
+        if (n)
+                say_warn("door", "clients hold too much memory, cutting the heaviest", "address",
+                         c->session.address, "door", c->door->name, "connection", SAY_I64(c->id),
+                         "held", SAY_I64(c->held_bytes), "unsent", SAY_I64(conn_unsent(c)), "all",
+                         SAY_I64(s->counter[DOOR_CLIENT_BYTES]), "client_memory",
+                         SAY_I64(s->client_bytes_max), "cut", SAY_I64(n));
+}
+
+/* A peer that does not read cannot be told; one that is sending can. */
+void conn_cut_heavy(struct conn *c)
+{
+        struct problem p;
+        count(c, DOOR_CUT_MEMORY, 1);
+        say_heavy(c);
+        if (c->is_closing || conn_unsent(c) >= c->in.len - c->in_at) {
+                conn_close(c);
+                return;
+        }
+        (void)problem_set(&p, ERR_LIMIT,
+                          "all clients together hold more than client_memory (%llu bytes), and "
+                          "this request is the largest",
+                          (unsigned long long)c->server->client_bytes_max);
+        c->door->refuse(c, &p);
+        buf_release(&c->in);
+        c->in_at = c->need = 0;
+        conn_finish(c, true);
+        count_memory(c);
+}
+
 /* --- output --------------------------------------------------------------------------------- */
 
 size_t conn_unsent(const struct conn *c)
@@ -170,10 +226,11 @@ void conn_replied(struct conn *c, uint64_t seq)
                 make_dirty(c);
 }
 
+/* One that is in the round already keeps its place. */
 static void resume(struct conn *c)
 {
-        unlink_if(&c->run_link);
-        list_push_back(&c->server->resumed, &c->run_link);
+        if (!list_is_linked(&c->run_link))
+                list_push_back(&c->server->resumed, &c->run_link);
 }
 
 void conn_replied_late(struct conn *c, uint64_t seq)
@@ -304,26 +361,82 @@ void conn_flush(struct conn *c)
                 list_push_back(&c->server->held, &c->out_link);
         if (c->out.cap)
                 shrink_output(c);
+        count_memory(c);
         if (c->is_closing && conn_unsent(c) == 0 && !session_is_waiting(&c->session))
                 end_output(c);
-        else if (!c->is_reading && !c->is_closing && conn_unsent(c) < LIMIT_OUTPUT_BYTES)
+        else if (!c->is_reading && !c->is_closing && conn_unsent(c) < server_output_max(c->server))
                 resume(c);
 }
 
 /* --- input ---------------------------------------------------------------------------------- */
 
-bool conn_can_run(const struct conn *c)
+static void begin_go(struct conn *c)
+{
+        (void)share_enter(&c->server->share, &c->active_turn); /* counts it; that is all */
+        if (!c->is_go_open)
+                c->spent_commands = c->spent_bytes = 0;
+        c->is_go_open = false;
+        c->go_out = (uint32_t)c->out.len;
+}
+
+static bool has_used_share(const struct conn *c)
+{
+        const struct share *s = &c->server->share;
+        return c->spent_commands >= s->commands ||
+               c->spent_bytes + (c->out.len - c->go_out) >= s->bytes;
+}
+
+static bool has_share(const struct conn *c)
+{
+        return !c->server->share.is_over && !has_used_share(c);
+}
+
+/* It has input left: to the end of the round. */
+static void wait_for_go(struct conn *c)
+{
+        if (list_is_linked(&c->run_link))
+                return;
+        c->is_go_open = !has_used_share(c);
+        c->spent_bytes += (uint32_t)c->out.len - c->go_out;
+        c->go_out = (uint32_t)c->out.len;
+        list_push_back(&c->server->resumed, &c->run_link);
+}
+
+void conn_spend(struct conn *c, size_t bytes)
+{
+        struct share *s = &c->server->share;
+        c->spent_commands++;
+        c->spent_bytes += (uint32_t)bytes; /* of a read, or LIMIT_COMMAND_BYTES */
+        if (share_spend(s, bytes + (c->out.len - c->go_out) / c->spent_commands))
+                share_look(s, uv_hrtime());
+}
+
+/* Its share aside. */
+static bool is_free_to_run(const struct conn *c)
 {
         return !c->is_closing && !c->is_closed && !c->is_listening &&
-               !session_is_waiting(&c->session) && conn_unsent(c) < LIMIT_OUTPUT_BYTES &&
+               !session_is_waiting(&c->session) && conn_unsent(c) < server_output_max(c->server) &&
                !core_is_congested(c->server->core);
 }
 
+bool conn_can_run(const struct conn *c)
+{
+        return is_free_to_run(c) && has_share(c);
+}
+
+/* One read a turn: a peer that sends faster than we read would hold the turn for itself. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
 {
         struct conn *c = CONTAINER_OF(handle, struct conn, uv.handle);
+        struct server *s = c->server;
         (void)suggested;
-        *ret = uv_buf_init(c->server->read_buf, SERVER_READ_BYTES);
+        server_turn_begin(s);
+        size_t n =
+                s->share.read_bytes < SERVER_READ_BYTES ? s->share.read_bytes : SERVER_READ_BYTES;
+        if (c->read_turn == s->share.turn)
+                n = 0; /* libuv calls on_read with UV_ENOBUFS and comes again after the next poll */
+        c->read_turn = s->share.turn;
+        *ret = uv_buf_init(s->read_buf, (unsigned)n);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b);
@@ -345,7 +458,12 @@ static void settle(struct conn *c)
         if (c->is_closed || c->is_lingering)
                 return;
         size_t pending = c->in.len - c->in_at;
-        bool can_run = conn_can_run(c), is_waiting = session_is_waiting(&c->session);
+        bool is_waiting = session_is_waiting(&c->session), can_run = is_free_to_run(c);
+        bool is_spent = can_run && pending && pending >= c->need && !has_share(c);
+        if (is_spent) {
+                can_run = false;
+                wait_for_go(c);
+        }
         if (c->is_eof && (can_run || pending == 0) && !is_waiting)
                 conn_finish(c, false);
         if (!c->is_closing && !is_waiting && core_is_congested(c->server->core) &&
@@ -356,6 +474,8 @@ static void settle(struct conn *c)
                 deadline_start(c, CONN_DEADLINE_REQUEST);
         else if (!is_unfinished && c->deadline == CONN_DEADLINE_REQUEST)
                 deadline_clear(c);
+        if (c->in.cap || c->out.cap > COUNT_BYTES)
+                count_memory(c); /* what is smaller is counted when it was flushed */
         set_reading(c, !c->is_closing && !c->is_eof &&
                                (can_run || c->is_listening ||
                                 (is_waiting && pending < WAIT_INPUT_MAX)));
@@ -378,6 +498,7 @@ void conn_run(struct conn *c)
         if (c->is_closed || c->is_lingering)
                 return;
         size_t pending = c->in.len - c->in_at;
+        begin_go(c);
         if (pending && pending >= c->need && conn_can_run(c)) {
                 c->need = 0;
                 c->in_at += c->door->input(c, c->in.ptr + c->in_at, pending);
@@ -397,6 +518,7 @@ static void keep_input(struct conn *c, const char *bytes, size_t n)
 
 static void take_input(struct conn *c, char *bytes, size_t n)
 {
+        begin_go(c);
         if (c->in.len == c->in_at && conn_can_run(c)) {
                 c->need = 0;
                 size_t used = c->door->input(c, bytes, n);
@@ -434,7 +556,7 @@ static void on_end(struct conn *c, ssize_t why)
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 {
         struct conn *c = CONTAINER_OF(stream, struct conn, uv.stream);
-        if (n == 0 || c->is_closed)
+        if (n == 0 || n == UV_ENOBUFS || c->is_closed)
                 return;
         server_turn_begin(c->server);
         if (n < 0) {
@@ -470,6 +592,7 @@ void conn_close(struct conn *c)
         buf_release(&c->in);
         if (c->out.cap)
                 server_give_buf(c->server, &c->out);
+        count_memory(c);
         c->server->counter[DOOR_CONNECTIONS]--;
         uv_close(&c->uv.handle, on_closed);
 }
@@ -527,7 +650,8 @@ static struct conn *conn_new(struct server *s, const struct door *door, bool is_
         c->door = door;
         c->is_local = c->is_near = is_local;
         c->is_authed = !s->has_token;
-        c->id = ++s->next_conn_id;
+        c->id = c->weight.id = ++s->next_conn_id;
+        c->weight.pos = HEAP_NOWHERE;
         c->opened_ms = s->now.wall_ms;
         session_init(&c->session, &door->session);
         int r = is_local ? uv_pipe_init(&s->loop, &c->uv.pipe, 0)
@@ -597,4 +721,5 @@ void conn_check(const struct conn *c)
         ASSERT(at == c->out.len);
         ASSERT(c->n_marks == 0 || list_is_linked(&c->out_link));
         ASSERT(c->in_at <= c->in.len);
+        ASSERT((c->held_bytes > 0) == heap_has(&c->weight));
 }

@@ -15,7 +15,8 @@
  *   (1) sent <= ready <= out.len, and marks lie in (ready, out.len], both fields rising
  *   (2) the last mark, or ready when there is none, is out.len
  *   (3) a connection with marks is on `dirty` or `held`
- *   (4) in_at <= in.len */
+ *   (4) in_at <= in.len
+ *   (5) it is on `heavy` exactly when held_bytes > 0 */
 #ifndef WEIR_DOOR_CONN_H
 #define WEIR_DOOR_CONN_H
 
@@ -23,6 +24,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/heap.h"
 #include "base/list.h"
 #include "core/session.h"
 
@@ -57,12 +59,15 @@ enum conn_deadline {
 };
 
 /* At most one batch is in flight and one open, so two are in use; more would be merged. */
-#define CONN_MARKS 4
+#define CONN_MARKS 2
 
 struct conn_mark {
         uint64_t seq;
         size_t end;
 };
+
+/* Idle connections are many: one of HTTP is to fit into 1 KiB, so offsets are short.  Input and
+ * output are bounded far below 4 GiB (IN_MAX and OUT_MAX in conn.c). */
 
 struct conn {
         union {
@@ -79,25 +84,35 @@ struct conn {
 
         struct list link;      /* server->conns */
         struct list out_link;  /* dirty or held */
-        struct list run_link;  /* resumed or congested */
+        struct list run_link;  /* resumed (the round) or congested */
         struct list time_link; /* deadlines[deadline] */
         int64_t deadline_ns;
 
         struct buf in; /* input not run yet, from in_at on */
-        size_t in_at;
-        size_t need;          /* bytes without which another look at the input is of no use */
-        size_t preauth_bytes; /* input so far, while not authenticated */
+        uint32_t in_at;
+        uint32_t need;          /* bytes without which another look at the input is of no use */
+        uint32_t preauth_bytes; /* input so far, while not authenticated */
+
+        /* Its go, which ends when it has used its share of the turn (door/share.h). */
+        uint32_t active_turn, read_turn; /* numbers of turns */
+        uint32_t spent_commands;
+        uint32_t spent_bytes; /* of input; those of output are out.len - go_out */
+        uint32_t go_out;
 
         struct buf out;
-        size_t sent, ready;
-        size_t writing; /* bytes handed to libuv because the socket was full */
+        uint32_t sent, ready;
+        uint32_t writing; /* bytes handed to libuv because the socket was full */
         struct conn_mark marks[CONN_MARKS];
         uint8_t n_marks;
+
+        struct heap_node weight; /* server->heavy, while it holds memory */
+        uint32_t held_bytes;     /* memory of its input and output, as counted last */
 
         uint8_t deadline; /* enum conn_deadline */
         bool is_local;    /* a unix socket */
         bool is_near;     /* the peer is of this machine, by a unix socket or loopback */
         bool is_authed;
+        bool is_go_open; /* the turn ended within its go: the rest of its share is left */
         bool is_reading;
         bool is_eof;
         bool is_closing;
@@ -109,8 +124,11 @@ struct conn {
 
 int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener, bool is_local);
 
-/* Whether the next request may run: not waiting, not closing, output and open batch not full. */
+/* Whether the next request may run: not waiting, not closing, output and open batch not full, and
+ * its share of the turn not used up. */
 bool conn_can_run(const struct conn *c);
+/* A request of so many bytes was run. */
+void conn_spend(struct conn *c, size_t bytes);
 
 /* Room for a reply in c->out; call before the first byte of one. */
 struct buf *conn_out(struct conn *c);
@@ -130,10 +148,13 @@ void conn_finish(struct conn *c, bool is_faulty);
 void conn_close(struct conn *c);
 
 /* For the turn. */
-void conn_run(struct conn *c);   /* the input it has */
+void conn_run(struct conn *c);   /* the input it has, as far as its share goes */
 void conn_flush(struct conn *c); /* what may leave; off `dirty` and `held` or back on `held` */
 void conn_cut(struct conn *c);   /* its deadline passed */
-void conn_stop(struct conn *c);  /* the server stops: no more input, answer what is there */
+/* All connections together hold too much: what this one holds is given back.  Not from inside a
+ * call of the core. */
+void conn_cut_heavy(struct conn *c);
+void conn_stop(struct conn *c); /* the server stops: no more input, answer what is there */
 void conn_check(const struct conn *c);
 
 #endif

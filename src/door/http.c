@@ -702,6 +702,7 @@ static size_t input(struct conn *c, char *bytes, size_t len)
                         (void)handle(hc, bytes + at); /* when later: conn_can_run says no */
                 }
                 at += hc->parser.used;
+                conn_spend(c, hc->parser.used);
                 http_parser_next(&hc->parser);
                 hc->parser.body_max = LIMIT_COMMAND_BYTES;
                 hc->is_checked = false;

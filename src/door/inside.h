@@ -15,8 +15,10 @@
 #include "door/conn.h"
 #include "door/live.h"
 #include "door/login.h"
+#include "door/muffle.h"
 #include "door/secret.h"
 #include "door/server.h"
+#include "door/share.h"
 
 /* One read takes at most this much; a request that is complete in it is never copied. */
 #define SERVER_READ_BYTES (256 * KIB)
@@ -40,7 +42,11 @@
         X(HTTP_REQUESTS, "http_requests", COUNTER_TOTAL, "Requests answered over HTTP.")           \
         X(HTTP_ERRORS, "http_errors", COUNTER_TOTAL, "HTTP answers with a status of 400 or more.") \
         X(BYTES_IN, "bytes_in", COUNTER_TOTAL, "Bytes read from clients.")                         \
-        X(BYTES_OUT, "bytes_out", COUNTER_TOTAL, "Bytes written to clients.")
+        X(BYTES_OUT, "bytes_out", COUNTER_TOTAL, "Bytes written to clients.")                      \
+        X(CLIENT_BYTES, "client_memory_bytes", COUNTER_GAUGE,                                      \
+          "Memory of unsent output and unfinished input, all connections together.")               \
+        X(CUT_MEMORY, "connections_cut_memory", COUNTER_TOTAL,                                     \
+          "Connections cut because all together held more than client_memory.")
 
 enum door_counter {
 #define X(id, name, kind, text) DOOR_##id,
@@ -76,6 +82,8 @@ struct server {
         struct now now;
         uv_prepare_t prepare;
         uv_check_t check;
+        struct share share;
+        uv_idle_t busy;           /* active while the round is not over: polls do not sleep */
         uv_idle_t gather;         /* active while the next commands are waited for */
         uint64_t gather_until_ns; /* 0 = not waiting */
         uint64_t gather_want, committed, answered;
@@ -97,13 +105,18 @@ struct server {
 
         /* Connections, and what they wait for. */
         struct list conns;
-        struct list dirty;                          /* has output to look at before the turn ends */
-        struct list held;                           /* has output that waits for the log */
-        struct list resumed;                        /* may run input it already has */
-        struct list congested;                      /* has input, but the open batch is large */
+        struct list dirty;     /* has output to look at before the turn ends */
+        struct list held;      /* has output that waits for the log */
+        struct list resumed;   /* the round: may run input it already has, each in its turn */
+        struct list congested; /* has input, but the open batch is large */
         struct list deadlines[CONN_DEADLINE_COUNT]; /* each in order of time */
         uv_timer_t deadline_timer;
         uint64_t next_conn_id;
+
+        /* Memory of clients: DOOR_CLIENT_BYTES is the sum. */
+        struct heap heavy;         /* connections that hold any, the heaviest first */
+        uint64_t client_bytes_max; /* past it the heaviest are cut */
+        struct muffle heavy_said;
 
         /* Stopping. */
         bool is_stopping;
@@ -152,6 +165,9 @@ void server_asked(struct server *s);
 
 /* Door counters as rows, like core_counters(). */
 size_t server_counters(const struct server *s, struct counter_row *ret, size_t max);
+
+/* Unsent output of a connection past which it runs no more; less when memory is short. */
+size_t server_output_max(const struct server *s);
 
 /* An empty buffer, with memory when there is a spare one; and back. */
 struct buf server_take_buf(struct server *s);

@@ -266,6 +266,7 @@ static size_t input(struct conn *c, char *bytes, size_t len)
                         at += r.used;
                         if (r.argc)
                                 run(of_conn(c), r.argv, r.argc);
+                        conn_spend(c, r.used);
                         break;
                 case RESP_MORE:
                         c->need = r.need;

@@ -4,9 +4,14 @@
  * news.  The first callback of a turn tells the core the time (server_turn_begin); the check
  * handle, which libuv runs after all callbacks of a poll, ends it:
  *
- *      connections that may run on do so          (answered waits, drained output)
+ *      connections that may run on do so          (answered waits, drained output, input left
+ *                                                 over by those that had used their share)
  *      core_commit                                one batch to the log, if none is in flight
  *      output that may leave is written           one call per connection
+ *
+ * A turn is short, whatever clients send (door/share.h): a connection that has used its share goes
+ * to the end of the round, `resumed`, and when the time of the turn is over the round goes on in
+ * the next one, after a poll that does not sleep.
  *
  * Timers are called before the poll, so the prepare handle ends a turn begun there; otherwise
  * what it did would wait until the poll returns.
@@ -57,6 +62,9 @@
 #define NOW_COMMANDS  128
 /* So long after a check others are expected. */
 #define CHECKS_NS (600 * NS_PER_S)
+/* When clients hold half of what they may, unsent output of each is bounded by this: slow readers
+ * are slowed down before any is cut. */
+#define TIGHT_OUTPUT_BYTES (64 * KIB)
 
 /* --- lists of connections ------------------------------------------------------------------- */
 
@@ -71,16 +79,24 @@ static void list_move_all(struct list *from, struct list *to)
         list_init(from);
 }
 
+/* One round: those that come on while it runs wait for the next.  What is left of it when the turn
+ * is over goes first in the next turn, begun with the connection whose go was cut short. */
 static void run_resumed(struct server *s)
 {
-        /* Those that come on while we run wait for the next round. */
+        struct conn *last = NULL;
         struct list now;
         list_init(&now);
         list_move_all(&s->resumed, &now);
-        while (!list_is_empty(&now)) {
-                struct conn *c = CONTAINER_OF(now.next, struct conn, run_link);
-                list_remove(&c->run_link);
-                conn_run(c);
+        while (!list_is_empty(&now) && !s->share.is_over) {
+                last = CONTAINER_OF(now.next, struct conn, run_link);
+                list_remove(&last->run_link);
+                conn_run(last);
+        }
+        list_move_all(&s->resumed, &now);
+        list_move_all(&now, &s->resumed);
+        if (last && last->is_go_open && list_is_linked(&last->run_link)) {
+                list_remove(&last->run_link);
+                list_insert_before(s->resumed.next, &last->run_link);
         }
 }
 
@@ -90,9 +106,22 @@ static void flush_dirty(struct server *s)
                 conn_flush(CONTAINER_OF(s->dirty.next, struct conn, out_link));
 }
 
+/* The heaviest first, until the rest is within the total. */
+static void cut_heavy(struct server *s)
+{
+        while (s->counter[DOOR_CLIENT_BYTES] > s->client_bytes_max && s->heavy.len)
+                conn_cut_heavy(CONTAINER_OF(heap_peek(&s->heavy), struct conn, weight));
+}
+
+size_t server_output_max(const struct server *s)
+{
+        return s->counter[DOOR_CLIENT_BYTES] < s->client_bytes_max / 2 ? LIMIT_OUTPUT_BYTES
+                                                                       : TIGHT_OUTPUT_BYTES;
+}
+
 /* --- the turn ------------------------------------------------------------------------------- */
 
-static void on_gather(uv_idle_t *handle)
+static void on_idle(uv_idle_t *handle)
 {
         (void)handle; /* while it is active, polls do not sleep: that is all */
 }
@@ -141,7 +170,7 @@ static void gather(struct server *s, uint64_t answered)
                 return;
         s->gather_until_ns = uv_hrtime() + (ns < GATHER_NS ? ns : GATHER_NS);
         s->gather_want = n_commands(s) + answered;
-        (void)uv_idle_start(&s->gather, on_gather); /* fails only without a callback */
+        (void)uv_idle_start(&s->gather, on_idle); /* fails only without a callback */
 }
 
 void server_turn_begin(struct server *s)
@@ -151,6 +180,7 @@ void server_turn_begin(struct server *s)
         s->is_in_turn = true;
         s->turns.began_ns = uv_hrtime();
         s->turns.waited_ns = 0;
+        share_begin(&s->share, s->turns.began_ns);
         s->now.steady_ns = clock_boot_ns() + s->steady_base_ns;
         s->now.wall_ms = clock_wall_ms();
         core_turn(s->core, s->now);
@@ -227,12 +257,20 @@ static void end_turn(struct server *s)
 {
         if (!s->is_in_turn)
                 return;
+        if (!list_is_empty(&s->resumed))
+                share_extend(&s->share, uv_hrtime());
         do {
                 run_resumed(s);
                 commit(s);
                 take_durable(s);
                 flush_dirty(s);
-        } while (!list_is_empty(&s->resumed));
+                share_look(&s->share, uv_hrtime());
+                cut_heavy(s);
+        } while (!list_is_empty(&s->resumed) && !s->share.is_over);
+        if (list_is_empty(&s->resumed))
+                (void)uv_idle_stop(&s->busy); /* never fails */
+        else
+                (void)uv_idle_start(&s->busy, on_idle); /* fails only without a callback */
         arm_core_timer(s);
         s->is_in_turn = false;
         count_turn(&s->turns);
@@ -251,6 +289,8 @@ static void on_prepare(uv_prepare_t *handle)
 static void on_check(uv_check_t *handle)
 {
         struct server *s = handle->data;
+        if (!list_is_empty(&s->resumed))
+                server_turn_begin(s); /* the round goes on */
         end_turn(s);
         if (!s->gather_until_ns)
                 return;
@@ -412,6 +452,7 @@ static int init_loop(struct server *s)
         ASSERT(uv_prepare_init(&s->loop, &s->prepare) == 0);
         ASSERT(uv_check_init(&s->loop, &s->check) == 0);
         ASSERT(uv_idle_init(&s->loop, &s->gather) == 0);
+        ASSERT(uv_idle_init(&s->loop, &s->busy) == 0);
         ASSERT(uv_timer_init(&s->loop, &s->core_timer) == 0);
         ASSERT(uv_timer_init(&s->loop, &s->deadline_timer) == 0);
         ASSERT(uv_timer_init(&s->loop, &s->stop_timer) == 0);
@@ -431,6 +472,13 @@ static void raise_open_files(void)
         if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < want)
                 say_warn("door", "fewer files may be open than connections are allowed", "files",
                          SAY_I64(limit.rlim_cur), "connections", SAY_I64(LIMIT_CONNECTIONS));
+}
+
+uint64_t server_client_bytes_default(void)
+{
+        uint64_t all = uv_get_total_memory(), ours = uv_get_constrained_memory();
+        uint64_t quarter = (ours && ours < all ? ours : all) / 4; /* ours: 0 or huge = no limit */
+        return quarter > SERVER_CLIENT_BYTES_MIN ? quarter : SERVER_CLIENT_BYTES_MIN;
 }
 
 static int listen_all(struct server *s, const struct server_options *o, struct problem *p)
@@ -456,6 +504,9 @@ int server_new(const struct server_options *options, struct server **ret, struct
         s->is_check_open = options->is_check_open;
         s->on_notice = options->on_notice;
         s->notice_ctx = options->notice_ctx;
+        s->client_bytes_max =
+                options->client_bytes ? options->client_bytes : server_client_bytes_default();
+        heap_init(&s->heavy);
         s->core_timer_ns = INT64_MAX;
         s->durable_seen = core_durable_seq(s->core);
         atomic_init(&s->durable_seq, s->durable_seen);
@@ -532,6 +583,7 @@ struct server *server_free(struct server *s)
         while (s->n_spare)
                 buf_release(&s->spare[--s->n_spare]);
         arena_release(&s->arena);
+        heap_release(&s->heavy);
         free(s->listeners);
         free(s->argv);
         free(s->read_buf);

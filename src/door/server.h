@@ -26,6 +26,7 @@ struct server_options {
         const char *token; /* clients must show it; NULL = none, loopback only */
         /* Checks of the foreign contracts need no token (never what changes or lists anything). */
         bool is_check_open;
+        uint64_t client_bytes;  /* all clients' unsent output and unfinished input; 0: default */
         const char *version;    /* of weir; must outlive the server */
         const char *instance;   /* what no other weir has, for login_init(); NULL: it is alone */
         struct core *core;      /* recovered; not owned */
@@ -34,6 +35,11 @@ struct server_options {
         void (*on_notice)(void *ctx);
         void *notice_ctx;
 };
+
+/* The least that can be configured: the largest request, and as much again for all others. */
+#define SERVER_CLIENT_BYTES_MIN (64 * MIB)
+/* A quarter of the memory of the machine, or of the control group. */
+uint64_t server_client_bytes_default(void);
 
 /* Listens on every address; clients may connect when this returns, and are served from
  * server_run() on. */

@@ -15,14 +15,16 @@
 #include "cli/conf_file.h"
 #include "cli/options.h"
 #include "cli/text.h"
+#include "door/server.h"
 #include "history/history.h"
 #include "serve/config_lines.h"
 
-#define TOKEN_MIN_BYTES  16
-#define TOKEN_MAX_BYTES  512
-#define SIGNING_FILE_MAX 16384
-#define FILE_MAX_BYTES   (4 * MIB)
-#define OPTIONS_MAX      64 /* of one section; what is beyond is not suggested */
+#define TOKEN_MIN_BYTES   16
+#define TOKEN_MAX_BYTES   512
+#define SIGNING_FILE_MAX  16384
+#define FILE_MAX_BYTES    (4 * MIB)
+#define CLIENT_MEMORY_MAX (1024 * 1024 * MIB)
+#define OPTIONS_MAX       64 /* of one section; what is beyond is not suggested */
 
 void config_init(struct config *c)
 {
@@ -224,6 +226,18 @@ static int take_keep(cfg_t *cfg, const char *name, int64_t *ret, struct problem 
         return duration_parse(name, text, ret, problem);
 }
 
+static int take_client_memory(struct config *c, const char *text, struct problem *problem)
+{
+        if (!text)
+                return OK;
+        int r = size_parse("client_memory", text, CLIENT_MEMORY_MAX, &c->client_bytes, problem);
+        if (r == OK && c->client_bytes < SERVER_CLIENT_BYTES_MIN)
+                r = problem_set(
+                        problem, ERR_BADARG, "client_memory must be %llum or more, not '%s'",
+                        (unsigned long long)(SERVER_CLIENT_BYTES_MIN / MIB), SHOWN_STR(text));
+        return r;
+}
+
 static int take_addrs(struct config *c, cfg_t *cfg, struct problem *problem)
 {
         int r = OK;
@@ -282,6 +296,8 @@ static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
                 r = take_keep(cfg, "history_keep_done", &c->keep_done_ms, problem);
         if (r == OK)
                 r = take_keep(cfg, "history_keep_failed", &c->keep_failed_ms, problem);
+        if (r == OK)
+                r = take_client_memory(c, cfg_getstr(cfg, "client_memory"), problem);
         if (r == OK)
                 r = take_addrs(c, cfg, problem);
         if (r == OK)
@@ -387,6 +403,7 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
                 CFG_STR_LIST("http", NULL, CFGF_NODEFAULT),
                 CFG_STR("token_file", NULL, CFGF_NODEFAULT),
                 CFG_BOOL("check_without_token", cfg_false, CFGF_NONE),
+                CFG_STR("client_memory", NULL, CFGF_NODEFAULT),
                 CFG_STR("signing_keys_file", NULL, CFGF_NODEFAULT),
                 CFG_STR("log_level", NULL, CFGF_NODEFAULT),
                 CFG_BOOL("log_json", cfg_false, CFGF_NONE),

@@ -32,6 +32,7 @@ struct config {
         size_t n_http;
         char *token;                /* the access token itself; NULL = none */
         char *token_file;           /* where it is from */
+        uint64_t client_bytes;      /* client_memory; 0 = a quarter of memory */
         bool is_check_open;         /* checks need no token: who asks only reads */
         struct sign_keys sign_keys; /* none: jobs need no signature */
         char *signing_keys_file;

@@ -106,6 +106,16 @@ static void line_text(struct writer *w, const char *name, const char *text, cons
         end(w);
 }
 
+/* 0 is nothing to say.  As size_parse() reads it. */
+static void line_size(struct writer *w, const char *name, uint64_t bytes)
+{
+        char text[24];
+        bool is_mib = bytes % MIB == 0;
+        (void)snprintf(text, sizeof(text), "%llu%s",
+                       (unsigned long long)(is_mib ? bytes / MIB : bytes), is_mib ? "m" : "");
+        line_text(w, name, bytes ? text : NULL, NULL);
+}
+
 static void line_bool(struct writer *w, const char *name, bool value, bool usual)
 {
         if (!begin(w, name, value == usual))
@@ -430,6 +440,7 @@ static void put_top(struct writer *w, const struct config *c)
         put_addrs(w, "http", c->http, c->n_http, CONFIG_HTTP);
         line_text(w, "token_file", c->token_file, NULL);
         line_bool(w, "check_without_token", c->is_check_open, false);
+        line_size(w, "client_memory", c->client_bytes);
         line_text(w, "signing_keys_file", c->signing_keys_file, NULL);
         line_text(w, "log_level", log_level_name(c->log_level), log_level_name(SAY_INFO));
         line_bool(w, "log_json", c->is_log_json, false);

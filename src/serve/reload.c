@@ -81,6 +81,7 @@ static void keep_fixed(struct config *now, struct config *was)
         SWAP(now->token, was->token);
         SWAP(now->token_file, was->token_file);
         SWAP(now->is_check_open, was->is_check_open);
+        SWAP(now->client_bytes, was->client_bytes);
         SWAP(now->keep_done_ms, was->keep_done_ms);
         SWAP(now->keep_failed_ms, was->keep_failed_ms);
         swap_addrs(now->resp, &now->n_resp, was->resp, &was->n_resp);

@@ -247,6 +247,7 @@ static int open_server(struct daemon *d, struct problem *problem)
                 .n_http = config->n_http,
                 .token = config->token,
                 .is_check_open = config->is_check_open,
+                .client_bytes = config->client_bytes,
                 .version = WEIR_VERSION,
                 .instance = buf_cstr(&instance),
                 .core = d->core,

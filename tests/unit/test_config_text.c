@@ -11,6 +11,7 @@ static const char everything[] =
         "data = \"/x\\\"y\"\n"
         "resp = {\"127.0.0.1:1\", \"/run/w.sock\"}\n"
         "check_without_token = true\n"
+        "client_memory = \"128m\"\n"
         "log_level = warn\nlog_json = true\n"
         "history = failures\nhistory_keep_done = 2d\nhistory_keep_failed = forever\n"
         "queue \"quick\" { history = none }\n"
