@@ -81,10 +81,13 @@ static void put_cause(struct buf *b, const struct value *target)
 {
         struct slice metric = field_text(target, "metric"), error = field_text(target, "error");
         const struct value *m = find_named(value_get(target, "metrics"), metric);
-        struct slice now = field_text(m, "value");
+        struct slice now = field_text(m, "value"), last = field_text(target, "last_known");
         int64_t age_ms = field_int(target, "age_ms");
         text_put_safe(b, field_text(target, "name"));
-        if (slice_eq(field_text(target, "level"), SLICE_LIT("unknown"))) {
+        if (last.len) { /* it was not measured since the start */
+                buf_put_str(b, ": ");
+                text_put_safe(b, last);
+        } else if (slice_eq(field_text(target, "level"), SLICE_LIT("unknown"))) {
                 buf_put_str(b, ": ");
                 text_put_safe(b, metric.len ? metric : SLICE_LIT("nothing"));
                 buf_put_byte(b, ' ');
@@ -301,12 +304,17 @@ static void put_targets(struct cli *cli, const struct value *v)
                 const struct value *target = &targets->items[i];
                 const struct value *metrics = value_get(target, "metrics");
                 struct slice level = field_text(target, "level"), mode = field_text(target, "mode");
+                struct slice last = field_text(target, "last_known");
                 put_title(cli, "target");
                 text_put_safe(b, field_text(target, "name"));
                 buf_put_str(b, ": ");
                 screen_put_toned(&cli->screen, b, tone_of(level), level);
                 buf_put_str(b, " for ");
                 duration_put(b, field_int(target, "since_ms"));
+                if (last.len) {
+                        buf_put_str(b, ", ");
+                        text_put_safe(b, last);
+                }
                 if (!slice_eq(mode, field_text(v, "mode"))) {
                         buf_put_str(b, ", mode ");
                         text_put_safe(b, mode);

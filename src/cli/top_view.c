@@ -168,8 +168,11 @@ static const struct value *worst_target(const struct value *throttle)
 static void put_cause(struct buf *b, const struct value *target)
 {
         struct slice metric = field_text(target, "metric"), error = field_text(target, "error");
+        struct slice last = field_text(target, "last_known");
         bool is_unknown = slice_eq(field_text(target, "level"), SLICE_LIT("unknown"));
-        if (metric.len && is_unknown) {
+        if (last.len) {
+                text_put_safe(b, last);
+        } else if (metric.len && is_unknown) {
                 text_put_safe(b, metric);
                 buf_put_byte(b, ' ');
                 age_put_read(b, field_int(target, "age_ms"));
@@ -181,7 +184,7 @@ static void put_cause(struct buf *b, const struct value *target)
                 text_put_safe(b, field_text(target, "threshold"));
         }
         if (error.len) {
-                buf_put_str(b, metric.len ? "; " : "");
+                buf_put_str(b, metric.len || last.len ? "; " : "");
                 text_put_safe(b, error);
         }
 }

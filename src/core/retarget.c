@@ -113,6 +113,7 @@ static void carry_target(struct core *core, struct target *to, struct target *fr
 {
         const struct leveler *was = &from->leveler;
         size_t n_kept = 0;
+        to->is_restored = from->is_restored;
         for (size_t j = 0; j < from->n_metrics; j++) {
                 if (metric[j] < 0)
                         continue;
@@ -125,6 +126,8 @@ static void carry_target(struct core *core, struct target *to, struct target *fr
                               level_name(was->level), from->metrics[was->metric].name);
                 return;
         }
+        to->last_known = from->last_known;
+        to->last_known_ms = from->last_known_ms;
         carry_leveler(&to->leveler, was, metric, from->n_metrics);
         if (n_kept < to->n_metrics) /* the new ones are waited for from now on */
                 to->leveler.began_ns = core->now.steady_ns;

@@ -19,6 +19,7 @@
 #include "base/say.h"
 #include "base/shown.h"
 #include "core/check_inside.h"
+#include "core/last_level.h"
 #include "core/now.h"
 #include "core/settings.h"
 #include "core/throttle_inside.h"
@@ -241,6 +242,7 @@ void throttle_refresh(struct core *core)
         registry_free(t->registry);
         t->registry = throttle_build_registry(core, NULL);
         t->registry_version++;
+        last_levels_restore(core);
         find_worst(core);
         for (size_t i = 0; i < t->n_targets; i++)
                 update_target(core, &t->targets[i]);
@@ -269,13 +271,21 @@ static int badness(enum level level)
         return order[level];
 }
 
+enum level throttle_level_for(const struct throttle *t, enum tier tier)
+{
+        if (!t->is_enforced_unmeasured)
+                return t->effective;
+        return worse_for_tier(&t->policy, t->effective, LEVEL_UNKNOWN, tier);
+}
+
 /* Parked jobs that may go at what is done now; the other tiers would only be parked again. */
 static size_t count_returning(const struct core *core, size_t ret[TIERS])
 {
         const struct throttle *t = core->throttle;
         size_t sum = 0;
         for (size_t tier = 0; tier < TIERS; tier++) {
-                ret[tier] = t->policy.delay_ms[t->effective][tier] ? 0 : core->state.n_parked[tier];
+                enum level level = throttle_level_for(t, (enum tier)tier);
+                ret[tier] = t->policy.delay_ms[level][tier] ? 0 : core->state.n_parked[tier];
                 sum += ret[tier];
         }
         return sum;
@@ -320,18 +330,24 @@ static void find_worst(struct core *core)
         enum level was = t->level, was_effective = t->effective;
         t->deciding = -1;
         t->level = t->decided = t->enforced = LEVEL_NORMAL;
+        t->is_decided_unmeasured = t->is_enforced_unmeasured = false;
         for (size_t i = 0; i < t->n_targets; i++) {
                 enum level level = t->targets[i].leveler.level;
+                bool is_unmeasured = t->targets[i].leveler.is_unmeasured;
                 enum gate_mode mode = mode_of(t, &t->targets[i]);
                 if (mode == MODE_OFF)
                         continue;
                 if (badness(level) > badness(t->level))
                         t->deciding = (int)i;
                 raise_to(&t->level, level);
-                if (mode >= MODE_OBSERVE)
+                if (mode >= MODE_OBSERVE) {
                         raise_to(&t->decided, level);
-                if (mode == MODE_ENFORCE)
+                        t->is_decided_unmeasured |= is_unmeasured;
+                }
+                if (mode == MODE_ENFORCE) {
                         raise_to(&t->enforced, level);
+                        t->is_enforced_unmeasured |= is_unmeasured;
+                }
         }
         t->effective = t->policy.is_paused ? LEVEL_CRITICAL : t->enforced;
         if (t->level != was)
@@ -360,10 +376,12 @@ static void tell_transition(struct core *core, const struct target *g, enum leve
 static void update_target(struct core *core, struct target *g)
 {
         enum level was = g->leveler.level;
-        if (!leveler_update(&g->leveler, g->rules, g->samples, g->n_metrics, g->dwell_ns,
-                            core->now.steady_ns))
+        bool was_unmeasured = g->leveler.is_unmeasured;
+        if (leveler_update(&g->leveler, g->rules, g->samples, g->n_metrics, g->dwell_ns,
+                           core->now.steady_ns))
+                tell_transition(core, g, was);
+        else if (g->leveler.is_unmeasured == was_unmeasured)
                 return;
-        tell_transition(core, g, was);
         find_worst(core);
 }
 
@@ -401,6 +419,7 @@ void core_sample(struct core *core, size_t target, size_t metric, double value, 
         }
         throttle_refresh(core);
         update_target(core, g);
+        last_level_keep(core, g);
         checking_sample(core, target);
 }
 
@@ -507,10 +526,21 @@ void throttle_ask(struct core *core)
         t->asked(t->asked_ctx);
 }
 
+static void lower_caps(struct level_caps *caps, const struct level_caps *other)
+{
+        if (other->claim_size && (!caps->claim_size || other->claim_size < caps->claim_size))
+                caps->claim_size = other->claim_size;
+        if (other->claims && (!caps->claims || other->claims < caps->claims))
+                caps->claims = other->claims;
+}
+
 struct level_caps throttle_caps(const struct core *core)
 {
         const struct throttle *t = core->throttle;
-        return t->policy.caps[t->effective];
+        struct level_caps caps = t->policy.caps[t->effective];
+        if (t->is_enforced_unmeasured)
+                lower_caps(&caps, &t->policy.caps[LEVEL_UNKNOWN]);
+        return caps;
 }
 
 static struct hook_count *count_of_hook(struct throttle *t, struct slice hook, int64_t now_ns)
@@ -556,6 +586,14 @@ static bool is_idle(const struct throttle *t)
         return !t->policy.is_paused && t->decided == LEVEL_NORMAL;
 }
 
+/* Of a target that is not measured only its last known level is known: as long as that is so, what
+ * applies to a tier is the worse of it and unknown. */
+static enum level decided_level(const struct throttle *t, enum level level, bool is_unmeasured,
+                                enum tier tier)
+{
+        return is_unmeasured ? worse_for_tier(&t->policy, level, LEVEL_UNKNOWN, tier) : level;
+}
+
 struct gate_answer throttle_look(struct core *core, const struct job *job, enum tier *ret_tier)
 {
         struct throttle *t = core->throttle;
@@ -563,7 +601,7 @@ struct gate_answer throttle_look(struct core *core, const struct job *job, enum 
         *ret_tier = tier_of(t, job);
         struct gate_ask ask = {
                 .tier = *ret_tier,
-                .level = t->enforced,
+                .level = decided_level(t, t->enforced, t->is_enforced_unmeasured, *ret_tier),
                 .deferred_ms = parking_deferred_ms(core, job),
         };
         if (t->policy.deferrals_per_hour)
@@ -573,20 +611,24 @@ struct gate_answer throttle_look(struct core *core, const struct job *job, enum 
         struct policy policy = t->policy;
         policy.mode = MODE_ENFORCE;
         struct gate_answer a = gate_decide(&policy, &ask);
-        if (a.is_wait || t->policy.is_paused || t->decided == t->enforced)
+        if (a.is_wait || t->policy.is_paused ||
+            (t->decided == t->enforced && t->is_decided_unmeasured == t->is_enforced_unmeasured))
                 return a;
         policy.mode = MODE_OBSERVE; /* what those that are only observed would do */
-        ask.level = t->decided;
+        ask.level = decided_level(t, t->decided, t->is_decided_unmeasured, *ret_tier);
         return gate_decide(&policy, &ask);
 }
 
 /* The target that was decided on: one with that level whose mode does what was done. */
 static const struct target *target_of(const struct throttle *t, const struct gate_answer *a)
 {
-        for (size_t i = 0; i < t->n_targets; i++)
-                if (t->targets[i].leveler.level == a->level &&
-                    mode_of(t, &t->targets[i]) >= (a->is_wait ? MODE_ENFORCE : MODE_OBSERVE))
-                        return &t->targets[i];
+        for (size_t i = 0; i < t->n_targets; i++) {
+                const struct target *g = &t->targets[i];
+                bool is_level = g->leveler.level == a->level ||
+                                (a->level == LEVEL_UNKNOWN && g->leveler.is_unmeasured);
+                if (is_level && mode_of(t, g) >= (a->is_wait ? MODE_ENFORCE : MODE_OBSERVE))
+                        return g;
+        }
         return NULL;
 }
 
@@ -597,12 +639,15 @@ void throttle_put_reason(const struct core *core, const struct gate_answer *a, e
         const struct throttle *t = core->throttle;
         const struct target *g = a->reason == GATE_PAUSED ? NULL : target_of(t, a);
         const struct leveler *l = g ? &g->leveler : NULL;
-        char wait[96], time[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX];
+        char wait[96], time[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX], last[THROTTLE_TEXT];
         (void)snprintf(wait, sizeof(wait), "tier %s %s %s%s", tier_name(tier),
                        a->is_wait ? "waits" : "would wait", duration_words(a->delay_ms, time),
                        a->is_wait ? "" : " (observe)");
         if (!g)
                 (void)snprintf(ret, THROTTLE_TEXT, "paused by the operator; %s", wait);
+        else if (target_is_unmeasured(g))
+                (void)snprintf(ret, THROTTLE_TEXT, "load of %s %s; %s", g->name,
+                               last_level_words(g, last), wait);
         else if (l->metric < 0)
                 (void)snprintf(ret, THROTTLE_TEXT, "load of %s is %s; %s", g->name,
                                level_name(a->level), wait);
@@ -734,6 +779,7 @@ void throttle_turn(struct core *core)
         }
         if (core->now.steady_ns - t->own_ns >= NS_PER_S)
                 t->own_ns = core->now.steady_ns;
+        last_levels_keep(core);
         begin_after_start(core);
         parking_turn(core);
         run_ramp(core);

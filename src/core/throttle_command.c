@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "base/say.h"
 #include "core/check_inside.h"
+#include "core/last_level.h"
 #include "core/series.h"
 #include "core/throttle_inside.h"
 #include "state/setting.h"
@@ -63,7 +64,8 @@ void throttle_tell_target(const struct core *core, struct reply *reply, const st
         const struct throttle *t = core->throttle;
         const struct leveler *l = &g->leveler;
         bool has_metric = l->metric >= 0;
-        reply_map(reply, 9 + has_metrics);
+        char last[THROTTLE_TEXT];
+        reply_map(reply, 11 + has_metrics);
         tell_str(reply, "name", g->name);
         tell_str(reply, "mode", mode_name(g->mode >= 0 ? (enum gate_mode)g->mode : t->mode));
         tell_str(reply, "level", level_name(l->level));
@@ -73,6 +75,9 @@ void throttle_tell_target(const struct core *core, struct reply *reply, const st
         tell_number(reply, "threshold", l->threshold, has_metric);
         tell_int(reply, "age_ms", has_metric ? age_ms(core, &g->samples[l->metric]) : -1);
         tell_str(reply, "error", first_error(g));
+        reply_key(reply, "measured");
+        reply_bool(reply, !target_is_unmeasured(g));
+        tell_str(reply, "last_known", last_level_words(g, last));
         if (has_metrics) {
                 reply_key(reply, "metrics");
                 reply_list(reply, g->n_metrics);
@@ -89,6 +94,8 @@ static void tell_tiers(const struct core *core, struct reply *reply)
         reply_list(reply, TIERS);
         for (size_t i = 0; i < TIERS; i++) {
                 enum level level = t->policy.is_paused ? LEVEL_CRITICAL : t->level;
+                if (t->is_decided_unmeasured && !t->policy.is_paused)
+                        level = worse_for_tier(&t->policy, level, LEVEL_UNKNOWN, (enum tier)i);
                 reply_map(reply, 6);
                 tell_str(reply, "tier", tier_name((enum tier)i));
                 tell_int(reply, "parked", (int64_t)core->state.n_parked[i]);

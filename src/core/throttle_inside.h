@@ -41,6 +41,9 @@ struct target {
         char *kind; /* may be NULL */
         struct unknown_rule unknown[TIERS];
         struct leveler leveler;
+        int8_t last_known;     /* enum level, of before the restart; -1: none was known */
+        int64_t last_known_ms; /* so long before the restart it was entered */
+        bool is_restored;      /* what was known of it was looked for */
 };
 
 struct throttle_event {
@@ -85,7 +88,10 @@ struct throttle {
         enum level effective; /* what is done: enforced, or critical while paused */
         int deciding;         /* the target that has it; -1: none */
         int64_t level_since_ns;
-        bool awaits_levels; /* since the start: of a target the first samples are to come */
+        /* A target that counts has not been measured: for those that decide, that enforce. */
+        bool is_decided_unmeasured, is_enforced_unmeasured;
+        bool are_targets_new; /* set up, and what was last known is not taken up yet */
+        bool awaits_levels;   /* since the start: of a target the first samples are to come */
         struct ramp ramp;
         struct parking parking;
         struct hash hooks;
@@ -114,6 +120,9 @@ struct registry *throttle_build_registry(const struct core *core,
 void throttle_tell_target(const struct core *core, struct reply *reply, const struct target *g,
                           bool has_metrics);
 void throttle_tell_ramp(const struct core *core, struct reply *reply);
+
+/* The level that is applied to this tier now. */
+enum level throttle_level_for(const struct throttle *t, enum tier tier);
 
 /* Brings policy and registry in step with the settings. */
 void throttle_refresh(struct core *core);

@@ -71,6 +71,7 @@ static void copy_target(struct target *to, const struct core_target *from, int64
                 .mode = from->mode,
                 .is_own = from->is_own,
                 .kind = from->kind ? xstrdup(from->kind) : NULL,
+                .last_known = -1,
         };
         memcpy(to->unknown, from->unknown, sizeof(to->unknown));
         for (size_t i = 0; i < n; i++) {
@@ -147,6 +148,7 @@ void core_set_throttle(struct core *core, const struct core_throttle *options)
         core->checks = options->checks;
         t->awaits_levels |= !t->targets; /* at the start, not at a reload */
         set_targets(core, options->targets, options->n_targets);
+        t->are_targets_new = true;
         if (!core->now.wall_ms)
                 return; /* the first turn does the rest */
         throttle_refresh(core);

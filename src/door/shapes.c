@@ -35,7 +35,7 @@
         "last_ms:i address:s waiting_ms:i starved:b"
 #define TARGET_KEYS                                                                                \
         "name:s mode:" MODE " level:" LEVEL " since_ms:i metric:s value:s? threshold:s? "          \
-        "age_ms:i error:s"
+        "age_ms:i error:s measured:b last_known:s"
 #define SERIES_JOBS "started:[i?] completed:[i?] failed:[i?] enqueued:[i?] parked:[i?] ready:[i?] "
 #define BULK        "{matched:i changed:i}"
 

@@ -16,6 +16,8 @@
  *                            missing and the others are normal: after dwell
  *      unknown    normal     all known calm, and nobody missing was higher, for dwell
  *      unknown    held       a known metric is above normal: at once
+ *      unmeasured normal     all were measured and are calm, and nothing above normal was last
+ *                            known: at once
  *
  * dwell starts anew with each transition, which is what bounds the falls to one per dwell whatever
  * the inputs are.  O(metrics) per update, no allocation, no clock. */
@@ -37,13 +39,27 @@ struct look {
 void leveler_init(struct leveler *l, int64_t now_ns)
 {
         *l = (struct leveler){
-                .level = LEVEL_NORMAL,
+                .level = LEVEL_UNKNOWN,
                 .held = LEVEL_NORMAL,
                 .since_ns = now_ns,
                 .began_ns = now_ns,
                 .metric = -1,
                 .cause = -1,
+                .is_unmeasured = true,
         };
+}
+
+void leveler_restore(struct leveler *l, enum level level, int metric, double value,
+                     double threshold)
+{
+        ASSERT(l->is_unmeasured && level != LEVEL_UNKNOWN && metric < LEVEL_METRICS_MAX);
+        if (level == LEVEL_NORMAL || metric < 0)
+                return;
+        l->level = l->held = level;
+        l->metric = l->cause = metric;
+        l->metric_level[metric] = l->reached[metric] = (int8_t)level;
+        l->value = value;
+        l->threshold = threshold;
 }
 
 /* How old a value may be: less once nobody answers, so that a database that is gone is known to be
@@ -61,17 +77,29 @@ int64_t level_good_until_ns(const struct level_rule *rule, const struct level_sa
         return isfinite(sample->value) ? sample->at_ns + patience_ns(rule, sample) : sample->at_ns;
 }
 
-static bool is_stale(const struct level_rule *rule, const struct level_sample *s, int64_t at_ns,
-                     int64_t now_ns)
+static bool is_stale(const struct level_rule *rule, const struct level_sample *s, int64_t now_ns)
 {
         if (s->state == SAMPLE_FAILED)
                 return true;
-        return rule->stale_ns > 0 && now_ns - at_ns > patience_ns(rule, s);
+        return rule->stale_ns > 0 && now_ns - s->at_ns > patience_ns(rule, s);
 }
 
 static bool is_fresh(const struct level_rule *rule, const struct level_sample *s, int64_t now_ns)
 {
-        return s->at_ns != 0 && isfinite(s->value) && !is_stale(rule, s, s->at_ns, now_ns);
+        return s->at_ns != 0 && isfinite(s->value) && !is_stale(rule, s, now_ns);
+}
+
+/* Has a metric that was never sampled still time?  When nobody answers it has little of it, also
+ * one whose samples are never too old; after a definite failure it has none. */
+static bool is_awaited(const struct leveler *l, const struct level_rule *rule,
+                       const struct level_sample *s, int64_t now_ns)
+{
+        if (s->state == SAMPLE_FAILED)
+                return false;
+        int64_t ns = patience_ns(rule, s);
+        if (ns <= 0)
+                ns = s->state == SAMPLE_SILENT ? LEVEL_SILENCE_NS : INT64_MAX;
+        return now_ns - l->began_ns <= ns;
 }
 
 static enum freshness freshness(const struct leveler *l, const struct level_rule *rule,
@@ -79,7 +107,7 @@ static enum freshness freshness(const struct leveler *l, const struct level_rule
 {
         if (is_fresh(rule, s, now_ns))
                 return KNOWN;
-        if (s->at_ns == 0 && !is_stale(rule, s, l->began_ns, now_ns))
+        if (s->at_ns == 0 && is_awaited(l, rule, s, now_ns))
                 return PENDING;
         return MISSING;
 }
@@ -315,12 +343,27 @@ static bool calm(struct leveler *l, const struct level_rule *rules,
         return to_unknown(l, rules, samples, look->lost_metric, now_ns);
 }
 
+/* Does what was last known still hold?  Else the target counts as measured from now on. */
+static bool is_still_unmeasured(struct leveler *l, const struct look *look)
+{
+        if (!l->is_unmeasured)
+                return false;
+        bool is_high = look->worst > LEVEL_NORMAL && look->worst == l->held;
+        if (!is_high && (l->pending_mask || (look->is_blind && l->held > LEVEL_NORMAL)))
+                return true;
+        l->is_unmeasured = false;
+        return false;
+}
+
 bool leveler_update(struct leveler *l, const struct level_rule *rules,
                     const struct level_sample *samples, size_t n, int64_t dwell_ns, int64_t now_ns)
 {
         ASSERT(n <= LEVEL_METRICS_MAX);
+        bool was_unmeasured = l->is_unmeasured;
         struct look look = look_at(l, rules, samples, n, now_ns);
 
+        if (is_still_unmeasured(l, &look))
+                return false;
         if (look.is_blind)
                 return to_unknown(l, rules, samples, look.missing, now_ns);
         if (look.worst > LEVEL_NORMAL && look.worst == l->held) {
@@ -329,6 +372,8 @@ bool leveler_update(struct leveler *l, const struct level_rule *rules,
         }
         if (l->level == LEVEL_NORMAL)
                 return false;
+        if (was_unmeasured && l->held == LEVEL_NORMAL)
+                return to_normal(l, rules, samples, now_ns);
         return calm(l, rules, samples, n, &look, dwell_ns, now_ns);
 }
 

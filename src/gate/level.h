@@ -14,9 +14,14 @@
  * `required` is not; and after dwell when all that is known is normal but a metric that was last
  * seen higher is missing: to fall would free everyone in silence, to stay would block them for
  * ever.  It leaves unknown at once for the level it held before, or a higher one, when a known
- * metric is above normal, and for normal when all that is known has been calm for dwell.  A metric
- * that was never sampled is waited for, stale_ns after leveler_init(); a target
- * without metrics is normal.
+ * metric is above normal, and for normal when all that is known has been calm for dwell.
+ *
+ * A target begins as unknown, or with the level it was last known to have (leveler_restore), and
+ * that holds until it is measured: until a metric is there that has the level or a higher one, or
+ * each metric was sampled or is overdue (stale_ns after leveler_init).  Then one that was not above
+ * normal is normal at once, and one that was has to be calm for dwell first.  A last known level
+ * above normal also outlasts samples that do not come: to know nothing is no reason to open.
+ * A target without metrics is normal with its first update.
  *
  * Each transition says which metric, which value, which threshold. */
 #ifndef WEIR_GATE_LEVEL_H
@@ -53,7 +58,7 @@ struct leveler {
         enum level level;
         int64_t since_ns;
         int64_t calm_since_ns; /* all below exit since; 0: not */
-        int metric;            /* the one that decides; -1: when normal, and only then */
+        int metric; /* the one that decides; -1: when normal, or unknown before it was measured */
         /* Of the metric that decided, when it did.  For unknown: the age of its sample and the
          * oldest that counts, in s.  For a fall to normal: those of `cause`, which is below its
          * exit threshold.  Always numbers. */
@@ -65,9 +70,14 @@ struct leveler {
         int64_t began_ns;      /* leveler_init */
         uint32_t known_mask;   /* metrics that were known at the last update */
         uint32_t pending_mask; /* never sampled, and not yet to be missed */
+        bool is_unmeasured;    /* `level` is what was last known, or unknown when nothing was */
 };
 
 void leveler_init(struct leveler *l, int64_t now_ns);
+/* After leveler_init(): the level it was last known to have, never unknown, and the metric, value
+ * and threshold that made it when it is above normal. */
+void leveler_restore(struct leveler *l, enum level level, int metric, double value,
+                     double threshold);
 /* True when the level changed; *l says the rest. */
 bool leveler_update(struct leveler *l, const struct level_rule *rules,
                     const struct level_sample *samples, size_t n, int64_t dwell_ns, int64_t now_ns);

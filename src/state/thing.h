@@ -35,7 +35,8 @@
         X(SETTING, setting)                                                                        \
         X(RULE, rule)                                                                              \
         X(RULELOG, rulelog)                                                                        \
-        X(SEQUEL, sequel)
+        X(SEQUEL, sequel)                                                                          \
+        X(LAST_LEVEL, last_level)
 
 enum thing_kind {
 #define X(name, text) THING_##name,

@@ -65,6 +65,9 @@ const SENTENCE = {
 /* "threads_running is 7, at or above 5" */
 function reason(t)
 {
+        if (t.last_known) /* not measured since the start */
+                return `${t.last_known[0].toUpperCase()}${t.last_known.slice(1)}${
+                        t.error ? `: ${t.error}` : '.'}`;
         if (t.error)
                 return t.error;
         if (!t.metric || t.value === null || t.value === undefined)
@@ -91,7 +94,8 @@ function levelCard(t, now)
 {
         const counts = t.mode !== 'off';
         const metrics = t.metrics || [];
-        const decides = t.metric !== '' && t.value !== null && t.value !== undefined;
+        const decides = t.metric !== '' && t.value !== null && t.value !== undefined &&
+                !t.last_known;
         return h(`article.level.${counts ? kindOf(t.level) : 'calm'}`,
                 {'aria-label': `Target ${t.name}`},
                 h('span.shape', {'aria-hidden': 'true'}, shapeOf(t.level)),

@@ -248,7 +248,7 @@ def under_load(folder):
             with b.server.client() as c:
                 while not done.is_set():
                     began = time.monotonic()
-                    c("ENQUEUE", "mail", "{}")
+                    c("ENQUEUE", "mail", "{}", "TIER", "high")  # runs at `unknown`, too
                     grant = claim(c)
                     if grant:
                         c("COMPLETE", str(grant[0].id), grant[0].token)

@@ -707,7 +707,7 @@ def as_named_elsewhere(folder):
         equal(done.returncode, code, "exit code of weir %s: %s" % (words, done.stderr))
         return done.stdout + done.stderr
 
-    expect(re.search(r"^level +normal", run("throttle", "status"), re.M), "a calm level")
+    until(lambda: "shop: normal" in run("throttle", "status"), 10, "a calm level")
     run("throttle", "pause")
     expect(re.search(r"^pause +.*left", run("throttle", "status"), re.M), run("throttle", "status"))
     run("throttle", "resume")

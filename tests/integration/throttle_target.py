@@ -247,7 +247,7 @@ def refused(folder):
         ("privilege", {}, 'metric "rows" { source = "sql:SELECT COUNT(*) FROM shop.orders" '
          'elevated = {5, 3} critical = {9, 8} required = true }', "denied"),
         ("hangs", {}, 'metric "slow" { source = "sql:SELECT SLEEP(30)" '
-         'elevated = {5, 3} critical = {9, 8} required = true }', ""),
+         'elevated = {5, 3} critical = {9, 8} required = true }', "no answer"),
     )
     for name, options, body, why in cases:
         server = serve(os.path.join(folder, name), database().port, body, **options)

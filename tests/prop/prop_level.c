@@ -57,6 +57,9 @@ static void a_month_of_ordinary_noise_changes_nothing(void **state)
         (void)state;
         dice_init(&dice, "level noise");
         leveler_init(&l, now_ns);
+        for (size_t i = 0; i < METRICS; i++)
+                samples[i].at_ns = now_ns;
+        assert_true(leveler_update(&l, ordinary, samples, METRICS, 30 * S, now_ns)); /* measured */
         for (int64_t second = 0; second < (int64_t)MONTH_DAYS * DAY_S; second++) {
                 /* Between the samples it is looked at when it asks to be: a value may grow old. */
                 int64_t next_ns = leveler_next_ns(&l, ordinary, samples, METRICS, 30 * S);
@@ -138,6 +141,8 @@ static uint64_t hand_episode(struct rng *dice)
         uint64_t changes = 0;
 
         leveler_init(&l, S);
+        assert_true(leveler_update(&l, ordinary, &(struct level_sample){0, S, false}, 1, dwell * S,
+                                   S)); /* measured: normal */
         for (int64_t i = 0; i < PAST; i++) {
                 past[i] = hop(dice, i ? past[i - 1] : 0);
                 struct level_sample sample = {past[i], (i + 1) * S, false};
@@ -272,22 +277,25 @@ static void check_dwell(struct world *w)
 static void check(struct world *w, enum level was, bool changed)
 {
         enum level high = entered(w), now = w->l.level;
+        bool is_from_nothing = was == LEVEL_UNKNOWN && w->l.cause < 0;
 
         for (int level = LEVEL_ELEVATED; level <= (int)high && !is_blind(w); level++)
                 w->high_ns[level] = w->now_ns;
         assert_int_equal(changed, now != was);
-        assert_int_equal(w->l.metric >= 0, now != LEVEL_NORMAL);
+        if (now != LEVEL_UNKNOWN || !w->l.is_unmeasured)
+                assert_int_equal(w->l.metric >= 0, now != LEVEL_NORMAL);
         assert_true(isfinite(w->l.value) && isfinite(w->l.threshold));
         assert_true(w->l.held != LEVEL_UNKNOWN);
         if (is_blind(w)) {
-                assert_int_equal(now, LEVEL_UNKNOWN);
+                /* What was known before the first sample outlasts that nothing comes. */
+                assert_int_equal(now, w->l.is_unmeasured ? was : LEVEL_UNKNOWN);
         } else {
                 assert_true(badness(now) >= badness(high)); /* a rise is immediate */
                 assert_true(was != LEVEL_NORMAL || now != LEVEL_UNKNOWN);
         }
         if (changed) {
                 assert_true(w->l.since_ns == w->now_ns);
-                assert_int_equal(w->l.cause >= 0, true);
+                assert_true(w->l.cause >= 0 || (is_from_nothing && now == LEVEL_NORMAL));
                 w->seen[was][now]++;
         }
         check_fall(w, was);
@@ -377,6 +385,23 @@ static void any_rules(struct world *w)
         w->dwell_ns = (int64_t)rng_below(&w->dice, 40) * S;
 }
 
+/* Half of them begin with a level that was known before. */
+static void any_beginning(struct world *w)
+{
+        static const enum level levels[] = {LEVEL_NORMAL, LEVEL_ELEVATED, LEVEL_CRITICAL};
+        enum level level = levels[rng_below(&w->dice, ARRAY_LEN(levels))];
+        int metric = (int)rng_below(&w->dice, METRICS);
+
+        leveler_init(&w->l, w->now_ns);
+        if (rng_below(&w->dice, 2)) {
+                leveler_restore(&w->l, level, level == LEVEL_NORMAL ? -1 : metric, 1, 2);
+                w->last_known = level;
+                for (int i = LEVEL_ELEVATED; i <= (int)level; i++)
+                        w->high_ns[i] = w->now_ns;
+        }
+        w->twin = w->l;
+}
+
 static void gap_episode(struct world *w)
 {
         any_rules(w);
@@ -384,8 +409,7 @@ static void gap_episode(struct world *w)
         w->fell_ns = INT64_MIN;
         w->last_known = LEVEL_NORMAL;
         w->high_ns[LEVEL_ELEVATED] = w->high_ns[LEVEL_CRITICAL] = 0;
-        leveler_init(&w->l, w->now_ns);
-        leveler_init(&w->twin, w->now_ns);
+        any_beginning(w);
         look(w);
         (void)step_one(w, &w->twin, w->now_ns); /* as the other */
         for (int n = 0; n < 2000; n++) {

@@ -68,16 +68,116 @@ static int64_t next_ns(const struct rig *r)
         return leveler_next_ns(&r->l, r->rules, r->samples, r->n, DWELL);
 }
 
-static void it_begins_normal_and_names_nobody(void **state)
+static void it_begins_unknown_and_names_nobody(void **state)
 {
         struct rig r = rig_of(1);
 
         (void)state;
-        assert_int_equal(r.l.level, LEVEL_NORMAL);
+        assert_int_equal(r.l.level, LEVEL_UNKNOWN);
+        assert_true(r.l.is_unmeasured);
         assert_true(r.l.since_ns == 1000 * S);
         assert_int_equal(r.l.metric, -1);
         assert_int_equal(r.l.cause, -1);
         assert_false(update(&r));
+}
+
+static void a_first_calm_sample_makes_it_normal_at_once(void **state)
+{
+        struct rig r = rig_of(1);
+
+        (void)state;
+        assert_true(see(&r, THREADS, 1));
+        assert_int_equal(r.l.level, LEVEL_NORMAL);
+        assert_false(r.l.is_unmeasured);
+        assert_false(see(&r, THREADS, 1));
+}
+
+static void it_is_unknown_until_each_metric_was_measured_or_is_overdue(void **state)
+{
+        struct rig r = rig_of(2);
+
+        (void)state;
+        assert_false(see(&r, THREADS, 1)); /* the depth is to come */
+        assert_int_equal(r.l.level, LEVEL_UNKNOWN);
+        assert_true(see(&r, DEPTH, 1));
+        assert_int_equal(r.l.level, LEVEL_NORMAL);
+        r = rig_of(2);
+        assert_false(see(&r, THREADS, 1));
+        r.now_ns += 3 * S + 1;
+        assert_true(see(&r, THREADS, 1)); /* the depth does not come */
+        assert_int_equal(r.l.level, LEVEL_NORMAL);
+        r = rig_of(2);
+        assert_true(see(&r, THREADS, 15)); /* one is enough to raise it */
+        assert_int_equal(r.l.level, LEVEL_CRITICAL);
+        assert_false(r.l.is_unmeasured);
+}
+
+static void a_level_known_before_holds_until_a_sample_comes_and_then_dwells(void **state)
+{
+        struct rig r = rig_of(1);
+
+        (void)state;
+        leveler_restore(&r.l, LEVEL_CRITICAL, THREADS, 150, 15);
+        assert_int_equal(r.l.level, LEVEL_CRITICAL);
+        assert_int_equal(r.l.metric, THREADS);
+        assert_true(r.l.value == 150 && r.l.threshold == 15);
+        assert_false(update(&r));
+        r.samples[THREADS].state = SAMPLE_SILENT;
+        r.now_ns += 1000 * S; /* nothing comes: to know nothing is no reason to open */
+        assert_false(update(&r));
+        assert_int_equal(r.l.level, LEVEL_CRITICAL);
+        assert_true(r.l.is_unmeasured);
+        pass(&r, 30, 2, 0);
+        assert_int_equal(r.l.level, LEVEL_CRITICAL); /* it dwells */
+        assert_false(r.l.is_unmeasured);
+        pass(&r, 1, 2, 0);
+        assert_int_equal(r.l.level, LEVEL_NORMAL);
+        assert_int_equal(r.l.cause, THREADS);
+}
+
+static void a_level_known_before_has_the_exit_threshold_of_one_that_was_reached(void **state)
+{
+        struct rig r = rig_of(1);
+
+        (void)state;
+        leveler_restore(&r.l, LEVEL_CRITICAL, THREADS, 150, 15);
+        pass(&r, 100, 10, 0); /* below 15, which enters, and not below 10, which leaves */
+        assert_int_equal(r.l.level, LEVEL_CRITICAL);
+        r = rig_of(1);
+        leveler_restore(&r.l, LEVEL_ELEVATED, THREADS, 8, 5);
+        assert_true(see(&r, THREADS, 20)); /* a rise is at once */
+        assert_int_equal(r.l.level, LEVEL_CRITICAL);
+}
+
+static void a_normal_level_known_before_is_unknown_until_measured(void **state)
+{
+        struct rig r = rig_of(1);
+
+        (void)state;
+        leveler_restore(&r.l, LEVEL_NORMAL, -1, 0, 0);
+        assert_false(update(&r));
+        assert_int_equal(r.l.level, LEVEL_UNKNOWN);
+        assert_true(see(&r, THREADS, 1));
+        assert_int_equal(r.l.level, LEVEL_NORMAL);
+}
+
+static void who_raised_the_level_before_and_does_not_come_leaves_it_unknown(void **state)
+{
+        struct rig r = rig_of(2);
+
+        (void)state;
+        leveler_restore(&r.l, LEVEL_CRITICAL, DEPTH, 900, 500);
+        for (int i = 0; i < 3; i++) {
+                r.now_ns += S;
+                assert_false(see(&r, THREADS, 1));
+        }
+        assert_true(r.l.is_unmeasured); /* the depth is still waited for */
+        for (int i = 0; i < 32; i++) {
+                r.now_ns += S;
+                (void)see(&r, THREADS, 1);
+        }
+        assert_int_equal(r.l.level, LEVEL_UNKNOWN);
+        assert_int_equal(r.l.metric, DEPTH);
 }
 
 static void a_level_is_entered_at_its_threshold_and_not_below(void **state)
@@ -85,7 +185,8 @@ static void a_level_is_entered_at_its_threshold_and_not_below(void **state)
         struct rig r = rig_of(1);
 
         (void)state;
-        assert_false(see(&r, THREADS, nextafter(5, 0)));
+        assert_true(see(&r, THREADS, nextafter(5, 0)));
+        assert_int_equal(r.l.level, LEVEL_NORMAL);
         assert_true(see(&r, THREADS, 5));
         assert_int_equal(r.l.level, LEVEL_ELEVATED);
         assert_false(see(&r, THREADS, nextafter(15, 0)));
@@ -299,7 +400,8 @@ static void a_threshold_that_is_nan_makes_no_level(void **state)
 
         (void)state;
         pass(&r, 1, 0, 0);
-        assert_false(see(&r, LAG, 9));
+        assert_true(see(&r, LAG, 9));
+        assert_int_equal(r.l.level, LEVEL_NORMAL);
         assert_true(see(&r, LAG, 10));
         assert_int_equal(r.l.level, LEVEL_CRITICAL);
         for (int i = 0; i < 31; i++) { /* without an exit threshold it is the enter threshold */
@@ -320,8 +422,9 @@ static void a_first_sample_is_waited_for(void **state)
         assert_true(next_ns(&r) == r.now_ns + 3 * S + 1);
         r.now_ns += 3 * S;
         assert_false(update(&r));
+        assert_int_equal(r.l.metric, -1);
         r.now_ns += 1;
-        assert_true(update(&r));
+        assert_false(update(&r)); /* it was unknown, and is; now it names what is missed */
         assert_int_equal(r.l.level, LEVEL_UNKNOWN);
         assert_int_equal(r.l.metric, THREADS);
         assert_true(r.l.value >= 3 && r.l.threshold == 3);
@@ -337,9 +440,17 @@ static void a_first_try_that_nobody_answers_gets_less_time(void **state)
         assert_false(update(&r));
         r.now_ns += LEVEL_SILENCE_NS;
         assert_false(update(&r));
+        assert_true(r.l.is_unmeasured);
         r.now_ns += 1;
-        assert_true(update(&r));
+        assert_false(update(&r));
         assert_int_equal(r.l.level, LEVEL_UNKNOWN);
+        assert_int_equal(r.l.metric, THREADS);
+        r = rig_of(1);
+        r.rules[THREADS].stale_ns = 0; /* the same when no sample is ever too old */
+        r.samples[THREADS].state = SAMPLE_SILENT;
+        r.now_ns += LEVEL_SILENCE_NS + 1;
+        assert_false(update(&r));
+        assert_int_equal(r.l.metric, THREADS);
 }
 
 static void silence_leaves_the_last_sample_valid_for_a_moment(void **state)
@@ -376,8 +487,9 @@ static void an_answer_that_is_an_error_counts_at_once(void **state)
                 struct rig first = rig_of(1); /* as the first answer of all, too */
                 first.rules[THREADS].stale_ns = stale_ns[i];
                 first.samples[THREADS].state = SAMPLE_FAILED;
-                assert_true(update(&first));
+                assert_false(update(&first)); /* it begins as unknown, and now it is missed */
                 assert_int_equal(first.l.level, LEVEL_UNKNOWN);
+                assert_int_equal(first.l.metric, THREADS);
         }
 }
 
@@ -388,7 +500,7 @@ static void a_value_that_is_no_number_is_no_sample(void **state)
         (void)state;
         for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
                 struct rig r = rig_of(1);
-                assert_true(see(&r, THREADS, bad[i]));
+                assert_false(see(&r, THREADS, bad[i]));
                 assert_int_equal(r.l.level, LEVEL_UNKNOWN);
                 assert_true(isfinite(r.l.value) && isfinite(r.l.threshold));
         }
@@ -423,6 +535,8 @@ static void a_target_without_metrics_is_normal(void **state)
 
         (void)state;
         r.now_ns += 1000 * S;
+        assert_true(update(&r));
+        assert_int_equal(r.l.level, LEVEL_NORMAL);
         assert_false(update(&r));
         assert_true(next_ns(&r) == INT64_MAX);
 }
@@ -468,7 +582,7 @@ static void of_several_missing_the_required_one_is_named(void **state)
         (void)state;
         r.rules[DEPTH].is_required = true;
         r.now_ns += 4 * S;
-        assert_true(update(&r));
+        assert_false(update(&r));
         assert_int_equal(r.l.metric, DEPTH);
 }
 
@@ -478,7 +592,7 @@ static void unknown_is_left_for_normal_after_dwell(void **state)
 
         (void)state;
         r.now_ns += 4 * S;
-        assert_true(update(&r));
+        assert_false(update(&r));
         pass(&r, 30, 1, 1);
         assert_int_equal(r.l.level, LEVEL_UNKNOWN);
         pass(&r, 1, 1, 1);
@@ -492,7 +606,7 @@ static void unknown_is_left_for_a_higher_level_at_once(void **state)
 
         (void)state;
         r.now_ns += 4 * S;
-        assert_true(update(&r));
+        assert_false(update(&r));
         assert_true(see(&r, THREADS, 5));
         assert_int_equal(r.l.level, LEVEL_ELEVATED);
         assert_int_equal(r.l.metric, THREADS);
@@ -655,7 +769,14 @@ static void more_metrics_than_there_may_be_are_our_mistake(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(it_begins_normal_and_names_nobody),
+                cmocka_unit_test(it_begins_unknown_and_names_nobody),
+                cmocka_unit_test(a_first_calm_sample_makes_it_normal_at_once),
+                cmocka_unit_test(it_is_unknown_until_each_metric_was_measured_or_is_overdue),
+                cmocka_unit_test(a_level_known_before_holds_until_a_sample_comes_and_then_dwells),
+                cmocka_unit_test(
+                        a_level_known_before_has_the_exit_threshold_of_one_that_was_reached),
+                cmocka_unit_test(a_normal_level_known_before_is_unknown_until_measured),
+                cmocka_unit_test(who_raised_the_level_before_and_does_not_come_leaves_it_unknown),
                 cmocka_unit_test(a_level_is_entered_at_its_threshold_and_not_below),
                 cmocka_unit_test(it_rises_from_normal_to_critical_at_once),
                 cmocka_unit_test(it_stays_while_at_or_above_the_exit_threshold),

@@ -73,7 +73,8 @@ static void the_level_is_told_with_the_metric_that_decides(void **unused)
                  "level:'critical' "
                  "target:'shop' since_ms:2000");
         has(now, "{name:'shop' mode:'enforce' level:'critical' since_ms:2000 "
-                 "metric:'threads_running' value:'16.5' threshold:'15' age_ms:2000 error:'']");
+                 "metric:'threads_running' value:'16.5' threshold:'15' age_ms:2000 error:'' "
+                 "measured:true last_known:'']");
         has(now, "{name:'stock' mode:'off'");
         has(now, "events:1]");
         rig_release(&rig);
@@ -125,6 +126,7 @@ static void jobs_are_counted_where_they_are(void **unused)
         struct rig rig;
         char token[RIG_TOKEN];
         init(&rig);
+        sample(&rig, 1);
         rig_do(&rig, "ENQUEUE", "mail", "");
         rig_do(&rig, "ENQUEUE", "mail", "", "QUEUE", "other");
         rig_do(&rig, "ENQUEUE", "mail", "", "IN", "60000");

@@ -212,6 +212,9 @@ static void a_parked_job_says_what_parked_it_and_for_how_long(void **unused)
         rig_restart(&rig);
         set_up(&rig, MODE_ENFORCE);
         rig_turn(&rig);
+        has(rig_do(&rig, "WHY", "1"), "; deferred for 15 min in all'"); /* not measured yet */
+        same(rig_do(&rig, "SETTINGSET", "target.shop.dwell", "0s"), "OK");
+        sample(&rig, 1);
         has(rig_do(&rig, "WHY", "1"),
             "; deferred for 15 min in all; the level is normal now, and the ramp brings it back "
             "earlier'");
