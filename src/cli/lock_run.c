@@ -1,7 +1,7 @@
 /* Takes a lock, runs a command under it, and gives the lock back.
  *
  *      state        meaning                             leaves by
- *        ASKING     LOCK is sent or about to be         granted, refused, no connection, a signal
+ *        ASKING     LOCK is sent or about to be         granted, refused, the wait over, a signal
  *        CHECKING   granted after a wait: renewed once  renewed -> RUNNING, else ended
  *        RUNNING    the command runs                    its end
  *        RELEASING  UNLOCK is sent                      its answer, or RELEASE_MS
@@ -18,6 +18,9 @@
  *
  * Two thirds of the time are left for a server that restarts or a network that comes back.  A
  * renewal that is refused means that somebody else may already hold the lock: TERM at once.
+ *
+ * A wait goes on when the server goes away and comes back: the lock is asked for again, for what is
+ * left of the time, at the end of the line.  Only a server that was never reached ends it at once.
  *
  * A grant after a wait may have been under way for any length of time (this process may have been
  * stopped meanwhile), so it is renewed before anything is started.
@@ -67,6 +70,9 @@ struct run {
         int64_t ours_until_ns;     /* known for certain */
         int64_t renew_ns, kill_ns; /* the next renewal; INT64_MAX: no KILL is due */
         int64_t release_until_ns;
+        int64_t wait_until_ns; /* of the whole wait, over all connections */
+        struct problem away;   /* why the server is away; err OK: it is not */
+        bool was_up;           /* it was reached once */
         bool is_asked, is_renewing, is_lost, has_terminal;
         pid_t pid;
         int exit;
@@ -79,6 +85,7 @@ static void say(const struct run *r, const char *what)
 }
 
 static void step(struct run *r);
+static void ask(struct run *r);
 
 static void end_handle(void *handle)
 {
@@ -274,8 +281,12 @@ static void on_renewed(void *ctx, int err, const struct value *v, const struct p
         struct run *r = ctx;
         r->is_renewing = false;
         if (r->state == RUN_CHECKING && err != OK) {
-                if (v)
+                if (v && means_lost(err) && clock_boot_ns() < r->wait_until_ns) {
+                        r->state = RUN_ASKING; /* it ran out while the server was away */
+                        ask(r);
+                } else if (v) {
                         fail(r, p); /* else link_down() comes next and says why */
+                }
                 return;
         }
         if (r->state != RUN_CHECKING && r->state != RUN_RUNNING)
@@ -335,6 +346,8 @@ static void on_locked(void *ctx, int err, const struct value *v, const struct pr
         struct run *r = ctx;
         if (!v || r->state != RUN_ASKING)
                 return; /* link_down() comes next and says why */
+        if (err == ERR_STOPPING && r->options->wait_ms)
+                return; /* it closes the connection next */
         if (err != OK) {
                 fail(r, p);
                 return;
@@ -368,8 +381,10 @@ static void ask(struct run *r)
 {
         const struct lock_run *o = r->options;
         char ttl[24], wait[24], count[24];
+        int64_t now_ns = clock_boot_ns();
+        int64_t wait_ms = now_ns < r->wait_until_ns ? (r->wait_until_ns - now_ns) / NS_PER_MS : 0;
         (void)snprintf(ttl, sizeof(ttl), "%lld", (long long)o->ttl_ms);
-        (void)snprintf(wait, sizeof(wait), "%lld", (long long)o->wait_ms);
+        (void)snprintf(wait, sizeof(wait), "%lld", (long long)wait_ms);
         (void)snprintf(count, sizeof(count), "%lld", (long long)o->count);
         const struct slice argv[] = {
                 SLICE_LIT("LOCK"), slice_str(o->name), slice_str(ttl),
@@ -377,15 +392,19 @@ static void ask(struct run *r)
                 slice_str(count),  SLICE_LIT("OWNER"), slice_str(o->owner),
         };
         r->is_asked = true;
-        r->sent_ns = clock_boot_ns();
-        link_send(r->link, argv, ARRAY_LEN(argv), o->wait_ms + ANSWER_MS, on_locked, r);
+        r->sent_ns = now_ns;
+        link_send(r->link, argv, ARRAY_LEN(argv), wait_ms + ANSWER_MS, on_locked, r);
 }
 
 static void link_up(void *ctx)
 {
         struct run *r = ctx;
+        r->was_up = true;
+        r->away.err = OK;
         if (r->state == RUN_ASKING && !r->is_asked)
                 ask(r);
+        else if (r->state == RUN_CHECKING)
+                renew(r);
         else if (r->state == RUN_RUNNING)
                 renew(r);
         else if (r->state == RUN_RELEASING)
@@ -396,9 +415,16 @@ static void link_down(void *ctx, const struct problem *why, int64_t wait_ms)
 {
         struct run *r = ctx;
         (void)wait_ms;
-        r->is_renewing = false;
-        if (r->state == RUN_ASKING || r->state == RUN_CHECKING)
-                fail(r, why);
+        r->is_renewing = r->is_asked = false;
+        if (r->state == RUN_ASKING || r->state == RUN_CHECKING) {
+                if (!r->was_up || clock_boot_ns() >= r->wait_until_ns) {
+                        fail(r, why);
+                        return;
+                }
+                if (r->away.err == OK)
+                        say(r, "the server is away; waiting for it to come back");
+                r->away = *why;
+        }
         /* RUNNING: there is time; RELEASING: a little. */
 }
 
@@ -438,6 +464,10 @@ static void step(struct run *r)
                 if (!r->is_lost)
                         say(r, "not given back, the server does not answer; it will run out");
                 end(r, r->exit);
+        } else if ((r->state == RUN_ASKING || r->state == RUN_CHECKING) && r->away.err != OK) {
+                next_ns = least(next_ns, r->wait_until_ns);
+                if (now_ns >= r->wait_until_ns)
+                        fail(r, &r->away);
         }
         if (r->state != RUN_ENDED)
                 (void)uv_timer_start(&r->tick, on_tick, (uint64_t)((next_ns - now_ns) / NS_PER_MS),
@@ -472,7 +502,11 @@ static void catch_signals(struct run *r)
 
 int lock_run(const struct lock_run *options, int *ret_exit, struct problem *p)
 {
-        struct run r = {.options = options, .kill_ns = INT64_MAX};
+        struct run r = {
+                .options = options,
+                .kill_ns = INT64_MAX,
+                .wait_until_ns = clock_boot_ns() + options->wait_ms * NS_PER_MS,
+        };
         const struct link_owner owner = {&r, link_up, link_down};
         int uv = uv_loop_init(&r.loop);
         if (uv != 0)

@@ -79,6 +79,10 @@ static void show_lock(struct cli *cli, const struct value *v)
         size_t n = list_len(holders);
         buf_put_str(&cli->out, "lock ");
         text_put_safe(&cli->out, field_text(v, "name"));
+        if (!n) {
+                buf_put_str(&cli->out, ": free\n");
+                return;
+        }
         buf_printf(&cli->out, ": %zu of %lld held, %lld waiting\n\n", n,
                    (long long)field_int(v, "count"), (long long)field_int(v, "waiting"));
         table_init(&t, holder_columns, ARRAY_LEN(holder_columns));

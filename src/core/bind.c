@@ -83,6 +83,13 @@ static int check_int(const struct param_def *p, int64_t v, struct problem *probl
 {
         if (v >= p->min && v <= p->max)
                 return OK;
+        /* As Redis has it, most people who write so small a number mean seconds. */
+        if (p->flags & PARAM_BARE_MS && v > 0 && v < p->min)
+                return problem_set(problem, ERR_BADARG,
+                                   "%s is in milliseconds and at least %lld, not %lld; for seconds "
+                                   "say EX %lld, for milliseconds PX %lld",
+                                   p->name, (long long)p->min, (long long)v, (long long)v,
+                                   (long long)v);
         return problem_set(problem, ERR_BADARG, "%s must be %lld to %lld%s, not %lld", p->name,
                            (long long)p->min, (long long)p->max, param_is_ms(p) ? " ms" : "",
                            (long long)v);

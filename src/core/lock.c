@@ -31,9 +31,18 @@
 /* A SET or a TAKE beside name and owner. */
 #define LOCK_RECORD_BYTES 160
 
+#define TTL_FORMS         3 /* ttl, ex, px: in that order */
+
 /* Places of the parameters in rows_lock.h. */
 enum { P_NAME };
-enum { P_LOCK_TTL = 1, P_LOCK_WAIT, P_LOCK_COUNT, P_LOCK_OWNER, P_LOCK_TOKEN, P_LOCK_REENTER };
+enum {
+        P_LOCK_TTL = 1,
+        P_LOCK_WAIT = P_LOCK_TTL + TTL_FORMS,
+        P_LOCK_COUNT,
+        P_LOCK_OWNER,
+        P_LOCK_TOKEN,
+        P_LOCK_REENTER
+};
 enum { P_HELD_TOKEN = 1, P_RENEW_TTL };
 enum { P_LOCKS_MATCH, P_LOCKS_LIMIT, P_LOCKS_CURSOR };
 enum { P_FORCE_REASON = 1 };
@@ -53,6 +62,23 @@ struct lock_wait {
 };
 
 static const struct wait_ops lock_wait_ops;
+
+/* ---- how long ---- */
+
+/* `first` is the place of "ttl" among the parameters. */
+static int take_ttl(const struct command *cmd, size_t first, uint32_t *ret_ms,
+                    struct problem *problem)
+{
+        const struct arg *ttl = &cmd->arg[first];
+        int64_t ms = ttl[0].num + ttl[1].num * MS_PER_S + ttl[2].num; /* one of them is set */
+        if (!ms)
+                return problem_set(problem, ERR_BADARG,
+                                   "ttl or ex is missing: say EX seconds, PX milliseconds, or a "
+                                   "number of milliseconds from %lld on",
+                                   MS_PER_S);
+        *ret_ms = (uint32_t)ms;
+        return OK;
+}
 
 /* ---- answers ---- */
 
@@ -102,19 +128,37 @@ static void tell_holder(const struct core *core, struct reply *reply, const stru
 static void tell_lock(const struct core *core, struct reply *reply, const struct lock *l,
                       bool is_refusal)
 {
-        reply_map(reply, 4 + is_refusal);
+        reply_map(reply, 5 + is_refusal);
         if (is_refusal) {
                 reply_key(reply, "acquired");
                 reply_bool(reply, false);
         }
         reply_key(reply, "name");
         reply_text(reply, thing_name(&l->thing));
+        reply_key(reply, "state");
+        reply_str(reply, "held");
         tell_int(reply, "count", l->count);
         tell_int(reply, "waiting", l->n_waiting);
         reply_key(reply, "holders");
         reply_list(reply, l->n_holders);
         for (uint32_t i = 0; i < l->n_holders; i++)
                 tell_holder(core, reply, &l->holders[i]);
+        reply_end(reply);
+        reply_end(reply);
+}
+
+/* How many places it has is said by the next LOCK. */
+static void tell_free(struct reply *reply, struct slice name)
+{
+        reply_map(reply, 5);
+        reply_key(reply, "name");
+        reply_text(reply, name);
+        reply_key(reply, "state");
+        reply_str(reply, "free");
+        tell_int(reply, "count", 0);
+        tell_int(reply, "waiting", 0);
+        reply_key(reply, "holders");
+        reply_list(reply, 0);
         reply_end(reply);
         reply_end(reply);
 }
@@ -331,14 +375,14 @@ void locks_switched_off(struct core *core)
 
 static const struct wait_ops lock_wait_ops = {lock_time_over, lock_cancel};
 
-static int wait_for(struct core *core, struct session *session, struct lock *l,
+static int wait_for(struct core *core, struct session *session, struct lock *l, uint32_t ttl_ms,
                     const struct command *cmd)
 {
         struct slice owner = cmd->arg[P_LOCK_OWNER].text;
         struct lock_wait *w = xmalloc(sizeof(*w) + owner.len);
         *w = (struct lock_wait){
                 .lock = l,
-                .ttl_ms = (uint32_t)cmd->arg[P_LOCK_TTL].num,
+                .ttl_ms = ttl_ms,
                 .owner_len = (uint8_t)owner.len,
         };
         if (owner.len)
@@ -352,14 +396,15 @@ static int wait_for(struct core *core, struct session *session, struct lock *l,
 
 /* The caller holds it already. */
 static int enter_again(struct core *core, struct lock *l, const struct lock_holder *h,
-                       const struct command *cmd, struct reply *reply, struct problem *problem)
+                       uint32_t ttl_ms, const struct command *cmd, struct reply *reply,
+                       struct problem *problem)
 {
         if (cmd->arg[P_LOCK_REENTER].num != REENTER_RENEW)
                 return problem_set(problem, ERR_STATE,
                                    "that token holds the lock already, with fence %llu; REENTER "
                                    "renew would renew it",
                                    (unsigned long long)h->fence);
-        renew(core, l, h, (uint32_t)cmd->arg[P_LOCK_TTL].num);
+        renew(core, l, h, ttl_ms);
         tell_granted(core, reply, l->count, h);
         return OK;
 }
@@ -384,14 +429,14 @@ static int check_lock(const struct core *core, const struct lock *l, uint32_t co
         return OK;
 }
 
-static int take(struct core *core, struct lock *l, uint32_t count, const struct command *cmd,
-                struct reply *reply, struct problem *problem)
+static int take(struct core *core, struct lock *l, uint32_t count, uint32_t ttl_ms,
+                const struct command *cmd, struct reply *reply, struct problem *problem)
 {
         struct slice name = cmd->arg[P_NAME].text, owner = cmd->arg[P_LOCK_OWNER].text;
         int r = core_admit(core, LOCK_RECORD_BYTES + name.len + owner.len, 0, problem);
         if (r != OK)
                 return r;
-        struct lock_holder h = make_holder(core, (uint32_t)cmd->arg[P_LOCK_TTL].num, owner);
+        struct lock_holder h = make_holder(core, ttl_ms, owner);
         if (l)
                 take_beside(core, l, &h);
         else
@@ -410,15 +455,18 @@ EXEC(exec_lock)
                 mine = lock_holder(l, cmd->arg[P_LOCK_TOKEN].token);
         if (core->are_locks_off && !mine)
                 return switched_off(problem);
-        int r = check_lock(core, l, count, cmd, problem);
+        uint32_t ttl_ms;
+        int r = take_ttl(cmd, P_LOCK_TTL, &ttl_ms, problem);
+        if (r == OK)
+                r = check_lock(core, l, count, cmd, problem);
         if (r != OK)
                 return r;
         if (mine)
-                return enter_again(core, l, mine, cmd, reply, problem);
+                return enter_again(core, l, mine, ttl_ms, cmd, reply, problem);
         if (!l || !lock_is_full(l))
-                return take(core, l, count, cmd, reply, problem);
+                return take(core, l, count, ttl_ms, cmd, reply, problem);
         if (cmd->arg[P_LOCK_WAIT].num > 0)
-                return wait_for(core, session, l, cmd);
+                return wait_for(core, session, l, ttl_ms, cmd);
         tell_refused(core, reply, l);
         return OK;
 }
@@ -443,10 +491,13 @@ EXEC(exec_renew)
         (void)session; /* the token is what counts */
         struct lock *l;
         const struct lock_holder *h;
-        int r = find_held(core, cmd, &l, &h, problem);
+        uint32_t ttl_ms;
+        int r = take_ttl(cmd, P_RENEW_TTL, &ttl_ms, problem);
+        if (r == OK)
+                r = find_held(core, cmd, &l, &h, problem);
         if (r != OK)
                 return r;
-        renew(core, l, h, (uint32_t)cmd->arg[P_RENEW_TTL].num);
+        renew(core, l, h, ttl_ms);
         reply_record(reply, 3);
         tell_int(reply, "fence", (int64_t)h->fence);
         tell_int(reply, "ttl_ms", h->ttl_ms);
@@ -459,10 +510,12 @@ EXEC(exec_locked)
 {
         (void)session; /* anybody may look */
         struct slice name = cmd->arg[P_NAME].text;
+        (void)problem; /* a name that is not locked is a free lock */
         const struct lock *l = find(core, name);
-        if (!l)
-                return no_such_lock(name, problem);
-        tell_lock(core, reply, l, false);
+        if (l)
+                tell_lock(core, reply, l, false);
+        else
+                tell_free(reply, name);
         return OK;
 }
 

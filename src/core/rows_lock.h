@@ -4,11 +4,22 @@
 
 #include "core/lock.h"
 
+/* How long a lock lives, in one of three forms.  A bare number below a second is refused: LOCK x
+ * 300 would be a lock of 0.3 s for a caller who thinks of Redis's EX 300. */
+/* clang-format off */
+#define TTL_PARAMS(text)                                                                           \
+        {"ttl", PARAM_INT, PARAM_BARE_MS | PARAM_EXCLUSIVE, MS_PER_S, LIMIT_LOCK_TTL_MS,           \
+         "none, with EX or PX", text},                                                             \
+        {"ex", PARAM_INT, KEY | PARAM_EXCLUSIVE, 1, LIMIT_LOCK_TTL_MS / MS_PER_S,                  \
+         "none, with TTL or PX", "seconds instead of ttl"},                                                        \
+        {"px", PARAM_INT, KEY | PARAM_EXCLUSIVE, LIMIT_LOCK_TTL_MIN_MS, LIMIT_LOCK_TTL_MS,         \
+         "none, with TTL or EX", "milliseconds instead of ttl, also less than 1000"}
+/* clang-format on */
+
 /* Their places are P_... in core/lock.c. */
 static const struct param_def lock_params[] = {
         {"name", PARAM_NAME, PATH, 1, NAME_MAX_BYTES, NULL, "name of the lock"},
-        {"ttl", PARAM_INT, REQ, LIMIT_LOCK_TTL_MIN_MS, LIMIT_LOCK_TTL_MS, NULL,
-         "milliseconds until it is free again unless it is renewed"},
+        TTL_PARAMS("milliseconds until it is free again unless it is renewed"),
         {"wait", PARAM_INT, KEY, 0, LIMIT_LOCK_WAIT_MS, "0",
          "milliseconds to wait for it, first come first served"},
         {"count", PARAM_INT, KEY, 1, LIMIT_LOCK_PLACES, "1",
@@ -27,8 +38,7 @@ static const struct param_def unlock_params[] = {
 static const struct param_def renew_params[] = {
         {"name", PARAM_NAME, PATH, 1, NAME_MAX_BYTES, NULL, "name of the lock"},
         {"token", PARAM_TOKEN, REQ, 32, 32, NULL, "token of the holder, from LOCK"},
-        {"ttl", PARAM_INT, REQ, LIMIT_LOCK_TTL_MIN_MS, LIMIT_LOCK_TTL_MS, NULL,
-         "milliseconds from now until it is free again"},
+        TTL_PARAMS("milliseconds from now until it is free again"),
 };
 
 static const struct param_def locked_params[] = {
@@ -60,8 +70,9 @@ static const struct param_def forceunlock_params[] = {
                     "Fence, ttl_ms and until_ms.", exec_renew, renew_params),                      \
                 ROW("LOCKED", "locks", 0, "GET", "/v1/locks/{name}",                               \
                     "Shows who holds a lock and how many wait for it.",                            \
-                    "Name, count, waiting, and for each holder owner, fence, age_ms, ttl_ms and "  \
-                    "remaining_ms.",                                                               \
+                    "Name, state (free or held), count, waiting, and for each holder owner, "      \
+                    "fence, age_ms, ttl_ms and remaining_ms. A free lock has count 0 and no "      \
+                    "holders.",                                                                    \
                     exec_locked, locked_params),                                                   \
                 ROW("LOCKS", "locks", 0, "GET", "/v1/locks", "Lists the locks that are held.",     \
                     "The locks by name, the cursor to go on with (an empty one is the end), and "  \

@@ -195,7 +195,6 @@ static void put_payload_rules(struct buf *b, const struct param_def *p)
  * other. */
 static void put_rules(struct buf *b, const struct command_def *def)
 {
-        const char *exclusive = NULL;
         RAW(b, ",\"allOf\":[");
         size_t before = b->len;
         for (size_t i = 0; i < def->n_params; i++) {
@@ -204,9 +203,9 @@ static void put_rules(struct buf *b, const struct command_def *def)
                         put_payload_rules(b, p);
                 if (!is_in_body(p) || !(p->flags & PARAM_EXCLUSIVE))
                         continue;
-                if (exclusive)
-                        put_pair_rule(b, exclusive, p->name);
-                exclusive = p->name;
+                for (size_t k = 0; k < i; k++)
+                        if (is_in_body(&def->params[k]) && def->params[k].flags & PARAM_EXCLUSIVE)
+                                put_pair_rule(b, def->params[k].name, p->name);
         }
         if (b->len == before)
                 b->len -= strlen(",\"allOf\":[");
@@ -252,7 +251,7 @@ static bool has_body(const struct command_def *def, unsigned flags)
 static void put_request_body(struct buf *b, const struct command_def *def)
 {
         RAW(b, ",\"requestBody\":{\"required\":");
-        RAW(b, has_body(def, PARAM_REQUIRED) ? "true" : "false");
+        RAW(b, has_body(def, PARAM_REQUIRED) || has_body(def, PARAM_BARE_MS) ? "true" : "false");
         RAW(b, ",\"content\":{\"application/json\":{\"schema\":");
         bool is_enqueue = strcmp(def->name, "ENQUEUE") == 0;
         if (is_enqueue)

@@ -203,10 +203,10 @@ const struct shape command_shapes[] = {
 
         {"LOCK",
          "{token:s fence:i ttl_ms:i until_ms:i count:i acquired:b}|"
-         "{acquired:b name:s count:i waiting:i holders:[@holder]}"},
+         "{acquired:b name:s state:<free,held> count:i waiting:i holders:[@holder]}"},
         {"UNLOCK", "@ok"},
         {"RENEW", "{fence:i ttl_ms:i until_ms:i}"},
-        {"LOCKED", "{name:s count:i waiting:i holders:[@holder]}"},
+        {"LOCKED", "{name:s state:<free,held> count:i waiting:i holders:[@holder]}"},
         {"LOCKS",
          "{locks:[{name:s count:i held:i waiting:i owner:s fence:i age_ms:i remaining_ms:i}] "
          "cursor:s enabled:b}"},

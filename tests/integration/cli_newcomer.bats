@@ -258,7 +258,7 @@ finding() {
         [ "$status" -eq 2 ]
         [ "$output" = "weir: every must be 100 to 315360000000 ms, not 10" ]
         run redis-cli -p "$RESP_PORT" LOCK l 60
-        [[ $output == "BADARG ttl must be 100 to 86400000 ms, not 60"* ]]
+        [[ $output == "BADARG ttl is in milliseconds and at least 1000, not 60; for seconds say EX 60, for milliseconds PX 60"* ]]
         run redis-cli -p "$RESP_PORT" ENQUEUE h '' IN 5s
         [[ $output == "BADARG in must be a whole number from 0 to 315360000000 ms, not '5s'"* ]]
         run redis-cli -p "$RESP_PORT" ENQUEUE h '' PRIORITY 256
@@ -266,7 +266,7 @@ finding() {
         [ "$(curl -s --json '{"ttl":"60s"}' "$HTTP_URL/v1/locks/l" | jq -r .detail)" = \
                 "ttl must be a whole number of milliseconds, not a string" ]
         [ "$(curl -s --json '{"ttl":1.5}' "$HTTP_URL/v1/locks/l" | jq -r .detail)" = \
-                "ttl must be a whole number from 100 to 86400000 ms, not 1.5" ]
+                "ttl must be a whole number from 1000 to 86400000 ms, not 1.5" ]
         [ "$(weir mutex list --json | jq '.locks | length')" = 0 ]
 }
 

@@ -40,7 +40,7 @@ class Lock:
 
 
 def lock(client, name, ttl, *words):
-    reply = client("LOCK", name, ttl, *words)
+    reply = client("LOCK", name, "PX", ttl, *words)
     return Lock(reply) if reply is not None else None
 
 
@@ -182,7 +182,7 @@ class Player(threading.Thread):
         name, count = self.dice.choice(self.names)
         ttl_ms = self.dice.choice([100, 150, 300, 1000])
         wait_ms = self.dice.choice([0, 0, 50, 1000])
-        asked, answered, reply = self.ask("LOCK", name, ttl_ms, "WAIT", wait_ms, "COUNT", count)
+        asked, answered, reply = self.ask("LOCK", name, "PX", ttl_ms, "WAIT", wait_ms, "COUNT", count)
         if reply is Closed or (isinstance(reply, WeirError) and reply.name == "STOPPING"):
             self.history.add("unknown", (name, asked, answered + 10))
         elif reply is None:
@@ -200,7 +200,7 @@ class Player(threading.Thread):
     def keep(self, grant, got):
         for _ in range(self.dice.randrange(3)):
             ttl_ms = self.dice.choice([100, 200, 500])
-            if not self.settle(grant, "renewed", ttl_ms, "RENEW", got.token, ttl_ms):
+            if not self.settle(grant, "renewed", ttl_ms, "RENEW", got.token, "PX", ttl_ms):
                 return
         if self.dice.random() < 0.1:
             time.sleep(0.12)  # some are late: their time may be over
@@ -297,7 +297,7 @@ def _(folder):
             holder = mapping(mapping(c("LOCKED", "a"))["holders"][0])
             equal(text(holder["owner"]), "w%d" % i)
             equal(w("UNLOCK", "a", got.token), "OK")
-        c.refused("LOCKED", "a", name="NOTFOUND")
+        equal(text(mapping(c("LOCKED", "a"))["state"]), "free", "the state")
 
 
 @test("peers that vanish while they wait are forgotten")
@@ -330,7 +330,7 @@ def frozen_holder(address, pipe):
     got = lock(client, "store", 300, "OWNER", "frozen")
     pipe.send((got.token, got.fence))
     pipe.recv()
-    renew = client.ask("RENEW", "store", got.token, 300)
+    renew = client.ask("RENEW", "store", got.token, "PX", 300)
     unlock = client.ask("UNLOCK", "store", got.token)
     pipe.send((str(renew), str(unlock), got.fence))
 
@@ -430,7 +430,8 @@ def _(folder):
                 ("held/renew", {"token": held.token, "ttl": -5}, 400, "BADARG"),
                 ("new/renew", {"token": NOBODY, "ttl": 1000}, 404, "NOTFOUND")):
             check_problem(web.ask("POST", "/v1/locks/" + what, body), status, name, "", what)
-        check_problem(web.ask("GET", "/v1/locks/new"), 404, "NOTFOUND", "new", "GET")
+        equal(web.good("GET", "/v1/locks/new"), {"name": "new", "state": "free", "count": 0,
+                                                 "waiting": 0, "holders": []}, "a free lock")
         check_problem(web.ask("DELETE", "/v1/locks/new"), 404, "NOTFOUND", "new", "DELETE")
         check_problem(web.ask("GET", "/v1/locks?limit=0"), 400, "BADARG", "limit", "limit")
         after = mapping(c("LOCKS"))["locks"]
@@ -474,9 +475,13 @@ def _(folder):
         else:
             check_error(reply, name, mention, mention)
     with server.client(seconds=60) as c:
-        for n, fine in ((99, False), (100, True), (101, True), (DAY_MS - 1, True),
+        for n, fine in ((999, False), (1000, True), (1001, True), (DAY_MS - 1, True),
                         (DAY_MS, True), (DAY_MS + 1, False)):
             judge(c.ask("LOCK", "ttl%d" % n, n), fine, "BADARG", "ttl")
+        for n, fine in ((99, False), (100, True), (101, True), (DAY_MS, True), (DAY_MS + 1, False)):
+            judge(c.ask("LOCK", "px%d" % n, "PX", n), fine, "BADARG", "px")
+        for n, fine in ((0, False), (1, True), (86400, True), (86401, False)):
+            judge(c.ask("LOCK", "ex%d" % n, "EX", n), fine, "BADARG", "ex")
         for n, fine in ((DAY_MS - 1, True), (DAY_MS, True), (DAY_MS + 1, False)):
             judge(c.ask("LOCK", "wait%d" % n, 1000, "WAIT", n), fine, "BADARG", "wait")
         for n, fine in ((999, True), (1000, True), (1001, False)):

@@ -49,7 +49,7 @@ is_gone() {
 }
 
 is_free() {
-        not weir mutex show "$1" >/dev/null 2>&1
+        [ "$(weir mutex show "$1" --json | jq -r .state)" = free ]
 }
 
 has_waiting() {
@@ -231,6 +231,34 @@ has_waiting() {
         eventually is_free a
 }
 
+@test "a wait goes on over restarts of the server" {
+        local way first
+        for way in TERM KILL; do
+                first=$(redis-cli -p "$RESP_PORT" LOCK "$way" EX 3600 | head -n 1)
+                under_lock "$way" --wait 600 -- sh -c 'echo "$$"; read -r code; exit "$code"'
+                eventually has_waiting "$way" 1
+                kill -"$way" "$WEIR_PID"
+                wait "$WEIR_PID" || true
+                start_weir --resp "127.0.0.1:$RESP_PORT"
+                eventually has_waiting "$way" 1
+                redis-cli -p "$RESP_PORT" UNLOCK "$way" "$first"
+                hear
+                let_go 0
+                grep -q 'the server is away; waiting' errors
+        done
+}
+
+@test "a wait that ends while the server is away exits with 7" {
+        redis-cli -p "$RESP_PORT" LOCK a EX 3600
+        under_lock a --wait 1 -- echo never
+        eventually has_waiting a 1
+        stop_weir
+        ends_with 7
+        grep -q 'nothing answers' errors
+        [ ! -s said ] || ! grep -q never said
+        start_weir
+}
+
 @test "without a server nothing is run" {
         stop_weir
         run weir lock run a -- echo never
@@ -310,8 +338,7 @@ locks are switched off (setting locks.enabled): nobody is given one, holders kee
         [ "$output" = '{"locks":[],"cursor":"","enabled":true}' ]
         run weir mutex show 'a b'
         [[ $output == *"1 of 1 held, 0 waiting"*tester* ]]
-        run weir mutex show nobody
-        [ "$status" -eq 4 ]
+        [ "$(weir mutex show nobody)" = "lock nobody: free" ]
         run weir mutex release 'a b' </dev/null
         [ "$status" -eq 3 ]
         [[ $output == *"--yes"* ]]

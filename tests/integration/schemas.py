@@ -444,8 +444,8 @@ def problems(folder):
         if not params or o.method == "POST":
             continue
         answer = ask.raw(name, params)
-        if answer.status == 200:  # a tier is known of every hook, and a rule may be gone already
-            expect(name in ("TIER", "RULEUNSET"), "%s of nothing: %r" % (name, answer))
+        if answer.status == 200:  # a tier is known of every hook, a rule may be gone already, a lock is free
+            expect(name in ("TIER", "RULEUNSET", "LOCKED"), "%s of nothing: %r" % (name, answer))
             continue
         equal(answer.status, 404, name + " of nothing")
         ask.refused(name, params, "NOTFOUND")

@@ -137,8 +137,9 @@ static void step_lock(struct world *w)
         int64_t ttl_ms = 100 + (int64_t)roll(w, 200);
         int64_t wait_ms = roll(w, 2) ? (int64_t)roll(w, 300) : 0;
         size_t places = l->count && roll(w, 8) ? l->count : 1 + roll(w, PLACES);
-        const char *text = rig_as(&w->rig, s, "LOCK", names[name], number(ttl, ttl_ms), "WAIT",
-                                  number(wait, wait_ms), "COUNT", number(count, (int64_t)places));
+        const char *text =
+                rig_as(&w->rig, s, "LOCK", names[name], "PX", number(ttl, ttl_ms), "WAIT",
+                       number(wait, wait_ms), "COUNT", number(count, (int64_t)places));
         if (w->is_off) {
                 assert_int_equal(strncmp(text, "!UNAVAIL", 8), 0);
         } else if (l->count && places != l->count) {
@@ -193,7 +194,7 @@ static void step_renew(struct world *w)
         memcpy(token, some_token(w, l), sizeof(token));
         struct model_holder *h = model_find(l, token);
         int64_t ttl_ms = 100 + (int64_t)roll(w, 200);
-        const char *text = rig_do(&w->rig, "RENEW", names[name], token, number(ttl, ttl_ms));
+        const char *text = rig_do(&w->rig, "RENEW", names[name], token, "PX", number(ttl, ttl_ms));
         if (!h) {
                 refused(l, text);
                 return;
@@ -214,8 +215,8 @@ static void step_reenter(struct world *w)
         bool is_renewing = roll(w, 2);
         struct model_holder *h = &l->holders[roll(w, l->n_holders)];
         memcpy(token, h->token, sizeof(token));
-        const char *text = rig_do(&w->rig, "LOCK", names[name], "250", "TOKEN", token, "COUNT",
-                                  number(count, (int64_t)l->count), "REENTER",
+        const char *text = rig_do(&w->rig, "LOCK", names[name], "PX", "250", "TOKEN", token,
+                                  "COUNT", number(count, (int64_t)l->count), "REENTER",
                                   is_renewing ? "renew" : "refuse");
         if (!is_renewing) {
                 assert_int_equal(strncmp(text, "!STATE", 6), 0);

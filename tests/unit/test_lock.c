@@ -102,11 +102,11 @@ static void a_renewed_lock_lasts_from_now_on(void **unused)
         starts_with(rig_do(&rig, "RENEW", "a", g.token, "5000"), "{fence:1 ttl_ms:5000 until_ms:");
         rig_pass_ms(&rig, 4999);
         assert_string_equal(rig_do(&rig, "LOCK", "a", "1000"), "null");
-        starts_with(rig_do(&rig, "RENEW", "a", g.token, "100"), "{fence:1");
+        starts_with(rig_do(&rig, "RENEW", "a", g.token, "PX", "100"), "{fence:1");
         rig_pass_ms(&rig, 99);
         assert_string_equal(rig_do(&rig, "LOCK", "a", "1000"), "null");
         rig_pass_ms(&rig, 1);
-        starts_with(rig_do(&rig, "RENEW", "a", g.token, "100"), "!NOTFOUND");
+        starts_with(rig_do(&rig, "RENEW", "a", g.token, "PX", "100"), "!NOTFOUND");
         granted(rig_do(&rig, "LOCK", "a", "1000"));
         rig_release(&rig);
 }
@@ -148,10 +148,21 @@ static void bad_input_is_refused_and_changes_nothing(void **unused)
                 const char *argv[10];
                 const char *error;
         } rows[] = {
-                {{"LOCK", "new"}, "!SYNTAX"},
+                {{"LOCK", "new"}, "!BADARG ttl or ex is missing: say EX seconds"},
                 {{"LOCK", "new", "-1"}, "!BADARG"},
                 {{"LOCK", "new", "0"}, "!BADARG"},
-                {{"LOCK", "new", "99"}, "!BADARG ttl must be 100 to 86400000"},
+                {{"LOCK", "new", "300"},
+                 "!BADARG ttl is in milliseconds and at least 1000, not 300; for seconds say EX "
+                 "300, "
+                 "for milliseconds PX 300"},
+                {{"LOCK", "new", "999"}, "!BADARG ttl is in milliseconds"},
+                {{"LOCK", "new", "EX", "0"}, "!BADARG ex must be 1 to 86400"},
+                {{"LOCK", "new", "EX", "86401"}, "!BADARG ex must be 1 to 86400"},
+                {{"LOCK", "new", "PX", "99"}, "!BADARG px must be 100 to 86400000 ms"},
+                {{"LOCK", "new", "1000", "EX", "1"}, "!BADARG ttl and ex cannot both be given"},
+                {{"LOCK", "new", "EX", "1", "PX", "1000"}, "!BADARG ex and px cannot both"},
+                {{"LOCK", "new", "EX"}, "!BADARG ttl must be a whole number"},
+                {{"LOCK", "new", "WAIT", "5"}, "!BADARG ttl or ex is missing"},
                 {{"LOCK", "new", "86400001"}, "!BADARG"},
                 {{"LOCK", "new", "1e3"}, "!BADARG"},
                 {{"LOCK", "", "1000"}, "!BADARG"},
@@ -174,10 +185,10 @@ static void bad_input_is_refused_and_changes_nothing(void **unused)
                 {{"UNLOCK", "held", "zz"}, "!BADARG"},
                 {{"UNLOCK", "held", NOBODY}, "!NOTOWNER"},
                 {{"UNLOCK", "new", NOBODY}, "!NOTFOUND"},
-                {{"RENEW", "held", NOBODY}, "!SYNTAX"},
+                {{"RENEW", "held", NOBODY}, "!BADARG ttl or ex is missing"},
                 {{"RENEW", "held", NOBODY, "0"}, "!BADARG"},
+                {{"RENEW", "held", NOBODY, "300"}, "!BADARG ttl is in milliseconds and at least"},
                 {{"RENEW", "held", NOBODY, "1000"}, "!NOTOWNER"},
-                {{"LOCKED", "new"}, "!NOTFOUND"},
                 {{"LOCKS", "LIMIT", "0"}, "!BADARG"},
                 {{"LOCKS", "LIMIT", "1001"}, "!BADARG"},
                 {{"LOCKS", "MATCH", ""}, "!BADARG"},
@@ -228,14 +239,14 @@ static void each_place_runs_out_at_its_own_time(void **unused)
         (void)unused;
         struct rig rig;
         rig_init(&rig);
-        struct grant a = granted(rig_do(&rig, "LOCK", "s", "300", "COUNT", "2"));
-        struct grant b = granted(rig_do(&rig, "LOCK", "s", "200", "COUNT", "2"));
+        struct grant a = granted(rig_do(&rig, "LOCK", "s", "PX", "300", "COUNT", "2"));
+        struct grant b = granted(rig_do(&rig, "LOCK", "s", "COUNT", "2", "PX", "200"));
         rig_pass_ms(&rig, 200);
-        starts_with(rig_do(&rig, "RENEW", "s", b.token, "100"), "!NOTOWNER");
+        starts_with(rig_do(&rig, "RENEW", "s", b.token, "PX", "100"), "!NOTOWNER");
         has(rig_do(&rig, "LOCKED", "s"), "remaining_ms:100");
-        starts_with(rig_do(&rig, "RENEW", "s", a.token, "500"), "{fence:1 ttl_ms:500");
+        starts_with(rig_do(&rig, "RENEW", "s", a.token, "PX", "500"), "{fence:1 ttl_ms:500");
         rig_pass_ms(&rig, 500);
-        starts_with(rig_do(&rig, "LOCKED", "s"), "!NOTFOUND");
+        starts_with(rig_do(&rig, "LOCKED", "s"), "{name:'s' state:'free'");
         rig_release(&rig);
 }
 
@@ -321,7 +332,7 @@ static void a_wait_that_ends_with_the_lock_gets_the_lock(void **unused)
         struct rig_session s;
         rig_init(&rig);
         rig_session_init(&s);
-        granted(rig_do(&rig, "LOCK", "a", "500"));
+        granted(rig_do(&rig, "LOCK", "a", "PX", "500"));
         rig_as(&rig, &s, "LOCK", "a", "1000", "WAIT", "500");
         rig_pass_ms(&rig, 500);
         granted(text_reply_str(&s.reply));
@@ -345,7 +356,7 @@ static void a_waiter_that_goes_away_is_forgotten(void **unused)
         rig_do(&rig, "UNLOCK", "a", g.token);
         g = granted(text_reply_str(&next.reply));
         rig_do(&rig, "UNLOCK", "a", g.token);
-        starts_with(rig_do(&rig, "LOCKED", "a"), "!NOTFOUND");
+        starts_with(rig_do(&rig, "LOCKED", "a"), "{name:'a' state:'free'");
         rig_session_release(&rig, &next);
         rig_release(&rig);
 }
@@ -408,10 +419,41 @@ static void a_lock_shows_its_holders_but_not_their_tokens(void **unused)
         struct grant g = granted(rig_do(&rig, "LOCK", "a", "1000", "OWNER", "web-1"));
         rig_pass_ms(&rig, 250);
         const char *text = rig_do(&rig, "LOCKED", "a");
-        assert_string_equal(text, "{name:'a' count:1 waiting:0 holders:[{owner:'web-1' fence:1 "
-                                  "age_ms:250 ttl_ms:1000 remaining_ms:750]]]");
+        assert_string_equal(
+                text, "{name:'a' state:'held' count:1 waiting:0 holders:[{owner:'web-1' fence:1 "
+                      "age_ms:250 ttl_ms:1000 remaining_ms:750]]]");
         assert_null(strstr(text, g.token));
         assert_null(strstr(rig_do(&rig, "LOCKS"), g.token));
+        rig_release(&rig);
+}
+
+static void a_free_lock_says_that_it_is_free(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        assert_string_equal(rig_do(&rig, "LOCKED", "a"),
+                            "{name:'a' state:'free' count:0 waiting:0 holders:[]]");
+        granted(rig_do(&rig, "LOCK", "a", "1000"));
+        rig_pass_ms(&rig, 1000);
+        has(rig_do(&rig, "LOCKED", "a"), "state:'free'");
+        rig_release(&rig);
+}
+
+static void a_time_may_be_said_as_redis_has_it(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        struct grant g = granted(rig_do(&rig, "LOCK", "a", "EX", "300"));
+        has(rig_do(&rig, "LOCKED", "a"), "ttl_ms:300000");
+        has(rig_do(&rig, "LOCKED", "a"), "remaining_ms:300000");
+        starts_with(rig_do(&rig, "RENEW", "a", g.token, "EX", "2"), "{fence:1 ttl_ms:2000");
+        starts_with(rig_do(&rig, "RENEW", "a", g.token, "px", "150"), "{fence:1 ttl_ms:150");
+        rig_pass_ms(&rig, 150);
+        g = granted(rig_do(&rig, "LOCK", "a", "OWNER", "me", "PX", "250"));
+        has(rig_do(&rig, "LOCK", "a", "EX", "9", "TOKEN", g.token, "REENTER", "renew"), "fence:2");
+        has(rig_do(&rig, "LOCKED", "a"), "ttl_ms:9000");
         rig_release(&rig);
 }
 
@@ -555,7 +597,7 @@ static void switched_off_those_who_wait_are_told(void **unused)
         }
         has(rig_do(&rig, "LOCKED", "a"), "waiting:0");
         assert_string_equal(rig_do(&rig, "UNLOCK", "a", a.token), "OK");
-        starts_with(rig_do(&rig, "LOCKED", "a"), "!NOTFOUND");
+        starts_with(rig_do(&rig, "LOCKED", "a"), "{name:'a' state:'free'");
         rig_pass_ms(&rig, 100); /* when the first would have waited long enough */
         switch_to(&rig, "on");
         granted(rig_do(&rig, "LOCK", "a", "1000"));
@@ -587,7 +629,7 @@ static void switched_off_holders_keep_what_they_hold(void **unused)
         assert_string_equal(rig_do(&rig, "FORCEUNLOCK", "c"), "1");
         starts_with(rig_do(&rig, "RENEW", "c", c.token, "1000"), "!NOTFOUND");
         rig_pass_ms(&rig, 9000);
-        starts_with(rig_do(&rig, "LOCKED", "a"), "!NOTFOUND");
+        starts_with(rig_do(&rig, "LOCKED", "a"), "{name:'a' state:'free'");
         assert_string_equal(rig_do(&rig, "LOCK", "a", "1000", "TOKEN", a.token, "REENTER", "renew"),
                             OFF);
         rig_release(&rig);
@@ -710,6 +752,8 @@ int main(void)
                 cmocka_unit_test(a_stop_tells_those_who_wait_and_gives_no_more_locks),
                 cmocka_unit_test(force_takes_a_lock_from_all_its_holders),
                 cmocka_unit_test(a_lock_shows_its_holders_but_not_their_tokens),
+                cmocka_unit_test(a_free_lock_says_that_it_is_free),
+                cmocka_unit_test(a_time_may_be_said_as_redis_has_it),
                 cmocka_unit_test(locks_are_listed_by_name_in_pages),
                 cmocka_unit_test(a_restart_keeps_holders_and_their_full_remaining_time),
                 cmocka_unit_test(a_fence_in_a_skipped_note_is_not_given_again),

@@ -135,7 +135,7 @@ static void a_body_is_required_when_something_in_it_is(void **state)
                 if (!json_get(&op, "requestBody", &body))
                         continue;
                 for (size_t k = 0; k < def->n_params; k++)
-                        is_required |= (def->params[k].flags & PARAM_REQUIRED) &&
+                        is_required |= (def->params[k].flags & (PARAM_REQUIRED | PARAM_BARE_MS)) &&
                                        !(def->params[k].flags & (PARAM_IN_PATH | PARAM_IN_QUERY));
                 assert_slice(at(&body, "required").text, is_required ? "true" : "false");
                 n[is_required]++;
