@@ -468,7 +468,7 @@ static int add_many(struct adding *a, struct problem *p)
         memcpy(m.argv, a->req.argv, a->req.argc * sizeof(*m.argv));
         m.argc = m.first = a->req.argc;
         if (cli->is_json)
-                buf_put_byte(&cli->out, '[');
+                buf_put_str(&cli->out, "{\"ids\":[");
         r = many_lines(&m, buf_slice(&text), p);
         free(m.argv);
         if (r != OK && m.added) {
@@ -478,7 +478,7 @@ static int add_many(struct adding *a, struct problem *p)
                                    plural(m.added, "job", "jobs"));
         }
         if (cli->is_json)
-                buf_put_str(&cli->out, "]\n");
+                buf_put_str(&cli->out, "]}\n");
         else if (!args_has(&cli->args, "id-only"))
                 buf_printf(&cli->out, "added %llu %s\n", (unsigned long long)m.added,
                            plural(m.added, "job", "jobs"));

@@ -100,7 +100,7 @@ static int conclude(struct filing *f, int r, struct problem *p)
         unsigned long long added = bulk_added(f->bulk), unknown = bulk_unknown(f->bulk);
         const char *jobs = plural(added, "job", "jobs");
         if (f->cli->is_json)
-                buf_put_str(&f->cli->out, "]\n");
+                buf_put_str(&f->cli->out, "]}\n");
         else if (r == OK && !args_has(&f->cli->args, "id-only"))
                 buf_printf(&f->cli->out, "added %llu %s\n", added, jobs);
         if (r == OK && f->bad) {
@@ -145,7 +145,7 @@ static int file_lines(struct filing *f, const struct job_line_rules *rules, stru
         f->bulk = bulk_new(&options);
         progress_init(&f->progress, "added", "jobs", size, f->cli->is_json);
         if (f->cli->is_json)
-                buf_put_byte(&f->cli->out, '[');
+                buf_put_str(&f->cli->out, "{\"ids\":[");
         r = take_lines(f, &reader, rules, p);
         if (r == ERR_STOPPING) /* what was collected is not on its way */
                 bulk_drop(f->bulk);

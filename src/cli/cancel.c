@@ -53,7 +53,7 @@ static int cancel_ids(struct cli *cli, struct problem *p)
         struct problem first = {0};
         const struct value *v;
         if (cli->is_json)
-                buf_put_byte(&cli->out, '[');
+                buf_put_str(&cli->out, "{\"jobs\":[");
         for (size_t i = 0; i < n && first.err != ERR_IO; i++) {
                 struct problem why = {0};
                 if (cancel_one(cli, cli->args.positional[i], &v, &why) == OK) {
@@ -65,7 +65,7 @@ static int cancel_ids(struct cli *cli, struct problem *p)
                         first = why;
         }
         if (cli->is_json)
-                buf_put_str(&cli->out, "]\n");
+                buf_put_str(&cli->out, "]}\n");
         return first.err
                        ? problem_set(p, first.err, "%zu of %zu jobs were not canceled", n - done, n)
                        : OK;

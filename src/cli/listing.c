@@ -72,6 +72,32 @@ void cli_put_json(struct cli *cli, const struct value *v)
         buf_put_byte(&cli->out, '\n');
 }
 
+/* Over RESP some commands answer with a list alone.  Its key is the one that the answer over HTTP
+ * has, so that programs read the same object from both, and a key can be added to it later. */
+static const struct {
+        const char *command, *key;
+} list_keys[] = {
+        {"EVENTS", "events"},       {"QUEUES", "queues"},
+        {"NEXTRUNS", "next"},       {"SCHEDULETRY", "next"},
+        {"CAPS", "caps"},           {"LIMITS", "limits"},
+        {"BREAKERS", "breakers"},   {"THROTTLEHISTORY", "events"},
+        {"STARVED", "starved"},     {"REGISTRY", "patterns"},
+        {"RULEHISTORY", "entries"}, {"SKIPPEDHOSTS", "hosts"},
+        {"SETTINGS", "settings"},
+};
+
+static void put_answer_json(struct cli *cli, struct slice command, const struct value *v)
+{
+        const char *key = NULL;
+        for (size_t i = 0; v->type == VALUE_LIST && i < ARRAY_LEN(list_keys); i++)
+                if (slice_eq(slice_str(list_keys[i].command), command))
+                        key = list_keys[i].key;
+        if (key)
+                buf_printf(&cli->out, "{\"%s\":", key);
+        value_put_json(&cli->out, v);
+        buf_put_str(&cli->out, key ? "}\n" : "\n");
+}
+
 static int ask(struct cli *cli, const struct progress *at, const struct value **ret,
                struct problem *p)
 {
@@ -166,7 +192,7 @@ static int get_whole(struct cli *cli, struct progress *at, struct problem *p)
         const struct value *v;
         int r = ask(cli, at, &v, p);
         if (r == OK && cli->is_json)
-                cli_put_json(cli, v);
+                put_answer_json(cli, slice_str(at->listing->command), v);
         else if (r == OK)
                 add_rows(at, v);
         return r;
@@ -199,7 +225,7 @@ int cli_show(struct cli *cli, const struct cli_request *req, cli_show_fn show, s
         const struct value *v;
         int r = cli_request_call(cli, req, &v, p);
         if (r == OK && cli->is_json)
-                cli_put_json(cli, v);
+                put_answer_json(cli, req->argv[0], v);
         else if (r == OK)
                 show(cli, v);
         return r;
@@ -224,7 +250,7 @@ int cli_change(struct cli *cli, const struct cli_request *req, const char *done,
         const struct value *v;
         int r = cli_request_call(cli, req, &v, p);
         if (r == OK && cli->is_json)
-                cli_put_json(cli, v);
+                put_answer_json(cli, req->argv[0], v);
         else if (r == OK)
                 show_done(cli, done);
         return r;

@@ -40,7 +40,7 @@ void cli_put_label(struct cli *cli, int width, const char *name);
 /* The answer as it is, on a line of its own. */
 void cli_put_json(struct cli *cli, const struct value *v);
 
-/* Sends a request; programs get the answer as it is, people what show() writes of it. */
+/* Sends a request; programs get the answer, a list inside an object, people what show() writes. */
 typedef void (*cli_show_fn)(struct cli *cli, const struct value *v);
 int cli_show(struct cli *cli, const struct cli_request *req, cli_show_fn show,
              struct problem *p) MUST_CHECK;

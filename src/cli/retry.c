@@ -66,7 +66,7 @@ static int retry_ids(struct cli *cli, struct problem *p)
         size_t n = cli->args.n_positional, done = 0;
         struct problem first = {0};
         if (cli->is_json)
-                buf_put_byte(&cli->out, '[');
+                buf_put_str(&cli->out, "{\"jobs\":[");
         for (size_t i = 0; i < n; i++) {
                 const char *id = cli->args.positional[i];
                 const struct value *status;
@@ -84,7 +84,7 @@ static int retry_ids(struct cli *cli, struct problem *p)
                         break;
         }
         if (cli->is_json)
-                buf_put_str(&cli->out, "]\n");
+                buf_put_str(&cli->out, "]}\n");
         if (!first.err)
                 return OK;
         *p = first;

@@ -245,7 +245,7 @@ static int show_once(struct shown *s, struct problem *problem)
         screen_init(&screen);
         table_init(&table, columns, ARRAY_LEN(columns));
         buf_init(&out, 0);
-        buf_put_str(&out, s->asked->is_json ? "[" : "");
+        buf_put_str(&out, s->asked->is_json ? "{\"metrics\":[" : "");
         for (size_t i = 0; i < s->n; i++) {
                 for (size_t k = 0; k < s->targets->probes[s->first + i].n_metrics; k++) {
                         struct probe_sample *sample = &s->samples[i][k];
@@ -260,7 +260,7 @@ static int show_once(struct shown *s, struct problem *problem)
                 }
         }
         if (s->asked->is_json)
-                buf_put_str(&out, "]\n");
+                buf_put_str(&out, "]}\n");
         else
                 table_print(&table, &screen, &out);
         bool is_fine = print(&out);

@@ -70,12 +70,12 @@ teardown() {
         run weir job add count --many "$DATA/lines" --queue many
         [ "$status" -eq 0 ]
         [ "$output" = "added 25000 jobs" ]
-        [ "$(weir queue list --json | jq '.[0].ready')" = 25000 ]
+        [ "$(weir queue list --json | jq '.queues[0].ready')" = 25000 ]
         [ "$(field 25000 args)" = 25000 ]
         [ "$(printf 'a\n\nb\r\n' | weir job add x --many - --id-only | tr '\n' ' ')" = "25001 25002 " ]
         [ "$(field 25002 args)" = b ]
-        [ "$(printf 'a\nb\n' | weir job add x --many - --json)" = "[25003,25004]" ]
-        [ "$(weir job add x --many /dev/null --json)" = "[]" ]
+        [ "$(printf 'a\nb\n' | weir job add x --many - --json)" = '{"ids":[25003,25004]}' ]
+        [ "$(weir job add x --many /dev/null --json)" = '{"ids":[]}' ]
 }
 
 @test "later means later: --in and --at" {
@@ -159,7 +159,7 @@ teardown() {
         [ "${#lines[@]}" -eq 2 ]
         [[ ${lines[0]} == *created* ]]
         [[ ${lines[1]} == *+*ms*canceled* ]]
-        [ "$(weir job events 1 --json | jq -r '[.[].event] | join(" ")')" = "created canceled" ]
+        [ "$(weir job events 1 --json | jq -r '[.events[].event] | join(" ")')" = "created canceled" ]
 }
 
 @test "queues are listed, paused, resumed and removed" {
@@ -173,10 +173,10 @@ teardown() {
         [[ ${lines[0]} == QUEUE*STATE*READY*SCHEDULED*RUNNING*COMPLETED*FAILED*CANCELED*OLDEST* ]]
         [[ ${lines[1]} =~ ^mail\ +paused\ +1\ +1\ +0\ +0\ +0\ +0\  ]]
         [ "$(weir queue resume mail)" = "resumed queue mail" ]
-        [ "$(weir queue list --json | jq '.[0].paused')" = false ]
+        [ "$(weir queue list --json | jq '.queues[0].paused')" = false ]
         weir queue pause mial
         [ "$(weir queue remove mial)" = "removed queue mial" ]
-        [ "$(weir queue list --json | jq -r '.[].name')" = mail ]
+        [ "$(weir queue list --json | jq -r '.queues[].name')" = mail ]
         run weir queue remove mail
         [ "$status" -eq 5 ]
         [[ $output == *"queue 'mail' has 2 jobs that have not ended"* ]]

@@ -333,7 +333,7 @@ PYTHON
         grep -Eq 'unset +share:purge +bob' <<<"$output"
         [[ ${lines[1]} == *expired*share:etl* ]]
         run -0 weir rule history 1 --json
-        [ "$(jq -r '.[0].action' <<<"$output")" = expired ]
+        [ "$(jq -r '.entries[0].action' <<<"$output")" = expired ]
 }
 
 @test "rules that make no sense are explained" {
@@ -446,7 +446,7 @@ PYTHON
         is_starved() {
                 weir check a:slow --quiet || true
                 weir check b:backup --quiet
-                weir throttle starved --json | jq -e '.[0].name == "a:slow"' >/dev/null
+                weir throttle starved --json | jq -e '.starved[0].name == "a:slow"' >/dev/null
         }
         eventually is_starved
         run -0 weir throttle starved
@@ -466,7 +466,7 @@ PYTHON
         [ "$output" = "skipped host replica2" ]
         run -0 weir host skipped
         grep -Eq '^replica2 +2 h +[0-9]{4}-' <<<"$output"
-        [ "$(weir host skipped --json | jq -r '.[0].host')" = replica2 ]
+        [ "$(weir host skipped --json | jq -r '.hosts[0].host')" = replica2 ]
         run -0 weir host recover replica2
         run -4 weir host recover replica2
         run -2 weir host skip replica2 --for soon

@@ -97,7 +97,7 @@ codes() {
         [ "$(seq 3 | weir job add n --many - --key one --expires 1h --id-only | tr '\n' ' ')" = "1 2 3 " ]
         [ "$(weir job show 3 --json | jq -r '.options.key')" = one ]
         [ "$(claim default 3)" = '[1]' ]
-        [ "$(seq 3 | weir job add n --many - --unique k --json)" = '[4,4,4]' ]
+        [ "$(seq 3 | weir job add n --many - --unique k --json)" = '{"ids":[4,4,4]}' ]
         run weir job add n --many /dev/null --backoff soon
         [ "$status" -eq 0 ] # no jobs, nothing to refuse
         run bash -c "echo x | '$WEIR_BIN' job add n --many - --backoff soon"
@@ -128,7 +128,7 @@ codes() {
         weir job add bulk x --queue r
         [ "$(claim q)" = '[1]' ]
         [ "$(weir job cancel 2 3)" = $'canceled job 2\ncanceled job 3' ]
-        [ "$(weir job cancel 4 5 --json)" = '[{"id":4,"status":"canceled"},{"id":5,"status":"canceled"}]' ]
+        [ "$(weir job cancel 4 5 --json)" = '{"jobs":[{"id":4,"status":"canceled"},{"id":5,"status":"canceled"}]}' ]
         [ "$(weir job cancel 6 --json)" = '"OK"' ]
         run weir job cancel 6 7 99999
         [ "$status" -eq 5 ]
@@ -258,14 +258,14 @@ codes() {
         run weir cap list
         [ "$status" -eq 0 ]
         [[ $output == "no caps are set"* ]]
-        [ "$(weir cap list --json)" = '[]' ]
+        [ "$(weir cap list --json)" = '{"caps":[]}' ]
         [ "$(weir cap set group:acme 2 --weight 3)" = "set cap group:acme" ]
         seq 4 | weir job add n --many - --group acme
         [ "$(claim default 10)" = '[1,2]' ]
         run weir cap list
         [[ ${lines[0]} == CAP*MAX*WEIGHT*RUNNING*WAITING* ]]
         [[ ${lines[1]} =~ ^group:acme\ +2\ +3\ +2\ +2$ ]]
-        [ "$(weir cap list --json | jq -c '.[0] | [.name, .max, .weight, .running, .waiting]')" = '["group:acme",2,3,2,2]' ]
+        [ "$(weir cap list --json | jq -c '.caps[0] | [.name, .max, .weight, .running, .waiting]')" = '["group:acme",2,3,2,2]' ]
         [ "$(codes 3)" = '["single_instance"]' ]
         [ "$(weir cap remove group:acme --json)" = '"OK"' ]
         [ "$(claim default 10)" = '[3,4]' ]

@@ -34,7 +34,7 @@ ready_in() {
         run weir job add --file bad
         [ "${lines[0]}" = "weir: line 3: hook must be a string, not a number" ]
         [ "${lines[1]}" = "weir: line 3 is no job (nothing was added)" ]
-        [ "$(weir queue list --json)" = '[]' ]
+        [ "$(weir queue list --json)" = '{"queues":[]}' ]
 }
 
 @test "a file that an editor began with a mark of its encoding is read" {
@@ -64,7 +64,7 @@ interrupt() {
         ADD_PID=$!
         exec 8>pipe
         seq 10001 | sed 's/.*/{"hook":"h","args":&,"queue":"q"}/' >&8
-        has_some() { [ "$(weir queue list --json | jq 'map(.ready) | add // 0')" -ge 10000 ]; }
+        has_some() { [ "$(weir queue list --json | jq '.queues | map(.ready) | add // 0')" -ge 10000 ]; }
         eventually has_some
         interrupt
         [ "$STATUS" -eq 130 ]
@@ -230,7 +230,7 @@ finding() {
         [ "$status" -eq 2 ]
         [ "${lines[0]}" = "weir: there is no 'queue' command 'rm'; there are: list, show, set, pause, resume, remove" ]
         [ "${lines[1]}" = "try 'weir queue --help'" ]
-        [ "$(weir queue list --json)" = '[]' ]
+        [ "$(weir queue list --json)" = '{"queues":[]}' ]
 }
 
 @test "'help' after a command explains it too" {
@@ -288,7 +288,7 @@ finding() {
         [ "$status" -eq 2 ]
         run weir schedule add s h --every 1h --backoff list:5
         [ "$status" -eq 2 ]
-        [ "$(weir queue list --json)" = '[]' ]
+        [ "$(weir queue list --json)" = '{"queues":[]}' ]
         for rule in none exp exp:5s,2 exp:5s,2,5m,15% list:1s,30s fixed:1h30m; do
                 weir queue set q --backoff "$rule"
         done
@@ -328,7 +328,7 @@ finding() {
         [[ $output == "SYNTAX not understood: 'DELAY'; usage: ENQUEUE hook args [options]; options: QUEUE "*" IN AT "*" TIER"* ]]
         run redis-cli -p "$RESP_PORT" UNLOCK l
         [[ $output == "SYNTAX too few words; usage: UNLOCK name token"* ]]
-        [ "$(weir queue list --json)" = '[]' ]
+        [ "$(weir queue list --json)" = '{"queues":[]}' ]
 }
 
 # --- a unique key ---

@@ -67,7 +67,7 @@ END
         [ "$status" -eq 0 ]
         [ "$output" = "$(printf '1\n2')" ]
         run bash -c "printf '{\"hook\":\"c\"}\n' | '$WEIR_BIN' job add --file - --json"
-        [ "$output" = "[3]" ]
+        [ "$output" = '{"ids":[3]}' ]
         run bash -c "'$WEIR_BIN' job add --file - </dev/null"
         [ "$output" = "added 0 jobs" ]
 }
@@ -134,7 +134,7 @@ END
         ADD_PID=$!
         exec 8>pipe
         seq 10001 | sed 's/.*/{"hook":"h","args":&,"queue":"q"}/' >&8
-        has_some() { [ "$(weir queue list --json | jq 'map(.ready) | add // 0')" -ge 10000 ]; }
+        has_some() { [ "$(weir queue list --json | jq '.queues | map(.ready) | add // 0')" -ge 10000 ]; }
         eventually has_some
         kill -KILL "$WEIR_PID"
         wait "$WEIR_PID" || true
@@ -147,7 +147,7 @@ END
         start_weir
         local sure there
         sure=$(grep -oE 'added(:| for sure:) [0-9]+' out | grep -oE '[0-9]+$')
-        there=$(weir queue list --json | jq 'map(.ready)|add // 0')
+        there=$(weir queue list --json | jq '.queues | map(.ready) | add // 0')
         [ "$there" -ge "$sure" ]
 }
 
@@ -327,7 +327,7 @@ END
         eventually grep -q '"ready":3' ticks
         kill "$WATCH_PID"
         wait "$WATCH_PID" || true
-        jq -e 'length == 1' ticks >/dev/null
+        jq -e '.queues | length == 1' ticks >/dev/null
 }
 
 @test "--watch without a terminal prints the time and the table, and an error that stays ends it" {
@@ -351,7 +351,7 @@ END
         [ "$(weir queue list --filter media | tail -n +2 | awk '{print $1}')" = media ]
         [ "$(weir queue list --filter queue=MEDIA | wc -l)" = 2 ]
         [ "$(weir job list --filter hook=mail --json | jq -c '[.jobs[].hook]')" = '["mail.send"]' ]
-        [ "$(weir queue list --filter nothing --json)" = '[]' ]
+        [ "$(weir queue list --filter nothing --json)" = '{"queues":[]}' ]
         [ "$(weir job list --filter hook=nothing | wc -l)" = 1 ]
 }
 

@@ -257,7 +257,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         [ "$(claim 4)" = "[1,2,3,4]" ]
         [ "$(tier normal would_defer),$(tier deferrable would_defer),$(tier normal deferred)" = 1,1,0 ]
         [[ $(weir throttle status) =~ deferrable\ +runs\ +0\ +0\ +1\ +0 ]]
-        [ "$(weir throttle history --json | jq '[.[] | select(.event == "would_defer")] | length')" = 2 ]
+        [ "$(weir throttle history --json | jq '[.events[] | select(.event == "would_defer")] | length')" = 2 ]
         run weir throttle mode enforce
         [ "${lines[0]}" = "mode enforce, was observe" ]
         [ "${lines[1]}" = "since the server started, enforce would have deferred: critical 0, high 0, normal 1, deferrable 1" ]
@@ -340,7 +340,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         [ "$output" = "resumed: the level is normal, 3 parked jobs return by the ramp" ]
         [ "$(status '[.ramp.running, .ramp.cycle, .ramp.cycles]')" = '[true,1,3]' ]
         [[ $(weir throttle status) == *"ramp     cycle 1 of 3, the next in "* ]]
-        [ "$(weir throttle history --json | jq '[.[].event] | index("ramp_started") != null')" = true ]
+        [ "$(weir throttle history --json | jq '[.events[].event] | index("ramp_started") != null')" = true ]
 }
 
 @test "a pause is an hour unless it is said otherwise" {
@@ -426,11 +426,11 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         [ "$status" -eq 0 ]
         [ -z "$output" ]
         [[ $stderr == *"nothing since the server started"* ]]
-        [ "$(weir throttle history --json)" = '[]' ]
+        [ "$(weir throttle history --json)" = '{"events":[]}' ]
         weir throttle pause --for 1h
         weir throttle resume
         weir throttle mode observe
-        [ "$(weir throttle history --json | jq -c '[.[] | [.event, .message]]')" = \
+        [ "$(weir throttle history --json | jq -c '[.events[] | [.event, .message]]')" = \
                 '[["throttle_mode","observe"],["throttle_resumed","by the operator"],["throttle_paused","for 1 h"]]' ]
         run weir throttle history 2
         [ "${#lines[@]}" -eq 3 ]
@@ -498,7 +498,7 @@ wc_facebook_* deferrable default
 woocommerce_flush_* deferrable default
 LIST
 )" ]
-        [ "$(weir registry list --json | jq -c 'length, (map(.default) | unique)')" = $'13\n[true]' ]
+        [ "$(weir registry list --json | jq -c '.patterns | length, (map(.default) | unique)')" = $'13\n[true]' ]
 }
 
 @test "a pattern that is set decides before the default and is taken back" {
@@ -539,7 +539,7 @@ LIST
         run weir registry tset hook
         [ "$status" -eq 2 ]
         [[ $output == *"did you mean 'test'"* || $output == *"did you mean 'set'"* ]]
-        [ "$(weir registry list --json | jq length)" = 13 ]
+        [ "$(weir registry list --json | jq '.patterns | length')" = 13 ]
 }
 
 @test "a job's own tier comes before that of its hook" {
@@ -566,10 +566,10 @@ LIST
         run -4 weir setting set throttle.delay.elevated.nobody 7m
         [[ $output == *"there is no setting 'throttle.delay.elevated.nobody'"* ]]
         run -2 weir setting set throttle.delay.elevated.normal
-        [ "$(weir setting list --json | jq -c '[.[] | select(.is_changed) | .value]')" = '["7m"]' ]
+        [ "$(weir setting list --json | jq -c '[.settings[] | select(.is_changed) | .value]')" = '["7m"]' ]
         run -0 weir setting unset throttle.delay.elevated.normal
         [ "$output" = "as configured again: throttle.delay.elevated.normal" ]
-        [ "$(weir setting list --json | jq 'any(.[]; .is_changed)')" = false ]
+        [ "$(weir setting list --json | jq 'any(.settings[]; .is_changed)')" = false ]
 }
 
 @test "every command explains itself with an example" {

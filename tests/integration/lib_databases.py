@@ -445,7 +445,7 @@ def probe_once(folder, config, env=None):
                           timeout=30, env=env and dict(os.environ, **env))
     expect(PASSWORD not in (done.stdout + done.stderr).decode(), "the password was printed")
     expect(done.stdout, done.stderr.decode())
-    return done.returncode, {s["metric"]: s for s in json.loads(done.stdout)}
+    return done.returncode, {s["metric"]: s for s in json.loads(done.stdout)["metrics"]}
 
 
 class Probe:

@@ -152,7 +152,8 @@ def _(folder):
         done = c("ENQUEUE", "late", "x", "IN", 3600000, "QUEUE", "late")
         equal(cli("retry", str(mail[0])).stdout, "job %d is pending\n" % mail[0])
         equal(json.loads(cli("retry", str(mail[1]), str(other[0]), "--json").stdout),
-              [{"id": mail[1], "status": "pending"}, {"id": other[0], "status": "pending"}])
+              {"jobs": [{"id": mail[1], "status": "pending"},
+                        {"id": other[0], "status": "pending"}]})
         both = weir("job", "retry", "999", str(other[1]), *url)
         expect(both.returncode != 0 and "1 of 2" in both.stderr, both.stderr)
         equal(both.stdout, "job %d is pending\n" % other[1])

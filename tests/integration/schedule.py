@@ -201,7 +201,8 @@ def _(folder):
     equal([line.split("  ")[0] for line in tried.splitlines()],
           [line.split("  ")[0] for line in saved], "the same without a schedule")
     equal(json.loads(run("next", "--every", "1h", "--first", "2100-01-01T00:00Z", "--until",
-                         "2100-01-01T01:30Z", "--json")), [4102444800000, 4102448400000], "JSON")
+                         "2100-01-01T01:30Z", "--json")),
+          {"next": [4102444800000, 4102448400000]}, "JSON")
     at_a = run("next", "a", "--count", "1").split("  ")[0]
     expect(run("next", "a", "--every", "1h", "--count", "1").startswith(at_a), "times it has")
     expect("day of week" in run("next", "--cron", "* * * * X", code=2), "what is wrong")

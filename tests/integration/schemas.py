@@ -480,7 +480,7 @@ def fits(shape, value):
 
 
 I, S, B = "integer", "string", "boolean"
-STARTED = Own("ids that were named, each with its new status", [{"id": I, "status": S}])
+STARTED = Own("ids that were named, each with its new status", {"jobs": [{"id": I, "status": S}]})
 COUNTED = Own("pages are put together by the client", {"retried": I, "skipped": I})
 TIERS = {"critical": I, "high": I, "normal": I, "deferrable": I}
 
@@ -492,14 +492,14 @@ COMMAND_LINE = [
     ("job show 1", "JOB", Own("its events beside it", remade=lambda v: {
         "EVENTS": {"events": v.pop("events")}, "JOB": v})),
     ("job why 1", "WHY", SAME),
-    ("job events 1", "EVENTS", BARE),
+    ("job events 1", "EVENTS", SAME),
     ("job run 2", "RUN", Own("the id beside the status", {"id": I, "status": S})),
     ("job cancel 2", "CANCEL", OK),
     ("job cancel --all", "CANCEL", Own("pages are put together by the client",
                                        {"canceled": I, "skipped": I})),
     ("job retry 2", "RETRY", STARTED),
     ("job retry --all", "RETRYMANY", COUNTED),
-    ("queue list", "QUEUES", BARE),
+    ("queue list", "QUEUES", SAME),
     ("queue show default", "QUEUE", SAME),
     ("queue set default --cap 3", "QUEUESET", OK),
     ("queue pause default", "PAUSE", OK),
@@ -512,8 +512,8 @@ COMMAND_LINE = [
     ("schedule pause s", "PAUSESCHEDULE", OK),
     ("schedule resume s", "RESUMESCHEDULE", OK),
     ("schedule run s", "RUNSCHEDULE", BARE),
-    ("schedule next s", "NEXTRUNS", BARE),
-    ("schedule next --every 1h", "SCHEDULETRY", BARE),
+    ("schedule next s", "NEXTRUNS", SAME),
+    ("schedule next --every 1h", "SCHEDULETRY", SAME),
     ("schedule remove s", "UNSCHEDULE", OK),
     ("batch add b", "BATCH", OK),
     ("batch list", "BATCHES", SAME),
@@ -522,19 +522,19 @@ COMMAND_LINE = [
     ("batch cancel b", "CANCELBATCH", SAME),
     ("batch remove b", "UNBATCH", OK),
     ("cap set key:a 3", "CAP", OK),
-    ("cap list", "CAPS", BARE),
+    ("cap list", "CAPS", SAME),
     ("cap remove key:a", "UNCAP", OK),
     ("mutex list", "LOCKS", SAME),
     ("mutex show held", "LOCKED", SAME),
     ("mutex release held --yes", "FORCEUNLOCK", SAME),
     ("limit set a 3 1m", "LIMIT", OK),
-    ("limit list", "LIMITS", BARE),
+    ("limit list", "LIMITS", SAME),
     ("limit show a", "USAGE", SAME),
     ("limit take a", "TAKE", SAME),
     ("limit reset a", "RESETLIMIT", OK),
     ("limit remove a", "UNLIMIT", OK),
     ("breaker set b", "BREAKER", OK),
-    ("breaker list", "BREAKERS", BARE),
+    ("breaker list", "BREAKERS", SAME),
     ("breaker show b", "BREAKERSTATE", SAME),
     ("breaker trip b", "TRIP", OK),
     ("breaker close b", "CLOSEBREAKER", OK),
@@ -544,12 +544,12 @@ COMMAND_LINE = [
                                        {"paused": B, "pause_left_ms": I})),
     ("throttle resume", "THROTTLE", Own("what holds afterwards",
                                         {"paused": B, "was_paused": B, "parked": I})),
-    ("throttle history", "THROTTLEHISTORY", BARE),
-    ("throttle starved", "STARVED", BARE),
+    ("throttle history", "THROTTLEHISTORY", SAME),
+    ("throttle starved", "STARVED", SAME),
     ("throttle mode", "THROTTLE", SAME),
     ("throttle mode enforce", "THROTTLE", Own("what would have waited", {
         "mode": S, "was": S, "would_defer": TIERS})),
-    ("registry list", "REGISTRY", BARE),
+    ("registry list", "REGISTRY", SAME),
     ("registry set a* high", "REGISTRYSET", OK),
     ("registry unset a*", "REGISTRYUNSET", OK),
     ("registry test x", "TIER", SAME),
@@ -557,14 +557,14 @@ COMMAND_LINE = [
     ("rule set a hold", "RULESET", OK),
     ("rule list", "RULES", SAME),
     ("rule prioritize q", "PRIORITIZE", OK),
-    ("rule history", "RULEHISTORY", BARE),
+    ("rule history", "RULEHISTORY", SAME),
     ("rule unset a", "RULEUNSET", OK),
     ("client list", "CLIENTS", SAME),
     ("client show a:b", "CLIENTSHOW", SAME),
     ("host skip h1", "SKIPHOST", OK),
-    ("host skipped", "SKIPPEDHOSTS", BARE),
+    ("host skipped", "SKIPPEDHOSTS", SAME),
     ("host recover h1", "RECOVERHOST", OK),
-    ("setting list", "SETTINGS", BARE),
+    ("setting list", "SETTINGS", SAME),
     ("setting set locks.enabled true", "SETTINGSET", OK),
     ("setting unset locks.enabled", "SETTINGUNSET", OK),
     ("config show", "CONFIGSHOW", SAME),
@@ -593,7 +593,9 @@ def print_line(ask, words):
     done = weir(*words.split(), "--json", "--url", "redis://%s:%d" % ask.server.resp)
     expect(done.returncode == 0, "weir %s: %s %s" % (words, done.stdout, done.stderr))
     equal(done.stderr, "", "weir %s on standard error" % words)
-    return json.loads(done.stdout)
+    value = json.loads(done.stdout)
+    expect(not isinstance(value, list), "weir %s --json prints a list that no object holds" % words)
+    return value
 
 
 def answers_in(ask, value, command, form):

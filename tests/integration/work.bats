@@ -128,15 +128,15 @@ once() {
         [ "$status" -eq 0 ]
         seq 5 | weir job add n --many - --queue q
         weir work --max 2 --queue q --exec cat
-        [ "$(weir queue list --json | jq '.[0].completed')" = 2 ]
+        [ "$(weir queue list --json | jq '.queues[0].completed')" = 2 ]
         once --queue q --slots 2 --exec cat
-        [ "$(weir queue list --json | jq '.[0].completed')" = 5 ]
+        [ "$(weir queue list --json | jq '.queues[0].completed')" = 5 ]
 }
 
 @test "a thousand jobs through four slots, each exactly once" {
         seq 1000 | weir job add n --many - --queue q --id-only >ids
         once --quiet --queue q --slots 4 --exec "sh -c 'read n; echo \$n >>ran; echo \$n'"
-        [ "$(weir queue list --json | jq -c '.[0] | [.completed, .ready, .running]')" = '[1000,0,0]' ]
+        [ "$(weir queue list --json | jq -c '.queues[0] | [.completed, .ready, .running]')" = '[1000,0,0]' ]
         [ "$(sort -n ran | uniq | wc -l)" = 1000 ]
         [ "$(wc -l <ran)" = 1000 ]
         weir job list --all --json | jq -e 'all(.jobs[]; .result == .args)'

@@ -444,7 +444,7 @@ WAITER='handler "*" { exec = {"sh", "-c", "echo {id} >said; read x <go"} }'
         hear
         [ "$REPLY" = 1 ]
         held() {
-                [ "$(weir queue list --json | jq '.[0].running')" = 3 ]
+                [ "$(weir queue list --json | jq '.queues[0].running')" = 3 ]
         }
         eventually held
         has_status 3 in-progress
@@ -471,7 +471,7 @@ WAITER='handler "*" { exec = {"sh", "-c", "echo {id} >said; read x <go"} }'
         echo 'handler "*" { exec = {"true"} }' | handlers
         seq 30 | weir job add n --many - --queue q
         once --slots 1000 --prefetch 1000
-        [ "$(weir queue list --json | jq '.[0].completed')" = 30 ]
+        [ "$(weir queue list --json | jq '.queues[0].completed')" = 30 ]
 }
 
 @test "SIGTERM finishes what runs and gives back what was taken ahead" {

@@ -141,7 +141,7 @@ stopping() {
         done
         for i in {1..40}; do let_go; done
         all_done() {
-                [ "$(weir queue list --json | jq '.[0].completed')" = 40 ]
+                [ "$(weir queue list --json | jq '.queues[0].completed')" = 40 ]
         }
         eventually all_done
         kill -TERM "$WORKER"
