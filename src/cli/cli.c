@@ -127,14 +127,15 @@ static const struct cli_group group_help = {"help", "Explain a command.", help_c
 
 /* In the order people meet them. */
 static const struct cli_group *const groups[] = {
-        &group_serve,          &cli_group_job,     &cli_group_queue,   &cli_group_schedule,
-        &cli_group_batch,      &cli_group_cap,     &cli_group_work,    &cli_group_lock,
-        &cli_group_mutex,      &cli_group_limit,   &cli_group_breaker, &cli_group_throttle,
-        &cli_group_registry,   &cli_group_check,   &cli_group_rule,    &cli_group_client,
-        &cli_group_host,       &cli_group_setting, &cli_group_config,  &cli_group_ping,
-        &cli_group_top,        &cli_group_export,  &cli_group_import,  &group_backup,
-        &group_doctor,         &group_log,         &group_history,     &group_probe,
-        &cli_group_completion, &group_version,     &group_help,
+        &group_serve,       &cli_group_job,      &cli_group_queue,      &cli_group_pause,
+        &cli_group_resume,  &cli_group_schedule, &cli_group_batch,      &cli_group_cap,
+        &cli_group_work,    &cli_group_lock,     &cli_group_mutex,      &cli_group_limit,
+        &cli_group_breaker, &cli_group_throttle, &cli_group_registry,   &cli_group_check,
+        &cli_group_rule,    &cli_group_client,   &cli_group_host,       &cli_group_setting,
+        &cli_group_config,  &cli_group_ping,     &cli_group_top,        &cli_group_export,
+        &cli_group_import,  &group_backup,       &group_doctor,         &group_log,
+        &group_history,     &group_probe,        &cli_group_completion, &group_version,
+        &group_help,
 };
 
 const struct cli_group *const *cli_groups(size_t *ret_n)

@@ -43,6 +43,8 @@ struct cli_group {
 
 extern const struct cli_group cli_group_job;
 extern const struct cli_group cli_group_queue;
+extern const struct cli_group cli_group_pause;
+extern const struct cli_group cli_group_resume;
 extern const struct cli_group cli_group_schedule;
 extern const struct cli_group cli_group_batch;
 extern const struct cli_group cli_group_cap;

@@ -1,7 +1,14 @@
-/* weir queue: list, show, set, pause, resume. */
+/* weir queue: list, show, set, pause, resume.
+ *
+ * Jobs make queues, so that the server takes any name.  A person who steers a queue means one that
+ * exists: here a name that does not exist is an error, with the nearest one, unless --create is
+ * given. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
+#include "base/plural.h"
+#include "base/shown.h"
 #include "cli/listing.h"
 #include "cli/text.h"
 
@@ -39,7 +46,56 @@ static const struct listing listing = {
 
 static int queue_list(struct cli *cli, struct problem *p)
 {
-        return listing_run(cli, &listing, p);
+        const struct value *now;
+        struct cli_request req;
+        int r = listing_run(cli, &listing, p);
+        if (r != OK || cli->is_json)
+                return r;
+        cli_request_init(&req, "NOW");
+        r = cli_request_call(cli, &req, &now, p);
+        if (r == OK && field_is_true(now, "everything_paused"))
+                buf_put_str(&cli->notes, "everything is paused: no job starts before 'weir "
+                                         "resume'\n");
+        return r;
+}
+
+/* ---- a name that does not exist ---- */
+
+#define NEAREST_MAX 1000 /* queues that are looked at for a suggestion */
+
+/* Writes the name that is most like the one given into ret; nothing when none is. */
+static void put_nearest(struct cli *cli, const char *name, struct buf *ret)
+{
+        const char *names[NEAREST_MAX + 1] = {NULL};
+        struct buf texts CLEANUP(buf_release) = {0};
+        const struct value *queues;
+        struct cli_request req;
+        struct problem unused;
+        size_t n = 0;
+        cli_request_init(&req, "QUEUES");
+        if (cli_request_call(cli, &req, &queues, &unused) != OK)
+                return;
+        for (size_t i = 0; i < list_len(queues) && i < NEAREST_MAX; i++) {
+                buf_put_slice(&texts, field_text(&queues->items[i], "name"));
+                buf_put_byte(&texts, '\0');
+        }
+        for (size_t at = 0; at < texts.len; at += strlen(names[n++]) + 1)
+                names[n] = texts.ptr + at;
+        const char *near = nearest_name(name, names);
+        buf_put_str(ret, near ? near : "");
+}
+
+/* Says more of ERR_NOTFOUND; anything else is passed on. */
+static int explain(struct cli *cli, int r, bool can_create, struct problem *p)
+{
+        struct buf near CLEANUP(buf_release) = {0};
+        const char *name = cli->args.positional[0];
+        if (r != ERR_NOTFOUND)
+                return r;
+        put_nearest(cli, name, &near);
+        return problem_set(p, ERR_NOTFOUND, "there is no queue '%s'%s%s%s%s", SHOWN_STR(name),
+                           near.len ? "; did you mean '" : "", SHOWN(buf_slice(&near)),
+                           near.len ? "'?" : "", can_create ? " (--create makes a new one)" : "");
 }
 
 /* ---- show ---- */
@@ -114,19 +170,74 @@ static void show_queue(struct cli *cli, const struct value *v)
 
 static int queue_show(struct cli *cli, struct problem *p)
 {
-        return cli_show_named(cli, "QUEUE", show_queue, p);
+        return explain(cli, cli_show_named(cli, "QUEUE", show_queue, p), false, p);
 }
 
 /* ---- changes ---- */
 
+static int change_one(struct cli *cli, const char *command, const char *done, struct problem *p)
+{
+        struct cli_request req;
+        bool is_pause = strcmp(command, "PAUSE") == 0;
+        cli_request_init_named(&req, cli, command);
+        if (is_pause && !args_has(&cli->args, "create"))
+                cli_request_add_str(&req, "EXISTING");
+        return explain(cli, cli_change(cli, &req, done, p), is_pause, p);
+}
+
+/* Those whose state differs.  The names are copied: each answer takes the place of the last. */
+static int change_all(struct cli *cli, const char *command, const char *done, struct problem *p)
+{
+        struct buf names CLEANUP(buf_release) = {0};
+        bool is_pause = strcmp(command, "PAUSE") == 0;
+        const struct value *v;
+        struct cli_request req;
+        uint64_t n = 0;
+        cli_request_init(&req, "QUEUES");
+        int r = cli_request_call(cli, &req, &v, p);
+        for (size_t i = 0; r == OK && i < list_len(v); i++) {
+                if (field_is_true(&v->items[i], "paused") == is_pause)
+                        continue;
+                buf_put_slice(&names, field_text(&v->items[i], "name"));
+                buf_put_byte(&names, '\0');
+                n++;
+        }
+        for (size_t at = 0; r == OK && at < names.len; at += strlen(names.ptr + at) + 1) {
+                cli_request_init(&req, command);
+                cli_request_add_str(&req, names.ptr + at);
+                r = cli_request_call(cli, &req, &v, p);
+        }
+        if (r != OK)
+                return r;
+        if (cli->is_json)
+                buf_printf(&cli->out, "{\"%s\":%llu}\n", done, (unsigned long long)n);
+        else
+                buf_printf(&cli->out, "%s %llu %s\n", done, (unsigned long long)n,
+                           plural(n, "queue", "queues"));
+        return OK;
+}
+
+static int change_queues(struct cli *cli, const char *command, const char *done, struct problem *p)
+{
+        bool is_all = args_has(&cli->args, "all");
+        char one[32];
+        if (is_all == (cli->args.n_positional > 0))
+                return problem_set(p, ERR_SYNTAX, "name a QUEUE, or say --all%s",
+                                   is_all ? ", not both" : "");
+        if (is_all && strcmp(command, "PAUSE") == 0 && args_has(&cli->args, "create"))
+                return problem_set(p, ERR_SYNTAX, "--create goes with the name of a QUEUE");
+        (void)snprintf(one, sizeof(one), "%s queue", done);
+        return is_all ? change_all(cli, command, done, p) : change_one(cli, command, one, p);
+}
+
 static int queue_pause(struct cli *cli, struct problem *p)
 {
-        return cli_change_named(cli, "PAUSE", "paused queue", p);
+        return change_queues(cli, "PAUSE", "paused", p);
 }
 
 static int queue_resume(struct cli *cli, struct problem *p)
 {
-        return cli_change_named(cli, "RESUME", "resumed queue", p);
+        return change_queues(cli, "RESUME", "resumed", p);
 }
 
 static const char *const settings[][2] = {
@@ -152,13 +263,19 @@ static int queue_set(struct cli *cli, struct problem *p)
         }
         if (req.argc == n_words)
                 return problem_set(p, ERR_SYNTAX, "say what to set");
-        return cli_change(cli, &req, "set queue", p);
+        if (!args_has(&cli->args, "create"))
+                cli_request_add_str(&req, "EXISTING");
+        return explain(cli, cli_change(cli, &req, "set queue", p), true, p);
 }
 
 static int queue_remove(struct cli *cli, struct problem *p)
 {
-        return cli_change_named(cli, "UNQUEUE", "removed queue", p);
+        return explain(cli, cli_change_named(cli, "UNQUEUE", "removed queue", p), false, p);
 }
+
+/* clang-format off */
+#define CREATE_OPTION {"create", NULL, "also when no job has named the queue yet"}
+/* clang-format on */
 
 static const struct option_def set_options[] = {
         {"cap", "N", "jobs of the queue that may run at once; 0: any number"},
@@ -168,6 +285,18 @@ static const struct option_def set_options[] = {
         {"fair", "on|off", "turns between the groups of its jobs, by their weights"},
         {"backoff", "RULE", "of jobs without one: none, fixed:5s, exp:5s,2,5m,15%, list:1s,30s"},
         {"history", "POLICY", "finished jobs to keep: default, full, failures or none"},
+        CREATE_OPTION,
+        {NULL, NULL, NULL},
+};
+
+static const struct option_def pause_options[] = {
+        {"all", NULL, "every queue there is; 'weir pause' stops new ones too"},
+        CREATE_OPTION,
+        {NULL, NULL, NULL},
+};
+
+static const struct option_def resume_options[] = {
+        {"all", NULL, "every queue that is paused"},
         {NULL, NULL, NULL},
 };
 
@@ -184,11 +313,13 @@ static const struct cli_command commands[] = {
          "one batch at a time:\n\n"
          "  weir queue set default --claim-size 25 --claims 1 --lease 5m\n",
          set_options, 1, 1, false, queue_set},
-        {"pause", "QUEUE", "Hand out no more jobs of a queue.",
-         "Jobs are still taken in, and those that run may finish.\n", NULL, 1, 1, false,
-         queue_pause},
-        {"resume", "QUEUE", "Hand out the jobs of a paused queue again.", NULL, NULL, 1, 1, false,
-         queue_resume},
+        {"pause", "QUEUE | --all", "Hand out no more jobs of a queue, or of all there are.",
+         "Jobs are still taken in, and those that run may finish.\n\n"
+         "  weir queue pause mail\n"
+         "  weir queue pause --all\n",
+         pause_options, 0, 1, false, queue_pause},
+        {"resume", "QUEUE | --all", "Hand out the jobs of paused queues again.", NULL,
+         resume_options, 0, 1, false, queue_resume},
         {"remove", "QUEUE", "Remove a queue that has no jobs, with its settings and its pause.",
          "History keeps the jobs that ended. The next job that names the queue makes it anew.\n\n"
          "  weir queue remove mial\n",

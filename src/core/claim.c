@@ -269,6 +269,8 @@ static void claim_jobs(struct claiming *c)
         if (c->core->is_stopping)
                 return;
         throttle_ask(c->core);
+        if (c->core->is_everything_paused)
+                return;
         if (is_slowed(c->core)) {
                 c->core->totals.slowed_claims++;
                 return;
@@ -408,16 +410,20 @@ static bool serve_first(struct core *core, struct queue *q, struct list *unseen)
         return true;
 }
 
-/* The archive has caught up: whoever waited because of it is served like after news. */
-void claim_wake_slowed(struct core *core)
+void claim_wake_all(struct core *core)
 {
-        if (!core->is_slowed || is_slowed(core))
-                return;
         for (struct hash_node *n = NULL; (n = hash_next(&core->state.queues, n));) {
                 struct queue *q = CONTAINER_OF(n, struct queue, node);
                 if (q->n_ready && !list_is_empty(&q->waiters) && !list_is_linked(&q->news))
                         list_push_back(&core->news, &q->news);
         }
+}
+
+/* The archive has caught up: whoever waited because of it is served like after news. */
+void claim_wake_slowed(struct core *core)
+{
+        if (core->is_slowed && !is_slowed(core))
+                claim_wake_all(core);
 }
 
 void claim_each_waiting(const struct core *core, void (*fn)(void *ctx, struct slice worker),

@@ -103,6 +103,10 @@ static const struct param_def jobs_params[] = {
 static const struct param_def queue_params[] = {
         {"queue", PARAM_NAME, PATH, 1, NAME_MAX_BYTES, NULL, "name of the queue"},
 };
+static const struct param_def pause_params[] = {
+        {"queue", PARAM_NAME, PATH, 1, NAME_MAX_BYTES, NULL, "name of the queue"},
+        {"existing", PARAM_FLAG, KEY, 0, 0, "no", "only a queue that exists, else NOTFOUND"},
+};
 
 static const struct param_def message_params[] = {
         {"message", PARAM_TEXT, 0, 0, INT64_MAX, "PONG", "text to send back"},
@@ -188,7 +192,7 @@ const struct command_def command_table[] = {
              "The queues, by name.", exec_queues),
         ROW("PAUSE", "queues", W, "POST", "/v1/queues/{queue}/pause",
             "Hands out no more jobs of a queue. Running ones go on, new ones are taken in.", "OK.",
-            exec_pause, queue_params),
+            exec_pause, pause_params),
         ROW("RESUME", "queues", W, "POST", "/v1/queues/{queue}/resume",
             "Hands out jobs of a queue again.", "OK.", exec_resume, queue_params),
 

@@ -41,6 +41,8 @@ size_t core_counters(const struct core *core, struct counter_row *ret, size_t ma
                 {"jobs_finished", COUNTER_GAUGE, "Ended jobs not yet in history.", s->n_finished},
                 {"jobs_live", COUNTER_GAUGE, "Jobs in memory.", s->jobs.len},
                 {"queues", COUNTER_GAUGE, "Queues known.", s->queues.len},
+                {"everything_paused", COUNTER_GAUGE, "1 while no job of any queue may start.",
+                 core->is_everything_paused},
                 {"waiting_claims", COUNTER_GAUGE, "Answers that are waited for.", core->n_waits},
                 {"locks_granted", COUNTER_TOTAL, "Locks given to a holder.", t->locks_granted},
                 {"locks_expired", COUNTER_TOTAL, "Holders whose time ran out.", t->locks_expired},

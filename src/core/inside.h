@@ -91,6 +91,7 @@ struct core {
         bool is_stopping, is_recovered, is_slowed;
         bool are_locks_off; /* LOCK grants nothing, and nobody waits for one; by settings_apply() */
         bool are_locks_off_configured;
+        bool is_everything_paused; /* no claim gets a job; by settings_apply() */
         struct core_totals totals;
 };
 
@@ -169,6 +170,8 @@ bool setting_unset(struct core *core, struct slice name); /* false: it was not s
 struct claiming *claiming_new(void);
 void claim_serve(struct core *core); /* waiting workers, new jobs */
 void claim_wake_slowed(struct core *core);
+/* Those who wait for jobs are served at the end of the turn, where there are some. */
+void claim_wake_all(struct core *core);
 /* Every claim that waits for jobs, by the name of its worker. */
 void claim_each_waiting(const struct core *core, void (*fn)(void *ctx, struct slice worker),
                         void *ctx);

@@ -369,6 +369,8 @@ EXEC(exec_now)
         reply_bool(reply, !core->throttle->is_off);
         reply_key(reply, "locks_enabled");
         reply_bool(reply, !core->are_locks_off);
+        reply_key(reply, "everything_paused");
+        reply_bool(reply, core->is_everything_paused);
         tell_int(reply, "events", (int64_t)core->throttle->n_events);
         reply_end(reply);
         return OK;

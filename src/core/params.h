@@ -67,6 +67,6 @@ enum {
 enum { P_COUNTS_QUEUE };
 enum { P_BULK_IDS = P_FILTER_COUNT, P_BULK_DRYRUN, P_BULK_SET };
 
-enum { P_QUEUE_NAME };
+enum { P_QUEUE_NAME, P_PAUSE_EXISTING };
 
 #endif

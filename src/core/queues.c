@@ -173,7 +173,8 @@ static int set_paused(struct core *core, const struct command *cmd, bool is_paus
 {
         struct slice name = cmd->arg[P_QUEUE_NAME].text;
         const struct queue *q = state_queue_find(&core->state, name);
-        if (!q && !is_paused)
+        bool must_exist = !is_paused || cmd->arg[P_PAUSE_EXISTING].num;
+        if (must_exist && (!q || (is_paused && !is_known(q))))
                 return not_found(name, problem);
         int r = core_admit_queue(core, name, problem);
         if (r != OK)
@@ -214,6 +215,7 @@ enum {
         P_QUEUESET_FAIR,
         P_QUEUESET_BACKOFF,
         P_QUEUESET_HISTORY,
+        P_QUEUESET_EXISTING,
 };
 
 static const char *const history_names[] = {"default", "full", "failures", "none"};
@@ -254,6 +256,8 @@ EXEC(exec_queueset)
         struct slice name = cmd->arg[P_QUEUE_NAME].text;
         const struct queue *q = state_queue_find(&core->state, name);
         struct queue_settings settings = q ? q->settings : (struct queue_settings){0};
+        if (cmd->arg[P_QUEUESET_EXISTING].num && (!q || !is_known(q)))
+                return not_found(name, problem);
         struct buf room;
         buf_init(&room, 0);
         int r = change_settings(cmd, &settings, &room, problem);

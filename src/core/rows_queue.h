@@ -20,6 +20,7 @@ static const struct param_def queueset_params[] = {
          "of jobs without their own: none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m"},
         {"history", PARAM_CHOICE, KEY, 0, 0, "as it is",
          "default|full|failures|none: which finished jobs are kept"},
+        {"existing", PARAM_FLAG, KEY, 0, 0, "no", "only a queue that exists, else NOTFOUND"},
 };
 
 static const struct param_def cap_params[] = {

@@ -44,6 +44,7 @@ enum knob_place {
         AT_ELEVATED,
         AT_CRITICAL,
         AT_CHECK,
+        AT_PAUSED,
 };
 
 struct knob {
@@ -80,6 +81,8 @@ static const struct {
          "a job that has waited so long in all runs; 0s: no bound"},
         {"throttle.deferrals_per_hour", AT_DEFERRALS, KNOB_INT, DEFERRALS_MAX, "deferrals",
          "a hook that was deferred so often within an hour runs; 0: no bound"},
+        {"queues.paused", AT_PAUSED, KNOB_BOOL, 0, "",
+         "whether no job of any queue starts, critical ones included; running ones go on"},
 };
 
 #define N_FIXED  ARRAY_LEN(fixed)
@@ -359,6 +362,7 @@ static struct value policy_value(const struct policy *p, const struct knob *k)
                 break;
         case AT_ENABLED:
         case AT_LOCKS:
+        case AT_PAUSED:
         case AT_CHECK_MODE:
         case AT_DWELL:
         case AT_ELEVATED:
@@ -383,6 +387,8 @@ static struct value configured_value(const struct core *core, const struct knob 
                 return (struct value){.num = !t->is_off_configured};
         if (k->place == AT_LOCKS)
                 return (struct value){.num = !core->are_locks_off_configured};
+        if (k->place == AT_PAUSED)
+                return (struct value){.num = false}; /* an act of an operator: no file says it */
         if (k->place == AT_CHECK_MODE)
                 return (struct value){.num = core->checks.mode};
         if (!g)
@@ -400,6 +406,8 @@ static bool default_value(const struct knob *k, struct value *ret)
         struct policy policy;
         if (k->place == AT_ENABLED || k->place == AT_LOCKS)
                 *ret = (struct value){.num = true};
+        else if (k->place == AT_PAUSED)
+                *ret = (struct value){.num = false};
         else if (k->place == AT_CHECK_MODE)
                 *ret = (struct value){.num = MODE_ENFORCE};
         else if (k->place == AT_DWELL)
@@ -442,6 +450,8 @@ static void put_value(struct core *core, const struct knob *k, const struct valu
                 t->is_off = !v->num;
         else if (k->place == AT_LOCKS)
                 core->are_locks_off = !v->num;
+        else if (k->place == AT_PAUSED)
+                core->is_everything_paused = v->num;
         else if (!g)
                 put_policy(&t->policy, k, v);
         else if (k->place == AT_DWELL)
@@ -491,9 +501,10 @@ void settings_apply(struct core *core)
         struct throttle *t = core->throttle;
         struct knob k;
         struct value v;
-        bool were_locks_off = core->are_locks_off;
+        bool were_locks_off = core->are_locks_off, was_paused = core->is_everything_paused;
         t->is_off = t->is_off_configured;
         core->are_locks_off = core->are_locks_off_configured;
+        core->is_everything_paused = false;
         for (size_t i = 0; i < t->n_targets; i++) {
                 struct target *g = &t->targets[i];
                 g->dwell_ns = g->dwell_configured_ns;
@@ -509,6 +520,8 @@ void settings_apply(struct core *core)
                 check_target(&t->targets[i]);
         if (core->are_locks_off && !were_locks_off)
                 locks_switched_off(core);
+        if (was_paused && !core->is_everything_paused)
+                claim_wake_all(core);
 }
 
 void core_set_locks(struct core *core, bool is_off)
@@ -566,7 +579,7 @@ void core_effective(struct core *core, struct core_effective *ret)
                         continue;
                 if (k.place == AT_LOCKS)
                         ret->are_locks_changed = true;
-                else
+                else if (k.place != AT_PAUSED) /* no file says it */
                         ret->is_throttle_changed = true;
         }
 }

@@ -130,6 +130,9 @@ static void say_queue(struct why *w)
         const struct queue *q = w->job->queue;
         const struct queue_settings *s = &q->settings;
         const char *name = q->name->text;
+        if (w->core->is_everything_paused)
+                add(w, "pause",
+                    "everything is paused: 'weir resume', or SETTINGUNSET queues.paused");
         if (q->is_paused)
                 add(w, "pause", "queue '%.*s' is paused: RESUME it", (int)q->name->len, name);
         if (s->cap && q->n_running >= s->cap)

@@ -86,7 +86,7 @@ const struct shape named_shapes[] = {
          "failed_from_ms:i parked:{critical:i high:i normal:i deferrable:i}} "
          "rates:{enqueued:s? started:s? completed:s? failed:s? deferred:s? granted:s? refused:s?} "
          "ramp:@ramp checks:{waiting:i rules:i starved:i} throttle_enabled:b "
-         "locks_enabled:b events:i}"},
+         "locks_enabled:b everything_paused:b events:i}"},
         {"session", "{needs_login:b is_logged_in:b csrf:s version:s}"},
 };
 

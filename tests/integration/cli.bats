@@ -174,7 +174,7 @@ teardown() {
         [[ ${lines[1]} =~ ^mail\ +paused\ +1\ +1\ +0\ +0\ +0\ +0\  ]]
         [ "$(weir queue resume mail)" = "resumed queue mail" ]
         [ "$(weir queue list --json | jq '.queues[0].paused')" = false ]
-        weir queue pause mial
+        weir queue pause mial --create
         [ "$(weir queue remove mial)" = "removed queue mial" ]
         [ "$(weir queue list --json | jq -r '.queues[].name')" = mail ]
         run weir queue remove mail

@@ -187,7 +187,7 @@ codes() {
         [[ $(weir job why 3) == *"limit            rate limit 'queue:slow' is used up: no job starts for "*"; 1 job is ahead of it"* ]]
         [ "$(weir limit show queue:slow | grep -c '^waiting  2 jobs, 0 clients$')" -eq 1 ]
         [ "$(weir limit show queue:slow --json | jq .waiting_jobs)" -eq 2 ]
-        weir queue set full --cap 1
+        weir queue set full --cap 1 --create
         weir job add h --queue full
         weir job add h --queue full
         [ "$(claim full 2)" = '[4]' ]
@@ -228,7 +228,7 @@ codes() {
 
 @test "settings of a queue survive a restart and wrong ones change nothing" {
         local words
-        weir queue set night --cap 2 --fair on
+        weir queue set night --cap 2 --fair on --create
         for words in "" "--cap -1" "--cap many" "--claim-size 1001" "--lease 1ms" "--lease 5" \
                 "--fair maybe" "--backoff soon" "--history some" "--cap 7 --backoff soon"; do
                 # shellcheck disable=SC2086
@@ -244,7 +244,7 @@ codes() {
 }
 
 @test "claim size and concurrent claims hold for every claim" {
-        weir queue set as --claim-size 2 --claims 1
+        weir queue set as --claim-size 2 --claims 1 --create
         seq 5 | weir job add n --many - --queue as
         [ "$(claim as 10)" = '[1,2]' ]
         [ "$(claim as 10)" = '[]' ]
@@ -280,7 +280,7 @@ codes() {
 }
 
 @test "a fair queue takes turns by weight" {
-        weir queue set fair --fair on
+        weir queue set fair --fair on --create
         weir cap set group:big 0 --weight 2
         seq 8 | weir job add n --many - --queue fair --group big
         seq 4 | weir job add n --many - --queue fair --group small

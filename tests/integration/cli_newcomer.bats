@@ -217,7 +217,7 @@ finding() {
         run weir list queues
         [ "${lines[0]}" = "weir: there is no command 'list'; did you mean 'job list'?" ]
         run weir pause queue mail
-        [ "${lines[0]}" = "weir: there is no command 'pause'; did you mean 'queue pause'?" ]
+        [ "${lines[0]}" = "weir: 'weir pause' stops every queue; for one say 'weir queue pause mail'" ]
         run weir lock list
         [ "$status" -eq 2 ]
         [ "${lines[0]}" = "weir: there is no 'lock' command 'list'; did you mean 'mutex list'?" ]
@@ -290,7 +290,7 @@ finding() {
         [ "$status" -eq 2 ]
         [ "$(weir queue list --json)" = '{"queues":[]}' ]
         for rule in none exp exp:5s,2 exp:5s,2,5m,15% list:1s,30s fixed:1h30m; do
-                weir queue set q --backoff "$rule"
+                weir queue set q --backoff "$rule" --create
         done
         run weir queue set q --backoff exponential
         [[ $output == "weir: backoff is none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m"* ]]

@@ -162,7 +162,7 @@ END
         weir cap set group:acme 5 --weight 2
         weir registry set 'erp*' deferrable
         weir rule set etl ratio 0.5 --for 1h --reason "two words"
-        weir queue set mail --cap 3 --fair on
+        weir queue set mail --cap 3 --fair on --create
         weir queue pause mail
         weir job add first
         weir job add a '{"n":1}' --queue mail --priority 5 --attempts 9 --timeout 90s --key erp --tier high

@@ -57,7 +57,7 @@ static void a_calm_weir_says_so(void **unused)
                 "granted:null refused:null] "
                 "ramp:{running:false cycle:0 cycles:3 next_in_ms:-1] "
                 "checks:{waiting:0 rules:0 starved:0] throttle_enabled:true locks_enabled:true "
-                "events:0]");
+                "everything_paused:false events:0]");
         rig_release(&rig);
 }
 
