@@ -19,8 +19,9 @@
 #define PAUSE_MAX_MS INT64_C(604800000) /* 7 days */
 
 static const struct column tier_columns[] = {
-        {"TIER", false, false},    {"NOW", false, false},        {"PARKED", true, false},
-        {"DEFERRED", true, false}, {"WOULD DEFER", true, false}, {"RELEASED", true, false},
+        {"TIER", false, false},     {"NOW", false, false},     {"PARKED", true, false},
+        {"RETURNING", true, false}, {"DEFERRED", true, false}, {"WOULD DEFER", true, false},
+        {"RELEASED", true, false},
 };
 
 static const struct column metric_columns[] = {
@@ -258,6 +259,7 @@ static void put_tiers(struct cli *cli, const struct value *v)
                 table_add(&t, field_text(tier, "tier"), TONE_PLAIN);
                 table_add(&t, buf_slice(&text), delay_ms ? TONE_YELLOW : TONE_PLAIN);
                 table_add_int(&t, field_int(tier, "parked"));
+                table_add_int(&t, field_int(tier, "returning"));
                 table_add_int(&t, field_int(tier, "deferred"));
                 table_add_int(&t, field_int(tier, "would_defer"));
                 table_add_int(&t, field_int(tier, "released"));

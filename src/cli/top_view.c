@@ -267,7 +267,7 @@ static void put_jobs(const struct top_view *v, struct frame *f, struct buf *line
         static const char *const counts[] = {"ready", "scheduled", "waiting", "running"};
         const struct value *queues = v->panels[TOP_QUEUES];
         const struct value *tiers = value_get(v->throttle, "tiers");
-        int64_t parked = 0;
+        int64_t parked = 0, returning = 0;
         put_toned(f, line, TONE_DIM, "jobs ");
         for (size_t c = 0; c < ARRAY_LEN(counts); c++) {
                 int64_t n = 0;
@@ -275,8 +275,10 @@ static void put_jobs(const struct top_view *v, struct frame *f, struct buf *line
                         n += field_int(&queues->items[i], counts[c]);
                 buf_printf(line, "  %s %lld", counts[c], (long long)n);
         }
-        for (size_t i = 0; i < list_len(tiers); i++)
+        for (size_t i = 0; i < list_len(tiers); i++) {
                 parked += field_int(&tiers->items[i], "parked");
+                returning += field_int(&tiers->items[i], "returning");
+        }
         buf_printf(line, "  parked %lld", (long long)parked);
         for (size_t i = 0; parked && i < list_len(tiers); i++) {
                 int64_t n = field_int(&tiers->items[i], "parked");
@@ -286,6 +288,8 @@ static void put_jobs(const struct top_view *v, struct frame *f, struct buf *line
                 text_put_safe(line, field_text(&tiers->items[i], "tier"));
                 buf_printf(line, " %lld", (long long)n);
         }
+        if (returning)
+                buf_printf(line, "  returning %lld", (long long)returning);
         put_line(f, line);
 }
 
@@ -595,6 +599,7 @@ static const char *const help_lines[] = {
         "",
         "  level        of the worst target, and the metric that decided it",
         "  parked       jobs that the throttle has put aside, per tier",
+        "  returning    jobs that the ramp has let go and that are not due yet",
         "  Clients      those who were refused most come first",
         "  Starved      those who go on asking and are not granted",
 };

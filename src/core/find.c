@@ -464,6 +464,7 @@ EXEC(exec_jobs)
 
 struct job_counts {
         uint64_t ready, scheduled, waiting, running, completed, failed, canceled, parked;
+        uint64_t returning;
 };
 
 static void count_queue(struct job_counts *c, const struct queue *q)
@@ -476,6 +477,7 @@ static void count_queue(struct job_counts *c, const struct queue *q)
         c->failed += q->failed;
         c->canceled += q->canceled;
         c->parked += q->n_parked;
+        c->returning += q->n_returning;
 }
 
 EXEC(exec_jobcounts)
@@ -493,7 +495,7 @@ EXEC(exec_jobcounts)
         }
         for (struct hash_node *n = NULL; !name.len && (n = hash_next(queues, n));)
                 count_queue(&c, CONTAINER_OF(n, const struct queue, node));
-        reply_map(reply, 9);
+        reply_map(reply, 10);
         tell_int(reply, "pending", (int64_t)(c.ready + c.scheduled + c.waiting));
         tell_int(reply, "in-progress", (int64_t)c.running);
         tell_int(reply, "complete", (int64_t)c.completed);
@@ -503,6 +505,7 @@ EXEC(exec_jobcounts)
         tell_int(reply, "scheduled", (int64_t)c.scheduled);
         tell_int(reply, "waiting", (int64_t)c.waiting);
         tell_int(reply, "parked", (int64_t)c.parked);
+        tell_int(reply, "returning", (int64_t)c.returning);
         reply_end(reply);
         return OK;
 }

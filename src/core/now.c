@@ -293,6 +293,15 @@ static void tell_gate(struct core *core, struct reply *reply)
         reply_end(reply);
 }
 
+static void tell_by_tier(struct reply *reply, const char *key, const size_t n[TIERS])
+{
+        reply_key(reply, key);
+        reply_map(reply, TIERS);
+        for (size_t i = 0; i < TIERS; i++)
+                tell_int(reply, tier_name((enum tier)i), (int64_t)n[i]);
+        reply_end(reply);
+}
+
 static void tell_jobs(struct core *core, struct reply *reply)
 {
         const struct state *s = &core->state;
@@ -304,7 +313,7 @@ static void tell_jobs(struct core *core, struct reply *reply)
                 scheduled += q->n_scheduled;
                 waiting += q->n_waiting;
         }
-        reply_map(reply, 8);
+        reply_map(reply, 9);
         tell_int(reply, "ready", (int64_t)ready);
         tell_int(reply, "scheduled", (int64_t)scheduled);
         tell_int(reply, "waiting", (int64_t)waiting);
@@ -312,11 +321,8 @@ static void tell_jobs(struct core *core, struct reply *reply)
         tell_int(reply, "finished", (int64_t)s->n_finished);
         tell_int(reply, "failed_hour", (int64_t)last_hour_failed(core, &failed_from_ms));
         tell_int(reply, "failed_from_ms", failed_from_ms);
-        reply_key(reply, "parked");
-        reply_map(reply, TIERS);
-        for (size_t i = 0; i < TIERS; i++)
-                tell_int(reply, tier_name((enum tier)i), (int64_t)s->n_parked[i]);
-        reply_end(reply);
+        tell_by_tier(reply, "parked", s->n_parked);
+        tell_by_tier(reply, "returning", s->n_returning);
         reply_end(reply);
 }
 

@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 
+#include "base/plural.h"
 #include "core/throttle_inside.h"
 
 #define WHY_BYTES 96
@@ -138,6 +139,101 @@ void parking_judge_one(struct core *core, struct job *job)
                 judge_returning(core, job);
 }
 
+/* ---- the ramp ---- */
+
+/* Its moment counts from the step of the ramp, which may have been some turns ago. */
+static void release_one(struct core *core, enum tier tier)
+{
+        struct throttle *t = core->throttle;
+        struct list *first = list_peek_front(&core->state.parked[tier]);
+        const struct job *job = CONTAINER_OF(first, struct job_extra, parked)->job;
+        int64_t late_ms = (core->now.steady_ns - t->parking.step_ns) / NS_PER_MS;
+        int64_t in_ms = ramp_jitter_ms(&t->ramp, core->options.rng) - late_ms;
+        char why[WHY_BYTES];
+        (void)snprintf(why, sizeof(why), "let go by the ramp; the level is %s",
+                       level_name(t->effective));
+        struct effect e = gate_effect(job, tier, PARK_RETURNS, why);
+        e.flags |= PARKED_RETURNS << PARK_HOW_SHIFT;
+        if (in_ms > 0) {
+                e.due_ms = core_due_in(core, in_ms);
+                e.deadline_ns = in_ms * NS_PER_MS;
+        }
+        t->released[tier]++;
+        core_emit(core, &e);
+}
+
+static void release_some(struct core *core)
+{
+        struct parking *p = &core->throttle->parking;
+        size_t n = 0;
+        for (size_t tier = 0; tier < TIERS; tier++) {
+                for (; p->n_owed[tier] && core->state.n_parked[tier]; p->n_owed[tier]--) {
+                        if (n++ == CORE_TURN_STEPS || core_is_congested(core))
+                                return;
+                        release_one(core, (enum tier)tier);
+                }
+                p->n_owed[tier] = 0; /* the rest left by itself */
+        }
+}
+
+void parking_return(struct core *core, const size_t release[TIERS])
+{
+        struct parking *p = &core->throttle->parking;
+        p->step_ns = core->now.steady_ns;
+        for (size_t tier = 0; tier < TIERS; tier++)
+                p->n_owed[tier] = release[tier];
+}
+
+void parking_stop_return(struct core *core)
+{
+        memset(core->throttle->parking.n_owed, 0, sizeof(core->throttle->parking.n_owed));
+}
+
+int64_t parking_returns_in_ms(const struct core *core, const struct job *job)
+{
+        const struct throttle *t = core->throttle;
+        if (!job_is_parked(job) || !is_brought_back(core, (enum tier)job->extra->parked_tier))
+                return 0;
+        int64_t ms = (ramp_end_ns(&t->ramp) - core->now.steady_ns) / NS_PER_MS;
+        return ms > 1 ? ms : 1;
+}
+
+bool parking_has_jobs_of(const struct name *hook)
+{
+        uint32_t n = 0;
+        for (size_t tier = 0; tier < TIERS; tier++)
+                n |= hook->n_parked[tier];
+        return n != 0;
+}
+
+/* Only for what is new: a job that has waited at the gate, or was started before, goes on. */
+bool parking_is_behind(const struct core *core, const struct job *job, enum tier tier)
+{
+        const struct throttle *t = core->throttle;
+        if (!job->hook->n_parked[tier] || job->attempt || t->is_off)
+                return false;
+        if (job->extra && job->extra->options.parked)
+                return false;
+        return !t->policy.delay_ms[t->effective][tier] &&
+               ramp_behind_ns(&t->ramp, core->now.steady_ns) > 0;
+}
+
+void parking_line_up(struct core *core, const struct job *job, enum tier tier, char *ret_why)
+{
+        const struct ramp *ramp = &core->throttle->ramp;
+        int64_t behind_ns = ramp_behind_ns(ramp, core->now.steady_ns);
+        int64_t in_ms = (behind_ns + NS_PER_MS - 1) / NS_PER_MS;
+        uint32_t n = job->hook->n_parked[tier];
+        (void)snprintf(ret_why, THROTTLE_TEXT, "%u %s of its hook %s before it", n,
+                       plural(n, "job", "jobs"), plural(n, "returns", "return"));
+        struct effect e = gate_effect(job, tier, PARK_BEGINS, ret_why);
+        if (ramp_is_last(ramp)) /* no cycle is left that would bring it back */
+                e.flags |= PARKED_RETURNS << PARK_HOW_SHIFT;
+        e.due_ms = core_due_in(core, in_ms);
+        e.deadline_ns = in_ms * NS_PER_MS;
+        core_emit(core, &e);
+}
+
 /* ---- the walk ---- */
 
 bool parking_is_same(const struct policy *a, const struct policy *b)
@@ -155,7 +251,9 @@ static struct list *list_at(struct state *s, size_t i)
 static void begin(struct core *core)
 {
         struct parking *p = &core->throttle->parking;
-        *p = (struct parking){.is_judging = true};
+        p->is_judging = true;
+        p->is_again = false;
+        p->list = 0;
         core->state.parked_next = list_at(&core->state, 0)->next;
 }
 
@@ -182,7 +280,7 @@ static void end_list(struct core *core)
                 begin(core);
 }
 
-void parking_turn(struct core *core)
+static void judge_some(struct core *core)
 {
         struct state *s = &core->state;
         struct parking *p = &core->throttle->parking;
@@ -199,6 +297,21 @@ void parking_turn(struct core *core)
                 else
                         judge_returning(core, job);
         }
+}
+
+void parking_turn(struct core *core)
+{
+        judge_some(core);
+        release_some(core);
+}
+
+bool parking_is_busy(const struct core *core)
+{
+        const struct parking *p = &core->throttle->parking;
+        bool is_owed = false;
+        for (size_t tier = 0; tier < TIERS; tier++)
+                is_owed |= p->n_owed[tier] && core->state.n_parked[tier];
+        return is_owed || p->is_judging;
 }
 
 void parking_judge(struct core *core)

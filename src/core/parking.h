@@ -9,12 +9,27 @@
 #include "core/inside.h"
 #include "gate/gate.h"
 
-/* The walk.  state->parked_next is the job it looks at next. */
 struct parking {
+        /* The walk; state->parked_next is the job it looks at next. */
         bool is_judging;
         bool is_again; /* something changed while it went on: it begins anew when it is over */
         size_t list;   /* which list it is on: those of the parked jobs, then of the returning */
+        /* Of the last step of the ramp: when it was, and how many are still to be let go. */
+        int64_t step_ns;
+        size_t n_owed[TIERS];
 };
+
+/* A step of the ramp (gate/ramp.h): so many jobs are let go, CORE_TURN_STEPS a turn.  And the end
+ * of it, when a level rises. */
+void parking_return(struct core *core, const size_t release[TIERS]);
+void parking_stop_return(struct core *core);
+/* Do older jobs of its hook and tier return by the ramp, so that it must not start before them? */
+bool parking_has_jobs_of(const struct name *hook); /* without any there are none */
+bool parking_is_behind(const struct core *core, const struct job *job, enum tier tier);
+/* Parks it behind them; `ret_why` (THROTTLE_TEXT bytes) says so. */
+void parking_line_up(struct core *core, const struct job *job, enum tier tier, char *ret_why);
+/* How long it takes at most until the ramp brings it back; 0: the ramp does not. */
+int64_t parking_returns_in_ms(const struct core *core, const struct job *job);
 
 /* The gate makes it wait so long, from now on. */
 void parking_park(struct core *core, const struct job *job, enum tier tier, uint32_t delay_ms,
@@ -26,9 +41,10 @@ void parking_judge_later(struct core *core); /* the same, beginning with the nex
 /* The same for one job, whose tier was just changed. */
 void parking_judge_one(struct core *core, struct job *job);
 bool parking_is_judging(const struct core *core);
+bool parking_is_busy(const struct core *core); /* there is something for the next turn */
 /* Do both make every job wait equally long at every level? */
 bool parking_is_same(const struct policy *a, const struct policy *b);
-/* Goes on with the walk.  Once a turn. */
+/* Goes on with the walk and the ramp.  Once a turn. */
 void parking_turn(struct core *core);
 
 /* What counts against max_deferral when the gate is asked for this job. */

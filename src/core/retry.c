@@ -111,7 +111,7 @@ static int next_options(const struct job_view *v, struct job_options *o, struct 
         o->after = SLICE_NONE;
         o->when = o->otherwise = 0;
         o->expires_ms = 0;
-        o->parked = o->parked_ns = o->parked_ms = o->parked_how = 0;
+        o->parked = o->parked_ns = o->parked_ms = o->parked_how = o->parked_due = 0;
         o->run++;
         options_pack(o, packed);
         return packed->failed ? problem_set(problem, ERR_NOMEM, "no memory for job %llu",

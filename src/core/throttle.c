@@ -316,6 +316,7 @@ static void effect_changed(struct core *core, enum level was)
                 throttle_tell(core, "ramp_stopped", "the level rose to %s",
                               level_name(t->effective));
         ramp_stop(&t->ramp);
+        parking_stop_return(core);
 }
 
 static void raise_to(enum level *worst, enum level level)
@@ -685,6 +686,29 @@ static bool would_expire(const struct core *core, const struct job *job,
         return expires_ms && core_due_in(core, a->delay_ms) >= (int64_t)expires_ms;
 }
 
+static void tell_deferral(struct core *core, const struct job *job, enum tier tier,
+                          const struct gate_answer *a, const char *why)
+{
+        struct throttle *t = core->throttle;
+        bool is_load = a->reason != GATE_PAUSED && a->reason != GATE_RAMP;
+        const struct target *g = is_load ? target_of(t, a) : NULL;
+        throttled_deferral(core, job, tier, a, g ? g->name : "", why);
+        (a->is_wait ? t->deferred : t->observed)[tier]++;
+        say_deferral(core, job, a->is_wait ? event_deferred : event_would_defer, why);
+}
+
+/* The gate lets it run.  False: it was parked behind older jobs of its hook. */
+static bool admit_in_line(struct core *core, const struct job *job, enum tier tier)
+{
+        char why[THROTTLE_TEXT];
+        struct gate_answer a = {.is_wait = true, .would_wait = true, .reason = GATE_RAMP};
+        if (!parking_is_behind(core, job, tier))
+                return true;
+        parking_line_up(core, job, tier, why);
+        tell_deferral(core, job, tier, &a, why);
+        return false;
+}
+
 bool throttle_admit(struct core *core, struct job *job)
 {
         struct throttle *t = core->throttle;
@@ -692,42 +716,23 @@ bool throttle_admit(struct core *core, struct job *job)
         char why[THROTTLE_TEXT];
         throttle_refresh(core);
         if (is_idle(t))
-                return true;
+                return !parking_has_jobs_of(job->hook) || admit_in_line(core, job, tier_of(t, job));
         struct gate_answer a = throttle_look(core, job, &tier);
         if (a.would_wait && would_expire(core, job, &a))
                 a.would_wait = a.is_wait = false;
         t->decisions[a.level][tier][a.would_wait]++;
         if (!a.would_wait)
-                return true;
+                return admit_in_line(core, job, tier);
         throttle_put_reason(core, &a, tier, why);
         count_of_hook(t, name_slice(job->hook), core->now.steady_ns)->now++;
-        const struct target *g = a.reason == GATE_PAUSED ? NULL : target_of(t, &a);
-        throttled_deferral(core, job, tier, &a, g ? g->name : "", why);
-        if (!a.is_wait) {
-                t->observed[tier]++;
-                say_deferral(core, job, event_would_defer, why);
-                return true;
-        }
-        t->deferred[tier]++;
-        say_deferral(core, job, event_deferred, why);
+        tell_deferral(core, job, tier, &a, why);
+        if (!a.is_wait)
+                return admit_in_line(core, job, tier);
         parking_park(core, job, tier, a.delay_ms, why);
         return false;
 }
 
 /* ---- the ramp ---- */
-
-static void release_one(struct core *core, enum tier tier)
-{
-        struct list *first = list_peek_front(&core->state.parked[tier]);
-        const struct job *job = CONTAINER_OF(first, struct job_extra, parked)->job;
-        int64_t jitter_ms = ramp_jitter_ms(&core->throttle->ramp, core->options.rng);
-        struct effect e = {.type = EFFECT_JOB_DUE,
-                           .id = job_id(job),
-                           .due_ms = core_due_in(core, jitter_ms),
-                           .text = SLICE_LIT("released by the ramp")};
-        core->throttle->released[tier]++;
-        core_emit(core, &e);
-}
 
 static void run_ramp(struct core *core)
 {
@@ -737,13 +742,14 @@ static void run_ramp(struct core *core)
                 return;
         (void)count_returning(core, parked); /* ramp_step() adds them up */
         ramp_step(&t->ramp, core->now.steady_ns, parked, release);
-        size_t steps = 0;
+        size_t n = 0;
         for (size_t tier = 0; tier < TIERS; tier++)
-                for (size_t i = 0; i < release[tier] && core->state.n_parked[tier]; i++, steps++)
-                        release_one(core, (enum tier)tier);
-        if (steps)
-                throttle_tell(core, "ramp_step", "%zu parked %s returned", steps,
-                              plural(steps, "job", "jobs"));
+                n += release[tier];
+        if (n) {
+                parking_return(core, release);
+                throttle_tell(core, "ramp_step", "%zu parked %s", n,
+                              plural(n, "job returns", "jobs return"));
+        }
         if (!ramp_is_running(&t->ramp))
                 throttle_tell(core, "ramp_ended", "%llu %s returned",
                               (unsigned long long)t->ramp.released,
@@ -781,8 +787,8 @@ void throttle_turn(struct core *core)
                 t->own_ns = core->now.steady_ns;
         last_levels_keep(core);
         begin_after_start(core);
-        parking_turn(core);
         run_ramp(core);
+        parking_turn(core);
         run_zone(core);
         throttle_wake(core);
         registry_try_turn(core);
@@ -792,7 +798,7 @@ int64_t throttle_next_ns(const struct core *core)
 {
         const struct throttle *t = core->throttle;
         int64_t next = ramp_next_ns(&t->ramp);
-        if (!list_is_empty(&t->tries) || parking_is_judging(core))
+        if (!list_is_empty(&t->tries) || parking_is_busy(core))
                 return core->now.steady_ns;
         if (t->adaptive != MODE_OFF && zone_next_ns(&t->zone) < next)
                 next = zone_next_ns(&t->zone);

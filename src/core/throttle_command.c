@@ -96,13 +96,14 @@ static void tell_tiers(const struct core *core, struct reply *reply)
                 enum level level = t->policy.is_paused ? LEVEL_CRITICAL : t->level;
                 if (t->is_decided_unmeasured && !t->policy.is_paused)
                         level = worse_for_tier(&t->policy, level, LEVEL_UNKNOWN, (enum tier)i);
-                reply_map(reply, 6);
+                reply_map(reply, 7);
                 tell_str(reply, "tier", tier_name((enum tier)i));
                 tell_int(reply, "parked", (int64_t)core->state.n_parked[i]);
                 tell_int(reply, "deferred", (int64_t)t->deferred[i]);
                 tell_int(reply, "would_defer", (int64_t)t->observed[i]);
                 tell_int(reply, "released", (int64_t)t->released[i]);
                 tell_int(reply, "delay_ms", t->policy.delay_ms[level][i]);
+                tell_int(reply, "returning", (int64_t)core->state.n_returning[i]);
                 reply_end(reply);
         }
         reply_end(reply);
@@ -531,6 +532,7 @@ void core_each_gate_sample(const struct core *core,
         for (size_t i = 0; i < TIERS; i++) {
                 (void)snprintf(labels, sizeof(labels), "tier=\"%s\"", tier_name((enum tier)i));
                 fn(ctx, "gate_parked", labels, (double)core->state.n_parked[i]);
+                fn(ctx, "gate_returning", labels, (double)core->state.n_returning[i]);
                 fn(ctx, "gate_deferred_total", labels, (double)t->deferred[i]);
                 fn(ctx, "gate_would_defer_total", labels, (double)t->observed[i]);
                 fn(ctx, "gate_released_total", labels, (double)t->released[i]);

@@ -19,6 +19,7 @@
 #include "core/ends.h"
 #include "core/limit.h"
 #include "core/params.h"
+#include "core/parking.h"
 #include "core/throttle.h"
 #include "state/breaker.h"
 #include "state/cap.h"
@@ -98,6 +99,36 @@ static int64_t due_in_ms(const struct why *w)
         return is_timed && job->due_ms > now ? job->due_ms - now : 0;
 }
 
+/* Its last word about the gate: why it lets the job go, or makes it wait. */
+static struct slice gate_event(const struct job *job, enum event_type *ret_type)
+{
+        struct slice rest = job->more ? buf_slice(&job->more->events) : SLICE_NONE;
+        struct slice message = SLICE_NONE;
+        struct event e;
+        *ret_type = EVENT_RETURNING;
+        while (event_next(&rest, 0, &e)) {
+                if (e.type != EVENT_DEFERRED && e.type != EVENT_RETURNING)
+                        continue;
+                message = e.message;
+                *ret_type = e.type;
+        }
+        return message;
+}
+
+static void say_returning(struct why *w, int64_t in_ms)
+{
+        enum event_type last;
+        struct slice message = gate_event(w->job, &last);
+        char text[DURATION_TEXT_MAX];
+        not_before(w, w->core->now.wall_ms + in_ms);
+        if (last == EVENT_DEFERRED) /* it stands in line behind those that return */
+                add(w, "ramp", "%.*s: it is due in %s", (int)message.len, message.ptr,
+                    duration_words_left(in_ms, text));
+        else
+                add(w, "ramp", "the ramp has let it go: it is due in %s",
+                    duration_words_left(in_ms, text));
+}
+
 static void say_due(struct why *w)
 {
         int64_t in_ms = due_in_ms(w);
@@ -107,6 +138,10 @@ static void say_due(struct why *w)
         if (job_is_parked(
                     w->job)) /* say_gate() tells it; a level that falls brings it back earlier */
                 return;
+        if (job_is_returning(w->job)) {
+                say_returning(w, in_ms);
+                return;
+        }
         not_before(w, w->core->now.wall_ms + in_ms);
         add(w, w->job->attempt ? "backoff" : "schedule", "%s in %s",
             w->job->attempt ? "waits before its next attempt, which is due" : "is due",
@@ -226,24 +261,32 @@ static struct slice parked_reason(const struct job *job, size_t *ret_times)
         return reason;
 }
 
+/* What holds now lets it run.  Only a ramp that runs is promised. */
+static void put_change(const struct why *w, const struct gate_answer *now, char *ret, size_t size)
+{
+        int64_t in_ms = parking_returns_in_ms(w->core, w->job);
+        char left[DURATION_TEXT_MAX];
+        const char *off = "the throttle is switched off (throttle.enabled)";
+        int n = throttle_is_off(w->core)
+                        ? snprintf(ret, size, "; %s", off)
+                        : snprintf(ret, size, "; the level is %s now", level_name(now->level));
+        if (in_ms && n > 0 && (size_t)n < size)
+                (void)snprintf(ret + n, size - (size_t)n, ", and the ramp brings it back within %s",
+                               duration_words_left(in_ms, left));
+}
+
 /* The reason is that of the time when it was parked.  The level may be lower by now. */
 static void say_parked(struct why *w, const struct gate_answer *now)
 {
         size_t times;
         struct slice reason = parked_reason(w->job, &times);
-        char left[DURATION_TEXT_MAX], all[DURATION_TEXT_MAX], total[64] = "", change[96] = "";
+        char left[DURATION_TEXT_MAX], all[DURATION_TEXT_MAX], total[64] = "", change[160] = "";
         int64_t deferred_ms = (int64_t)job_deferred_ms(w->job, w->core->now.steady_ns);
         if (times > 1)
                 (void)snprintf(total, sizeof(total), "; deferred for %s in all",
                                duration_words(deferred_ms, all));
-        if (!now->is_wait && throttle_is_off(w->core))
-                (void)snprintf(change, sizeof(change),
-                               "; the throttle is switched off (throttle.enabled), and the ramp "
-                               "brings it back earlier");
-        else if (!now->is_wait)
-                (void)snprintf(change, sizeof(change),
-                               "; the level is %s now, and the ramp brings it back earlier",
-                               level_name(now->level));
+        if (!now->is_wait)
+                put_change(w, now, change, sizeof(change));
         add(w, "gate", "parked for %s more: %.*s%s%s", duration_words_left(due_in_ms(w), left),
             (int)reason.len, reason.ptr, total, change);
 }

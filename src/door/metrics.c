@@ -119,6 +119,7 @@ static const struct {
         {"gate_metric_age_seconds", COUNTER_GAUGE, "Age of that value."},
         {"gate_metric_error", COUNTER_GAUGE, "1 when the last try to read the metric failed."},
         {"gate_parked", COUNTER_GAUGE, "Jobs the gate makes wait, by tier."},
+        {"gate_returning", COUNTER_GAUGE, "Jobs the ramp let go that are not due yet, by tier."},
         {"gate_deferred_total", COUNTER_TOTAL, "Deferrals, by tier."},
         {"gate_would_defer_total", COUNTER_TOTAL, "Deferrals that observe announced, by tier."},
         {"gate_released_total", COUNTER_TOTAL, "Jobs the ramp gave back, by tier."},

@@ -61,7 +61,8 @@ const struct shape named_shapes[] = {
         {"throttle_status",
          "{mode:" MODE " enabled:b level:" LEVEL " since_ms:i target:s paused:b pause_left_ms:i "
          "targets:[{" TARGET_KEYS " metrics:[@throttle_metric]}] "
-         "tiers:[{tier:" TIER " parked:i deferred:i would_defer:i released:i delay_ms:i}] "
+         "tiers:[{tier:" TIER " parked:i deferred:i would_defer:i released:i delay_ms:i "
+         "returning:i}] "
          "caps:{claim_size:i claims:i} ramp:@ramp "
          "adaptive:{mode:" MODE " limit:i running:i pressure:s? would_wait:i waited:i} "
          "checks:{mode:" MODE " granted:i refused:i would_refuse:i waiting:i rules:i starved:i} "
@@ -83,7 +84,8 @@ const struct shape named_shapes[] = {
          "{at_ms:i start_ms:i mode:" MODE " check_mode:" MODE " level:" LEVEL " target:s since_ms:i paused:b "
          "pause_left_ms:i targets:[{" TARGET_KEYS "}] "
          "jobs:{ready:i scheduled:i waiting:i running:i finished:i failed_hour:i "
-         "failed_from_ms:i parked:{critical:i high:i normal:i deferrable:i}} "
+         "failed_from_ms:i parked:{critical:i high:i normal:i deferrable:i} "
+         "returning:{critical:i high:i normal:i deferrable:i}} "
          "rates:{enqueued:s? started:s? completed:s? failed:s? deferred:s? granted:s? refused:s?} "
          "ramp:@ramp checks:{waiting:i rules:i starved:i} throttle_enabled:b "
          "locks_enabled:b everything_paused:b events:i}"},
@@ -107,7 +109,7 @@ const struct shape command_shapes[] = {
         {"RUN", "@status"},
         {"JOBCOUNTS",
          "{pending:i in-progress:i complete:i failed:i canceled:i ready:i scheduled:i waiting:i "
-         "parked:i}"},
+         "parked:i returning:i}"},
         {"CANCELMANY", BULK},
         {"RUNMANY", BULK},
         {"RETIERMANY", BULK},

@@ -45,6 +45,7 @@ static const char *const reason_names[GATE_REASONS] = {
         [GATE_UNKNOWN] = "unknown",
         [GATE_DEFERRED_MAX] = "max_deferral_reached",
         [GATE_HOOK_MAX] = "max_defers_reached",
+        [GATE_RAMP] = "ramp",
 };
 
 static int find_name(const char *const *names, int n, struct slice name)

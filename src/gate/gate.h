@@ -57,6 +57,7 @@ enum gate_reason {
         GATE_UNKNOWN,      /* nobody knows how the database is, and its tier waits then */
         GATE_DEFERRED_MAX, /* it has waited long enough: it runs */
         GATE_HOOK_MAX,     /* its hook was deferred often enough this hour: it runs */
+        GATE_RAMP,         /* older jobs of its hook return by the ramp: it waits behind them */
         GATE_REASONS
 };
 const char *gate_reason_name(enum gate_reason reason);

@@ -29,6 +29,7 @@ void ramp_begin(struct ramp *r, int64_t now_ns)
 void ramp_stop(struct ramp *r)
 {
         r->is_running = false;
+        r->last_ns = 0;
 }
 
 /* Deals the share out from the most important tier on. */
@@ -52,13 +53,15 @@ void ramp_step(struct ramp *r, int64_t now_ns, const size_t n_parked[TIERS],
         for (size_t tier = 0; tier < TIERS; tier++)
                 parked += n_parked[tier];
         if (r->cycle == r->cycles || parked == 0) {
-                ramp_stop(r);
+                r->is_running = false;
                 return;
         }
         unsigned left = r->cycles - r->cycle;
         uint64_t share = parked / left + (parked % left != 0);
         deal(share, n_parked, ret_release);
         r->cycle++;
+        if (r->cycle == r->cycles)
+                r->last_ns = now_ns;
         r->next_ns = now_ns + r->cycle_ns;
         r->n_given = share;
         r->n_placed = 0;
@@ -75,6 +78,24 @@ int64_t ramp_jitter_ms(struct ramp *r, struct rng *dice)
 
         r->n_placed++;
         return (int64_t)(from + (to > from ? rng_below(dice, to - from) : 0));
+}
+
+int64_t ramp_end_ns(const struct ramp *r)
+{
+        return r->next_ns + (int64_t)(r->cycles - r->cycle) * r->cycle_ns;
+}
+
+bool ramp_is_last(const struct ramp *r)
+{
+        return r->last_ns != 0;
+}
+
+int64_t ramp_behind_ns(const struct ramp *r, int64_t now_ns)
+{
+        if (!ramp_is_last(r))
+                return r->is_running ? ramp_end_ns(r) + r->cycle_ns - now_ns : 0;
+        int64_t due_ns = r->last_ns + r->cycle_ns + (now_ns - r->last_ns) / 2;
+        return due_ns > now_ns ? due_ns - now_ns : 0;
 }
 
 int64_t ramp_next_ns(const struct ramp *r)

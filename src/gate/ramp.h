@@ -25,6 +25,7 @@ struct ramp {
         uint64_t n_given; /* jobs of this cycle, and how many of them have got their moment */
         uint64_t n_placed;
         uint64_t released; /* since ramp_begin */
+        int64_t last_ns;   /* when its last cycle began, and it was not stopped since; else 0 */
 };
 
 void ramp_init(struct ramp *r, unsigned cycles, int64_t cycle_ns); /* 0: the defaults above */
@@ -41,6 +42,16 @@ void ramp_step(struct ramp *r, int64_t now_ns, const size_t n_parked[TIERS],
 /* For each job of the last step, in the order of their return: how long after that step.  Below the
  * length of a cycle, and never before the one asked for last. */
 int64_t ramp_jitter_ms(struct ramp *r, struct rng *dice);
+
+/* By when the last job of a ramp that runs is due. */
+int64_t ramp_end_ns(const struct ramp *r);
+/* How long a new job waits so that it does not overtake older ones that return; 0: it need not.
+ * Before the last cycle the caller parks it, and a later cycle brings it back; this is then only
+ * the longest it can take.  In the last cycle, ramp_is_last(), all of them have their moments
+ * already.  Then new jobs line up behind the end of the cycle, at twice the rate at which they
+ * come: one cycle later the line has ended by itself, without a burst. */
+int64_t ramp_behind_ns(const struct ramp *r, int64_t now_ns);
+bool ramp_is_last(const struct ramp *r);
 
 int64_t ramp_next_ns(const struct ramp *r); /* INT64_MAX: not running */
 bool ramp_is_running(const struct ramp *r);

@@ -494,8 +494,16 @@ static int apply_job_due(const struct application *a)
         return OK;
 }
 
+/* The due time that gives a job its place in its queue: the gate does not change it. */
+static uint64_t place_of(const struct job *job)
+{
+        uint64_t due_ms = job->extra ? job->extra->options.parked_due : 0;
+        return due_ms ? due_ms : (uint64_t)job->due_ms;
+}
+
 /* The wait begins now, or goes on until another time. */
-static void set_wait(struct job *job, const struct state *s, const struct effect *e, unsigned step)
+static void set_wait(struct job *job, const struct state *s, const struct effect *e, unsigned step,
+                     uint64_t place_ms)
 {
         struct job_options options = job_extra(job)->options;
         uint64_t now_ns = s->steady_ns > 0 ? (uint64_t)s->steady_ns : 1; /* 0 is not written */
@@ -506,6 +514,7 @@ static void set_wait(struct job *job, const struct state *s, const struct effect
         if (options.parked_ns && (delay_ms || step == PARK_RETURNS))
                 options.parked_ms = (now_ns - options.parked_ns) / NS_PER_MS + delay_ms;
         options.parked_how = e->flags >> PARK_HOW_SHIFT;
+        options.parked_due = place_ms;
         job_set_options(job, &options);
 }
 
@@ -524,9 +533,10 @@ static int apply_gate(const struct application *a, unsigned step)
         if (job->state == JOB_READY)
                 caps_wake(s, job);
         state_leave(s, job);
+        uint64_t place_ms = place_of(job);
         if (step == PARK_BEGINS)
                 job_leave_gate(job, s->steady_ns);
-        set_wait(job, s, e, step);
+        set_wait(job, s, e, step, place_ms);
         job->flags &= (uint8_t)~JOB_FLAG_TIMED;
         job->due_ms = e->due_ms ? e->due_ms : s->wall_ms;
         if (e->text.len)

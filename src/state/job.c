@@ -178,6 +178,7 @@ void job_leave_gate(struct job *job, int64_t steady_ns)
         struct job_options options = job->extra->options;
         options.deferred_ms = job_deferred_ms(job, steady_ns);
         options.parked = options.parked_ns = options.parked_ms = options.parked_how = 0;
+        options.parked_due = 0;
         job_set_options(job, &options);
 }
 

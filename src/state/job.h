@@ -151,10 +151,14 @@ static inline uint64_t job_id(const struct job *job)
 }
 
 /* Order in a queue: priority, then attempts used, then due, then id (the heap's tie-break).
- * 8 + 10 + 46 bits: 46 bits of ms reach the year 4199. */
+ * 8 + 10 + 46 bits: 46 bits of ms reach the year 4199.  A job that comes back from the gate has the
+ * place it had before: newer ones do not overtake it. */
 static inline uint64_t job_ready_key(const struct job *job)
 {
-        uint64_t due = (uint64_t)job->due_ms & ((1ULL << 46) - 1);
+        uint64_t due = (uint64_t)job->due_ms;
+        if (job->extra && job->extra->options.parked_due)
+                due = job->extra->options.parked_due;
+        due &= (1ULL << 46) - 1;
         return (uint64_t)job->priority << 56 | (uint64_t)job->attempt << 46 | due;
 }
 

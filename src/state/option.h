@@ -17,6 +17,7 @@
  *                    deferred_ms includes the planned time of that wait
  *      parked_ms     how long that wait is to last from then on
  *      parked_how    PARKED_* bits
+ *      parked_due    when it was due before the gate made it wait: its place in its queue
  *      run           how often it was taken back from history to be run again
  */
 #ifndef WEIR_STATE_OPTION_H
@@ -49,7 +50,8 @@
         NUM(21, parked)                                                                            \
         NUM(22, parked_ns)                                                                         \
         NUM(23, parked_ms)                                                                         \
-        NUM(24, parked_how)
+        NUM(24, parked_how)                                                                        \
+        NUM(25, parked_due)
 
 enum unique_scope { UNIQUE_PENDING, UNIQUE_RUNNING, UNIQUE_AFTER };
 enum after_when { AFTER_COMPLETE, AFTER_FAILED, AFTER_ENDED };

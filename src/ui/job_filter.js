@@ -92,7 +92,7 @@ export function tabs(ctx, list)
 
         function draw()
         {
-                const waits = ['ready', 'scheduled', 'waiting', 'parked']
+                const waits = ['ready', 'scheduled', 'waiting', 'parked', 'returning']
                                       .filter((w) => counts[w] > 0)
                                       .map((w) => `${fmtNumber(counts[w])} ${w}`)
                                       .join(', ');

@@ -159,6 +159,7 @@ function figures(box, now, ctx)
         const r = now.rates || {};
         const parked = TIERS.map((t) => [t, (j.parked || {})[t] || 0]);
         const sum = parked.reduce((a, [, n]) => a + n, 0);
+        const returning = TIERS.reduce((a, t) => a + ((j.returning || {})[t] || 0), 0);
         const rate = (x) => `${fmtNumber(x)}/s`;
         const hasHour = now.at_ms - j.failed_from_ms >= HOUR_MS;
         const failed = hasHour ? 'failed in an hour' : `failed since ${clock.format(j.failed_from_ms)}`;
@@ -171,10 +172,11 @@ function figures(box, now, ctx)
                 tile(j.waiting, 'waiting', ctx.link('jobs', {status: 'pending'}), 'for others',
                         'For other jobs, a limit, a cap or a breaker'),
                 tile(sum, 'parked', ctx.link('throttle'),
-                        sum ? parked.filter(([, n]) => n)
-                                        .map(([t, n]) => `${fmtNumber(n)} ${t}`)
-                                        .join(', ')
-                            : `${rate(r.deferred)} deferred`,
+                        [
+                                ...parked.filter(([, n]) => n)
+                                        .map(([t, n]) => `${fmtNumber(n)} ${t}`),
+                                returning ? `${fmtNumber(returning)} returning` : '',
+                        ].filter(Boolean).join(', ') || `${rate(r.deferred)} deferred`,
                         'Held back by the throttle while something is under load'),
                 tile(j.failed_hour, failed, ctx.link('jobs', {status: 'failed'}),
                         `${rate(r.failed)} failed`),

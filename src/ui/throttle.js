@@ -347,7 +347,7 @@ function matrixPanel(ctx, reload)
                 update(state, settings) {
                         const now = state.paused ? 'critical' : state.level;
                         const mine = JSON.stringify(
-                                [now, settings, state.tiers.map((t) => [t.delay_ms, t.parked])]);
+                                [now, settings, state.tiers.map((t) => [t.delay_ms, t.parked, t.returning])]);
                         if (mine === key || body.querySelector('form'))
                                 return;
                         key = mine;
@@ -384,6 +384,10 @@ function matrixPanel(ctx, reload)
                         fill(body, LEVELS.map(line),
                                 h('tr', {}, h('th', {scope: 'row'}, 'parked now'),
                                         state.tiers.map((t) => h('td', {}, fmtNumber(t.parked))),
+                                        h('td', {colspan: CAPS.length})),
+                                h('tr', {}, h('th', {scope: 'row'}, 'returning'),
+                                        state.tiers.map(
+                                                (t) => h('td', {}, fmtNumber(t.returning))),
                                         h('td', {colspan: CAPS.length})));
                         if (focused >= 0 && body.querySelectorAll('button')[focused])
                                 body.querySelectorAll('button')[focused].focus();
@@ -409,7 +413,8 @@ function gatePanel()
                         ['Counted since', fmtTime(s.start_ms)],
                         ['Deferred', sum('deferred')],
                         ['Would have been', sum('would_defer')],
-                        ['Given back by the ramp', sum('released')],
+                        ['Let go by the ramp', sum('released')],
+                        ['Of these not due yet', sum('returning')],
                         ['Jobs per claim', any(s.caps.claim_size)],
                         ['Claims per queue', any(s.caps.claims)],
                         ['Adaptive limit', adaptive(s.adaptive)],

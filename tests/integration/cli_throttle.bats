@@ -153,7 +153,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         [[ $output == *"level    critical for 2 min"* ]]
         [[ $output == *"because  shop: threads_running was 150 against 15, is 12 (400 ms old)"* ]]
         [[ $output == *"caps     5 jobs a claim, 1 claim of a queue at once"* ]]
-        [[ $output =~ normal\ +"waits 15 min"\ +7\ +9\ +0\ +0 ]]
+        [[ $output =~ normal\ +"waits 15 min"\ +7\ +0\ +9\ +0\ +0 ]]
         [[ $output == *"target   shop: critical for 5 s"* ]]
         [[ $output =~ shop\ +threads_running\ +critical\ +12\ +5\ +15\ +"400 ms" ]]
         [ "$(status .targets[0].metrics[0].value)" = '"12"' ]
@@ -256,7 +256,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         eventually has_level elevated
         [ "$(claim 4)" = "[1,2,3,4]" ]
         [ "$(tier normal would_defer),$(tier deferrable would_defer),$(tier normal deferred)" = 1,1,0 ]
-        [[ $(weir throttle status) =~ deferrable\ +runs\ +0\ +0\ +1\ +0 ]]
+        [[ $(weir throttle status) =~ deferrable\ +runs\ +0\ +0\ +0\ +1\ +0 ]]
         [ "$(weir throttle history --json | jq '[.events[] | select(.event == "would_defer")] | length')" = 2 ]
         run weir throttle mode enforce
         [ "${lines[0]}" = "mode enforce, was observe" ]
@@ -304,7 +304,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         run weir throttle status
         [[ $output == *"; the pause makes it critical"* ]]
         [[ $output == *"caps     1 job a claim"* ]]
-        [[ $output =~ deferrable\ +"waits 1 h"\ +1\ +1\ +0\ +0 ]]
+        [[ $output =~ deferrable\ +"waits 1 h"\ +1\ +0\ +1\ +0\ +0 ]]
         [[ $(weir job why 1) == *"gate"* ]]
         [ "$(weir job why 2 --json | jq -c '[.blockers[].code] | index("gate") != null')" = true ]
         [[ $(weir job show 1) == *"paused by the operator; tier deferrable waits 1 h"* ]]

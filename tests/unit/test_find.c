@@ -284,10 +284,10 @@ static void counts_are_those_of_the_lists(void **state)
         rig_do(&rig, "ENQUEUE", "late", "", "QUEUE", "a", "IN", "5000");
         assert_string_equal(rig_do(&rig, "JOBCOUNTS"),
                             "{pending:3 in-progress:1 complete:1 failed:0 canceled:1 ready:2 "
-                            "scheduled:1 waiting:0 parked:0]");
+                            "scheduled:1 waiting:0 parked:0 returning:0]");
         assert_string_equal(rig_do(&rig, "JOBCOUNTS", "QUEUE", "b"),
                             "{pending:1 in-progress:1 complete:0 failed:0 canceled:1 ready:1 "
-                            "scheduled:0 waiting:0 parked:0]");
+                            "scheduled:0 waiting:0 parked:0 returning:0]");
         assert_memory_equal(rig_do(&rig, "JOBCOUNTS", "QUEUE", "x"), "!NOTFOUND", 9);
         rig_release(&rig);
 }

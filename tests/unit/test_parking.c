@@ -329,6 +329,123 @@ static void an_old_record_keeps_its_total(void **unused)
         rig_release(&rig);
 }
 
+/* ---- the ramp ---- */
+
+/* The level has fallen, and the ramp has let the first third go. */
+static void begin_to_return(struct rig *rig, int jobs, const char *hook)
+{
+        init(rig, MODE_ENFORCE);
+        sample(rig, 150);
+        for (int i = 0; i < jobs; i++)
+                rig_do(rig, "ENQUEUE", hook, "");
+        assert_int_equal(claim(rig), 0);
+        sample_for(rig, 1, 31);
+        has(rig_do(rig, "THROTTLE", "STATUS"), "ramp:{running:true cycle:1 ");
+}
+
+static void what_the_ramp_has_let_go_has_its_own_count(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        begin_to_return(&rig, 30, "anything");
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "tier:'normal' parked:20 deferred:30 would_defer:0 "
+                                                "released:10 delay_ms:0 returning:10");
+        has(rig_do(&rig, "NOW"), "returning:{critical:0 high:0 normal:10 deferrable:0]");
+        has(rig_do(&rig, "JOBCOUNTS"), "parked:20 returning:10");
+        restart(&rig);
+        has(rig_do(&rig, "JOBCOUNTS"), "parked:20 returning:10");
+        sample_for(&rig, 1, 62); /* due by now; a new ramp has begun with the rest */
+        assert_true(rig.core->state.n_returning[TIER_NORMAL] <= 10);
+        for (int i = 0; i < 200; i++) {
+                sample_for(&rig, 1, 1);
+                (void)claim(&rig); /* none is fine */
+        }
+        assert_int_equal(rig.core->state.n_returning[TIER_NORMAL], 0);
+        rig_release(&rig);
+}
+
+static void why_tells_what_the_ramp_does_with_a_job(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        begin_to_return(&rig, 30, "anything");
+        const char *why = rig_do(&rig, "WHY", "10");
+        has(why, "code:'ramp' message:'the ramp has let it go: it is due in ");
+        has_not(why, "schedule");
+        has_not(why, "not_before_ms:0");
+        has(rig_do(&rig, "EVENTS", "10"), "event:'returning'");
+        has(rig_do(&rig, "EVENTS", "10"), "message:'let go by the ramp; the level is normal'");
+        has_not(rig_do(&rig, "EVENTS", "10"), "message:'released by the ramp");
+        has(rig_do(&rig, "WHY", "30"), "; the level is normal now, and the ramp brings it back "
+                                       "within 3 min'");
+        /* A level that rises stops the ramp, and nothing promises it any more. */
+        sample(&rig, 150);
+        has_not(rig_do(&rig, "WHY", "30"), "the ramp");
+        has(rig_do(&rig, "WHY", "10"), "code:'gate' message:'critical load on shop");
+        rig_release(&rig);
+}
+
+static void new_jobs_of_a_hook_do_not_overtake_those_that_return(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[RIG_TOKEN];
+        uint64_t last = 0, started = 0;
+        begin_to_return(&rig, 30, "anything");
+        rig_do(&rig, "ENQUEUE", "another", ""); /* 31: another hook need not wait */
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 31);
+        ok(&rig, "COMPLETE", "31", token);
+        rig_do(&rig, "ENQUEUE", "anything", "", "TIER", "high"); /* 32: nor another tier */
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 32);
+        ok(&rig, "COMPLETE", "32", token);
+        rig_do(&rig, "ENQUEUE", "anything", ""); /* 33 */
+        assert_int_equal(claim(&rig), 0);
+        has(rig_do(&rig, "WHY", "33"), "jobs of its hook return before it");
+        for (int s = 0; s < 400; s++) {
+                if (s < 300) /* 34 ... and one more each second */
+                        rig_do(&rig, "ENQUEUE", "anything", "");
+                sample_for(&rig, 1, 1);
+                for (uint64_t id; (id = rig_claim(&rig, "w", "default", token)); started++) {
+                        assert_true(id > last);
+                        last = id;
+                        ok(&rig, "COMPLETE", rig_number(id), token);
+                }
+                /* The ramp takes 3 min; a minute after it nobody waits for it any more. */
+                if (s > 242 && s < 300)
+                        assert_int_equal(last, 33 + s + 1);
+        }
+        assert_int_equal(started, 30 + 1 + 300);
+        rig_release(&rig);
+}
+
+static void a_long_ramp_is_worked_off_in_steps(void **unused)
+{
+        (void)unused;
+        enum { JOBS = 4 * CORE_TURN_STEPS };
+        struct rig rig;
+        rig_init(&rig);
+        set_up_quick(&rig, MODE_OFF);
+        rig_turn(&rig);
+        ok(&rig, "THROTTLE", "PAUSE");
+        for (int i = 0; i < JOBS; i++)
+                rig_do(&rig, "ENQUEUE", "anything", "");
+        while (rig.core->state.n_parked[TIER_NORMAL] < JOBS)
+                assert_int_equal(claim(&rig), 0);
+        ok(&rig, "THROTTLE", "RESUME");
+        for (size_t left = JOBS; left;) {
+                assert_true(core_next_ns(rig.core) <= rig.now.steady_ns);
+                rig_turn(&rig);
+                size_t now = rig.core->state.n_parked[TIER_NORMAL];
+                assert_true(now < left && left - now <= CORE_TURN_STEPS);
+                left = now;
+        }
+        rig_pass_ms(&rig, 1000);
+        for (int i = 0; i < 4; i++)
+                rig_turn(&rig);
+        assert_int_equal(rig.core->state.n_returning[TIER_NORMAL], 0);
+        rig_release(&rig);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -347,6 +464,10 @@ int main(void)
                 cmocka_unit_test(time_while_weir_is_down_does_not_count),
                 cmocka_unit_test(a_full_record_keeps_when_the_wait_began),
                 cmocka_unit_test(an_old_record_keeps_its_total),
+                cmocka_unit_test(what_the_ramp_has_let_go_has_its_own_count),
+                cmocka_unit_test(why_tells_what_the_ramp_does_with_a_job),
+                cmocka_unit_test(new_jobs_of_a_hook_do_not_overtake_those_that_return),
+                cmocka_unit_test(a_long_ramp_is_worked_off_in_steps),
         };
         say_setup(SAY_ERROR, false);
         return cmocka_run_group_tests(tests, NULL, NULL);

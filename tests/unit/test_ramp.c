@@ -241,9 +241,47 @@ static void counts_beyond_reason_do_not_overflow(void **state)
         assert_true(ramp_jitter_ms(&r, &dice) <= INT64_MAX / 4 / NS_PER_MS);
 }
 
+static void a_new_job_waits_behind_the_ramp_and_the_line_ends_by_itself(void **state)
+{
+        struct ramp r;
+        size_t parked[TIERS] = {0, 0, 0, 9}, release[TIERS];
+        int64_t last_due_ns = 0;
+
+        (void)state;
+        ramp_init(&r, 2, 60 * S);
+        assert_true(ramp_behind_ns(&r, 100 * S) == 0);
+        ramp_begin(&r, 100 * S);
+        assert_true(ramp_end_ns(&r) == 220 * S);
+        ramp_step(&r, 100 * S, parked, release);
+        assert_true(ramp_end_ns(&r) == 220 * S);
+        assert_false(ramp_is_last(&r));
+        assert_true(100 * S + ramp_behind_ns(&r, 100 * S) >= 220 * S);
+        ramp_step(&r, 160 * S, parked, release);
+        assert_true(ramp_is_last(&r));
+        assert_true(ramp_end_ns(&r) == 220 * S);
+        for (int64_t now = 160 * S; now < 280 * S; now += S) {
+                int64_t due = now + ramp_behind_ns(&r, now);
+                assert_true(due >= 220 * S && due > last_due_ns); /* in order, after all others */
+                assert_true(last_due_ns == 0 || due - last_due_ns == S / 2);
+                last_due_ns = due;
+                if (now == 230 * S) { /* and it goes on when the ramp has ended */
+                        ramp_step(&r, now, parked, release);
+                        assert_false(ramp_is_running(&r));
+                }
+        }
+        assert_true(ramp_behind_ns(&r, 280 * S) == 0);
+        ramp_begin(&r, 300 * S);
+        assert_false(ramp_is_last(&r));
+        ramp_step(&r, 300 * S, parked, release);
+        ramp_step(&r, 360 * S, parked, release);
+        ramp_stop(&r); /* a level rose: the gate itself makes them wait */
+        assert_true(ramp_behind_ns(&r, 361 * S) == 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_new_job_waits_behind_the_ramp_and_the_line_ends_by_itself),
                 cmocka_unit_test(zero_means_three_cycles_of_a_minute),
                 cmocka_unit_test(nothing_returns_before_it_has_begun),
                 cmocka_unit_test(a_third_returns_each_cycle_most_important_first),

@@ -315,7 +315,7 @@ static void a_pause_behaves_as_critical_and_ends_by_itself(void **unused)
         has(rig_do(&rig, "THROTTLE", "STATUS"), "paused:true");
         rig_pass_ms(&rig, 60001);
         has(rig_do(&rig, "THROTTLE", "STATUS"), "paused:false");
-        rig_do(&rig, "ENQUEUE", "anything", "");
+        rig_do(&rig, "ENQUEUE", "another", ""); /* of a hook that has no job to return */
         assert_int_equal(rig_claim(&rig, "w", "default", token), 5);
         assert_string_equal(rig_do(&rig, "THROTTLE", "PAUSE", "UNTILRESUMED"), "OK");
         rig_pass_ms(&rig, 100000000);

@@ -217,7 +217,7 @@ static void a_parked_job_says_what_parked_it_and_for_how_long(void **unused)
         sample(&rig, 1);
         has(rig_do(&rig, "WHY", "1"),
             "; deferred for 15 min in all; the level is normal now, and the ramp brings it back "
-            "earlier'");
+            "within 3 min'");
         rig_release(&rig);
 }
 
@@ -229,8 +229,9 @@ static void a_parked_job_says_that_the_throttle_is_switched_off_by_now(void **un
         init_busy(&rig);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
         rig_do(&rig, "SETTINGSET", "throttle.enabled", "false");
-        has(rig_do(&rig, "WHY", "1"), "tier normal waits 15 min; the throttle is switched off "
-                                      "(throttle.enabled), and the ramp brings it back earlier'");
+        has(rig_do(&rig, "WHY", "1"),
+            "tier normal waits 15 min; the throttle is switched off "
+            "(throttle.enabled), and the ramp brings it back within 3 min'");
         rig_do(&rig, "ENQUEUE", "anything", "");
         has_not(rig_do(&rig, "WHY", "2"), "gate");
         rig_release(&rig);
