@@ -19,6 +19,10 @@ int wait_for(const struct probe_wait *w, int fd, short events, short *ret_got) M
 /* The sentence for what wait_for() returned. */
 int wait_problem(const struct probe_wait *w, int err, struct problem *problem);
 
+/* No answer to one question is longer than this; what a server says beyond it is not read. */
+#define ANSWER_MAX MIB
+int answer_too_long(struct problem *problem); /* the sentence */
+
 /* One metric at one tick. */
 struct reading {
         double value;

@@ -701,11 +701,6 @@ static void my_close(void *self)
         free(m);
 }
 
-void mysql_prober_setup(void)
-{
-        (void)mysql_library_init(0, NULL, NULL); /* fails only for want of memory, seen at once */
-}
-
 const struct prober_ops mysql_prober = {
         .check = my_check,
         .open = my_open,

@@ -11,9 +11,9 @@
  *    address, before its first pause, and again when the server has greeted.  So the name is put
  *    in its place between the two.  A library that copied it early would refuse the certificate.
  *
- * Whether the server has TLS is known to the library before it logs in, and to us only afterwards.
- * With `verify` it ends there by itself.  With `require` we end it after the login; that mode keeps
- * out only who listens anyway, not who answers in place of the server. */
+ * With `verify` it ends by itself where the server has no TLS; with `require` the watch of
+ * mysql_auth.c does that, in either case before the login.  `require` keeps out only who listens,
+ * not who answers in place of the server. */
 #include "probe/mysql_connect.h"
 
 #include <errmsg.h>
@@ -27,8 +27,6 @@
 
 #include "base/banned.h" /* late: see the Makefile */
 #include "base/shown.h"
-
-#define PACKET_MAX MIB
 
 int my_wait(MYSQL *db, int status, const struct probe_wait *w, int *ret)
 {
@@ -96,6 +94,14 @@ static int connect_problem(const struct my_dial *d, MYSQL *db, bool is_plain,
         if ((number == CR_CONN_HOST_ERROR || number == CR_CONNECTION_ERROR) && error > 0)
                 return problem_set(problem, is_nobody_there((int)error) ? ERR_UNAVAIL : ERR_IO,
                                    "cannot connect to %s: %s", d->where, strerror((int)error));
+        if (number == CR_PLUGIN_NOT_ALLOWED || number == CR_AUTH_PLUGIN_CANNOT_LOAD)
+                return problem_set(problem, ERR_FORBIDDEN,
+                                   "cannot connect to %s: the server asks for a login that may "
+                                   "not be used: only native, ed25519 and caching_sha2 are",
+                                   d->where);
+        if (number == CR_AUTH_PLUGIN_ERR)
+                return problem_set(problem, ERR_FORBIDDEN, "cannot connect to %s: %s", d->where,
+                                   text);
         if (number == ER_ACCESS_DENIED_ERROR || number == ER_ACCESS_DENIED_NO_PASSWORD_ERROR)
                 /* MariaDB says no more than this to who must use TLS and does not. */
                 return problem_set(problem, ERR_FORBIDDEN, "%s refuses this user or password: %s%s",
@@ -112,18 +118,31 @@ static int not_in_time(const struct my_dial *d, const struct probe_wait *w, int 
         return problem_set(problem, err, "cannot connect to %s: %s", d->where, why.detail);
 }
 
+static int watch_problem(const struct my_dial *d, int err, struct problem *problem)
+{
+        struct problem why;
+        if (err == ERR_STATE)
+                return tls_no_server(problem, d->where);
+        if (err == ERR_TOOBIG)
+                (void)answer_too_long(&why);
+        else
+                (void)problem_set(&why, err, "what answers does not speak as MySQL does");
+        return problem_set(problem, ERR_UNAVAIL, "cannot connect to %s: %s", d->where, why.detail);
+}
+
 /* ---- one try ---- */
 
 static void set_options(MYSQL *db, bool is_socket)
 {
         unsigned protocol = is_socket ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
-        unsigned long packet = PACKET_MAX;
+        unsigned long packet = ANSWER_MAX;
         unsigned infile = 0;
         /* None of these fails but for want of memory. */
         (void)mysql_options(db, MYSQL_OPT_NONBLOCK, NULL);
         (void)mysql_options(db, MYSQL_OPT_PROTOCOL, &protocol);
         (void)mysql_options(db, MYSQL_OPT_MAX_ALLOWED_PACKET, &packet);
         (void)mysql_options(db, MYSQL_OPT_LOCAL_INFILE, &infile);
+        my_auth_restrict(db);
         (void)mysql_options(db, MYSQL_SET_CHARSET_NAME, "utf8mb4");
         (void)mysql_options4(db, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "weir");
 }
@@ -196,8 +215,7 @@ static int judge(const struct attempt *a, bool is_done, struct problem *problem)
         }
         if (!is_done)
                 return connect_problem(a->dial, a->db, is_plain, problem);
-        if (a->mode >= PROBE_TLS_REQUIRE && !mysql_get_ssl_cipher(a->db))
-                return tls_no_server(problem, a->dial->where);
+        ASSERT(a->mode < PROBE_TLS_REQUIRE || mysql_get_ssl_cipher(a->db));
         int fd = (int)mysql_get_socket(a->db); /* a valid one: neither call fails */
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         (void)fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -209,15 +227,22 @@ static int run(struct attempt *a, const struct probe_wait *w, struct problem *pr
         MYSQL *done = NULL;
         struct guard *guard = NULL;
         tls_forget();
+        my_watch_begin(w, false, a->mode >= PROBE_TLS_REQUIRE);
         int status = start(a, &done), cut = OK;
         if (status && a->mode != PROBE_TLS_OFF) {
                 guard = guard_begin(w, (int)mysql_get_socket(a->db));
-                if (!guard)
+                if (!guard) {
+                        (void)my_watch_end();
                         return no_thread(a->dial, problem);
+                }
         }
-        int r = finish(a, status, w, &done);
+        int r = finish(a, status, w, &done), watched = my_watch_end();
         if (guard)
                 cut = guard_end(guard);
+        if (watched != OK && watched != ERR_TIMEOUT)
+                return watch_problem(a->dial, watched, problem);
+        if (cut == OK && r == OK)
+                r = watched;
         if (cut != OK || r != OK)
                 return not_in_time(a->dial, w, cut != OK ? cut : r, problem);
         return judge(a, done, problem);

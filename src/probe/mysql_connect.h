@@ -21,4 +21,14 @@ struct st_mysql *my_hang_up(struct st_mysql *db);
 /* For what a non-blocking call of the library returned; *ret is for its next step. */
 int my_wait(struct st_mysql *db, int status, const struct probe_wait *w, int *ret) MUST_CHECK;
 
+/* Only ways to log in that do not tell the password; see mysql_auth.c. */
+void my_auth_restrict(struct st_mysql *db);
+/* Around whatever this thread has the library read: cuts the connection when that is longer than
+ * ANSWER_MAX or comes after the deadline, when it does not begin with a greeting (unless that has
+ * come before), or when the greeting offers no TLS and it is needed.
+ * my_watch_end() returns OK, or why it was cut: ERR_TOOBIG, ERR_TIMEOUT, ERR_STATE (no TLS),
+ * ERR_BADARG (no greeting). */
+void my_watch_begin(const struct probe_wait *w, bool is_greeted, bool needs_tls);
+int my_watch_end(void);
+
 #endif

@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/shown.h"
+#include "probe/postgres_relay.h"
 
 #define SQL_PREFIX "sql:"
 #define AS_MONITOR(value)                                                                          \
@@ -110,6 +111,7 @@ struct pg {
         const struct probe_server *server;
         bool is_replica;
         PGconn *db;
+        struct pg_relay *relay; /* of that connection */
         struct plan plans[PROBE_METRICS_MAX];
         char where[WHERE_MAX];
 };
@@ -124,24 +126,15 @@ static int say(struct problem *problem, int err, const char *before, const char 
 
 static int wait_answer(struct pg *p, const struct probe_wait *w)
 {
-        int r, left;
-        while ((left = PQflush(p->db)) > 0) {
-                r = wait_for(w, PQsocket(p->db), POLLIN | POLLOUT, NULL);
+        int left;
+        while ((left = PQflush(p->db)) > 0 || (left == 0 && PQisBusy(p->db))) {
+                int r = pg_relay_wait(p->relay, w);
                 if (r != OK)
                         return r;
                 if (!PQconsumeInput(p->db))
                         return ERR_IO;
         }
-        if (left < 0)
-                return ERR_IO;
-        while (PQisBusy(p->db)) {
-                r = wait_for(w, PQsocket(p->db), POLLIN, NULL);
-                if (r != OK)
-                        return r;
-                if (!PQconsumeInput(p->db))
-                        return ERR_IO;
-        }
-        return OK;
+        return left < 0 ? ERR_IO : OK;
 }
 
 static int result_problem(const PGresult *result, const struct probe_wait *w,
@@ -175,6 +168,8 @@ static int take_result(struct pg *p, const struct probe_wait *w, PGresult **ret,
                 if (r == ERR_IO)
                         return say(problem, ERR_IO,
                                    "the connection was lost: ", PQerrorMessage(p->db));
+                if (r == ERR_TOOBIG)
+                        return answer_too_long(problem);
                 if (r != OK)
                         return wait_problem(w, r, problem);
                 result = PQgetResult(p->db);
@@ -216,8 +211,10 @@ static int run(struct pg *p, struct plan *plan, const struct probe_wait *w, PGre
                struct problem *problem)
 {
         char name[40];
-        int r = OK;
         *ret = NULL;
+        int r = pg_relay_question(p->relay);
+        if (r != OK)
+                return problem_set(problem, r, "the connection was old");
         (void)snprintf(name, sizeof(name), "weir_%zu", (size_t)(plan - p->plans));
         if (plan->is_outdated)
                 r = forget(p, plan, name, w, problem);
@@ -240,7 +237,7 @@ static int run(struct pg *p, struct plan *plan, const struct probe_wait *w, PGre
 
 static bool is_dead(int err)
 {
-        return err == ERR_IO || err == ERR_TIMEOUT || err == ERR_STOPPING;
+        return is_silence(err) || err == ERR_TOOBIG;
 }
 
 /* ---- lag ---- */
@@ -338,7 +335,7 @@ static int ask(struct pg *p, struct plan *plan, bool is_own, const struct probe_
         PQclear(result);
         if (plan->is_lag && !ret->is_error && ret->value < 0)
                 ret->value = 0; /* its clock is behind that of the primary */
-        if (r == ERR_UNAVAIL || r == ERR_TIMEOUT) {
+        if (r == ERR_UNAVAIL || r == ERR_TIMEOUT || r == ERR_TOOBIG) {
                 plan->why = *ret;
                 rest_begin(&plan->rest, clock_boot_ns());
         } else {
@@ -401,6 +398,7 @@ static void pg_disconnect(void *self)
         struct pg *p = self;
         PQfinish(p->db);
         p->db = NULL;
+        p->relay = pg_relay_end(p->relay);
 }
 
 /* The sentence for a TLS that failed; OK when it was something else. */
@@ -449,33 +447,73 @@ static int connect_problem(const struct pg *p, struct problem *problem)
         return say(problem, err, before, text);
 }
 
-static int finish_connect(struct pg *p, const struct probe_wait *w, struct problem *problem)
+/* What waiting for a connection ended with. */
+static int wait_connect_problem(const struct pg *p, const struct probe_wait *w, int err,
+                                struct problem *problem)
+{
+        struct problem why;
+        if (err == ERR_FORBIDDEN)
+                return problem_set(problem, err,
+                                   "cannot connect to %s: the server asks for the password in "
+                                   "clear text, without TLS, and is not given it",
+                                   p->where);
+        if (err == ERR_TOOBIG)
+                (void)answer_too_long(&why);
+        else if (err == ERR_BADARG)
+                (void)problem_set(&why, err, "what answers does not speak as PostgreSQL does");
+        else if (err == ERR_IO)
+                (void)problem_set(&why, err, "no descriptor is left");
+        else
+                (void)wait_problem(w, err, &why);
+        return problem_set(problem, err, "cannot connect to %s: %s", p->where, why.detail);
+}
+
+/* libpq has sent its first bytes when it wants to read for the first time, and read none. */
+static int step_connect(struct pg *p, PostgresPollingStatusType step, bool is_open,
+                        const struct probe_wait *w)
+{
+        if (!p->relay && step == PGRES_POLLING_READING) {
+                p->relay = pg_relay_begin(PQsocket(p->db), is_open);
+                if (!p->relay)
+                        return ERR_IO;
+        }
+        if (p->relay)
+                return step == PGRES_POLLING_READING ? pg_relay_wait(p->relay, w) : OK;
+        return wait_for(w, PQsocket(p->db), POLLOUT, NULL);
+}
+
+static int finish_connect(struct pg *p, bool is_open, const struct probe_wait *w,
+                          struct problem *problem)
 {
         PostgresPollingStatusType step = PGRES_POLLING_WRITING;
         while (step != PGRES_POLLING_OK) {
                 if (step == PGRES_POLLING_FAILED || PQstatus(p->db) == CONNECTION_BAD)
                         return connect_problem(p, problem);
-                int r = wait_for(w, PQsocket(p->db),
-                                 step == PGRES_POLLING_READING ? POLLIN : POLLOUT, NULL);
-                if (r != OK) {
-                        struct problem why;
-                        (void)wait_problem(w, r, &why);
-                        return problem_set(problem, r, "cannot connect to %s: %s", p->where,
-                                           why.detail);
-                }
+                int r = step_connect(p, step, is_open, w);
+                if (r != OK)
+                        return wait_connect_problem(p, w, r, problem);
                 step = PQconnectPoll(p->db);
         }
+        pg_relay_logged_in(p->relay);
         return PQsetnonblocking(p->db, 1) == 0 ? OK : connect_problem(p, problem);
 }
 
+/* Not libpq's "prefer": it would make a second connection by itself, past the relay. */
 static const char *const sslmodes[PROBE_TLS_MODES] = {
         [PROBE_TLS_OFF] = "disable",
-        [PROBE_TLS_PREFER] = "prefer",
+        [PROBE_TLS_PREFER] = "require",
         [PROBE_TLS_REQUIRE] = "require",
         [PROBE_TLS_VERIFY] = "verify-full",
 };
 
-static PGconn *start_connect(const struct pg *p, const char *address)
+/* What a server says unasked goes nowhere; libpq would print it. */
+static void on_notice(void *unused, const PGresult *result)
+{
+        (void)unused;
+        (void)result;
+}
+
+static PGconn *start_connect(const struct pg *p, const char *address, enum probe_tls_mode mode)
 {
         const struct probe_options *o = p->options;
         bool is_socket = server_is_socket(p->server);
@@ -497,7 +535,7 @@ static PGconn *start_connect(const struct pg *p, const char *address)
                 {"application_name", "weir"},
                 {"client_encoding", "UTF8"},
                 {"gssencmode", "disable"},
-                {"sslmode", sslmodes[server_tls_mode(o, p->server)]},
+                {"sslmode", sslmodes[mode]},
                 {"sslrootcert", o->tls.ca},
                 {"sslcert", o->tls.cert},
                 {"sslkey", o->tls.key},
@@ -510,16 +548,33 @@ static PGconn *start_connect(const struct pg *p, const char *address)
         return PQconnectStartParams(keys, values, 0);
 }
 
+/* ERR_STATE: there is a server, and TLS did not come about, or this user may come only without. */
+static int dial(struct pg *p, const char *address, enum probe_tls_mode mode,
+                const struct probe_wait *w, struct problem *problem)
+{
+        bool is_plain = mode == PROBE_TLS_OFF;
+        tls_forget();
+        p->db = start_connect(p, address, mode);
+        ASSERT(p->db);
+        (void)PQsetNoticeReceiver(p->db, on_notice, NULL); /* the one before is none of ours */
+        int r = finish_connect(p, is_plain && !server_is_socket(p->server), w, problem);
+        if (r == OK)
+                return OK;
+        bool is_login = r == ERR_FORBIDDEN && !strstr(PQerrorMessage(p->db), "pg_hba.conf");
+        if (!is_plain && p->relay && !is_silence(r) && !is_login)
+                r = ERR_STATE;
+        pg_disconnect(p);
+        return r;
+}
+
 static int attempt(void *self, const char *address, const struct probe_wait *w,
                    struct problem *problem)
 {
         struct pg *p = self;
-        tls_forget();
-        p->db = start_connect(p, address);
-        ASSERT(p->db);
-        int r = finish_connect(p, w, problem);
-        if (r != OK)
-                pg_disconnect(p);
+        enum probe_tls_mode mode = server_tls_mode(p->options, p->server);
+        int r = dial(p, address, mode, w, problem);
+        if (r == ERR_STATE && mode == PROBE_TLS_PREFER)
+                r = dial(p, address, PROBE_TLS_OFF, w, problem);
         return r;
 }
 

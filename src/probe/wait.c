@@ -58,6 +58,11 @@ int wait_problem(const struct probe_wait *w, int err, struct problem *problem)
         return problem_set(problem, err, "no answer within %s", duration_text(w->timeout_ms, text));
 }
 
+int answer_too_long(struct problem *problem)
+{
+        return problem_set(problem, ERR_TOOBIG, "the answer is longer than 1 MiB");
+}
+
 /* ---- readings ---- */
 
 void reading_set(struct reading *r, double value)
