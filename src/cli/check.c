@@ -234,6 +234,8 @@ static int check(struct cli *cli, struct problem *p)
                 go_unasked(cli, p);
         else if (!args_has(&cli->args, "quiet") && !(v.is_granted && cli->rest))
                 say(cli, answer, &v);
+        else if (!args_has(&cli->args, "quiet") && verdict_is_blind(&v))
+                buf_put_str(&cli->notes, "weir: " VERDICT_BLIND "\n");
         if (!is_unasked && !v.is_granted)
                 cli->exit_code = cli->rest ? EXIT_TEMPFAIL : EXIT_REFUSED;
         else if (cli->rest)
@@ -263,6 +265,7 @@ static const struct cli_command command = {
                 "  while weir check purge:shop --wait 60s --quiet; do purge_a_thousand; done\n"
                 "  weir check report --target shop --priority deferrable --wait forever -- "
                 "report.sh\n\n"
+                "Without any target in the configuration nothing is measured: only rules refuse.\n"
                 "When weir is away the answer is no (exit code 7), after trying as long as --wait\n"
                 "says. --fail open goes on at once, --fail-after 30s after half a minute.\n",
         .options = options,

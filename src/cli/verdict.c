@@ -181,9 +181,17 @@ static void put_would(struct buf *b, const struct verdict *v)
         put_reason(b, v->would, v);
 }
 
+bool verdict_is_blind(const struct verdict *v)
+{
+        return v->is_granted && !v->target.len &&
+               (slice_eq(v->reason, SLICE_LIT("granted")) || slice_eq(v->reason, SLICE_LIT("off")));
+}
+
 static void put_granted(struct buf *b, const struct verdict *v)
 {
         buf_put_str(b, "granted");
+        if (verdict_is_blind(v))
+                buf_put_str(b, ": " VERDICT_BLIND);
         if (slice_eq(v->reason, SLICE_LIT("exempt"))) {
                 buf_put_str(b, ": ");
                 put_rule(b, v);

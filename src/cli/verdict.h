@@ -18,6 +18,10 @@ struct verdict {
 /* False when it is no answer of CHECK. */
 bool verdict_read(const struct value *v, struct verdict *ret);
 
+/* Granted because no target is configured: no metric was looked at. */
+#define VERDICT_BLIND "no target is configured, so nothing is measured"
+bool verdict_is_blind(const struct verdict *v);
+
 /* "refused: replication_lag 12 is above 5 on shop; ask again in 1 s" */
 void verdict_put(struct buf *b, const struct verdict *v);
 
