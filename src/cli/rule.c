@@ -194,13 +194,18 @@ static void say_set(struct cli *cli, const char *slot, const char *name, bool is
         put_rule(&cli->out, rule);
 }
 
-/* Sends what answers OK; programs get that. */
+/* Sends what answers OK, perhaps with a warning; programs get the answer, people the warning. */
 static int send_request(struct cli *cli, const struct cli_request *req, struct problem *p)
 {
         const struct value *v;
         int r = cli_request_call(cli, req, &v, p);
-        if (r == OK && cli->is_json)
+        if (r == OK && cli->is_json) {
                 cli_put_json(cli, v);
+        } else if (r == OK && field_text(v, "warning").len) {
+                buf_put_str(&cli->notes, "weir: ");
+                text_put_safe(&cli->notes, field_text(v, "warning"));
+                buf_put_byte(&cli->notes, '\n');
+        }
         return r;
 }
 
@@ -293,6 +298,20 @@ static int rule_prioritize(struct cli *cli, struct problem *p)
         return OK;
 }
 
+static int rule_unprioritize(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        cli_request_init_named(&req, cli, "UNPRIORITIZE");
+        cli_request_add_option(&req, &cli->args, "target", "TARGET");
+        add_author(&req, &cli->args);
+        int r = send_request(cli, &req, p);
+        if (r != OK || cli->is_json)
+                return r;
+        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
+        buf_put_str(&cli->out, " does not come first any more\n");
+        return OK;
+}
+
 static const struct column history_columns[] = {
         {"TIME", false, false},  {"ACTION", false, false}, {"RULE", false, true},
         {"AUTHOR", false, true}, {"FROM", false, true},    {"WHAT", false, true},
@@ -360,6 +379,12 @@ static const struct option_def prioritize_options[] = {
         {NULL, NULL, NULL},
 };
 
+static const struct option_def unprioritize_options[] = {
+        {"target", "NAME", "the target that prioritize was given (every target)"},
+        {"author", "NAME", "who says so ($USER)"},
+        {NULL, NULL, NULL},
+};
+
 static const struct cli_command commands[] = {
         {"list", "", "List the rules that hold, with the time left.",
          "  weir rule list\n"
@@ -385,10 +410,13 @@ static const struct cli_command commands[] = {
          "  weir rule unset etl --observe\n",
          unset_options, 1, 1, false, rule_unset},
         {"prioritize", "NAME", "Put one before all others: they get a ratio, it gets none.",
-         "Both rules end at the same time. 'weir rule unset all' and 'weir rule unset NAME' end\n"
-         "them before.\n\n"
+         "Both rules end at the same time; 'weir rule unprioritize NAME' ends them before.\n\n"
          "  weir rule prioritize checkout-fix --ratio 0.9 --for 1h\n",
          prioritize_options, 1, 1, false, rule_prioritize},
+        {"unprioritize", "NAME", "Take prioritize back, both of its rules.",
+         "The ratio of all others stays while another name comes first.\n\n"
+         "  weir rule unprioritize checkout-fix\n",
+         unprioritize_options, 1, 1, false, rule_unprioritize},
         {"history", "[N]", "Tell who set which rule when, and how it ended (20).",
          "The last 500 changes are kept, over restarts too.\n\n"
          "  weir rule history 100\n",

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "base/civil.h"
+#include "base/duration.h"
 #include "core/client_inside.h"
 
 #define MINUTES_BYTES (64 * MIB)
@@ -442,6 +443,17 @@ void clients_each_address(const struct core *core,
                            slice_make(e->addresses[i].text, e->addresses[i].len),
                            e->addresses[i].wall_ms);
         }
+}
+
+bool client_is_unused(const struct core *core, struct slice name)
+{
+        const struct clients *c = core->clients;
+        int64_t from_ms = core->now.wall_ms - MS_PER_DAY;
+        const struct client *e = find(c, name);
+        if (totals_asks(&c->other) || list_is_empty(&c->recent))
+                return false;
+        const struct client *last = CONTAINER_OF(c->recent.prev, const struct client, recent);
+        return last->last_ms >= from_ms && (!e || e->last_ms < from_ms);
 }
 
 void clients_each_seen(const struct core *core,

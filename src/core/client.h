@@ -65,6 +65,11 @@ void clients_each_address(const struct core *core,
                           void (*fn)(void *ctx, struct slice identity, struct slice address,
                                      int64_t wall_ms),
                           void *ctx);
+/* Whether no client has asked by that name, as a whole or as a part, within the last day, or since
+ * the start when that is later, though other clients have.  False when it is not known: the table
+ * is full, and the name may have been dropped from it. */
+bool client_is_unused(const struct core *core, struct slice name);
+
 /* For Vitess's status: the last answer that each identity was given. */
 struct client_seen {
         struct slice identity;

@@ -66,6 +66,14 @@ static const struct param_def prioritize_params[] = {
          RULE_AUTHOR},
         {"reason", PARAM_TEXT, KEY, 0, RULE_REASON_BYTES, "none", "why, for people"},
 };
+static const struct param_def unprioritize_params[] = {
+        {"name", PARAM_NAME, PATH, 1, NAME_MAX_BYTES, NULL,
+         "who came first: the name that PRIORITIZE was given"},
+        {"target", PARAM_NAME, QUERY, 1, NAME_MAX_BYTES, "every target",
+         "the target that PRIORITIZE was given"},
+        {"author", PARAM_TEXT, QUERY, 0, RULE_AUTHOR_BYTES, "the address of the peer, or local",
+         RULE_AUTHOR},
+};
 
 #define RULE_ROWS                                                                                  \
         ROW("RULESET", "rules", W, "POST", "/v1/rules/{name}",                                     \
@@ -73,7 +81,8 @@ static const struct param_def prioritize_params[] = {
             "ratio and exempt replace each other; one that observes stands beside the enforced "   \
             "one, which goes on deciding. Of several that match a hold decides, the most general " \
             "first, else the most specific.",                                                      \
-            "OK.", exec_ruleset, ruleset_params),                                                  \
+            "OK; with a warning when clients ask, but none by that name within the last day.",     \
+            exec_ruleset, ruleset_params),                                                         \
         ROW("RULEUNSET", "rules", W, "DELETE", "/v1/rules/{name}",                                 \
             "Removes the rules of a name, or those of a kind or a mode.", "OK.", exec_ruleunset,   \
             ruleunset_params),                                                                     \
@@ -86,7 +95,12 @@ static const struct param_def prioritize_params[] = {
             exec_rulehistory, rulehistory_params),                                                 \
         ROW("PRIORITIZE", "rules", W, "POST", "/v1/prioritize/{name}",                             \
             "Puts one before all others: they get a ratio, it gets none, both for the same time.", \
-            "OK.", exec_prioritize, prioritize_params),
+            "OK; with a warning when clients ask, but none by that name within the last day.",     \
+            exec_prioritize, prioritize_params),                                                   \
+        ROW("UNPRIORITIZE", "rules", W, "DELETE", "/v1/prioritize/{name}",                         \
+            "Takes PRIORITIZE back: removes the rule of the name, and the ratio of all others "    \
+            "unless another name comes first too.",                                                \
+            "OK.", exec_unprioritize, unprioritize_params),
 /* clang-format on */
 
 #endif

@@ -88,5 +88,6 @@ EXEC(exec_ruleunset);
 EXEC(exec_rules);
 EXEC(exec_rulehistory);
 EXEC(exec_prioritize);
+EXEC(exec_unprioritize);
 
 #endif

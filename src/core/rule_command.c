@@ -1,13 +1,19 @@
-/* The commands of rules: RULESET, RULEUNSET, RULES, RULEHISTORY, PRIORITIZE.
+/* The commands of rules: RULESET, RULEUNSET, RULES, RULEHISTORY, PRIORITIZE, UNPRIORITIZE.
  *
  * What a rule may be is checked in rule.c, for every door alike; here is only what belongs to the
  * words of a command: which go together, what holds when they are left out, who is asking. */
+#include <stdio.h>
+
+#include "base/duration.h"
+#include "base/shown.h"
+#include "core/client.h"
 #include "core/page.h"
 #include "core/rule.h"
 #include "state/rulelog.h"
 
 #define PAGE_DEFAULT      50
 #define HISTORY_DEFAULT   20
+#define WARNING_BYTES     400
 #define PRIORITIZE_OTHERS 900000 /* millionths: of ten asks of everybody else nine are refused */
 
 enum {
@@ -28,6 +34,7 @@ enum { P_UNSET_NAME, P_UNSET_KIND, P_UNSET_MODE, P_UNSET_TARGET, P_UNSET_AUTHOR 
 enum { CHOICE_OBSERVE, CHOICE_ENFORCE, MODE_CHOICES }; /* of MODE */
 enum { P_LIST_MATCH, P_LIST_LIMIT, P_LIST_CURSOR };
 enum { P_HISTORY_COUNT };
+enum { P_LAST_NAME, P_LAST_TARGET, P_LAST_AUTHOR };
 enum {
         P_FIRST_NAME,
         P_FIRST_RATIO,
@@ -40,6 +47,24 @@ enum {
 static struct slice address_of(const struct session *session)
 {
         return slice_str(session->address);
+}
+
+/* OK; and a warning when no client uses the name: perhaps it is misspelt, and steers nothing. */
+static void reply_set(const struct core *core, struct reply *reply, struct slice who)
+{
+        char warning[WARNING_BYTES];
+        bool is_new = core->now.wall_ms - core->start_ms < MS_PER_DAY;
+        if (slice_eq(who, SLICE_LIT("all")) || !client_is_unused(core, who)) {
+                reply_ok(reply);
+                return;
+        }
+        (void)snprintf(warning, sizeof(warning), "no client has asked as '%s' %s", SHOWN(who),
+                       is_new ? "since weir started" : "within the last day");
+        reply_map(reply, 2);
+        reply_key(reply, "ok");
+        reply_bool(reply, true);
+        tell_str(reply, "warning", warning);
+        reply_end(reply);
 }
 
 /* ---- set ---- */
@@ -91,7 +116,7 @@ EXEC(exec_ruleset)
         if (r == OK)
                 r = rule_set(core, &set, problem);
         if (r == OK)
-                reply_ok(reply);
+                reply_set(core, reply, set.who);
         return r;
 }
 
@@ -120,7 +145,7 @@ EXEC(exec_prioritize)
         if (r == OK)
                 r = rule_set_all(core, sets, ARRAY_LEN(sets), problem);
         if (r == OK)
-                reply_ok(reply);
+                reply_set(core, reply, first.who);
         return r;
 }
 
@@ -163,6 +188,53 @@ EXEC(exec_ruleunset)
         }
         if (!n)
                 return no_rule(arg, problem);
+        reply_ok(reply);
+        return OK;
+}
+
+/* ---- one comes first no more ---- */
+
+static struct rule_place share_of(struct slice who, struct slice target)
+{
+        return (struct rule_place){slice_str(rule_slot(RULE_RATIO)), who, target, false};
+}
+
+/* A ratio of 0 refuses nobody: it is there because somebody comes first. */
+static bool comes_first(const struct rule *r)
+{
+        return r && r->kind == RULE_RATIO && r->ratio_ppm == 0 && r->mode == MODE_ENFORCE;
+}
+
+struct firsts {
+        struct slice target;
+        size_t n;
+};
+
+static void count_first(void *ctx, const struct rule *r)
+{
+        struct firsts *f = ctx;
+        f->n += comes_first(r) && slice_eq(r->target, f->target);
+}
+
+EXEC(exec_unprioritize)
+{
+        const struct arg *arg = cmd->arg;
+        struct slice author = arg[P_LAST_AUTHOR].text, address = address_of(session);
+        struct rule_place first = share_of(arg[P_LAST_NAME].text, arg[P_LAST_TARGET].text);
+        struct rule_place others = share_of(SLICE_LIT("all"), first.target);
+        struct firsts firsts = {.target = first.target};
+        int r = rule_check_text("author", author, RULE_AUTHOR_BYTES, problem);
+        if (r != OK)
+                return r;
+        if (!comes_first(rule_find(core, &first)))
+                return problem_set(problem, ERR_NOTFOUND,
+                                   "'%s' does not come first; RULES lists what there is",
+                                   SHOWN(first.who));
+        (void)rule_unset(core, &first, author, address);
+        rule_each(core, count_first, &firsts);
+        const struct rule *all = rule_find(core, &others);
+        if (!firsts.n && all && all->kind == RULE_RATIO)
+                (void)rule_unset(core, &others, author, address);
         reply_ok(reply);
         return OK;
 }

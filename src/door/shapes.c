@@ -155,14 +155,15 @@ const struct shape command_shapes[] = {
         {"CHECK",
          "{verdict:<granted,refused> reason:" REASON " metric:s value:s? threshold:s? age_ms:i "
          "rule:s wait_ms:i credits:i credit_ms:i would:s target:s}"},
-        {"RULESET", "@ok"},
+        {"RULESET", "{ok:b warning~:s}"},
         {"RULEUNSET", "@ok"},
         {"RULES",
          "{rules:[{name:s kind:<hold,ratio,exempt,metrics,threshold> slot:s target:s ratio:s? "
          "list:s mode:<observe,enforce> author:s address:s reason:s set_ms:i left_ms:i "
          "self_ending:b}] cursor:s}"},
         {"RULEHISTORY", "{entries:[{at_ms:i action:s rule:s author:s address:s text:s}]}"},
-        {"PRIORITIZE", "@ok"},
+        {"PRIORITIZE", "{ok:b warning~:s}"},
+        {"UNPRIORITIZE", "@ok"},
         {"CLIENTS", "{clients:[{" CLIENT_KEYS "}] cursor:s other:i start_ms:i}"},
         {"CLIENTSHOW",
          "{" CLIENT_KEYS " from_ms:i minutes_from_ms:i first_ms:i granted_ms:i refused_ms:i waited_ms:i authenticated:b "

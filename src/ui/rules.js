@@ -86,13 +86,20 @@ async function putBack(ctx, names, body, before)
         }
 }
 
+/* What the server adds to its OK, as a sentence; nothing when it has no doubts. */
+function warningOf(reply)
+{
+        const text = reply && reply.warning;
+        return text ? ` ${text[0].toUpperCase()}${text.slice(1)}.` : '';
+}
+
 /* One before all others, for an hour unless body says otherwise; with undo. */
 export async function prioritize(ctx, name, body, done)
 {
         const full = { for: HOUR_MS, ...body };
         const before = await rulesOf(ctx, [name, 'all'], '');
-        await ctx.api.post(path('prioritize', name), full);
-        toast(`${name} comes first for ${fmtDuration(full.for)}.`, {
+        const reply = await ctx.api.post(path('prioritize', name), full);
+        toast(`${name} comes first for ${fmtDuration(full.for)}.${warningOf(reply)}`, {
                 undo: async () => {
                         await putBack(ctx, [name, 'all'], {kind: 'ratio', mode: 'enforce'}, before);
                         if (done)
@@ -258,9 +265,10 @@ export function ruleForm(ctx, {name = '', names, targets = [], done})
                         remember('author', author.value.trim() || null);
                         const whom = who.value.trim();
                         const before = await rulesOf(ctx, [whom], body.target || '');
-                        await ctx.api.post(path('rules', whom), body);
+                        const reply = await ctx.api.post(path('rules', whom), body);
                         const does = body.mode === 'observe' ? 'is tried out' : 'holds';
-                        toast(`The rule for ${whom} ${does} and ends in ${fmtDuration(body.for)}.`,
+                        toast(`The rule for ${whom} ${does} and ends in ` +
+                                `${fmtDuration(body.for)}.${warningOf(reply)}`,
                                 {
                                         undo: async () => {
                                                 await putBack(ctx, [whom], body, before);

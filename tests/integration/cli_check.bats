@@ -69,6 +69,21 @@ ends() {
         [ -z "$output" ]
 }
 
+@test "a check without any target is granted, and says that nothing is measured" {
+        stop_weir
+        start_weir
+        run -0 weir check purge:shop
+        [ "$output" = "granted: no target is configured, so nothing is measured" ]
+        run -0 weir check purge:shop -- echo gone
+        [ "${lines[0]}" = "weir: no target is configured, so nothing is measured" ]
+        [ "${lines[1]}" = gone ]
+        run -0 weir check purge:shop --quiet -- echo gone
+        [ "$output" = gone ]
+        weir rule set purge hold
+        run -1 weir check purge
+        [[ $output == "refused: the rule for purge holds it; ask again in "* ]]
+}
+
 @test "JSON of a check is what the HTTP door answers" {
         set_load 30
         run -1 weir check purge:shop --json
@@ -276,6 +291,9 @@ PYTHON
         [[ $output == "refused: the rule for purge holds it; ask again in "* ]]
         run -0 weir rule set a:purge exempt
         set_load 30
+        run -1 weir check a:purge
+        [[ $output == "refused: the rule for purge holds it; ask again in "* ]]
+        run -0 weir rule set purge ratio 1
         run -0 weir check a:purge
         [[ $output == "granted: the rule for a:purge exempts it"* ]]
         run -1 weir check b:purge
@@ -291,6 +309,36 @@ PYTHON
         run -1 weir check other
         [[ $output == "refused: the rule for all refuses a share of its asks"* ]]
         run -0 weir check 7:checkout-fix
+        run -0 weir rule unprioritize checkout-fix
+        [ "$output" = "checkout-fix does not come first any more" ]
+        run -0 weir check other
+        run -4 weir rule unprioritize checkout-fix
+        [[ $output == *"'checkout-fix' does not come first"* ]]
+        run -0 weir rule list --match share: --json
+        [ "$(jq '[.rules[] | select(.name == "all" or .name == "checkout-fix")] | length' \
+                <<<"$output")" = 0 ]
+}
+
+@test "a rule for a name that no client has used says so, once clients have asked" {
+        run -0 --separate-stderr weir rule set nightly-prge hold
+        [ -z "$stderr" ] # nobody has asked yet
+        weir rule unset nightly-prge
+        weir check 7:nightly-purge --quiet
+        run -0 --separate-stderr weir rule set nightly-purge hold
+        [ -z "$stderr" ]
+        run -0 --separate-stderr weir rule set 7:nightly-purge hold
+        [ -z "$stderr" ]
+        run -0 --separate-stderr weir rule set all ratio 0
+        [ -z "$stderr" ]
+        run -0 --separate-stderr weir rule set nightly-prge hold
+        [[ $output == "set rule nightly-prge hold until "* ]]
+        [ "$stderr" = "weir: no client has asked as 'nightly-prge' since weir started" ]
+        run -0 --separate-stderr weir rule prioritize nightly-prge
+        [ "$stderr" = "weir: no client has asked as 'nightly-prge' since weir started" ]
+        run -0 --separate-stderr weir rule set 8:nightly-purge hold --json
+        [ -z "$stderr" ]
+        [ "$(jq -c . <<<"$output")" = \
+                '{"ok":true,"warning":"no client has asked as '"'8:nightly-purge'"' since weir started"}' ]
 }
 
 @test "a rule is tried out beside the one that holds, and each is taken back alone" {
@@ -477,7 +525,7 @@ PYTHON
 @test "every new command has a help with an example" {
         local words
         for words in check 'rule list' 'rule set' 'rule unset' 'rule history' 'rule prioritize' \
-                'client list' 'client show' 'throttle starved' 'host skip' 'host recover' \
+                'rule unprioritize' 'client list' 'client show' 'throttle starved' 'host skip' 'host recover' \
                 'host skipped'; do
                 # shellcheck disable=SC2086 # two words
                 run -0 weir $words --help

@@ -326,7 +326,11 @@ def rules(ask, folder):
                     "selfending": True})
     ask("RULESET", name="report", kind="metrics", metrics="threads", mode="enforce")
     ask("RULES", limit=2)
+    ask("CHECK", identity="7:import")
     ask("PRIORITIZE", name="import", ratio="0.3")
+    for command, more in (("RULESET", {"kind": "ratio", "ratio": "0"}), ("PRIORITIZE", {})):
+        expect("'imprt'" in ask(command, name="imprt", **more)["warning"], "a name nobody uses")
+    ask("UNPRIORITIZE", name="imprt")
     ask("RULES")
     for name in ("purge", "import", "all"):  # no dice in what follows
         ask("RULEUNSET", name=name)
@@ -560,7 +564,8 @@ COMMAND_LINE = [
     ("check a:b", "CHECK", SAME),
     ("rule set a hold", "RULESET", OK),
     ("rule list", "RULES", SAME),
-    ("rule prioritize q", "PRIORITIZE", OK),
+    ("rule prioritize b", "PRIORITIZE", OK),
+    ("rule unprioritize b", "UNPRIORITIZE", OK),
     ("rule history", "RULEHISTORY", SAME),
     ("rule unset a", "RULEUNSET", OK),
     ("client list", "CLIENTS", SAME),

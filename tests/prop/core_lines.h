@@ -103,6 +103,7 @@ static const char *const lines[] = {
         "RULES",
         "RULEHISTORY",
         "PRIORITIZE $hook RATIO 0.5",
+        "UNPRIORITIZE $hook",
         "CHECK job:$hook [PRIORITY $tier] [COST $some] [WAIT $lease]",
         "CLIENTS",
         "CLIENTSHOW $hook",

@@ -414,6 +414,86 @@ static void prioritize_gives_all_others_a_ratio_for_the_same_time(void **unused)
         rig_release(&rig);
 }
 
+static void unprioritize_takes_both_rules_back(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        ok(&rig, "PRIORITIZE", "billing");
+        ok(&rig, "RULESET", "etl", "ratio", "RATIO", "0.5");
+        ok(&rig, "UNPRIORITIZE", "billing", "AUTHOR", "nina");
+        assert_int_equal(n_rules(&rig), 1); /* that of etl */
+        has(rig_do(&rig, "RULEHISTORY", "COUNT", "1"), "action:'unset' rule:'share:all'");
+        has(rig_do(&rig, "RULEHISTORY", "COUNT", "1"), "author:'nina'");
+        same(rig_do(&rig, "UNPRIORITIZE", "billing"),
+             "!NOTFOUND 'billing' does not come first; RULES lists what there is");
+        has(rig_do(&rig, "UNPRIORITIZE", "etl"), "!NOTFOUND 'etl' does not come first");
+        /* Of one target, and only that. */
+        ok(&rig, "PRIORITIZE", "billing", "TARGET", "shop");
+        has(rig_do(&rig, "UNPRIORITIZE", "billing"), "!NOTFOUND");
+        ok(&rig, "UNPRIORITIZE", "billing", "TARGET", "shop");
+        assert_int_equal(n_rules(&rig), 1);
+        restart(&rig);
+        rig_release(&rig);
+}
+
+static void unprioritize_leaves_what_others_need(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        ok(&rig, "PRIORITIZE", "billing");
+        ok(&rig, "PRIORITIZE", "checkout");
+        ok(&rig, "PRIORITIZE", "stock", "TARGET", "files");
+        ok(&rig, "UNPRIORITIZE", "billing");
+        same(decides(&rig, "billing", "shop"), "all ratio"); /* one of all again */
+        same(decides(&rig, "checkout", "shop"), "checkout ratio");
+        ok(&rig, "RULESET", "all", "hold"); /* an emergency since then */
+        ok(&rig, "UNPRIORITIZE", "checkout");
+        same(decides(&rig, "checkout", "shop"), "all hold");
+        ok(&rig, "RULEUNSET", "all");
+        assert_int_equal(n_rules(&rig), 2); /* those of stock */
+        rig_release(&rig);
+}
+
+static void asks_as(struct rig *rig, const char *who)
+{
+        (void)rig_do(rig, "CHECK", who);
+}
+
+static void a_rule_for_a_name_nobody_uses_says_so(void **unused)
+{
+        static const char *const started =
+                "{ok:true warning:'no client has asked as 'prge' since weir started']";
+        static const char *const day =
+                "{ok:true warning:'no client has asked as 'prge' within the last day']";
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        ok(&rig, "RULESET", "prge", "hold"); /* nobody has asked yet: it may come */
+        asks_as(&rig, "7:purge");
+        same(rig_do(&rig, "RULESET", "prge", "hold"), started);
+        same(rig_do(&rig, "PRIORITIZE", "prge"), started);
+        assert_int_equal(n_rules(&rig), 2); /* they are set all the same */
+        ok(&rig, "RULESET", "purge", "hold");
+        ok(&rig, "RULESET", "7:purge", "exempt");
+        ok(&rig, "RULESET", "7", "threshold", "THRESHOLD", "lag=9", "MODE", "observe");
+        ok(&rig, "RULESET", "all", "hold");
+        rig_pass_ms(&rig, DAY_MS);
+        asks_as(&rig, "7:purge");
+        same(rig_do(&rig, "RULESET", "prge", "hold"), day);
+        asks_as(&rig, "prge");
+        ok(&rig, "RULESET", "prge", "hold");
+        rig_pass_ms(&rig, DAY_MS - 1000);
+        asks_as(&rig, "7:purge");
+        ok(&rig, "RULESET", "prge", "hold");
+        rig_pass_ms(&rig, 1001);
+        same(rig_do(&rig, "RULESET", "prge", "hold"), day);
+        rig_pass_ms(&rig, DAY_MS + 1); /* nobody asks any more, by no name */
+        ok(&rig, "RULESET", "prge", "hold");
+        rig_release(&rig);
+}
+
 static void prioritize_sets_both_rules_or_none(void **unused)
 {
         (void)unused;
@@ -509,6 +589,9 @@ int main(void)
                 cmocka_unit_test(unset_takes_the_rules_of_that_name_and_target_alone),
                 cmocka_unit_test(a_rule_of_a_target_that_is_gone_can_be_removed),
                 cmocka_unit_test(prioritize_gives_all_others_a_ratio_for_the_same_time),
+                cmocka_unit_test(unprioritize_takes_both_rules_back),
+                cmocka_unit_test(unprioritize_leaves_what_others_need),
+                cmocka_unit_test(a_rule_for_a_name_nobody_uses_says_so),
                 cmocka_unit_test(prioritize_sets_both_rules_or_none),
                 cmocka_unit_test(rules_are_listed_page_by_page),
                 cmocka_unit_test(each_comes_by_name_without_those_past_their_end),

@@ -61,6 +61,7 @@ static const struct row {
         {"RULESET more hold", NEEDS_ROOM},
         {"RULEUNSET rule", ALWAYS_DONE},
         {"PRIORITIZE more RATIO 0.5", NEEDS_ROOM},
+        {"UNPRIORITIZE first", ALWAYS_DONE},
         {"SCHEDULE more h a EVERY 60000", NEEDS_ROOM},
         {"UNSCHEDULE s", ALWAYS_DONE},
         {"PAUSESCHEDULE s", ALWAYS_DONE},
@@ -112,6 +113,7 @@ static void make_world(struct world *w)
         rig_do(rig, "BREAKER", "brk");
         copy_token(rig_do(rig, "ASK", "brk"), w->breaker);
         rig_do(rig, "RULESET", "rule", "hold");
+        rig_do(rig, "RULESET", "first", "ratio", "RATIO", "0");
         rig_do(rig, "SCHEDULE", "s", "h", "", "EVERY", "60000");
         rig_do(rig, "SCHEDULE", "p", "h", "", "EVERY", "60000");
         rig_do(rig, "PAUSESCHEDULE", "p");
