@@ -25,10 +25,20 @@
         X(EVENTS_KEPT, 100, "events", "events kept per job; older ones in the middle are counted") \
         X(QUEUES, 10000, "queues", "queues that exist at once")                                    \
         X(CONNECTIONS, 10000, "connections", "open connections over all doors")                    \
+        X(RESERVED_CONNECTIONS, 100, "connections",                                                \
+          "of CONNECTIONS, those kept for clients on this machine")                                \
+        X(ADDRESS_CONNECTIONS, 5000, "connections",                                                \
+          "open connections from one address of another machine (IPv6: from a /64)")               \
         X(OUTPUT_BYTES, 4194304, "bytes",                                                          \
           "unsent output of a connection before it is read from no more")                          \
         X(PREAUTH_BYTES, 4096, "bytes", "input before authentication")                             \
         X(PREAUTH_MS, 5000, "ms", "time before authentication")                                    \
+        X(PREAUTH_CONNECTIONS, 1000, "connections",                                                \
+          "connections of other machines before authentication; the oldest is cut")                \
+        X(PREAUTH_ADDRESS, 100, "connections", "the same from one address, or from this machine")  \
+        X(TOKEN_FAILURES, 10, "tokens",                                                            \
+          "wrong tokens from one address; the answer to each further one waits")                   \
+        X(TOKEN_WAIT_MS, 1000, "ms", "how long it waits; then the connection is closed")           \
         X(HTTP_HEADER_BYTES, 16384, "bytes", "request line and headers")                           \
         X(JSON_DEPTH, 64, "levels", "nesting of a JSON body")                                      \
         X(STALL_MS, 30000, "ms",                                                                   \

@@ -37,15 +37,18 @@
 #define IN_MAX (2ULL * LIMIT_COMMAND_BYTES + 2 * SERVER_READ_BYTES)
 _Static_assert(OUT_MAX < UINT32_MAX && IN_MAX < UINT32_MAX, "offsets of a connection fit");
 #define LINGER_MS 2000
+/* Descriptors that connections leave to the log, history and probes, and to answer those that are
+ * turned away; clients on this machine may use half of them. */
+#define SPARE_FILES      32
+#define SPARE_FILES_NEAR 16
 /* Moving the unsent rest down costs a copy; do it when at least as much is gone. */
 #define COMPACT_BYTES (64 * KIB)
 /* Output that is counted before it could leave: more than an answer usually has. */
 #define COUNT_BYTES (64 * KIB)
 
 static const int64_t deadline_ms[CONN_DEADLINE_COUNT] = {
-        [CONN_DEADLINE_PREAUTH] = LIMIT_PREAUTH_MS,
-        [CONN_DEADLINE_REQUEST] = LIMIT_STALL_MS,
-        [CONN_DEADLINE_OUTPUT] = LIMIT_STALL_MS,
+        [CONN_DEADLINE_PREAUTH] = LIMIT_PREAUTH_MS,  [CONN_DEADLINE_REQUEST] = LIMIT_STALL_MS,
+        [CONN_DEADLINE_TOKEN] = LIMIT_TOKEN_WAIT_MS, [CONN_DEADLINE_OUTPUT] = LIMIT_STALL_MS,
         [CONN_DEADLINE_LINGER] = LINGER_MS,
 };
 
@@ -74,6 +77,7 @@ static void deadline_clear(struct conn *c)
 }
 
 static void on_deadline(uv_timer_t *timer);
+static void make_dirty(struct conn *c);
 
 static void deadline_start(struct conn *c, enum conn_deadline kind)
 {
@@ -117,6 +121,11 @@ void conn_cut(struct conn *c)
         struct problem p;
         char text[DURATION_TEXT_MAX];
         deadline_clear(c);
+        if (kind == CONN_DEADLINE_TOKEN) {
+                c->is_held_back = false;
+                make_dirty(c);
+                return;
+        }
         if (kind != CONN_DEADLINE_LINGER)
                 count(c, DOOR_CUT, 1);
         if (kind == CONN_DEADLINE_PREAUTH) {
@@ -353,7 +362,7 @@ void conn_flush(struct conn *c)
                 return;
         }
         pass_marks(c);
-        if (c->ready > c->sent && !c->writing)
+        if (c->ready > c->sent && !c->writing && !c->is_held_back)
                 write_ready(c);
         if (c->is_closed)
                 return;
@@ -573,6 +582,37 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
+static void count_stranger(struct conn *c, bool is_more)
+{
+        c->peer->strangers += is_more ? 1 : -1U;
+        if (!c->is_near)
+                c->server->strangers += is_more ? 1 : -1UL;
+}
+
+static void set_authed(struct conn *c, bool is_authed)
+{
+        if (c->is_authed != is_authed && c->peer)
+                count_stranger(c, !is_authed);
+        c->is_authed = is_authed;
+}
+
+static void join_peer(struct conn *c)
+{
+        c->peer = peer_join(&c->server->peers, c->session.address, c->is_near);
+        if (!c->is_authed)
+                count_stranger(c, true);
+}
+
+static void leave_peer(struct conn *c)
+{
+        if (!c->peer)
+                return;
+        if (!c->is_authed)
+                count_stranger(c, false);
+        peer_leave(&c->server->peers, c->peer);
+        c->peer = NULL;
+}
+
 static void on_closed(uv_handle_t *handle)
 {
         free(CONTAINER_OF(handle, struct conn, uv.handle));
@@ -593,6 +633,7 @@ void conn_close(struct conn *c)
         if (c->out.cap)
                 server_give_buf(c->server, &c->out);
         count_memory(c);
+        leave_peer(c);
         c->server->counter[DOOR_CONNECTIONS]--;
         uv_close(&c->uv.handle, on_closed);
 }
@@ -619,7 +660,7 @@ void conn_listen(struct conn *c)
 void conn_stop(struct conn *c)
 {
         /* A listener that does not read is not waited for: it is owed nothing. */
-        if (c->is_lingering || (c->is_listening && c->writing))
+        if (c->is_lingering || c->is_held_back || (c->is_listening && c->writing))
                 conn_close(c);
         else
                 conn_finish(c, false);
@@ -627,7 +668,8 @@ void conn_stop(struct conn *c)
 
 void conn_authenticated(struct conn *c)
 {
-        c->is_authed = c->session.is_authenticated = true;
+        set_authed(c, true);
+        c->session.is_authenticated = true;
         if (c->deadline == CONN_DEADLINE_PREAUTH)
                 deadline_clear(c);
 }
@@ -636,9 +678,35 @@ void conn_forget_auth(struct conn *c)
 {
         if (!c->server->has_token || !c->is_authed)
                 return;
-        c->is_authed = c->session.is_authenticated = false;
+        set_authed(c, false);
+        c->session.is_authenticated = false;
         c->preauth_bytes = 0;
         deadline_start(c, CONN_DEADLINE_PREAUTH);
+}
+
+bool conn_count_failure(struct conn *c)
+{
+        struct server *s = c->server;
+        count(c, DOOR_AUTH_FAILURES, 1);
+        if (!c->peer)
+                return false;
+        bool is_slow = peer_fail(c->peer, s->now.steady_ns);
+        uint64_t n = peer_fail_line(&s->peers, c->peer, s->now.steady_ns);
+        if (n)
+                say_warn("door", "wrong access token", "address",
+                         c->session.address[0] ? c->session.address : "unix socket", "door",
+                         c->door->name, "since_last_line", SAY_I64(n), "all",
+                         SAY_I64(c->peer->failures));
+        return is_slow;
+}
+
+void conn_hold_back(struct conn *c)
+{
+        if (c->is_closed)
+                return;
+        conn_finish(c, true);
+        c->is_held_back = true;
+        deadline_start(c, CONN_DEADLINE_TOKEN);
 }
 
 static struct conn *conn_new(struct server *s, const struct door *door, bool is_local)
@@ -679,6 +747,104 @@ static void take_address(struct conn *c)
                 c->session.address[0] = '\0';
 }
 
+/* --- too many ------------------------------------------------------------------------------- */
+
+/* Of this peer, or with NULL of all on other machines.  Those that showed a wrong token go first.
+ */
+static struct conn *oldest_stranger(struct server *s, const struct peer *peer)
+{
+        static const enum conn_deadline kinds[] = {CONN_DEADLINE_TOKEN, CONN_DEADLINE_LINGER,
+                                                   CONN_DEADLINE_PREAUTH};
+        for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+                LIST_FOREACH(&s->deadlines[kinds[i]], it)
+                {
+                        struct conn *c = CONTAINER_OF(it, struct conn, time_link);
+                        if (!c->is_authed && (peer ? c->peer == peer : !c->is_near))
+                                return c;
+                }
+        }
+        return NULL;
+}
+
+/* Tells the peer and closes at once: its descriptor may be needed for the next one that is accepted
+ * in this turn. */
+static void dismiss(struct conn *c, const struct problem *p)
+{
+        c->door->refuse(c, p);
+        conn_flush(c);
+        conn_close(c);
+}
+
+static void cut_stranger(struct conn *c)
+{
+        struct server *s = c->server;
+        struct problem p;
+        uint64_t n = muffle_count(&s->strangers_said, s->now.steady_ns);
+        count(c, DOOR_CUT_STRANGERS, 1);
+        if (n)
+                say_warn("door", "too many connections without the token, cutting the oldest",
+                         "address", c->session.address, "of_this_address",
+                         SAY_I64(c->peer->strangers), "of_other_machines", SAY_I64(s->strangers),
+                         "cut", SAY_I64(n));
+        (void)problem_set(&p, ERR_LIMIT,
+                          "too many connections have not shown the token, and this one is the "
+                          "oldest");
+        if (c->is_closing)
+                conn_close(c);
+        else
+                dismiss(c, &p);
+}
+
+/* A stranger is never turned away for the sake of older ones: then they could keep everybody out.
+ */
+static void make_room(struct conn *c)
+{
+        struct server *s = c->server;
+        struct conn *oldest = NULL;
+        if (c->peer->strangers > LIMIT_PREAUTH_ADDRESS)
+                oldest = oldest_stranger(s, c->peer);
+        else if (!c->is_near && s->strangers > LIMIT_PREAUTH_CONNECTIONS)
+                oldest = oldest_stranger(s, NULL);
+        if (oldest)
+                cut_stranger(oldest);
+}
+
+/* The kernel hands out the lowest free descriptor, so a high one says how few are left. */
+static bool is_out_of_files(const struct conn *c)
+{
+        int fd, spare = c->is_near ? SPARE_FILES_NEAR : SPARE_FILES;
+        return uv_fileno(&c->uv.handle, &fd) == 0 && fd >= c->server->files_max - spare;
+}
+
+static int check_surplus(const struct conn *c, struct problem *p)
+{
+        const struct server *s = c->server;
+        unsigned max = LIMIT_CONNECTIONS - (c->is_near ? 0 : LIMIT_RESERVED_CONNECTIONS);
+        if (s->counter[DOOR_CONNECTIONS] > max)
+                return problem_set(p, ERR_LIMIT, "%u connections are open, which is the limit",
+                                   max);
+        if (!c->is_near && c->peer->conns > LIMIT_ADDRESS_CONNECTIONS)
+                return problem_set(p, ERR_LIMIT,
+                                   "%d connections are open from this address, which is the limit",
+                                   LIMIT_ADDRESS_CONNECTIONS);
+        if (is_out_of_files(c))
+                return problem_set(p, ERR_LIMIT,
+                                   "no further connection: the server may have %d files open",
+                                   s->files_max);
+        return OK;
+}
+
+static void turn_away(struct conn *c, const struct problem *p)
+{
+        struct server *s = c->server;
+        uint64_t n = muffle_count(&s->refused_said, s->now.steady_ns);
+        count(c, DOOR_REFUSED, 1);
+        if (n)
+                say_warn("door", "connection refused", "address", c->session.address, "door",
+                         c->door->name, "why", p->detail, "refused", SAY_I64(n));
+        dismiss(c, p);
+}
+
 int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener, bool is_local)
 {
         struct problem p;
@@ -694,16 +860,15 @@ int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener
                 (void)uv_tcp_nodelay(&c->uv.tcp, 1); /* slower without it, but not wrong */
                 take_address(c);
         }
-        if (s->counter[DOOR_CONNECTIONS] > LIMIT_CONNECTIONS) {
-                count(c, DOOR_REFUSED, 1);
-                (void)problem_set(&p, ERR_LIMIT, "%d connections are open, which is the limit",
-                                  LIMIT_CONNECTIONS);
-                door->refuse(c, &p);
-                conn_finish(c, false);
+        join_peer(c);
+        if (check_surplus(c, &p) != OK) {
+                turn_away(c, &p);
                 return OK;
         }
-        if (!c->is_authed)
+        if (!c->is_authed) {
+                make_room(c);
                 deadline_start(c, CONN_DEADLINE_PREAUTH);
+        }
         set_reading(c, true);
         return OK;
 }

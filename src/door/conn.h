@@ -30,6 +30,7 @@
 
 struct server;
 struct conn;
+struct peer;
 
 /* What a protocol is to a connection. */
 struct door {
@@ -53,6 +54,7 @@ enum conn_deadline {
         CONN_DEADLINE_NONE,
         CONN_DEADLINE_PREAUTH, /* LIMIT_PREAUTH_MS from accept to authenticated */
         CONN_DEADLINE_REQUEST, /* LIMIT_STALL_MS from its first byte to its last */
+        CONN_DEADLINE_TOKEN,   /* LIMIT_TOKEN_WAIT_MS until a wrong token is answered */
         CONN_DEADLINE_OUTPUT,  /* LIMIT_STALL_MS without the peer taking anything */
         CONN_DEADLINE_LINGER,
         CONN_DEADLINE_COUNT,
@@ -103,16 +105,18 @@ struct conn {
         uint32_t sent, ready;
         uint32_t writing; /* bytes handed to libuv because the socket was full */
         struct conn_mark marks[CONN_MARKS];
-        uint8_t n_marks;
 
+        struct peer *peer;       /* NULL once it is closed */
         struct heap_node weight; /* server->heavy, while it holds memory */
         uint32_t held_bytes;     /* memory of its input and output, as counted last */
 
+        uint8_t n_marks;
         uint8_t deadline; /* enum conn_deadline */
         bool is_local;    /* a unix socket */
         bool is_near;     /* the peer is of this machine, by a unix socket or loopback */
         bool is_authed;
-        bool is_go_open; /* the turn ended within its go: the rest of its share is left */
+        bool is_held_back; /* output waits for CONN_DEADLINE_TOKEN */
+        bool is_go_open;   /* the turn ended within its go: the rest of its share is left */
         bool is_reading;
         bool is_eof;
         bool is_closing;
@@ -137,6 +141,10 @@ void conn_replied(struct conn *c, uint64_t seq);
 /* For session_ops.reply_end: as above, and the connection may run on, later in this turn. */
 void conn_replied_late(struct conn *c, uint64_t seq);
 void conn_authenticated(struct conn *c);
+/* It has shown a wrong token; counts it.  True: too many came from there, so that the connection
+ * must end with this answer, and conn_hold_back() is called. */
+bool conn_count_failure(struct conn *c);
+void conn_hold_back(struct conn *c);   /* what is answered leaves after LIMIT_TOKEN_WAIT_MS */
 void conn_forget_auth(struct conn *c); /* as after accept; nothing without a token */
 
 /* From here on it only gets what others write to it.  No deadline holds: the writer must look at

@@ -190,10 +190,8 @@ static int check_token(struct http_conn *hc, struct slice authorization, struct 
                 return problem_set(p, ERR_NOAUTH, "send Authorization: Bearer and the token");
         struct slice token =
                 slice_make(authorization.ptr + scheme.len, authorization.len - scheme.len);
-        if (!secret_is(&s->token, token)) {
-                s->counter[DOOR_AUTH_FAILURES]++;
+        if (!secret_is(&s->token, token))
                 return problem_set(p, ERR_BADTOKEN, "%s", err_text(ERR_BADTOKEN));
-        }
         conn_authenticated(&hc->conn);
         return OK;
 }
@@ -421,14 +419,16 @@ static void answer_session(struct http_conn *hc, const char *bytes, const struct
                 login_leave(&call);
         else
                 login_tell(&call);
-        if (r == ERR_BADTOKEN)
-                s->counter[DOOR_AUTH_FAILURES]++;
+        bool is_slow = r == ERR_BADTOKEN && conn_count_failure(&hc->conn);
+        hc->is_last |= is_slow;
         if (r == OK) {
                 buf_put_str(&lines, COMMON_LINES);
                 answer(hc, 200, page->content_type, buf_slice(&lines));
         } else {
                 answer_problem(hc, err_http(r), p, buf_cstr(&lines));
         }
+        if (is_slow)
+                conn_hold_back(&hc->conn);
         server_give_buf(s, &lines);
 }
 
@@ -673,7 +673,10 @@ static bool admit(struct http_conn *hc, const char *bytes, bool is_complete)
         }
         int status = r == ERR_BADARG ? 417 : err_http(r);
         begin_request(hc);
-        if (is_complete) {
+        if (r == ERR_BADTOKEN && conn_count_failure(&hc->conn)) {
+                give_up(hc, status, &p);
+                conn_hold_back(&hc->conn);
+        } else if (is_complete) {
                 answer_problem(hc, status, &p, NULL);
                 answer_done(hc, 0);
         } else {

@@ -16,6 +16,7 @@
 #include "door/live.h"
 #include "door/login.h"
 #include "door/muffle.h"
+#include "door/peer.h"
 #include "door/secret.h"
 #include "door/server.h"
 #include "door/share.h"
@@ -46,7 +47,9 @@
         X(CLIENT_BYTES, "client_memory_bytes", COUNTER_GAUGE,                                      \
           "Memory of unsent output and unfinished input, all connections together.")               \
         X(CUT_MEMORY, "connections_cut_memory", COUNTER_TOTAL,                                     \
-          "Connections cut because all together held more than client_memory.")
+          "Connections cut because all together held more than client_memory.")                    \
+        X(CUT_STRANGERS, "connections_cut_strangers", COUNTER_TOTAL,                               \
+          "Connections cut before they showed the token, to make room for newer ones.")
 
 enum door_counter {
 #define X(id, name, kind, text) DOOR_##id,
@@ -112,6 +115,11 @@ struct server {
         struct list deadlines[CONN_DEADLINE_COUNT]; /* each in order of time */
         uv_timer_t deadline_timer;
         uint64_t next_conn_id;
+
+        struct peers peers;
+        size_t strangers; /* connections of other machines that have not shown the token */
+        int files_max;    /* descriptors are below it (RLIMIT_NOFILE) */
+        struct muffle refused_said, strangers_said;
 
         /* Memory of clients: DOOR_CLIENT_BYTES is the sum. */
         struct heap heavy;         /* connections that hold any, the heaviest first */

@@ -3,7 +3,7 @@
  * An address is "host:port", ":port", "[v6]:port" or the path of a unix socket.  A name is looked
  * up once, at the start; "localhost" is the usual one.  Whatever it resolves to decides whether
  * it is public: a public address without a token is refused, because everybody who can reach it
- * could run and read jobs.
+ * could run and read jobs, and so is one with a token that could be guessed.
  *
  * A unix socket's file stays behind after a crash and then blocks the next start.  It is removed
  * only when it is a socket and nobody answers on it; two starting at the same moment are kept
@@ -26,6 +26,10 @@
 
 /* Clients that wait while we are busy; the kernel caps it at net.core.somaxconn. */
 #define BACKLOG 1024
+/* 22 characters of base64 are 128 bits.  Of 22 random digits or letters, eight are different, but
+ * for a rare exception. */
+#define PUBLIC_TOKEN_BYTES    22
+#define PUBLIC_TOKEN_DISTINCT 8
 /* "[v6]:port" of the longest kind. */
 #define ADDRESS_TEXT 80
 
@@ -99,6 +103,41 @@ int address_parse(const char *text, struct address *ret, struct problem *p)
                 host[n] = '\0';
         }
         return look_up(host, colon + 1, ret, p);
+}
+
+static unsigned distinct_bytes(const char *text)
+{
+        bool is_seen[256] = {false};
+        unsigned n = 0;
+        for (; *text; text++) {
+                n += !is_seen[(uint8_t)*text];
+                is_seen[(uint8_t)*text] = true;
+        }
+        return n;
+}
+
+int address_check_token(const struct address *a, const char *text, const char *token,
+                        struct problem *p)
+{
+        static const char advice[] = "; make one with: openssl rand -hex 32";
+        if (a->is_loopback)
+                return OK;
+        if (!token || !*token)
+                return problem_set(p, ERR_FORBIDDEN,
+                                   "%s can be reached from other machines: set a token, or listen "
+                                   "on 127.0.0.1 or a unix socket",
+                                   text);
+        if (strlen(token) < PUBLIC_TOKEN_BYTES)
+                return problem_set(p, ERR_FORBIDDEN,
+                                   "%s can be reached from other machines: the token must have %d "
+                                   "characters or more, not %zu%s",
+                                   text, PUBLIC_TOKEN_BYTES, strlen(token), advice);
+        if (distinct_bytes(token) < PUBLIC_TOKEN_DISTINCT)
+                return problem_set(p, ERR_FORBIDDEN,
+                                   "%s can be reached from other machines: the token must have %d "
+                                   "different characters or more, not %u%s",
+                                   text, PUBLIC_TOKEN_DISTINCT, distinct_bytes(token), advice);
+        return OK;
 }
 
 /* --- sockets -------------------------------------------------------------------------------- */
@@ -244,18 +283,16 @@ static int listener_open(struct listener *l, const char *text, const struct addr
         return r;
 }
 
-int listener_new(struct server *s, enum server_kind kind, const char *text, bool is_protected,
+int listener_new(struct server *s, enum server_kind kind, const char *text, const char *token,
                  struct listener **ret, struct problem *p)
 {
         struct address a;
         int r = address_parse(text, &a, p);
         if (r != OK)
                 return r;
-        if (!a.is_loopback && !is_protected)
-                return problem_set(p, ERR_FORBIDDEN,
-                                   "%s can be reached from other machines: set a token, or listen "
-                                   "on 127.0.0.1 or a unix socket",
-                                   text);
+        r = address_check_token(&a, text, token, p);
+        if (r != OK)
+                return r;
         struct listener *l = xcalloc(1, sizeof(*l));
         l->server = s;
         l->kind = kind;

@@ -24,6 +24,10 @@ struct address {
 };
 
 int address_parse(const char *text, struct address *ret, struct problem *p) MUST_CHECK;
+/* Whether it may be listened on: one that other machines can reach needs a token (NULL or empty:
+ * none) that cannot be guessed. */
+int address_check_token(const struct address *a, const char *text, const char *token,
+                        struct problem *p) MUST_CHECK;
 /* Nobody outside this machine has it. */
 bool sockaddr_is_loopback(const struct sockaddr *a);
 
@@ -47,8 +51,8 @@ struct listener {
         bool is_spare_used;
 };
 
-/* A public address needs is_protected: clients must show a token. */
-int listener_new(struct server *s, enum server_kind kind, const char *text, bool is_protected,
+/* `token` is what clients must show; NULL or empty: nothing. */
+int listener_new(struct server *s, enum server_kind kind, const char *text, const char *token,
                  struct listener **ret, struct problem *p) MUST_CHECK;
 void listener_close(struct listener *l);
 

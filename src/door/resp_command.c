@@ -54,8 +54,9 @@ static bool try_token(struct resp_conn *rc, struct slice token)
                 return false;
         }
         if (!secret_is(&s->token, token)) {
-                s->counter[DOOR_AUTH_FAILURES]++;
                 fail(rc, ERR_BADTOKEN, err_text(ERR_BADTOKEN));
+                if (conn_count_failure(&rc->conn))
+                        conn_hold_back(&rc->conn);
                 return false;
         }
         conn_authenticated(&rc->conn);

@@ -35,6 +35,7 @@
  * each connection closes when its last byte has left; a timer cuts what takes too long. */
 #include "door/server.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -462,14 +463,18 @@ static int init_loop(struct server *s)
 }
 
 /* The usual soft limit of 1024 is for programs that use select(2). */
-static void raise_open_files(void)
+static void raise_open_files(struct server *s)
 {
         const rlim_t want = LIMIT_CONNECTIONS + 256; /* and the files of log and history */
         struct rlimit limit;
+        s->files_max = INT_MAX;
         if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= want)
                 return;
         limit.rlim_cur = limit.rlim_max < want ? limit.rlim_max : want;
-        if (setrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur < want)
+        int r = setrlimit(RLIMIT_NOFILE, &limit);
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < INT_MAX)
+                s->files_max = (int)limit.rlim_cur;
+        if (r < 0 || limit.rlim_cur < want)
                 say_warn("door", "fewer files may be open than connections are allowed", "files",
                          SAY_I64(limit.rlim_cur), "connections", SAY_I64(LIMIT_CONNECTIONS));
 }
@@ -487,7 +492,7 @@ static int listen_all(struct server *s, const struct server_options *o, struct p
         for (size_t i = 0; i < o->n_resp + o->n_http; i++) {
                 enum server_kind kind = i < o->n_resp ? SERVER_RESP : SERVER_HTTP;
                 const char *text = i < o->n_resp ? o->resp_addrs[i] : o->http_addrs[i - o->n_resp];
-                int r = listener_new(s, kind, text, s->has_token, &s->listeners[i], p);
+                int r = listener_new(s, kind, text, o->token, &s->listeners[i], p);
                 if (r != OK)
                         return r;
                 s->n_listeners++;
@@ -529,12 +534,13 @@ int server_new(const struct server_options *options, struct server **ret, struct
         }
         live_init(s);
         login_init(&s->login, slice_str(options->instance ? options->instance : ""));
+        peers_init(&s->peers, rng_u64(&s->login.rng));
         s->read_buf = xmalloc(SERVER_READ_BYTES);
         s->argv = xcalloc(LIMIT_COMMAND_ARGS, sizeof(s->argv[0]));
         arena_init(&s->arena, ARENA_MAX_BYTES);
         buf_init(&s->openapi, 0);
         openapi_put(&s->openapi, s->version, s->login.cookie);
-        raise_open_files();
+        raise_open_files(s);
         int r = listen_all(s, options, p);
         if (r != OK) {
                 server_free(s);
@@ -579,6 +585,7 @@ struct server *server_free(struct server *s)
         ASSERT(uv_loop_close(&s->loop) == 0);
         live_release(s);
         login_release(&s->login);
+        peers_release(&s->peers);
         buf_release(&s->openapi);
         while (s->n_spare)
                 buf_release(&s->spare[--s->n_spare]);

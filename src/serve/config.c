@@ -15,6 +15,7 @@
 #include "cli/conf_file.h"
 #include "cli/options.h"
 #include "cli/text.h"
+#include "door/listen.h"
 #include "door/server.h"
 #include "history/history.h"
 #include "serve/config_lines.h"
@@ -435,6 +436,21 @@ int config_finish(struct config *c, struct problem *problem)
         if (r == OK && !c->n_http)
                 r = config_add_http(c, CONFIG_HTTP, problem);
         return r;
+}
+
+int config_check_access(const struct config *c, struct problem *problem)
+{
+        struct address address;
+        struct problem unknown;
+        for (size_t i = 0; i < c->n_resp + c->n_http; i++) {
+                const char *text = i < c->n_resp ? c->resp[i] : c->http[i - c->n_resp];
+                if (address_parse(text, &address, &unknown) != OK)
+                        continue;
+                int r = address_check_token(&address, text, c->token, problem);
+                if (r != OK)
+                        return r;
+        }
+        return OK;
 }
 
 enum history_policy config_history_of(void *ctx, struct slice queue)

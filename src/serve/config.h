@@ -73,6 +73,10 @@ int config_add_http(struct config *c, const char *addr, struct problem *problem)
 /* After all of it: what is still missing gets its default. */
 int config_finish(struct config *c, struct problem *problem) MUST_CHECK;
 
+/* Addresses that other machines can reach need a token that cannot be guessed.  Names that cannot
+ * be looked up are not judged. */
+int config_check_access(const struct config *c, struct problem *problem) MUST_CHECK;
+
 /* For core_options.history_of; ctx is the config. */
 enum history_policy config_history_of(void *ctx, struct slice queue);
 

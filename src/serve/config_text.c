@@ -498,6 +498,8 @@ int config_read_text(const char *path, struct buf *ret, struct problem *problem)
         if (r == OK)
                 r = config_finish(&c, problem);
         if (r == OK)
+                r = config_check_access(&c, problem);
+        if (r == OK)
                 config_put(&c, true, ret);
         config_release(&c);
         return r;

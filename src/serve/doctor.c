@@ -64,6 +64,12 @@ static void check_addresses(struct doctor *d, const struct config *c)
                             "%s can be reached from elsewhere, and no token is asked for", addr);
                 return;
         }
+        struct problem problem;
+        if (config_check_access(c, &problem) != OK) {
+                doctor_tell(d, VERDICT_BAD, "access", "put a longer token into the token file",
+                            "%s", problem.detail);
+                return;
+        }
         doctor_tell(d, VERDICT_FINE, "access", NULL,
                     c->token ? "clients must show a token" : "only this machine can reach it");
 }

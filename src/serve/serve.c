@@ -469,6 +469,8 @@ int serve_main(int argc, char **argv)
                                 args.positional[0]);
         if (r == OK)
                 r = take_settings(&d, d.reload.config, &problem);
+        if (r == OK)
+                r = config_check_access(d.reload.config, &problem);
         if (r == OK && args_get(&args, "config"))
                 d.reload.path = realpath(args_get(&args, "config"), NULL); /* just read: there */
         d.is_greeting = args_has(&args, "greet");

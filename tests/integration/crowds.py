@@ -8,12 +8,21 @@ Nothing here measures time: memory is what /proc and the counters say, and fairn
 commands (tests/unit/test_turns.c)."""
 import contextlib
 import os
+import re
+import resource
+import socket
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
+import harness  # noqa: E402
 from harness import (  # noqa: E402
-    Closed, Server, check_error, equal, expect, main, mapping, pack, test, text, until)
+    ROOT, Closed, Http, Resp, Server, Skip, WeirError, check_error, equal, expect, main, mapping,
+    pack, test, text, until, weir)
+
+with open(os.path.join(ROOT, "src", "core", "limits.h")) as f:
+    LIMIT = {name: int(value) for name, value in re.findall(r"X\((\w+),\s*(\d+),", f.read())}
+TOKEN = "correct horse battery staple"
 
 MIB = 1 << 20
 BUDGET = 64 * MIB  # the least that client_memory can be
@@ -154,6 +163,177 @@ def _(folder):
                 for _ in range(10):
                     expect(len(good.read()) > 0, "an answer")
         equal(c("PING"), "PONG")
+    server.stop()
+
+
+# --------------------------------------------------------------------------- wrong tokens
+
+
+def lines_about(server, words):
+    return [line for line in server.log().splitlines() if words in line]
+
+
+@test("thousands of wrong tokens on one connection are cut short, and the log says who")
+def _(folder):
+    limit = LIMIT["TOKEN_FAILURES"]
+    server = Server(folder, token=TOKEN)
+    wrong = b"GET /v1/queues HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\n\r\n"
+    with Http(server.http, seconds=30) as web:
+        with contextlib.suppress(ConnectionError):
+            web.send(wrong * 2000)
+        answers = []
+        with contextlib.suppress(Closed):
+            while True:
+                answers.append(web.read())
+        equal([a.status for a in answers], [401] * (limit + 1), "statuses")
+        equal(answers[-1].header("connection"), "close", "the last answer")
+    with server.client(seconds=30) as c:
+        check_error(c.ask("AUTH", "wrong"), "BADTOKEN", "", "over RESP")
+        expect(c.is_closed(10), "still open")
+    lines = lines_about(server, 'msg="wrong access token"')
+    equal(len(lines), 1, "lines within a minute")
+    expect("address=127.0.0.1" in lines[0], lines[0])
+    with server.client() as c, server.web() as web:
+        equal(c("AUTH", TOKEN), "OK", "the right one")
+        equal(web.ask("GET", "/v1/queues").status, 200, "over HTTP")
+        equal(int(info(c)["auth_failures"]), limit + 2, "counted")
+    server.stop()
+
+
+@test("a token that could be guessed is refused where other machines can connect")
+def _(folder):
+    def write(token):
+        path = os.path.join(folder, "token")
+        with open(path, "w") as f:
+            f.write(token + "\n")
+        os.chmod(path, 0o600)
+        return path
+
+    conf = os.path.join(folder, "weir.conf")
+    rows = (("0123456789abcdef01234", "22 characters or more, not 21"),
+            ("ab" * 16, "8 different characters or more, not 2"))
+    for token, why in rows:
+        path = write(token)
+        for address in ("0.0.0.0:0", "[::]:0"):
+            with open(conf, "w") as f:
+                f.write('token_file = "%s"\nresp = {"%s"}\n' % (path, address))
+            os.chmod(conf, 0o600)
+            for words in (("serve", "-t", "-c", conf), ("config", "check", conf),
+                          ("serve", "-c", conf, "--data", os.path.join(folder, "none"))):
+                found = weir(*words)
+                expect(found.returncode != 0, "%s took %r" % (words, token))
+                expect(why in found.stderr, "%s: %s" % (words, found.stderr))
+                expect(address in found.stderr, found.stderr)
+        expect(not os.path.exists(os.path.join(folder, "none")), "a folder was made")
+        # Nobody else can connect there.
+        found = weir("serve", "-t", "--resp", "127.0.0.1:0", "--token-file", path)
+        equal(found.returncode, 0, found.stderr)
+    path = write("0123456789abcdef012345")
+    found = weir("serve", "-t", "--resp", "0.0.0.0:0", "--token-file", path)
+    equal(found.returncode, 0, found.stderr)
+    found = weir("serve", "-t", "--resp", "0.0.0.0:0")
+    expect(found.returncode != 0 and "set a token" in found.stderr, "no token: " + found.stderr)
+
+
+# --------------------------------------------------------------------------- strangers
+
+
+def own_address():
+    """An address of this machine that is no loopback; None when it has none."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect(("198.51.100.1", 9))  # sends nothing
+        found = s.getsockname()[0]
+        return None if found.startswith("127.") else found
+    return None
+
+
+def strangers_from(server, address):
+    limit = LIMIT["PREAUTH_ADDRESS"]
+    strangers = []
+    try:
+        known = Resp(address, seconds=30)
+        equal(known("AUTH", TOKEN), "OK")
+        before = int(info(known)["connections"])
+        for _ in range(3 * limit):
+            strangers.append(Resp(address, seconds=30))
+        until(lambda: int(info(known)["connections_cut_strangers"]) >= 2 * limit, 30, "cuts")
+        now = info(known)
+        expect(int(now["connections"]) <= before + limit, "%s are open" % now["connections"])
+        # The oldest was told why, the newest can still show the token.
+        check_error(strangers[0].read(), "LIMIT", "token", "the oldest")
+        expect(strangers[0].is_closed(10), "still open")
+        with Resp(address, seconds=30) as late:
+            equal(late("AUTH", TOKEN), "OK", "one that comes later")
+            equal(late("PING"), "PONG")
+        equal(known("PING"), "PONG")
+        known.close()
+    finally:
+        for c in strangers:
+            c.close()
+
+
+@test("connections without the token do not keep out those that have it")
+def _(folder):
+    server = Server(folder, token=TOKEN)
+    strangers_from(server, server.resp)
+    expect(lines_about(server, "connections without the token"), "no line in the log")
+    server.stop()
+
+
+@test("from another address as well")
+def _(folder):
+    address = own_address()
+    if not address:
+        raise Skip("this machine has no other address")
+    server = Server(folder, token=TOKEN, resp="0.0.0.0:0")
+    strangers_from(server, (address, server.resp[1]))
+    # This machine has places of its own.
+    with Resp(("127.0.0.1", server.resp[1])) as c:
+        equal(c("AUTH", TOKEN), "OK")
+    server.stop()
+
+
+# --------------------------------------------------------------------------- descriptors
+
+
+@test("when descriptors are out the next client is told so, and work goes on")
+def _(folder):
+    wrapper = os.path.join(folder, "few")
+    with open(wrapper, "w") as f:
+        f.write('#!/bin/sh\nulimit -n 100\nexec "%s" "$@"\n' % harness.WEIR)
+    os.chmod(wrapper, 0o755)
+    real, harness.WEIR = harness.WEIR, wrapper
+    try:
+        server = Server(folder)
+    finally:
+        harness.WEIR = real
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))
+    with server.client() as c, crowd(server, 150) as clients:
+        served = refused = 0
+        for one in clients:
+            with contextlib.suppress(ConnectionError):
+                one.send(pack("PING"))
+            reply = one.read()
+            served += reply == "PONG"
+            if isinstance(reply, WeirError):
+                check_error(reply, "LIMIT", "files", "a surplus connection")
+                expect(one.is_closed(10), "it stays open")
+                refused += 1
+        equal(served + refused, len(clients), "all were answered")
+        expect(served > 20 and refused > 20, "%d served, %d refused" % (served, refused))
+        with server.web() as web:
+            equal(web.read().status, 503, "over HTTP")
+        equal(len(lines_about(server, 'msg="connection refused"')), 1, "lines within a minute")
+        # The log and history still open what they need.
+        job_id = c("ENQUEUE", "h", "x")
+        equal([g[0] for g in c("CLAIM", "w", "QUEUES", "default")], [job_id])
+
+    def is_welcome():
+        with server.client() as one:
+            return one.ask("PING") == "PONG"
+    until(is_welcome, 10, "room again")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     server.stop()
 
 

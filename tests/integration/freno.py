@@ -663,7 +663,7 @@ def forged(folder):
     own = own_address()
     if not own:
         return  # tests/unit/test_server.c has which addresses are this machine's
-    token = "0123456789abcdef"
+    token = "0123456789abcdef012345"
     server = serve(os.path.join(folder, "far"), store, token=token, http=own + ":0")
     with server.web() as w, server.client() as c:
         c("AUTH", token)

@@ -414,6 +414,12 @@ def _(folder):
     elsewhere = {
         "PREAUTH_BYTES": "protocol_malformed.py",
         "PREAUTH_MS": "protocol_malformed.py",
+        "PREAUTH_CONNECTIONS": "tests/unit/test_strangers.c",
+        "PREAUTH_ADDRESS": "crowds.py, tests/unit/test_strangers.c",
+        "RESERVED_CONNECTIONS": "tests/unit/test_strangers.c",
+        "ADDRESS_CONNECTIONS": "tests/unit/test_strangers.c",
+        "TOKEN_FAILURES": "crowds.py, tests/unit/test_peer.c",
+        "TOKEN_WAIT_MS": "tests/unit/test_strangers.c",
         "STALL_MS": "above, with --full",
         "RATE_LIMITS": "tests/unit/test_limit.c",
         "BREAKERS": "tests/unit/test_breaker.c",

@@ -354,7 +354,13 @@ static void a_public_address_needs_a_token(void **state)
                 assert_non_null(strstr(p.detail, "token"));
                 assert_int_equal(try_listen(&b, public_ones[i], "", &p), ERR_FORBIDDEN);
         }
-        assert_int_equal(try_listen(&b, "0.0.0.0:0", "token", &p), OK);
+        assert_int_equal(try_listen(&b, "0.0.0.0:0", "0123456789abcdef012345", &p), OK);
+        assert_int_equal(try_listen(&b, "0.0.0.0:0", "0123456789abcdef01234", &p), ERR_FORBIDDEN);
+        assert_non_null(strstr(p.detail, "22 characters or more, not 21"));
+        assert_int_equal(try_listen(&b, "0.0.0.0:0", "0123456012345601234560", &p), ERR_FORBIDDEN);
+        assert_non_null(strstr(p.detail, "8 different characters or more, not 7"));
+        assert_int_equal(try_listen(&b, "[::]:0", "0123456701234567012345", &p), OK);
+        assert_int_equal(try_listen(&b, "127.0.0.1:0", "token", &p), OK);
         for (size_t i = 0; i < ARRAY_LEN(local_ones); i++)
                 assert_int_equal(try_listen(&b, local_ones[i], NULL, &p), OK);
         bench_release(&b);
