@@ -28,7 +28,15 @@
 #define VALUE_MAX     64 /* bytes of the text of a value */
 #define DWELL_MS      30000
 
-enum knob_type { KNOB_BOOL, KNOB_MODE, KNOB_DURATION, KNOB_INT, KNOB_PAIR, KNOB_NUMBER };
+enum knob_type {
+        KNOB_BOOL,
+        KNOB_MODE,
+        KNOB_LEVEL, /* elevated or critical */
+        KNOB_DURATION,
+        KNOB_INT,
+        KNOB_PAIR,
+        KNOB_NUMBER
+};
 
 enum knob_place {
         AT_ENABLED,
@@ -37,6 +45,8 @@ enum knob_place {
         AT_CHECK_MODE,
         AT_MAX_DEFERRAL,
         AT_DEFERRALS,
+        AT_QUEUE_AGE,
+        AT_QUEUE_LEVEL,
         AT_DELAY,
         AT_CLAIM_SIZE,
         AT_CLAIMS,
@@ -83,6 +93,10 @@ static const struct {
          "a hook that was deferred so often within an hour runs; 0: no bound"},
         {"queues.paused", AT_PAUSED, KNOB_BOOL, 0, "",
          "whether no job of any queue starts, critical ones included; running ones go on"},
+        {"throttle.queue_age", AT_QUEUE_AGE, KNOB_DURATION, MS_PER_DAY, "",
+         "while other targets are calm, queue_depth counts once the oldest due job is this old"},
+        {"throttle.queue_level", AT_QUEUE_LEVEL, KNOB_LEVEL, 0, "",
+         "while other targets are calm, the level that queue_depth can make at most"},
 };
 
 #define N_FIXED  ARRAY_LEN(fixed)
@@ -91,9 +105,11 @@ static const struct {
 #define N_CAPS   (N_LEVELS * 2)
 
 static const char *const mode_words[] = {"off", "test_observe", "observe", "enforce"};
+static const char *const level_words[] = {"elevated", "critical"};
 static const char *const type_names[] = {
-        [KNOB_BOOL] = "bool",   [KNOB_MODE] = "choice", [KNOB_DURATION] = "duration",
-        [KNOB_INT] = "integer", [KNOB_PAIR] = "pair",   [KNOB_NUMBER] = "number",
+        [KNOB_BOOL] = "bool",         [KNOB_MODE] = "choice", [KNOB_LEVEL] = "choice",
+        [KNOB_DURATION] = "duration", [KNOB_INT] = "integer", [KNOB_PAIR] = "pair",
+        [KNOB_NUMBER] = "number",
 };
 
 /* ---- the knobs there are ---- */
@@ -221,6 +237,8 @@ static const char *value_text(const struct knob *k, const struct value *v, char 
                 return v->num ? "true" : "false";
         case KNOB_MODE:
                 return mode_name((enum gate_mode)v->num);
+        case KNOB_LEVEL:
+                return level_name((enum level)v->num);
         case KNOB_DURATION:
                 return duration_text(v->num, ret);
         case KNOB_INT:
@@ -310,6 +328,16 @@ static int parse_bool(struct slice text, struct value *ret, struct problem *prob
         return problem_set(problem, ERR_BADARG, "the value must be true or false");
 }
 
+static int parse_level(struct slice text, struct value *ret, struct problem *problem)
+{
+        for (int level = LEVEL_ELEVATED; level <= (int)LEVEL_CRITICAL; level++)
+                if (slice_eq_nocase(text, slice_str(level_name((enum level)level)))) {
+                        ret->num = level;
+                        return OK;
+                }
+        return problem_set(problem, ERR_BADARG, "the value must be elevated or critical");
+}
+
 static int value_parse(const struct knob *k, struct slice text, struct value *ret,
                        struct problem *problem)
 {
@@ -323,6 +351,8 @@ static int value_parse(const struct knob *k, struct slice text, struct value *re
                                      : problem_set(problem, ERR_BADARG,
                                                    "the value must be off, test_observe, observe "
                                                    "or enforce");
+        case KNOB_LEVEL:
+                return parse_level(text, ret, problem);
         case KNOB_DURATION:
         case KNOB_INT:
                 return parse_bounded(k, text, ret, problem);
@@ -350,6 +380,12 @@ static struct value policy_value(const struct policy *p, const struct knob *k)
                 break;
         case AT_DEFERRALS:
                 v.num = p->deferrals_per_hour;
+                break;
+        case AT_QUEUE_AGE:
+                v.num = p->queue_age_ms;
+                break;
+        case AT_QUEUE_LEVEL:
+                v.num = p->queue_level;
                 break;
         case AT_DELAY:
                 v.num = p->delay_ms[k->level][k->tier];
@@ -425,6 +461,10 @@ static void put_policy(struct policy *p, const struct knob *k, const struct valu
 {
         if (k->place == AT_MAX_DEFERRAL)
                 p->max_deferral_ms = (uint64_t)v->num;
+        else if (k->place == AT_QUEUE_AGE)
+                p->queue_age_ms = (uint32_t)v->num;
+        else if (k->place == AT_QUEUE_LEVEL)
+                p->queue_level = (enum level)v->num;
         else if (k->place == AT_DEFERRALS)
                 p->deferrals_per_hour = (uint32_t)v->num;
         else if (k->place == AT_DELAY)
@@ -630,11 +670,14 @@ static void tell_bound(struct reply *reply, const char *key, const struct knob *
 
 static void tell_choices(struct reply *reply, const struct knob *k)
 {
-        size_t n = k->type == KNOB_MODE ? ARRAY_LEN(mode_words) : 0;
+        bool is_mode = k->type == KNOB_MODE;
+        size_t n = k->type == KNOB_LEVEL ? ARRAY_LEN(level_words) : 0;
+        if (is_mode)
+                n = ARRAY_LEN(mode_words);
         reply_key(reply, "choices");
         reply_list(reply, n);
         for (size_t i = 0; i < n; i++)
-                reply_str(reply, mode_words[i]);
+                reply_str(reply, is_mode ? mode_words[i] : level_words[i]);
         reply_end(reply);
 }
 

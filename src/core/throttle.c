@@ -21,6 +21,7 @@
 #include "core/check_inside.h"
 #include "core/last_level.h"
 #include "core/now.h"
+#include "core/own_queue.h"
 #include "core/settings.h"
 #include "core/throttle_inside.h"
 #include "state/cap.h"
@@ -254,7 +255,7 @@ void throttle_refresh(struct core *core)
 
 /* ---- levels ---- */
 
-static enum gate_mode mode_of(const struct throttle *t, const struct target *g)
+enum gate_mode throttle_mode_of(const struct throttle *t, const struct target *g)
 {
         if (t->is_off)
                 return MODE_OFF;
@@ -335,7 +336,7 @@ static void find_worst(struct core *core)
         for (size_t i = 0; i < t->n_targets; i++) {
                 enum level level = t->targets[i].leveler.level;
                 bool is_unmeasured = t->targets[i].leveler.is_unmeasured;
-                enum gate_mode mode = mode_of(t, &t->targets[i]);
+                enum gate_mode mode = throttle_mode_of(t, &t->targets[i]);
                 if (mode == MODE_OFF)
                         continue;
                 if (badness(level) > badness(t->level))
@@ -378,8 +379,9 @@ static void update_target(struct core *core, struct target *g)
 {
         enum level was = g->leveler.level;
         bool was_unmeasured = g->leveler.is_unmeasured;
-        if (leveler_update(&g->leveler, g->rules, g->samples, g->n_metrics, g->dwell_ns,
-                           core->now.steady_ns))
+        struct level_rule room[LEVEL_METRICS_MAX];
+        if (leveler_update(&g->leveler, own_queue_rules(core, g, room), g->samples, g->n_metrics,
+                           g->dwell_ns, core->now.steady_ns))
                 tell_transition(core, g, was);
         else if (g->leveler.is_unmeasured == was_unmeasured)
                 return;
@@ -424,27 +426,6 @@ void core_sample(struct core *core, size_t target, size_t metric, double value, 
         checking_sample(core, target);
 }
 
-/* Our own queues, once a second. */
-static void sample_own(struct core *core, size_t target)
-{
-        const struct target *g = &core->throttle->targets[target];
-        uint64_t ready = 0;
-        int64_t oldest = core->now.wall_ms;
-        for (struct hash_node *n = NULL; (n = hash_next(&core->state.queues, n));) {
-                const struct queue *q = CONTAINER_OF(n, struct queue, node);
-                const struct job *first = queue_first(q);
-                ready += q->n_ready;
-                if (first && first->due_ms < oldest)
-                        oldest = first->due_ms;
-        }
-        for (size_t i = 0; i < g->n_metrics; i++) {
-                bool is_depth = strcmp(g->metrics[i].name, "queue_depth") == 0;
-                double age_s = (double)(core->now.wall_ms - oldest) / 1000;
-                core_sample(core, target, i, is_depth ? (double)ready : age_s, core->now.steady_ns,
-                            SAMPLE_GOOD, SLICE_NONE);
-        }
-}
-
 /* ---- decisions ---- */
 
 bool throttle_is_off(const struct core *core)
@@ -472,12 +453,14 @@ bool throttle_is_full(struct core *core, const struct job *job)
 static void run_zone(struct core *core)
 {
         struct throttle *t = core->throttle;
+        struct level_rule room[LEVEL_METRICS_MAX];
         double worst = NAN;
         if (t->adaptive == MODE_OFF || core->now.steady_ns < zone_next_ns(&t->zone))
                 return;
         for (size_t i = 0; i < t->n_targets; i++) {
                 const struct target *g = &t->targets[i];
-                double u = level_pressure(g->rules, g->samples, g->n_metrics, core->now.steady_ns);
+                double u = level_pressure(own_queue_rules(core, g, room), g->samples, g->n_metrics,
+                                          core->now.steady_ns);
                 if (isnan(worst) || u > worst)
                         worst = u;
         }
@@ -627,7 +610,8 @@ static const struct target *target_of(const struct throttle *t, const struct gat
                 const struct target *g = &t->targets[i];
                 bool is_level = g->leveler.level == a->level ||
                                 (a->level == LEVEL_UNKNOWN && g->leveler.is_unmeasured);
-                if (is_level && mode_of(t, g) >= (a->is_wait ? MODE_ENFORCE : MODE_OBSERVE))
+                if (is_level &&
+                    throttle_mode_of(t, g) >= (a->is_wait ? MODE_ENFORCE : MODE_OBSERVE))
                         return g;
         }
         return NULL;
@@ -779,7 +763,7 @@ void throttle_turn(struct core *core)
         for (size_t i = 0; i < t->n_targets; i++) {
                 struct target *g = &t->targets[i];
                 if (g->is_own && core->now.steady_ns - t->own_ns >= NS_PER_S)
-                        sample_own(core, i);
+                        own_queue_sample(core, i);
                 else
                         update_target(core, g);
         }

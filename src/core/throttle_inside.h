@@ -99,8 +99,9 @@ struct throttle {
         uint64_t n_events;
         uint64_t decisions[LEVELS][TIERS][2]; /* run, would wait */
         uint64_t deferred[TIERS], observed[TIERS], released[TIERS];
-        int64_t last_said_ns; /* a deferral was said to the operator */
-        int64_t own_ns;       /* our own metrics were sampled */
+        int64_t last_said_ns;  /* a deferral was said to the operator */
+        int64_t own_ns;        /* our own metrics were sampled */
+        int64_t own_oldest_ms; /* then the oldest due job had been due for so long */
         enum gate_mode adaptive;
         struct zone zone;
         uint64_t zone_waits[2]; /* claims that found the limit reached: would wait, waited */
@@ -121,6 +122,8 @@ void throttle_tell_target(const struct core *core, struct reply *reply, const st
                           bool has_metrics);
 void throttle_tell_ramp(const struct core *core, struct reply *reply);
 
+/* Of the target, or that of all; off when the throttle is switched off. */
+enum gate_mode throttle_mode_of(const struct throttle *t, const struct target *g);
 /* The level that is applied to this tier now. */
 enum level throttle_level_for(const struct throttle *t, enum tier tier);
 

@@ -105,6 +105,8 @@ void policy_init(struct policy *p)
                                 [LEVEL_ELEVATED] = {5, 1},
                                 [LEVEL_CRITICAL] = {1, 1},
                         },
+                .queue_age_ms = GATE_QUEUE_AGE_MS,
+                .queue_level = LEVEL_ELEVATED,
         };
 }
 
@@ -133,6 +135,10 @@ int policy_check(const struct policy *p, struct problem *problem)
         if ((unsigned)p->mode >= MODES)
                 return problem_set(problem, ERR_BADARG,
                                    "the mode is off, test_observe, observe or enforce");
+        if (p->queue_level != LEVEL_ELEVATED && p->queue_level != LEVEL_CRITICAL)
+                return problem_set(problem, ERR_BADARG,
+                                   "the level that a deep queue alone can make is elevated or "
+                                   "critical");
         for (int level = 0; level < LEVELS; level++) {
                 for (int tier = 0; tier < TIERS; tier++) {
                         int r = check_delay(p, (enum level)level, (enum tier)tier, problem);

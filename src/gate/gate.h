@@ -36,8 +36,13 @@ struct policy {
         struct level_caps caps[LEVELS];
         uint32_t deferrals_per_hour; /* of one hook; beyond it jobs run.  0: no bound */
         uint64_t max_deferral_ms;    /* of one job in all; then it runs, not later.  0: no bound */
+        /* How the depth of weir's own queues counts while no other target is above normal: at most
+         * as queue_level, and only once the oldest due job is this old.  0: at once. */
+        uint32_t queue_age_ms;
+        enum level queue_level; /* elevated or critical */
 };
 
+#define GATE_QUEUE_AGE_MS 60000
 #define GATE_DELAY_MAX_MS (7U * 24 * 3600 * 1000) /* of one deferral: nothing is forgotten */
 
 /* QueryGuard's: elevated: normal 5 min, deferrable 15; critical: high 5, normal 15, deferrable 60;

@@ -233,6 +233,8 @@ static void put_load(struct writer *w, const struct config_throttle *t)
         zone_rule_init(&usual);
         if (t->has_queue_depth)
                 line_numbers(w, "queue_depth", depth, ARRAY_LEN(depth), false);
+        line_duration(w, "queue_age", t->policy.queue_age_ms, GATE_QUEUE_AGE_MS);
+        line_text(w, "queue_level", level_name(t->policy.queue_level), level_name(LEVEL_ELEVATED));
         line_text(w, "adaptive", mode_name(t->adaptive), mode_name(MODE_OFF));
         line_numbers(w, "adaptive_limit", limits, ARRAY_LEN(limits),
                      t->zone.min == usual.min && t->zone.start == usual.start &&

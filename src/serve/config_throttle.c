@@ -44,6 +44,8 @@ cfg_opt_t *config_throttle_opts(void)
                 CFG_STR("adaptive", NULL, CFGF_NODEFAULT),
                 CFG_INT_LIST("adaptive_limit", NULL, CFGF_NODEFAULT),
                 CFG_FLOAT_LIST("queue_depth", NULL, CFGF_NODEFAULT),
+                CFG_STR("queue_age", NULL, CFGF_NODEFAULT),
+                CFG_STR("queue_level", NULL, CFGF_NODEFAULT),
                 CFG_STR("check_mode", NULL, CFGF_NODEFAULT),
                 CFG_STR("rule_max", NULL, CFGF_NODEFAULT),
                 CFG_BOOL("rule_endless", cfg_false, CFGF_NONE),
@@ -142,6 +144,29 @@ static int take_queue_depth(struct config_throttle *c, cfg_t *section, struct pr
         c->queue_depth = (struct level_rule){
                 .enter = {v[0], v[2]}, .exit = {v[1], v[3]}, .stale_ns = 10 * NS_PER_S};
         return OK;
+}
+
+/* queue_age = "60s", queue_level = "elevated": when and as what the depth alone counts. */
+static int take_queue_bounds(struct policy *p, cfg_t *section, struct problem *problem)
+{
+        const char *level = cfg_getstr(section, "queue_level");
+        int64_t ms = p->queue_age_ms;
+        int r = take_duration(section, "queue_age", &ms, problem);
+        if (r != OK)
+                return r;
+        if (ms > MS_PER_DAY)
+                return problem_set(problem, ERR_BADARG, "throttle: queue_age must be 0s to 1d");
+        p->queue_age_ms = (uint32_t)ms;
+        if (!level)
+                return OK;
+        for (int i = LEVEL_ELEVATED; i <= (int)LEVEL_CRITICAL; i++)
+                if (strcmp(level, level_name((enum level)i)) == 0) {
+                        p->queue_level = (enum level)i;
+                        return OK;
+                }
+        return problem_set(problem, ERR_BADARG,
+                           "throttle: queue_level must be \"elevated\" or \"critical\", not \"%s\"",
+                           level);
 }
 
 /* adaptive = "observe", adaptive_limit = {1, 10, 1000}: smallest, first and largest. */
@@ -283,6 +308,8 @@ int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *
                 r = take_duration(section, "max_deferral", &max_ms, problem);
         if (r == OK)
                 r = take_queue_depth(c, section, problem);
+        if (r == OK)
+                r = take_queue_bounds(&c->policy, section, problem);
         if (r == OK)
                 r = take_adaptive(c, section, problem);
         if (r == OK)

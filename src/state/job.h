@@ -161,5 +161,9 @@ static inline uint64_t job_ready_key(const struct job *job)
         due &= (1ULL << 46) - 1;
         return (uint64_t)job->priority << 56 | (uint64_t)job->attempt << 46 | due;
 }
+static inline uint64_t job_due_of_key(uint64_t ready_key)
+{
+        return ready_key & ((1ULL << 46) - 1);
+}
 
 #endif

@@ -90,6 +90,32 @@ size_t queue_ahead(const struct queue *q, const struct job *job, size_t max)
         return heap_count_before(&lane_of_node(n)->ready, &job->node, max);
 }
 
+/* The keys lie side by side, so this is a walk through memory and touches no job. */
+static int64_t oldest_of(const struct heap *h, size_t *budget)
+{
+        uint64_t oldest = UINT64_MAX;
+        size_t n = h->len < *budget ? h->len : *budget;
+        for (size_t i = 0; i < n; i++) {
+                uint64_t due = job_due_of_key(h->entries[i].key);
+                if (due < oldest)
+                        oldest = due;
+        }
+        *budget -= n;
+        return oldest == UINT64_MAX ? INT64_MAX : (int64_t)oldest;
+}
+
+int64_t queue_oldest_due_ms(const struct queue *q, size_t *budget)
+{
+        int64_t oldest = oldest_of(&q->ready, budget);
+        for (size_t i = 0; i < q->turns.len && *budget; i++) {
+                const struct lane *lane = CONTAINER_OF(q->turns.entries[i].node, struct lane, turn);
+                int64_t due = oldest_of(&lane->ready, budget);
+                if (due < oldest)
+                        oldest = due;
+        }
+        return oldest;
+}
+
 static struct lane *lane_get(struct queue *q, const struct job *job)
 {
         struct slice group = name_slice(job->group);

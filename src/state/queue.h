@@ -83,6 +83,10 @@ struct job *queue_first(const struct queue *q);
 /* Ready jobs that come before this ready one, counted no further than `max`.  In a fair queue those
  * of its own group: what the other groups get by their turns is not known. */
 size_t queue_ahead(const struct queue *q, const struct job *job, size_t max);
+/* When the ready job that has been due longest was due; INT64_MAX when there is none.  Looks at no
+ * more jobs than *budget, which is lowered by those looked at; then one may be missed that many
+ * better ones stand before. */
+int64_t queue_oldest_due_ms(const struct queue *q, size_t *budget);
 void queue_push(struct queue *q, struct job *job);
 void queue_take(struct queue *q, struct job *job);
 /* A job was started: its group has had a turn of that weight. */

@@ -68,6 +68,10 @@ static void what_is_wrong_is_named_and_nothing_is_guessed(void **unused)
                 {"throttle { credits_max = 1000001 }\n", "credits_max must be"},
                 {"throttle { credits_time = 99ms }\n", "credits_time must be 100ms to 1m"},
                 {"throttle { credits_time = 61s }\n", "credits_time must be"},
+                {"throttle { queue_level = \"high\" }",
+                 "\"elevated\" or \"critical\", not \"high\""},
+                {"throttle { queue_age = \"2d\" }", "queue_age must be 0s to 1d"},
+                {"throttle { queue_age = \"soon\" }", "queue_age"},
                 {"throttle { queue_depth = {9, 5, 90, 50} }\ntarget \"queues\" { kind = host }\n",
                  "target \"queues\" is weir's own"},
         };

@@ -20,7 +20,7 @@ static const char everything[] =
         "        enabled = false  mode = \"observe\"  ramp_cycles = 5  ramp_cycle = \"10s\"\n"
         "        max_deferral = \"1h30m\"  deferrals_per_hour = 12\n"
         "        registry = {\"a_*=high\", \"b=c=deferrable\"}\n"
-        "        queue_depth = {10, 5.5, 100, 50}\n"
+        "        queue_depth = {10, 5.5, 100, 50}  queue_age = \"0s\"  queue_level = \"critical\"\n"
         "        adaptive = \"enforce\"  adaptive_limit = {2, 4, 8}\n"
         "        check_mode = \"off\"  rule_max = \"3d\"  rule_endless = true\n"
         "        starved_after = \"1m\"  exempt_budget = 0.125  exempt_ends = true\n"
@@ -73,6 +73,8 @@ static void what_is_written_reads_back_the_same(void **unused)
                 assert_true(b.throttle.is_off);
                 assert_true(b.are_locks_off);
                 assert_true(b.throttle.queue_depth.exit[0] == 5.5);
+                assert_int_equal(b.throttle.policy.queue_age_ms, 0);
+                assert_int_equal(b.throttle.policy.queue_level, LEVEL_CRITICAL);
                 assert_true(b.targets.levels[0].check_above[1] == 2.5);
                 assert_string_equal(b.targets.probes[4].argv[2], "echo \"$1\" \\");
                 config_release(&a);
