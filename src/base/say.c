@@ -15,6 +15,7 @@
  * losing the operator's lines silently would be worse. */
 #include "base/say.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -75,6 +76,14 @@ const char *say_i64(char *buf24, int64_t v)
         (void)snprintf(buf24, 24, "%lld", (long long)v); /* at most 20 characters */
         return buf24;
 }
+
+const char *say_f64(char *buf32, double v)
+{
+        (void)snprintf(buf32, 32, isfinite(v) ? "%.10g" : "null", v);
+        return buf32;
+}
+
+const char say_number[] = "number";
 
 struct line {
         char text[LINE_BYTES];
@@ -157,10 +166,10 @@ static bool is_bare(const char *s)
         return true;
 }
 
-static void put_pair(struct line *l, const char *key, const char *value)
+static void put_value(struct line *l, const char *key, const char *value, bool is_number)
 {
         const char *before = l->is_json ? "," : " ";
-        bool is_quoted = l->is_json || !is_bare(value);
+        bool is_quoted = !is_number && (l->is_json || !is_bare(value));
         size_t mark = l->len;
         bool is_first = mark == (l->is_json ? 1 : 0);
 
@@ -171,9 +180,17 @@ static void put_pair(struct line *l, const char *key, const char *value)
                 l->len = mark;
                 return;
         }
-        put_escaped(l, value, strlen(value));
+        if (!is_number)
+                put_escaped(l, value, strlen(value));
+        else if (!put(l, value, strlen(value)))
+                put_end(l, "0"); /* half a number would be another one */
         if (is_quoted)
                 put_end(l, "\"");
+}
+
+static void put_pair(struct line *l, const char *key, const char *value)
+{
+        put_value(l, key, value, false);
 }
 
 static void build(struct line *l, enum say_level level, const char *area, const char *text,
@@ -192,7 +209,10 @@ static void build(struct line *l, enum say_level level, const char *area, const 
                 if (!key)
                         break;
                 const char *value = va_arg(pairs, const char *);
-                put_pair(l, key, value ? value : "(null)");
+                bool is_number = value == say_number;
+                if (is_number)
+                        value = va_arg(pairs, const char *);
+                put_value(l, key, value ? value : "(null)", is_number && value);
                 if (!value)
                         break; /* a NULL value may as well be the sentinel: stop here */
         }
@@ -247,7 +267,7 @@ static void finish(struct line *l, uint32_t left_out)
 {
         if (left_out > 0) {
                 char number[24];
-                put_pair(l, "left_out", say_i64(number, left_out));
+                put_value(l, "left_out", say_i64(number, left_out), true);
         }
         put_end(l, l->is_json ? "}\n" : "\n");
 }

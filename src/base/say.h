@@ -26,8 +26,12 @@ void say_line(enum say_level level, const char *area, const char *text, ...)
 /* Writes the last lines, oldest first; for panic(): waits for nobody, allocates nothing. */
 void say_dump(int fd);
 
-/* A number as a value: SAY_I64(x) lives until the end of the full expression's block. */
-#define SAY_I64(v) (say_i64((char[24]){0}, (int64_t)(v)))
+/* A number as a value, which JSON lines carry as one; a text of digits stays a text.  Each is two
+ * arguments, and lives until the end of the full expression's block. */
+#define SAY_I64(v) say_number, say_i64((char[24]){0}, (int64_t)(v))
+#define SAY_F64(v) say_number, say_f64((char[32]){0}, (v))
+extern const char say_number[]; /* its address says that the next argument is a number */
 const char *say_i64(char *buf24, int64_t v);
+const char *say_f64(char *buf32, double v); /* "null" when it is none */
 
 #endif

@@ -372,7 +372,8 @@ static void tell_transition(struct core *core, const struct target *g, enum leve
                       *metric ? " " : "", *metric ? value : "", *metric ? " against " : "",
                       *metric ? threshold : "");
         say_info("gate", "load_level_transition", "target", g->name, "from", level_name(was), "to",
-                 level_name(l->level), "metric", metric, "value", value, "threshold", threshold);
+                 level_name(l->level), "metric", metric, "value", SAY_F64(l->value), "threshold",
+                 SAY_F64(l->threshold));
 }
 
 static void update_target(struct core *core, struct target *g)

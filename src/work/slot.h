@@ -52,7 +52,7 @@ struct slot {
 };
 
 /* A job's id for say_...(): lives until the end of the full expression's block. */
-#define SLOT_JOB(s) (say_i64((char[24]){0}, (s)->job.id))
+#define SLOT_JOB(s) SAY_I64((s)->job.id)
 
 void slot_init(struct slot *s, struct worker *w);
 void slot_close(struct slot *s); /* its timers; nothing may run */

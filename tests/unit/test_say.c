@@ -151,6 +151,19 @@ static void json_lines_are_objects_with_the_same_pairs(void **state)
         assert_slice(v.text, "\"/x/\\n\"");
 }
 
+static void json_lines_carry_numbers_as_numbers(void **state)
+{
+        (void)state;
+        say_setup(SAY_INFO, true);
+        say_info("a", "b", "n", SAY_I64(-17), "hook", "123", "big", SAY_I64(INT64_MAX), "x",
+                 SAY_F64(0.25), "none", SAY_F64(NAN), "last", SAY_I64(0));
+        has(said(), "\"n\":-17,\"hook\":\"123\",\"big\":9223372036854775807,\"x\":0.25,"
+                    "\"none\":null,\"last\":0}\n");
+        say_setup(SAY_INFO, false);
+        say_info("a", "b", "n", SAY_I64(-17), "hook", "123", "x", SAY_F64(0.25));
+        assert_string_equal(after_time(said()), "level=info area=a msg=b n=-17 hook=123 x=0.25\n");
+}
+
 static void a_long_line_is_cut_between_characters_and_stays_whole(void **state)
 {
         static char value[2 * LINE_BYTES];
@@ -241,7 +254,7 @@ static void the_last_lines_are_kept_oldest_first(void **state)
         (void)state;
         for (int i = 0; i < RING_LINES + 9; i++) {
                 memset(says.rates, 0, sizeof(says.rates));
-                say_info("ring", "line", "n", say_i64(key, i));
+                say_info("ring", "line", "n", say_number, say_i64(key, i));
         }
         (void)said();
         say_dump(STDERR_FILENO);
@@ -303,6 +316,7 @@ int main(void)
                 TEST(values_are_quoted_when_they_are_more_than_a_word),
                 TEST(no_control_character_reaches_the_terminal),
                 TEST(json_lines_are_objects_with_the_same_pairs),
+                TEST(json_lines_carry_numbers_as_numbers),
                 TEST(a_long_line_is_cut_between_characters_and_stays_whole),
                 TEST(a_missing_value_ends_the_line_and_not_the_process),
                 TEST(ten_lines_of_a_kind_pass_in_a_second),
