@@ -369,6 +369,16 @@ static int find_keyword(const struct command_def *def, struct slice word)
         return -1;
 }
 
+/* The parameter that this word is a value of, without its keyword; -1: none. */
+static int find_bare_word(const struct command_def *def, struct slice word)
+{
+        for (size_t i = 0; i < def->n_params; i++)
+                if (def->params[i].flags & PARAM_BARE_WORD &&
+                    find_choice(param_choices(&def->params[i]), word) >= 0)
+                        return (int)i;
+        return -1;
+}
+
 static void put_keyword(const struct param_def *p, struct buf *ret)
 {
         for (const char *c = p->name; *c; c++)
@@ -396,8 +406,10 @@ static void put_param(const struct param_def *p, struct buf *ret)
 {
         bool is_optional = !(p->flags & PARAM_REQUIRED);
         buf_put_str(ret, is_optional ? " [" : " ");
+        buf_put_str(ret, p->flags & PARAM_BARE_WORD ? "[" : "");
         if (p->flags & PARAM_KEYWORD)
                 put_keyword(p, ret);
+        buf_put_str(ret, p->flags & PARAM_BARE_WORD ? "]" : "");
         if (p->flags & PARAM_KEYWORD && p->type != PARAM_FLAG)
                 buf_put_byte(ret, ' ');
         if (p->type != PARAM_FLAG)
@@ -480,6 +492,11 @@ static int bind_words(struct words *w, bool *ret_has_clause)
         int r = bind_positional(w);
         while (r == OK && w->at < w->argc && !*ret_has_clause) {
                 int param = find_keyword(def, w->argv[w->at]);
+                int bare = param < 0 ? find_bare_word(def, w->argv[w->at]) : -1;
+                if (bare >= 0) {
+                        r = command_set_text(w->cmd, (size_t)bare, w->argv[w->at++], w->problem);
+                        continue;
+                }
                 if (param < 0)
                         return usage_problem(def, w->problem, "not understood:", w->argv[w->at]);
                 w->at++;

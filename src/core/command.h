@@ -35,6 +35,7 @@ enum param_flags {
         PARAM_IN_QUERY = 8,   /* HTTP: in the query string, not in the body */
         PARAM_EXCLUSIVE = 16, /* at most one of the parameters with this flag (IN, AT) */
         PARAM_BARE_MS = 32,   /* bare milliseconds; this, EX or PX must be given */
+        PARAM_BARE_WORD = 64, /* a PARAM_CHOICE: its word may come without the keyword */
 };
 
 struct param_def {

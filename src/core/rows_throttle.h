@@ -12,7 +12,7 @@ static const struct param_def throttle_params[] = {
          "pause: milliseconds until it ends by itself"},
         {"untilresumed", PARAM_FLAG, KEY | PARAM_EXCLUSIVE, 0, 0, "no",
          "pause: it does not end by itself"},
-        {"set", PARAM_CHOICE, KEY, 0, 0, "none",
+        {"set", PARAM_CHOICE, KEY | PARAM_BARE_WORD, 0, 0, "none",
          "off|test_observe|observe|enforce: mode to change to, with the actions mode and checkmode"},
         {"count", PARAM_INT, KEY, 1, THROTTLE_EVENTS, "20", "history: at most this many events"},
 };

@@ -331,11 +331,34 @@ static int do_mode(struct core *core, const struct command *cmd, struct reply *r
         return OK;
 }
 
+/* An option of another action would be passed over without a word. */
+static int check_options(const struct command *cmd, struct problem *problem)
+{
+        static const struct {
+                size_t param;
+                unsigned actions; /* a bit for each that takes it */
+                const char *sentence;
+        } rows[] = {
+                {P_THROTTLE_FOR, 1U << DO_PAUSE, "for goes with pause"},
+                {P_THROTTLE_UNTIL, 1U << DO_PAUSE, "untilresumed goes with pause"},
+                {P_THROTTLE_SET, 1U << DO_MODE | 1U << DO_CHECKMODE,
+                 "a mode goes with mode and checkmode"},
+                {P_THROTTLE_COUNT, 1U << DO_HISTORY, "count goes with history"},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+                if (cmd->arg[rows[i].param].is_set &&
+                    !(rows[i].actions >> cmd->arg[P_THROTTLE_ACTION].num & 1))
+                        return problem_set(problem, ERR_BADARG, "%s", rows[i].sentence);
+        return OK;
+}
+
 EXEC(exec_throttle)
 {
         (void)session; /* whoever has the token may steer */
-        (void)problem; /* a full disk takes it: the little that is kept replaces what was */
         const struct arg *count = &cmd->arg[P_THROTTLE_COUNT];
+        int r = check_options(cmd, problem); /* a full disk takes it: what is kept is replaced */
+        if (r != OK)
+                return r;
         switch (cmd->arg[P_THROTTLE_ACTION].num) {
         case DO_PAUSE:
                 return do_pause(core, cmd, reply);

@@ -529,9 +529,30 @@ static void after_a_restart_a_target_is_unknown_until_it_is_measured(void **stat
         rig_release(&rig);
 }
 
+static void a_mode_is_set_without_the_word_set(void **unused)
+{
+        struct rig rig;
+        (void)unused;
+        rig_init(&rig);
+        set_up(&rig, MODE_OFF);
+        assert_string_equal(rig_do(&rig, "THROTTLE", "MODE", "enforce"), "'enforce'");
+        assert_string_equal(rig_do(&rig, "THROTTLE", "MODE"), "'enforce'");
+        assert_string_equal(rig_do(&rig, "THROTTLE", "mode", "SET", "Observe"), "'observe'");
+        assert_string_equal(rig_do(&rig, "THROTTLE", "CHECKMODE", "off"), "'off'");
+        has(rig_do(&rig, "THROTTLE", "MODE", "enforced"), "!SYNTAX not understood: 'enforced'");
+        has(rig_do(&rig, "THROTTLE", "MODE", "enforce", "SET", "off"),
+            "!BADARG set is given twice");
+        has(rig_do(&rig, "THROTTLE", "PAUSE", "enforce"), "!BADARG a mode goes with mode and");
+        has(rig_do(&rig, "THROTTLE", "MODE", "FOR", "5000"), "!BADARG for goes with pause");
+        has(rig_do(&rig, "THROTTLE", "RESUME", "COUNT", "5"), "!BADARG count goes with history");
+        assert_string_equal(rig_do(&rig, "THROTTLE", "MODE"), "'observe'");
+        rig_release(&rig);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_mode_is_set_without_the_word_set),
                 cmocka_unit_test(after_a_restart_a_target_is_unknown_until_it_is_measured),
                 cmocka_unit_test(a_calm_database_defers_nothing),
                 cmocka_unit_test(a_storm_lets_payments_through_and_parks_the_rest),
