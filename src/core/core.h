@@ -197,7 +197,8 @@ struct queue_stat {
         struct slice name;
         bool is_paused;
         uint64_t ready, scheduled, waiting, running, enqueued, completed, failed, canceled;
-        int64_t oldest_due_ms; /* age basis: due time of the oldest ready job, 0 = none */
+        uint64_t parked, returning; /* of the scheduled ones: by the gate, and let go by the ramp */
+        int64_t oldest_due_ms;      /* age basis: due time of the oldest ready job, 0 = none */
 };
 /* Calls fn for every queue, by name. */
 void core_each_queue(const struct core *core, void (*fn)(void *ctx, const struct queue_stat *),

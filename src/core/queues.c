@@ -14,6 +14,8 @@ static void stat_of(const struct queue *q, struct queue_stat *ret)
                 .ready = q->n_ready,
                 .scheduled = q->n_scheduled,
                 .waiting = q->n_waiting,
+                .parked = q->n_parked,
+                .returning = q->n_returning,
                 .running = q->n_running,
                 .enqueued = q->enqueued,
                 .completed = q->completed,

@@ -34,10 +34,25 @@ static void put_title(struct buf *b, const char *name, enum counter_kind kind, c
                    suffix, kind == COUNTER_TOTAL ? "counter" : "gauge");
 }
 
+/* Prometheus wants base units: INFO's log_sync_ns is log_sync_seconds here. */
+static bool put_seconds(struct buf *b, const struct counter_row *row)
+{
+        char name[64];
+        size_t len = strlen(row->name);
+        if (len < 4 || strcmp(row->name + len - 3, "_ns") != 0)
+                return false;
+        (void)snprintf(name, sizeof(name), "%.*s_seconds", (int)(len - 3), row->name);
+        put_title(b, name, row->kind, row->text);
+        buf_printf(b, "weir_%s %.9g\n", name, (double)row->value / NS_PER_S);
+        return true;
+}
+
 static void put_rows(struct buf *b, const char *prefix, const struct counter_row *rows, size_t n)
 {
         char name[64];
         for (size_t i = 0; i < n; i++) {
+                if (put_seconds(b, &rows[i]))
+                        continue;
                 (void)snprintf(name, sizeof(name), "%s%s", prefix, rows[i].name);
                 put_title(b, name, rows[i].kind, rows[i].text);
                 buf_printf(b, "weir_%s%s %llu\n", name,
@@ -67,7 +82,11 @@ static void put_queue_jobs(void *ctx, const struct queue_stat *q)
 {
         struct buf *b = ((struct walk *)ctx)->b;
         put_sample(b, "queue_jobs", q->name, "state", "ready", q->ready);
-        put_sample(b, "queue_jobs", q->name, "state", "scheduled", q->scheduled);
+        put_sample(b, "queue_jobs", q->name, "state", "scheduled",
+                   q->scheduled - q->parked - q->returning);
+        put_sample(b, "queue_jobs", q->name, "state", "waiting", q->waiting);
+        put_sample(b, "queue_jobs", q->name, "state", "parked", q->parked);
+        put_sample(b, "queue_jobs", q->name, "state", "returning", q->returning);
         put_sample(b, "queue_jobs", q->name, "state", "running", q->running);
 }
 
@@ -89,8 +108,9 @@ static void put_queue_age(void *ctx, const struct queue_stat *q)
 {
         struct walk *w = ctx;
         int64_t age_ms = q->oldest_due_ms ? w->wall_ms - q->oldest_due_ms : 0;
-        put_sample(w->b, "queue_oldest_ready_ms", q->name, NULL, NULL,
-                   age_ms > 0 ? (uint64_t)age_ms : 0);
+        buf_put_str(w->b, "weir_queue_oldest_ready_seconds{queue=\"");
+        metrics_put_label(w->b, q->name);
+        buf_printf(w->b, "\"} %.10g\n", age_ms > 0 ? (double)age_ms / MS_PER_S : 0.0);
 }
 
 static const struct family {
@@ -99,11 +119,12 @@ static const struct family {
         const char *text;
         void (*put)(void *ctx, const struct queue_stat *q);
 } families[] = {
-        {"queue_jobs", COUNTER_GAUGE, "Jobs of a queue by state.", put_queue_jobs},
+        {"queue_jobs", COUNTER_GAUGE, "Jobs of a queue by state; each job has one.",
+         put_queue_jobs},
         {"queue_events", COUNTER_TOTAL, "Jobs of a queue that came to this.", put_queue_totals},
         {"queue_paused", COUNTER_GAUGE, "1 while a queue is paused.", put_queue_paused},
-        {"queue_oldest_ready_ms", COUNTER_GAUGE,
-         "How long the oldest ready job of a queue has been due, in ms.", put_queue_age},
+        {"queue_oldest_ready_seconds", COUNTER_GAUGE,
+         "How long the oldest ready job of a queue has been due.", put_queue_age},
 };
 
 static const struct {

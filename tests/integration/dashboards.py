@@ -202,7 +202,7 @@ def dashboard(folder):
 MUST_SHOW = """weir_gate_level weir_gate_metric weir_gate_metric_threshold weir_jobs_ready
     weir_jobs_running weir_jobs_failed_total weir_gate_parked weir_gate_deferred_total
     weir_checks_granted_total weir_checks_refused_total weir_check_starved weir_locks_held
-    weir_log_sync_ns weir_loop_turn_max_seconds weir_jobs_finished""".split()
+    weir_log_sync_seconds weir_loop_turn_max_seconds weir_jobs_finished""".split()
 
 
 def check_panel(families, panel, variables):
@@ -231,6 +231,63 @@ def check_places(panels):
                      for y in range(g["y"], g["y"] + g["h"])):
             expect(cell not in taken, "'%s' lies on '%s'" % (p["title"], taken.get(cell)))
             taken[cell] = p["title"]
+
+
+# ---------------------------------------------------------------- names
+
+# What `promtool check metrics` complains of; the package with it is too large for a test.
+ABBREVIATED = "s ms us ns sec b kb mb gb tb pb m h d".split()
+PREFIXES = "pico nano micro milli centi deci deca hecto kilo kibi mega mebi giga gibi tera tebi peta " \
+    "pebi".split()
+UNITS = dict({unit: unit for unit in "amperes bytes celsius grams joules kelvin meters metres moles "
+              "seconds volts".split()},
+             **{unit: "seconds" for unit in "minutes hours days weeks".split()},
+             bits="bytes", fahrenheit="celsius", inches="meters", yards="meters", miles="meters",
+             calories="joules", pounds="grams", ounces="grams")
+
+
+def base_unit(word):
+    for prefix in [""] + PREFIXES:
+        if word.startswith(prefix) and word[len(prefix):] in UNITS:
+            return word, UNITS[word[len(prefix):]]
+    return None
+
+
+def complaints(family):
+    words = family.name.split("_")
+    if not family.text:
+        yield "no help"
+    if (family.type == "counter") != family.name.endswith("_total"):
+        yield "a counter ends in _total, and nothing else does"
+    if words[-1] in ("bucket", "count", "sum") or {"le", "quantile"} & set(family.labels()):
+        yield "a name of histograms and summaries"
+    if {"counter", "gauge", "histogram", "summary", "untyped"} & set(words):
+        yield "the type is in the name"
+    if not re.fullmatch(r"[a-z0-9_]+", family.name):
+        yield "not in lower case with underscores"
+    for word in words:
+        if word in ABBREVIATED:
+            yield "the abbreviated unit " + word
+        found = base_unit(word)
+        if found and found[0] != found[1]:
+            yield "use %s instead of %s" % found[::-1]
+
+
+@test("names and units are those that promtool wants")
+def names(folder):
+    families = shown(folder)
+    wrong = ["%s: %s" % (f.name, c) for f in families.values() for c in complaints(f)]
+    equal(wrong, [], "what promtool would say")
+    bad = Family("weir_x_ms", "")
+    bad.type = "counter"
+    equal(len(list(complaints(bad))), 3, "complaints of a bad name")
+
+
+@test("jobs of a queue are counted by every state they can have")
+def states(folder):
+    families = shown(folder)
+    equal(families["weir_queue_jobs"].values("state"),
+          {"ready", "scheduled", "waiting", "parked", "returning", "running"}, "states")
 
 
 # ---------------------------------------------------------------- alerts
@@ -266,7 +323,7 @@ def read_alerts():
 
 MUST_ALERT = ("up", "weir_gate_level == 2", "weir_gate_metric_error", "weir_check_starved",
               "weir_check_exemptions_over_budget",
-              "weir_log_disk_full", 'event="failed"', "weir_queue_oldest_ready_ms")
+              "weir_log_disk_full", 'event="failed"', "weir_queue_oldest_ready_seconds")
 
 
 @test("the alerts name only metrics, labels and values that there are")
