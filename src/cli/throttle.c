@@ -76,6 +76,17 @@ static const struct value *find_named(const struct value *list, struct slice nam
         return NULL;
 }
 
+/* "; falls in 3 s", while it dwells. */
+static void put_fall(struct buf *b, const struct value *target)
+{
+        const struct value *falls = value_get(target, "falls_in_ms");
+        int64_t ms = falls ? value_int(falls, -1) : -1;
+        if (ms < 0)
+                return;
+        buf_put_str(b, "; falls in ");
+        duration_put_left(b, ms);
+}
+
 /* "shop: threads_running was 150 against 15, is 12 (400 ms old)".  What decided is what the level
  * was entered with; by dwelling, the value of now may be far below it. */
 static void put_cause(struct buf *b, const struct value *target)
@@ -105,6 +116,7 @@ static void put_cause(struct buf *b, const struct value *target)
                 buf_put_str(b, " (");
                 put_age(b, age_ms);
                 buf_put_str(b, age_ms < 0 ? " read)" : " old)");
+                put_fall(b, target);
         }
         if (error.len) {
                 buf_put_str(b, "; ");
@@ -137,6 +149,15 @@ static void put_level(struct cli *cli, const struct value *v)
         if (target) {
                 put_title(cli, "because");
                 put_cause(b, target);
+                buf_put_byte(b, '\n');
+        }
+        const struct value *observed = find_named(targets, field_text(v, "observed_target"));
+        if (observed) {
+                put_title(cli, "observed");
+                screen_put_toned(&cli->screen, b, tone_of(field_text(v, "observed_level")),
+                                 field_text(v, "observed_level"));
+                buf_put_str(b, ", which makes nothing wait: ");
+                put_cause(b, observed);
                 buf_put_byte(b, '\n');
         }
 }
@@ -265,10 +286,12 @@ static void put_tiers(struct cli *cli, const struct value *v)
                 table_add_int(&t, field_int(tier, "released"));
         }
         buf_put_byte(&cli->out, '\n');
-        put_title(cli, "counted");
-        buf_put_str(&cli->out, "since ");
-        moment_put(&cli->out, field_int(v, "start_ms"));
-        buf_put_str(&cli->out, ", when the server started\n");
+        if (field_int(v, "start_ms") > 0) {
+                put_title(cli, "counted");
+                buf_put_str(&cli->out, "since ");
+                moment_put(&cli->out, field_int(v, "start_ms"));
+                buf_put_str(&cli->out, ", when the server started\n");
+        }
         table_print(&t, &cli->screen, &cli->out);
         table_release(&t);
 }

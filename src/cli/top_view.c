@@ -154,22 +154,26 @@ static void put_title(const struct top_view *v, struct frame *f, struct buf *lin
         put_line(f, line);
 }
 
-static const struct value *worst_target(const struct value *throttle)
+static const struct value *target_called(const struct value *throttle, struct slice name)
 {
         const struct value *targets = value_get(throttle, "targets");
-        struct slice name = field_text(throttle, "target");
         for (size_t i = 0; i < list_len(targets); i++)
                 if (name.len && slice_eq(field_text(&targets->items[i], "name"), name))
                         return &targets->items[i];
         return NULL;
 }
 
-/* "threads_running 87, from 60 on" of the metric that decided. */
+/* "threads_running was 87, limit 60, is 12, falls in 4 s" of the metric that decided, and only what
+ * is still so: "threads_running 87, limit 60". */
 static void put_cause(struct buf *b, const struct value *target)
 {
         struct slice metric = field_text(target, "metric"), error = field_text(target, "error");
         struct slice last = field_text(target, "last_known");
         bool is_unknown = slice_eq(field_text(target, "level"), SLICE_LIT("unknown"));
+        struct slice now = field_text(target, "now");
+        bool is_past = now.len && !slice_eq(now, field_text(target, "value"));
+        const struct value *falls = value_get(target, "falls_in_ms");
+        int64_t falls_ms = falls ? value_int(falls, -1) : -1;
         if (last.len) {
                 text_put_safe(b, last);
         } else if (metric.len && is_unknown) {
@@ -178,10 +182,16 @@ static void put_cause(struct buf *b, const struct value *target)
                 age_put_read(b, field_int(target, "age_ms"));
         } else if (metric.len) {
                 text_put_safe(b, metric);
-                buf_put_byte(b, ' ');
+                buf_put_str(b, is_past ? " was " : " ");
                 text_put_safe(b, field_text(target, "value"));
                 buf_put_str(b, ", limit ");
                 text_put_safe(b, field_text(target, "threshold"));
+                buf_put_str(b, is_past ? ", is " : "");
+                text_put_safe(b, is_past ? now : SLICE_NONE);
+                if (falls_ms >= 0) {
+                        buf_put_str(b, ", falls in ");
+                        duration_put_left(b, falls_ms);
+                }
         }
         if (error.len) {
                 buf_put_str(b, metric.len || last.len ? "; " : "");
@@ -192,7 +202,9 @@ static void put_cause(struct buf *b, const struct value *target)
 static void put_level(const struct top_view *v, struct frame *f, struct buf *line)
 {
         struct slice level = field_text(v->throttle, "level");
-        const struct value *target = worst_target(v->throttle);
+        const struct value *target = target_called(v->throttle, field_text(v->throttle, "target"));
+        const struct value *observed =
+                target_called(v->throttle, field_text(v->throttle, "observed_target"));
         int64_t left_ms = field_int(v->throttle, "pause_left_ms");
         buf_put_str(line, "level ");
         screen_put_toned(&f->screen, line, level_tone(level), level.len ? level : SLICE_LIT("?"));
@@ -210,17 +222,29 @@ static void put_level(const struct top_view *v, struct frame *f, struct buf *lin
                 buf_put_str(line, ": ");
                 put_cause(line, target);
         }
+        if (observed) {
+                buf_put_str(line, "  only observed: ");
+                text_put_safe(line, field_text(observed, "name"));
+                buf_put_byte(line, ' ');
+                screen_put_toned(&f->screen, line, level_tone(field_text(observed, "level")),
+                                 field_text(observed, "level"));
+        }
         put_line(f, line);
 }
 
 static void put_target(struct frame *f, const struct value *t, struct buf *line)
 {
-        struct slice level = field_text(t, "level");
+        struct slice level = field_text(t, "level"), mode = field_text(t, "mode");
         buf_put_str(line, "  ");
         screen_put_toned(&f->screen, line, level_tone(level), level);
         for (size_t pad = level.len; pad < 10; pad++)
                 buf_put_byte(line, ' ');
         text_put_safe(line, field_text(t, "name"));
+        if (mode.len && !slice_eq(mode, SLICE_LIT("enforce"))) {
+                buf_put_str(line, " (");
+                text_put_safe(line, mode);
+                buf_put_byte(line, ')');
+        }
         buf_put_str(line, "  ");
         put_cause(line, t);
         buf_put_str(line, "  for ");

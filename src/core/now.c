@@ -280,9 +280,10 @@ static void tell_gate(struct core *core, struct reply *reply)
         int64_t left_ms = pause_ns == INT64_MAX ? -1 : (pause_ns - now) / NS_PER_MS;
         tell_str(reply, "mode", mode_name(t->mode));
         tell_str(reply, "check_mode", mode_name(check_mode(core)));
-        tell_str(reply, "level", level_name(t->level));
+        tell_str(reply, "level", level_name(t->enforced));
         tell_str(reply, "target", t->deciding >= 0 ? t->targets[t->deciding].name : "");
         tell_int(reply, "since_ms", (now - t->level_since_ns) / NS_PER_MS);
+        throttle_tell_watched(core, reply);
         reply_key(reply, "paused");
         reply_bool(reply, pause_ns != 0);
         tell_int(reply, "pause_left_ms", pause_ns ? left_ms : 0);
@@ -355,7 +356,7 @@ EXEC(exec_now)
         (void)cmd;
         (void)problem;
         throttle_refresh(core);
-        reply_map(reply, 17);
+        reply_map(reply, 19);
         tell_int(reply, "at_ms", core->now.wall_ms);
         tell_int(reply, "start_ms", core->start_ms);
         tell_gate(core, reply);

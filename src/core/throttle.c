@@ -41,7 +41,7 @@ struct throttle *throttle_new(int64_t now_ns)
 {
         struct throttle *t = xcalloc(1, sizeof(*t));
         (void)now_ns;
-        t->deciding = -1;
+        t->deciding = t->watching = -1;
         t->settings_seen = UINT64_MAX;
         policy_init(&t->configured);
         t->policy = t->configured;
@@ -329,9 +329,9 @@ static void raise_to(enum level *worst, enum level level)
 static void find_worst(struct core *core)
 {
         struct throttle *t = core->throttle;
-        enum level was = t->level, was_effective = t->effective;
-        t->deciding = -1;
-        t->level = t->decided = t->enforced = LEVEL_NORMAL;
+        enum level was = t->enforced, was_effective = t->effective;
+        t->deciding = t->watching = -1;
+        t->watched = t->decided = t->enforced = LEVEL_NORMAL;
         t->is_decided_unmeasured = t->is_enforced_unmeasured = false;
         for (size_t i = 0; i < t->n_targets; i++) {
                 enum level level = t->targets[i].leveler.level;
@@ -339,25 +339,38 @@ static void find_worst(struct core *core)
                 enum gate_mode mode = throttle_mode_of(t, &t->targets[i]);
                 if (mode == MODE_OFF)
                         continue;
-                if (badness(level) > badness(t->level))
-                        t->deciding = (int)i;
-                raise_to(&t->level, level);
+                bool is_enforced = mode == MODE_ENFORCE;
+                enum level *worst = is_enforced ? &t->enforced : &t->watched;
+                if (badness(level) > badness(*worst))
+                        *(is_enforced ? &t->deciding : &t->watching) = (int)i;
+                raise_to(worst, level);
+                t->is_enforced_unmeasured |= is_enforced && is_unmeasured;
                 if (mode >= MODE_OBSERVE) {
                         raise_to(&t->decided, level);
                         t->is_decided_unmeasured |= is_unmeasured;
                 }
-                if (mode == MODE_ENFORCE) {
-                        raise_to(&t->enforced, level);
-                        t->is_enforced_unmeasured |= is_unmeasured;
-                }
         }
         t->effective = t->policy.is_paused ? LEVEL_CRITICAL : t->enforced;
-        if (t->level != was)
+        if (t->enforced != was)
                 t->level_since_ns = core->now.steady_ns;
         if (t->effective != was_effective)
                 effect_changed(core, was_effective);
         if (t->effective != was_effective)
                 throttle_take_back(core, SIZE_MAX); /* other caps hold now */
+}
+
+enum level throttle_level_if_enforced(const struct throttle *t, bool *ret_unmeasured)
+{
+        enum level worst = t->policy.is_paused ? LEVEL_CRITICAL : LEVEL_NORMAL;
+        *ret_unmeasured = false;
+        for (size_t i = 0; i < t->n_targets; i++) {
+                const struct target *g = &t->targets[i];
+                if (g->mode >= 0 && g->mode != MODE_ENFORCE)
+                        continue;
+                raise_to(&worst, g->leveler.level);
+                *ret_unmeasured |= g->leveler.is_unmeasured;
+        }
+        return worst;
 }
 
 static void tell_transition(struct core *core, const struct target *g, enum level was)
@@ -618,7 +631,17 @@ static const struct target *target_of(const struct throttle *t, const struct gat
         return NULL;
 }
 
-/* "critical load on shop: threads_running 150 against 15; tier normal waits 15 min" */
+/* Of the metric that is not known: how old its last value is. */
+static int64_t unknown_age_ms(const struct core *core, const struct target *g)
+{
+        const struct leveler *l = &g->leveler;
+        int64_t at_ns = g->samples[l->metric].at_ns;
+        return at_ns ? (core->now.steady_ns - at_ns) / NS_PER_MS : (int64_t)(l->value * MS_PER_S);
+}
+
+/* "critical load on shop: threads_running 150 against 15; tier normal waits 15 min"; when the value
+ * has changed since the level rose: "threads_running 12, was 150 against 15".  It is kept as an
+ * event: no word in it may be true only now. */
 void throttle_put_reason(const struct core *core, const struct gate_answer *a, enum tier tier,
                          char *ret)
 {
@@ -629,6 +652,7 @@ void throttle_put_reason(const struct core *core, const struct gate_answer *a, e
         (void)snprintf(wait, sizeof(wait), "tier %s %s %s%s", tier_name(tier),
                        a->is_wait ? "waits" : "would wait", duration_words(a->delay_ms, time),
                        a->is_wait ? "" : " (observe)");
+        const struct level_sample *s = g && l->metric >= 0 ? &g->samples[l->metric] : NULL;
         if (!g)
                 (void)snprintf(ret, THROTTLE_TEXT, "paused by the operator; %s", wait);
         else if (target_is_unmeasured(g))
@@ -639,10 +663,14 @@ void throttle_put_reason(const struct core *core, const struct gate_answer *a, e
                                level_name(a->level), wait);
         else if (a->level == LEVEL_UNKNOWN) /* then both are ages in s */
                 (void)snprintf(ret, THROTTLE_TEXT,
-                               "unknown load on %s: %s is %s old, at most %s is allowed; %s",
-                               g->name, g->metrics[l->metric].name,
-                               duration_words((int64_t)(l->value * MS_PER_S), time),
+                               "unknown load on %s: %s %s old, at most %s is allowed; %s", g->name,
+                               g->metrics[l->metric].name,
+                               duration_words(unknown_age_ms(core, g), time),
                                duration_words((int64_t)(l->threshold * MS_PER_S), most), wait);
+        else if (s->at_ns && s->value != l->value)
+                (void)snprintf(ret, THROTTLE_TEXT, "%s load on %s: %s %g, was %g against %g; %s",
+                               level_name(a->level), g->name, g->metrics[l->metric].name, s->value,
+                               l->value, l->threshold, wait);
         else
                 (void)snprintf(ret, THROTTLE_TEXT, "%s load on %s: %s %g against %g; %s",
                                level_name(a->level), g->name, g->metrics[l->metric].name, l->value,

@@ -58,14 +58,33 @@ static const char *first_error(const struct target *g)
         return "";
 }
 
+/* While it dwells: when the level falls if all stays as calm as it is; else -1. */
+static int64_t falls_in_ms(const struct core *core, const struct target *g)
+{
+        const struct leveler *l = &g->leveler;
+        bool is_high = l->level == LEVEL_ELEVATED || l->level == LEVEL_CRITICAL;
+        if (!is_high || !l->calm_since_ns)
+                return -1;
+        int64_t ns = l->calm_since_ns + g->dwell_ns - core->now.steady_ns;
+        return ns > 0 ? ns / NS_PER_MS : 0;
+}
+
+void throttle_tell_watched(const struct core *core, struct reply *reply)
+{
+        const struct throttle *t = core->throttle;
+        tell_str(reply, "observed_level", level_name(t->watched));
+        tell_str(reply, "observed_target", t->watching >= 0 ? t->targets[t->watching].name : "");
+}
+
 void throttle_tell_target(const struct core *core, struct reply *reply, const struct target *g,
                           bool has_metrics)
 {
         const struct throttle *t = core->throttle;
         const struct leveler *l = &g->leveler;
         bool has_metric = l->metric >= 0;
+        const struct level_sample *s = has_metric ? &g->samples[l->metric] : NULL;
         char last[THROTTLE_TEXT];
-        reply_map(reply, 11 + has_metrics);
+        reply_map(reply, 13 + has_metrics);
         tell_str(reply, "name", g->name);
         tell_str(reply, "mode", mode_name(g->mode >= 0 ? (enum gate_mode)g->mode : t->mode));
         tell_str(reply, "level", level_name(l->level));
@@ -73,7 +92,9 @@ void throttle_tell_target(const struct core *core, struct reply *reply, const st
         tell_str(reply, "metric", has_metric ? g->metrics[l->metric].name : "");
         tell_number(reply, "value", l->value, has_metric);
         tell_number(reply, "threshold", l->threshold, has_metric);
-        tell_int(reply, "age_ms", has_metric ? age_ms(core, &g->samples[l->metric]) : -1);
+        tell_number(reply, "now", s ? s->value : NAN, s && s->at_ns);
+        tell_int(reply, "age_ms", s ? age_ms(core, s) : -1);
+        tell_int(reply, "falls_in_ms", falls_in_ms(core, g));
         tell_str(reply, "error", first_error(g));
         reply_key(reply, "measured");
         reply_bool(reply, !target_is_unmeasured(g));
@@ -88,22 +109,33 @@ void throttle_tell_target(const struct core *core, struct reply *reply, const st
         reply_end(reply);
 }
 
+/* A target that was not measured yet counts as unknown beside the level, by tier. */
+static enum level level_for_tier(const struct throttle *t, enum level level, bool is_unmeasured,
+                                 size_t tier)
+{
+        if (!is_unmeasured || t->policy.is_paused)
+                return level;
+        return worse_for_tier(&t->policy, level, LEVEL_UNKNOWN, (enum tier)tier);
+}
+
 static void tell_tiers(const struct core *core, struct reply *reply)
 {
         const struct throttle *t = core->throttle;
+        bool is_unmeasured;
+        enum level enforced = throttle_level_if_enforced(t, &is_unmeasured);
         reply_list(reply, TIERS);
         for (size_t i = 0; i < TIERS; i++) {
-                enum level level = t->policy.is_paused ? LEVEL_CRITICAL : t->level;
-                if (t->is_decided_unmeasured && !t->policy.is_paused)
-                        level = worse_for_tier(&t->policy, level, LEVEL_UNKNOWN, (enum tier)i);
-                reply_map(reply, 7);
+                enum level now = level_for_tier(t, t->effective, t->is_enforced_unmeasured, i);
+                enum level would = level_for_tier(t, enforced, is_unmeasured, i);
+                reply_map(reply, 8);
                 tell_str(reply, "tier", tier_name((enum tier)i));
                 tell_int(reply, "parked", (int64_t)core->state.n_parked[i]);
                 tell_int(reply, "deferred", (int64_t)t->deferred[i]);
                 tell_int(reply, "would_defer", (int64_t)t->observed[i]);
                 tell_int(reply, "released", (int64_t)t->released[i]);
-                tell_int(reply, "delay_ms", t->policy.delay_ms[level][i]);
+                tell_int(reply, "delay_ms", t->policy.delay_ms[now][i]);
                 tell_int(reply, "returning", (int64_t)core->state.n_returning[i]);
+                tell_int(reply, "enforce_delay_ms", t->policy.delay_ms[would][i]);
                 reply_end(reply);
         }
         reply_end(reply);
@@ -168,13 +200,14 @@ static void tell_status(struct core *core, struct reply *reply)
         const struct throttle *t = core->throttle;
         int64_t pause_ns = throttle_pause_ns(core);
         throttle_refresh(core);
-        reply_map(reply, 14);
+        reply_map(reply, 16);
         tell_str(reply, "mode", mode_name(t->mode));
         reply_key(reply, "enabled");
         reply_bool(reply, !t->is_off);
-        tell_str(reply, "level", level_name(t->level));
+        tell_str(reply, "level", level_name(t->enforced));
         tell_int(reply, "since_ms", (core->now.steady_ns - t->level_since_ns) / NS_PER_MS);
         tell_str(reply, "target", t->deciding >= 0 ? t->targets[t->deciding].name : "");
+        throttle_tell_watched(core, reply);
         reply_key(reply, "paused");
         reply_bool(reply, pause_ns != 0);
         tell_int(reply, "pause_left_ms",

@@ -82,11 +82,12 @@ struct throttle {
         bool is_off;            /* switched off: as if every mode were off */
         bool is_off_configured;
         struct list tries;    /* REGISTRYTRY: walks that go on next turn */
-        enum level level;     /* the worst of the targets that count */
+        enum level watched;   /* the worst of those that are measured and do not enforce */
         enum level decided;   /* the worst of those that decide: observe and enforce */
         enum level enforced;  /* the worst of those that enforce */
         enum level effective; /* what is done: enforced, or critical while paused */
-        int deciding;         /* the target that has it; -1: none */
+        int deciding;         /* the target that has `enforced`; -1: none, it is normal */
+        int watching;         /* the same for `watched` */
         int64_t level_since_ns;
         /* A target that counts has not been measured: for those that decide, that enforce. */
         bool is_decided_unmeasured, is_enforced_unmeasured;
@@ -120,6 +121,11 @@ struct registry *throttle_build_registry(const struct core *core,
 /* What NOW and THROTTLE STATUS tell alike. */
 void throttle_tell_target(const struct core *core, struct reply *reply, const struct target *g,
                           bool has_metrics);
+/* What would be done if the mode were enforce: targets with a mode of their own keep it.
+ * *ret_unmeasured: one of them is not measured yet. */
+enum level throttle_level_if_enforced(const struct throttle *t, bool *ret_unmeasured);
+/* The two keys of those that are measured and do not enforce. */
+void throttle_tell_watched(const struct core *core, struct reply *reply);
 void throttle_tell_ramp(const struct core *core, struct reply *reply);
 
 /* Of the target, or that of all; off when the throttle is switched off. */

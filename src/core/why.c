@@ -78,15 +78,19 @@ static const char *ahead_text(const struct why *w, int64_t ahead, char ret[96])
         return ret;
 }
 
-/* How many come before it at that thing; NULL: in its queue. */
-static int64_t ahead_at(const struct why *w, const struct thing *t)
+/* How many come before it at that thing; NULL: in its queue.  What is known is kept for the answer.
+ */
+static int64_t ahead_at(struct why *w, const struct thing *t)
 {
         const struct job *job = w->job;
+        int64_t n = UNKNOWN;
         if (!t && job->state == JOB_READY)
-                return (int64_t)queue_ahead(job->queue, job, AHEAD_MAX);
+                n = (int64_t)queue_ahead(job->queue, job, AHEAD_MAX);
         if (t && job->state == JOB_WAITING && job->extra->blocker == t)
-                return (int64_t)heap_count_before(&t->waiting, &job->node, AHEAD_MAX);
-        return UNKNOWN;
+                n = (int64_t)heap_count_before(&t->waiting, &job->node, AHEAD_MAX);
+        if (n != UNKNOWN)
+                w->ahead = n;
+        return n;
 }
 
 /* Until it is due; 0 when that is now. */
@@ -188,10 +192,10 @@ static void say_limit(struct why *w, struct thing *t, bool is_of_queue)
                 return;
         int64_t ms = limit_wait_ns(w->core, t) / NS_PER_MS;
         char text[DURATION_TEXT_MAX], ahead[96];
-        w->ahead = ahead_at(w, is_of_queue ? NULL : t);
+        int64_t n = ahead_at(w, is_of_queue ? NULL : t);
         add(w, "limit", "rate limit '%.*s' is used up: no job starts for %s%s",
             (int)thing_name(t).len, t->name, duration_words_left(ms, text),
-            ahead_text(w, w->ahead, ahead));
+            ahead_text(w, n, ahead));
         not_before(w, w->core->now.wall_ms + ms);
 }
 
@@ -224,12 +228,11 @@ static void say_breaker(struct why *w, struct thing *t, bool is_of_queue)
         int64_t since_ms = (w->core->now.steady_ns - b->circuit.since_ns) / NS_PER_MS;
         bool has_reason = b->reason.len > 0;
         put_until(w, t, until, sizeof(until));
-        w->ahead = ahead_at(w, is_of_queue ? NULL : t);
+        int64_t n = ahead_at(w, is_of_queue ? NULL : t);
         add(w, "breaker", "circuit breaker '%.*s' has been %s for %s%s%.*s%s: %s%s",
             (int)thing_name(t).len, t->name, circuit_state_name(b->circuit.state),
             duration_words(since_ms, since), has_reason ? " (" : "", (int)b->reason.len,
-            has_reason ? b->reason.ptr : "", has_reason ? ")" : "", until,
-            ahead_text(w, w->ahead, ahead));
+            has_reason ? b->reason.ptr : "", has_reason ? ")" : "", until, ahead_text(w, n, ahead));
 }
 
 static void say_cap(struct why *w)
@@ -238,7 +241,7 @@ static void say_cap(struct why *w)
         if (!t)
                 return;
         const struct cap *cap = CONTAINER_OF(t, const struct cap, thing);
-        w->ahead = ahead_at(w, t);
+        (void)ahead_at(w, t);
         add(w, "single_instance", "%llu running %s '%.*s', which allows %llu; %u %s for it",
             (unsigned long long)cap->n_running, plural(cap->n_running, "job holds", "jobs hold"),
             (int)thing_name(t).len, t->name, (unsigned long long)cap_max(t, w->job), t->waiting.len,
@@ -328,7 +331,6 @@ static void say_workers(struct why *w)
         if (w->n)
                 return;
         char text[DURATION_TEXT_MAX], ahead[96];
-        w->ahead = ahead_at(w, NULL);
         int64_t ready_ms = w->core->now.wall_ms - w->job->due_ms;
         if (list_is_empty(&q->waiters))
                 add(w, "worker",
@@ -373,6 +375,7 @@ static void find_blockers(struct why *w)
                 say_ended(w);
                 return;
         }
+        (void)ahead_at(w, NULL);
         say_due(w);
         say_after(w);
         say_queue(w);

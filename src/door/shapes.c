@@ -35,7 +35,7 @@
         "last_ms:i address:s waiting_ms:i starved:b"
 #define TARGET_KEYS                                                                                \
         "name:s mode:" MODE " level:" LEVEL " since_ms:i metric:s value:s? threshold:s? "          \
-        "age_ms:i error:s measured:b last_known:s"
+        "now:s? age_ms:i falls_in_ms:i error:s measured:b last_known:s"
 #define SERIES_JOBS "started:[i?] completed:[i?] failed:[i?] enqueued:[i?] parked:[i?] ready:[i?] "
 #define BULK        "{matched:i changed:i}"
 
@@ -59,10 +59,11 @@ const struct shape named_shapes[] = {
         {"throttle_metric",
          "{name:s value:s? age_ms:i error:s note:s elevated:s? critical:s? level:" LEVEL "}"},
         {"throttle_status",
-         "{mode:" MODE " enabled:b level:" LEVEL " since_ms:i target:s paused:b pause_left_ms:i "
+         "{mode:" MODE " enabled:b level:" LEVEL " since_ms:i target:s "
+         "observed_level:" LEVEL " observed_target:s paused:b pause_left_ms:i "
          "targets:[{" TARGET_KEYS " metrics:[@throttle_metric]}] "
          "tiers:[{tier:" TIER " parked:i deferred:i would_defer:i released:i delay_ms:i "
-         "returning:i}] "
+         "returning:i enforce_delay_ms:i}] "
          "caps:{claim_size:i claims:i} ramp:@ramp "
          "adaptive:{mode:" MODE " limit:i running:i pressure:s? would_wait:i waited:i} "
          "checks:{mode:" MODE " granted:i refused:i would_refuse:i waiting:i rules:i starved:i} "
@@ -81,8 +82,8 @@ const struct shape named_shapes[] = {
          "probe_ms:i}"},
         {"callback", "{hook:s " ARGS "job:i? signature~:s}"},
         {"now",
-         "{at_ms:i start_ms:i mode:" MODE " check_mode:" MODE " level:" LEVEL " target:s since_ms:i paused:b "
-         "pause_left_ms:i targets:[{" TARGET_KEYS "}] "
+         "{at_ms:i start_ms:i mode:" MODE " check_mode:" MODE " level:" LEVEL " target:s since_ms:i "
+         "observed_level:" LEVEL " observed_target:s paused:b pause_left_ms:i targets:[{" TARGET_KEYS "}] "
          "jobs:{ready:i scheduled:i waiting:i running:i finished:i failed_hour:i "
          "failed_from_ms:i parked:{critical:i high:i normal:i deferrable:i} "
          "returning:{critical:i high:i normal:i deferrable:i}} "

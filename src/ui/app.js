@@ -264,10 +264,21 @@ const stateBox = document.getElementById('state');
 const linkBox = document.getElementById('link');
 let shown = '';
 
-function levelBadge({level, targets})
+/* The level is that of the targets that enforce; one that is only observed is told apart, in no
+ * colour of alarm: it makes nothing wait. */
+function levelBadges({level, targets, observed_level: observed})
 {
-        return (targets || []).length ? badge(level, `load ${level}`)
-                                      : badge('off', 'nothing measured');
+        const modes = (targets || []).map((t) => t.mode);
+        const enforces = modes.includes('enforce');
+        const observes = modes.some((m) => m !== 'enforce' && m !== 'off');
+        if (!enforces && !observes)
+                return badge('off', 'nothing measured');
+        return [
+                enforces ? badge(level, `load ${level}`) : null,
+                observes && (!enforces || observed !== 'normal')
+                        ? badge('off', `observed load ${observed}`)
+                        : null,
+        ];
 }
 
 function showState(now)
@@ -275,7 +286,8 @@ function showState(now)
         const left = now.pause_left_ms;
         const key = JSON.stringify([
                 now.level, now.mode, now.throttle_enabled, now.paused, Math.round(left / 1000),
-                now.target, (now.targets || []).length, now.ramp && now.ramp.running
+                now.target, now.observed_level, (now.targets || []).map((t) => t.mode),
+                now.ramp && now.ramp.running
         ]);
         if (key === shown)
                 return;
@@ -283,7 +295,7 @@ function showState(now)
         fill(stateBox,
                 h('a.plain',
                         {href: '#/throttle', title: now.target ? `decided by ${now.target}` : null},
-                        levelBadge(now)),
+                        levelBadges(now)),
                 h('a.plain', {href: '#/throttle'}, h('span.quiet', {}, 'Mode '),
                         now.throttle_enabled === false
                                 ? badge('off', 'throttle switched off')

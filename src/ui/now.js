@@ -62,7 +62,8 @@ const SENTENCE = {
         unknown: 'Nobody knows how it is.',
 };
 
-/* "threads_running is 7, at or above 5" */
+/* "threads_running is 7, the threshold is 5."  A level is kept for a while after its cause is gone:
+ * "threads_running was 7 (threshold 5), is 0 now; the level falls in 12 s." */
 function reason(t)
 {
         if (t.last_known) /* not measured since the start */
@@ -72,11 +73,23 @@ function reason(t)
                 return t.error;
         if (!t.metric || t.value === null || t.value === undefined)
                 return SENTENCE[t.level] || '';
+        const most = fmtNumber(t.threshold);
         if (t.level === 'unknown')
                 return `${t.metric}: the last value is ${
-                        fmtDuration(t.value *
-                                1000)} old, at most ${fmtDuration(t.threshold * 1000)} is allowed.`;
-        return `${t.metric} is ${fmtNumber(t.value)}, the threshold is ${fmtNumber(t.threshold)}.`;
+                        t.age_ms < 0 ? 'not known'
+                                     : `${fmtSeconds(t.age_ms)} old`}, at most ${
+                        fmtDuration(t.threshold * 1000)} is allowed.`;
+        if (!isPast(t))
+                return `${t.metric} is ${fmtNumber(t.now)}, the threshold is ${most}.`;
+        const falls = t.falls_in_ms < 0 ? '' : `; the level falls in ${fmtSeconds(t.falls_in_ms)}`;
+        return `${t.metric} was ${fmtNumber(t.value)} (threshold ${most}), is ${
+                fmtNumber(t.now)} now${falls}.`;
+}
+
+/* What decided is not so any more: the level is only not left yet. */
+function isPast(t)
+{
+        return t.now === null || t.now === undefined || Number(t.now) < Number(t.threshold);
 }
 
 function meter(level, value, threshold)
@@ -92,7 +105,8 @@ function meter(level, value, threshold)
 
 function levelCard(t, now)
 {
-        const counts = t.mode !== 'off';
+        const counts = t.mode === 'enforce';
+        const mode = t.mode === now.mode ? '' : ` · ${String(t.mode).replace(/_/g, ' ')}`;
         const metrics = t.metrics || [];
         const decides = t.metric !== '' && t.value !== null && t.value !== undefined &&
                 !t.last_known;
@@ -101,11 +115,11 @@ function levelCard(t, now)
                 h('span.shape', {'aria-hidden': 'true'}, shapeOf(t.level)),
                 h('span.word', {}, t.level),
                 h('span.name', {}, t.name, ' · for ', fmtSeconds(t.since_ms),
-                        t.mode && t.mode !== now.mode ? ` · ${t.mode.replace(/_/g, ' ')}` : ''),
+                        mode, counts || t.mode === 'off' ? '' : ' · makes nothing wait'),
                 h('p.why', {}, reason(t),
-                        t.age_ms > 5000 ? h('span.muted', {}, ` ${fmtSeconds(t.age_ms)} old.`)
+                        t.age_ms > 5000 && t.level !== 'unknown' ? h('span.muted', {}, ` ${fmtSeconds(t.age_ms)} old.`)
                                         : null),
-                decides ? meter(t.level, t.value, t.threshold) : null,
+                decides ? meter(isPast(t) ? 'normal' : t.level, t.now, t.threshold) : null,
                 metrics.length && !(decides && metrics.length === 1)
                         ? h('ul.readings', {}, metrics.map(reading))
                         : null);

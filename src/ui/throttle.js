@@ -69,13 +69,13 @@ function consequences(state, to)
         const out = [];
         const sum = (key) => state.tiers.reduce((a, t) => a + t[key], 0);
         const waits = state.tiers.filter((t) => t.delay_ms > 0);
-        const level = state.paused ? 'the pause' : `the present level, ${state.level},`;
         if (to === 'enforce') {
-                const who = waits.map((t) => `${t.tier} jobs ${fmtDuration(t.delay_ms)}`);
+                const who = state.tiers.filter((t) => t.enforce_delay_ms > 0)
+                                    .map((t) => `${t.tier} jobs ${fmtDuration(t.enforce_delay_ms)}`);
                 const told = state.tiers.filter((t) => t.would_defer)
                                      .map((t) => `${fmtNumber(t.would_defer)} ${t.tier}`);
-                out.push(who.length ? `At ${level} these would wait from now on: ${who.join(', ')}.`
-                                    : `At ${level} nothing would wait, until a level rises.`);
+                out.push(who.length ? `As the load is now, these would wait: ${who.join(', ')}.`
+                                    : 'As the load is now, nothing would wait.');
                 out.push('What runs is not stopped.');
                 if (told.length)
                         out.push(`Since weir started, observe has announced ${
@@ -346,8 +346,10 @@ function matrixPanel(ctx, reload)
                 node: p.node,
                 update(state, settings) {
                         const now = state.paused ? 'critical' : state.level;
+                        const seen = state.observed_target ? state.observed_level : '';
                         const mine = JSON.stringify(
-                                [now, settings, state.tiers.map((t) => [t.delay_ms, t.parked, t.returning])]);
+                                [now, seen, settings,
+                                        state.tiers.map((t) => [t.delay_ms, t.parked, t.returning])]);
                         if (mine === key || body.querySelector('form'))
                                 return;
                         key = mine;
@@ -374,6 +376,7 @@ function matrixPanel(ctx, reload)
                         const line = (level) => {
                                 const head = h('th', {scope: 'row'}, badge(level),
                                         level === now ? ' · now' : '',
+                                        level === seen ? ' · observed now' : '',
                                         level === 'critical' ? ' · also while paused' : '');
                                 return h(`tr${level === now ? '.selected' : ''}`, {}, head,
                                         TIERS.map((tier) => h('td', {}, cell(level, tier))),

@@ -375,7 +375,7 @@ export async function shot(page, name)
 /* --- weir as a process ----------------------------------------------------------------------- */
 
 /* With a target "shop" whose metric is the number in a file; load(n) changes it. */
-function config(file, mode)
+function config(file, mode, dwell)
 {
         return `throttle {
         mode = "${mode}"
@@ -388,7 +388,7 @@ target "shop" {
         kind = "command"
         command = {"cat", "${file}"}
         interval = "100ms"
-        dwell = "200ms"
+        dwell = "${dwell}"
         metric "threads" { elevated = {5, 3} critical = {15, 10} }
 }
 `;
@@ -396,7 +396,7 @@ target "shop" {
 
 class Server
 {
-        constructor(folder, {token, target = false, mode = 'enforce'} = {})
+        constructor(folder, {token, target = false, mode = 'enforce', dwell = '200ms'} = {})
         {
                 const words = [
                         'serve', '--data', path.join(folder, 'data'), '--resp', '127.0.0.1:0',
@@ -413,7 +413,7 @@ class Server
                 if (target) {
                         const file = path.join(folder, 'weir.conf');
                         this.load(1);
-                        fs.writeFileSync(file, config(this.loadFile, mode));
+                        fs.writeFileSync(file, config(this.loadFile, mode, dwell));
                         words.push('-c', file);
                 }
                 this.log = '';

@@ -68,4 +68,27 @@ test('a job in a crowd says how many are ahead and promises no time', async (t) 
         await shot(page, 'why-paused');
 });
 
+test('what was is told as past, and a target that is only observed is told apart', async (t) => {
+        const server = await t.server({target: true, dwell: '1h'});
+        server.load(25);
+        await server.level('critical');
+        const page = await t.page(server, '#/now');
+        await says(page, '.level', /threads is 25, the threshold is 15\./);
+        server.load(0);
+        await says(page, '.level', /threads was 25 \(threshold 15\), is 0 now; the level falls in /);
+        await shot(page, 'level-past');
+        await says(page, '#state', /load critical/);
+        await server.post('throttle', {action: 'mode', set: 'observe'});
+        await says(page, '#state', /observed load critical/);
+        expect(!/ load critical/.test((await page.locator('#state').textContent())
+                .replace('observed load critical', '')), 'an observed level is no alarm');
+        await says(page, '.level', /makes nothing wait/);
+        await shot(page, 'level-observed');
+        await page.to('#/throttle');
+        await says(page, '.screen', /critical.*observed now/);
+        await page.getByLabel('enforce', {exact: true}).first().check();
+        await says(page, 'dialog', /As the load is now, these would wait: .*deferrable jobs/);
+        await shot(page, 'level-consequences');
+});
+
 run();

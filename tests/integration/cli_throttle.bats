@@ -105,6 +105,10 @@ has_value() {
         [ "$(status '.targets[0].metrics[0].value')" = "\"$1\"" ]
 }
 
+is_observed() {
+        [ "$(status .observed_level)" = "\"$1\"" ]
+}
+
 has_level() {
         [ "$(status .level)" = "\"$1\"" ]
 }
@@ -244,7 +248,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         rm load
         eventually has_level unknown
         run weir throttle status
-        [[ $output =~ "because  shop: threads was last read "[0-9.]+" s ago; ".*load ]]
+        [[ $output =~ "because  shop: threads was last read "[0-9.]+" "(ms|s)" ago; ".*load ]]
         set_load 2
         eventually has_level normal
 }
@@ -253,7 +257,8 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         measure observe
         add_all_tiers
         set_load 6
-        eventually has_level elevated
+        eventually is_observed elevated
+        [ "$(status .level)" = '"normal"' ] # nothing waits
         [ "$(claim 4)" = "[1,2,3,4]" ]
         [ "$(tier normal would_defer),$(tier deferrable would_defer),$(tier normal deferred)" = 1,1,0 ]
         [[ $(weir throttle status) =~ deferrable\ +runs\ +0\ +0\ +0\ +1\ +0 ]]
@@ -272,6 +277,9 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         [ "$(claim)" = "[1]" ]
         [ "$(tier deferrable would_defer),$(tier deferrable deferred)" = 1,0 ]
         [[ $(weir throttle status) == *"target   shop: critical for "*", mode observe"* ]]
+        # The level is that of what enforces, which is nothing.
+        [ "$(status '[.level, .target, .observed_level, .observed_target]')" = '["normal","","critical","shop"]' ]
+        [[ $(weir throttle status) == *"level    normal for "*"observed critical, which makes nothing wait: shop: threads was 150 against 15, is 150 ("* ]]
 }
 
 @test "a mode that is set while there is load holds at once" {

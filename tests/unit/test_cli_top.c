@@ -116,6 +116,49 @@ static const char *draw(struct rig *x)
         return buf_cstr(&x->frame);
 }
 
+/* A target that is entered with 87 and has 12 now, and one that only observes. */
+static void a_cause_that_is_past_is_told_as_past(void **state)
+{
+        struct rig x;
+        (void)state;
+        rig_init(&x, 1, 0);
+        buf_clear(&x.bytes[1]);
+        struct buf *b = &x.bytes[1];
+        buf_put_str(b, "%6\r\n");
+        put_pair(b, "mode", "enforce");
+        put_pair(b, "level", "elevated");
+        put_pair(b, "target", "shop");
+        put_pair(b, "observed_level", "critical");
+        put_pair(b, "observed_target", "stock");
+        put_text(b, "targets");
+        buf_put_str(b, "*2\r\n%8\r\n");
+        put_pair(b, "name", "shop");
+        put_pair(b, "mode", "enforce");
+        put_pair(b, "level", "elevated");
+        put_pair(b, "metric", "threads_running");
+        put_pair(b, "value", "87");
+        put_pair(b, "threshold", "60");
+        put_pair(b, "now", "12");
+        put_number(b, "falls_in_ms", 4000);
+        buf_put_str(b, "%7\r\n");
+        put_pair(b, "name", "stock");
+        put_pair(b, "mode", "observe");
+        put_pair(b, "level", "critical");
+        put_pair(b, "metric", "lag");
+        put_pair(b, "value", "9");
+        put_pair(b, "threshold", "5");
+        put_pair(b, "now", "9");
+        x.view.throttle = parsed(&x, b);
+        x.view.rows = 30;
+        x.view.columns = 160;
+        const char *frame = draw(&x);
+        assert_non_null(strstr(
+                frame, "because of shop: threads_running was 87, limit 60, is 12, falls in 4 s"));
+        assert_non_null(strstr(frame, "only observed: stock "));
+        assert_non_null(strstr(frame, "stock (observe)  lag 9, limit 5"));
+        rig_release(&x);
+}
+
 static void no_frame_is_larger_than_its_screen(void **state)
 {
         struct rig x;
@@ -258,6 +301,7 @@ static void rates_come_from_two_counts(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_cause_that_is_past_is_told_as_past),
                 cmocka_unit_test(no_frame_is_larger_than_its_screen),
                 cmocka_unit_test(the_head_tells_the_level_and_why),
                 cmocka_unit_test(

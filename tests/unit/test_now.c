@@ -50,7 +50,8 @@ static void a_calm_weir_says_so(void **unused)
                 rig_do(&rig, "NOW"),
                 "{at_ms:1700000000000 start_ms:1700000000000 mode:'off' check_mode:'enforce' "
                 "level:'normal' target:'' "
-                "since_ms:1000 paused:false pause_left_ms:0 targets:[] "
+                "since_ms:1000 observed_level:'normal' observed_target:'' paused:false "
+                "pause_left_ms:0 targets:[] "
                 "jobs:{ready:0 scheduled:0 waiting:0 running:0 finished:0 failed_hour:0 "
                 "failed_from_ms:1700000000000 parked:{critical:0 high:0 normal:0 deferrable:0] "
                 "returning:{critical:0 high:0 normal:0 deferrable:0]] "
@@ -59,6 +60,61 @@ static void a_calm_weir_says_so(void **unused)
                 "ramp:{running:false cycle:0 cycles:3 next_in_ms:-1] "
                 "checks:{waiting:0 rules:0 starved:0] throttle_enabled:true locks_enabled:true "
                 "everything_paused:false events:0]");
+        rig_release(&rig);
+}
+
+/* The level is that of what enforces.  What is only observed makes nothing wait. */
+static void a_level_that_is_only_observed_is_told_apart(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        static const struct core_target two[] = {
+                {.name = "shop", .metrics = metrics, .n_metrics = 1, .dwell_ns = 1, .mode = -1},
+                {.name = "stock",
+                 .metrics = metrics,
+                 .n_metrics = 1,
+                 .dwell_ns = 1,
+                 .mode = MODE_OBSERVE},
+        };
+        rig_init(&rig);
+        rig_set_gate(&rig, two, ARRAY_LEN(two), MODE_ENFORCE, MODE_ENFORCE);
+        rig_sample(&rig, 0, 0, 1);
+        rig_sample(&rig, 1, 0, 99);
+        rig_pass_ms(&rig, 1000);
+        const char *now = rig_do(&rig, "NOW");
+        has(now, "level:'normal' target:'' ");
+        has(now, "observed_level:'critical' observed_target:'stock' ");
+        const char *status = rig_do(&rig, "THROTTLE", "STATUS");
+        has(status, "level:'normal' since_ms:");
+        has(status, "target:'' observed_level:'critical' observed_target:'stock' ");
+        has(status, "{tier:'deferrable' parked:0 deferred:0 would_defer:0 released:0 delay_ms:0 "
+                    "returning:0 "
+                    "enforce_delay_ms:0]");
+        /* In observe nothing enforces, and what enforce would do is told. */
+        rig_sample(&rig, 0, 0, 6);
+        rig_do(&rig, "THROTTLE", "MODE", "SET", "observe");
+        rig_turn(&rig);
+        has(rig_do(&rig, "NOW"), "level:'normal' target:'' ");
+        has(rig_do(&rig, "NOW"), "observed_level:'critical' observed_target:'stock' ");
+        has(rig_do(&rig, "THROTTLE", "STATUS"),
+            "released:0 delay_ms:0 returning:0 enforce_delay_ms:900000]");
+        rig_release(&rig);
+}
+
+/* The level is kept while it dwells: what it was entered with, what is now, and when it falls. */
+static void a_level_that_dwells_says_what_is_now_and_when_it_falls(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig);
+        sample(&rig, 25);
+        has(rig_do(&rig, "NOW"), "value:'25' threshold:'15' now:'25' age_ms:0 falls_in_ms:-1 ");
+        rig_pass_ms(&rig, 1000);
+        sample(&rig, 0);
+        rig_pass_ms(&rig, 2000);
+        sample(&rig, 0);
+        has(rig_do(&rig, "NOW"), "level:'critical' ");
+        has(rig_do(&rig, "NOW"), "value:'25' threshold:'15' now:'0' age_ms:0 falls_in_ms:28000 ");
         rig_release(&rig);
 }
 
@@ -74,8 +130,8 @@ static void the_level_is_told_with_the_metric_that_decides(void **unused)
                  "level:'critical' "
                  "target:'shop' since_ms:2000");
         has(now, "{name:'shop' mode:'enforce' level:'critical' since_ms:2000 "
-                 "metric:'threads_running' value:'16.5' threshold:'15' age_ms:2000 error:'' "
-                 "measured:true last_known:'']");
+                 "metric:'threads_running' value:'16.5' threshold:'15' now:'16.5' "
+                 "age_ms:2000 falls_in_ms:-1 error:'' measured:true last_known:'']");
         has(now, "{name:'stock' mode:'off'");
         has(now, "events:1]");
         rig_release(&rig);
@@ -494,6 +550,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_calm_weir_says_so),
+                cmocka_unit_test(a_level_that_is_only_observed_is_told_apart),
+                cmocka_unit_test(a_level_that_dwells_says_what_is_now_and_when_it_falls),
                 cmocka_unit_test(the_level_is_told_with_the_metric_that_decides),
                 cmocka_unit_test(a_metric_that_cannot_be_read_says_why),
                 cmocka_unit_test(a_pause_is_told_with_its_end),

@@ -35,7 +35,7 @@ static void a_limit_says_how_long_no_job_starts_and_how_many_are_ahead(void **un
         for (int i = 0; i < 5; i++)
                 rig_do(&rig, "ENQUEUE", "a", "", "LIMIT", "api");
         assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
-        has(rig_do(&rig, "WHY", "5"), " ahead:null]"); /* no claim has met the limit yet */
+        has(rig_do(&rig, "WHY", "5"), " ahead:3]"); /* in its queue: no claim has met it yet */
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
         const char *why = rig_do(&rig, "WHY", "2");
         has(why, "'rate limit 'api' is used up: no job starts for 10 min ");
@@ -249,8 +249,22 @@ static void what_is_not_known_is_told_by_its_age(void **unused)
                 rig_turn(&rig);
         }
         has(rig_do(&rig, "WHY", "1"),
-            "'unknown load on shop: threads_running is 6 s old, at most 5 s is allowed; tier "
+            "'unknown load on shop: threads_running 8 s old, at most 5 s is allowed; tier "
             "normal waits 5 min'");
+        rig_release(&rig);
+}
+
+/* The level was entered with 150, and is kept while it dwells. */
+static void what_the_load_was_is_not_told_as_what_it_is(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init_busy(&rig);
+        rig_sample(&rig, 0, 0, 2);
+        rig_turn(&rig);
+        has(rig_do(&rig, "WHY", "1"),
+            "'critical load on shop: threads_running 2, was 150 against 15; tier normal waits 15 "
+            "min'");
         rig_release(&rig);
 }
 
@@ -303,6 +317,7 @@ int main(void)
                 cmocka_unit_test(a_parked_job_says_what_parked_it_and_for_how_long),
                 cmocka_unit_test(a_parked_job_says_that_the_throttle_is_switched_off_by_now),
                 cmocka_unit_test(what_is_not_known_is_told_by_its_age),
+                cmocka_unit_test(what_the_load_was_is_not_told_as_what_it_is),
                 cmocka_unit_test(what_is_only_observed_would_wait),
                 cmocka_unit_test(a_pause_says_how_long_it_lasts),
         };
