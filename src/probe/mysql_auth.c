@@ -121,7 +121,9 @@ void my_auth_restrict(MYSQL *db)
 /* ---- what comes in ---- */
 
 #define GREETING_MAX 1024
-#define HEAD_LEN     4 /* length in three bytes, number */
+#define HEAD_LEN     4  /* length in three bytes, number */
+#define GREETING     10 /* the first byte of the packet, and of one that is an error */
+#define ERROR        0xff
 #define TLS_BIT      0x800
 
 /* What this thread waits for now. */
@@ -141,22 +143,27 @@ static void cut(MYSQL *db, int verdict)
         (void)shutdown((int)mysql_get_socket(db), SHUT_RDWR); /* fine when it is lost */
 }
 
-/* -1: more of it must come.  A first packet that is an error, and not the report of some progress,
- * is left to the library. */
+/* -1: more of it must come.  A first packet that is an error is left to the library, unless it only
+ * looks like one and reports some progress.  That is told as soon as its number is there: what came
+ * before is in the library's hands. */
 static int judge_greeting(const unsigned char *at, size_t len)
 {
-        size_t size =
-                len < HEAD_LEN ? GREETING_MAX : (at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16);
-        if (len >= HEAD_LEN && size > GREETING_MAX - HEAD_LEN)
-                return ERR_BADARG;
-        if (len < HEAD_LEN + size)
+        if (len < HEAD_LEN)
                 return -1;
+        size_t size = at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16;
+        if (size < 3 || size > GREETING_MAX - HEAD_LEN)
+                return ERR_BADARG;
         at += HEAD_LEN;
-        if (size >= 3 && at[0] == 0xff && (at[1] != 0xff || at[2] != 0xff))
-                return OK;
-        const unsigned char *zero = size ? memchr(at, 0, size) : NULL; /* of the version */
+        len -= HEAD_LEN;
+        if (len >= 1 && at[0] != GREETING && at[0] != ERROR)
+                return ERR_BADARG;
+        if (len >= 3 && at[0] == ERROR)
+                return at[1] == 0xff && at[2] == 0xff ? ERR_BADARG : OK;
+        if (len < size)
+                return -1;
+        const unsigned char *zero = memchr(at, 0, size); /* of the version */
         size_t bits = zero ? (size_t)(zero - at) + 1 + 4 + 8 + 1 : 0;
-        if (!zero || at[0] != 10 || bits + 2 > size)
+        if (!zero || bits + 2 > size)
                 return ERR_BADARG;
         bool has_tls = (at[bits] | at[bits + 1] << 8) & TLS_BIT;
         return has_tls || !watch.needs_tls ? OK : ERR_STATE;
