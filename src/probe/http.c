@@ -18,7 +18,7 @@
 #include "base/shown.h"
 #include "wire/json.h"
 
-#define BODY_MAX    MIB
+#define HEADERS_MAX (64 * KIB)
 #define DEPTH_MAX   32
 #define JSON_PREFIX "json:"
 
@@ -27,6 +27,7 @@ struct http {
         CURLM *multi;
         CURL *easy;
         struct buf body;
+        size_t headers; /* bytes of them; libcurl keeps all */
         char error[CURL_ERROR_SIZE];
         struct rest rest; /* of looking its name up */
 };
@@ -53,6 +54,14 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
         struct http *h = ctx;
         buf_put(&h->body, bytes, size * n);
         return h->body.failed ? 0 : size * n;
+}
+
+static size_t on_header(char *bytes, size_t size, size_t n, void *ctx)
+{
+        struct http *h = ctx;
+        (void)bytes;
+        h->headers += size * n;
+        return h->headers > HEADERS_MAX ? 0 : size * n;
 }
 
 /* The value at a path such as "queues.0.depth". */
@@ -183,11 +192,13 @@ static int http_sample(void *self, const struct probe_wait *w, struct reading *r
         CURLcode code;
         long status = 0;
         char why[PROBE_ERROR_MAX];
+        struct problem problem;
         if (!rest_is_over(&h->rest, clock_boot_ns())) {
                 fail_silent(h, ret, no_name);
                 return OK;
         }
         buf_clear(&h->body);
+        h->headers = 0;
         h->error[0] = '\0';
         int r = transfer(h, w, &code);
         (void)curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -197,7 +208,10 @@ static int http_sample(void *self, const struct probe_wait *w, struct reading *r
         }
         h->rest = (struct rest){0};
         if (h->body.failed) {
-                fail_all(h, ret, "the answer is longer than 1 MiB");
+                (void)answer_too_long(&problem);
+                fail_all(h, ret, problem.detail);
+        } else if (h->headers > HEADERS_MAX) {
+                fail_all(h, ret, "the headers of the answer are longer than 64 KiB");
         } else if (r != OK || is_no_answer(h, code)) {
                 fail_silent(h, ret, h->error[0] ? h->error : curl_easy_strerror(code));
         } else if (code != CURLE_OK) {
@@ -230,7 +244,7 @@ static void *http_open(const struct probe_options *o, const struct probe_server 
         h->multi = curl_multi_init();
         h->easy = curl_easy_init();
         ASSERT(h->multi && h->easy && o->url);
-        buf_init(&h->body, BODY_MAX);
+        buf_init(&h->body, ANSWER_MAX);
         /* None of these fails for a libcurl that is as new as its header. */
         (void)curl_easy_setopt(h->easy, CURLOPT_URL, o->url);
         (void)curl_easy_setopt(h->easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -242,6 +256,8 @@ static void *http_open(const struct probe_options *o, const struct probe_server 
         (void)curl_easy_setopt(h->easy, CURLOPT_ERRORBUFFER, h->error);
         (void)curl_easy_setopt(h->easy, CURLOPT_WRITEFUNCTION, on_body);
         (void)curl_easy_setopt(h->easy, CURLOPT_WRITEDATA, h);
+        (void)curl_easy_setopt(h->easy, CURLOPT_HEADERFUNCTION, on_header);
+        (void)curl_easy_setopt(h->easy, CURLOPT_HEADERDATA, h);
         if (o->tls.ca) { /* and none of the system's */
                 (void)curl_easy_setopt(h->easy, CURLOPT_CAINFO, o->tls.ca);
                 (void)curl_easy_setopt(h->easy, CURLOPT_CAPATH, NULL);

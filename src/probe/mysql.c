@@ -27,7 +27,8 @@
 #define SQL_PREFIX      "sql:"
 #define VARIABLES_EVERY (60 * NS_PER_S) /* settings of the server are read again */
 /* Of any answer.  SHOW STATUS obeys it too, and gives up to six for a metric. */
-#define ROWS_MAX (6 * PROBE_METRICS_MAX)
+#define ROWS_MAX    (6 * PROBE_METRICS_MAX)
+#define COLUMNS_MAX 256 /* SHOW REPLICA STATUS has some 60 */
 /* A statement took longer than the session allows: MariaDB's number and MySQL's.  The headers of
  * either know only their own. */
 #define TIMEOUT_MARIADB 1969
@@ -109,6 +110,7 @@ static int statement_problem(const struct my *m, const struct probe_wait *w,
         case CR_SERVER_GONE_ERROR:
         case CR_SERVER_LOST:
         case CR_SERVER_LOST_EXTENDED:
+        case CR_COMMANDS_OUT_OF_SYNC: /* it answered more than was asked */
         case ER_SERVER_SHUTDOWN:
         case ER_NORMAL_SHUTDOWN:
         case ER_CONNECTION_KILLED:
@@ -131,9 +133,8 @@ static int statement_problem(const struct my *m, const struct probe_wait *w,
         }
 }
 
-/* *ret may be NULL for a statement without rows; the caller frees it. */
-static int run(struct my *m, const char *sql, const struct probe_wait *w, MYSQL_RES **ret,
-               struct problem *problem)
+static int run_unwatched(struct my *m, const char *sql, const struct probe_wait *w, MYSQL_RES **ret,
+                         struct problem *problem)
 {
         int failed = 0, ready, r;
         int status = mysql_real_query_start(&failed, m->db, sql, strlen(sql));
@@ -143,9 +144,10 @@ static int run(struct my *m, const char *sql, const struct probe_wait *w, MYSQL_
                         return wait_problem(w, r, problem);
                 status = mysql_real_query_cont(&failed, m->db, ready);
         }
-        *ret = NULL;
         if (failed)
                 return statement_problem(m, w, problem);
+        if (mysql_field_count(m->db) > COLUMNS_MAX)
+                return answer_too_long(problem);
         status = mysql_store_result_start(ret, m->db);
         while (status) {
                 r = my_wait(m->db, status, w, &ready);
@@ -158,9 +160,24 @@ static int run(struct my *m, const char *sql, const struct probe_wait *w, MYSQL_
         return OK;
 }
 
+/* *ret may be NULL for a statement without rows; the caller frees it. */
+static int run(struct my *m, const char *sql, const struct probe_wait *w, MYSQL_RES **ret,
+               struct problem *problem)
+{
+        *ret = NULL;
+        my_watch_begin(w, true, false);
+        int r = run_unwatched(m, sql, w, ret, problem), watched = my_watch_end();
+        if (watched == OK)
+                return r;
+        if (*ret)
+                mysql_free_result(*ret);
+        *ret = NULL;
+        return watched == ERR_TOOBIG ? answer_too_long(problem) : wait_problem(w, watched, problem);
+}
+
 static bool is_dead(int err)
 {
-        return err == ERR_IO || err == ERR_TIMEOUT || err == ERR_STOPPING;
+        return is_silence(err) || err == ERR_TOOBIG;
 }
 
 /* What a statement failed by becomes a reading.  ERR_UNAVAIL is no answer either: the server gave
@@ -469,7 +486,7 @@ static int ask_own(struct my *m, struct plan *plan, const struct probe_wait *w, 
                 return OK;
         }
         int r = plan->is_lag ? ask_lag(m, w, ret, &err) : ask_value(m, plan->sql, w, ret, &err);
-        if (err == ERR_UNAVAIL || r == ERR_TIMEOUT) {
+        if (err == ERR_UNAVAIL || r == ERR_TIMEOUT || r == ERR_TOOBIG) {
                 plan->why = *ret;
                 rest_begin(&plan->rest, clock_boot_ns());
         } else {
