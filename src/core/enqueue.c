@@ -8,6 +8,7 @@
 #include "state/backoff.h"
 #include "state/hold.h"
 #include "wire/digest.h"
+#include "wire/json_canon.h"
 
 /* About what the record takes beside args and names. */
 #define NEW_RECORD_BYTES 64
@@ -52,12 +53,16 @@ static void pack_after(struct slice text, struct buf *ret)
                 buf_put_varint(ret, id);
 }
 
-/* "*" stands for hook, group and args. */
+/* "*" stands for hook, group and args.  Args that are JSON count by their value: clients write the
+ * same members in any order and with any space. */
 static struct slice unique_key(const struct job_spec *spec, char room[DIGEST_TEXT])
 {
-        const struct slice parts[] = {spec->hook, spec->group, spec->args};
+        struct buf canon CLEANUP(buf_release) = {0};
         if (!slice_eq(spec->options.unique, SLICE_LIT("*")))
                 return spec->options.unique;
+        bool is_json = json_canon(spec->args, &canon);
+        const struct slice parts[] = {spec->hook, spec->group,
+                                      is_json ? buf_slice(&canon) : spec->args};
         digest_text(parts, ARRAY_LEN(parts), room);
         return slice_make(room, DIGEST_TEXT);
 }

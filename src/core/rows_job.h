@@ -25,7 +25,7 @@
 
 #define JOB_UNIQUE                                                                                 \
         {"unique", PARAM_NAME, KEY, 1, NAME_MAX_BYTES, "none",                                     \
-         "a key that one job may hold; * makes it from hook, group and args"},                     \
+         "a key that one job may hold; * makes it from hook, group and args (JSON by value)"},     \
         {"scope", PARAM_CHOICE, KEY, 0, 0, "pending",                                              \
          "pending|running|after: the key is held while pending, while running too, or for "        \
          "UNIQUEFOR after the end as well"},                                                       \

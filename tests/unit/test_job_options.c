@@ -48,6 +48,29 @@ static void a_made_key_tells_hook_group_and_args_apart(void **unused)
         rig_release(&rig);
 }
 
+static void a_made_key_takes_json_args_by_their_value(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        assert_string_equal(
+                rig_do(&rig, "ENQUEUE", "h", "{\"order\":7,\"shop\":\"a\"}", "UNIQUE", "*"), "1");
+        restart_and_compare(&rig);
+        assert_string_equal(
+                rig_do(&rig, "ENQUEUE", "h", "{ \"shop\": \"a\", \"order\": 7 }", "UNIQUE", "*"),
+                "1");
+        assert_string_equal(
+                rig_do(&rig, "ENQUEUE", "h", "{\"shop\":\"a\",\"order\":7.0}", "UNIQUE", "*"),
+                "1");
+        assert_string_equal(
+                rig_do(&rig, "ENQUEUE", "h", "{\"shop\":\"a\",\"order\":\"7\"}", "UNIQUE", "*"),
+                "2");
+        /* Not JSON: every byte counts. */
+        assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "order 7", "UNIQUE", "*"), "3");
+        assert_string_equal(rig_do(&rig, "ENQUEUE", "h", "order  7", "UNIQUE", "*"), "4");
+        rig_release(&rig);
+}
+
 static void scope_running_holds_the_key_until_the_end(void **unused)
 {
         (void)unused;
@@ -504,6 +527,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_unique_key_is_answered_with_its_first_job),
                 cmocka_unit_test(a_made_key_tells_hook_group_and_args_apart),
+                cmocka_unit_test(a_made_key_takes_json_args_by_their_value),
                 cmocka_unit_test(scope_running_holds_the_key_until_the_end),
                 cmocka_unit_test(scope_after_holds_the_key_for_a_time),
                 cmocka_unit_test(a_conflict_may_replace_the_args_or_be_refused),
