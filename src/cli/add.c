@@ -57,6 +57,7 @@ const struct option_def add_options[] = {
         {"when", "HOW", "how those must end: complete, failed (one of them), ended"},
         {"otherwise", "WHAT", "when they end otherwise: cancel, fail"},
         {"result-for", "DURATION", "how long its result is kept after the end"},
+        {"max-run", "DURATION", "how long an attempt may run, however often its lease is extended"},
         {"sign", "FILE", "sign it with a key of this file; see signing_keys_file in weir.conf(5)"},
         {"sign-key", "ID", "the key to sign with (the first of the file)"},
         {"many", "FILE", "one job for each line of FILE (- for stdin); the line is its ARGS"},
@@ -147,6 +148,7 @@ static const char *const durations[][2] = {
         {"expires", "EXPIRES"},
         {"unique-for", "UNIQUEFOR"},
         {"result-for", "RESULTFOR"},
+        {"max-run", "MAXRUN"},
 };
 
 static int add_duration(struct adding *a, const char *option, const char *keyword,

@@ -316,6 +316,7 @@ static const struct {
         const char *label;
         enum { SHOW_TEXT, SHOW_DURATION, SHOW_MOMENT } as;
 } option_labels[] = {
+        {SLICE_LIT("maxrun"), "max run", SHOW_DURATION},
         {SLICE_LIT("uniquefor"), "unique for", SHOW_DURATION},
         {SLICE_LIT("keymax"), "key max", SHOW_TEXT},
         {SLICE_LIT("expires_ms"), "expires", SHOW_MOMENT},

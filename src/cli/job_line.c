@@ -62,6 +62,7 @@ static const struct {
         INT("timeout", "TIMEOUT"),
         INT("attempts", "ATTEMPTS"),
         TEXT("backoff", "BACKOFF"),
+        INT("maxrun", "MAXRUN"),
         TEXT("unique", "UNIQUE"),
         TEXT("scope", "SCOPE"),
         INT("uniquefor", "UNIQUEFOR"),

@@ -67,6 +67,7 @@ static const struct kind_field schedule_fields[] = {
         {"attempts", "ATTEMPTS", FIELD_PLAIN},
         {"timeout_ms", "TIMEOUT", FIELD_PLAIN},
         {"backoff", "BACKOFF", FIELD_PLAIN},
+        {"maxrun_ms", "MAXRUN", FIELD_PLAIN},
         {"key", "KEY", FIELD_PLAIN},
         {"key_max", "KEYMAX", FIELD_PLAIN},
         {"limit", "LIMIT", FIELD_PLAIN},

@@ -68,6 +68,7 @@ static const struct option_def add_options[] = {
         {"target", "NAME", "the circuit breaker of what they call"},
         {"expires", "DURATION", "canceled when not started so long after it was made"},
         {"result-for", "DURATION", "how long results are kept after the end"},
+        {"max-run", "DURATION", "how long an attempt may run, however often its lease is extended"},
         {"signature", "TEXT", "keyid:hex over what decides what runs, where jobs are signed"},
         {NULL, NULL, NULL},
 };
@@ -98,6 +99,7 @@ static const struct {
         {"until", "UNTIL", true},      {"jitter", "JITTER", false},
         {"window", "WINDOW", false},   {"timeout", "TIMEOUT", false},
         {"expires", "EXPIRES", false}, {"result-for", "RESULTFOR", false},
+        {"max-run", "MAXRUN", false},
 };
 #define N_SLOT_TIMES 3 /* those of TIMES_OPTIONS are the first */
 
@@ -311,6 +313,7 @@ static void show_what(struct cli *cli, const struct value *v)
         show_number(cli, "priority", field_int(v, "priority"));
         show_number(cli, "attempts", field_int(v, "attempts"));
         show_duration(cli, "timeout", field_int(v, "timeout_ms"));
+        show_duration(cli, "max run", field_int(v, "maxrun_ms"));
         if (field_int(v, "key_max"))
                 show_number(cli, "key max", field_int(v, "key_max"));
         show_duration(cli, "expires", field_int(v, "expires_ms"));

@@ -143,6 +143,9 @@ static void grant(struct claiming *c, struct job *job, size_t queue)
 {
         struct core *core = c->core;
         uint32_t lease_ms = lease_ms_of(job, c->spec);
+        uint64_t maxrun_ms = job->extra ? job->extra->options.maxrun_ms : 0;
+        if (maxrun_ms && maxrun_ms < lease_ms)
+                lease_ms = (uint32_t)maxrun_ms;
         struct effect e = {
                 .type = EFFECT_JOB_START,
                 .id = job_id(job),
@@ -223,7 +226,7 @@ static void emit_granted(struct reply *reply, const struct job *job)
 {
         char token[2 * JOB_TOKEN_BYTES];
         hex_from_bytes(job->more->token, JOB_TOKEN_BYTES, token);
-        reply_record(reply, 12);
+        reply_record(reply, 13);
         reply_key(reply, "id");
         reply_int(reply, (int64_t)job_id(job));
         reply_key(reply, "token");
@@ -248,6 +251,8 @@ static void emit_granted(struct reply *reply, const struct job *job)
         reply_int(reply, job->more->lease_ms);
         reply_key(reply, "created_ms");
         reply_int(reply, job->created_ms);
+        reply_key(reply, "maxrun_ms");
+        reply_int(reply, job->extra ? (int64_t)job->extra->options.maxrun_ms : 0);
         reply_end(reply);
 }
 

@@ -172,6 +172,9 @@ EXEC(exec_extend)
                 .deadline_ns = core->now.steady_ns + ms * NS_PER_MS,
                 .lease_ms = (uint32_t)ms,
         };
+        const struct job_options *o = job->extra ? &job->extra->options : NULL;
+        if (o && o->maxrun_ms && e.deadline_ns > (int64_t)o->run_until_ns)
+                e.deadline_ns = (int64_t)o->run_until_ns;
         core_emit(core, &e);
         reply_ok(reply);
         return OK;

@@ -14,6 +14,7 @@ enum {
         P_ENQUEUE_TIMEOUT,
         P_ENQUEUE_ATTEMPTS,
         P_ENQUEUE_BACKOFF,
+        P_ENQUEUE_MAXRUN,
         P_ENQUEUE_UNIQUE,
         P_ENQUEUE_SCOPE,
         P_ENQUEUE_UNIQUEFOR,

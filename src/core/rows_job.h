@@ -21,7 +21,9 @@
         {"attempts", PARAM_INT, KEY, 1, LIMIT_ATTEMPTS, "3",                                       \
          "how often it may be started before it is failed"},                                       \
         {"backoff", PARAM_TEXT, KEY, 1, NAME_MAX_BYTES, "the queue's, or none",                    \
-         "wait before the next attempt: none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m"}
+         "wait before the next attempt: none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m"},       \
+        {"maxrun", PARAM_INT, KEY, LIMIT_LEASE_MIN_MS, LIMIT_DELAY_MS, "no limit",                 \
+         "milliseconds an attempt may run, however often its lease is extended"}
 
 #define JOB_UNIQUE                                                                                 \
         {"unique", PARAM_NAME, KEY, 1, NAME_MAX_BYTES, "none",                                     \

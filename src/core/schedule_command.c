@@ -422,6 +422,7 @@ static void tell_job(const struct schedule_def *d, struct reply *reply)
         tell_count(reply, "attempts", d->attempts);
         tell_time(reply, "timeout_ms", d->timeout_ms);
         tell_or_null(reply, "backoff", o->backoff);
+        tell_time(reply, "maxrun_ms", (int64_t)o->maxrun_ms);
         tell_or_null(reply, "key", o->key);
         tell_time(reply, "key_max", (int64_t)o->key_max);
         tell_or_null(reply, "limit", o->limit);
@@ -432,7 +433,7 @@ static void tell_job(const struct schedule_def *d, struct reply *reply)
         reply_bool(reply, o->signature.len > 0);
         tell_or_null(reply, "signature", o->signature);
 }
-#define JOB_FIELDS 16
+#define JOB_FIELDS 17
 
 static void tell_reason(const struct schedule *sch, struct reply *reply)
 {

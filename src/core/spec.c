@@ -22,6 +22,7 @@ static const struct {
         PLAIN(P_ENQUEUE_TIMEOUT, FIELD_U32, timeout_ms),
         PLAIN(P_ENQUEUE_ATTEMPTS, FIELD_U16, attempts),
         OPTION(P_ENQUEUE_BACKOFF, FIELD_TEXT, options.backoff),
+        OPTION(P_ENQUEUE_MAXRUN, FIELD_NUM, options.maxrun_ms),
         OPTION(P_ENQUEUE_UNIQUE, FIELD_TEXT, options.unique),
         OPTION(P_ENQUEUE_SCOPE, FIELD_NUM, options.unique_scope),
         OPTION(P_ENQUEUE_UNIQUEFOR, FIELD_NUM, options.unique_ms),

@@ -52,9 +52,13 @@ void tell_options(struct reply *reply, struct slice packed, uint64_t deferring_m
         const struct {
                 const char *key;
                 uint64_t value;
-        } numbers[] = {{"uniquefor", o.unique_ms},   {"keymax", o.key_max},
-                       {"expires_ms", o.expires_ms}, {"resultfor", o.result_ms},
-                       {"slot_ms", o.slot_ms},       {"run", o.run}};
+        } numbers[] = {{"maxrun", o.maxrun_ms},
+                       {"uniquefor", o.unique_ms},
+                       {"keymax", o.key_max},
+                       {"expires_ms", o.expires_ms},
+                       {"resultfor", o.result_ms},
+                       {"slot_ms", o.slot_ms},
+                       {"run", o.run}};
         bool has_waited = o.deferred_ms || o.parked;
         size_t n = has_waited + (o.tier > 0 && o.tier <= TIERS) + (o.backoff.len > 0) +
                    (o.unique.len > 0) + 3 * (o.after.len > 0);

@@ -44,7 +44,8 @@ const struct shape named_shapes[] = {
         {"ok", "{ok:b}"},
         {"status", "{status:" STATUS "}"},
         {"options",
-         "{unique~:s key~:s limit~:s target~:s batch~:s signature~:s schedule~:s uniquefor~:i "
+         "{unique~:s key~:s limit~:s target~:s batch~:s signature~:s schedule~:s maxrun~:i "
+         "uniquefor~:i "
          "keymax~:i expires_ms~:i resultfor~:i slot_ms~:i deferred_ms~:i run~:i tier~:" TIER " "
          "backoff~:s scope~:<pending,running,after> after~:[i] when~:<complete,failed,ended> "
          "otherwise~:<cancel,fail>}"},
@@ -55,7 +56,7 @@ const struct shape named_shapes[] = {
          "options:@options}"},
         {"claimed",
          "{id:i token:s hook:s " ARGS "attempt:i queue:s group:s priority:i attempts:i fence:i "
-         "lease_ms:i created_ms:i}"},
+         "lease_ms:i created_ms:i maxrun_ms:i}"},
         {"throttle_metric",
          "{name:s value:s? age_ms:i error:s note:s elevated:s? critical:s? level:" LEVEL "}"},
         {"throttle_status",
@@ -185,7 +186,7 @@ const struct shape command_shapes[] = {
          "{name:s state:<active,paused,stopped,done> reason:s? cron:s? every_ms:i? zone:s? "
          "first_ms:i? until_ms:i? jitter_ms:i missed:<skip,one,all> window_ms:i? "
          "overlap:<skip,queue,allow,cancel> stop_after:i hook:s " ARGS "queue:s group:s? "
-         "priority:i attempts:i timeout_ms:i? backoff:s? key:s? key_max:i? limit:s? target:s? "
+         "priority:i attempts:i timeout_ms:i? backoff:s? maxrun_ms:i? key:s? key_max:i? limit:s? target:s? "
          "expires_ms:i? result_ms:i? is_signed:b signature:s? next_ms:i? next:[i] last_slot_ms:i? "
          "last_job:i? jobs:i live_jobs:i missed_slots:i overlapped_slots:i failures:i}"},
         {"SCHEDULES",

@@ -107,6 +107,16 @@ static int apply_job_new(const struct application *a)
         return OK;
 }
 
+/* An attempt that may run only for some time begins. */
+static void begin_run(const struct state *s, struct job *job)
+{
+        if (!job->extra || !job->extra->options.maxrun_ms)
+                return;
+        struct job_options options = job->extra->options;
+        options.run_until_ns = (uint64_t)s->steady_ns + options.maxrun_ms * NS_PER_MS;
+        job_set_options(job, &options);
+}
+
 static int apply_job_start(const struct application *a)
 {
         struct job *job = a->job;
@@ -132,6 +142,7 @@ static int apply_job_start(const struct application *a)
         name_unref(&a->s->names, more->worker);
         more->worker = name_get(&a->s->names, e->worker);
         job_text_set(&more->progress, SLICE_NONE);
+        begin_run(a->s, job);
         job->attempt++;
         if (e->fence > a->s->fence)
                 a->s->fence = e->fence;
@@ -214,13 +225,24 @@ static int apply_job_fail(const struct application *a)
         return OK;
 }
 
+/* Did the lease end because the attempt may not run any longer? */
+static bool has_run_too_long(const struct job *job)
+{
+        return job->extra && job->extra->options.maxrun_ms &&
+               (uint64_t)job->more->deadline_ns >= job->extra->options.run_until_ns;
+}
+
 static int apply_job_timeout(const struct application *a)
 {
         struct job *job = a->job;
         if (job->state != JOB_LEASED)
                 return cannot_be(a, "it is not running");
-        job_text_set(&job->more->error, SLICE_LIT("timed out"));
-        job_tell(job, EVENT_TIMED_OUT, a->s->wall_ms, SLICE_NONE);
+        bool is_too_long = has_run_too_long(job);
+        job_text_set(&job->more->error, is_too_long ? SLICE_LIT("timed out: it ran as long as its "
+                                                                "MAXRUN allows")
+                                                    : SLICE_LIT("timed out"));
+        job_tell(job, EVENT_TIMED_OUT, a->s->wall_ms,
+                 is_too_long ? SLICE_LIT("it ran as long as its MAXRUN allows") : SLICE_NONE);
         if (a->e->is_final) {
                 state_leave(a->s, job);
                 job->more->deadline_ns = a->e->deadline_ns;

@@ -18,6 +18,8 @@
  *      parked_ms     how long that wait is to last from then on
  *      parked_how    PARKED_* bits
  *      parked_due    when it was due before the gate made it wait: its place in its queue
+ *      maxrun_ms     how long an attempt may run, whatever its lease; absent: no limit
+ *      run_until_ns  steady ns: the end of that time for the attempt that runs
  *      run           how often it was taken back from history to be run again
  */
 #ifndef WEIR_STATE_OPTION_H
@@ -51,7 +53,9 @@
         NUM(22, parked_ns)                                                                         \
         NUM(23, parked_ms)                                                                         \
         NUM(24, parked_how)                                                                        \
-        NUM(25, parked_due)
+        NUM(25, parked_due)                                                                        \
+        NUM(26, maxrun_ms)                                                                         \
+        NUM(27, run_until_ns)
 
 enum unique_scope { UNIQUE_PENDING, UNIQUE_RUNNING, UNIQUE_AFTER };
 enum after_when { AFTER_COMPLETE, AFTER_FAILED, AFTER_ENDED };

@@ -16,6 +16,7 @@ const TIMES = {
         timeout: 'Timeout',
         expires: 'Expires',
         resultfor: 'Keep result',
+        maxrun: 'Longest run',
         uniquefor: 'Unique for',
 };
 const TEXTS = [
@@ -88,6 +89,7 @@ function moreFields(first)
                         one('Attempts', 'attempts', '3'),
                         one('Backoff', 'backoff', 'the queue\'s', 'fixed:5s or exp:5s,2,5m,15%'),
                         one('Timeout', 'timeout', '5m', 'lease of an attempt'),
+                        one('Longest run', 'maxrun', 'no limit', 'then the attempt times out'),
                         one('Expires', 'expires', 'never', 'not started by then: canceled'),
                         one('Unique key', 'unique', 'none', '* makes it from hook, group, args'),
                         choose('Unique while', 'scope', SCOPES),

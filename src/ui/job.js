@@ -257,7 +257,7 @@ const PLACES = {
         batch: 'batches',
         schedule: 'schedules'
 };
-const SPANS = new Set(['expires', 'resultfor', 'uniquefor', 'deferred_ms', 'expires_ms']);
+const SPANS = new Set(['maxrun', 'expires', 'resultfor', 'uniquefor', 'deferred_ms', 'expires_ms']);
 
 /* An option by its name in the answer: where it leads, or as a time, or as it is. */
 function optionFact(ctx, [name, value])

@@ -64,6 +64,7 @@ function keptOptions(s, to)
                 ...(isOwnWindow && to.missed === s.missed ? {window: s.window_ms} : {}),
                 ...(s.key_max && to.key ? {keymax: s.key_max} : {}),
                 ...(s.result_ms ? {resultfor: s.result_ms} : {}),
+                ...(s.maxrun_ms ? {maxrun: s.maxrun_ms} : {}),
         };
 }
 

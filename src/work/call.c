@@ -242,7 +242,7 @@ static void set_options(struct call *c)
         if (h->ca_file)
                 SET(CURLOPT_CAINFO, h->ca_file);
         SET(CURLOPT_CONNECTTIMEOUT_MS, (long)h->connect_ms);
-        SET(CURLOPT_TIMEOUT_MS, (long)h->timeout_ms);
+        SET(CURLOPT_TIMEOUT_MS, (long)c->job->limit_ms);
 }
 
 int call_start(struct curl_loop *curl, const struct handler *h, const struct job *job,

@@ -30,7 +30,8 @@ static bool copy_text(char *to, size_t size, const struct value *v)
         return true;
 }
 
-/* id, token, hook, args, attempt, queue, group, priority, attempts, fence, lease_ms, created_ms */
+/* id, token, hook, args, attempt, queue, group, priority, attempts, fence, lease_ms, created_ms,
+ * maxrun_ms */
 bool job_read(struct job *j, const struct value *row)
 {
         if (row->type != VALUE_LIST || row->n < 11)
@@ -41,6 +42,7 @@ bool job_read(struct job *j, const struct value *row)
         j->attempts = value_int(&row->items[8], 0);
         j->fence = value_int(&row->items[9], 0);
         j->lease_ms = value_int(&row->items[10], 0);
+        j->maxrun_ms = row->n > 12 ? value_int(&row->items[12], 0) : 0;
         buf_clear(&j->args);
         buf_put_slice(&j->args, value_text(&row->items[3]));
         return j->id > 0 && j->lease_ms > 0 && !j->args.failed &&

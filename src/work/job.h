@@ -8,6 +8,9 @@
 
 struct job {
         int64_t id, attempt, attempts, priority, fence, lease_ms;
+        int64_t maxrun_ms; /* how long this attempt may run from its grant on; 0: no limit */
+        int64_t limit_ms; /* what is left when its handler begins: of maxrun_ms and of the handler's
+                           * own timeout the less; 0: no limit */
         char token[33];
         char hook[256], queue[256], group[256];
         struct buf args; /* kept only until a handler has it */

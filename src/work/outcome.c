@@ -19,12 +19,14 @@ void outcome_put_text(struct buf *b, struct slice text)
 }
 
 static void put_how(struct buf *b, const struct handler *h, const struct task_result *r,
-                    bool is_too_long)
+                    int64_t limit_ms)
 {
         char text[DURATION_TEXT_MAX];
-        if (is_too_long)
-                buf_printf(b, "killed after %s (%s)", duration_words(h->timeout_ms, text),
-                           h->origin);
+        if (limit_ms && limit_ms == h->timeout_ms)
+                buf_printf(b, "killed after %s (%s)", duration_words(limit_ms, text), h->origin);
+        else if (limit_ms)
+                buf_printf(b, "killed after %s (the MAXRUN of the job)",
+                           duration_words(limit_ms, text));
         else if (r->signal == SIGXCPU && h->cpu_s)
                 buf_printf(b, "killed after %s of cpu (%s)",
                            duration_words(h->cpu_s * MS_PER_S, text), h->origin);
@@ -35,9 +37,9 @@ static void put_how(struct buf *b, const struct handler *h, const struct task_re
 }
 
 void outcome_put_failure(struct buf *b, const struct handler *h, const struct task_result *r,
-                         bool is_too_long)
+                         int64_t limit_ms)
 {
-        put_how(b, h, r, is_too_long);
+        put_how(b, h, r, limit_ms);
         if (r->errors.len) {
                 buf_put_str(b, ": ");
                 outcome_put_text(b, r->errors);

@@ -6,9 +6,10 @@
 #include "work/handler.h"
 #include "work/task.h"
 
-/* "exit 3: the end of standard error"; is_too_long: the handler's timeout struck. */
+/* "exit 3: the end of standard error"; limit_ms: the time after which it was killed, 0 if it was
+ * not for that. */
 void outcome_put_failure(struct buf *b, const struct handler *h, const struct task_result *r,
-                         bool is_too_long);
+                         int64_t limit_ms);
 /* Errors are shown to people: bytes that are no UTF-8 and control characters are not. */
 void outcome_put_text(struct buf *b, struct slice text);
 

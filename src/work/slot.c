@@ -83,7 +83,7 @@ static void on_task_done(void *ctx, const struct task_result *result)
                     !outcome_take_retry(&r.output, &retry_ms) && has_code &&
                     handler_is_final(s->handler, r.exit_code))
                         retry_ms = HANDLER_RETRY_NEVER;
-                outcome_put_failure(&s->text, s->handler, &r, s->is_too_long);
+                outcome_put_failure(&s->text, s->handler, &r, s->is_too_long ? s->job.limit_ms : 0);
                 slot_fail(s, retry_ms);
         }
         worker_step(s->worker); /* a job taken ahead need not wait for the server's answer */
@@ -234,9 +234,21 @@ static int slot_spawn(struct slot *s, struct problem *p)
         r = task_start(&s->worker->loop, &spec, &s->task, p);
         job_env_free(env);
         words_release(&words);
-        if (r == OK && h->timeout_ms)
-                (void)uv_timer_start(&s->limit, on_too_long, (uint64_t)h->timeout_ms, 0);
+        if (r == OK && s->job.limit_ms)
+                (void)uv_timer_start(&s->limit, on_too_long, (uint64_t)s->job.limit_ms, 0);
         return r;
+}
+
+/* The server counts MAXRUN from the grant, and ends the lease then. */
+static int64_t limit_of(const struct slot *s)
+{
+        int64_t limit_ms = s->handler->timeout_ms;
+        int64_t left_ms = s->job.maxrun_ms - (clock_boot_ns() - s->taken_ns) / NS_PER_MS;
+        if (!s->job.maxrun_ms)
+                return limit_ms;
+        if (left_ms < 1)
+                left_ms = 1;
+        return limit_ms && limit_ms < left_ms ? limit_ms : left_ms;
 }
 
 static int slot_begin(struct slot *s, struct problem *p)
@@ -246,6 +258,7 @@ static int slot_begin(struct slot *s, struct problem *p)
         if (!s->handler)
                 return problem_set(p, ERR_NOTFOUND, "no handler for hook %s in %s",
                                    SHOWN_MAX(slice_str(s->job.hook), 255), handlers->origin);
+        s->job.limit_ms = limit_of(s);
         if (s->handler->kind == HANDLER_HTTP)
                 return call_start(s->worker->curl, s->handler, &s->job, on_call_done, s, &s->call,
                                   p);
@@ -288,7 +301,8 @@ void slot_take(struct slot *s, const struct value *row)
         }
         s->state = SLOT_HELD;
         s->order = w->n_taken++;
-        s->lease_until_ns = clock_boot_ns() + s->job.lease_ms * NS_PER_MS;
+        s->taken_ns = clock_boot_ns();
+        s->lease_until_ns = s->taken_ns + s->job.lease_ms * NS_PER_MS;
         uint64_t every = (uint64_t)s->job.lease_ms / 3;
         if (every > EXTEND_MS)
                 every = EXTEND_MS;

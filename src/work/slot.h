@@ -38,6 +38,7 @@ struct slot {
         uv_timer_t limit;     /* the timeout, and then the kill after the TERM */
         int64_t extend_fence; /* of the EXTEND not yet answered, 0 = none */
         int64_t extend_sent_ns;
+        int64_t taken_ns;       /* boot time of the grant */
         int64_t lease_until_ns; /* boot time, as far as the server's answers tell */
         bool is_lost;           /* the lease is not ours any more: the end is of no interest */
         bool is_given_up;       /* release it, ready to run again at once */

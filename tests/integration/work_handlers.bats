@@ -163,6 +163,24 @@ EOF
         [ "$(field 1 error)" = 'killed after 500 ms (handler "*" in handlers.conf)' ]
 }
 
+@test "a job's MAXRUN ends the command, which extends its lease as long as it runs" {
+        handlers <<'EOF'
+                handler "*" {
+                  exec = {"sh", "-c", "trap '' TERM; echo $$ >said; while :; do read x <go; done"}
+                  grace = 100ms
+                }
+EOF
+        add a --attempts 1 --max-run 1s --timeout 400ms
+        once
+        hear
+        gone() {
+                ! kill -0 "$REPLY" 2>/dev/null
+        }
+        eventually gone
+        has_status 1 failed
+        [ "$(field 1 error)" = "timed out: it ran as long as its MAXRUN allows" ]
+}
+
 @test "output is bytes: what is no UTF-8 arrives as it was" {
         handlers <<'EOF'
                 handler "out" { exec = {"printf", "\\377\\000\\376x"} }

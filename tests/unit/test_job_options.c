@@ -16,6 +16,64 @@ static void restart_and_compare(struct rig *rig)
         rig_turn(rig);
 }
 
+/* ---- maxrun ---- */
+
+static const char *status_of(struct rig *rig, const char *id)
+{
+        const char *text = rig_do(rig, "JOB", id);
+        static const char *const words[] = {"in-progress", "pending", "failed", "complete"};
+        for (size_t i = 0; i < ARRAY_LEN(words); i++)
+                if (strstr(text, words[i]))
+                        return words[i];
+        return text;
+}
+
+static void maxrun_ends_an_attempt_however_often_its_lease_is_extended(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[RIG_TOKEN];
+        struct rng dice;
+        rng_init_seed(&dice, 1);
+        rig_init(&rig);
+        rig_do(&rig, "ENQUEUE", "h", "", "MAXRUN", "10000", "TIMEOUT", "4000", "ATTEMPTS", "2",
+               "BACKOFF", "none");
+        for (int attempt = 1; attempt <= 2; attempt++) {
+                assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+                for (int second = 3; second < 10; second += 3) {
+                        rig_pass_ms(&rig, 3000);
+                        assert_string_equal(rig_do(&rig, "EXTEND", "1", token, "4000"), "OK");
+                        restart_and_compare(&rig);
+                        rig_fall_behind(&rig, &dice);
+                }
+                rig_pass_ms(&rig, 999);
+                assert_string_equal(status_of(&rig, "1"), "in-progress");
+                rig_pass_ms(&rig, 1);
+                assert_string_equal(status_of(&rig, "1"), attempt == 1 ? "pending" : "failed");
+        }
+        assert_non_null(strstr(rig_do(&rig, "EVENTS", "1"), "as long as its MAXRUN allows"));
+        rig_release(&rig);
+}
+
+static void a_lease_is_no_longer_than_maxrun_and_ends_as_before_when_shorter(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char token[RIG_TOKEN];
+        rig_init(&rig);
+        rig_do(&rig, "ENQUEUE", "h", "", "MAXRUN", "1000", "TIMEOUT", "60000", "ATTEMPTS", "1");
+        rig_do(&rig, "ENQUEUE", "h", "", "MAXRUN", "60000", "TIMEOUT", "1000", "ATTEMPTS", "1");
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 1);
+        assert_int_equal(rig_claim(&rig, "w", "default", token), 2);
+        rig_pass_ms(&rig, 1000);
+        assert_string_equal(status_of(&rig, "1"), "failed");
+        assert_string_equal(status_of(&rig, "2"), "failed");
+        assert_non_null(strstr(rig_do(&rig, "EVENTS", "1"), "MAXRUN"));
+        assert_null(strstr(rig_do(&rig, "EVENTS", "2"), "MAXRUN"));
+        starts_with(rig_do(&rig, "ENQUEUE", "h", "", "MAXRUN", "99"), "!BADARG");
+        rig_release(&rig);
+}
+
 /* ---- unique keys ---- */
 
 static void a_unique_key_is_answered_with_its_first_job(void **unused)
@@ -60,8 +118,7 @@ static void a_made_key_takes_json_args_by_their_value(void **unused)
                 rig_do(&rig, "ENQUEUE", "h", "{ \"shop\": \"a\", \"order\": 7 }", "UNIQUE", "*"),
                 "1");
         assert_string_equal(
-                rig_do(&rig, "ENQUEUE", "h", "{\"shop\":\"a\",\"order\":7.0}", "UNIQUE", "*"),
-                "1");
+                rig_do(&rig, "ENQUEUE", "h", "{\"shop\":\"a\",\"order\":7.0}", "UNIQUE", "*"), "1");
         assert_string_equal(
                 rig_do(&rig, "ENQUEUE", "h", "{\"shop\":\"a\",\"order\":\"7\"}", "UNIQUE", "*"),
                 "2");
@@ -527,6 +584,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_unique_key_is_answered_with_its_first_job),
                 cmocka_unit_test(a_made_key_tells_hook_group_and_args_apart),
+                cmocka_unit_test(maxrun_ends_an_attempt_however_often_its_lease_is_extended),
+                cmocka_unit_test(a_lease_is_no_longer_than_maxrun_and_ends_as_before_when_shorter),
                 cmocka_unit_test(a_made_key_takes_json_args_by_their_value),
                 cmocka_unit_test(scope_running_holds_the_key_until_the_end),
                 cmocka_unit_test(scope_after_holds_the_key_for_a_time),

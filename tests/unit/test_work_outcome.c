@@ -67,7 +67,7 @@ static void failure_is(const struct task_result *r, bool is_too_long, const char
         h.origin = origin;
         h.timeout_ms = is_too_long ? 1500 : 0;
         h.cpu_s = 3;
-        outcome_put_failure(&b, &h, r, is_too_long);
+        outcome_put_failure(&b, &h, r, is_too_long ? 1500 : 0);
         assert_string_equal(buf_cstr(&b), text);
         buf_release(&b);
 }
