@@ -225,8 +225,10 @@ static void take_first(struct claiming *c, size_t i)
 static void emit_granted(struct reply *reply, const struct job *job)
 {
         char token[2 * JOB_TOKEN_BYTES];
+        int64_t maxrun_ms = job->extra ? (int64_t)job->extra->options.maxrun_ms : 0;
         hex_from_bytes(job->more->token, JOB_TOKEN_BYTES, token);
-        reply_record(reply, 13);
+        /* Clients pair the fields with names of their own: one more only where it was asked for. */
+        reply_record(reply, maxrun_ms ? 13 : 12);
         reply_key(reply, "id");
         reply_int(reply, (int64_t)job_id(job));
         reply_key(reply, "token");
@@ -251,8 +253,10 @@ static void emit_granted(struct reply *reply, const struct job *job)
         reply_int(reply, job->more->lease_ms);
         reply_key(reply, "created_ms");
         reply_int(reply, job->created_ms);
-        reply_key(reply, "maxrun_ms");
-        reply_int(reply, job->extra ? (int64_t)job->extra->options.maxrun_ms : 0);
+        if (maxrun_ms) {
+                reply_key(reply, "maxrun_ms");
+                reply_int(reply, maxrun_ms);
+        }
         reply_end(reply);
 }
 

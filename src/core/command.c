@@ -173,7 +173,7 @@ const struct command_def command_table[] = {
         ROW("CLAIM", "workers", W | B, "POST", "/v1/claims",
             "Takes the next jobs of some queues under a lease.",
             "A list of jobs: id, token, hook, args, attempt, queue, group, priority, attempts, "
-            "fence, lease_ms, created_ms.",
+            "fence, lease_ms, created_ms, and of jobs with MAXRUN maxrun_ms.",
             exec_claim, claim_params),
         ROW("COMPLETE", "workers", W | B, "POST", "/v1/jobs/{id}/complete",
             "Ends a job well, and may claim the next in the same step.", "OK, or the jobs claimed.",

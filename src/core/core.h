@@ -25,6 +25,7 @@
 #include "gate/zone.h"
 
 struct archive;
+struct backoff;
 struct sign_keys;
 struct log;
 
@@ -39,6 +40,10 @@ struct core_options {
         void *ctx;
         /* Keys that every job must be signed with; NULL or none: no job needs to be.  Not owned. */
         const struct sign_keys *sign_keys;
+        /* How long failed jobs wait whose queue and enqueue say nothing; NULL: not at all.  Not
+         * owned.
+         */
+        const struct backoff *backoff;
         /* Ended jobs that the archive has not confirmed, before no more work is handed out. */
         uint64_t finished_max; /* 0 = 200,000 */
         /* The log may be 2 x live bytes + this long before the cleaner works; other reserves are

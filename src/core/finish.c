@@ -96,14 +96,12 @@ EXEC(exec_complete)
 /* How long a failed job waits: as the worker says, or the job, or its queue. */
 static int64_t retry_in(struct core *core, const struct job *job, const struct command *cmd)
 {
-        struct slice packed = job->queue->settings.backoff;
         struct backoff backoff;
         if (cmd->arg[P_FAIL_RETRYIN].is_set)
                 return cmd->arg[P_FAIL_RETRYIN].num;
-        if (job->extra && job->extra->options.backoff.len)
-                packed = job->extra->options.backoff;
-        if (!packed.len || !backoff_unpack(&backoff, &packed))
-                return 0;
+        struct slice own = job->extra ? job->extra->options.backoff : SLICE_NONE;
+        if (!own.len || !backoff_unpack(&backoff, &own))
+                backoff = queue_backoff(core, job->queue);
         return backoff_delay_ms(&backoff, job->attempt, core->options.rng);
 }
 

@@ -6,6 +6,7 @@
 #include "core/core.h"
 #include "core/limits.h"
 #include "log/log.h"
+#include "state/backoff.h"
 #include "state/state.h"
 
 /* The open batch beyond this: doors read no more until the log has caught up. */
@@ -165,6 +166,9 @@ int setting_admit(const struct core *core, struct problem *problem) MUST_CHECK; 
 /* Ends by itself at until_ns (steady); 0: never. */
 void setting_set(struct core *core, struct slice name, int64_t until_ns, struct slice bytes);
 bool setting_unset(struct core *core, struct slice name); /* false: it was not set */
+
+/* core/queues.c: how long a failed job of this queue waits that has no backoff of its own. */
+struct backoff queue_backoff(const struct core *core, const struct queue *q);
 
 /* core/claim.c */
 struct claiming *claiming_new(void);

@@ -222,6 +222,17 @@ enum {
 
 static const char *const history_names[] = {"default", "full", "failures", "none"};
 
+struct backoff queue_backoff(const struct core *core, const struct queue *q)
+{
+        struct backoff backoff = {.kind = BACKOFF_NONE};
+        struct slice packed = q->settings.backoff;
+        if (packed.len)
+                ASSERT(backoff_unpack(&backoff, &packed)); /* checked when it was set */
+        else if (core->options.backoff)
+                backoff = *core->options.backoff;
+        return backoff;
+}
+
 /* The settings with what the command names changed; `room` holds a backoff's bytes. */
 static int change_settings(const struct command *cmd, struct queue_settings *s, struct buf *room,
                            struct problem *problem)
@@ -242,12 +253,15 @@ static int change_settings(const struct command *cmd, struct queue_settings *s, 
                                    LIMIT_LEASE_MIN_MS, LIMIT_LEASE_MAX_MS);
         if (!cmd->arg[P_QUEUESET_BACKOFF].is_set)
                 return OK;
+        struct slice text = cmd->arg[P_QUEUESET_BACKOFF].text;
         struct backoff backoff;
-        int r = backoff_parse(cmd->arg[P_QUEUESET_BACKOFF].text, &backoff, problem);
+        s->backoff = SLICE_NONE;
+        if (slice_eq(text, SLICE_LIT("default")))
+                return OK;
+        int r = backoff_parse(text, &backoff, problem);
         if (r != OK)
                 return r;
-        if (backoff.kind != BACKOFF_NONE)
-                backoff_pack(&backoff, room);
+        backoff_pack(&backoff, room);
         s->backoff = buf_slice(room);
         return OK;
 }
@@ -284,7 +298,7 @@ EXEC(exec_queueset)
         return r;
 }
 
-static void tell_settings(struct reply *reply, const struct queue *q)
+static void tell_settings(const struct core *core, struct reply *reply, const struct queue *q)
 {
         const struct queue_settings *s = &q->settings;
         const struct {
@@ -294,8 +308,7 @@ static void tell_settings(struct reply *reply, const struct queue *q)
                        {"claimsize", s->claim_size},
                        {"claims", s->claims},
                        {"lease", s->lease_ms}};
-        struct backoff backoff = {.kind = BACKOFF_NONE};
-        struct slice packed = s->backoff;
+        struct backoff backoff = queue_backoff(core, q);
         struct buf text;
         for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
                 reply_key(reply, numbers[i].key);
@@ -304,8 +317,6 @@ static void tell_settings(struct reply *reply, const struct queue *q)
         reply_key(reply, "fair");
         reply_str(reply, s->fair ? "on" : "off");
         buf_init(&text, 0);
-        if (packed.len)
-                ASSERT(backoff_unpack(&backoff, &packed)); /* checked when it was set */
         backoff_to_text(&backoff, &text);
         reply_key(reply, "backoff");
         reply_text(reply, buf_slice(&text));
@@ -325,7 +336,7 @@ EXEC(exec_queue)
         stat_of(q, &stat);
         reply_map(reply, QUEUE_KEYS + 7);
         tell_queue_keys(reply, &stat);
-        tell_settings(reply, q);
+        tell_settings(core, reply, q);
         reply_end(reply);
         return OK;
 }

@@ -20,7 +20,7 @@
          "the claim's LEASE, or 300000", "milliseconds a worker may hold it without extending"},   \
         {"attempts", PARAM_INT, KEY, 1, LIMIT_ATTEMPTS, "3",                                       \
          "how often it may be started before it is failed"},                                       \
-        {"backoff", PARAM_TEXT, KEY, 1, NAME_MAX_BYTES, "the queue's, or none",                    \
+        {"backoff", PARAM_TEXT, KEY, 1, NAME_MAX_BYTES, "that of the queue",                        \
          "wait before the next attempt: none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m"},       \
         {"maxrun", PARAM_INT, KEY, LIMIT_LEASE_MIN_MS, LIMIT_DELAY_MS, "no limit",                 \
          "milliseconds an attempt may run, however often its lease is extended"}

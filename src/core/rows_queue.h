@@ -17,7 +17,8 @@ static const struct param_def queueset_params[] = {
          "milliseconds of lease for jobs and claims that name none; 0: 300000"},
         {"fair", PARAM_CHOICE, KEY, 0, 0, "as it is", "off|on: turns between groups, by weight"},
         {"backoff", PARAM_TEXT, KEY, 1, NAME_MAX_BYTES, "as it is",
-         "of jobs without their own: none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m"},
+         "of jobs without their own: default (exp:5s,2,5m,15%), none, fixed:5s, exp:... or "
+         "list:1s,30s,5m"},
         {"history", PARAM_CHOICE, KEY, 0, 0, "as it is",
          "default|full|failures|none: which finished jobs are kept"},
         {"existing", PARAM_FLAG, KEY, 0, 0, "no", "only a queue that exists, else NOTFOUND"},

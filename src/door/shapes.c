@@ -56,7 +56,7 @@ const struct shape named_shapes[] = {
          "options:@options}"},
         {"claimed",
          "{id:i token:s hook:s " ARGS "attempt:i queue:s group:s priority:i attempts:i fence:i "
-         "lease_ms:i created_ms:i maxrun_ms:i}"},
+         "lease_ms:i created_ms:i maxrun_ms~:i}"},
         {"throttle_metric",
          "{name:s value:s? age_ms:i error:s note:s elevated:s? critical:s? level:" LEVEL "}"},
         {"throttle_status",

@@ -28,6 +28,7 @@
 #include "serve/config.h"
 #include "serve/gate.h"
 #include "serve/reload.h"
+#include "state/backoff.h"
 #include "state/job.h"
 
 struct daemon {
@@ -41,6 +42,7 @@ struct daemon {
         struct server *server;
         struct gate *gate;
         bool is_greeting;
+        struct backoff backoff;     /* of queues that set none */
         struct sign_keys sign_keys; /* of the configuration; the core looks here */
 };
 
@@ -138,6 +140,7 @@ static enum history_policy history_of(void *ctx, struct slice queue)
 static int open_core(struct daemon *d, struct problem *problem)
 {
         rng_init_system(&d->rng);
+        d->backoff = backoff_default();
         struct core_options options = {
                 .log = d->log,
                 .archive = d->archive,
@@ -145,6 +148,7 @@ static int open_core(struct daemon *d, struct problem *problem)
                 .history_of = history_of,
                 .ctx = d,
                 .sign_keys = &d->sign_keys,
+                .backoff = &d->backoff,
                 .watch_ns = clock_boot_ns,
         };
         d->core = core_new(&options);

@@ -169,7 +169,7 @@ function settingsForm(ctx, q, after)
                         count('claims', 'with running jobs; empty: any'),
                         field('Lease', lease, 'of jobs and claims that name none'),
                         field('Backoff', backoff,
-                                'none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m'),
+                                'default, none, fixed:5s, exp:5s,2,5m,15% or list:1s,30s,5m'),
                         field('Fair turns', fair, 'between groups, by weight'),
                         field('History', history, 'which finished jobs are kept')),
                 h('div.actions', {}, h('button.primary', {type: 'submit'}, 'Save')));

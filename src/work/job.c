@@ -31,7 +31,7 @@ static bool copy_text(char *to, size_t size, const struct value *v)
 }
 
 /* id, token, hook, args, attempt, queue, group, priority, attempts, fence, lease_ms, created_ms,
- * maxrun_ms */
+ * and of a job with MAXRUN maxrun_ms */
 bool job_read(struct job *j, const struct value *row)
 {
         if (row->type != VALUE_LIST || row->n < 11)

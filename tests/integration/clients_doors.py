@@ -106,7 +106,8 @@ def _(folder):
 def _(folder):
     server = Server(folder)
     with server.client() as c, server.web() as web:
-        job_id = web.good("POST", "/v1/jobs", {"hook": "story", "args": "x", "attempts": 2})["id"]
+        job_id = web.good("POST", "/v1/jobs", {"hook": "story", "args": "x", "attempts": 2,
+                                               "backoff": "none"})["id"]
         got = claim(c, worker="worker-a")[0]
         c("FAIL", job_id, got.token, "first try")
         grant = web.good("POST", "/v1/claims",

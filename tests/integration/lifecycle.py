@@ -81,7 +81,7 @@ class Life(RuleBasedStateMachine):
     def enqueue(self, queue, priority, attempts, args, group):
         due = self.tick()
         words = ["ENQUEUE", "hook", args, "QUEUE", self.model.queue(queue), "PRIORITY", priority,
-                 "ATTEMPTS", attempts]
+                 "ATTEMPTS", attempts, "BACKOFF", "none"]
         if group:
             words += ["GROUP", group]
         job_id = self.client(*words)
@@ -97,7 +97,7 @@ class Life(RuleBasedStateMachine):
         due = self.tick()
         words = [w for args in many for w in ("hook", args)]
         ids = self.client("ENQUEUEMANY", "QUEUE", self.model.queue(queue), "PRIORITY", priority,
-                          "JOBS", *words)
+                          "BACKOFF", "none", "JOBS", *words)
         assert ids == list(range(ids[0], ids[0] + len(many)))
         for job_id, args in zip(ids, many):
             self.model.jobs[job_id] = {

@@ -417,8 +417,8 @@ def _(folder):
     n, done, probes = 60, [], []
     with server.client() as c:
         c("BREAKER", "smtp", "THRESHOLD", 3, "COOLDOWN", 100, "COOLDOWNMAX", 100)
-        c("ENQUEUEMANY", "QUEUE", "mail", "TARGET", "smtp", "ATTEMPTS", 50, "JOBS",
-          *["h", "x"] * n)
+        c("ENQUEUEMANY", "QUEUE", "mail", "TARGET", "smtp", "ATTEMPTS", 50,
+          "BACKOFF", "none", "JOBS", *["h", "x"] * n)
         is_broken = threading.Event()
         is_broken.set()
 

@@ -134,7 +134,7 @@ def jobs_of_every_kind(ask, folder):
         "scope": "after", "uniquefor": 60000, "conflict": "first", "key": "k", "keymax": 2,
         "limit": "api", "target": "shop", "batch": "b1", "after": [first, many["ids"][0]],
         "when": "ended", "otherwise": "fail", "expires": 7200000, "resultfor": 60000,
-        "signature": "v1,AAAA", "tier": "high"})["id"]
+        "maxrun": 90000, "signature": "v1,AAAA", "tier": "high"})["id"]
     options = ask("JOB", id=full)["options"]
     expect(len(options) >= 16, "options: %s" % sorted(options))
     ask("WHY", id=full)
@@ -152,8 +152,9 @@ def jobs_of_every_kind(ask, folder):
     ask("COMPLETE", id=claimed[0]["id"], token=claimed[0]["token"], result_base64="/wA=")
     expect("result_base64" in ask("JOB", id=claimed[0]["id"]), "a result of bytes")
     ask("RELEASE", {"id": claimed[1]["id"], "token": claimed[1]["token"], "in": 60000})
-    told = ask("ENQUEUE", hook="told", args=0, queue="told")["id"]
+    told = ask("ENQUEUE", hook="told", args=0, queue="told", maxrun=60000)["id"]
     got = claim_one(ask, "told")
+    equal(got["maxrun_ms"], 60000, "MAXRUN in a claim")
     ask("COMPLETE", id=told, token=got["token"], result="plain", result_is_text=True)
     equal(ask("JOB", id=told)["result_is_text"], True, "text in a result")
     ask("CANCEL", id=claimed[1]["id"])
@@ -200,7 +201,7 @@ def schedules(ask, folder):
             "until": int(time.time() * 1000) + 10 ** 10, "jitter": 1000, "missed": "one",
             "window": 60000, "overlap": "queue", "stopafter": 3, "queue": "ticks", "group": "g",
             "priority": 9, "timeout": 5000, "attempts": 2, "backoff": "fixed:5s", "key": "k",
-            "keymax": 2, "limit": "api", "target": "shop", "expires": 60000, "resultfor": 1000,
+            "keymax": 2, "limit": "api", "target": "shop", "expires": 60000, "resultfor": 1000, "maxrun": 90000,
             "signature": "v1,AAAA"}
     ask("SCHEDULE", name="full", **full)
     ask("SCHEDULE", name="bare", hook="tick", every=3600000, missed="one",
@@ -588,8 +589,8 @@ COMMAND_LINE = [
 
 # Words of the command line behind which no command of the HTTP door stands alone.
 NO_COMMAND = {
-    "serve", "work", "log verify", "log dump", "log salvage", "probe", "backup", "doctor",
-    "completion", "version", "help", "ping", "top", "export", "import", "lock run", "breaker run",
+    "serve", "work", "log verify", "log dump", "log salvage", "history verify", "probe", "backup",
+    "doctor", "completion", "version", "help", "ping", "top", "export", "import", "lock run", "breaker run",
     "config check", "config diff",
 }
 
@@ -668,7 +669,7 @@ def have_all_that_lines_show(ask):
     equal(ask("ENQUEUE", {
         "hook": "h", "args_base64": "/wA=", "group": "g", "in": 3600000, "backoff": "fixed:5s",
         "unique": "u1", "scope": "after", "uniquefor": 60000, "key": "k", "keymax": 2,
-        "limit": "a", "target": "b", "batch": "b", "expires": 7200000, "resultfor": 60000,
+        "limit": "a", "target": "b", "batch": "b", "expires": 7200000, "resultfor": 60000, "maxrun": 90000,
         "signature": "k1:02", "tier": "high"}), {"id": 1}, "the first job")
     second = ask("ENQUEUE", hook="h", args={"n": 1}, after=[1], when="ended")["id"]
     third = ask("ENQUEUE", hook="h", args="text", args_is_text=True, queue="bytes")["id"]

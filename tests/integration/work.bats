@@ -29,7 +29,7 @@ once() {
 }
 
 @test "a failing command fails its job with the end of its standard error" {
-        weir job add a --queue q --attempts 2
+        weir job add a --queue q --attempts 2 --backoff none
         once --queue q --exec "sh -c 'echo first >&2; echo the reason >&2; exit 3'"
         has_status 1 failed
         [ "$(field 1 error)" = $'exit 3: first\nthe reason' ]

@@ -107,7 +107,7 @@ EOF
                 handler "*" { exec = {"bash", "-c", "exit $WEIR_HOOK"} }
 EOF
         add 65
-        add 1 --attempts 3
+        add 1 --attempts 3 --backoff none
         once --max 4
         ends 1 failed 1
         ends 2 failed 3

@@ -42,7 +42,7 @@ EOF
         handlers <<'EOF'
                 handler "known" { exec = {"true"} }
 EOF
-        add stranger --attempts 2
+        add stranger --attempts 2 --backoff none
         once --max 1
         has_status 1 pending
         [ "$(field 1 attempt)" = 1 ]

@@ -74,6 +74,44 @@ static void a_lease_is_no_longer_than_maxrun_and_ends_as_before_when_shorter(voi
         rig_release(&rig);
 }
 
+/* ---- the backoff of a queue that sets none ---- */
+
+/* How long the job that just failed waits, found by trying: ms. */
+static int64_t waits_for(struct rig *rig)
+{
+        char token[RIG_TOKEN];
+        int64_t ms = 0;
+        for (; !rig_claim(rig, "w", "default", token) && ms < 600000; ms += 50)
+                rig_pass_ms(rig, 50);
+        rig_do(rig, "FAIL", "1", token, "again");
+        return ms;
+}
+
+static void a_queue_without_a_backoff_has_the_default_and_none_stays_none(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct backoff usual = backoff_default();
+        rig_init(&rig);
+        rig.options.backoff = &usual;
+        rig_restart(&rig);
+        rig_do(&rig, "ENQUEUE", "h", "", "ATTEMPTS", "1000");
+        assert_int_equal(waits_for(&rig), 0);
+        assert_in_range(waits_for(&rig), 4250, 5800); /* 5 s, and 15 % either way */
+        assert_in_range(waits_for(&rig), 8500, 11550);
+        assert_non_null(strstr(rig_do(&rig, "QUEUE", "default"), "exp:5s,2,5m,15%"));
+        assert_string_equal(rig_do(&rig, "QUEUESET", "default", "BACKOFF", "none"), "OK");
+        (void)waits_for(&rig); /* what was decided before */
+        restart_and_compare(&rig);
+        assert_int_equal(waits_for(&rig), 0);
+        assert_int_equal(waits_for(&rig), 0);
+        assert_null(strstr(rig_do(&rig, "QUEUE", "default"), "exp:"));
+        assert_string_equal(rig_do(&rig, "QUEUESET", "default", "BACKOFF", "default"), "OK");
+        (void)waits_for(&rig);
+        assert_in_range(waits_for(&rig), 4250, 345000);
+        rig_release(&rig);
+}
+
 /* ---- unique keys ---- */
 
 static void a_unique_key_is_answered_with_its_first_job(void **unused)
@@ -586,6 +624,7 @@ int main(void)
                 cmocka_unit_test(a_made_key_tells_hook_group_and_args_apart),
                 cmocka_unit_test(maxrun_ends_an_attempt_however_often_its_lease_is_extended),
                 cmocka_unit_test(a_lease_is_no_longer_than_maxrun_and_ends_as_before_when_shorter),
+                cmocka_unit_test(a_queue_without_a_backoff_has_the_default_and_none_stays_none),
                 cmocka_unit_test(a_made_key_takes_json_args_by_their_value),
                 cmocka_unit_test(scope_running_holds_the_key_until_the_end),
                 cmocka_unit_test(scope_after_holds_the_key_for_a_time),
