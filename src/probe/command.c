@@ -1,7 +1,8 @@
 /* A value from a program: the first line it prints.
  *
- * It is run at every tick, without a shell, in a session of its own, with nothing to read and no
- * other descriptor of ours.  When its time is over, its whole group is killed.  A program that
+ * It is run at every tick, without a shell, in a session of its own, with nothing to read, no
+ * other descriptor of ours and, of our environment, only what is named: the rest may hold the
+ * passwords of other targets.  When its time is over, its whole group is killed.  A program that
  * fails says why on stderr; the first line of that is in the sentence. */
 #include "probe/inside.h"
 
@@ -24,6 +25,7 @@
 
 struct command {
         const struct probe_options *options;
+        char **env;
 };
 
 /* One run: out and err, the first bytes of each. */
@@ -42,7 +44,7 @@ static int command_check(const char *source, struct problem *problem)
         return OK;
 }
 
-static int spawn(char **argv, const int *out, const int *err, pid_t *ret)
+static int spawn(const struct command *c, const int *out, const int *err, pid_t *ret)
 {
         posix_spawn_file_actions_t files;
         posix_spawnattr_t attr;
@@ -69,7 +71,7 @@ static int spawn(char **argv, const int *out, const int *err, pid_t *ret)
         if (!r)
                 r = posix_spawn_file_actions_addclosefrom_np(&files, 3);
         if (!r)
-                r = posix_spawnp(ret, argv[0], &files, &attr, argv, environ);
+                r = posix_spawnp(ret, c->options->argv[0], &files, &attr, c->options->argv, c->env);
         (void)posix_spawnattr_destroy(&attr);
         (void)posix_spawn_file_actions_destroy(&files);
         return r;
@@ -81,7 +83,7 @@ static void close_pair(const int *pair)
         (void)close(pair[1]);
 }
 
-static int start(struct run *run, char **argv)
+static int start(struct run *run, const struct command *c)
 {
         int out[2], err[2];
         if (pipe2(out, O_CLOEXEC) != 0)
@@ -91,7 +93,7 @@ static int start(struct run *run, char **argv)
                 close_pair(out);
                 return r;
         }
-        int r = spawn(argv, out, err, &run->pid);
+        int r = spawn(c, out, err, &run->pid);
         if (r) {
                 close_pair(out);
                 close_pair(err);
@@ -196,11 +198,12 @@ static void judge(const struct run *run, const char *program, int status, struct
                 reading_set_text(ret, run->text[0], line_len(run, 0));
 }
 
-static void ask(const struct probe_options *o, const struct probe_wait *w, struct reading *ret)
+static void ask(const struct command *c, const struct probe_wait *w, struct reading *ret)
 {
+        const struct probe_options *o = c->options;
         struct run run = {.pid_fd = -1, .fds = {-1, -1}};
         struct problem problem;
-        int r = start(&run, o->argv);
+        int r = start(&run, c);
         if (r) {
                 reading_fail(ret, "cannot run %s: %s", SHOWN_MAX(slice_str(o->argv[0]), 80),
                              strerror(r));
@@ -221,10 +224,60 @@ static void ask(const struct probe_options *o, const struct probe_wait *w, struc
 static int command_sample(void *self, const struct probe_wait *w, struct reading *ret)
 {
         const struct command *c = self;
-        ask(c->options, w, &ret[0]);
+        ask(c, w, &ret[0]);
         for (size_t i = 1; i < c->options->n_metrics; i++)
                 ret[i] = ret[0];
         return OK;
+}
+
+/* ---- its environment ---- */
+
+static bool is_named(char *const *env, const char *name)
+{
+        size_t len = strlen(name);
+        for (; env && *env; env++)
+                if (strncmp(*env, name, len) == 0 && ((*env)[len] == '=' || !(*env)[len]))
+                        return true;
+        return false;
+}
+
+/* Nothing when we have no such variable. */
+static void put_own(char **env, size_t *n, const char *name)
+{
+        const char *value = getenv(name);
+        if (!value)
+                return;
+        size_t size = strlen(name) + strlen(value) + 2;
+        env[*n] = xmalloc(size);
+        (void)snprintf(env[(*n)++], size, "%s=%s", name, value);
+}
+
+static char **make_env(char *const *named)
+{
+        static const char *const usual[] = {"PATH", "HOME", "LANG", "TZ"};
+        size_t n_named = 0, n = 0;
+        while (named && named[n_named])
+                n_named++;
+        char **env = xcalloc(ARRAY_LEN(usual) + n_named + 1, sizeof(*env));
+        for (size_t i = 0; i < ARRAY_LEN(usual); i++)
+                if (!is_named(named, usual[i]))
+                        put_own(env, &n, usual[i]);
+        for (size_t i = 0; i < n_named; i++) {
+                if (strchr(named[i], '='))
+                        env[n++] = xstrdup(named[i]);
+                else
+                        put_own(env, &n, named[i]);
+        }
+        return env;
+}
+
+static void command_close(void *self)
+{
+        struct command *c = self;
+        for (char **at = c->env; *at; at++)
+                free(*at);
+        free(c->env);
+        free(c);
 }
 
 static void *command_open(const struct probe_options *o, const struct probe_server *server,
@@ -235,12 +288,13 @@ static void *command_open(const struct probe_options *o, const struct probe_serv
         (void)is_replica;
         ASSERT(o->argv && o->argv[0]);
         c->options = o;
+        c->env = make_env(o->env);
         return c;
 }
 
 const struct prober_ops command_prober = {
         .check = command_check,
         .open = command_open,
-        .close = free,
+        .close = command_close,
         .sample = command_sample,
 };

@@ -73,6 +73,7 @@ struct probe_options {
         bool is_heartbeat_utc; /* its ts is in UTC, not in the time of the server */
         char *url;             /* http */
         char **argv;           /* command */
+        char **env;            /* command: "NAME=VALUE", or "NAME" of our own; NULL: none */
         int64_t interval_ms, timeout_ms;
         /* 0: the defaults below.  Sleeping longer than the shortest staleness of a metric would
          * make it unknown while nobody asks. */

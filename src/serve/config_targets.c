@@ -84,6 +84,7 @@ cfg_opt_t *config_target_opts(void)
                 CFG_BOOL("heartbeat_utc", cfg_false, CFGF_NODEFAULT),
                 CFG_STR("url", NULL, CFGF_NODEFAULT),
                 CFG_STR_LIST("command", NULL, CFGF_NODEFAULT),
+                CFG_STR_LIST("env", NULL, CFGF_NODEFAULT),
                 CFG_STR("interval", NULL, CFGF_NODEFAULT),
                 CFG_STR("timeout", NULL, CFGF_NODEFAULT),
                 CFG_STR("dwell", NULL, CFGF_NODEFAULT),
@@ -504,6 +505,29 @@ static int take_database(struct probe_options *o, cfg_t *cfg, const struct place
         return r == OK ? take_replicas(o, cfg, at) : r;
 }
 
+static bool is_env(const char *text)
+{
+        static const char allowed[] =
+                "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+        size_t len = strspn(text, allowed);
+        return len > 0 && (text[0] < '0' || text[0] > '9') && (!text[len] || text[len] == '=');
+}
+
+static int take_env(struct probe_options *o, cfg_t *cfg, const struct place *at)
+{
+        unsigned n = cfg_size(cfg, "env");
+        o->env = n ? xcalloc(n + 1, sizeof(char *)) : NULL;
+        for (unsigned i = 0; i < n; i++) {
+                const char *text = cfg_getnstr(cfg, "env", i);
+                if (!is_env(text)) /* a value may be a secret, so only the name is shown */
+                        return wrong(at, ERR_BADARG,
+                                     "env: '%s' is no NAME=VALUE and no NAME to pass on",
+                                     SHOWN(slice_make(text, strcspn(text, "="))));
+                o->env[i] = xstrdup(text);
+        }
+        return OK;
+}
+
 static int take_command(struct probe_options *o, cfg_t *cfg, const struct place *at)
 {
         unsigned n = cfg_size(cfg, "command");
@@ -512,7 +536,7 @@ static int take_command(struct probe_options *o, cfg_t *cfg, const struct place 
         o->argv = xcalloc(n + 1, sizeof(char *));
         for (unsigned i = 0; i < n; i++)
                 o->argv[i] = xstrdup(cfg_getnstr(cfg, "command", i));
-        return OK;
+        return take_env(o, cfg, at);
 }
 
 static int take_url(struct probe_options *o, cfg_t *cfg, const struct place *at)
@@ -537,6 +561,8 @@ static int take_kind(struct probe_options *o, cfg_t *cfg, const struct place *at
                              kind ? ", not " : "", kind ? kind : "");
         if (o->kind == PROBE_COMMAND)
                 return take_command(o, cfg, at);
+        if (cfg_size(cfg, "env"))
+                return wrong(at, ERR_BADARG, "env is for kind command");
         if (o->kind == PROBE_HTTP)
                 return take_url(o, cfg, at);
         return o->kind == PROBE_HOST ? OK : take_database(o, cfg, at);
@@ -630,6 +656,13 @@ static void release_server(struct probe_server *s)
         free(s->tls_name);
 }
 
+static void free_words(char **words)
+{
+        for (char **word = words; word && *word; word++)
+                free(*word);
+        free(words);
+}
+
 static void release_options(struct probe_options *o)
 {
         if (o->password)
@@ -644,9 +677,8 @@ static void release_options(struct probe_options *o)
         for (size_t i = 0; i < o->n_replicas; i++)
                 release_server(&o->replicas[i]);
         free(o->replicas);
-        for (char **word = o->argv; word && *word; word++)
-                free(*word);
-        free(o->argv);
+        free_words(o->argv);
+        free_words(o->env);
         for (size_t i = 0; i < o->n_metrics; i++)
                 free(o->metrics[i].source);
         free(o->metrics);
@@ -683,7 +715,7 @@ static bool is_same_tls(const struct probe_tls *a, const struct probe_tls *b)
                is_same_text(a->key, b->key);
 }
 
-static bool is_same_argv(char *const *a, char *const *b)
+static bool is_same_words(char *const *a, char *const *b)
 {
         if (!a || !b)
                 return a == b;
@@ -718,7 +750,8 @@ bool config_probe_is_same(const struct probe_options *a, const struct probe_opti
                is_same_tls(&a->tls, &b->tls) && is_same_text(a->database, b->database) &&
                is_same_text(a->heartbeat_table, b->heartbeat_table) &&
                a->is_heartbeat_utc == b->is_heartbeat_utc && is_same_text(a->url, b->url) &&
-               is_same_argv(a->argv, b->argv) && a->interval_ms == b->interval_ms &&
-               a->timeout_ms == b->timeout_ms && a->hibernate_after_ms == b->hibernate_after_ms &&
+               is_same_words(a->argv, b->argv) && is_same_words(a->env, b->env) &&
+               a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&
+               a->hibernate_after_ms == b->hibernate_after_ms &&
                a->hibernate_every_ms == b->hibernate_every_ms && has_same_lists(a, b);
 }

@@ -296,10 +296,18 @@ static void put_tls(struct writer *w, const struct probe_options *o)
         line_text(w, "tls_key", o->tls.key, NULL);
 }
 
+static void line_words(struct writer *w, const char *name, char *const *words)
+{
+        size_t n = 0;
+        while (words && words[n])
+                n++;
+        if (n)
+                line_texts(w, name, words, n, false);
+}
+
 static void put_where(struct writer *w, const struct probe_options *o,
                       const struct config_target *level)
 {
-        size_t n = 0;
         line_text(w, "kind", probe_kind_name(o->kind), NULL);
         if (o->primary.host)
                 put_server(w, &o->primary, o->kind);
@@ -312,10 +320,8 @@ static void put_where(struct writer *w, const struct probe_options *o,
         if (o->heartbeat_table)
                 line_bool(w, "heartbeat_utc", o->is_heartbeat_utc, false);
         line_text(w, "url", o->url, NULL);
-        while (o->argv && o->argv[n])
-                n++;
-        if (n)
-                line_texts(w, "command", o->argv, n, false);
+        line_words(w, "command", o->argv);
+        line_words(w, "env", o->env);
 }
 
 static void put_unknown(struct writer *w, const struct unknown_rule rules[TIERS])

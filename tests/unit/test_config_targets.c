@@ -283,6 +283,13 @@ static void what_makes_no_sense_is_refused_with_its_place(void **unused)
                  "open, closed or wait:30s"},
                 {"kind = mysql unknown = {\"open\", \"open\", \"wait:\", \"open\"}", "not 'wait:'"},
                 {"kind = command metric \"a\" { }", "needs command"},
+                {"kind = command command = {\"x\"} env = {\"A-B\"} metric \"a\" { }",
+                 "'A-B' is no NAME=VALUE"},
+                {"kind = command command = {\"x\"} env = {\"=secret\"} metric \"a\" { }",
+                 "'' is no NAME=VALUE"},
+                {"kind = command command = {\"x\"} env = {\"1A=secret\"} metric \"a\" { }",
+                 "'1A' is no NAME=VALUE"},
+                {"kind = mysql env = {\"A\"}", "env is for kind command"},
                 {"kind = command command = {\"x\"} metric \"a\" { } metric \"b\" { }",
                  "more than 1 metrics"},
         };

@@ -47,6 +47,7 @@ static const char everything[] =
         "target \"web\" { kind = \"http\" url = \"http://a/b\" metric \"json:x.y\" { } }\n"
         "target \"run\" { kind = \"command\" command = {\"sh\", \"-c\", \"echo \\\"\\$1\\\" "
         "\\\\\"}\n"
+        "               env = {\"HOME\", \"A_B=c \\\"d\\\" \\$e=f\"}\n"
         "               metric \"value\" { elevated = {1, 1} } }\n";
 
 static void what_is_written_reads_back_the_same(void **unused)

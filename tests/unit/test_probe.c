@@ -308,6 +308,40 @@ static void a_command_gives_its_first_line(void **unused)
         }
 }
 
+/* The text is run by a shell; the error says what it printed. */
+static void check_env(char **env, const char *text, const char *told)
+{
+        struct probe_metric metric;
+        struct probe_sample got;
+        char shell[] = "/bin/sh", c[] = "-c", copy[200];
+        snprintf(copy, sizeof(copy), "%s", text);
+        char *argv[] = {shell, c, copy, NULL};
+        struct probe_options o = command(argv, &metric);
+        o.env = env;
+        sample_once(&o, &got);
+        if (!got.is_error || !strstr(got.error, told))
+                fail_msg("%s: '%s' is not in '%s'", text, told, got.error);
+}
+
+static void a_command_gets_only_the_environment_that_is_named(void **unused)
+{
+        (void)unused;
+        char by_name[] = "WEIR_TEST_NAMED", by_value[] = "GIVEN=a=b", gone[] = "WEIR_TEST_NOT_SET";
+        char other_home[] = "HOME=/nowhere";
+        char *named[] = {by_name, by_value, gone, other_home, NULL};
+        static const char names[] =
+                "tr '\\0' '\\n' </proc/$$/environ | cut -d= -f1 | sort | tr '\\n' ' '";
+        assert_int_equal(setenv("WEIR_TEST_SECRET", "s3cret", 1), 0);
+        assert_int_equal(setenv("WEIR_TEST_NAMED", "passed on", 1), 0);
+        assert_int_equal(setenv("HOME", "/here", 1), 0);
+        assert_int_equal(setenv("LANG", "C.UTF-8", 1), 0);
+        assert_int_equal(setenv("TZ", "UTC", 1), 0);
+        assert_int_equal(unsetenv("WEIR_TEST_NOT_SET"), 0);
+        check_env(NULL, names, "'HOME LANG PATH TZ'");
+        check_env(named, names, "'GIVEN HOME LANG PATH TZ WEIR_TEST_NAMED'");
+        check_env(named, "echo \"$GIVEN $HOME $WEIR_TEST_NAMED\"", "'a=b /nowhere passed on'");
+}
+
 static void a_program_that_is_not_there_is_named(void **unused)
 {
         (void)unused;
@@ -612,6 +646,7 @@ int main(void)
                 cmocka_unit_test(asking_keeps_it_awake),
                 cmocka_unit_test(a_failing_connection_is_told_at_every_interval_and_tried_rarely),
                 cmocka_unit_test(a_command_gives_its_first_line),
+                cmocka_unit_test(a_command_gets_only_the_environment_that_is_named),
                 cmocka_unit_test(a_program_that_is_not_there_is_named),
                 cmocka_unit_test(a_command_that_hangs_is_killed_with_all_it_started),
                 cmocka_unit_test(stopping_does_not_wait_for_what_hangs),
