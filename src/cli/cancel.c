@@ -14,6 +14,7 @@
 #include "base/shown.h"
 #include "cli/json.h"
 #include "cli/listing.h"
+#include "cli/queue_name.h"
 
 #define PAGE     "1000" /* the server's most */
 #define PAGE_MAX 1000
@@ -153,6 +154,8 @@ static int cancel_many(struct cli *cli, struct problem *p)
         } else if (r == OK) {
                 buf_printf(&cli->out, "canceled %lld %s\n", (long long)s->canceled,
                            plural((uint64_t)s->canceled, "job", "jobs"));
+                if (!s->canceled && !s->skipped)
+                        queue_name_note(cli);
         }
         buf_release(&s->cursor);
         free(s);

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "cli/listing.h"
+#include "cli/queue_name.h"
 #include "cli/retry.h"
 #include "cli/text.h"
 
@@ -168,6 +169,7 @@ static void list_finish(struct cli *cli, struct job_list *l)
         }
         if (l->n == 0) {
                 buf_put_str(&cli->notes, "no jobs\n");
+                queue_name_note(cli);
                 return;
         }
         table_print(&l->table, &cli->screen, &cli->out);

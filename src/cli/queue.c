@@ -10,6 +10,7 @@
 #include "base/plural.h"
 #include "base/shown.h"
 #include "cli/listing.h"
+#include "cli/queue_name.h"
 #include "cli/text.h"
 
 static const struct column columns[] = {
@@ -61,30 +62,6 @@ static int queue_list(struct cli *cli, struct problem *p)
 
 /* ---- a name that does not exist ---- */
 
-#define NEAREST_MAX 1000 /* queues that are looked at for a suggestion */
-
-/* Writes the name that is most like the one given into ret; nothing when none is. */
-static void put_nearest(struct cli *cli, const char *name, struct buf *ret)
-{
-        const char *names[NEAREST_MAX + 1] = {NULL};
-        struct buf texts CLEANUP(buf_release) = {0};
-        const struct value *queues;
-        struct cli_request req;
-        struct problem unused;
-        size_t n = 0;
-        cli_request_init(&req, "QUEUES");
-        if (cli_request_call(cli, &req, &queues, &unused) != OK)
-                return;
-        for (size_t i = 0; i < list_len(queues) && i < NEAREST_MAX; i++) {
-                buf_put_slice(&texts, field_text(&queues->items[i], "name"));
-                buf_put_byte(&texts, '\0');
-        }
-        for (size_t at = 0; at < texts.len; at += strlen(names[n++]) + 1)
-                names[n] = texts.ptr + at;
-        const char *near = nearest_name(name, names);
-        buf_put_str(ret, near ? near : "");
-}
-
 /* Says more of ERR_NOTFOUND; anything else is passed on. */
 static int explain(struct cli *cli, int r, bool can_create, struct problem *p)
 {
@@ -92,7 +69,7 @@ static int explain(struct cli *cli, int r, bool can_create, struct problem *p)
         const char *name = cli->args.positional[0];
         if (r != ERR_NOTFOUND)
                 return r;
-        put_nearest(cli, name, &near);
+        (void)queue_name_look(cli, name, &near); /* that it does not exist is known */
         return problem_set(p, ERR_NOTFOUND, "there is no queue '%s'%s%s%s%s", SHOWN_STR(name),
                            near.len ? "; did you mean '" : "", SHOWN(buf_slice(&near)),
                            near.len ? "'?" : "", can_create ? " (--create makes a new one)" : "");

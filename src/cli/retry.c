@@ -11,6 +11,7 @@
 #include "base/plural.h"
 #include "base/shown.h"
 #include "cli/json.h"
+#include "cli/queue_name.h"
 
 #define PAGE "1000" /* the server's most */
 
@@ -147,6 +148,8 @@ static int retry_many(struct cli *cli, struct problem *p)
         else
                 buf_printf(&cli->out, "retried %lld %s\n", (long long)s.retried,
                            plural((uint64_t)s.retried, "job", "jobs"));
+        if (!s.retried && !s.skipped)
+                queue_name_note(cli);
         if (s.skipped && !cli->is_json)
                 buf_printf(&cli->notes, "%lld could not come back: 'weir job retry ID' says why\n",
                            (long long)s.skipped);

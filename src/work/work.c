@@ -358,15 +358,37 @@ static void on_claims_up(void *ctx)
         worker_step(ctx);
 }
 
+static void on_queue_told(void *ctx, int err, const struct value *v, const struct problem *p)
+{
+        const char *const *name = ctx;
+        (void)p;
+        if (v && err == ERR_NOTFOUND)
+                say_info("work", "no job has named this queue yet", "queue", *name);
+}
+
+/* A worker with a misspelt queue would wait for ever without a word. */
+static void ask_for_queues(struct worker *w)
+{
+        for (size_t i = 0; i < w->options->n_queues; i++) {
+                const char *const *name = &w->options->queues[i];
+                const struct slice argv[] = {SLICE_LIT("QUEUE"), slice_str(*name)};
+                link_send(w->reports, argv, ARRAY_LEN(argv), ANSWER_MS, on_queue_told,
+                          (void *)(uintptr_t)name);
+        }
+}
+
 static void on_reports_up(void *ctx)
 {
         struct worker *w = ctx;
+        bool is_first = !w->has_been_up;
         if (!w->is_up)
                 say_info("work", w->has_been_up ? "connected again" : "ready", "name",
                          w->options->name, "url", w->options->url->text, "slots",
                          SAY_I64(w->options->slots));
         w->is_up = w->has_been_up = true;
         w->down_err = OK;
+        if (is_first)
+                ask_for_queues(w);
         show_health(w);
         for (size_t i = 0; i < w->n_slots; i++) {
                 slot_extend(&w->slots[i]);

@@ -112,3 +112,28 @@ claimed() {
         [ "$(claimed mail)" = 1 ]
         [[ "$(weir resume)" == *"nothing was paused"* ]]
 }
+
+@test "a command that finds no job in a queue that does not exist says so" {
+        local words
+        weir job add h --queue mail >/dev/null
+        weir queue pause empty --create
+        for words in "job list" "job cancel" "job retry --failed"; do
+                run weir $words --queue mial
+                [ "$status" -eq 0 ]
+                [[ $output == *"there is no queue 'mial'; did you mean 'mail'?"* ]] || {
+                        echo "$words: $output"; return 1; }
+                [[ "$(weir $words --queue empty 2>&1)" != *"there is no queue"* ]]
+                [[ "$(weir $words --queue mial --json 2>&1)" != *"there is no queue"* ]]
+        done
+        [[ "$(weir job list --queue mail 2>&1)" != *"there is no queue"* ]]
+}
+
+@test "a worker says when no job has named its queue yet" {
+        weir job add h --queue mail >/dev/null
+        "$WEIR_BIN" work --queue mail --queue mial --exec true 2>work.log 3>&- &
+        local worker=$!
+        eventually grep -q 'msg="no job has named this queue yet" queue=mial' work.log
+        kill -TERM "$worker"
+        wait "$worker"
+        [ "$(grep -c 'has named this queue' work.log)" = 1 ]
+}
