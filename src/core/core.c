@@ -577,6 +577,11 @@ bool core_commit_now(struct core *core)
         return commit(core, true);
 }
 
+uint64_t core_live_bytes(const struct core *core)
+{
+        return core->state.live_bytes;
+}
+
 uint64_t core_sync_ns(const struct core *core)
 {
         return core->log_stat.sync_ns_last;

@@ -76,7 +76,8 @@ int core_exec(struct core *core, struct session *session, const struct command *
  */
 bool core_commit(struct core *core);
 bool core_commit_now(struct core *core);
-uint64_t core_sync_ns(const struct core *core); /* time of the last write and sync */
+uint64_t core_sync_ns(const struct core *core);    /* time of the last write and sync */
+uint64_t core_live_bytes(const struct core *core); /* of all live objects, as records of the log */
 void core_durable(struct core *core, uint64_t seq);
 bool core_is_settled(const struct core *core);   /* nothing open and nothing in flight */
 bool core_is_congested(const struct core *core); /* the open batch is large: read no more input */

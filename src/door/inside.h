@@ -20,6 +20,7 @@
 #include "door/secret.h"
 #include "door/server.h"
 #include "door/share.h"
+#include "door/trim.h"
 
 /* One read takes at most this much; a request that is complete in it is never copied. */
 #define SERVER_READ_BYTES (256 * KIB)
@@ -125,6 +126,9 @@ struct server {
         struct heap heavy;         /* connections that hold any, the heaviest first */
         uint64_t client_bytes_max; /* past it the heaviest are cut */
         struct muffle heavy_said;
+
+        struct trim trim; /* of these and of the core's live objects */
+        uv_timer_t trim_timer;
 
         /* Stopping. */
         bool is_stopping;

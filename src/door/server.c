@@ -36,6 +36,7 @@
 #include "door/server.h"
 
 #include <limits.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -254,6 +255,36 @@ uint64_t server_turn_max_ns(const struct server *s)
         return max;
 }
 
+static uint64_t used_bytes(const struct server *s)
+{
+        return core_live_bytes(s->core) + s->counter[DOOR_CLIENT_BYTES];
+}
+
+static void give_back(void)
+{
+#ifdef __GLIBC__
+        uint64_t began_ns = uv_hrtime();
+        (void)malloc_trim(0); /* whether there was something to give */
+        say_debug("door", "gave freed memory back", "us", SAY_I64((uv_hrtime() - began_ns) / 1000));
+#endif
+}
+
+static void on_trim(uv_timer_t *timer)
+{
+        struct server *s = timer->data;
+        uint64_t bytes = used_bytes(s);
+        if (trim_look(&s->trim, bytes, clock_boot_ns()))
+                give_back();
+        if (!trim_note(&s->trim, bytes))
+                (void)uv_timer_stop(timer); /* never fails */
+}
+
+static void note_memory(struct server *s)
+{
+        if (trim_note(&s->trim, used_bytes(s)) && !uv_is_active((uv_handle_t *)&s->trim_timer))
+                (void)uv_timer_start(&s->trim_timer, on_trim, TRIM_LOOK_MS, TRIM_LOOK_MS);
+}
+
 static void end_turn(struct server *s)
 {
         if (!s->is_in_turn)
@@ -272,6 +303,7 @@ static void end_turn(struct server *s)
                 (void)uv_idle_stop(&s->busy); /* never fails */
         else
                 (void)uv_idle_start(&s->busy, on_idle); /* fails only without a callback */
+        note_memory(s);
         arm_core_timer(s);
         s->is_in_turn = false;
         count_turn(&s->turns);
@@ -441,7 +473,7 @@ static int init_loop(struct server *s)
         s->loop.data = s;
         s->prepare.data = s->check.data = s->core_timer.data = s->deadline_timer.data =
                 s->stop_timer.data = s->durable_async.data = s->archive_async.data =
-                        s->notice_async.data = s;
+                        s->notice_async.data = s->trim_timer.data = s;
         /* None of these fails, except the first async handle when file descriptors are out. */
         r = uv_async_init(&s->loop, &s->durable_async, on_durable);
         if (r < 0) {
@@ -457,6 +489,7 @@ static int init_loop(struct server *s)
         ASSERT(uv_timer_init(&s->loop, &s->core_timer) == 0);
         ASSERT(uv_timer_init(&s->loop, &s->deadline_timer) == 0);
         ASSERT(uv_timer_init(&s->loop, &s->stop_timer) == 0);
+        ASSERT(uv_timer_init(&s->loop, &s->trim_timer) == 0);
         ASSERT(uv_prepare_start(&s->prepare, on_prepare) == 0);
         ASSERT(uv_check_start(&s->check, on_check) == 0);
         return 0;

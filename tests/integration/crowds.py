@@ -37,12 +37,20 @@ def info(client):
     return dict(rows)
 
 
-def peak_bytes(server):
+def status_bytes(server, name):
     with open("/proc/%d/status" % server.process.pid) as f:
         for line in f:
-            if line.startswith("VmHWM:"):
+            if line.startswith(name + ":"):
                 return int(line.split()[1]) * 1024
-    raise AssertionError("there is no VmHWM")
+    raise AssertionError("there is no " + name)
+
+
+def peak_bytes(server):
+    return status_bytes(server, "VmHWM")
+
+
+def size_bytes(server):
+    return status_bytes(server, "VmRSS")
 
 
 def is_sanitized():
@@ -290,6 +298,33 @@ def _(folder):
     # This machine has places of its own.
     with Resp(("127.0.0.1", server.resp[1])) as c:
         equal(c("AUTH", TOKEN), "OK")
+    server.stop()
+
+
+# --------------------------------------------------------------------------- a drain
+
+
+@test("memory is given back within a minute after a drain")
+def _(folder):
+    if is_sanitized():
+        raise Skip("the sanitizer keeps freed memory")
+    server = Server(folder, config='history = "none"\n')
+    with server.client(seconds=60) as c:
+        begin = size_bytes(server)
+        n = 100000
+        for _ in range(n // 5000):
+            c("ENQUEUEMANY", "JOBS", *["h", b"x" * 700] * 5000)
+        full = size_bytes(server)
+        expect(full - begin > n * 700, "the jobs are in memory: %d" % full)
+        while True:
+            got = harness.claim(c, count=1000)
+            if not got:
+                break
+            c.send(b"".join(pack("COMPLETE", g.id, g.token) for g in got))
+            for _ in got:
+                equal(c.read(), "OK")
+        until(lambda: size_bytes(server) < begin + (full - begin) // 4, 60,
+              "the process became smaller (%d MiB, %d when full)" % (begin // MIB, full // MIB))
     server.stop()
 
 
