@@ -79,7 +79,11 @@ class Bench:
         return self.run_generator(args, what, timeout)
 
     def run_generator(self, args, what, timeout):
-        done = subprocess.run(args, capture_output=True, text=True, timeout=timeout, check=False)
+        try:
+            done = subprocess.run(args, capture_output=True, text=True, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired as late:
+            said = (late.stderr or b"").decode(errors="replace").strip()
+            raise Broken(f"{what}: no end after {timeout} s; it said: {said or 'nothing'}") from late
         if done.returncode != 0:
             raise Broken(f"{what}: {done.stderr.strip() or done.returncode}")
         return [json.loads(line) for line in done.stdout.splitlines()]
