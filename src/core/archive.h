@@ -5,6 +5,9 @@
  * job may be handed over again after a crash: the archive keeps the first, unless the options of
  * the later one have a larger `run`: a job that was taken back and ended again takes its own place.
  *
+ * A job that nobody wants kept any more (is_wanted) is reported back without being stored, also
+ * while the archive cannot write.
+ *
  * query: runs on the archive's reader thread; `done` is called from archive->ops->poll, on the
  * loop thread.  The rows borrow from query->arena.
  *
@@ -83,6 +86,8 @@ struct archive_removal {
 
 struct archive_stat {
         uint64_t stored, deleted, errors, rows, bytes;
+        uint64_t room_bytes; /* that its file can still grow by, about; UINT64_MAX: not known */
+        bool is_stuck;       /* the last transaction failed, and it is tried again */
 };
 
 struct archive_ops {
@@ -91,6 +96,8 @@ struct archive_ops {
         void (*remove)(struct archive *a, struct archive_removal *r);
         void (*poll)(struct archive *a);
         void (*stat)(struct archive *a, struct archive_stat *ret);
+        /* What is wanted has changed: do not wait for the next try.  May be NULL. */
+        void (*wake)(struct archive *a);
         /* The largest fence of any job in it: reads all of it and blocks, for a start whose log is
          * lost.  May be NULL: not known. */
         int (*last_fence)(struct archive *a, uint64_t *ret, struct problem *p);
@@ -104,6 +111,9 @@ struct archive {
         /* Set by the owner before the first call. */
         void (*stored)(void *ctx, struct job *const *jobs, size_t n); /* from poll */
         void *stored_ctx;
+        /* Is it still to be kept?  On the archive's threads, for a job that was handed over.  One
+         * that is not is reported as stored; while the archive cannot write, out of turn. */
+        bool (*is_wanted)(const struct job *job);
         void (*notify)(void *ctx); /* any thread */
         void *notify_ctx;
 };

@@ -14,6 +14,7 @@
 #include "base/say.h"
 #include "core/ends.h"
 #include "core/enqueue.h"
+#include "core/keeping.h"
 #include "core/page.h"
 #include "state/batch.h"
 
@@ -91,6 +92,8 @@ static int call(struct core *core, struct batch *b, enum batch_event event, stru
         int r = core_admit_queue(core, spec.queue, problem);
         if (r == OK)
                 r = core_admit(core, BATCH_RECORD_BYTES + spec.args.len, 1, problem);
+        if (r == OK)
+                r = keeping_admit(core, spec.queue, BATCH_RECORD_BYTES + spec.args.len, 1, problem);
         if (r == OK)
                 r = enqueue_one(core, &spec, &id, problem);
         if (r == OK)

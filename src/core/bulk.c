@@ -9,7 +9,8 @@
  *
  *      a live job that has ended      the archive would write it again: the command waits until all
  *                                     that had ended when it came are stored, and passes over those
- *                                     that are still live when it meets their rows
+ *                                     that are still live when it meets their rows; while the
+ *                                     archive cannot write, it is told to forget them instead
  *      an ARCHIVED effect in flight   after a crash the job would be live and ended again: the
  *                                     command waits until the batch that may hold it is durable
  *      a RETRY that has read the row  would make the job live again: both stand in the same line
@@ -21,6 +22,7 @@
  *
  * State        list                       left by
  *   WALKING    core->scans                the last job was seen; the archive is full; an error
+ *   FORGETTING core->scans                the same, for ended jobs that the archive cannot take
  *   STORING    core->bulk_waits           bulk_stored()
  *   IN LINE    core->retry_asks           its turn
  *   ASKED      the archive has the query  delete_found()
@@ -28,6 +30,7 @@
  *   REMOVING   the archive has the refs   delete_removed() */
 #include "core/bulk.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/plural.h"
@@ -35,6 +38,7 @@
 #include "core/bulk_tier.h"
 #include "core/ends.h"
 #include "core/find_walk.h"
+#include "core/keeping.h"
 #include "core/params.h"
 #include "core/retry.h"
 
@@ -57,7 +61,8 @@ struct bulk {
         struct asker asker;
         enum bulk_what what;
         bool is_dry, is_with_archive;
-        bool is_more; /* REMOVING: there are pages after this one */
+        bool is_forgetting; /* the archive is told to forget what it cannot take */
+        bool is_more;       /* REMOVING: there are pages after this one */
         unsigned tier;
         struct live_walk walk;
         const uint64_t *ids; /* of the arena; NULL: the filter decides */
@@ -226,7 +231,7 @@ static bool gather_some(struct core *core, struct bulk *b, struct gathered *g)
 static bool is_archive_behind(struct core *core, struct bulk *b)
 {
         if (b->what != BULK_CANCEL || b->is_dry || !core->options.archive ||
-            core->state.n_finished < core->options.finished_max)
+            keeping_is_stuck(core) || core->state.n_finished < core->options.finished_max)
                 return false;
         b->n_before = core->options.finished_max / 10 + 1;
         scan_end(&b->scan);
@@ -339,7 +344,8 @@ static void sync_step(struct core *core, struct scan *scan)
 static void archive_failed(struct core *core, struct bulk *b, int err, const char *what)
 {
         struct problem problem;
-        (void)problem_set(&problem, err, "history could not %s", what);
+        (void)problem_set(&problem, err, "history could not %s%s", what,
+                          err == ERR_NOSPACE ? ": no space is left on its disk" : "");
         bulk_fail(core, b, &problem);
 }
 
@@ -400,15 +406,76 @@ void bulk_stored(struct core *core, size_t n)
         ask_next(core);
 }
 
-static void delete_begin(struct core *core, struct bulk *b)
+static void delete_wait(struct core *core, struct bulk *b)
 {
-        b->n_before = core->state.n_finished - core->state.grace.len;
         if (b->n_before) {
                 list_push_back(&core->bulk_waits, &b->storing);
         } else {
                 asker_queue(core, &b->asker);
                 ask_next(core);
         }
+}
+
+/* The archive reads its memory: it reports it back instead of storing it. */
+static bool forget_one(void *ctx, struct job *job)
+{
+        struct bulk *b = ctx;
+        if (job->state != JOB_FINISHED || job->more->is_lease_open)
+                return true;
+        b->matched++;
+        if (b->is_dry)
+                return true;
+        atomic_store_explicit(&job->more->is_unwanted, true, memory_order_relaxed);
+        b->changed++;
+        b->n_before++;
+        return true;
+}
+
+/* Ended jobs that history cannot take now. */
+static void forget_step(struct core *core, struct scan *scan)
+{
+        struct bulk *b = CONTAINER_OF(scan, struct bulk, scan);
+        const struct archive *archive = core->options.archive;
+        if (!b->ids && !live_walk_step(core, &b->walk, &b->query.filter, forget_one, b))
+                return;
+        for (size_t i = 0; b->ids && i < b->n_ids; i++) {
+                struct job *job = state_job(&core->state, b->ids[i]);
+                if (job)
+                        (void)forget_one(b, job); /* it is always true */
+        }
+        scan_end(scan);
+        if (b->n_before && archive->ops->wake)
+                archive->ops->wake(core->options.archive);
+        delete_wait(core, b);
+}
+
+void bulk_stuck(struct core *core)
+{
+        LIST_FOREACH(&core->bulk_waits, it)
+        {
+                struct bulk *b = CONTAINER_OF(it, struct bulk, storing);
+                if (b->is_forgetting)
+                        continue;
+                list_remove(it);
+                b->n_before = 0;
+                b->is_forgetting = b->what == BULK_DELETE;
+                if (b->what == BULK_RETRY)
+                        asker_queue(core, &b->asker);
+                else
+                        scan_begin(core, &b->scan, b->is_forgetting ? forget_step : walk_step);
+        }
+        ask_next(core);
+}
+
+static void delete_begin(struct core *core, struct bulk *b)
+{
+        if (b->what == BULK_DELETE && keeping_is_stuck(core)) {
+                b->is_forgetting = true;
+                scan_begin(core, &b->scan, forget_step);
+                return;
+        }
+        b->n_before = core->state.n_finished - core->state.grace.len;
+        delete_wait(core, b);
 }
 
 /* ---- commands ---- */

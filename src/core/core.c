@@ -19,6 +19,7 @@
 #include "core/ends.h"
 #include "core/find_walk.h"
 #include "core/inside.h"
+#include "core/keeping.h"
 #include "core/last_hour.h"
 #include "core/now.h"
 #include "core/retry.h"
@@ -80,6 +81,7 @@ struct core *core_new(const struct core_options *options)
                 options->archive->stored = on_stored;
                 options->archive->stored_ctx = core;
         }
+        keeping_init(core);
         return core;
 }
 
@@ -224,7 +226,9 @@ static uint64_t reserve_bytes(const struct core *core)
         uint64_t cleaning = 2 * core->state.live_bytes;
         if (cleaning > slack)
                 cleaning = slack;
-        return slack / 10 + cleaning + CORE_FINISH_BYTES * core->state.jobs.len;
+        uint64_t ended = core->state.n_finished - core->state.grace.len;
+        return slack / 10 + cleaning + CORE_FINISH_BYTES * (core->state.jobs.len - ended) +
+               CORE_LET_GO_BYTES * ended;
 }
 
 static uint64_t unwritten_bytes(const struct core *core)
@@ -252,31 +256,12 @@ int core_admit(struct core *core, uint64_t bytes, uint64_t jobs, struct problem 
 
 int core_admit_text(struct core *core, size_t len, struct problem *problem)
 {
-        if (!core->log_stat.is_disk_full || len <= CORE_TIGHT_TEXT_BYTES)
+        if (len <= CORE_TIGHT_TEXT_BYTES ||
+            (!core->log_stat.is_disk_full && keeping_has_room(core, len, 0)))
                 return OK;
         return problem_set(problem, ERR_NOSPACE,
                            "the disk is full: send at most %d bytes of result or error now",
                            CORE_TIGHT_TEXT_BYTES);
-}
-
-bool core_keeps(const struct core *core, const struct queue *queue, enum job_status outcome)
-{
-        if (!core->options.archive)
-                return false;
-        enum history_policy policy = HISTORY_FULL;
-        if (queue->settings.history)
-                policy = (enum history_policy)(queue->settings.history - 1);
-        else if (core->options.history_of)
-                policy = core->options.history_of(core->options.ctx, name_slice(queue->name));
-        switch (policy) {
-        case HISTORY_NONE:
-                return false;
-        case HISTORY_FAILURES:
-                return outcome == JOB_FAILED;
-        case HISTORY_FULL:
-                break;
-        }
-        return true;
 }
 
 /* ---- the archive ---- */
@@ -288,6 +273,9 @@ static void hand_over(struct core *core, size_t n)
         struct state *s = &core->state;
         if (!n || !core->options.archive)
                 return;
+        for (size_t i = 0; i < n; i++)
+                if (i == 0 || s->ended[i]->queue != s->ended[i - 1]->queue)
+                        keeping_mark(core, s->ended[i]->queue);
         core->options.archive->ops->store(core->options.archive, s->ended, n);
         s->n_ended -= n;
         memmove(s->ended, s->ended + n, s->n_ended * sizeof(struct job *));
@@ -459,6 +447,7 @@ void core_turn(struct core *core, struct now now)
         series_turn(core);
         core->options.log->ops->stat(core->options.log, &core->log_stat);
         want_room(core);
+        keeping_turn(core);
 
         if (is_first) {
                 core->start_ms = now.wall_ms;
@@ -513,9 +502,9 @@ int64_t core_next_ns(const struct core *core)
                 if (at < next)
                         next = at;
         }
-        const int64_t others[] = {things_next_ns(core), throttle_next_ns(core),
+        const int64_t others[] = {things_next_ns(core),   throttle_next_ns(core),
                                   checking_next_ns(core), clients_next_ns(core),
-                                  sequels_next_ns(core)};
+                                  sequels_next_ns(core),  keeping_next_ns(core)};
         for (size_t i = 0; i < ARRAY_LEN(others); i++)
                 if (others[i] < next)
                         next = others[i];

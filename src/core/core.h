@@ -138,6 +138,8 @@ void core_set_throttle(struct core *core, const struct core_throttle *options);
 /* Whether locks are switched off, as configured; the setting locks.enabled comes before it.  While
  * they are, nobody is granted one, and whoever waits is told; holders keep theirs. */
 void core_set_locks(struct core *core, bool is_off);
+/* core_options.history_of answers otherwise now. */
+void core_history_changed(struct core *core);
 /* A metric was sampled (loop thread); steady_ns is the core's steady time of it.  The remark says
  * why there is no value, or what there is to say of a good one (replicas that were left out). */
 void core_sample(struct core *core, size_t target, size_t metric, double value, int64_t steady_ns,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/batch.h"
+#include "core/keeping.h"
 #include "core/sequel.h"
 #include "state/backoff.h"
 #include "state/hold.h"
@@ -253,14 +254,33 @@ static int check_batches(struct core *core, const struct command *cmd, struct pr
         return r;
 }
 
+static uint64_t record_bytes(const struct job_spec *spec)
+{
+        return spec->args.len + NEW_RECORD_BYTES + (spec->has_options ? OPTIONS_BYTES : 0);
+}
+
+/* Will history take them, where it is to?  Neighbours mostly share a queue. */
+static int check_keeping(struct core *core, const struct command *cmd, uint64_t bytes,
+                         struct problem *problem)
+{
+        int r = OK;
+        if (keeping_has_room(core, bytes, cmd->n_specs))
+                return OK;
+        for (size_t i = 0; i < cmd->n_specs && r == OK; i++)
+                if (i == 0 || !slice_eq(cmd->specs[i].queue, cmd->specs[i - 1].queue))
+                        r = keeping_admit(core, cmd->specs[i].queue, bytes, cmd->n_specs, problem);
+        return r;
+}
+
 /* All that can be known before the first change. */
 static int check_request(struct core *core, const struct command *cmd, struct problem *problem)
 {
         uint64_t bytes = 0;
         for (size_t i = 0; i < cmd->n_specs; i++)
-                bytes += cmd->specs[i].args.len + NEW_RECORD_BYTES +
-                         (cmd->specs[i].has_options ? OPTIONS_BYTES : 0);
+                bytes += record_bytes(&cmd->specs[i]);
         int r = core_admit(core, bytes, cmd->n_specs, problem);
+        if (r == OK)
+                r = check_keeping(core, cmd, bytes, problem);
         if (r == OK)
                 r = check_after(core, cmd, problem);
         if (r == OK)

@@ -17,6 +17,7 @@
 /* Log bytes that finishing one accepted job may take at most while the disk is full: a start, an
  * end with a short text, and their share of ARCHIVED and CLOCK records. */
 #define CORE_FINISH_BYTES     768
+#define CORE_LET_GO_BYTES     32 /* the same for one that has ended: its share of ARCHIVED */
 #define CORE_TIGHT_TEXT_BYTES 256
 
 /* Jobs promoted, leases or waits ended per turn, so that one turn stays short. */
@@ -37,6 +38,15 @@ struct claiming;
 struct scan_budget {
         int64_t units;    /* looks at a job */
         int64_t until_ns; /* by the watch; 0: nothing was looked at yet */
+};
+
+/* keeping.c: what history will need, as counted last, and what it has. */
+struct keeping {
+        uint64_t counted;        /* bytes of its file for all live jobs */
+        uint64_t live, appended; /* state.live_bytes and the log's bytes at that time */
+        uint64_t room;           /* UINT64_MAX: not known */
+        int64_t counted_ns;      /* INT64_MIN: count at the next turn */
+        bool is_stuck;
 };
 
 struct core {
@@ -88,6 +98,7 @@ struct core {
         struct list bulks, bulk_waits;       /* core/bulk.c: all, and those that wait for history */
         struct list retry_asks, retry_waits; /* core/retry.c */
 
+        struct keeping keeping;
         size_t n_ending; /* ended jobs whose end is in the batch in flight, or before it */
         bool is_stopping, is_recovered, is_slowed;
         bool are_locks_off; /* LOCK grants nothing, and nobody waits for one; by settings_apply() */

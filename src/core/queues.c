@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/plural.h"
-#include "core/inside.h"
+#include "core/keeping.h"
 #include "core/params.h"
 #include "state/backoff.h"
 
@@ -279,7 +279,7 @@ EXEC(exec_queueset)
         int r = change_settings(cmd, &settings, &room, problem);
         if (r == OK)
                 r = core_admit_queue(core, name, problem);
-        if (r == OK)
+        if (r == OK && !(q && is_known(q))) /* else one record takes the place of another */
                 r = core_admit(core, name.len + 256, 0, problem);
         if (r == OK) {
                 buf_clear(&core->packed);
@@ -292,6 +292,8 @@ EXEC(exec_queueset)
                         .options = buf_slice(&core->packed),
                 };
                 core_emit(core, &e);
+                if (cmd->arg[P_QUEUESET_HISTORY].is_set)
+                        keeping_changed(core);
                 reply_ok(reply);
         }
         buf_release(&room);

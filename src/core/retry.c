@@ -32,6 +32,7 @@
 #include "base/say.h"
 #include "core/bulk.h"
 #include "core/find_filter.h"
+#include "core/keeping.h"
 #include "core/params.h"
 #include "core/sequel.h"
 #include "state/hold.h"
@@ -148,7 +149,8 @@ static int check_place(struct core *core, const struct job_view *v, const struct
         if (r != OK)
                 return r;
         size_t bytes = RECORD_BYTES + v->args.len + v->error.len + v->events.len + v->options.len;
-        return core_admit(core, bytes, 1, problem);
+        r = core_admit(core, bytes, 1, problem);
+        return r == OK ? keeping_admit(core, v->queue, bytes, 1, problem) : r;
 }
 
 /* All of the job, as it is when its new run begins.  Borrows from v and the options. */
@@ -293,6 +295,18 @@ static int check_outcome(uint64_t id, enum job_status status, bool is_forced,
                            (unsigned long long)id);
 }
 
+/* History cannot be written: nobody waits for it to store a job. */
+static int refuse_stuck(struct core *core, struct slice queue, struct problem *problem)
+{
+        int r = core_admit(core, RECORD_BYTES, 1, problem);
+        if (r == OK)
+                r = keeping_admit(core, queue, RECORD_BYTES, 1, problem);
+        if (r != OK)
+                return r;
+        return problem_set(problem, ERR_UNAVAIL,
+                           "history cannot be written at the moment: its log lines say why");
+}
+
 /* CORE_LATER: history must have it first. */
 static int retry_live(struct core *core, struct job *job, bool is_forced, struct problem *problem)
 {
@@ -301,7 +315,11 @@ static int retry_live(struct core *core, struct job *job, bool is_forced, struct
         int r = check_outcome(job_id(job), job_status(job), is_forced, problem);
         if (r != OK)
                 return r;
-        return job->more->is_lease_open ? take_from_grace(core, job, problem) : CORE_LATER;
+        if (job->more->is_lease_open)
+                return take_from_grace(core, job, problem);
+        if (keeping_is_stuck(core))
+                return refuse_stuck(core, name_slice(job->queue->name), problem);
+        return CORE_LATER;
 }
 
 /* ---- asking history ---- */
@@ -649,6 +667,8 @@ static int many_begin(struct core *core, struct retry *r, const struct command *
                 return problem_set(problem, ERR_BADARG, "ids are no pages: leave limit and cursor");
         if (!cursor->text.len)
                 r->n_before = core->state.n_finished - core->state.grace.len;
+        if (r->n_before && keeping_is_stuck(core))
+                return refuse_stuck(core, SLICE_LIT(JOB_QUEUE_DEFAULT), problem);
         return OK;
 }
 

@@ -24,6 +24,7 @@
 #include "base/say.h"
 #include "core/ends.h"
 #include "core/enqueue.h"
+#include "core/keeping.h"
 #include "state/schedule.h"
 
 /* Until a job that could not be made is tried again. */
@@ -95,7 +96,10 @@ static int check_room(struct core *core, const struct schedule *sch, struct prob
         int r = core_admit_queue(core, sch->def.queue, problem);
         if (r != OK)
                 return r;
-        return core_admit(core, JOB_BYTES + sch->def.args.len, 1, problem);
+        r = core_admit(core, JOB_BYTES + sch->def.args.len, 1, problem);
+        if (r != OK)
+                return r;
+        return keeping_admit(core, sch->def.queue, JOB_BYTES + sch->def.args.len, 1, problem);
 }
 
 int schedule_fire(struct core *core, struct schedule *sch, int64_t slot_ms, uint64_t *ret_id,

@@ -52,14 +52,15 @@ _Static_assert(JOB_COMPLETE == 2 && JOB_FAILED == 3 && JOB_CANCELED == 4,
 
 /* The page size must be set before the first table.  16 MiB of cache hold an ordinary
  * transaction; of a larger one pages go to the -wal file early, which costs nothing more. */
-static const char setup_sql[] = "PRAGMA page_size = 16384;"
-                                "PRAGMA auto_vacuum = NONE;"
-                                "PRAGMA secure_delete = OFF;"
-                                "PRAGMA synchronous = FULL;"
-                                "PRAGMA wal_autocheckpoint = 0;"
-                                "PRAGMA journal_size_limit = 134217728;"
-                                "PRAGMA temp_store = MEMORY;"
-                                "PRAGMA cache_size = -16384;";
+static const char setup_sql[] =
+        "PRAGMA page_size = " NUMBER(ARCHIVE_PAGE_BYTES) ";"
+                                                         "PRAGMA auto_vacuum = NONE;"
+                                                         "PRAGMA secure_delete = OFF;"
+                                                         "PRAGMA synchronous = FULL;"
+                                                         "PRAGMA wal_autocheckpoint = 0;"
+                                                         "PRAGMA journal_size_limit = 134217728;"
+                                                         "PRAGMA temp_store = MEMORY;"
+                                                         "PRAGMA cache_size = -16384;";
 
 /* An `events` that is NULL stands for the plain story, which the other columns tell already:
  * history/story.h and this view must agree on it. */

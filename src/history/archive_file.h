@@ -24,6 +24,7 @@
 
 #include "base/err.h"
 
+#define ARCHIVE_PAGE_BYTES 16384
 #define ARCHIVE_VERSION    4
 #define ARCHIVE_SPAN_SHIFT 12 /* block = id >> shift */
 #define ARCHIVE_SPAN_IDS   (1LL << ARCHIVE_SPAN_SHIFT)

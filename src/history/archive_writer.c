@@ -355,6 +355,16 @@ static int add_rows(struct archive_writer *w, struct job *const *jobs, size_t n,
         return rc;
 }
 
+/* The only number of the only row; 0 when there is none. */
+static int read_number(struct archive_writer *w, enum archive_writer_sql which, int64_t *ret)
+{
+        bool is_row;
+        int rc = step(w, which, &is_row);
+        *ret = is_row ? sqlite3_column_int64(w->stmts[which], 0) : 0;
+        (void)sqlite3_reset(w->stmts[which]); /* repeats the error of step */
+        return rc;
+}
+
 static void measure(struct archive_writer *w)
 {
         char wal[4096 + 8];
@@ -365,6 +375,8 @@ static void measure(struct archive_writer *w)
         (void)snprintf(wal, sizeof(wal), "%s-wal", w->path); /* too long: the stat fails */
         if (stat(wal, &st) == 0)
                 w->file_bytes += st.st_size;
+        if (read_number(w, SQL_FREE, &w->free_pages) != SQLITE_OK)
+                w->free_pages = 0;
 }
 
 static int end_transaction(struct archive_writer *w, int64_t more_rows)
@@ -399,19 +411,31 @@ static int check_place(struct archive_writer *w, struct problem *p)
                            SHOWN_MAX(slice_str(w->path), 120));
 }
 
+/* The next jobs that are wanted, up to ARCHIVE_MANY; *at moves on behind the last of them. */
+static size_t pick_wanted(const struct archive_writer *w, struct job *const *jobs, size_t n,
+                          size_t *at, struct job **ret)
+{
+        size_t picked = 0;
+        for (; *at < n && picked < ARCHIVE_MANY; ++*at)
+                if (!w->is_wanted || w->is_wanted(jobs[*at]))
+                        ret[picked++] = jobs[*at];
+        return picked;
+}
+
 int archive_writer_add(struct archive_writer *w, struct job *const *jobs, size_t n, size_t *ret,
                        struct problem *p)
 {
+        struct job *some[ARCHIVE_MANY];
         int64_t inserted = 0;
-        uint64_t bytes = 0;
+        uint64_t bytes = 0, bytes_max = w->batch_bytes ? w->batch_bytes : ARCHIVE_BATCH_BYTES;
         size_t done = 0;
         int rc = run(w, SQL_BEGIN);
         if (n > ARCHIVE_BATCH_JOBS)
                 n = ARCHIVE_BATCH_JOBS;
-        while (rc == SQLITE_OK && done < n && bytes < ARCHIVE_BATCH_BYTES) {
-                size_t some = n - done < ARCHIVE_MANY ? n - done : ARCHIVE_MANY;
-                rc = add_rows(w, jobs + done, some, &inserted, &bytes);
-                done += some;
+        while (rc == SQLITE_OK && done < n && bytes < bytes_max) {
+                size_t picked = pick_wanted(w, jobs, n, &done, some);
+                if (picked)
+                        rc = add_rows(w, some, picked, &inserted, &bytes);
         }
         if (rc == SQLITE_OK)
                 rc = sums_write(w);
@@ -594,11 +618,12 @@ static int count_wal(void *ctx, sqlite3 *db, const char *name, int pages)
         return SQLITE_OK;
 }
 
-int archive_writer_checkpoint(struct archive_writer *w, struct problem *p)
+int archive_writer_checkpoint(struct archive_writer *w, bool is_giving_back, struct problem *p)
 {
         int in_wal = 0;
         int moved = 0;
-        int rc = sqlite3_wal_checkpoint_v2(w->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_wal, &moved);
+        int how = is_giving_back ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
+        int rc = sqlite3_wal_checkpoint_v2(w->db, NULL, how, &in_wal, &moved);
         if (rc != SQLITE_OK && rc != SQLITE_BUSY)
                 return fail(w, p);
         if (in_wal >= 0 && moved >= 0)
@@ -620,16 +645,6 @@ static void marks_or(sqlite3_context *ctx, int n, sqlite3_value **v)
         for (size_t i = 0; i < SPAN_MARK_BYTES; i++)
                 both[i] = a[i] | b[i];
         sqlite3_result_blob(ctx, both, SPAN_MARK_BYTES, SQLITE_TRANSIENT);
-}
-
-/* The only number of the only row; 0 when there is none. */
-static int read_number(struct archive_writer *w, enum archive_writer_sql which, int64_t *ret)
-{
-        bool is_row;
-        int rc = step(w, which, &is_row);
-        *ret = is_row ? sqlite3_column_int64(w->stmts[which], 0) : 0;
-        (void)sqlite3_reset(w->stmts[which]); /* repeats the error of step */
-        return rc;
 }
 
 int archive_writer_open(struct archive_writer *w, const char *path,

@@ -58,7 +58,8 @@ struct archive_span {
                        "WHERE id = ?1 AND run = ?2 AND finished_ms = ?3")                          \
         X(TALLY_ADD, "UPDATE tally SET rows = rows + ?1")                                          \
         X(TALLY, "SELECT rows FROM tally")                                                         \
-        X(LAST, "SELECT max(id) FROM job")
+        X(LAST, "SELECT max(id) FROM job")                                                         \
+        X(FREE, "PRAGMA freelist_count")
 
 enum archive_writer_sql {
 #define X(name, text) SQL_##name,
@@ -74,12 +75,17 @@ struct archive_writer {
         const char *path; /* borrowed */
         sqlite3_stmt *stmts[SQL_COUNT];
         void (*view_of)(const struct job *job, struct job_view *ret);
+        /* Set by the owner before each call of add: which jobs are still wanted (NULL: all), and
+         * how many bytes a transaction may take, about; 0: ARCHIVE_BATCH_BYTES. */
+        bool (*is_wanted)(const struct job *job);
+        uint64_t batch_bytes;
         struct archive_span sums[ARCHIVE_SUMS]; /* of the open transaction, by block modulo */
         struct buf story;                       /* JSON of the rows being added */
         int64_t rows;                           /* in the file, as of the last commit */
         int64_t last_id;                        /* when it was opened; 0: no row */
         int wal_pages;                          /* written and not yet moved into the main file */
         int64_t file_bytes;                     /* main file and -wal, as of the last commit */
+        int64_t free_pages;                     /* of the main file: room in it */
 };
 
 int archive_writer_open(struct archive_writer *w, const char *path,
@@ -88,8 +94,9 @@ int archive_writer_open(struct archive_writer *w, const char *path,
 void archive_writer_close(struct archive_writer *w); /* never opened is fine */
 
 /* Adds the first jobs of the list in one transaction, durable on return; *ret is how many it
- * took (at least one).  When it fails nothing was added, or only to a file that is not in its place
- * any more.  A job that is there already stays as it is, unless this one is of a later run. */
+ * took (at least one), those among them that are not wanted passed over.  When it fails nothing was
+ * added, or only to a file that is not in its place any more.  A job that is there already stays as
+ * it is, unless this one is of a later run. */
 int archive_writer_add(struct archive_writer *w, struct job *const *jobs, size_t n, size_t *ret,
                        struct problem *p) MUST_CHECK;
 
@@ -111,7 +118,9 @@ int archive_writer_sweep(struct archive_writer *w, struct archive_sweep *s,
 int archive_writer_remove(struct archive_writer *w, const struct archive_ref *refs, size_t n,
                           size_t *ret, struct problem *p) MUST_CHECK;
 
-/* Moves what is in the -wal file into the main file, as far as readers allow. */
-int archive_writer_checkpoint(struct archive_writer *w, struct problem *p) MUST_CHECK;
+/* Moves what is in the -wal file into the main file, as far as readers allow; is_giving_back: and
+ * gives its space back to the disk. */
+int archive_writer_checkpoint(struct archive_writer *w, bool is_giving_back,
+                              struct problem *p) MUST_CHECK;
 
 #endif

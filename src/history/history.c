@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #include "base/say.h"
@@ -40,6 +41,8 @@
 #define WAL_IDLE_MS     5000 /* after the last commit */
 #define REPORT_JOBS     500  /* in one poll */
 #define CLOSE_MS        1000 /* for writing what is left; the rest is still in the log */
+#define TIGHT_SHARE     16   /* a transaction takes at most this part of the room */
+#define TIGHT_BYTES_MIN (256 * KIB)
 
 #define NEVER_NS        INT64_MAX
 
@@ -66,6 +69,7 @@ struct history {
         struct query_list asked, answered;
         struct archive_removal *to_remove, *removed; /* the last asked first; any order is fine */
         uint64_t sweeps_wanted, sweeps_done;
+        bool is_woken; /* what is left from a failure is tried again now */
         bool is_closing;
         int64_t close_by_ns;
 
@@ -90,7 +94,8 @@ struct history {
         /* The reader thread's, once it runs. */
         struct archive_finder finder;
 
-        _Atomic uint64_t n_stored, n_deleted, n_errors, n_rows, n_bytes;
+        _Atomic uint64_t n_stored, n_deleted, n_errors, n_rows, n_bytes, n_free_bytes;
+        _Atomic bool is_stuck;
 };
 
 static int64_t now_ns(void)
@@ -187,6 +192,9 @@ static void publish(struct history *h)
 {
         atomic_store_explicit(&h->n_rows, (uint64_t)h->writer.rows, memory_order_relaxed);
         atomic_store_explicit(&h->n_bytes, (uint64_t)h->writer.file_bytes, memory_order_relaxed);
+        atomic_store_explicit(&h->n_free_bytes, (uint64_t)h->writer.free_pages * ARCHIVE_PAGE_BYTES,
+                              memory_order_relaxed);
+        atomic_store_explicit(&h->is_stuck, h->retry_ms > 0, memory_order_relaxed);
 }
 
 static void count(_Atomic uint64_t *counter, uint64_t n)
@@ -205,6 +213,41 @@ static void write_failed(struct history *h, const struct problem *p)
                 h->retry_ms = h->retry_ms * 2 < RETRY_MAX_MS ? h->retry_ms * 2 : RETRY_MAX_MS;
         }
         h->retry_ns = after_ms(h->retry_ms);
+        publish(h);
+}
+
+/* Reports those that nobody wants any more, from the job at `from` on. */
+static size_t drop_unwanted_of(struct history *h, struct job_list *l, size_t from)
+{
+        size_t n = from;
+        for (size_t i = from; i < l->len; i++) {
+                if (h->archive.is_wanted(l->jobs[i]))
+                        l->jobs[n++] = l->jobs[i];
+                else
+                        list_add(&h->stored, &l->jobs[i], 1);
+        }
+        size_t dropped = l->len - n;
+        l->len = n;
+        return dropped;
+}
+
+/* Nothing can be written.  What need not be is let go of, whatever stands before it. */
+static void drop_unwanted(struct history *h)
+{
+        if (!h->archive.is_wanted)
+                return;
+        lock(h);
+        size_t dropped = drop_unwanted_of(h, &h->taken, h->at);
+        dropped += drop_unwanted_of(h, &h->queued, 0);
+        unlock(h);
+        if (!dropped)
+                return;
+        if (h->at == h->taken.len) { /* nothing is left of what failed */
+                h->taken.len = h->at = 0;
+                h->retry_ms = h->retry_ns = 0;
+        }
+        publish(h);
+        h->archive.notify(h->archive.notify_ctx);
 }
 
 static void write_succeeded(struct history *h, size_t n)
@@ -224,6 +267,51 @@ static void write_succeeded(struct history *h, size_t n)
         h->archive.notify(h->archive.notify_ctx);
 }
 
+/* Trouble that leaves the jobs safe: in deleting and in checkpoints. */
+static void upkeep_failed(struct history *h, const char *what, const struct problem *p)
+{
+        count(&h->n_errors, 1);
+        say_warn("history", what, "problem", p->detail);
+}
+
+/* Readers may keep some of it from being moved, so a try does not make it empty. */
+static void checkpoint(struct history *h, bool is_giving_back)
+{
+        struct problem p;
+        h->next_wal_ns = after_ms(WAL_IDLE_MS);
+        if (archive_writer_checkpoint(&h->writer, is_giving_back, &p) == OK) {
+                h->has_wal_error = false;
+                publish(h);
+                return;
+        }
+        if (!h->has_wal_error)
+                upkeep_failed(h, "cannot move the -wal file into the main file, retrying", &p);
+        h->has_wal_error = true;
+}
+
+/* What the file can still grow by: the disk's free space and its own free pages. */
+static uint64_t room_bytes(const struct history *h)
+{
+        struct statvfs st;
+        if (statvfs(h->path, &st) < 0)
+                return UINT64_MAX; /* writing will tell */
+        return (uint64_t)st.f_bavail * st.f_frsize +
+               atomic_load_explicit(&h->n_free_bytes, memory_order_relaxed);
+}
+
+/* A row is on the disk twice, in the -wal file and in the main file, until it was moved.  Where
+ * little room is left, transactions are short and each is moved at once; true then. */
+static bool limit_transaction(struct history *h)
+{
+        uint64_t share = room_bytes(h) / TIGHT_SHARE;
+        bool is_tight = share < ARCHIVE_BATCH_BYTES;
+        h->writer.is_wanted = h->archive.is_wanted;
+        h->writer.batch_bytes = is_tight ? share : ARCHIVE_BATCH_BYTES;
+        if (h->writer.batch_bytes < TIGHT_BYTES_MIN)
+                h->writer.batch_bytes = TIGHT_BYTES_MIN;
+        return is_tight;
+}
+
 /* Writes all that was taken, in as many transactions as that needs; stops at a failure. */
 static void write_taken(struct history *h, int64_t close_by_ns)
 {
@@ -236,20 +324,17 @@ static void write_taken(struct history *h, int64_t close_by_ns)
                         /* Short transactions, so that the deadline is seen in time. */
                         n = n < QUEUE_LONG ? n : QUEUE_LONG;
                 }
+                bool is_tight = limit_transaction(h);
                 if (archive_writer_add(&h->writer, h->taken.jobs + h->at, n, &n, &p) != OK) {
                         write_failed(h, &p);
+                        drop_unwanted(h);
                         return;
                 }
                 write_succeeded(h, n);
+                if (is_tight)
+                        checkpoint(h, true);
         }
         h->taken.len = h->at = 0;
-}
-
-/* Trouble that leaves the jobs safe: in deleting and in checkpoints. */
-static void upkeep_failed(struct history *h, const char *what, const struct problem *p)
-{
-        count(&h->n_errors, 1);
-        say_warn("history", what, "problem", p->detail);
 }
 
 static void sweep_end(struct history *h)
@@ -295,21 +380,6 @@ static void sweep_step(struct history *h, int64_t pace_ms)
                 sweep_end(h);
 }
 
-/* Readers may keep some of it from being moved, so a try does not make it empty. */
-static void checkpoint(struct history *h)
-{
-        struct problem p;
-        h->next_wal_ns = after_ms(WAL_IDLE_MS);
-        if (archive_writer_checkpoint(&h->writer, &p) == OK) {
-                h->has_wal_error = false;
-                publish(h);
-                return;
-        }
-        if (!h->has_wal_error)
-                upkeep_failed(h, "cannot move the -wal file into the main file, retrying", &p);
-        h->has_wal_error = true;
-}
-
 /* On a full disk what the -wal file holds is room for the next transaction. */
 static bool is_wal_due(const struct history *h, bool is_idle)
 {
@@ -325,7 +395,7 @@ static void upkeep(struct history *h, bool is_idle, uint64_t sweeps_wanted)
 {
         bool is_asked = sweeps_wanted != h->sweeps_done; /* only this thread writes sweeps_done */
         if (is_wal_due(h, is_idle))
-                checkpoint(h);
+                checkpoint(h, h->retry_ms > 0);
         if (!h->is_sweeping && (is_asked || now_ns() >= h->next_sweep_ns))
                 sweep_begin(h, sweeps_wanted);
         if (!h->is_sweeping || (!is_asked && now_ns() < h->next_step_ns))
@@ -384,7 +454,7 @@ static bool wait_for_work(struct history *h)
                         return is_held || h->queued.len > 0;
                 int64_t write_ns = NEVER_NS;
                 if (is_held)
-                        write_ns = h->retry_ns;
+                        write_ns = h->is_woken ? 0 : h->retry_ns;
                 else if (h->queued.len >= QUEUE_LONG)
                         write_ns = 0;
                 else if (h->queued.len > 0)
@@ -410,6 +480,8 @@ static void *writer_main(void *ctx)
                 lock(h);
                 bool is_write = wait_for_work(h);
                 bool is_closing = h->is_closing;
+                if (is_write)
+                        h->is_woken = false;
                 if (is_write && h->at == h->taken.len)
                         list_swap(&h->queued, &h->taken);
                 bool is_idle = !h->queued.len && h->at == h->taken.len;
@@ -549,6 +621,15 @@ static void do_poll(struct archive *a)
         tell_removed(removed);
 }
 
+static void do_wake(struct archive *a)
+{
+        struct history *h = of(a);
+        lock(h);
+        h->is_woken = true;
+        unlock(h);
+        (void)pthread_cond_signal(&h->writer_wake); /* cannot fail */
+}
+
 static void do_stat(struct archive *a, struct archive_stat *ret)
 {
         struct history *h = of(a);
@@ -558,6 +639,8 @@ static void do_stat(struct archive *a, struct archive_stat *ret)
                 .errors = atomic_load_explicit(&h->n_errors, memory_order_relaxed),
                 .rows = atomic_load_explicit(&h->n_rows, memory_order_relaxed),
                 .bytes = atomic_load_explicit(&h->n_bytes, memory_order_relaxed),
+                .room_bytes = room_bytes(h),
+                .is_stuck = atomic_load_explicit(&h->is_stuck, memory_order_relaxed),
         };
 }
 
@@ -616,6 +699,7 @@ static const struct archive_ops ops = {
         .remove = do_remove,
         .poll = do_poll,
         .stat = do_stat,
+        .wake = do_wake,
         .last_fence = do_last_fence,
         .close = do_close,
 };

@@ -223,6 +223,14 @@ static int folder_create(struct disk *d, const char *name, uint64_t size, int *r
         return OK;
 }
 
+static uint64_t folder_free_bytes(struct disk *d)
+{
+        struct statvfs st;
+        if (fstatvfs(folder_of(d)->dir_fd, &st) < 0)
+                return UINT64_MAX; /* asking for space will tell */
+        return (uint64_t)st.f_bavail * st.f_frsize;
+}
+
 static int folder_size(struct disk *d, int fd, uint64_t *ret, struct problem *p)
 {
         struct stat st;
@@ -338,6 +346,7 @@ static const struct disk_ops FOLDER_OPS = {
         .open = folder_open,
         .create = folder_create,
         .size = folder_size,
+        .free_bytes = folder_free_bytes,
         .read = folder_read,
         .write = folder_write,
         .sync = folder_sync,

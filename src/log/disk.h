@@ -32,6 +32,7 @@ struct disk_ops {
         int (*rename)(struct disk *d, const char *from, const char *to, struct problem *p);
         int (*remove)(struct disk *d, const char *name, struct problem *p);
         int (*sync_names)(struct disk *d, struct problem *p); /* makes renames and removes stay */
+        uint64_t (*free_bytes)(struct disk *d); /* that files can grow by; NULL: nobody knows */
         void (*close)(struct disk *d, int fd);
         struct disk *(*release)(struct disk *d);
 };

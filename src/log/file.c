@@ -249,6 +249,17 @@ static void file_want_room(struct log *log, uint64_t bytes)
         pthread_mutex_unlock(&f->mu);
 }
 
+static void file_leave_free(struct log *log, uint64_t bytes)
+{
+        struct file_log *f = file_log_of(log);
+        pthread_mutex_lock(&f->mu);
+        bool is_less = bytes < f->leave_free;
+        f->leave_free = bytes;
+        if (f->is_leading && f->is_refused && is_less)
+                wake_keeper(f);
+        pthread_mutex_unlock(&f->mu);
+}
+
 static void file_stat(const struct log *log, struct log_stat *ret)
 {
         const struct file_log *f = file_log_of_const(log);
@@ -491,6 +502,7 @@ static const struct log_ops FILE_LOG_OPS = {
         .read = file_read,
         .trim = file_trim,
         .want_room = file_want_room,
+        .leave_free = file_leave_free,
         .stat = file_stat,
         .close = file_close,
 };

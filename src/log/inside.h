@@ -56,7 +56,8 @@ struct file_log {
         uint64_t head_at;     /* as writer.at, after the last durable batch */
         uint64_t trim_before; /* batches below are not needed */
         uint64_t want_room;
-        int64_t ask_at_ns; /* CLOCK_MONOTONIC: when the clock lets it ask again */
+        uint64_t leave_free; /* to others, while the room is not short */
+        int64_t ask_at_ns;   /* CLOCK_MONOTONIC: when the clock lets it ask again */
 
         /* Written by committer and keeper, read by stat on any thread. */
         _Atomic uint64_t last_seq; /* durable */

@@ -111,6 +111,21 @@ static uint64_t next_number(const struct file_log *f)
         return f->chain.n ? f->chain.segs[f->chain.n - 1].header.number + 1 : 1;
 }
 
+/* Does the disk hold another segment beside what is left to others?  Where the room for the work
+ * that was accepted gets short, that comes first. */
+static int check_left(struct file_log *f, uint64_t leave, struct problem *p)
+{
+        const struct disk_ops *ops = f->disk->ops;
+        if (!leave || !ops->free_bytes)
+                return OK;
+        uint64_t free_bytes = ops->free_bytes(f->disk);
+        if (free_bytes >= leave && free_bytes - leave >= f->options.segment_bytes)
+                return OK;
+        return problem_set(
+                p, ERR_NOSPACE, "%llu MiB are free, and %llu MiB of them are kept for history",
+                (unsigned long long)(free_bytes / MIB), (unsigned long long)(leave / MIB));
+}
+
 /* mu is not held.  ERR_NOSPACE only when nothing was changed. */
 static int create_spare(struct file_log *f, uint64_t number, struct segment *ret, struct problem *p)
 {
@@ -199,11 +214,15 @@ static void add_spare(struct file_log *f)
 {
         uint64_t number = next_number(f);
         bool was_refused = f->is_refused;
+        bool is_short = atomic_load(&f->room_bytes) < f->want_room / 4 * 3;
+        uint64_t leave = is_short ? 0 : f->leave_free;
         f->may_ask_again = false;
         pthread_mutex_unlock(&f->mu);
         struct segment made;
         struct problem p;
-        int e = create_spare(f, number, &made, &p);
+        int e = check_left(f, leave, &p);
+        if (!e)
+                e = create_spare(f, number, &made, &p);
         if (e != ERR_NOSPACE) {
                 finish_step(f, e, &made, &p);
                 return;

@@ -53,6 +53,9 @@ struct log_ops {
         int (*append_now)(struct log *log, uint64_t seq, struct slice batch);
         /* Not part of the four, but every keeper of bytes has to answer them: */
         void (*want_room)(struct log *log, uint64_t bytes); /* keep at least this much room */
+        /* Take no more of the disk than leaves so much free to others, unless the room gets short.
+         * May be NULL. */
+        void (*leave_free)(struct log *log, uint64_t bytes);
         void (*stat)(const struct log *log, struct log_stat *ret);
         struct log *(*close)(struct log *log); /* waits for what is in flight; returns NULL */
 };

@@ -126,6 +126,7 @@ static void swap(struct reload *r, struct config *now)
         r->taken(r->ctx, now);
         config_unref(r->config);
         r->config = now;
+        core_history_changed(r->core);
         r->loaded_ms = clock_wall_ms();
 }
 

@@ -96,7 +96,7 @@ static int apply_job_new(const struct application *a)
         job->created_ms = s->wall_ms;
         job->due_ms = e->due_ms ? e->due_ms : s->wall_ms;
         job->queue->enqueued++;
-        s->live_bytes += job_weight(job);
+        state_weigh(s, job, 1);
         job->due_ms = e->due_ms ? e->due_ms : s->wall_ms;
         if (job->extra && job->extra->n_after)
                 state_enter(s, job, JOB_HELD);
@@ -323,7 +323,7 @@ static int archive_one(const struct application *a, uint64_t id)
                 return problem_set(a->problem, ERR_CORRUPT,
                                    "archived in batch %llu: job %llu has not ended",
                                    (unsigned long long)a->seq, (unsigned long long)id);
-        s->live_bytes -= job_weight(job);
+        state_weigh(s, job, -1);
         state_drop_job(s, job);
         return OK;
 }
@@ -460,7 +460,7 @@ static int apply_job_full(const struct application *a)
         job->outcome = e->outcome;
         if (e->has_more)
                 fill_more(s, job, e);
-        s->live_bytes += job_weight(job);
+        state_weigh(s, job, 1);
         state_enter(s, job, (enum job_state)e->state);
         (void)idmap_take(&s->skipped, e->id); /* seen now */
         return OK;
@@ -478,9 +478,9 @@ static int apply_job_back(const struct application *a)
         struct job *job = state_job(s, a->e->id);
         if (r != OK)
                 return r;
-        s->live_bytes -= job_weight(job);
+        state_weigh(s, job, -1);
         job_tell(job, EVENT_RETRIED, s->wall_ms, SLICE_NONE);
-        s->live_bytes += job_weight(job);
+        state_weigh(s, job, 1);
         return OK;
 }
 
@@ -709,11 +709,11 @@ int state_apply(struct state *s, const struct effect *e, uint64_t seq, struct pr
         }
         if (!a.job)
                 return cannot_be(&a, "there is no such job");
-        s->live_bytes -= job_weight(a.job);
+        state_weigh(s, a.job, -1);
         int r = applications[e->type].apply(&a);
-        const struct job *job = state_job(s, e->id); /* it may have moved, or be gone */
+        struct job *job = state_job(s, e->id); /* it may have moved, or be gone */
         if (job)
-                s->live_bytes += job_weight(job);
+                state_weigh(s, job, 1);
         return r;
 }
 

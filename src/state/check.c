@@ -9,6 +9,7 @@ static void check_queue(const struct queue *q, const struct queue *found)
         ASSERT(q->n_waiting == found->n_waiting);
         ASSERT(q->n_running == found->n_running);
         ASSERT(q->n_finished == found->n_finished);
+        ASSERT(q->job_bytes == found->job_bytes);
         ASSERT(q->n_parked == found->n_parked);
         ASSERT(q->n_returning == found->n_returning);
 }
@@ -29,6 +30,7 @@ static void check_parked_list(const struct state *s, size_t tier, bool is_return
 
 static void count_job(const struct job *job, struct queue *found)
 {
+        found->job_bytes += job_weight(job);
         found->n_parked += job_is_parked(job);
         found->n_returning += job_is_returning(job);
         switch ((enum job_state)job->state) {

@@ -13,6 +13,8 @@ void state_move(struct state *s, struct job *job, enum job_state state);
 void state_pending(struct state *s, struct job *job, int64_t due_ms);
 void state_push_ended(struct state *s, struct job *job);
 void state_drop_job(struct state *s, struct job *job);
+/* Adds its weight to what is live (by: 1), or takes it off (by: -1) before it changes or goes. */
+void state_weigh(struct state *s, struct job *job, int by);
 
 size_t state_queue_weight(const struct queue *q);
 void state_drop_queue(struct state *s, struct queue *q);

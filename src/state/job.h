@@ -59,6 +59,8 @@ struct job_more {
         uint32_t lease_ms;
         uint16_t events_kept;
         bool is_lease_open; /* the last holder may still complete: nobody else was granted it */
+        /* Not durable: it was handed to the archive, which may forget it instead (bulk.c). */
+        _Atomic bool is_unwanted;
 };
 
 /* One of the jobs that a HELD job waits for. */

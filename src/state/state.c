@@ -176,6 +176,13 @@ void state_drop_job(struct state *s, struct job *job)
         job_free(job, &s->names);
 }
 
+void state_weigh(struct state *s, struct job *job, int by)
+{
+        uint64_t weight = job_weight(job);
+        s->live_bytes += by < 0 ? -weight : weight;
+        job->queue->job_bytes += by < 0 ? -weight : weight;
+}
+
 size_t state_queue_weight(const struct queue *q)
 {
         return 64 + q->name->len + q->packed.len;

@@ -2,61 +2,14 @@
 # weir-test: timeout=300
 """No space left: new work is refused with its own error, accepted work can be finished, the server
 can be killed and started, and takes new work again by itself when there is space."""
-import contextlib
 import os
-import subprocess
 import time
 
-from harness import (FULL, Server, Skip, WeirError, check_error, claim, equal, expect, job_list,
-                     main, status, test, text, until)
+from harness import (FULL, Server, WeirError, check_error, claim, equal, expect, job_list, main,
+                     status, test, text, until)
+from lib_disk import Ballast, free_bytes, small_disk
 
 BIG = 256 * 1024
-
-
-@contextlib.contextmanager
-def small_disk(folder, megabytes):
-    place = os.path.join(folder, "disk")
-    os.mkdir(place)
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dm" % megabytes, "tmpfs", place],
-                          stderr=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise Skip("cannot mount a tmpfs here: " + done.stderr.strip())
-    try:
-        yield place
-    finally:
-        for server in list(Server.alive):
-            server.kill()
-        subprocess.run(["umount", "-l", place], check=True)
-
-
-def free_bytes(place):
-    s = os.statvfs(place)
-    return s.f_bavail * s.f_frsize
-
-
-class Ballast:
-    """A file that takes whatever space there is."""
-
-    def __init__(self, place):
-        self.path = os.path.join(place, "ballast")
-
-    def fill(self):
-        with open(self.path, "ab") as f:
-            with contextlib.suppress(OSError):
-                while True:
-                    f.write(b"x" * (1 << 20))
-                    f.flush()
-        with open(self.path, "ab", buffering=0) as f:
-            with contextlib.suppress(OSError):
-                while f.write(b"x" * 4096) == 4096:
-                    pass
-
-    def leave(self, n):
-        """Frees n bytes again."""
-        os.truncate(self.path, max(0, os.path.getsize(self.path) - n))
-
-    def drop(self):
-        os.unlink(self.path)
 
 
 def payload(number):

@@ -73,8 +73,11 @@ static void keep(struct memory_archive *a, const struct job *job)
 
 void memory_archive_commit(struct memory_archive *a, size_t n)
 {
-        for (; n && a->n_committed < a->n_handed; n--)
-                keep(a, a->handed[a->n_committed++]);
+        for (; n && !a->is_stuck && a->n_committed < a->n_handed; n--) {
+                const struct job *job = a->handed[a->n_committed++];
+                if (!a->base.is_wanted || a->base.is_wanted(job))
+                        keep(a, job);
+        }
 }
 
 static bool is_of_tier(const struct job_filter *f, const struct job_view *v)
@@ -237,7 +240,30 @@ const struct job_view *memory_archive_find(const struct memory_archive *a, uint6
         return row ? &row->view : NULL;
 }
 
+static void memory_stat(struct archive *base, struct archive_stat *ret)
+{
+        const struct memory_archive *a = memory_of(base);
+        *ret = (struct archive_stat){.room_bytes = a->room ? a->room : UINT64_MAX,
+                                     .is_stuck = a->is_stuck};
+}
+
+/* Those that nobody wants any more come first, and are reported next. */
+static void memory_wake(struct archive *base)
+{
+        struct memory_archive *a = memory_of(base);
+        for (size_t i = a->n_committed; i < a->n_handed; i++) {
+                struct job *job = a->handed[i];
+                if (base->is_wanted(job))
+                        continue;
+                memmove(a->handed + a->n_committed + 1, a->handed + a->n_committed,
+                        (i - a->n_committed) * sizeof(struct job *));
+                a->handed[a->n_committed++] = job;
+        }
+}
+
 static const struct archive_ops memory_ops = {
+        .stat = memory_stat,
+        .wake = memory_wake,
         .store = memory_store,
         .query = memory_query,
         .remove = memory_remove,

@@ -21,6 +21,8 @@ struct memory_archive {
         bool is_broken;   /* whoever asks or deletes is told of an error */
         size_t budget;    /* rows that a listing may look at before it is cut; 0: all */
         uint64_t ignored; /* handed over again after a crash */
+        uint64_t room;    /* that it has for rows; 0: more than anybody needs */
+        bool is_stuck;    /* it takes nothing at the moment */
 };
 
 void memory_archive_init(struct memory_archive *a);

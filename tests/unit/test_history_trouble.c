@@ -115,6 +115,59 @@ static void a_full_disk_delays_jobs_and_loses_none(void **state)
         jobs_drop(jobs, N);
 }
 
+static _Atomic bool is_half_wanted;
+
+static bool is_wanted(const struct job *job)
+{
+        return !is_half_wanted || job->view.id % 2;
+}
+
+static void what_nobody_wants_is_reported_although_nothing_can_be_written(void **state)
+{
+        enum { N = 6000 };
+        struct box box;
+        static struct job *jobs[N];
+        static char fill[900];
+        (void)state;
+        box_init_folder(&box);
+        if (!mount_at(&box, "size=3m", 0)) {
+                box_release(&box);
+                skip();
+        }
+        memset(fill, 'f', sizeof(fill) - 1);
+        for (size_t i = 0; i < N; i++) {
+                jobs[i] = job_make(i + 1, 1024);
+                job_text(jobs[i], &jobs[i]->view.args, fill);
+        }
+        is_half_wanted = false;
+        box_open(&box);
+        box.archive->is_wanted = is_wanted;
+        box_hand_over(&box, jobs, N);
+        await_errors(&box, 2);
+        box.archive->ops->poll(box.archive);
+        assert_true(box.n_reported < N / 2);
+        while (!box_stat(&box).is_stuck) /* a short transaction may have found room between */
+                await_errors(&box, box_stat(&box).errors + 1);
+        assert_true(box_stat(&box).room_bytes < 3 * MIB);
+        is_half_wanted = true;
+        box.archive->ops->wake(box.archive);
+        for (size_t i = 1; i < N; i += 2)
+                while (!jobs[i]->reported)
+                        box_turn(&box);
+        assert_true(box.n_reported < N); /* some are wanted and wait */
+        assert_int_equal(mount("tmpfs", box.folder, "tmpfs", MS_REMOUNT, "size=64m"), 0);
+        box_wait_reported(&box, N);
+        assert_false(box_stat(&box).is_stuck);
+        for (size_t i = 0; i < N; i++)
+                assert_int_equal(jobs[i]->reported, 1);
+        assert_sql(&box, "SELECT count(*) FROM job WHERE id % 2 = 1", "3000");
+        assert_false(box_has(&box, N));
+        box_close(&box);
+        assert_int_equal(umount(box.folder), 0);
+        box_release(&box);
+        jobs_drop(jobs, N);
+}
+
 static void somebody_elses_write_lock_is_waited_out(void **state)
 {
         struct box box;
@@ -363,6 +416,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(what_was_reported_survives_a_kill),
                 cmocka_unit_test(a_full_disk_delays_jobs_and_loses_none),
+                cmocka_unit_test(what_nobody_wants_is_reported_although_nothing_can_be_written),
                 cmocka_unit_test(somebody_elses_write_lock_is_waited_out),
                 cmocka_unit_test(a_file_that_is_gone_gets_no_jobs_and_none_is_lost),
                 cmocka_unit_test(close_gives_up_on_a_full_disk_and_the_jobs_come_again),
