@@ -55,14 +55,49 @@ def short(value, limit=300):
     return text if len(text) <= limit else text[:limit] + "..."
 
 
+def stalled():
+    """Seconds since the start of the machine in which something on it waited for a processor, the
+    disk or memory; 0 where the kernel does not tell."""
+    total = 0
+    for resource in ("cpu", "io", "memory"):
+        try:
+            with open("/proc/pressure/" + resource) as f:
+                total += int(f.readline().rsplit("total=", 1)[1])
+        except (OSError, IndexError, ValueError):
+            pass  # a kernel without it, or a container that hides it
+    return total / 1e6
+
+
+class Watch:
+    """A stopwatch that knows a busy machine.  A lower bound holds on any machine: `wall`.  An upper
+    bound is one of weir's own time: what others kept the machine busy with does not count, up to
+    nine times the bound, so that a hang is still found."""
+
+    def __init__(self):
+        self.begin, self.stalled = time.monotonic(), stalled()
+
+    @property
+    def wall(self):
+        return time.monotonic() - self.begin
+
+    def is_over(self, seconds):
+        wall = self.wall
+        return wall >= seconds and (wall - (stalled() - self.stalled) >= seconds
+                                    or wall >= 10 * seconds)
+
+    def within(self, seconds, what="it"):
+        expect(not self.is_over(seconds), "%s took %.2f s, of which the machine was busy for %.2f s; "
+               "wanted less than %s s" % (what, self.wall, stalled() - self.stalled, seconds))
+
+
 def until(condition, seconds=10.0, what="the condition"):
     """Polls until the condition is true and returns its value."""
-    deadline = time.monotonic() + seconds
+    watch = Watch()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        if watch.is_over(seconds):
             raise AssertionError("%s did not come true in %s s" % (what, seconds))
         time.sleep(0.005)
 

@@ -3,9 +3,9 @@
 """SIGTERM: the batch is finished, answered and synced; exit code 0 within two seconds."""
 import signal
 import threading
-import time
 
-from harness import Closed, Server, WeirError, equal, expect, job_list, main, pack, test, until
+from harness import (Closed, Server, Watch, WeirError, equal, expect, job_list, main, pack, test,
+                     until)
 
 
 class Producer(threading.Thread):
@@ -39,17 +39,16 @@ def stop_under_load(folder, sig):
     for p in producers:
         p.start()
     until(lambda: all(len(p.acked) > 100 for p in producers), what="some load")
-    begin = time.monotonic()
+    watch = Watch()
     server.process.send_signal(sig)
-    code = server.wait(10)
-    took = time.monotonic() - begin
+    code = server.wait(60)
+    watch.within(2)
     for p in producers:
         p.join(10)
         expect(not p.is_alive(), "a connection is still open")
         for reply in p.other:
             expect(isinstance(reply, WeirError) and reply.name == "STOPPING", repr(reply))
     equal(code, 0, "exit code")
-    expect(took < 2, "it took %.2f s" % took)
     acked = {k: v for p in producers for k, v in p.acked.items()}
     again = Server(folder)
     with again.client() as c:
@@ -75,12 +74,12 @@ def _(folder):
         c.send(pack("CLAIM", "w", "MAX", "1", "WAIT", "60000", "QUEUES", "default"))
         # PING on another connection is answered after the claim was read in an earlier turn.
         other("PING")
-        begin = time.monotonic()
+        watch = Watch()
         server.process.send_signal(signal.SIGTERM)
         reply = c.read()
         equal(reply in ([], None), True, "the answer %r is empty" % (reply,))
-        equal(server.wait(5), 0, "exit code")
-        expect(time.monotonic() - begin < 2, "it took too long")
+        equal(server.wait(60), 0, "exit code")
+        watch.within(2)
 
 
 @test("idle connections do not hold up a stop")
@@ -91,9 +90,9 @@ def _(folder):
     half.send(b"*3\r\n$7\r\nENQ")
     web = server.web()
     web.send(b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Le")
-    begin = time.monotonic()
+    watch = Watch()
     equal(server.stop(), 0, "exit code")
-    expect(time.monotonic() - begin < 2, "it took too long")
+    watch.within(2)
     for c in idle:
         expect(c.is_closed(1), "a connection stayed open")
 

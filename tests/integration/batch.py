@@ -18,8 +18,8 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
 from harness import (  # noqa: E402
-    FULL, Closed, Resp, Server, WeirError, check_problem, claim, equal, expect, job_list, main,
-    mapping, pack, test, text, until, weir)
+    FULL, Closed, Resp, Server, Watch, WeirError, check_problem, claim, equal, expect, job_list,
+    main, mapping, pack, test, text, until, weir)
 
 
 def state(client, name):
@@ -252,17 +252,17 @@ def _(folder):
             c("ENQUEUEMANY", "BATCH", "large", "JOBS", *["h", ""] * 10000)
         running = claim(c, count=1)[0]
         with server.client() as other:
-            begin = time.monotonic()
+            watch = Watch()
             equal(c("CANCELBATCH", "large"), 100000)
-            took = time.monotonic() - begin
-            expect(took < 2, "the first step took %.2f s" % took)
+            watch.within(2, "the first step")
             steps, worst = 0, 0.0
             while counts(other, "large")["left"] > 50000:
-                begin = time.monotonic()
+                watch = Watch()
                 other("PING")
-                worst, steps = max(worst, time.monotonic() - begin), steps + 1
+                watch.within(2, "PING")
+                worst, steps = max(worst, watch.wall), steps + 1
             print("# %d answers meanwhile, the slowest took %.0f ms" % (steps, worst * 1000))
-            expect(steps >= 5 and worst < 2, "%d answers, one took %.2f s" % (steps, worst))
+            expect(steps >= 5, "%d answers" % steps)
             # Its worker is told; once the job is history there is no lease to speak of.
             other.refused("EXTEND", running.id, running.token, 60000, name=("CANCELED", "STATE"))
     server.kill()

@@ -152,8 +152,8 @@ codes() {
         run weir job why 1
         [ "$status" -eq 0 ]
         [ "${lines[0]}" = "job 1  pending" ]
-        [[ ${lines[1]} =~ ^"  schedule         is due in "(1\ h|59\ min(\ [0-9]+\ s)?)$ ]]
-        [[ ${lines[-1]} =~ ^"not before "[0-9-]+\ [0-9:]+\ [+-][0-9]+\ \(in\ (1\ h|59\ min) ]]
+        [[ ${lines[1]} =~ ^"  schedule         is due in "(1\ h|[0-9]+\ min(\ [0-9]+\ s)?)$ ]]
+        [[ ${lines[-1]} =~ ^"not before "[0-9-]+\ [0-9:]+\ [+-][0-9]+\ \(in\ (1\ h|[0-9]+\ min) ]]
         [ "$(weir job why 1 --json | jq -r '.status')" = pending ]
         due=$(weir job show 1 --json | jq .due_ms)
         [ "$(weir job why 1 --json | jq ".not_before_ms - $due | . > -1000 and . < 1000")" = true ]

@@ -4,7 +4,10 @@
 #                                   WEIR_URL HTTP_URL RESP_PORT HTTP_PORT RESP_SOCK DATA WEIR_PID
 #   stop_weir                       SIGTERM; fails unless it exits 0
 #   weir ...                        the binary under test
-#   eventually COMMAND...           repeats until it succeeds, for 20 s at most
+#   eventually COMMAND...           repeats until it succeeds, for 90 s at most
+#   ends_after SECONDS BEGAN TEXT   TEXT has "until <moment> (<time> left)", and the moment is SECONDS
+#                                   after a time between BEGAN (date +%s) and now
+#   is_left MS BEGAN_MS LEFT_MS     LEFT_MS is what may be left of MS that began at BEGAN_MS or later
 #
 # After stop_weir (or a kill and a `wait`), start_weir starts again on the same DATA and RESP_SOCK.
 # Set DATA= first for a fresh one.  Nothing here sleeps: the ready line comes through a pipe.
@@ -56,8 +59,21 @@ stop_weir() {
         return "$status"
 }
 
+# How long a machine took to come here is not known, so a time that is left is never compared as text.
+ends_after() {
+        local form='until ([0-9-]+ [0-9:]+ [+-][0-9]+) \(([0-9]+ (h|min|s)( [0-9]+ (min|s))?) left\)$' at
+        [[ $3 =~ $form ]] || return 1
+        at=$(date -d "${BASH_REMATCH[1]}" +%s)
+        [ "$at" -ge $(($2 + $1 - 1)) ] && [ "$at" -le $(($(date +%s) + $1 + 1)) ]
+}
+
+is_left() {
+        [ "$3" -le "$1" ] && [ "$3" -ge $(($1 - ($(date +%s%3N) - $2) - 1)) ]
+}
+
 eventually() {
-        local until=$((SECONDS + 20))
+        # Long enough for a machine that is busy with something else: it ends a test that hangs.
+        local until=$((SECONDS + 90))
         until "$@"; do
                 if [ "$SECONDS" -ge "$until" ]; then
                         echo "never came true: $*" >&2

@@ -17,7 +17,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
 from harness import (  # noqa: E402
-    WEIR, Closed, Server, check_problem, claim, equal, expect, main, mapping, test, text,
+    WEIR, Closed, Server, Watch, check_problem, claim, equal, expect, main, mapping, test, text,
     until, weir)
 
 
@@ -149,13 +149,12 @@ def _(folder):
                 equal(granted, 1, "a take with a long wait")
                 grants.append((sent, time.monotonic()))
 
-    begin = time.monotonic()
+    # 320 at 50 per 300 ms: six periods and a bit; late by quanta and scheduling only.
+    watch = Watch()
     Crowd(64, take).join()
-    took = time.monotonic() - begin
+    watch.within(15)
     equal(len(grants), 64 * each)
     equal(most_in_a_window(server_takes(server, "api"), period), amount, "most in a window")
-    # 320 at 50 per 300 ms: six periods and a bit; late by quanta and scheduling only.
-    expect(took < 15, "it took %.1f s" % took)
 
 
 @test("kill -9 of the server in the middle loses no take and lets nobody over the limit")
@@ -376,15 +375,15 @@ def _(folder):
     with server.client() as c:
         open_breaker(c, probe=800)
         until(lambda: state_of(c) == "half-open", 5, "half-open")
+        watch = Watch()
         probe = subprocess.Popen([WEIR, "--url", url, "breaker", "run", "db", "--", "sleep", "60"],
                                  start_new_session=True)
         until(lambda: mapping(c("BREAKERSTATE", "db"))["probing"], 10, "the probe")
-        begin = time.monotonic()
         equal(c("ASK", "db")[0], b"refused")
         os.killpg(probe.pid, signal.SIGKILL)
         probe.wait(10)
-        until(lambda: state_of(c) == "open", 5, "the death of the probe")
-        expect(time.monotonic() - begin > 0.4, "the probe died before its deadline")
+        until(lambda: not mapping(c("BREAKERSTATE", "db"))["probing"], 5, "the death of the probe")
+        expect(watch.wall >= 0.8, "the probe died before its deadline")
         verdict = until(lambda: c("ASK", "db")[0] == b"probe", 5, "the next probe")
         expect(verdict, "the next probe")
 
@@ -528,9 +527,9 @@ def _(folder):
     run(server, "limit", "set", "api", "2", "60", code=2)
     run(server, "limit", "set", "api", "none", "1m", code=2)
     run(server, "limit", "take", "ip", "--amount", "1", "--per", "300ms")
-    begin = time.monotonic()
-    run(server, "limit", "take", "ip", "--wait", "10s")
-    expect(time.monotonic() - begin < 5, "it waited too long")
+    watch = Watch()
+    run(server, "limit", "take", "ip", "--wait", "60s")
+    watch.within(5)
 
 
 @test("weir breaker run passes codes on, reports them, and does not run behind an open breaker")

@@ -166,7 +166,7 @@ has_waiting() {
 }
 
 @test "with the server away the command is stopped before the lock can run out" {
-        held a --ttl 3
+        held a --ttl 9
         kill -9 "$WEIR_PID"
         wait "$WEIR_PID" || true
         begin=$(date +%s%N)
@@ -175,9 +175,10 @@ has_waiting() {
         took_ms=$((($(date +%s%N) - begin) / 1000000))
         [ "$wait_status" -eq 0 ]
         is_gone "$COMMAND_PID"
-        # The last renewal was at most a second before; two thirds of the time are given.
-        [ "$took_ms" -lt 3000 ]
-        [ "$took_ms" -gt 900 ]
+        # The last renewal was at most 3 s before; two thirds of the time are given, and the last
+        # third is for a machine that is late.
+        [ "$took_ms" -lt 9000 ]
+        [ "$took_ms" -gt 2700 ]
         start_weir
         weir mutex show a
 }

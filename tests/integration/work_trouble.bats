@@ -86,7 +86,7 @@ stopping() {
 
 @test "a command that has ended by itself is not one that ran too long" {
         weir job add a --queue q
-        start_worker --queue q --timeout 3s --lease 4s --exec \
+        start_worker --queue q --timeout 8s --lease 10s --exec \
                 "sh -c 'tail -f /dev/null & echo \$\$ >said; read x <go; echo done'"
         hear
         weir queue pause q
