@@ -30,12 +30,18 @@ static struct effect gate_effect(const struct job *job, enum tier tier, enum par
         };
 }
 
-void parking_park(struct core *core, const struct job *job, enum tier tier, uint32_t delay_ms,
-                  const char *why)
+static unsigned last_call(const struct gate_answer *a)
+{
+        return a->expiry == EXPIRY_STARTS ? PARKED_LAST : 0;
+}
+
+void parking_park(struct core *core, const struct job *job, enum tier tier,
+                  const struct gate_answer *a, const char *why)
 {
         struct effect e = gate_effect(job, tier, PARK_BEGINS, why);
-        e.due_ms = core_due_in(core, delay_ms);
-        e.deadline_ns = delay_ms * NS_PER_MS;
+        e.flags |= (uint8_t)(last_call(a) << PARK_HOW_SHIFT);
+        e.due_ms = core_due_in(core, a->delay_ms);
+        e.deadline_ns = a->delay_ms * NS_PER_MS;
         core_emit(core, &e);
 }
 
@@ -49,10 +55,10 @@ static void let_go(struct core *core, const struct job *job, enum tier tier, con
 
 /* The wait goes on, for `left_ms` from now. */
 static void move(struct core *core, const struct job *job, enum tier tier, int64_t left_ms,
-                 const char *why)
+                 uint64_t how, const char *why)
 {
         struct effect e = gate_effect(job, tier, PARK_MOVES, why);
-        e.flags |= (uint8_t)(job->extra->options.parked_how << PARK_HOW_SHIFT);
+        e.flags |= (uint8_t)(how << PARK_HOW_SHIFT);
         e.due_ms = core_due_in(core, left_ms);
         e.deadline_ns = left_ms * NS_PER_MS;
         core_emit(core, &e);
@@ -60,11 +66,33 @@ static void move(struct core *core, const struct job *job, enum tier tier, int64
 
 /* ---- judging again ---- */
 
-uint64_t parking_deferred_ms(const struct core *core, const struct job *job)
+/* How long its present wait has lasted; 0: it does not wait, or its log is older than that. */
+static int64_t waited_ms(const struct core *core, const struct job *job)
 {
-        if (job_is_parked(job)) /* judged as of the beginning of its wait */
-                return job->extra->options.deferred_ms;
-        return job_deferred_ms(job, core->now.steady_ns);
+        int64_t began_ns = job_is_parked(job) ? (int64_t)job->extra->options.parked_ns : 0;
+        return began_ns ? (core->now.steady_ns - began_ns) / NS_PER_MS : 0;
+}
+
+/* Until it expires; 0: it does not. */
+static int64_t expires_in_ms(const struct core *core, const struct job *job)
+{
+        uint64_t at_ms = job->extra ? job->extra->options.expires_ms : 0;
+        int64_t ms = (int64_t)at_ms - core_steady_wall_ms(core);
+        return at_ms ? (ms > 1 ? ms : 1) : 0;
+}
+
+struct gate_ask parking_ask(const struct core *core, const struct job *job, enum tier tier)
+{
+        const struct job_options *o = job->extra ? &job->extra->options : NULL;
+        bool is_parked = job_is_parked(job);
+        int64_t left_ms = expires_in_ms(core, job);
+        return (struct gate_ask){
+                .tier = tier,
+                .deferred_ms =
+                        is_parked ? o->deferred_ms : job_deferred_ms(job, core->now.steady_ns),
+                .expires_in_ms = left_ms ? left_ms + waited_ms(core, job) : 0,
+                .is_last_call = o && !is_parked && o->parked_how & PARKED_LAST,
+        };
 }
 
 static int64_t left_ms(const struct core *core, const struct job *job)
@@ -73,21 +101,25 @@ static int64_t left_ms(const struct core *core, const struct job *job)
         return ms > 1 ? ms : 1;
 }
 
+static bool may_run(const struct throttle *t, enum tier tier)
+{
+        return !t->policy.delay_ms[throttle_level_for(t, tier)][tier];
+}
+
 static bool is_brought_back(const struct core *core, enum tier tier)
 {
         const struct throttle *t = core->throttle;
-        return ramp_is_running(&t->ramp) && !t->policy.delay_ms[t->effective][tier];
+        return ramp_is_running(&t->ramp) && may_run(t, tier);
 }
 
 /* How long it is still to wait by what holds now; at most as long as it waits already. */
 static int64_t new_left_ms(const struct core *core, const struct job *job,
                            const struct gate_answer *a)
 {
-        int64_t left = left_ms(core, job), began_ns = (int64_t)job->extra->options.parked_ns;
-        if (!began_ns)
+        int64_t left = left_ms(core, job);
+        if (!job->extra->options.parked_ns)
                 return left; /* from an older log */
-        int64_t waited_ms = (core->now.steady_ns - began_ns) / NS_PER_MS;
-        int64_t by_now = (int64_t)a->delay_ms - waited_ms;
+        int64_t by_now = (int64_t)a->delay_ms - waited_ms(core, job);
         return by_now < left ? by_now : left;
 }
 
@@ -113,10 +145,12 @@ static void judge_parked(struct core *core, struct job *job, bool is_moved)
                 (void)snprintf(why, sizeof(why), "tier %s waits no longer than it has waited",
                                tier_name(tier));
                 let_go(core, job, tier, why);
-        } else if (tier != was || (a.is_wait && left < left_ms(core, job))) {
+        } else if (a.is_wait && left < left_ms(core, job)) {
+                (void)snprintf(why, sizeof(why), "tier %s waits less", tier_name(tier));
+                move(core, job, tier, left, last_call(&a), why);
+        } else if (tier != was) {
                 (void)snprintf(why, sizeof(why), "%s, as registered", tier_name(tier));
-                move(core, job, tier, a.is_wait ? left : left_ms(core, job),
-                     tier == was ? "" : why);
+                move(core, job, tier, left_ms(core, job), job->extra->options.parked_how, why);
         }
 }
 
@@ -128,7 +162,7 @@ static void judge_returning(struct core *core, struct job *job)
         if (tier == TIER_CRITICAL)
                 let_go(core, job, tier, "tier critical need not wait");
         else if (tier != job->extra->parked_tier)
-                move(core, job, tier, left_ms(core, job), "");
+                move(core, job, tier, left_ms(core, job), job->extra->options.parked_how, "");
 }
 
 void parking_judge_one(struct core *core, struct job *job)
@@ -141,7 +175,16 @@ void parking_judge_one(struct core *core, struct job *job)
 
 /* ---- the ramp ---- */
 
-/* Its moment counts from the step of the ramp, which may have been some turns ago. */
+/* So that no job expires only because of the ramp. */
+static int64_t within_room(const struct core *core, const struct job *job, int64_t in_ms)
+{
+        int64_t expires_ms = expires_in_ms(core, job);
+        int64_t room_ms = gate_room_ms(&core->throttle->policy, expires_ms);
+        return expires_ms && in_ms > room_ms ? room_ms : in_ms;
+}
+
+/* Its moment counts from the step of the ramp, which may have been some turns ago.  A job whose own
+ * time comes earlier does not wait for it. */
 static void release_one(struct core *core, enum tier tier)
 {
         struct throttle *t = core->throttle;
@@ -149,6 +192,9 @@ static void release_one(struct core *core, enum tier tier)
         const struct job *job = CONTAINER_OF(first, struct job_extra, parked)->job;
         int64_t late_ms = (core->now.steady_ns - t->parking.step_ns) / NS_PER_MS;
         int64_t in_ms = ramp_jitter_ms(&t->ramp, core->options.rng) - late_ms;
+        if (in_ms > left_ms(core, job))
+                in_ms = left_ms(core, job);
+        in_ms = within_room(core, job, in_ms);
         char why[WHY_BYTES];
         (void)snprintf(why, sizeof(why), "let go by the ramp; the level is %s",
                        level_name(t->effective));
@@ -214,23 +260,24 @@ bool parking_is_behind(const struct core *core, const struct job *job, enum tier
                 return false;
         if (job->extra && job->extra->options.parked)
                 return false;
-        return !t->policy.delay_ms[t->effective][tier] &&
-               ramp_behind_ns(&t->ramp, core->now.steady_ns) > 0;
+        return may_run(t, tier) && ramp_behind_ns(&t->ramp, core->now.steady_ns) > 0;
 }
 
 void parking_line_up(struct core *core, const struct job *job, enum tier tier, char *ret_why)
 {
         const struct ramp *ramp = &core->throttle->ramp;
         int64_t behind_ns = ramp_behind_ns(ramp, core->now.steady_ns);
-        int64_t in_ms = (behind_ns + NS_PER_MS - 1) / NS_PER_MS;
+        int64_t in_ms = within_room(core, job, (behind_ns + NS_PER_MS - 1) / NS_PER_MS);
         uint32_t n = job->hook->n_parked[tier];
         (void)snprintf(ret_why, THROTTLE_TEXT, "%u %s of its hook %s before it", n,
                        plural(n, "job", "jobs"), plural(n, "returns", "return"));
         struct effect e = gate_effect(job, tier, PARK_BEGINS, ret_why);
         if (ramp_is_last(ramp)) /* no cycle is left that would bring it back */
                 e.flags |= PARKED_RETURNS << PARK_HOW_SHIFT;
-        e.due_ms = core_due_in(core, in_ms);
-        e.deadline_ns = in_ms * NS_PER_MS;
+        if (in_ms > 0) {
+                e.due_ms = core_due_in(core, in_ms);
+                e.deadline_ns = in_ms * NS_PER_MS;
+        }
         core_emit(core, &e);
 }
 
@@ -240,7 +287,9 @@ bool parking_is_same(const struct policy *a, const struct policy *b)
 {
         return memcmp(a->delay_ms, b->delay_ms, sizeof(a->delay_ms)) == 0 &&
                a->max_deferral_ms == b->max_deferral_ms &&
-               a->deferrals_per_hour == b->deferrals_per_hour;
+               a->deferrals_per_hour == b->deferrals_per_hour &&
+               a->expiry_margin_ms == b->expiry_margin_ms &&
+               memcmp(a->lets_expire, b->lets_expire, sizeof(a->lets_expire)) == 0;
 }
 
 static struct list *list_at(struct state *s, size_t i)

@@ -31,9 +31,9 @@ void parking_line_up(struct core *core, const struct job *job, enum tier tier, c
 /* How long it takes at most until the ramp brings it back; 0: the ramp does not. */
 int64_t parking_returns_in_ms(const struct core *core, const struct job *job);
 
-/* The gate makes it wait so long, from now on. */
-void parking_park(struct core *core, const struct job *job, enum tier tier, uint32_t delay_ms,
-                  const char *why);
+/* The gate makes it wait, from now on. */
+void parking_park(struct core *core, const struct job *job, enum tier tier,
+                  const struct gate_answer *a, const char *why);
 
 /* A tier may have changed: parked jobs are judged again, the first of them at once. */
 void parking_judge(struct core *core);
@@ -47,7 +47,8 @@ bool parking_is_same(const struct policy *a, const struct policy *b);
 /* Goes on with the walk and the ramp.  Once a turn. */
 void parking_turn(struct core *core);
 
-/* What counts against max_deferral when the gate is asked for this job. */
-uint64_t parking_deferred_ms(const struct core *core, const struct job *job);
+/* What the gate is asked for this job, beside its level and its hook.  Of a parked job: as of the
+ * beginning of its wait. */
+struct gate_ask parking_ask(const struct core *core, const struct job *job, enum tier tier);
 
 #endif

@@ -35,7 +35,8 @@ enum knob_type {
         KNOB_DURATION,
         KNOB_INT,
         KNOB_PAIR,
-        KNOB_NUMBER
+        KNOB_NUMBER,
+        KNOB_EXPIRY /* start or expire */
 };
 
 enum knob_place {
@@ -47,6 +48,8 @@ enum knob_place {
         AT_DEFERRALS,
         AT_QUEUE_AGE,
         AT_QUEUE_LEVEL,
+        AT_EXPIRY_MARGIN,
+        AT_EXPIRY,
         AT_DELAY,
         AT_CLAIM_SIZE,
         AT_CLAIMS,
@@ -91,6 +94,9 @@ static const struct {
          "a job that has waited so long in all runs; 0s: no bound"},
         {"throttle.deferrals_per_hour", AT_DEFERRALS, KNOB_INT, DEFERRALS_MAX, "deferrals",
          "a hook that was deferred so often within an hour runs; 0: no bound"},
+        {"throttle.expiry_margin", AT_EXPIRY_MARGIN, KNOB_DURATION, GATE_MARGIN_MAX_MS, "",
+         "a job that would expire while it waits starts so long before, at most a tenth of its "
+         "time"},
         {"queues.paused", AT_PAUSED, KNOB_BOOL, 0, "",
          "whether no job of any queue starts, critical ones included; running ones go on"},
         {"throttle.queue_age", AT_QUEUE_AGE, KNOB_DURATION, MS_PER_DAY, "",
@@ -103,13 +109,15 @@ static const struct {
 #define N_LEVELS ((size_t)LEVELS - LEVEL_ELEVATED) /* at level normal all run */
 #define N_DELAYS (N_LEVELS * (TIERS - 1))          /* the critical tier always runs */
 #define N_CAPS   (N_LEVELS * 2)
+#define N_EXPIRY ((size_t)TIERS - 1)
 
 static const char *const mode_words[] = {"off", "test_observe", "observe", "enforce"};
+static const char *const expiry_words[] = {"start", "expire"};
 static const char *const level_words[] = {"elevated", "critical"};
 static const char *const type_names[] = {
-        [KNOB_BOOL] = "bool",         [KNOB_MODE] = "choice", [KNOB_LEVEL] = "choice",
-        [KNOB_DURATION] = "duration", [KNOB_INT] = "integer", [KNOB_PAIR] = "pair",
-        [KNOB_NUMBER] = "number",
+        [KNOB_BOOL] = "bool",         [KNOB_MODE] = "choice",   [KNOB_LEVEL] = "choice",
+        [KNOB_DURATION] = "duration", [KNOB_INT] = "integer",   [KNOB_PAIR] = "pair",
+        [KNOB_NUMBER] = "number",     [KNOB_EXPIRY] = "choice",
 };
 
 /* ---- the knobs there are ---- */
@@ -169,6 +177,16 @@ static void target_knob(const struct target *g, size_t i, struct knob *k)
                        g->metrics[k->metric].name, parts[part].name);
 }
 
+static void expiry_knob(size_t i, struct knob *k)
+{
+        k->place = AT_EXPIRY;
+        k->type = KNOB_EXPIRY;
+        k->tier = TIER_HIGH + (int)i;
+        k->text = "whether a job that would expire while it waits starts just before, or expires";
+        (void)snprintf(k->name, sizeof(k->name), "throttle.expiry.%s",
+                       tier_name((enum tier)k->tier));
+}
+
 /* The index-th knob; false past the last. */
 static bool knob_at(const struct core *core, size_t index, struct knob *ret)
 {
@@ -178,6 +196,7 @@ static bool knob_at(const struct core *core, size_t index, struct knob *ret)
                 (void)snprintf(ret->name, sizeof(ret->name), "%s", fixed[index].name);
                 ret->place = fixed[index].place;
                 ret->type = fixed[index].type;
+                ret->min = fixed[index].place == AT_EXPIRY_MARGIN ? MS_PER_S : 0;
                 ret->max = fixed[index].max;
                 ret->unit = fixed[index].unit;
                 ret->text = fixed[index].text;
@@ -194,6 +213,11 @@ static bool knob_at(const struct core *core, size_t index, struct knob *ret)
                 return true;
         }
         index -= N_CAPS;
+        if (index < N_EXPIRY) {
+                expiry_knob(index, ret);
+                return true;
+        }
+        index -= N_EXPIRY;
         for (size_t i = 0; i < t->n_targets; i++) {
                 size_t n_metrics = t->targets[i].n_metrics;
                 size_t n = t->targets[i].is_own ? 2 * n_metrics : 1 + 3 * n_metrics;
@@ -239,6 +263,8 @@ static const char *value_text(const struct knob *k, const struct value *v, char 
                 return mode_name((enum gate_mode)v->num);
         case KNOB_LEVEL:
                 return level_name((enum level)v->num);
+        case KNOB_EXPIRY:
+                return expiry_words[v->num != 0];
         case KNOB_DURATION:
                 return duration_text(v->num, ret);
         case KNOB_INT:
@@ -353,6 +379,12 @@ static int value_parse(const struct knob *k, struct slice text, struct value *re
                                                    "or enforce");
         case KNOB_LEVEL:
                 return parse_level(text, ret, problem);
+        case KNOB_EXPIRY:
+                ret->num = slice_eq_nocase(text, slice_str(expiry_words[1]));
+                return ret->num || slice_eq_nocase(text, slice_str(expiry_words[0]))
+                               ? OK
+                               : problem_set(problem, ERR_BADARG,
+                                             "the value must be start or expire");
         case KNOB_DURATION:
         case KNOB_INT:
                 return parse_bounded(k, text, ret, problem);
@@ -386,6 +418,12 @@ static struct value policy_value(const struct policy *p, const struct knob *k)
                 break;
         case AT_QUEUE_LEVEL:
                 v.num = p->queue_level;
+                break;
+        case AT_EXPIRY_MARGIN:
+                v.num = p->expiry_margin_ms;
+                break;
+        case AT_EXPIRY:
+                v.num = p->lets_expire[k->tier];
                 break;
         case AT_DELAY:
                 v.num = p->delay_ms[k->level][k->tier];
@@ -467,6 +505,10 @@ static void put_policy(struct policy *p, const struct knob *k, const struct valu
                 p->queue_level = (enum level)v->num;
         else if (k->place == AT_DEFERRALS)
                 p->deferrals_per_hour = (uint32_t)v->num;
+        else if (k->place == AT_EXPIRY_MARGIN)
+                p->expiry_margin_ms = (uint32_t)v->num;
+        else if (k->place == AT_EXPIRY)
+                p->lets_expire[k->tier] = v->num;
         else if (k->place == AT_DELAY)
                 p->delay_ms[k->level][k->tier] = (uint32_t)v->num;
         else if (k->place == AT_CLAIM_SIZE)
@@ -670,14 +712,19 @@ static void tell_bound(struct reply *reply, const char *key, const struct knob *
 
 static void tell_choices(struct reply *reply, const struct knob *k)
 {
-        bool is_mode = k->type == KNOB_MODE;
-        size_t n = k->type == KNOB_LEVEL ? ARRAY_LEN(level_words) : 0;
-        if (is_mode)
-                n = ARRAY_LEN(mode_words);
+        static const struct {
+                const char *const *words;
+                size_t n;
+        } choices[] = {
+                [KNOB_MODE] = {mode_words, ARRAY_LEN(mode_words)},
+                [KNOB_LEVEL] = {level_words, ARRAY_LEN(level_words)},
+                [KNOB_EXPIRY] = {expiry_words, ARRAY_LEN(expiry_words)},
+        };
+        size_t n = choices[k->type].n;
         reply_key(reply, "choices");
         reply_list(reply, n);
         for (size_t i = 0; i < n; i++)
-                reply_str(reply, is_mode ? mode_words[i] : level_words[i]);
+                reply_str(reply, choices[k->type].words[i]);
         reply_end(reply);
 }
 

@@ -597,11 +597,8 @@ struct gate_answer throttle_look(struct core *core, const struct job *job, enum 
         struct throttle *t = core->throttle;
         throttle_refresh(core);
         *ret_tier = tier_of(t, job);
-        struct gate_ask ask = {
-                .tier = *ret_tier,
-                .level = decided_level(t, t->enforced, t->is_enforced_unmeasured, *ret_tier),
-                .deferred_ms = parking_deferred_ms(core, job),
-        };
+        struct gate_ask ask = parking_ask(core, job, *ret_tier);
+        ask.level = decided_level(t, t->enforced, t->is_enforced_unmeasured, *ret_tier);
         if (t->policy.deferrals_per_hour)
                 ask.hook_deferrals =
                         deferrals_of(count_of_hook(t, name_slice(job->hook), core->now.steady_ns),
@@ -631,6 +628,18 @@ static const struct target *target_of(const struct throttle *t, const struct gat
         return NULL;
 }
 
+/* What becomes of a job that would expire while it waits. */
+static void put_expiry(const struct gate_answer *a, char *ret, size_t size)
+{
+        char time[DURATION_TEXT_MAX];
+        ret[0] = '\0';
+        if (a->expiry == EXPIRY_STARTS)
+                (void)snprintf(ret, size, " and then starts, %s before it expires",
+                               duration_words(a->margin_ms, time));
+        else if (a->expiry == EXPIRY_PASSES)
+                (void)snprintf(ret, size, "; it expires before that");
+}
+
 /* Of the metric that is not known: how old its last value is. */
 static int64_t unknown_age_ms(const struct core *core, const struct target *g)
 {
@@ -648,10 +657,12 @@ void throttle_put_reason(const struct core *core, const struct gate_answer *a, e
         const struct throttle *t = core->throttle;
         const struct target *g = a->reason == GATE_PAUSED ? NULL : target_of(t, a);
         const struct leveler *l = g ? &g->leveler : NULL;
-        char wait[96], time[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX], last[THROTTLE_TEXT];
-        (void)snprintf(wait, sizeof(wait), "tier %s %s %s%s", tier_name(tier),
+        char wait[128], time[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX], last[THROTTLE_TEXT];
+        char expiry[64];
+        put_expiry(a, expiry, sizeof(expiry));
+        (void)snprintf(wait, sizeof(wait), "tier %s %s %s%s%s", tier_name(tier),
                        a->is_wait ? "waits" : "would wait", duration_words(a->delay_ms, time),
-                       a->is_wait ? "" : " (observe)");
+                       expiry, a->is_wait ? "" : " (observe)");
         const struct level_sample *s = g && l->metric >= 0 ? &g->samples[l->metric] : NULL;
         if (!g)
                 (void)snprintf(ret, THROTTLE_TEXT, "paused by the operator; %s", wait);
@@ -691,14 +702,6 @@ static void say_deferral(struct core *core, const struct job *job, const char *n
         say_info("gate", name, "job", SAY_I64(job_id(job)), "hook", hook, "why", text);
 }
 
-/* A job that would expire while it waits runs instead: deferring must not drop it. */
-static bool would_expire(const struct core *core, const struct job *job,
-                         const struct gate_answer *a)
-{
-        uint64_t expires_ms = job->extra ? job->extra->options.expires_ms : 0;
-        return expires_ms && core_due_in(core, a->delay_ms) >= (int64_t)expires_ms;
-}
-
 static void tell_deferral(struct core *core, const struct job *job, enum tier tier,
                           const struct gate_answer *a, const char *why)
 {
@@ -731,8 +734,6 @@ bool throttle_admit(struct core *core, struct job *job)
         if (is_idle(t))
                 return !parking_has_jobs_of(job->hook) || admit_in_line(core, job, tier_of(t, job));
         struct gate_answer a = throttle_look(core, job, &tier);
-        if (a.would_wait && would_expire(core, job, &a))
-                a.would_wait = a.is_wait = false;
         t->decisions[a.level][tier][a.would_wait]++;
         if (!a.would_wait)
                 return admit_in_line(core, job, tier);
@@ -741,7 +742,7 @@ bool throttle_admit(struct core *core, struct job *job)
         tell_deferral(core, job, tier, &a, why);
         if (!a.is_wait)
                 return admit_in_line(core, job, tier);
-        parking_park(core, job, tier, a.delay_ms, why);
+        parking_park(core, job, tier, &a, why);
         return false;
 }
 

@@ -11,7 +11,7 @@
 
 #define THROTTLE_HISTORY_S 3600 /* values kept per metric, one a second */
 #define THROTTLE_EVENTS    500
-#define THROTTLE_TEXT      192
+#define THROTTLE_TEXT      256
 
 struct throttle;
 

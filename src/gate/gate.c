@@ -8,9 +8,11 @@
  *   2. the operator's pause puts the level at critical
  *   3. level x tier -> run, or wait so long
  *   4. what has waited long enough, or whose hook was deferred often enough, runs after all
+ *   5. what would expire meanwhile waits for a shorter time, and then runs
  *
- * Step 4 comes last so that it can only turn a wait into a run, and says so.  Two rules are no
- * policy and cannot be configured away: the critical tier always runs, and at level normal all do.
+ * Steps 4 and 5 come last so that they can only turn a wait into a run or a shorter wait.  Two
+ * rules are no policy and cannot be configured away: the critical tier always runs, and at level
+ * normal all do.
  */
 #include "gate/gate.h"
 
@@ -45,6 +47,7 @@ static const char *const reason_names[GATE_REASONS] = {
         [GATE_UNKNOWN] = "unknown",
         [GATE_DEFERRED_MAX] = "max_deferral_reached",
         [GATE_HOOK_MAX] = "max_defers_reached",
+        [GATE_EXPIRY] = "expires",
         [GATE_RAMP] = "ramp",
 };
 
@@ -107,6 +110,7 @@ void policy_init(struct policy *p)
                         },
                 .queue_age_ms = GATE_QUEUE_AGE_MS,
                 .queue_level = LEVEL_ELEVATED,
+                .expiry_margin_ms = GATE_MARGIN_MS,
         };
 }
 
@@ -139,6 +143,9 @@ int policy_check(const struct policy *p, struct problem *problem)
                 return problem_set(problem, ERR_BADARG,
                                    "the level that a deep queue alone can make is elevated or "
                                    "critical");
+        if (p->lets_expire[TIER_CRITICAL])
+                return problem_set(problem, ERR_BADARG,
+                                   "the critical tier always runs; it is not left to expire");
         for (int level = 0; level < LEVELS; level++) {
                 for (int tier = 0; tier < TIERS; tier++) {
                         int r = check_delay(p, (enum level)level, (enum tier)tier, problem);
@@ -161,6 +168,36 @@ static enum gate_reason why_wait(const struct policy *p, enum level level)
         if (p->is_paused)
                 return GATE_PAUSED;
         return level == LEVEL_UNKNOWN ? GATE_UNKNOWN : GATE_LEVEL;
+}
+
+int64_t gate_room_ms(const struct policy *p, int64_t left_ms)
+{
+        int64_t margin_ms = left_ms / 10;
+        if (margin_ms > p->expiry_margin_ms)
+                margin_ms = p->expiry_margin_ms;
+        return left_ms - (margin_ms > 0 ? margin_ms : 1);
+}
+
+/* Deferring must neither lose a job that expires nor let it through at once: it waits for as long
+ * as it can.  The last call is remembered by the caller; without that each further wait would be
+ * nine tenths of what is left, for ever. */
+static void fit_expiry(const struct policy *p, const struct gate_ask *ask, uint32_t *delay_ms,
+                       struct gate_answer *a)
+{
+        int64_t room_ms = gate_room_ms(p, ask->expires_in_ms);
+        if (!ask->expires_in_ms || *delay_ms <= room_ms)
+                return;
+        if (p->lets_expire[ask->tier]) {
+                a->expiry = *delay_ms >= ask->expires_in_ms ? EXPIRY_PASSES : EXPIRY_NONE;
+                return;
+        }
+        if (ask->is_last_call || room_ms <= 0) {
+                a->reason = GATE_EXPIRY;
+                return;
+        }
+        a->expiry = EXPIRY_STARTS;
+        a->margin_ms = ask->expires_in_ms - room_ms;
+        *delay_ms = (uint32_t)room_ms;
 }
 
 struct gate_answer gate_decide(const struct policy *p, const struct gate_ask *ask)
@@ -187,6 +224,9 @@ struct gate_answer gate_decide(const struct policy *p, const struct gate_ask *as
         /* What is left of its time may be less than the matrix says. */
         if (p->max_deferral_ms && p->max_deferral_ms - ask->deferred_ms < delay_ms)
                 delay_ms = (uint32_t)(p->max_deferral_ms - ask->deferred_ms);
+        fit_expiry(p, ask, &delay_ms, &a);
+        if (a.reason == GATE_EXPIRY)
+                return a;
         a.reason = why_wait(p, a.level);
         a.would_wait = true;
         a.is_wait = p->mode == MODE_ENFORCE;

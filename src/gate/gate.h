@@ -40,10 +40,16 @@ struct policy {
          * as queue_level, and only once the oldest due job is this old.  0: at once. */
         uint32_t queue_age_ms;
         enum level queue_level; /* elevated or critical */
+        /* A job that would expire while it waits starts this long before, or a tenth of the time
+         * that is left before, whichever is less; */
+        uint32_t expiry_margin_ms;
+        bool lets_expire[TIERS]; /* unless its tier is left to expire. */
 };
 
-#define GATE_QUEUE_AGE_MS 60000
-#define GATE_DELAY_MAX_MS (7U * 24 * 3600 * 1000) /* of one deferral: nothing is forgotten */
+#define GATE_QUEUE_AGE_MS  60000
+#define GATE_MARGIN_MS     60000U /* the default of expiry_margin_ms */
+#define GATE_MARGIN_MAX_MS (24U * 3600 * 1000)
+#define GATE_DELAY_MAX_MS  (7U * 24 * 3600 * 1000) /* of one deferral: nothing is forgotten */
 
 /* QueryGuard's: elevated: normal 5 min, deferrable 15; critical: high 5, normal 15, deferrable 60;
  * unknown: critical and high run, normal 5 min, deferrable 15.  Caps: elevated 5 jobs, 15 s, 1
@@ -62,6 +68,7 @@ enum gate_reason {
         GATE_UNKNOWN,      /* nobody knows how the database is, and its tier waits then */
         GATE_DEFERRED_MAX, /* it has waited long enough: it runs */
         GATE_HOOK_MAX,     /* its hook was deferred often enough this hour: it runs */
+        GATE_EXPIRY,       /* it waited until just before it expires: it runs */
         GATE_RAMP,         /* older jobs of its hook return by the ramp: it waits behind them */
         GATE_REASONS
 };
@@ -72,6 +79,15 @@ struct gate_ask {
         enum level level;        /* of its target, now */
         uint64_t deferred_ms;    /* how long this job has been made to wait so far */
         uint32_t hook_deferrals; /* of its hook within the last hour */
+        int64_t expires_in_ms;   /* 0: it does not expire */
+        bool is_last_call;       /* it was made to wait until just before it expires */
+};
+
+/* What becomes of a job that would expire while it waits. */
+enum gate_expiry {
+        EXPIRY_NONE,   /* it does not */
+        EXPIRY_STARTS, /* it waits for a shorter time, and then it is its last call */
+        EXPIRY_PASSES, /* it is left to expire */
 };
 
 struct gate_answer {
@@ -80,7 +96,12 @@ struct gate_answer {
         uint32_t delay_ms; /* when would_wait; never past the job's max_deferral_ms */
         enum level level;  /* what was decided on: critical while paused */
         enum gate_reason reason;
+        enum gate_expiry expiry;
+        int64_t margin_ms; /* with EXPIRY_STARTS: how long before its end that is */
 };
+
+/* How long a job that expires in `left_ms` can wait and still be started. */
+int64_t gate_room_ms(const struct policy *p, int64_t left_ms);
 
 struct gate_answer gate_decide(const struct policy *p, const struct gate_ask *ask);
 

@@ -256,6 +256,22 @@ static void put_checks(struct writer *w, const struct core_checks *c)
         line_duration(w, "credits_time", c->credit.ms, u->credit.ms);
 }
 
+static void put_expiry(struct writer *w, const struct policy *p)
+{
+        char room[TIERS][16];
+        char *tiers[TIERS];
+        size_t n = 0;
+        line_duration(w, "expiry_margin", p->expiry_margin_ms, GATE_MARGIN_MS);
+        for (size_t i = 0; i < TIERS; i++) {
+                if (!p->lets_expire[i])
+                        continue;
+                (void)snprintf(room[n], sizeof(room[n]), "%s", tier_name((enum tier)i));
+                tiers[n] = room[n];
+                n++;
+        }
+        line_texts(w, "expire", tiers, n, n == 0);
+}
+
 static void put_throttle(struct writer *w, const struct config_throttle *t)
 {
         unsigned cycles = t->ramp_cycles ? t->ramp_cycles : RAMP_CYCLES;
@@ -267,6 +283,7 @@ static void put_throttle(struct writer *w, const struct config_throttle *t)
         line_duration(w, "ramp_cycle", cycle_ns / NS_PER_MS, RAMP_CYCLE_NS / NS_PER_MS);
         line_duration(w, "max_deferral", (int64_t)t->policy.max_deferral_ms, 0);
         line_int(w, "deferrals_per_hour", t->policy.deferrals_per_hour, 0);
+        put_expiry(w, &t->policy);
         put_registry(w, t->registry, t->n_registry);
         put_load(w, t);
         put_checks(w, &t->checks);

@@ -40,6 +40,8 @@ cfg_opt_t *config_throttle_opts(void)
                 CFG_STR("ramp_cycle", NULL, CFGF_NODEFAULT),
                 CFG_STR("max_deferral", NULL, CFGF_NODEFAULT),
                 CFG_INT("deferrals_per_hour", -1, CFGF_NONE),
+                CFG_STR("expiry_margin", NULL, CFGF_NODEFAULT),
+                CFG_STR_LIST("expire", NULL, CFGF_NODEFAULT),
                 CFG_STR_LIST("registry", NULL, CFGF_NODEFAULT),
                 CFG_STR("adaptive", NULL, CFGF_NODEFAULT),
                 CFG_INT_LIST("adaptive_limit", NULL, CFGF_NODEFAULT),
@@ -290,6 +292,26 @@ static int take_registry(struct config_throttle *c, cfg_t *section, struct probl
         return OK;
 }
 
+/* expiry_margin = "60s" expire = {"deferrable"} */
+static int take_expiry(struct policy *p, cfg_t *section, struct problem *problem)
+{
+        int64_t margin_ms = p->expiry_margin_ms;
+        int r = take_bounded(section, "expiry_margin", MS_PER_S, GATE_MARGIN_MAX_MS, &margin_ms,
+                             problem);
+        p->expiry_margin_ms = (uint32_t)margin_ms;
+        for (unsigned i = 0; r == OK && i < cfg_size(section, "expire"); i++) {
+                const char *text = cfg_getnstr(section, "expire", i);
+                int tier = tier_from_name(slice_str(text));
+                if (tier <= TIER_CRITICAL)
+                        return problem_set(
+                                problem, ERR_BADARG,
+                                "throttle: expire takes high, normal and deferrable, not \"%s\"",
+                                text);
+                p->lets_expire[tier] = true;
+        }
+        return r;
+}
+
 int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *problem)
 {
         cfg_t *section = cfg_getsec(cfg, "throttle");
@@ -306,6 +328,8 @@ int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *
                 r = take_duration(section, "ramp_cycle", &cycle_ms, problem);
         if (r == OK)
                 r = take_duration(section, "max_deferral", &max_ms, problem);
+        if (r == OK)
+                r = take_expiry(&c->policy, section, problem);
         if (r == OK)
                 r = take_queue_depth(c, section, problem);
         if (r == OK)

@@ -314,6 +314,7 @@ def settings_text(folder):
         "locks.enabled": "false",
         "throttle.delay.critical.high": "7m", "throttle.cap.elevated.claim_size": "9",
         "throttle.max_deferral": "3h", "throttle.deferrals_per_hour": "17",
+        "throttle.expiry_margin": "30s", "throttle.expiry.deferrable": "expire",
         "target.shop.dwell": "45s", "target.shop.load.elevated": "6.25,2",
         "target.shop.load.critical": "16,11", "target.shop.load.check": "4.5",
         "target.queues.queue_depth.elevated": "95,40",

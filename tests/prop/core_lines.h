@@ -125,6 +125,7 @@ static const char *const lines[] = {
         "SETTINGSET throttle.max_deferral $few",
         "SETTINGSET throttle.deferrals_per_hour $few",
         "SETTINGSET throttle.max_deferral 0s|500ms|5s",
+        "SETTINGSET throttle.expiry.$late start|expire",
         "SETTINGSET throttle.delay.critical.$late 0s|700ms|3s|60s",
         "SETTINGUNSET throttle.delay.critical.$late|throttle.max_deferral",
         "SETTINGUNSET throttle.enabled|locks.enabled|throttle.mode|check.mode",

@@ -19,6 +19,7 @@ static const char everything[] =
         "throttle {\n"
         "        enabled = false  mode = \"observe\"  ramp_cycles = 5  ramp_cycle = \"10s\"\n"
         "        max_deferral = \"1h30m\"  deferrals_per_hour = 12\n"
+        "        expiry_margin = \"90s\"  expire = {\"normal\", \"deferrable\"}\n"
         "        registry = {\"a_*=high\", \"b=c=deferrable\"}\n"
         "        queue_depth = {10, 5.5, 100, 50}  queue_age = \"0s\"  queue_level = \"critical\"\n"
         "        adaptive = \"enforce\"  adaptive_limit = {2, 4, 8}\n"

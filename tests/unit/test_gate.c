@@ -137,6 +137,7 @@ static struct gate_ask nth_ask(unsigned n)
                 .level = (enum level)(n / TIERS % LEVELS),
                 .deferred_ms = (uint64_t)(n / (TIERS * LEVELS) % 4) * 20 * MIN_MS,
                 .hook_deferrals = n / (TIERS * LEVELS * 4) % 4,
+                .expires_in_ms = n % 3 ? 0 : n % 7 * 10 * MIN_MS,
         };
 }
 
@@ -249,6 +250,37 @@ static void a_hook_is_deferred_so_often_an_hour_and_then_runs(void **state)
         assert_int_equal(gate_decide(&p, &a).reason, GATE_DEFERRED_MAX);
 }
 
+static void a_job_that_expires_waits_for_as_long_as_it_can(void **state)
+{
+        struct policy p = enforced();
+        struct gate_ask a = {.tier = TIER_DEFERRABLE, .level = LEVEL_CRITICAL};
+
+        (void)state;
+        a.expires_in_ms = 61 * MIN_MS; /* room for the whole delay */
+        assert_int_equal(gate_decide(&p, &a).delay_ms, 60 * MIN_MS);
+        assert_int_equal(gate_decide(&p, &a).expiry, EXPIRY_NONE);
+        a.expires_in_ms = 61 * MIN_MS - 1;
+        assert_int_equal(gate_decide(&p, &a).delay_ms, 60 * MIN_MS - 1);
+        assert_int_equal(gate_decide(&p, &a).expiry, EXPIRY_STARTS);
+        assert_int_equal(gate_decide(&p, &a).margin_ms, MIN_MS);
+        a.expires_in_ms = 1000; /* a tenth */
+        assert_int_equal(gate_decide(&p, &a).delay_ms, 900);
+        a.expires_in_ms = 2;
+        assert_int_equal(gate_decide(&p, &a).delay_ms, 1);
+        a.expires_in_ms = 1; /* there is nothing left to wait for */
+        assert_false(gate_decide(&p, &a).would_wait);
+        assert_int_equal(gate_decide(&p, &a).reason, GATE_EXPIRY);
+        a.expires_in_ms = MIN_MS;
+        a.is_last_call = true;
+        assert_false(gate_decide(&p, &a).would_wait);
+        assert_int_equal(gate_decide(&p, &a).reason, GATE_EXPIRY);
+        p.lets_expire[TIER_DEFERRABLE] = true;
+        assert_int_equal(gate_decide(&p, &a).delay_ms, 60 * MIN_MS);
+        assert_int_equal(gate_decide(&p, &a).expiry, EXPIRY_PASSES);
+        p.lets_expire[TIER_CRITICAL] = true;
+        assert_int_equal(policy_check(&p, NULL), ERR_BADARG);
+}
+
 static void a_policy_may_not_hold_up_the_critical_tier_nor_level_normal(void **state)
 {
         struct problem why = {0};
@@ -297,6 +329,7 @@ int main(void)
                 cmocka_unit_test(the_default_caps_are_the_documented_ones_and_the_mode_is_off),
                 cmocka_unit_test(off_and_test_observe_decide_nothing_even_while_paused),
                 cmocka_unit_test(observe_announces_exactly_what_enforce_does),
+                cmocka_unit_test(a_job_that_expires_waits_for_as_long_as_it_can),
                 cmocka_unit_test(a_pause_is_critical_and_says_that_it_is_a_pause),
                 cmocka_unit_test(
                         the_critical_tier_runs_and_normal_is_open_whatever_the_matrix_says),

@@ -446,6 +446,120 @@ static void a_long_ramp_is_worked_off_in_steps(void **unused)
         rig_release(&rig);
 }
 
+/* ---- jobs that expire ---- */
+
+/* A deferrable job with this end, in a storm that goes on; the second at which it starts. */
+static int starts_at_s(struct rig *rig, const char *expires, int seconds)
+{
+        char token[RIG_TOKEN];
+        init(rig, MODE_ENFORCE);
+        sample(rig, 150);
+        rig_do(rig, "ENQUEUE", "klaviyo_sync", "", "EXPIRES", expires);
+        for (int s = 0; s < seconds; s++) {
+                if (rig_claim(rig, "w", "default", token) == 1)
+                        return s;
+                sample_for(rig, 150, 1);
+        }
+        return -1;
+}
+
+static void a_job_that_expires_waits_and_starts_just_before(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *expires;
+                int starts_s;
+        } rows[] = {
+                {"600000", 540},   /* 10 min: a tenth is a minute */
+                {"1800000", 1740}, /* 30 min: a minute */
+                {"3480000", 3420}, /* 58 min, and the delay is 60 */
+                {"100000", 90},    /* a tenth */
+                {"10000", 9},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                struct rig rig;
+                assert_int_equal(starts_at_s(&rig, rows[i].expires, 3600), rows[i].starts_s);
+                has(rig_do(&rig, "EVENTS", "1"), " and then starts, ");
+                has(rig_do(&rig, "EVENTS", "1"), " before it expires");
+                rig_release(&rig);
+        }
+}
+
+static void a_job_that_expires_after_its_delay_waits_as_any_other(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig, MODE_ENFORCE);
+        sample(&rig, 150);
+        rig_do(&rig, "ENQUEUE", "klaviyo_sync", "", "EXPIRES", "7200000");
+        assert_int_equal(claim(&rig), 0);
+        has(rig_do(&rig, "WHY", "1"), "tier deferrable waits 1 h'");
+        /* After it an hour is left, and so is the gate. */
+        sample_for(&rig, 150, 3601);
+        assert_int_equal(claim(&rig), 0);
+        has(rig_do(&rig, "WHY", "1"), "waits 58 min 59 s and then starts, 1 min before it expires");
+        restart(&rig);
+        has(rig_do(&rig, "WHY", "1"), " and then starts, ");
+        sample_for(&rig, 150, 3539);
+        assert_int_equal(claim(&rig), 1);
+        rig_release(&rig);
+}
+
+static void a_tier_may_be_left_to_expire(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig, MODE_ENFORCE);
+        ok(&rig, "SETTINGSET", "throttle.expiry.deferrable", "expire");
+        sample(&rig, 150);
+        rig_do(&rig, "ENQUEUE", "klaviyo_sync", "", "EXPIRES", "600000");
+        rig_do(&rig, "ENQUEUE", "anything", "", "EXPIRES", "600000");
+        assert_int_equal(claim(&rig), 0);
+        has(rig_do(&rig, "EVENTS", "1"), "tier deferrable waits 1 h; it expires before that");
+        sample_for(&rig, 150, 541);
+        assert_int_equal(claim(&rig), 2); /* normal: as without that setting */
+        sample_for(&rig, 150, 60);
+        has(rig_do(&rig, "JOB", "1"), "status:'canceled'");
+        starts_with(rig_do(&rig, "SETTINGSET", "throttle.expiry.deferrable", "never"), "!BADARG");
+        starts_with(rig_do(&rig, "SETTINGSET", "throttle.expiry.critical", "expire"), "!NOTFOUND");
+        rig_release(&rig);
+}
+
+static void the_time_before_the_end_can_be_set(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig, MODE_ENFORCE);
+        ok(&rig, "SETTINGSET", "throttle.expiry_margin", "10s");
+        sample(&rig, 150);
+        rig_do(&rig, "ENQUEUE", "klaviyo_sync", "", "EXPIRES", "600000");
+        assert_int_equal(claim(&rig), 0);
+        has(rig_do(&rig, "WHY", "1"), "waits 9 min 50 s and then starts, 10 s before it expires");
+        starts_with(rig_do(&rig, "SETTINGSET", "throttle.expiry_margin", "0s"), "!BADARG");
+        starts_with(rig_do(&rig, "SETTINGSET", "throttle.expiry_margin", "2d"), "!BADARG");
+        rig_release(&rig);
+}
+
+static void the_ramp_does_not_make_a_job_expire(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        init(&rig, MODE_ENFORCE);
+        sample(&rig, 150);
+        for (int i = 0; i < 60; i++) /* a third of these is spread over a minute */
+                rig_do(&rig, "ENQUEUE", "anything", "", "EXPIRES", "41000");
+        assert_int_equal(claim(&rig), 0);
+        sample_for(&rig, 1, 31);
+        has(rig_do(&rig, "THROTTLE", "STATUS"), "ramp:{running:true cycle:1 ");
+        size_t started = 0;
+        for (int s = 0; s < 12; s++) {
+                started += rig_claim_many(&rig, "default");
+                sample_for(&rig, 1, 1);
+        }
+        assert_int_equal(started, 60);
+        rig_release(&rig);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -468,6 +582,11 @@ int main(void)
                 cmocka_unit_test(why_tells_what_the_ramp_does_with_a_job),
                 cmocka_unit_test(new_jobs_of_a_hook_do_not_overtake_those_that_return),
                 cmocka_unit_test(a_long_ramp_is_worked_off_in_steps),
+                cmocka_unit_test(a_job_that_expires_waits_and_starts_just_before),
+                cmocka_unit_test(a_job_that_expires_after_its_delay_waits_as_any_other),
+                cmocka_unit_test(a_tier_may_be_left_to_expire),
+                cmocka_unit_test(the_time_before_the_end_can_be_set),
+                cmocka_unit_test(the_ramp_does_not_make_a_job_expire),
         };
         say_setup(SAY_ERROR, false);
         return cmocka_run_group_tests(tests, NULL, NULL);

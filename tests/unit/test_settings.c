@@ -124,6 +124,8 @@ static void what_is_set_holds_at_once_and_after_a_restart(void **state)
                 {"throttle.cap.critical.claims", "7", "7"},
                 {"throttle.max_deferral", "2h", "2h"},
                 {"throttle.deferrals_per_hour", "12", "12"},
+                {"throttle.expiry_margin", "90s", "1m30s"},
+                {"throttle.expiry.normal", "EXPIRE", "expire"},
                 {"throttle.mode", "OBSERVE", "observe"},
                 {"check.mode", "off", "off"},
                 {"target.shop.dwell", "10s", "10s"},

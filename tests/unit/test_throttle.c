@@ -416,20 +416,6 @@ static void caps_of_the_level_do_not_stand_before_payments(void **unused)
         rig_release(&rig);
 }
 
-static void a_job_that_would_expire_while_it_waits_runs(void **unused)
-{
-        (void)unused;
-        struct rig rig;
-        char token[RIG_TOKEN];
-        init(&rig, MODE_ENFORCE);
-        sample(&rig, 150);
-        rig_do(&rig, "ENQUEUE", "anything", "", "EXPIRES", "901000"); /* waits 900 s */
-        rig_do(&rig, "ENQUEUE", "anything", "", "EXPIRES", "900000");
-        assert_int_equal(rig_claim(&rig, "w", "default", token), 2);
-        has(rig_do(&rig, "THROTTLE", "STATUS"), "tier:'normal' parked:1");
-        rig_release(&rig);
-}
-
 static void limits_of_the_gate_hold_at_their_edges(void **unused)
 {
         (void)unused;
@@ -571,7 +557,6 @@ int main(void)
                 cmocka_unit_test(a_change_of_the_registry_moves_parked_jobs),
                 cmocka_unit_test(a_job_may_bring_its_own_tier),
                 cmocka_unit_test(caps_of_the_level_do_not_stand_before_payments),
-                cmocka_unit_test(a_job_that_would_expire_while_it_waits_runs),
                 cmocka_unit_test(limits_of_the_gate_hold_at_their_edges),
                 cmocka_unit_test(the_adaptive_limit_follows_the_pressure),
                 cmocka_unit_test(nothing_is_lost_through_a_storm),
