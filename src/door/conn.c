@@ -24,6 +24,7 @@
 
 #include "base/duration.h"
 #include "base/say.h"
+#include "door/admit.h"
 #include "door/inside.h"
 #include "door/listen.h"
 
@@ -37,10 +38,6 @@
 #define IN_MAX (2ULL * LIMIT_COMMAND_BYTES + 2 * SERVER_READ_BYTES)
 _Static_assert(OUT_MAX < UINT32_MAX && IN_MAX < UINT32_MAX, "offsets of a connection fit");
 #define LINGER_MS 2000
-/* Descriptors that connections leave to the log, history and probes, and to answer those that are
- * turned away; clients on this machine may use half of them. */
-#define SPARE_FILES      32
-#define SPARE_FILES_NEAR 16
 /* Moving the unsent rest down costs a copy; do it when at least as much is gone. */
 #define COMPACT_BYTES (64 * KIB)
 /* Output that is counted before it could leave: more than an answer usually has. */
@@ -179,7 +176,8 @@ void conn_cut_heavy(struct conn *c)
         struct problem p;
         count(c, DOOR_CUT_MEMORY, 1);
         say_heavy(c);
-        if (c->is_closing || conn_unsent(c) >= c->in.len - c->in_at) {
+        if (c->is_closing || session_is_waiting(&c->session) ||
+            conn_unsent(c) >= c->in.len - c->in_at) {
                 conn_close(c);
                 return;
         }
@@ -747,107 +745,8 @@ static void take_address(struct conn *c)
                 c->session.address[0] = '\0';
 }
 
-/* --- too many ------------------------------------------------------------------------------- */
-
-/* Of this peer, or with NULL of all on other machines.  Those that showed a wrong token go first.
- */
-static struct conn *oldest_stranger(struct server *s, const struct peer *peer)
-{
-        static const enum conn_deadline kinds[] = {CONN_DEADLINE_TOKEN, CONN_DEADLINE_LINGER,
-                                                   CONN_DEADLINE_PREAUTH};
-        for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-                LIST_FOREACH(&s->deadlines[kinds[i]], it)
-                {
-                        struct conn *c = CONTAINER_OF(it, struct conn, time_link);
-                        if (!c->is_authed && (peer ? c->peer == peer : !c->is_near))
-                                return c;
-                }
-        }
-        return NULL;
-}
-
-/* Tells the peer and closes at once: its descriptor may be needed for the next one that is accepted
- * in this turn. */
-static void dismiss(struct conn *c, const struct problem *p)
-{
-        c->door->refuse(c, p);
-        conn_flush(c);
-        conn_close(c);
-}
-
-static void cut_stranger(struct conn *c)
-{
-        struct server *s = c->server;
-        struct problem p;
-        uint64_t n = muffle_count(&s->strangers_said, s->now.steady_ns);
-        count(c, DOOR_CUT_STRANGERS, 1);
-        if (n)
-                say_warn("door", "too many connections without the token, cutting the oldest",
-                         "address", c->session.address, "of_this_address",
-                         SAY_I64(c->peer->strangers), "of_other_machines", SAY_I64(s->strangers),
-                         "cut", SAY_I64(n));
-        (void)problem_set(&p, ERR_LIMIT,
-                          "too many connections have not shown the token, and this one is the "
-                          "oldest");
-        if (c->is_closing)
-                conn_close(c);
-        else
-                dismiss(c, &p);
-}
-
-/* A stranger is never turned away for the sake of older ones: then they could keep everybody out.
- */
-static void make_room(struct conn *c)
-{
-        struct server *s = c->server;
-        struct conn *oldest = NULL;
-        if (c->peer->strangers > LIMIT_PREAUTH_ADDRESS)
-                oldest = oldest_stranger(s, c->peer);
-        else if (!c->is_near && s->strangers > LIMIT_PREAUTH_CONNECTIONS)
-                oldest = oldest_stranger(s, NULL);
-        if (oldest)
-                cut_stranger(oldest);
-}
-
-/* The kernel hands out the lowest free descriptor, so a high one says how few are left. */
-static bool is_out_of_files(const struct conn *c)
-{
-        int fd, spare = c->is_near ? SPARE_FILES_NEAR : SPARE_FILES;
-        return uv_fileno(&c->uv.handle, &fd) == 0 && fd >= c->server->files_max - spare;
-}
-
-static int check_surplus(const struct conn *c, struct problem *p)
-{
-        const struct server *s = c->server;
-        unsigned max = LIMIT_CONNECTIONS - (c->is_near ? 0 : LIMIT_RESERVED_CONNECTIONS);
-        if (s->counter[DOOR_CONNECTIONS] > max)
-                return problem_set(p, ERR_LIMIT, "%u connections are open, which is the limit",
-                                   max);
-        if (!c->is_near && c->peer->conns > LIMIT_ADDRESS_CONNECTIONS)
-                return problem_set(p, ERR_LIMIT,
-                                   "%d connections are open from this address, which is the limit",
-                                   LIMIT_ADDRESS_CONNECTIONS);
-        if (is_out_of_files(c))
-                return problem_set(p, ERR_LIMIT,
-                                   "no further connection: the server may have %d files open",
-                                   s->files_max);
-        return OK;
-}
-
-static void turn_away(struct conn *c, const struct problem *p)
-{
-        struct server *s = c->server;
-        uint64_t n = muffle_count(&s->refused_said, s->now.steady_ns);
-        count(c, DOOR_REFUSED, 1);
-        if (n)
-                say_warn("door", "connection refused", "address", c->session.address, "door",
-                         c->door->name, "why", p->detail, "refused", SAY_I64(n));
-        dismiss(c, p);
-}
-
 int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener, bool is_local)
 {
-        struct problem p;
         struct conn *c = conn_new(s, door, is_local);
         if (!c)
                 return ERR_NOMEM;
@@ -861,14 +760,10 @@ int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener
                 take_address(c);
         }
         join_peer(c);
-        if (check_surplus(c, &p) != OK) {
-                turn_away(c, &p);
+        if (!admit_conn(c))
                 return OK;
-        }
-        if (!c->is_authed) {
-                make_room(c);
+        if (!c->is_authed)
                 deadline_start(c, CONN_DEADLINE_PREAUTH);
-        }
         set_reading(c, true);
         return OK;
 }

@@ -22,7 +22,8 @@ static bool is_near_now(const struct sockaddr *a)
 #define LIMIT_PREAUTH_CONNECTIONS  5
 #define LIMIT_PREAUTH_ADDRESS      4
 #define sockaddr_is_loopback       is_near_now
-#include "../../src/door/conn.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../src/door/admit.c" /* NOLINT(bugprone-suspicious-include) */
+#include "../../src/door/conn.c"  /* NOLINT(bugprone-suspicious-include) */
 #undef LIMIT_TOKEN_WAIT_MS
 #undef LIMIT_CONNECTIONS
 #undef LIMIT_RESERVED_CONNECTIONS
