@@ -356,7 +356,7 @@ EXEC(exec_now)
         (void)cmd;
         (void)problem;
         throttle_refresh(core);
-        reply_map(reply, 19);
+        reply_map(reply, 20);
         tell_int(reply, "at_ms", core->now.wall_ms);
         tell_int(reply, "start_ms", core->start_ms);
         tell_gate(core, reply);

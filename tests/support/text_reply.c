@@ -1,18 +1,38 @@
 /* See the header. */
 #include "support/text_reply.h"
 
-static struct buf *text_of(struct reply *r)
+static struct text_reply *of(struct reply *r)
 {
-        return &CONTAINER_OF(r, struct text_reply, base)->text;
+        return CONTAINER_OF(r, struct text_reply, base);
+}
+
+static void count(struct text_reply *t, bool is_key)
+{
+        if (t->depth && t->open[t->depth - 1].is_map == is_key)
+                t->open[t->depth - 1].seen++;
+}
+
+static void enter(struct text_reply *t, size_t announced, bool is_map)
+{
+        ASSERT(t->depth < TEXT_REPLY_DEPTH);
+        t->open[t->depth].announced = announced;
+        t->open[t->depth].seen = 0;
+        t->open[t->depth++].is_map = is_map;
 }
 
 /* A space between values, none after an opening bracket or a key. */
-static struct buf *begin(struct reply *r)
+static struct buf *space(struct reply *r)
 {
-        struct buf *b = text_of(r);
+        struct buf *b = &of(r)->text;
         if (b->len && !strchr("[{:", b->ptr[b->len - 1]))
                 buf_put_byte(b, ' ');
         return b;
+}
+
+static struct buf *begin(struct reply *r)
+{
+        count(of(r), false);
+        return space(r);
 }
 
 static void put_null(struct reply *r)
@@ -45,24 +65,29 @@ static void put_ok(struct reply *r)
 
 static void put_list(struct reply *r, size_t n)
 {
-        (void)n; /* brackets say it */
         buf_put_byte(begin(r), '[');
+        enter(of(r), n, false);
 }
 
 static void put_map(struct reply *r, size_t n)
 {
-        (void)n; /* braces say it */
         buf_put_byte(begin(r), '{');
+        enter(of(r), n, true);
 }
 
 static void put_key(struct reply *r, const char *name)
 {
-        buf_printf(begin(r), "%s:", name);
+        count(of(r), true);
+        buf_printf(space(r), "%s:", name);
 }
 
 static void put_end(struct reply *r)
 {
-        buf_put_byte(text_of(r), ']');
+        struct text_reply *t = of(r);
+        ASSERT(t->depth > 0);
+        t->depth--;
+        ASSERT(t->open[t->depth].seen == t->open[t->depth].announced);
+        buf_put_byte(&t->text, ']');
 }
 
 static void put_error(struct reply *r, const struct problem *p)
@@ -88,6 +113,7 @@ static const struct reply_ops text_ops = {
 void text_reply_init(struct text_reply *r)
 {
         r->base.ops = &text_ops;
+        r->depth = 0;
         buf_init(&r->text, 0);
 }
 
@@ -99,6 +125,7 @@ void text_reply_release(struct text_reply *r)
 void text_reply_clear(struct text_reply *r)
 {
         buf_clear(&r->text);
+        r->depth = 0;
 }
 
 const char *text_reply_str(struct text_reply *r)

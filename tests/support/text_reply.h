@@ -1,13 +1,23 @@
-/* A reply as one line of text, for tests: 17, 'text', [..], {key: value}, OK, !NAME detail. */
+/* A reply as one line of text, for tests: 17, 'text', [..], {key: value}, OK, !NAME detail.
+ *
+ * A list or map that holds more or less than it was announced with fails the test: over RESP the
+ * size goes first, and every later answer of the connection would be read wrongly. */
 #ifndef WEIR_TESTS_TEXT_REPLY_H
 #define WEIR_TESTS_TEXT_REPLY_H
 
 #include "base/buf.h"
 #include "core/reply.h"
 
+#define TEXT_REPLY_DEPTH 16
+
 struct text_reply {
         struct reply base;
         struct buf text;
+        struct {
+                size_t announced, seen;
+                bool is_map; /* then keys are counted */
+        } open[TEXT_REPLY_DEPTH];
+        size_t depth;
 };
 
 void text_reply_init(struct text_reply *r);
