@@ -199,10 +199,11 @@ static struct rule_place share_of(struct slice who, struct slice target)
         return (struct rule_place){slice_str(rule_slot(RULE_RATIO)), who, target, false};
 }
 
-/* A ratio of 0 refuses nobody: it is there because somebody comes first. */
+/* A ratio of 0 refuses nobody: it is there because its name comes first. */
 static bool comes_first(const struct rule *r)
 {
-        return r && r->kind == RULE_RATIO && r->ratio_ppm == 0 && r->mode == MODE_ENFORCE;
+        return r && r->kind == RULE_RATIO && r->ratio_ppm == 0 && r->mode == MODE_ENFORCE &&
+               !slice_eq(r->who, SLICE_LIT("all"));
 }
 
 struct firsts {

@@ -221,6 +221,32 @@ static void step_prioritize(struct world *w)
         model_set(w, name, 0, &r);
 }
 
+static struct model_rule *model_ratio(struct world *w, size_t name)
+{
+        struct model_rule *r = &w->rules[name][0][0][1];
+        return r->is_there && r->kind == RULE_RATIO ? r : NULL;
+}
+
+static void step_unprioritize(struct world *w)
+{
+        size_t name = 1 + roll(w, NAMES - 1), n_first = 0;
+        struct model_rule *first = model_ratio(w, name), *all = model_ratio(w, ALL);
+        const char *text = rig_do(&w->rig, "UNPRIORITIZE", names[name]);
+        if (!first || first->ratio_ppm) {
+                assert_int_equal(strncmp(text, "!NOTFOUND", 9), 0);
+                return;
+        }
+        assert_string_equal(text, "OK");
+        first->is_there = false;
+        w->n_changes++;
+        for (size_t i = ALL + 1; i < NAMES; i++)
+                n_first += model_ratio(w, i) && model_ratio(w, i)->ratio_ppm == 0;
+        if (n_first || !all)
+                return;
+        all->is_there = false;
+        w->n_changes++;
+}
+
 static void step_time(struct world *w)
 {
         rig_pass_ms(&w->rig, (int64_t)roll(w, 3000));
@@ -368,7 +394,7 @@ static void run_round(uint64_t seed)
 {
         static void (*const steps[])(struct world *) = {
                 step_set,  step_set,  step_set,  step_set,     step_unset, step_prioritize,
-                step_time, step_time, step_jump, step_restart, step_clean,
+                step_time, step_time, step_jump, step_restart, step_clean, step_unprioritize,
         };
         struct world *w = calloc(1, sizeof(*w));
         assert_non_null(w);

@@ -428,6 +428,11 @@ static void unprioritize_takes_both_rules_back(void **unused)
         same(rig_do(&rig, "UNPRIORITIZE", "billing"),
              "!NOTFOUND 'billing' does not come first; RULES lists what there is");
         has(rig_do(&rig, "UNPRIORITIZE", "etl"), "!NOTFOUND 'etl' does not come first");
+        /* Of nobody else anything is refused: that ratio goes, too, and "all" came never first. */
+        ok(&rig, "PRIORITIZE", "billing", "RATIO", "0");
+        has(rig_do(&rig, "UNPRIORITIZE", "all"), "!NOTFOUND 'all' does not come first");
+        ok(&rig, "UNPRIORITIZE", "billing");
+        assert_int_equal(n_rules(&rig), 1);
         /* Of one target, and only that. */
         ok(&rig, "PRIORITIZE", "billing", "TARGET", "shop");
         has(rig_do(&rig, "UNPRIORITIZE", "billing"), "!NOTFOUND");
