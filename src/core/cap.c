@@ -62,7 +62,7 @@ EXEC(exec_cap)
         int r = check_cap_name(name, problem);
         if (r == OK && !old && core->state.things[THING_CAP].len >= LIMIT_CAPS)
                 r = problem_set(problem, ERR_LIMIT, "there are %d caps already", LIMIT_CAPS);
-        if (r == OK)
+        if (r == OK && !(old && thing_is_durable(old))) /* else it takes the place of that one */
                 r = core_admit(core, name.len + 32, 0, problem);
         if (r != OK)
                 return r;

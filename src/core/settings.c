@@ -822,9 +822,10 @@ EXEC(exec_settingset)
         int r = value_parse(&k, trim(cmd->arg[P_SETTING_VALUE].text), &v, problem);
         if (r == OK)
                 r = check_together(core, &k, &v, problem);
-        if (r == OK && !find_setting(core, name))
+        bool is_new = !find_setting(core, name); /* else it takes the place of that one */
+        if (r == OK && is_new)
                 r = setting_admit(core, problem);
-        if (r == OK)
+        if (r == OK && is_new)
                 r = core_admit(core, name.len + VALUE_MAX + 64, 0, problem);
         if (r != OK)
                 return r;

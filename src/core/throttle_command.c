@@ -429,7 +429,7 @@ EXEC(exec_registryset)
                                   registry_name(pattern, room, sizeof(room)));
         if (r == OK && is_new)
                 r = setting_admit(core, problem);
-        if (r == OK)
+        if (r == OK && is_new) /* else it takes the place of that one */
                 r = core_admit(core, pattern.len + 64, 0, problem);
         if (r != OK)
                 return r;

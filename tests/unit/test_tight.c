@@ -31,6 +31,7 @@ static const struct row {
         {"QUEUESET new CAP 3", NEEDS_ROOM},
         {"UNQUEUE paused", ALWAYS_DONE},
         {"CAP key:more 1", NEEDS_ROOM},
+        {"CAP key:k 2", ALWAYS_DONE},
         {"UNCAP key:k", ALWAYS_DONE},
         {"BATCH more", NEEDS_ROOM},
         {"CLOSEBATCH empty", ALWAYS_DONE},
@@ -70,12 +71,14 @@ static const struct row {
         {"RESUMESCHEDULE p", ALWAYS_DONE},
         {"RUNSCHEDULE s", NEEDS_ROOM},
         {"SETTINGSET locks.enabled true", NEEDS_ROOM},
+        {"SETTINGSET throttle.enabled false", ALWAYS_DONE},
         {"SETTINGUNSET throttle.enabled", ALWAYS_DONE},
         {"THROTTLE PAUSE", ALWAYS_DONE},
         {"THROTTLE RESUME", ALWAYS_DONE},
         {"THROTTLE STATUS", ALWAYS_DONE},
         {"THROTTLE MODE SET observe", ALWAYS_DONE},
         {"REGISTRYSET more_* high", NEEDS_ROOM},
+        {"REGISTRYSET some_* critical", ALWAYS_DONE},
         {"REGISTRYUNSET some_*", ALWAYS_DONE},
 };
 
