@@ -254,6 +254,15 @@ SIM_FN int sim_create(struct disk *d, const char *name, uint64_t size, int *ret_
         return OK;
 }
 
+SIM_FN uint64_t sim_free_bytes(struct disk *d)
+{
+        struct sim_disk *s = sim_of(d);
+        uint64_t used = sim_used_bytes(s);
+        if (!s->capacity_bytes)
+                return UINT64_MAX;
+        return used < s->capacity_bytes ? s->capacity_bytes - used : 0;
+}
+
 SIM_FN struct sim_file *sim_file_of(struct sim_disk *s, int fd)
 {
         ASSERT(fd >= 0 && fd < SIM_FILES_MAX && s->handles[fd] >= 0);
@@ -423,6 +432,7 @@ SIM_FN void sim_disk_init(struct sim_disk *s, uint64_t seed)
                 .rename = sim_rename,
                 .remove = sim_remove,
                 .sync_names = sim_sync_names,
+                .free_bytes = sim_free_bytes,
                 .close = sim_close,
                 .release = sim_release,
         };

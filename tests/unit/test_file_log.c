@@ -318,6 +318,33 @@ static void the_room_that_is_told_is_there_on_a_full_disk(void **state)
         assert_true(sim_disk_count(&m->disk) <= 4);
 }
 
+static void no_segment_is_made_of_space_that_is_left_to_others(void **state)
+{
+        struct log_model *m = *state;
+        struct log_stat stat;
+        m->disk.capacity_bytes = 20 * MODEL_SEGMENT_BYTES;
+        start(m);
+        m->log->ops->want_room(m->log, 2 * MODEL_SEGMENT_BYTES);
+        size_t n = sim_disk_count(&m->disk);
+        m->log->ops->leave_free(m->log, (20 - n) * MODEL_SEGMENT_BYTES);
+        /* The next one would be of that space, unless the room gets short. */
+        m->log->ops->want_room(m->log, 2 * MODEL_SEGMENT_BYTES + MODEL_SEGMENT_BYTES / 2);
+        m->log->ops->stat(m->log, &stat);
+        assert_true(stat.is_disk_full);
+        assert_int_equal(sim_disk_count(&m->disk), n);
+        m->log->ops->want_room(m->log, 6 * MODEL_SEGMENT_BYTES);
+        m->log->ops->stat(m->log, &stat);
+        assert_true(stat.is_disk_full);
+        assert_in_range(stat.room_bytes, 4 * MODEL_SEGMENT_BYTES, 6 * MODEL_SEGMENT_BYTES - 1);
+        /* When less is to be left, it is taken at once. */
+        m->log->ops->leave_free(m->log, MODEL_SEGMENT_BYTES);
+        m->log->ops->stat(m->log, &stat);
+        assert_false(stat.is_disk_full);
+        assert_true(stat.room_bytes >= 6 * MODEL_SEGMENT_BYTES);
+        append_sized(m, 1000);
+        model_check(m);
+}
+
 static void a_refused_file_leaves_nothing_and_a_batch_without_room_is_final(void **state)
 {
         struct log_model *m = *state;
@@ -526,6 +553,7 @@ int main(void)
                 MODEL(a_segment_under_another_name_is_noticed),
                 MODEL(other_files_in_the_folder_are_left_alone),
                 MODEL(the_room_that_is_told_is_there_on_a_full_disk),
+                MODEL(no_segment_is_made_of_space_that_is_left_to_others),
                 MODEL(a_refused_file_leaves_nothing_and_a_batch_without_room_is_final),
                 MODEL(verify_counts_a_sound_log_and_changes_nothing),
                 MODEL(a_walk_from_outside_reads_what_a_start_would),
