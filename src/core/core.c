@@ -228,7 +228,7 @@ static uint64_t reserve_bytes(const struct core *core)
                 cleaning = slack;
         uint64_t ended = core->state.n_finished - core->state.grace.len;
         return slack / 10 + cleaning + CORE_FINISH_BYTES * (core->state.jobs.len - ended) +
-               CORE_LET_GO_BYTES * ended;
+               CORE_LET_GO_BYTES * ended + CORE_NAMED_TIMES * core->state.option_bytes;
 }
 
 static uint64_t unwritten_bytes(const struct core *core)

@@ -19,6 +19,9 @@
 #define CORE_FINISH_BYTES     768
 #define CORE_LET_GO_BYTES     32 /* the same for one that has ended: its share of ARCHIVED */
 #define CORE_TIGHT_TEXT_BYTES 256
+/* How often that may write a name of its options: a unique key that is held and let go of, a limit
+ * that a start takes from, a breaker that is told twice, a batch, a schedule. */
+#define CORE_NAMED_TIMES 3
 
 /* Jobs promoted, leases or waits ended per turn, so that one turn stays short. */
 #define CORE_TURN_STEPS 2000

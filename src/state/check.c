@@ -55,13 +55,14 @@ static void count_job(const struct job *job, struct queue *found)
 
 void state_check(const struct state *s)
 {
-        uint64_t weight = 0, last_seq = 0, id = 0;
+        uint64_t weight = 0, options = 0, last_seq = 0, id = 0;
         size_t n_live = 0, n_expected = 1 + s->jobs.len;
         for (const struct job *job; (job = idmap_next(&s->jobs, id, &id)); id++) {
                 job_check(job);
                 ASSERT(job_id(job) == id && id < s->next_id);
                 ASSERT(!job->more || job->more->fence <= s->fence);
                 weight += job_weight(job);
+                options += job->extra ? job->extra->packed.len : 0;
         }
         for (struct hash_node *n = NULL; (n = hash_next(&s->queues, n));) {
                 const struct queue *q = CONTAINER_OF(n, struct queue, node);
@@ -90,6 +91,7 @@ void state_check(const struct state *s)
         things_check(s, &weight, &n_expected);
         ASSERT(n_live == n_expected);
         ASSERT(weight == s->live_bytes);
+        ASSERT(options == s->option_bytes);
         heap_check(&s->delayed);
         heap_check(&s->timed);
         heap_check(&s->running);

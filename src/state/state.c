@@ -181,6 +181,8 @@ void state_weigh(struct state *s, struct job *job, int by)
         uint64_t weight = job_weight(job);
         s->live_bytes += by < 0 ? -weight : weight;
         job->queue->job_bytes += by < 0 ? -weight : weight;
+        if (job->extra)
+                s->option_bytes += by < 0 ? -job->extra->packed.len : job->extra->packed.len;
 }
 
 size_t state_queue_weight(const struct queue *q)

@@ -59,6 +59,7 @@ struct state {
         size_t n_queue_limits, n_hook_limits, n_queue_breakers; /* none: nothing to look up */
         struct list live;
         uint64_t live_bytes;
+        uint64_t option_bytes; /* of the live jobs, packed: names that their ends write again */
         uint64_t n_finished;
 
         /* Jobs that ended and are to be handed to the archive: the core takes them. */

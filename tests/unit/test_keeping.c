@@ -118,6 +118,67 @@ static void history_none_lets_go_of_what_waits(void **unused)
         rig_release(&rig);
 }
 
+/* ---- room in the log ---- */
+
+#define ROOM (512 * KIB)
+
+/* What is left of ROOM; the memory log never gives any back. */
+static void tell_room(struct rig *rig, uint64_t before)
+{
+        uint64_t used = rig->log.stat.retained_bytes - before;
+        assert_true(used <= ROOM);
+        rig->log.stat.room_bytes = ROOM - used;
+        rig_turn(rig);
+}
+
+/* Jobs with the longest names until they are refused; how many. */
+static int enqueue_named(struct rig *rig, const char *name, uint64_t before)
+{
+        char key[LIMIT_NAME_BYTES + 1];
+        for (int n = 0;; n++) {
+                (void)snprintf(key, sizeof(key), "%0*d", LIMIT_NAME_BYTES, n);
+                const char *text = rig_do(rig, "ENQUEUE", "h", "", "QUEUE", "a", "UNIQUE", key,
+                                          "SCOPE", "after", "UNIQUEFOR", "1000", "BATCH", name,
+                                          "LIMIT", name, "TARGET", name);
+                if (strncmp(text, "!NOSPACE", 8) == 0)
+                        return n;
+                has_not(text, "!");
+                tell_room(rig, before);
+        }
+}
+
+static void accepted_work_ends_within_its_reserve_whatever_its_names(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char name[LIMIT_NAME_BYTES + 1] = "", token[RIG_TOKEN],
+                                     result[CORE_TIGHT_TEXT_BYTES + 1] = "";
+        memset(name, 'n', LIMIT_NAME_BYTES);
+        memset(result, 'r', CORE_TIGHT_TEXT_BYTES);
+        rig_init(&rig);
+        rig.options.log_slack_bytes = 20 * KIB;
+        rig_restart(&rig);
+        rig_do(&rig, "BATCH", name);
+        rig_do(&rig, "LIMIT", name, "1000000", "1000");
+        rig_do(&rig, "BREAKER", name);
+        uint64_t before = rig.log.stat.retained_bytes;
+        rig.log.stat.is_disk_full = true;
+        tell_room(&rig, before);
+        int n = enqueue_named(&rig, name, before);
+        assert_true(n > 50);
+        for (int i = 0; i < n; i++) {
+                assert_int_equal(rig_claim(&rig, name, "a", token), i + 1);
+                same(rig_do(&rig, "COMPLETE", rig_number((uint64_t)i + 1), token, result), "OK");
+                tell_room(&rig, before);
+        }
+        rig_archive_all(&rig);
+        rig_pass_ms(&rig, 2000);
+        tell_room(&rig, before);
+        assert_int_equal(rig.core->state.jobs.len, 0);
+        assert_int_equal(rig.core->state.things[THING_HOLD].len, 0);
+        rig_release(&rig);
+}
+
 static enum history_policy keep_nothing(void *ctx, struct slice queue)
 {
         (void)ctx;
@@ -201,6 +262,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(work_is_refused_before_accepted_work_lacks_room),
                 cmocka_unit_test(long_results_are_refused_where_history_lacks_room),
+                cmocka_unit_test(accepted_work_ends_within_its_reserve_whatever_its_names),
                 cmocka_unit_test(history_none_lets_go_of_what_waits),
                 cmocka_unit_test(the_configuration_does_the_same),
                 cmocka_unit_test(deletemany_takes_what_waits),
