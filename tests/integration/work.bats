@@ -174,13 +174,13 @@ once() {
 
 @test "the lease is renewed while the command runs" {
         weir job add a --queue q
-        start_worker --queue q --lease 1s --exec "$WAITER"
+        start_worker --queue q --lease 3s --exec "$WAITER"
         hear
         local first
         first=$(field 1 lease_until_ms)
         # Two whole leases later it is still the first attempt.
         renewed() {
-                [ "$(field 1 lease_until_ms)" -gt $((first + 2000)) ]
+                [ "$(field 1 lease_until_ms)" -gt $((first + 6000)) ]
         }
         eventually renewed
         [ "$(field 1 attempt)" = 1 ]

@@ -90,7 +90,7 @@ EOF
                 handler "killed" { exec = {"bash", "-c", "kill -9 $$"} no_retry = {9, 137} retry_in = 1h }
                 handler "late" {
                   exec = {"bash", "-c", "trap 'exit 65' TERM; echo up >said; read -r line <go"}
-                  timeout = 1s
+                  timeout = 4s # a busy machine must have said "up" by then
                   retry_in = 1h
                 }
 EOF
