@@ -73,7 +73,7 @@ def payments_are_not_delayed(_):
 def others_wait(_):
     begin, end = facts().critical_ms
     for tier in ("high", "normal", "deferrable"):
-        late = [life for life in lives(tier) if life.deferred]
+        late = [life for life in lives(tier) if life.deferred and not stands_in_line(life)]
         expect(late, "nothing of tier %s was deferred" % tier)
         for life in late:
             at, why = life.deferred[0]
@@ -82,6 +82,20 @@ def others_wait(_):
             expect(re.match("(elevated|critical) load on shop: threads_running", why)
                    and "tier %s waits" % tier in why, "it was told %r" % why)
         equal([life for life in lives(tier) if not life.completed], [], "not complete")
+
+
+def stands_in_line(life):
+    """It is newer than the storm, and waits behind older jobs of its hook that return."""
+    return re.search("of its hook returns? before it", life.deferred[0][1])
+
+
+@test("what is new after the storm waits behind what returns, and not for the load")
+def new_jobs_stand_in_line(_):
+    lines = [life for tier in ("high", "normal", "deferrable") for life in lives(tier)
+             if life.deferred and stands_in_line(life)]
+    expect(lines, "no new job waited behind those that return")
+    for life in lines:
+        expect(life.deferred[0][0] >= facts().critical_ms[1] - 1000, "in line during the storm")
 
 
 @test("while the level is critical nothing but payments starts")
