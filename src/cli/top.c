@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/json.h"
+#include "cli/listing.h"
 #include "cli/term.h"
 #include "cli/text.h"
 #include "cli/top_view.h"
@@ -147,6 +148,8 @@ static int ask_all(struct top *t, struct problem *p)
                 top_rates_read(&t->view.rates, t->answers[ASK_NOW].v);
         else
                 count(t);
+        t->view.is_everything_paused =
+                t->has_now && field_is_true(t->answers[ASK_NOW].v, "everything_paused");
         t->view.throttle = t->answers[ASK_THROTTLE].v;
         t->view.panels[TOP_QUEUES] = t->answers[ASK_QUEUES].v;
         t->view.panels[TOP_JOBS] = t->answers[ASK_JOBS].v;

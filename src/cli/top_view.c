@@ -210,6 +210,8 @@ static void put_level(const struct top_view *v, struct frame *f, struct buf *lin
         screen_put_toned(&f->screen, line, level_tone(level), level.len ? level : SLICE_LIT("?"));
         buf_put_str(line, " for ");
         duration_put(line, field_int(v->throttle, "since_ms"));
+        if (v->is_everything_paused)
+                put_toned(f, line, TONE_RED, "  EVERYTHING PAUSED: weir resume");
         if (field_is_true(v->throttle, "paused")) {
                 put_toned(f, line, TONE_YELLOW, "  PAUSED by an operator ");
                 if (left_ms > 0)

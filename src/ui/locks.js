@@ -145,7 +145,7 @@ function one(root, name, ctx)
                 gone: 'Nobody holds this lock.',
                 draw: (l) => {
                         fill(counts, facts([
-                                ['Places', fmtNumber(l.count)],
+                                ['Places', l.count ? fmtNumber(l.count) : '–'],
                                 ['Held', fmtNumber(l.holders.length)],
                                 ['Waiting', fmtNumber(l.waiting)],
                         ]));

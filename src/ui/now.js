@@ -36,7 +36,7 @@ import {
 } from './lib.js';
 import {whyText} from './parts.js';
 import {prioritize, refusalText} from './rules.js';
-import {offBox, THROTTLE_OFF} from './settings.js';
+import {offBox, pausedBox, THROTTLE_OFF} from './settings.js';
 
 export const title = 'Now';
 
@@ -591,7 +591,7 @@ export async function mount(root, params, ctx)
         const workerHint = h('p.hint', {hidden: true}, 'Jobs wait for a worker. ',
                 h('a', {href: '#/now?help=worker'}, 'How to start one'));
         append(jobsPanel.body, jobsTable.node, workerHint);
-        append(root, levelBox, switchedOff(ctx), noticeBox, tiles, startBox, jobsPanel.node,
+        append(root, levelBox, pausedBox(ctx), switchedOff(ctx), noticeBox, tiles, startBox, jobsPanel.node,
                 h('div.row.mid', {}, h('h2', {}, 'Charts'), span), chartNote, chartBox,
                 throttled.node, events.node);
 

@@ -19,6 +19,7 @@ import {
 } from './lib.js';
 import {nounList, nounOne, remove} from './noun.js';
 import {by, given, running, runTimes, text, whole} from './parts.js';
+import {pausedBox} from './settings.js';
 
 /* Each way offers the other. */
 async function setPause(ctx, name, is, after)
@@ -217,6 +218,7 @@ function one(root, name, ctx)
 
 export async function mount(root, params, ctx)
 {
+        root.append(pausedBox(ctx));
         await (params.name === undefined ? nounList(root, ctx, QUEUES)
                                          : one(root, params.name, ctx));
         runTimes(root, ctx);

@@ -183,13 +183,13 @@ export function editInPlace(s, ctx, changed, say)
 export const THROTTLE_OFF = 'Whatever the mode, no job waits for the load; ' +
         'checks follow a mode of their own, and a pause still holds.';
 
-/* Says that something is switched off while NOW says so: flag is its key there, name the setting.
- * A box to be put on top of a screen. */
-export function offBox(ctx, {flag, name, what, means, link})
+/* Says that something is switched off while NOW says so: flag is its key there and when the value
+ * that means it, name the setting.  A box to be put on top of a screen. */
+export function offBox(ctx, {flag, when = false, name, what, means, link})
 {
         const box = h('div', {hidden: true});
         const show = (now) => {
-                const isOff = Boolean(now) && now[flag] === false;
+                const isOff = Boolean(now) && now[flag] === when;
                 if (box.hidden !== isOff)
                         return;
                 box.hidden = !isOff;
@@ -203,6 +203,19 @@ export function offBox(ctx, {flag, name, what, means, link})
         show(ctx.live.last());
         ctx.live.on('now', show);
         return box;
+}
+
+/* `weir pause`: on the screens where people wonder why nothing starts. */
+export function pausedBox(ctx)
+{
+        return offBox(ctx, {
+                flag: 'everything_paused',
+                when: true,
+                name: 'queues.paused',
+                what: 'Everything is paused.',
+                means: 'No job of any queue starts, critical ones included. Running jobs go on.',
+                link: 'End it in Settings',
+        });
 }
 
 /* --- the screen ------------------------------------------------------------------------------- */

@@ -443,6 +443,26 @@ test('a lock is released after it said who holds it, and the reason is kept', as
         await until(() => server.log.includes('web-1 is dead'), 'the reason in the log');
 });
 
+test('everything paused is said where jobs wait, and no more when it ends', async (t) => {
+        const server = await t.server();
+        await server.post('jobs', {hook: 'h', args: {}});
+        const page = await t.page(server, '#/now');
+        const paused = page.getByText('Everything is paused.');
+        await server.post('settings/queues.paused', {value: 'on'});
+        await paused.waitFor();
+        await page.to('#/queues');
+        await paused.waitFor();
+        await page.getByRole('link', {name: 'End it in Settings'}).click();
+        const row = inRow(page, 'queues.paused');
+        await row.getByRole('button', {name: /Change it/}).click();
+        await row.getByRole('combobox').selectOption('false');
+        await row.getByRole('button', {name: 'Save'}).click();
+        await says(page, row, /go on *off/);
+        await page.to('#/queues');
+        await says(page, inRow(page, 'default'), /default/);
+        await paused.waitFor({state: 'detached'});
+});
+
 test('locks are switched off on the settings, say so where they are listed, and are kept',
         async (t) => {
                 const server = await t.server();

@@ -72,6 +72,7 @@ claimed() {
         [[ "$(weir job why 1)" == *"everything is paused"*"weir resume"* ]]
         [[ "$(weir queue list 2>&1)" == *"everything is paused"* ]]
         [ "$(curl -sf "$HTTP_URL/v1/now" | jq .everything_paused)" = true ]
+        [[ "$(weir top --once)" == *"EVERYTHING PAUSED: weir resume"* ]]
         curl -sf "$HTTP_URL/metrics" | grep -qx 'weir_everything_paused 1'
         kill -9 "$WEIR_PID"
         wait "$WEIR_PID" || true
