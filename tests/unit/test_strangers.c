@@ -36,6 +36,7 @@ static bool is_near_now(const struct sockaddr *a)
 #define RESERVED 2
 #define OF_ONE   8
 #define STRANGE  4
+#define FAR      5
 
 #include "support/bench.h"
 
@@ -200,6 +201,48 @@ static void the_oldest_stranger_makes_room_for_a_new_one(void **state)
         }
 }
 
+/* From 127.0.0.n, which is an address of its own while is_machine_near is false. */
+static int dial_from(struct bench *b, uint32_t n)
+{
+        uint64_t before = b->server->counter[DOOR_ACCEPTED];
+        struct sockaddr_in from = {.sin_family = AF_INET,
+                                   .sin_addr = {htonl(INADDR_LOOPBACK - 1 + n)}};
+        struct sockaddr_in to = {.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)b->resp_port),
+                                 .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(fd >= 0);
+        assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof(from)), 0);
+        assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+        until(b, b->server->counter[DOOR_ACCEPTED] == before + 1);
+        return fd;
+}
+
+static void of_all_other_machines_the_oldest_stranger_goes_and_none_of_this_one(void **state)
+{
+        struct bench b;
+        int fds[FAR + 1];
+
+        (void)state;
+        bench_init(&b, TOKEN);
+        is_machine_near = true;
+        int near = dial_in(&b); /* the oldest of all */
+        is_machine_near = false;
+        for (uint32_t i = 0; i < FAR; i++)
+                fds[i] = dial_from(&b, i + 1);
+        assert_int_equal(b.server->strangers, FAR);
+        assert_int_equal(b.server->counter[DOOR_CUT_STRANGERS], 0);
+        fds[FAR] = dial_from(&b, FAR + 1);
+        expect_farewell(&b, fds[0], "-LIMIT ");
+        assert_int_equal(b.server->strangers, FAR);
+        assert_false(is_gone(&b, near));
+        assert_false(is_gone(&b, fds[1]));
+        for (size_t i = 0; i <= FAR; i++)
+                close(fds[i]);
+        close(near);
+        bench_release(&b);
+}
+
 static void those_that_showed_a_wrong_token_go_first(void **state)
 {
         struct bench b;
@@ -297,6 +340,8 @@ int main(void)
                 cmocka_unit_test(the_right_token_is_answered_at_once_all_the_same),
                 cmocka_unit_test(a_server_that_stops_does_not_wait_for_wrong_tokens),
                 cmocka_unit_test(the_oldest_stranger_makes_room_for_a_new_one),
+                cmocka_unit_test(
+                        of_all_other_machines_the_oldest_stranger_goes_and_none_of_this_one),
                 cmocka_unit_test(those_that_showed_a_wrong_token_go_first),
                 cmocka_unit_test(
                         one_address_cannot_have_all_connections_and_this_machine_has_a_reserve),
