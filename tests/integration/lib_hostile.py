@@ -42,6 +42,10 @@ class Talk:
             got += more
         return got
 
+    def leave(self):
+        """Ends the play, and the connection with it."""
+        raise EOFError
+
     def rest(self):
         """All that the client still has to say; it ends the talk when it has nothing."""
         with contextlib.suppress(OSError, EOFError):

@@ -36,7 +36,7 @@ def target(zone, table, utc):
     setting = {None: "", True: "heartbeat_utc = true", False: "heartbeat_utc = false"}[utc]
     return """target "shop" {
         kind = "mysql" host = "127.0.0.1" port = %d user = "weir" password_file = "SECRET"
-        interval = "100ms" timeout = "5s" heartbeat_table = "%s" %s %s
+        interval = "100ms" timeout = "20s" heartbeat_table = "%s" %s %s
     }""" % (server(zone).port, table, setting, metric("replication_lag"))
 
 

@@ -55,6 +55,20 @@ static void the_worst_replica_counts_and_those_left_out_are_named(void **unused)
         }
 }
 
+static void a_remark_of_a_replica_that_counts_is_told(void **unused)
+{
+        (void)unused;
+        struct lag_slot slots[] = {lag("a", 1), lag("b", 7), lag("c", 3)};
+        struct probe_options o = {.ignore_replicas = 1};
+        struct reading got;
+        int64_t at_ns;
+        reading_remark(&slots[2].reading, "c: is it the time zone?");
+        assert_true(lag_combine(slots, 3, &o, &got, &at_ns));
+        assert_false(got.is_error);
+        assert_true(got.value == 3);
+        assert_string_equal(got.text, "left out: b: lag 7.0 s; c: is it the time zone?");
+}
+
 static struct lag_slot silent(const char *name)
 {
         struct lag_slot s = lost(name);
@@ -217,6 +231,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_worst_replica_counts_and_those_left_out_are_named),
                 cmocka_unit_test(no_lag_is_told_before_every_replica_was_asked),
+                cmocka_unit_test(a_remark_of_a_replica_that_counts_is_told),
                 cmocka_unit_test(silence_is_told_only_where_nobody_said_otherwise),
                 cmocka_unit_test(a_skipped_replica_is_as_good_as_not_there_and_is_named),
                 cmocka_unit_test(a_replica_is_called_by_its_name_its_host_or_host_and_port),
