@@ -35,15 +35,19 @@ static const char *status(struct rig *rig)
         return rig_do(rig, "THROTTLESTATUS");
 }
 
-/* Which of the four tiers may start a job now; each is asked with a job of its own. */
+/* Which of the four tiers may start a job now; each is asked with a job of its own, and of a hook
+ * of its own: behind one that returns with the ramp, others of its hook wait. */
 static const char *tiers_that_run(struct rig *rig)
 {
+        static int n_asked;
+        char hook[16];
         static const char *const tiers[] = {"critical", "high", "normal", "deferrable"};
         static char ret[64];
         char token[RIG_TOKEN];
         ret[0] = '\0';
+        (void)snprintf(hook, sizeof(hook), "x%d", n_asked++);
         for (size_t i = 0; i < ARRAY_LEN(tiers); i++) {
-                rig_do(rig, "ENQUEUE", "x", "", "TIER", tiers[i], "QUEUE", tiers[i]);
+                rig_do(rig, "ENQUEUE", hook, "", "TIER", tiers[i], "QUEUE", tiers[i]);
                 uint64_t id = rig_claim(rig, "w", tiers[i], token);
                 if (!id)
                         continue;

@@ -140,7 +140,8 @@ static void what_it_makes_is_as_enqueue_would_make_it(void **unused)
         assert_int_equal(o->result_ms, 1000);
         assert_true(slice_eq(o->signature, SLICE_LIT("k1:00")));
         assert_true(slice_eq(o->schedule, SLICE_LIT("a")));
-        has(rig_do(&rig, "SCHEDULED", "a"), "backoff:'fixed:5s' key:'k' key_max:2 limit:'l'");
+        has(rig_do(&rig, "SCHEDULED", "a"),
+            "backoff:'fixed:5s' maxrun_ms:null key:'k' key_max:2 limit:'l'");
         has(rig_do(&rig, "SCHEDULED", "a"), "signature:'k1:00'");
         rig_release(&rig);
 }
