@@ -134,7 +134,8 @@ static const struct cli_command commands[] = {
          "deferrable.",
          "In a pattern * stands for any text and ? for one byte; quote it. The most specific\n"
          "pattern decides: an exact name, then the longest text before the first wildcard. A\n"
-         "pattern that is there is changed, a default is replaced, and parked jobs move along.\n\n"
+         "pattern that is there is changed, a default is replaced, and parked jobs are judged "
+         "again.\n\n"
          "  weir registry set 'erp_export_*' deferrable\n",
          NULL, 2, 2, false, registry_set},
         {"unset", "PATTERN", "Take back a pattern that was set; a default holds again.",

@@ -45,7 +45,7 @@ static const struct param_def tier_params[] = {
         ROW0("REGISTRY", "throttle", 0, "GET", "/v1/registry",                                     \
              "Lists the patterns of hooks and their tiers.", "The patterns.", exec_registry),      \
         ROW("REGISTRYSET", "throttle", W, "POST", "/v1/registry/{pattern}",                        \
-            "Gives the hooks of a pattern a tier; parked jobs move to it.", "OK.",                 \
+            "Gives the hooks of a pattern a tier; parked jobs are judged again.", "OK.",                \
             exec_registryset, registryset_params),                                                 \
         ROW("REGISTRYUNSET", "throttle", W, "DELETE", "/v1/registry/{pattern}",                    \
             "Takes back a pattern that was set.", "OK.", exec_registryunset,                       \

@@ -270,6 +270,11 @@ static void put_change(const struct why *w, const struct gate_answer *now, char 
         int64_t in_ms = parking_returns_in_ms(w->core, w->job);
         char left[DURATION_TEXT_MAX];
         const char *off = "the throttle is switched off (throttle.enabled)";
+        if (!in_ms && parking_is_judging(w->core)) { /* the walk has not come to it yet */
+                (void)snprintf(ret, size, "; tier %s runs now: weir lets it go",
+                               tier_name(throttle_tier(w->core, w->job)));
+                return;
+        }
         int n = throttle_is_off(w->core)
                         ? snprintf(ret, size, "; %s", off)
                         : snprintf(ret, size, "; the level is %s now", level_name(now->level));

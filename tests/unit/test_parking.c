@@ -155,6 +155,9 @@ static void many_parked_jobs_are_judged_in_steps(void **unused)
         while (rig.core->state.n_parked[TIER_NORMAL] < JOBS)
                 assert_int_equal(claim(&rig), 0);
         ok(&rig, "REGISTRYSET", "acme_*", "critical");
+        has(rig_do(&rig, "WHY", rig_number(JOBS - 1)),
+            "; tier critical runs now: weir lets it go'");
+        has_not(rig_do(&rig, "WHY", rig_number(JOBS - 1)), "ramp");
         /* A step may look at no more than it is allowed to. */
         size_t before = JOBS;
         for (int turns = 0; before > JOBS - JOBS / 2; turns++) {
