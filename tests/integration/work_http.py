@@ -21,7 +21,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import WEIR, Server, equal, expect, job, main, test, text, until, weir  # noqa: E402
+from harness import ROOT, WEIR, Server, equal, expect, job, main, test, text, until, weir  # noqa: E402
 
 LOCAL = 'allow = {"127.0.0.1/32"}'
 KEY = "0123456789abcdef-key"
@@ -170,6 +170,47 @@ def signed(folder):
         for name in [n for n in headers if n.startswith("X-Weir-") and n != "X-Weir-Signature"]:
             other = dict(headers, **{name: headers[name] + "1"})
             expect(signature2(KEY.encode(), path, other, body) != good, name + " is not signed")
+
+
+def page_check():
+    """The PHP of docs/work.md that checks a signature."""
+    with open(os.path.join(ROOT, "docs", "work.md")) as f:
+        page = f.read()
+    start = page.index("    $h = fn($name)")
+    return page[start:page.index("\n\n", start)]
+
+
+@test("the PHP of docs/work.md accepts what the worker signs, and nothing else")
+def signed_for_php(folder):
+    script = os.path.join(folder, "check.php")
+    with open(script, "w") as f:
+        f.write("<?php\n$key = '%s';\n%s\nhttp_response_code($ok ? 200 : 400);\n" % (
+            KEY, page_check()))
+    with socket.socket() as s:  # php tells no port of its own choice
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    other = os.path.join(folder, "other")
+    with open(other, "w") as f:
+        f.write("not-the-key-of-the-receiver\n")
+    os.chmod(other, 0o600)
+    url = "http://127.0.0.1:%d/in/{hook}?g={group}" % port
+    handlers = 'handler "good" { http = "%s" LOCAL secret_file = "%s" }\n' \
+        'handler "bad" { http = "%s" LOCAL secret_file = "%s" }\n' \
+        'handler "old" { http = "%s" LOCAL secret_file = "%s" signature_version = 1 }' \
+        % (url, write_key(folder), url, other, url, os.path.join(folder, "key"))
+    receiver = subprocess.Popen(["php", "-S", "127.0.0.1:%d" % port, script],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, 20, "php listens")
+        with World(folder, handlers) as w:
+            ids = {hook: w.add(hook, b'{"a": "\xc3\xbc"}', "GROUP", "a b/c", "ATTEMPTS", 1)
+                   for hook in ("good", "bad", "old")}
+            w.run()
+            equal({hook: text(w.job(i)["status"]) for hook, i in ids.items()},
+                  {"good": "complete", "bad": "failed", "old": "failed"}, "what PHP says")
+    finally:
+        receiver.kill()
+        receiver.wait()
 
 
 @test("a handler signs with version 1, or with both, when it says so")
