@@ -317,6 +317,7 @@ bool config_needs_restart(struct slice name)
                 "client_memory",
                 "history_keep_done",
                 "history_keep_failed",
+                "history_keep_incidents",
         };
         for (size_t i = 0; i < ARRAY_LEN(names); i++)
                 if (slice_eq(name, slice_str(names[i])))

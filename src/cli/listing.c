@@ -77,13 +77,10 @@ void cli_put_json(struct cli *cli, const struct value *v)
 static const struct {
         const char *command, *key;
 } list_keys[] = {
-        {"EVENTS", "events"},       {"QUEUES", "queues"},
-        {"NEXTRUNS", "next"},       {"SCHEDULETRY", "next"},
-        {"CAPS", "caps"},           {"LIMITS", "limits"},
-        {"BREAKERS", "breakers"},   {"THROTTLEHISTORY", "events"},
-        {"STARVED", "starved"},     {"REGISTRY", "patterns"},
-        {"RULEHISTORY", "entries"}, {"SKIPPEDHOSTS", "hosts"},
-        {"SETTINGS", "settings"},
+        {"EVENTS", "events"},       {"QUEUES", "queues"},      {"NEXTRUNS", "next"},
+        {"SCHEDULETRY", "next"},    {"CAPS", "caps"},          {"LIMITS", "limits"},
+        {"BREAKERS", "breakers"},   {"STARVED", "starved"},    {"REGISTRY", "patterns"},
+        {"RULEHISTORY", "entries"}, {"SKIPPEDHOSTS", "hosts"}, {"SETTINGS", "settings"},
 };
 
 static void put_answer_json(struct cli *cli, struct slice command, const struct value *v)

@@ -482,26 +482,84 @@ static int throttle_resume(struct cli *cli, struct problem *p)
 
 /* ---- history ---- */
 
-static void history_row(struct table *t, const struct value *v, int64_t now_ms)
+static const struct option_def history_options[] = {
+        {"before", "NUMBER", "events with smaller numbers: the page after the last one"},
+        {NULL, NULL, NULL},
+};
+
+static const struct column group_columns[] = {
+        {"FROM", false, false}, {"TO", false, false},  {"EVENT", false, false},
+        {"COUNT", true, false}, {"HOOK", false, true}, {"TIER", false, false},
+        {"LAST", false, true},
+};
+
+static void put_events(struct cli *cli, const struct value *events)
 {
-        (void)now_ms;
-        table_add_moment(t, field_int(v, "at_ms"));
-        table_add(t, field_text(v, "event"), TONE_PLAIN);
-        table_add(t, field_text(v, "message"), TONE_PLAIN);
+        struct table t;
+        table_init(&t, event_columns, ARRAY_LEN(event_columns));
+        for (size_t i = 0; i < list_len(events); i++) {
+                const struct value *v = &events->items[i];
+                table_add_moment(&t, field_int(v, "at_ms"));
+                table_add(&t, field_text(v, "event"), TONE_PLAIN);
+                table_add(&t, field_text(v, "message"), TONE_PLAIN);
+        }
+        if (list_len(events))
+                table_print(&t, &cli->screen, &cli->out);
+        table_release(&t);
 }
 
-static const struct listing history = {
-        .command = "THROTTLEHISTORY",
-        .empty = "the gate has done nothing since the server started\n",
-        .word = "COUNT",
-        .columns = event_columns,
-        .n_columns = ARRAY_LEN(event_columns),
-        .row = history_row,
-};
+/* What was deferred, by hook and tier: since the start of the server. */
+static void put_groups(struct cli *cli, const struct value *groups)
+{
+        struct table t;
+        if (!list_len(groups))
+                return;
+        table_init(&t, group_columns, ARRAY_LEN(group_columns));
+        for (size_t i = 0; i < list_len(groups); i++) {
+                const struct value *v = &groups->items[i];
+                table_add_moment(&t, field_int(v, "from_ms"));
+                table_add_moment(&t, field_int(v, "to_ms"));
+                table_add(&t, field_text(v, "event"), TONE_PLAIN);
+                table_add_int(&t, field_int(v, "count"));
+                add_text(&t, field_text(v, "hook"));
+                add_text(&t, field_text(v, "tier"));
+                table_add(&t, field_text(v, "message"), TONE_PLAIN);
+        }
+        if (cli->out.len)
+                buf_put_byte(&cli->out, '\n');
+        table_print(&t, &cli->screen, &cli->out);
+        table_release(&t);
+}
+
+static void put_history(struct cli *cli, const struct value *v)
+{
+        const struct value *events = value_get(v, "events"), *groups = value_get(v, "deferrals");
+        struct slice problem = field_text(v, "problem");
+        int64_t older = field_int(v, "older");
+        put_events(cli, events);
+        if (!args_has(&cli->args, "before"))
+                put_groups(cli, groups);
+        if (!list_len(events) && !list_len(groups))
+                buf_put_str(&cli->notes, "the gate has done nothing yet\n");
+        if (older > 0)
+                buf_printf(&cli->notes, "there are more: --before %lld shows them\n",
+                           (long long)older);
+        if (problem.len) {
+                text_put_safe(&cli->notes, problem);
+                buf_put_byte(&cli->notes, '\n');
+        }
+}
 
 static int throttle_history(struct cli *cli, struct problem *p)
 {
-        return listing_run(cli, &history, p);
+        struct cli_request req;
+        cli_request_init(&req, "THROTTLEHISTORY");
+        if (cli->args.n_positional) {
+                cli_request_add_str(&req, "COUNT");
+                cli_request_add_str(&req, cli->args.positional[0]);
+        }
+        cli_request_add_option(&req, &cli->args, "before", "BEFORE");
+        return cli_show(cli, &req, put_history, p);
 }
 
 /* ---- starved ---- */
@@ -681,11 +739,13 @@ static const struct cli_command commands[] = {
          pause_options, 0, 0, false, throttle_pause},
         {"resume", "", "End the pause.", "  weir throttle resume\n", NULL, 0, 0, false,
          throttle_resume},
-        {"history", "[N]", "Show the last N events of the gate, newest first (20).",
-         "Level changes with their metric, deferrals, the ramp, and what operators did; at most\n"
-         "500 since the server started.\n\n"
-         "  weir throttle history 100\n",
-         NULL, 0, 1, false, throttle_history},
+        {"history", "[N]", "Show the last N events of the gate, newest first (50).",
+         "Level changes with their metric, the ramp, and what operators did; kept over restarts,\n"
+         "for a year by default. Below them, what was deferred since the server started, by hook\n"
+         "and tier.\n\n"
+         "  weir throttle history 100\n"
+         "  weir throttle history --before 4711\n",
+         history_options, 0, 1, false, throttle_history},
         {"starved", "", "List who goes on asking and is not granted, and who is meanwhile.",
          "Of those who ask through the check door. MEANWHILE is the one with most grants on the\n"
          "same target since then. 'weir rule prioritize NAME' turns it round.\n\n"

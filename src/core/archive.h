@@ -15,6 +15,10 @@
  * query, when it is durable.  Who asks makes sure that no job of these can be handed over again:
  * its ARCHIVED effect must be durable before.
  *
+ * note, incidents: what the gate did and what operators did to it, kept beside the jobs for a time
+ * of its own.  note copies, is written soon (not before the call returns), and a number that is
+ * there already stays.  incidents answers from poll, as query does.
+ *
  * `notify` is called from the archive's threads when poll() has something to do. */
 #ifndef WEIR_CORE_ARCHIVE_H
 #define WEIR_CORE_ARCHIVE_H
@@ -84,6 +88,26 @@ struct archive_removal {
         struct archive_removal *next;
 };
 
+/* Numbers only grow, over restarts too. */
+struct archive_incident {
+        uint64_t number;
+        int64_t at_ms;
+        struct slice event, message;
+};
+
+struct archive_incidents {
+        uint64_t before; /* numbers below this, the largest first */
+        size_t limit;
+        void (*done)(struct archive_incidents *q);
+        void *ctx;
+        struct arena arena; /* the asker's; what rows borrow from */
+        /* Set by the archive. */
+        int err;
+        struct archive_incident *rows;
+        size_t n_rows;
+        struct archive_incidents *next;
+};
+
 struct archive_stat {
         uint64_t stored, deleted, errors, rows, bytes;
         uint64_t room_bytes; /* that its file can still grow by, about; UINT64_MAX: not known */
@@ -94,6 +118,8 @@ struct archive_ops {
         void (*store)(struct archive *a, struct job *const *jobs, size_t n);
         void (*query)(struct archive *a, struct archive_query *q);
         void (*remove)(struct archive *a, struct archive_removal *r);
+        void (*note)(struct archive *a, const struct archive_incident *incident);
+        void (*incidents)(struct archive *a, struct archive_incidents *q);
         void (*poll)(struct archive *a);
         void (*stat)(struct archive *a, struct archive_stat *ret);
         /* What is wanted has changed: do not wait for the next try.  May be NULL. */
@@ -107,7 +133,8 @@ struct archive_ops {
 
 struct archive {
         const struct archive_ops *ops;
-        uint64_t last_id; /* the largest in it when it was opened; 0: it was empty */
+        uint64_t last_id;       /* the largest in it when it was opened; 0: it was empty */
+        uint64_t last_incident; /* the same of incidents */
         /* Set by the owner before the first call. */
         void (*stored)(void *ctx, struct job *const *jobs, size_t n); /* from poll */
         void *stored_ctx;

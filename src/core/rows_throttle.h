@@ -14,10 +14,13 @@ static const struct param_def throttle_params[] = {
          "pause: it does not end by itself"},
         {"set", PARAM_CHOICE, KEY | PARAM_BARE_WORD, 0, 0, "none",
          "off|test_observe|observe|enforce: mode to change to, with the actions mode and checkmode"},
-        {"count", PARAM_INT, KEY, 1, THROTTLE_EVENTS, "20", "history: at most this many events"},
+        {"count", PARAM_INT, KEY, 1, THROTTLE_EVENTS, "50", "history: at most this many events"},
+        {"before", PARAM_INT, KEY, 1, INT64_MAX, "none", "history: events with smaller numbers"},
 };
 static const struct param_def throttlehistory_params[] = {
-        {"count", PARAM_INT, QUERY, 1, THROTTLE_EVENTS, "20", "at most this many events"},
+        {"count", PARAM_INT, QUERY, 1, THROTTLE_EVENTS, "50", "at most this many events"},
+        {"before", PARAM_INT, QUERY, 1, INT64_MAX, "none",
+         "events with smaller numbers: what an answer says in `older` is the next page"},
 };
 static const struct param_def registryset_params[] = {
         {"pattern", PARAM_NAME, PATH, 1, NAME_MAX_BYTES, NULL, "hooks: * any text, ? one byte"},
@@ -40,7 +43,8 @@ static const struct param_def tier_params[] = {
              "Tells the level of each target and why, what is parked, and what the ramp does.",    \
              "The state of the gate.", exec_throttlestatus),                                       \
         ROW("THROTTLEHISTORY", "throttle", 0, "GET", "/v1/throttle/history",                       \
-            "Tells what the gate did last.", "The events, newest first.", exec_throttlehistory,    \
+            "Tells what the gate and its operators did, over restarts, and what was deferred.",    \
+            "The events and the groups of deferrals, newest first.", exec_throttlehistory,         \
             throttlehistory_params),                                                               \
         ROW0("REGISTRY", "throttle", 0, "GET", "/v1/registry",                                     \
              "Lists the patterns of hooks and their tiers.", "The patterns.", exec_registry),      \

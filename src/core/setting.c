@@ -1,6 +1,7 @@
 /* Settings that are changed while weir runs: set, taken back, and ended by themselves.  See
  * state/setting.h for what one is, and throttle_refresh() for what follows from a change. */
 #include "state/setting.h"
+#include "base/say.h"
 #include "core/host.h"
 #include "core/throttle_inside.h"
 
@@ -33,5 +34,9 @@ bool setting_unset(struct core *core, struct slice name)
 void setting_due(struct core *core, struct thing *t)
 {
         host_setting_ended(core, thing_name(t));
+        if (slice_eq(thing_name(t), SLICE_LIT(SETTING_PAUSE))) {
+                throttle_tell(core, "throttle_resumed", "the pause ended by itself");
+                say_info("gate", "throttle_resumed", "by", "time");
+        }
         thing_gone(core, t);
 }

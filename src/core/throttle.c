@@ -19,6 +19,7 @@
 #include "base/say.h"
 #include "base/shown.h"
 #include "core/check_inside.h"
+#include "core/incident.h"
 #include "core/last_level.h"
 #include "core/now.h"
 #include "core/own_queue.h"
@@ -49,6 +50,7 @@ struct throttle *throttle_new(int64_t now_ns)
         buf_init(&t->own_texts, 0);
         ramp_init(&t->ramp, 0, 0);
         list_init(&t->tries);
+        t->groups = incident_groups_new();
         for (size_t i = 0; i < ARRAY_LEN(t->rings); i++)
                 t->rings[i].events = xcalloc(THROTTLE_EVENTS, sizeof(struct throttle_event));
         return t;
@@ -67,6 +69,7 @@ struct throttle *throttle_free(struct throttle *t)
         if (!t)
                 return NULL;
         throttle_setup_release(t);
+        incident_groups_free(t->groups);
         forget_hooks(t);
         hash_release(&t->hooks);
         registry_free(t->registry);
@@ -159,8 +162,8 @@ int throttle_metric(const struct core *core, size_t target, struct slice name)
 void throttle_tell(struct core *core, const char *name, const char *fmt, ...)
 {
         struct throttle *t = core->throttle;
-        bool is_deferral = name == event_would_defer || name == event_deferred;
-        struct throttle_ring *ring = &t->rings[is_deferral];
+        bool is_frequent = incident_is_frequent(name);
+        struct throttle_ring *ring = &t->rings[is_frequent];
         struct throttle_event *e = &ring->events[ring->n++ % THROTTLE_EVENTS];
         va_list args;
         e->number = t->n_events++;
@@ -169,6 +172,9 @@ void throttle_tell(struct core *core, const char *name, const char *fmt, ...)
         va_start(args, fmt);
         shown_vprintf(e->text, sizeof(e->text), fmt, args);
         va_end(args);
+        e->incident = 0;
+        if (!is_frequent)
+                incident_keep(core, e);
 }
 
 /* ---- settings ---- */
@@ -481,9 +487,12 @@ static void run_zone(struct core *core)
         if (!zone_tick(&t->zone, worst, core->state.running.len, core->now.steady_ns))
                 return;
         throttle_take_back(core, SIZE_MAX);
-        throttle_tell(core, "adaptive_limit", "%s to %u at a pressure of %.2f%s",
-                      zone_step_name(t->zone.last), t->zone.limit, t->zone.average,
-                      t->adaptive == MODE_ENFORCE ? "" : " (observed)");
+        char text[THROTTLE_TEXT];
+        (void)snprintf(text, sizeof(text), "%s to %u at a pressure of %.2f%s",
+                       zone_step_name(t->zone.last), t->zone.limit, t->zone.average,
+                       t->adaptive == MODE_ENFORCE ? "" : " (observed)");
+        throttle_tell(core, "adaptive_limit", "%s", text);
+        incident_count(core, "adaptive_limit", SLICE_NONE, -1, text);
 }
 
 /* ---- put aside ---- */
@@ -710,7 +719,9 @@ static void tell_deferral(struct core *core, const struct job *job, enum tier ti
         const struct target *g = is_load ? target_of(t, a) : NULL;
         throttled_deferral(core, job, tier, a, g ? g->name : "", why);
         (a->is_wait ? t->deferred : t->observed)[tier]++;
-        say_deferral(core, job, a->is_wait ? event_deferred : event_would_defer, why);
+        const char *event = a->is_wait ? event_deferred : event_would_defer;
+        incident_count(core, event, name_slice(job->hook), (int)tier, why);
+        say_deferral(core, job, event, why);
 }
 
 /* The gate lets it run.  False: it was parked behind older jobs of its hook. */

@@ -7,18 +7,25 @@
 #include "base/duration.h"
 #include "base/say.h"
 #include "core/check_inside.h"
+#include "core/incident.h"
 #include "core/last_level.h"
 #include "core/series.h"
 #include "core/throttle_inside.h"
 #include "state/setting.h"
 
-enum { P_THROTTLE_ACTION, P_THROTTLE_FOR, P_THROTTLE_UNTIL, P_THROTTLE_SET, P_THROTTLE_COUNT };
+enum {
+        P_THROTTLE_ACTION,
+        P_THROTTLE_FOR,
+        P_THROTTLE_UNTIL,
+        P_THROTTLE_SET,
+        P_THROTTLE_COUNT,
+        P_THROTTLE_BEFORE
+};
 enum { DO_STATUS, DO_PAUSE, DO_RESUME, DO_HISTORY, DO_MODE, DO_CHECKMODE };
-enum { P_HISTORY_COUNT };
+enum { P_HISTORY_COUNT, P_HISTORY_BEFORE };
 enum { P_REGISTRY_PATTERN, P_REGISTRY_TIER };
 
-#define PAUSE_DEFAULT_MS      3600000
-#define HISTORY_COUNT_DEFAULT 20
+#define PAUSE_DEFAULT_MS 3600000
 
 /* RESP has no fractions that every client reads: numbers are told as text. */
 static void tell_number(struct reply *reply, const char *key, double value, bool is_known)
@@ -255,36 +262,19 @@ static size_t n_kept(const struct throttle_ring *r)
         return r->n < THROTTLE_EVENTS ? (size_t)r->n : THROTTLE_EVENTS;
 }
 
-static void tell_history(const struct core *core, struct reply *reply, size_t max)
+static int tell_history(struct core *core, struct session *session, const struct arg *count,
+                        const struct arg *before, struct reply *reply)
 {
-        const struct throttle *t = core->throttle;
-        size_t n = n_kept(&t->rings[0]) + n_kept(&t->rings[1]), told[2] = {0};
-        if (n > max)
-                n = max;
-        reply_wrap(reply, "events");
-        reply_list(reply, n);
-        for (size_t i = 0; i < n; i++) {
-                const struct throttle_event *a = newest(&t->rings[0], told[0]);
-                const struct throttle_event *b = newest(&t->rings[1], told[1]);
-                bool is_second = !a || (b && b->number > a->number);
-                const struct throttle_event *e = is_second ? b : a;
-                told[is_second]++;
-                reply_map(reply, 3);
-                tell_int(reply, "at_ms", e->wall_ms);
-                tell_str(reply, "event", e->name);
-                tell_str(reply, "message", e->text);
-                reply_end(reply);
-        }
-        reply_end(reply);
+        return incident_tell(core, session, reply,
+                             count->is_set ? (size_t)count->num : INCIDENT_COUNT,
+                             before->is_set ? (uint64_t)before->num : 0);
 }
 
 EXEC(exec_throttlehistory)
 {
-        (void)session; /* anybody may look */
         (void)problem;
-        const struct arg *count = &cmd->arg[P_HISTORY_COUNT];
-        tell_history(core, reply, count->is_set ? (size_t)count->num : HISTORY_COUNT_DEFAULT);
-        return OK;
+        return tell_history(core, session, &cmd->arg[P_HISTORY_COUNT], &cmd->arg[P_HISTORY_BEFORE],
+                            reply);
 }
 
 uint64_t core_n_events(const struct core *core)
@@ -377,6 +367,7 @@ static int check_options(const struct command *cmd, struct problem *problem)
                 {P_THROTTLE_SET, 1U << DO_MODE | 1U << DO_CHECKMODE,
                  "a mode goes with mode and checkmode"},
                 {P_THROTTLE_COUNT, 1U << DO_HISTORY, "count goes with history"},
+                {P_THROTTLE_BEFORE, 1U << DO_HISTORY, "before goes with history"},
         };
         for (size_t i = 0; i < ARRAY_LEN(rows); i++)
                 if (cmd->arg[rows[i].param].is_set &&
@@ -387,8 +378,7 @@ static int check_options(const struct command *cmd, struct problem *problem)
 
 EXEC(exec_throttle)
 {
-        (void)session; /* whoever has the token may steer */
-        const struct arg *count = &cmd->arg[P_THROTTLE_COUNT];
+        (void)session;                       /* whoever has the token may steer */
         int r = check_options(cmd, problem); /* a full disk takes it: what is kept is replaced */
         if (r != OK)
                 return r;
@@ -398,9 +388,8 @@ EXEC(exec_throttle)
         case DO_RESUME:
                 return do_resume(core, reply);
         case DO_HISTORY:
-                tell_history(core, reply,
-                             count->is_set ? (size_t)count->num : HISTORY_COUNT_DEFAULT);
-                return OK;
+                return tell_history(core, session, &cmd->arg[P_THROTTLE_COUNT],
+                                    &cmd->arg[P_THROTTLE_BEFORE], reply);
         case DO_MODE:
         case DO_CHECKMODE:
                 return do_mode(core, cmd, reply, cmd->arg[P_THROTTLE_ACTION].num == DO_CHECKMODE);

@@ -48,6 +48,7 @@ struct target {
 
 struct throttle_event {
         uint64_t number;
+        uint64_t incident; /* its number in the incident log; 0: it is frequent and not kept */
         int64_t wall_ms;
         const char *name; /* "load_level_transition" */
         char text[THROTTLE_TEXT];
@@ -96,7 +97,9 @@ struct throttle {
         struct ramp ramp;
         struct parking parking;
         struct hash hooks;
-        struct throttle_ring rings[2]; /* what happens rarely, and deferrals */
+        struct throttle_ring rings[2]; /* what happens rarely, and what is frequent */
+        struct incident_groups *groups;
+        uint64_t last_incident; /* 0: none, or the archive was not asked yet */
         uint64_t n_events;
         uint64_t decisions[LEVELS][TIERS][2]; /* run, would wait */
         uint64_t deferred[TIERS], observed[TIERS], released[TIERS];

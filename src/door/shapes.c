@@ -70,7 +70,10 @@ const struct shape named_shapes[] = {
          "checks:{mode:" MODE " granted:i refused:i would_refuse:i waiting:i rules:i starved:i} "
          "start_ms:i}"},
         {"throttle_event", "{at_ms:i event:s message:s}"},
-        {"throttle_history", "{events:[@throttle_event]}"},
+        {"throttle_history",
+         "{events:[{number:i at_ms:i event:s message:s}] "
+         "deferrals:[{event:s hook:s tier:s count:i from_ms:i to_ms:i message:s}] "
+         "older:i problem:s}"},
         {"ramp", "{running:b cycle:i cycles:i next_in_ms:i}"},
         {"holder", "{owner:s fence:i age_ms:i ttl_ms:i remaining_ms:i}"},
         {"limit_usage",

@@ -92,6 +92,11 @@ static const char setup_sql[] =
         "ALTER TABLE span ADD COLUMN created_last INTEGER;"                                        \
         "ALTER TABLE span ADD COLUMN marks BLOB;"
 #define CHECKSUM_SQL "ALTER TABLE job ADD COLUMN checksum INTEGER;"
+#define INCIDENT_SQL                                                                               \
+        "CREATE TABLE incident(number INTEGER PRIMARY KEY, at_ms INTEGER, event TEXT,"             \
+        " message TEXT);"                                                                          \
+        "CREATE VIEW incidents AS SELECT number, " ISO("at_ms") " AS at, event, message"           \
+        " FROM incident;"
 #define VERSION_SQL "PRAGMA user_version = " NUMBER(ARCHIVE_VERSION) ";"
 
 static const char schema_sql[] =
@@ -104,7 +109,7 @@ static const char schema_sql[] =
         "CREATE TABLE span(block INTEGER PRIMARY KEY, done_ms INTEGER, failed_ms INTEGER);"
         "CREATE TABLE tally(rows INTEGER);"
         "INSERT INTO tally VALUES(0);"
-        SPAN_SQL LAPSE_SQL VIEW_SQL
+        SPAN_SQL LAPSE_SQL VIEW_SQL INCIDENT_SQL
         "PRAGMA application_id = " NUMBER(APPLICATION_ID) ";"
         VERSION_SQL;
 
@@ -117,11 +122,14 @@ static const char upgrade_1_sql[] =
         "ALTER TABLE job ADD COLUMN run INTEGER DEFAULT 0;"
         LAPSE_SQL
         "DROP VIEW jobs;" VIEW_SQL
-        SPAN_SQL CHECKSUM_SQL VERSION_SQL;
-static const char upgrade_2_sql[] = SPAN_SQL CHECKSUM_SQL VERSION_SQL;
-static const char upgrade_3_sql[] = CHECKSUM_SQL VERSION_SQL;
-static const char *const upgrades[ARCHIVE_VERSION] = {
-        [1] = upgrade_1_sql, [2] = upgrade_2_sql, [3] = upgrade_3_sql};
+        SPAN_SQL CHECKSUM_SQL INCIDENT_SQL VERSION_SQL;
+static const char upgrade_2_sql[] = SPAN_SQL CHECKSUM_SQL INCIDENT_SQL VERSION_SQL;
+static const char upgrade_3_sql[] = CHECKSUM_SQL INCIDENT_SQL VERSION_SQL;
+static const char upgrade_4_sql[] = INCIDENT_SQL VERSION_SQL;
+static const char *const upgrades[ARCHIVE_VERSION] = {[1] = upgrade_1_sql,
+                                                      [2] = upgrade_2_sql,
+                                                      [3] = upgrade_3_sql,
+                                                      [4] = upgrade_4_sql};
 /* clang-format on */
 
 /* Reads the first and the last page of each table and index, which is quick in any size. */
@@ -136,7 +144,11 @@ static const char touch_new_sql[] = "SELECT min(until_ms) FROM lapse " /* since 
                                     "UNION ALL SELECT count(marks) FROM (SELECT marks FROM span "
                                     "LIMIT 1) " /* since version 3 */
                                     "UNION ALL SELECT count(checksum) FROM (SELECT checksum FROM "
-                                    "job LIMIT 1)"; /* since version 4 */
+                                    "job LIMIT 1) " /* since version 4 */
+                                    "UNION ALL SELECT min(number) FROM incident "
+                                    "UNION ALL SELECT max(number) FROM incident "
+                                    "UNION ALL SELECT count(*) FROM "
+                                    "(SELECT number FROM incidents LIMIT 1)"; /* since version 5 */
 
 /* Counting allocations would take a process-wide mutex for each of them. */
 static void configure_sqlite(void)

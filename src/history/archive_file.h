@@ -10,10 +10,11 @@
  *   lapse  one row for each result that goes before its job does: when, and of which run and end;
  *          may be there without its job
  *   tally  one row: how many rows job has
- *   jobs   a view for people: names of statuses, ISO times, the whole story
+ *   incident  one row for each thing that the gate did or that an operator did to it (incidents.h)
+ *   jobs, incidents  views for people: names of statuses, ISO times, the whole story
  *
  * Version 2 added the columns options and run, and the table lapse; version 3 what span says about
- * its rows; version 4 the checksum of each row.
+ * its rows; version 4 the checksum of each row; version 5 the table incident.
  *
  * To change the format: raise ARCHIVE_VERSION, teach archive_file_open() the step from the
  * version before, and keep a file of the old version among the tests. */
@@ -25,7 +26,7 @@
 #include "base/err.h"
 
 #define ARCHIVE_PAGE_BYTES 16384
-#define ARCHIVE_VERSION    4
+#define ARCHIVE_VERSION    5
 #define ARCHIVE_SPAN_SHIFT 12 /* block = id >> shift */
 #define ARCHIVE_SPAN_IDS   (1LL << ARCHIVE_SPAN_SHIFT)
 #define ARCHIVE_NEVER      INT64_MAX

@@ -397,7 +397,7 @@ static int end_transaction(struct archive_writer *w, int64_t more_rows)
 
 /* SQLite goes on with the open file wherever that is now; what only it holds is gone when weir
  * ends. */
-static int check_place(struct archive_writer *w, struct problem *p)
+int archive_writer_check_place(struct archive_writer *w, struct problem *p)
 {
         int is_elsewhere = 0;
         /* Fails only for a file system that cannot tell. */
@@ -444,7 +444,7 @@ int archive_writer_add(struct archive_writer *w, struct job *const *jobs, size_t
         if (rc != SQLITE_OK)
                 return undo(w, p);
         *ret = done;
-        return check_place(w, p);
+        return archive_writer_check_place(w, p);
 }
 
 int archive_writer_remove(struct archive_writer *w, const struct archive_ref *refs, size_t n,

@@ -118,6 +118,10 @@ int archive_writer_sweep(struct archive_writer *w, struct archive_sweep *s,
 int archive_writer_remove(struct archive_writer *w, const struct archive_ref *refs, size_t n,
                           size_t *ret, struct problem *p) MUST_CHECK;
 
+/* Is the open file still the one in its place?  Else what is written to it is gone when weir ends.
+ */
+int archive_writer_check_place(struct archive_writer *w, struct problem *p) MUST_CHECK;
+
 /* Moves what is in the -wal file into the main file, as far as readers allow; is_giving_back: and
  * gives its space back to the disk. */
 int archive_writer_checkpoint(struct archive_writer *w, bool is_giving_back,

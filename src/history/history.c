@@ -13,6 +13,9 @@
  * so nobody sees when a job moves.  What follows a failure waits longer each time, up to
  * RETRY_MAX_MS.
  *
+ * Incidents (what the gate did) are few and wanted soon: a transaction of their own, at most one in
+ * NOTE_EVERY_MS.  So a crash loses no more than the last quarter of a second of them.
+ *
  * Idle moments are for the rest: moving the -wal file into the main file, and retention, one
  * short step at a time, jobs first.  A busy writer still takes a step four times a second. */
 #include "history/history.h"
@@ -29,9 +32,12 @@
 #include "history/archive_file.h"
 #include "history/archive_finder.h"
 #include "history/archive_writer.h"
+#include "history/incidents.h"
 
 #define COMMIT_EVERY_MS 3000
 #define QUEUE_LONG      20000
+#define NOTE_EVERY_MS   250
+#define NOTES_MAX       10000 /* that wait to be written; the oldest are dropped beyond */
 #define RETRY_MIN_MS    100
 #define RETRY_MAX_MS    5000
 #define SWEEP_EVERY_MS  60000
@@ -68,6 +74,9 @@ struct history {
         struct job_list stored;
         struct query_list asked, answered;
         struct archive_removal *to_remove, *removed; /* the last asked first; any order is fine */
+        struct incident_note *notes, **notes_end;    /* to be written */
+        size_t n_notes;
+        struct archive_incidents *inquiries, *inquired; /* asked, answered; any order is fine */
         uint64_t sweeps_wanted, sweeps_done;
         bool is_woken; /* what is left from a failure is tried again now */
         bool is_closing;
@@ -82,6 +91,8 @@ struct history {
         struct job_list taken; /* being written; taken.jobs[at..] is not committed */
         size_t at;
         int64_t last_commit_ns;
+        int64_t next_note_ns; /* not before this */
+        bool has_note_error;
         int64_t next_wal_ns; /* when an idle writer looks at the -wal file */
         int64_t retry_ns;    /* not before this, after a failure */
         int64_t retry_ms;    /* the last wait; 0 when nothing is wrong */
@@ -365,6 +376,14 @@ static void sweep_begin(struct history *h, uint64_t serves)
         };
 }
 
+static void expire_incidents(struct history *h)
+{
+        struct problem p;
+        int64_t until_ms = cutoff(h->sweep.now_ms, h->options.keep_incidents_ms);
+        if (incidents_expire(h->writer.db, h->path, until_ms, &p) != OK)
+                upkeep_failed(h, "cannot delete old incidents, retrying later", &p);
+}
+
 static void sweep_step(struct history *h, int64_t pace_ms)
 {
         struct problem p;
@@ -376,8 +395,10 @@ static void sweep_step(struct history *h, int64_t pace_ms)
         count(&h->n_deleted, h->sweep.deleted);
         publish(h);
         h->next_step_ns = after_ms(pace_ms);
-        if (h->sweep.is_over)
+        if (h->sweep.is_over) {
+                expire_incidents(h);
                 sweep_end(h);
+        }
 }
 
 /* On a full disk what the -wal file holds is room for the next transaction. */
@@ -433,12 +454,58 @@ static void remove_asked(struct history *h, bool is_closing)
         }
 }
 
+/* Puts what could not be written back before what came since. */
+static void notes_put_back(struct history *h, struct incident_note *first, size_t n)
+{
+        struct incident_note **end = &first;
+        while (*end)
+                end = &(*end)->next;
+        lock(h);
+        *end = h->notes;
+        if (!h->notes)
+                h->notes_end = end;
+        h->notes = first;
+        h->n_notes += n;
+        unlock(h);
+}
+
+/* Incidents that came since the last look. */
+static void write_notes(struct history *h, bool is_closing)
+{
+        struct problem p;
+        if (!is_closing && now_ns() < h->next_note_ns)
+                return;
+        lock(h);
+        struct incident_note *first = h->notes;
+        size_t n = h->n_notes;
+        h->notes = NULL;
+        h->notes_end = &h->notes;
+        h->n_notes = 0;
+        unlock(h);
+        if (!first)
+                return;
+        if (incidents_add(h->writer.db, h->path, first, &p) == OK &&
+            archive_writer_check_place(&h->writer, &p) == OK) {
+                h->next_note_ns = after_ms(NOTE_EVERY_MS);
+                h->has_note_error = false;
+                incident_notes_free(first);
+                return;
+        }
+        if (!h->has_note_error)
+                upkeep_failed(h, "cannot write incidents, keeping them and retrying", &p);
+        h->has_note_error = true;
+        h->next_note_ns = after_ms(RETRY_MAX_MS);
+        notes_put_back(h, first, n);
+}
+
 /* When an upkeep is due although nothing comes; called with the lock. */
 static int64_t upkeep_ns(const struct history *h, bool is_idle)
 {
         if (h->sweeps_wanted != h->sweeps_done || h->to_remove)
                 return 0;
         int64_t at = h->is_sweeping ? h->next_step_ns : h->next_sweep_ns;
+        if (h->notes && h->next_note_ns < at)
+                at = h->next_note_ns;
         if (is_idle && h->writer.wal_pages > 0 && h->next_wal_ns < at)
                 at = h->next_wal_ns;
         return at;
@@ -491,6 +558,7 @@ static void *writer_main(void *ctx)
                 if (is_write)
                         write_taken(h, close_by_ns);
                 remove_asked(h, is_closing);
+                write_notes(h, is_closing);
                 if (!is_closing)
                         upkeep(h, is_idle, sweeps_wanted);
                 else if (!is_write || h->at < h->taken.len)
@@ -500,11 +568,36 @@ static void *writer_main(void *ctx)
 
 /* --- the reader thread --- */
 
+/* Called with the lock, and returns with it. */
+static void answer_inquiry(struct history *h)
+{
+        struct archive_incidents *q = h->inquiries;
+        bool is_closing = h->is_closing;
+        h->inquiries = q->next;
+        unlock(h);
+        if (is_closing)
+                q->err = ERR_STOPPING;
+        else
+                incidents_find(h->finder.db, q);
+        if (q->err && q->err != ERR_STOPPING)
+                count(&h->n_errors, 1);
+        lock(h);
+        q->next = h->inquired;
+        h->inquired = q;
+        unlock(h);
+        h->archive.notify(h->archive.notify_ctx);
+        lock(h);
+}
+
 static void *finder_main(void *ctx)
 {
         struct history *h = ctx;
         lock(h);
         for (;;) {
+                if (h->inquiries) {
+                        answer_inquiry(h);
+                        continue;
+                }
                 struct archive_query *q = query_list_pop(&h->asked);
                 if (!q && h->is_closing)
                         break;
@@ -562,6 +655,47 @@ static void do_query(struct archive *a, struct archive_query *q)
         (void)pthread_cond_signal(&h->finder_wake); /* cannot fail */
 }
 
+/* The oldest goes when there is no room: a file that cannot be written must not fill the memory. */
+static void drop_oldest_note(struct history *h)
+{
+        struct incident_note *oldest = h->notes;
+        h->notes = oldest->next;
+        if (!h->notes)
+                h->notes_end = &h->notes;
+        h->n_notes--;
+        count(&h->n_errors, 1);
+        free(oldest);
+}
+
+static void do_note(struct archive *a, const struct archive_incident *incident)
+{
+        struct history *h = of(a);
+        struct incident_note *note = incident_note_new(incident);
+        lock(h);
+        bool is_first = !h->notes;
+        while (h->n_notes >= NOTES_MAX)
+                drop_oldest_note(h);
+        *h->notes_end = note;
+        h->notes_end = &note->next;
+        h->n_notes++;
+        unlock(h);
+        if (is_first)
+                (void)pthread_cond_signal(&h->writer_wake); /* cannot fail */
+}
+
+static void do_incidents(struct archive *a, struct archive_incidents *q)
+{
+        struct history *h = of(a);
+        q->err = OK;
+        q->rows = NULL;
+        q->n_rows = 0;
+        lock(h);
+        q->next = h->inquiries;
+        h->inquiries = q;
+        unlock(h);
+        (void)pthread_cond_signal(&h->finder_wake); /* cannot fail */
+}
+
 static void do_remove(struct archive *a, struct archive_removal *r)
 {
         struct history *h = of(a);
@@ -607,6 +741,8 @@ static void do_poll(struct archive *a)
         struct archive_query *q = query_list_take(&h->answered);
         struct archive_removal *removed = h->removed;
         h->removed = NULL;
+        struct archive_incidents *inquired = h->inquired;
+        h->inquired = NULL;
         if (h->reported == h->reporting.len) {
                 h->reporting.len = h->reported = 0;
                 list_swap(&h->stored, &h->reporting);
@@ -616,6 +752,11 @@ static void do_poll(struct archive *a)
                 struct archive_query *next = q->next; /* done() may free it */
                 q->done(q);
                 q = next;
+        }
+        while (inquired) {
+                struct archive_incidents *next = inquired->next; /* done() may free it */
+                inquired->done(inquired);
+                inquired = next;
         }
         report_stored(h);
         tell_removed(removed);
@@ -656,6 +797,7 @@ static void release(struct history *h)
         free(h->stored.jobs);
         free(h->reporting.jobs);
         free(h->taken.jobs);
+        incident_notes_free(h->notes);
         free(h->path);
         free(h);
 }
@@ -697,6 +839,8 @@ static const struct archive_ops ops = {
         .store = do_store,
         .query = do_query,
         .remove = do_remove,
+        .note = do_note,
+        .incidents = do_incidents,
         .poll = do_poll,
         .stat = do_stat,
         .wake = do_wake,
@@ -732,6 +876,7 @@ static struct history *make(const struct history_options *options)
         h->path = xstrdup(options->path);
         h->options.path = h->path;
         h->wake_len = SIZE_MAX;
+        h->notes_end = &h->notes;
         h->last_commit_ns = now_ns() - h->options.commit_every_ms * NS_PER_MS;
         h->next_sweep_ns = now_ns(); /* the first one at once: weir may have been down for long */
         query_list_init(&h->asked);
@@ -780,6 +925,8 @@ int history_open(const struct history_options *options, struct archive **ret, st
         int err = archive_writer_open(&h->writer, h->path, options->view_of, p);
         if (!err)
                 err = archive_finder_open(&h->finder, h->path, p);
+        if (!err)
+                err = incidents_last(h->writer.db, h->path, &h->archive.last_incident, p);
         publish(h);
         h->archive.last_id = (uint64_t)h->writer.last_id;
         if (!err)

@@ -16,15 +16,17 @@
 #include "base/err.h"
 #include "core/archive.h"
 
-#define HISTORY_DAY_MS         (86400 * MS_PER_S)
-#define HISTORY_KEEP_DONE_MS   (31 * HISTORY_DAY_MS)
-#define HISTORY_KEEP_FAILED_MS (93 * HISTORY_DAY_MS)
+#define HISTORY_DAY_MS            (86400 * MS_PER_S)
+#define HISTORY_KEEP_DONE_MS      (31 * HISTORY_DAY_MS)
+#define HISTORY_KEEP_FAILED_MS    (93 * HISTORY_DAY_MS)
+#define HISTORY_KEEP_INCIDENTS_MS (366 * HISTORY_DAY_MS)
 
 struct history_options {
-        const char *path;        /* copied; "-wal" and "-shm" files appear beside it */
-        int64_t keep_done_ms;    /* complete and canceled jobs; 0 = for ever */
-        int64_t keep_failed_ms;  /* failed jobs; 0 = for ever */
-        int64_t commit_every_ms; /* at most one commit in this time; 0 = 3 s */
+        const char *path;          /* copied; "-wal" and "-shm" files appear beside it */
+        int64_t keep_done_ms;      /* complete and canceled jobs; 0 = for ever */
+        int64_t keep_failed_ms;    /* failed jobs; 0 = for ever */
+        int64_t keep_incidents_ms; /* what the gate and its operators did; 0 = for ever */
+        int64_t commit_every_ms;   /* at most one commit in this time; 0 = 3 s */
         /* Must be safe on another thread for a job that was handed over: state/job.h job_view. */
         void (*view_of)(const struct job *job, struct job_view *ret);
         int64_t (*wall_ms)(void *ctx); /* for retention; called from the writer thread */

@@ -33,6 +33,7 @@ void config_init(struct config *c)
                 .log_level = SAY_INFO,
                 .keep_done_ms = HISTORY_KEEP_DONE_MS,
                 .keep_failed_ms = HISTORY_KEEP_FAILED_MS,
+                .keep_incidents_ms = HISTORY_KEEP_INCIDENTS_MS,
         };
         sign_keys_init(&c->sign_keys);
         config_throttle_init(&c->throttle);
@@ -298,6 +299,8 @@ static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
         if (r == OK)
                 r = take_keep(cfg, "history_keep_failed", &c->keep_failed_ms, problem);
         if (r == OK)
+                r = take_keep(cfg, "history_keep_incidents", &c->keep_incidents_ms, problem);
+        if (r == OK)
                 r = take_client_memory(c, cfg_getstr(cfg, "client_memory"), problem);
         if (r == OK)
                 r = take_addrs(c, cfg, problem);
@@ -411,6 +414,7 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
                 CFG_STR("history", NULL, CFGF_NODEFAULT),
                 CFG_STR("history_keep_done", NULL, CFGF_NODEFAULT),
                 CFG_STR("history_keep_failed", NULL, CFGF_NODEFAULT),
+                CFG_STR("history_keep_incidents", NULL, CFGF_NODEFAULT),
                 CFG_SEC("queue", queue_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
                 CFG_SEC("locks", locks_opts, CFGF_NONE),
                 CFG_SEC("throttle", config_throttle_opts(), CFGF_NODEFAULT),

@@ -39,7 +39,7 @@ struct config {
         enum say_level log_level;
         bool is_log_json;
         enum history_policy history;
-        int64_t keep_done_ms, keep_failed_ms; /* 0 = for ever */
+        int64_t keep_done_ms, keep_failed_ms, keep_incidents_ms; /* 0 = for ever */
         struct config_queue *queues;
         size_t n_queues;
         bool are_locks_off; /* enabled = false */

@@ -472,6 +472,7 @@ static void put_top(struct writer *w, const struct config *c)
         line_text(w, "history", history_name(c->history), history_name(HISTORY_FULL));
         put_keep(w, "history_keep_done", c->keep_done_ms, HISTORY_KEEP_DONE_MS);
         put_keep(w, "history_keep_failed", c->keep_failed_ms, HISTORY_KEEP_FAILED_MS);
+        put_keep(w, "history_keep_incidents", c->keep_incidents_ms, HISTORY_KEEP_INCIDENTS_MS);
         for (size_t i = 0; i < c->n_queues; i++) {
                 enter(w, "queue", c->queues[i].name);
                 line_text(w, "history", history_name(c->queues[i].history), NULL);

@@ -84,6 +84,7 @@ static void keep_fixed(struct config *now, struct config *was)
         SWAP(now->client_bytes, was->client_bytes);
         SWAP(now->keep_done_ms, was->keep_done_ms);
         SWAP(now->keep_failed_ms, was->keep_failed_ms);
+        SWAP(now->keep_incidents_ms, was->keep_incidents_ms);
         swap_addrs(now->resp, &now->n_resp, was->resp, &was->n_resp);
         swap_addrs(now->http, &now->n_http, was->http, &was->n_http);
 }

@@ -119,6 +119,7 @@ static int open_history(struct daemon *d, struct problem *problem)
                 .path = path,
                 .keep_done_ms = d->reload.config->keep_done_ms,
                 .keep_failed_ms = d->reload.config->keep_failed_ms,
+                .keep_incidents_ms = d->reload.config->keep_incidents_ms,
                 .view_of = job_view,
                 .wall_ms = wall_clock,
         };

@@ -521,6 +521,13 @@ function eventText({event, message})
         return event.startsWith('rule_') ? message.replace(/^[a-z]+:/, '') : message;
 }
 
+/* Deferrals come by the thousand and are told as groups: "600 of klaviyo_sync (deferrable): ...". */
+function groupText({count, hook, tier, message})
+{
+        return `${fmtNumber(count)}${hook ? ` of ${hook}` : ' times'}${
+                tier ? ` (${tier})` : ''}, the last: ${message}`;
+}
+
 export function eventsPanel(ctx, count)
 {
         const p = panel('What the gate did');
@@ -542,9 +549,16 @@ export function eventsPanel(ctx, count)
         });
         let seen = -1; /* how many there were when they were last asked for */
         const ask = () => ctx.api.get('throttle/history', {count}, ctx.signal);
-        const load = covered(t.node, ask, ({events: got}) => {
-                t.update(got.map(
-                        (e, i) => ({...e, key: `${e.at_ms}:${got.length - i}:${e.event}`})));
+        const load = covered(t.node, ask, ({events: got, deferrals}) => {
+                const kept = got.map((e) => ({...e, key: `n${e.number}`}));
+                /* A third at most, so that they never push out what began them. */
+                const groups = (deferrals || []).slice(0, Math.ceil(count / 3)).map((g) => ({
+                        at_ms: g.to_ms,
+                        event: g.event,
+                        message: groupText(g),
+                        key: `g${g.event}:${g.tier}:${g.hook}:${g.from_ms}`
+                }));
+                t.update([...kept, ...groups].sort((a, b) => b.at_ms - a.at_ms).slice(0, count));
         });
         const soon = debounce(load, 100);
         p.body.append(t.node);

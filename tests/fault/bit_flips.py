@@ -474,6 +474,8 @@ def _(folder):
     db = sqlite3.connect(file)
     with db:  # the file of version 3 that these rows would have been in
         db.execute("ALTER TABLE job DROP COLUMN checksum")
+        db.execute("DROP VIEW incidents")
+        db.execute("DROP TABLE incident")
         db.execute("PRAGMA user_version = 3")
     db.close()
     done = weir("history", "verify", data)

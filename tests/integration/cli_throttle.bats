@@ -240,11 +240,13 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         run weir throttle history
         [[ $output == *"shop: normal -> critical by threads 150 against 15"* ]]
         [[ $output == *"shop: critical -> normal"* ]]
+        [[ $output =~ as_action_deferred\ +1\ +klaviyo_sync\ +deferrable\ +"critical load on shop" ]]
         [[ $output == *ramp_started* ]]
 }
 
 @test "what cannot be read is unknown with its reason" {
         measure enforce
+        eventually has_level normal
         rm load
         eventually has_level unknown
         run weir throttle status
@@ -262,7 +264,10 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         [ "$(claim 4)" = "[1,2,3,4]" ]
         [ "$(tier normal would_defer),$(tier deferrable would_defer),$(tier normal deferred)" = 1,1,0 ]
         [[ $(weir throttle status) =~ deferrable\ +runs\ +0\ +0\ +0\ +1\ +0 ]]
-        [ "$(weir throttle history --json | jq '[.events[] | select(.event == "would_defer")] | length')" = 2 ]
+        [ "$(weir throttle history --json | jq -c '[.deferrals[] | [.event, .hook, .tier, .count]]')" = \
+                '[["would_defer","anything","normal",1],["would_defer","klaviyo_sync","deferrable",1]]' ]
+        run weir throttle history
+        [[ $output =~ would_defer\ +1\ +klaviyo_sync\ +deferrable\ +"elevated load on shop" ]]
         run weir throttle mode enforce
         [ "${lines[0]}" = "mode enforce, was observe" ]
         [ "${lines[1]}" = "since the server started, enforce would have deferred: critical 0, high 0, normal 1, deferrable 1" ]
@@ -438,14 +443,14 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         run --separate-stderr weir throttle history
         [ "$status" -eq 0 ]
         [ -z "$output" ]
-        [[ $stderr == *"nothing since the server started"* ]]
-        [ "$(weir throttle history --json)" = '{"events":[]}' ]
+        [[ $stderr == *"the gate has done nothing yet"* ]]
+        [ "$(weir throttle history --json)" = '{"events":[],"deferrals":[],"older":0,"problem":""}' ]
         weir throttle pause --for 1h
         weir throttle resume
         weir throttle mode observe
         [ "$(weir throttle history --json | jq -c '[.events[] | [.event, .message]]')" = \
                 '[["throttle_mode","observe"],["throttle_resumed","by the operator"],["throttle_paused","for 1 h"]]' ]
-        run weir throttle history 2
+        run --separate-stderr weir throttle history 2
         [ "${#lines[@]}" -eq 3 ]
         [[ ${lines[1]} =~ ^[0-9-]+\ [0-9:]+\ [+-][0-9]+\ +"throttle_mode     observe"$ ]]
         for n in 0 501 -1 many; do
@@ -454,6 +459,11 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
                 [[ $output == *"1 to 500"* ]]
         done
         weir throttle history 500
+        run --separate-stderr weir throttle history 2
+        [ "$stderr" = "there are more: --before 2 shows them" ]
+        [ "$(weir throttle history --before 2 --json | jq -c '[.events[].event]')" = '["throttle_paused"]' ]
+        run weir throttle history --before none
+        [ "$status" -eq 2 ]
 }
 
 @test "the mode is shown, set, and kept over a restart" {

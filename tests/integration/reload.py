@@ -91,7 +91,8 @@ class Bench:
         return {k: [text(x) for x in v] for k, v in mapping(self.client("CONFIGRELOAD")).items()}
 
     def transitions(self):
-        return [text(mapping(e)["message"]) for e in self.client("THROTTLEHISTORY", "COUNT", "500")
+        events = mapping(self.client("THROTTLEHISTORY", "COUNT", "500"))["events"]
+        return [text(mapping(e)["message"]) for e in events
                 if text(mapping(e)["event"]) == "load_level_transition"]
 
     def threads(self):

@@ -197,9 +197,50 @@ static void memory_query(struct archive *base, struct archive_query *q)
                 base->notify(base->notify_ctx);
 }
 
+static void memory_note(struct archive *base, const struct archive_incident *incident)
+{
+        struct memory_archive *a = memory_of(base);
+        if (incident->number <= base->last_incident)
+                return;
+        a->incidents = xrealloc(a->incidents, (a->n_incidents + 1) * sizeof(*a->incidents));
+        struct memory_incident *row = &a->incidents[a->n_incidents++];
+        *row = (struct memory_incident){.row = *incident};
+        buf_put_slice(&row->event, incident->event);
+        buf_put_slice(&row->message, incident->message);
+        row->row.event = buf_slice(&row->event);
+        row->row.message = buf_slice(&row->message);
+        base->last_incident = incident->number;
+}
+
+static void memory_incidents(struct archive *base, struct archive_incidents *q)
+{
+        struct memory_archive *a = memory_of(base);
+        q->next = a->inquiries;
+        a->inquiries = q;
+        if (base->notify)
+                base->notify(base->notify_ctx);
+}
+
+static void answer_inquiries(struct memory_archive *a, bool is_gone)
+{
+        while (a->inquiries) {
+                struct archive_incidents *q = a->inquiries;
+                a->inquiries = q->next;
+                q->n_rows = 0;
+                q->err = a->is_broken || is_gone ? ERR_IO : OK;
+                q->rows = arena_array(&q->arena, q->limit, sizeof(*q->rows));
+                ASSERT(q->rows);
+                for (size_t i = a->n_incidents; !q->err && i > 0 && q->n_rows < q->limit; i--)
+                        if (a->incidents[i - 1].row.number < q->before)
+                                q->rows[q->n_rows++] = a->incidents[i - 1].row;
+                q->done(q);
+        }
+}
+
 static void memory_poll(struct archive *base)
 {
         struct memory_archive *a = memory_of(base);
+        answer_inquiries(a, false);
         while (a->asked) {
                 struct archive_query *q = a->asked;
                 a->asked = q->next;
@@ -219,6 +260,7 @@ static void memory_poll(struct archive *base)
 void memory_archive_crash(struct memory_archive *a)
 {
         a->n_handed = a->n_committed = 0;
+        answer_inquiries(a, true);
         /* Whoever asked is gone; the questions are given back so that nobody leaks them. */
         while (a->asked) {
                 struct archive_query *q = a->asked;
@@ -267,6 +309,8 @@ static const struct archive_ops memory_ops = {
         .store = memory_store,
         .query = memory_query,
         .remove = memory_remove,
+        .note = memory_note,
+        .incidents = memory_incidents,
         .poll = memory_poll,
 };
 
@@ -285,5 +329,10 @@ void memory_archive_release(struct memory_archive *a)
                 free(row);
         }
         idmap_release(&a->rows);
+        for (size_t i = 0; i < a->n_incidents; i++) {
+                buf_release(&a->incidents[i].event);
+                buf_release(&a->incidents[i].message);
+        }
+        free(a->incidents);
         free(a->handed);
 }

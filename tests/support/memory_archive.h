@@ -3,12 +3,18 @@
 #ifndef WEIR_TESTS_MEMORY_ARCHIVE_H
 #define WEIR_TESTS_MEMORY_ARCHIVE_H
 
+#include "base/buf.h"
 #include "base/idmap.h"
 #include "core/archive.h"
 
 struct memory_row {
         struct job_view view; /* owns its slices */
         char *bytes;
+};
+
+struct memory_incident {
+        struct archive_incident row; /* borrows from: */
+        struct buf event, message;
 };
 
 struct memory_archive {
@@ -18,6 +24,9 @@ struct memory_archive {
         size_t n_handed, cap_handed, n_committed; /* the first n_committed are not yet reported */
         struct archive_query *asked;
         struct archive_removal *to_remove;
+        struct memory_incident *incidents; /* durable as soon as they are noted */
+        size_t n_incidents;
+        struct archive_incidents *inquiries;
         bool is_broken;   /* whoever asks or deletes is told of an error */
         size_t budget;    /* rows that a listing may look at before it is cut; 0: all */
         uint64_t ignored; /* handed over again after a crash */

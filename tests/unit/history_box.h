@@ -32,7 +32,7 @@ struct box {
         char folder[160];
         char path[200];
         struct archive *archive;
-        int64_t keep_done_ms, keep_failed_ms;
+        int64_t keep_done_ms, keep_failed_ms, keep_incidents_ms;
         _Atomic int64_t wall_ms;
         size_t n_reported;
         int n_answers;
@@ -76,6 +76,7 @@ static inline int box_try_open(struct box *box, struct problem *p)
                 .path = box->path,
                 .keep_done_ms = box->keep_done_ms,
                 .keep_failed_ms = box->keep_failed_ms,
+                .keep_incidents_ms = box->keep_incidents_ms,
                 .commit_every_ms = 20, /* a test has no second for each */
                 .view_of = box_view,
                 .wall_ms = box_clock,

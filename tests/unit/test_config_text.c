@@ -14,6 +14,7 @@ static const char everything[] =
         "client_memory = \"128m\"\n"
         "log_level = warn\nlog_json = true\n"
         "history = failures\nhistory_keep_done = 2d\nhistory_keep_failed = forever\n"
+        "history_keep_incidents = 10d\n"
         "queue \"quick\" { history = none }\n"
         "locks { enabled = false }\n"
         "throttle {\n"

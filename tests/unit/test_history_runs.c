@@ -162,7 +162,7 @@ static void a_file_of_version_1_is_brought_up_to_date_with_all_it_holds(void **s
                 assert_int_equal(box_stat(&box).rows, 2);
                 assert_found(&box, &jobs[0]->view);
                 assert_found(&box, &jobs[1]->view);
-                assert_sql(&box, "PRAGMA user_version", "4");
+                assert_sql(&box, "PRAGMA user_version", "5");
                 assert_sql(&box, "SELECT status || run FROM jobs WHERE id = 5", "failed0");
                 box_close(&box); /* and again, as a file of version 2 */
                 box_open(&box);

@@ -367,11 +367,11 @@ static void a_file_that_is_not_ours_is_refused_and_left_alone(void **state)
         box_release(&box);
 
         make_file(&box);
-        change_file(&box, "PRAGMA user_version = 5");
-        assert_refused(&box, "format 5");
+        change_file(&box, "PRAGMA user_version = 6");
+        assert_refused(&box, "format 6");
         change_file(&box, "PRAGMA user_version = 0");
         assert_refused(&box, "format 0");
-        change_file(&box, "PRAGMA user_version = 4; ALTER TABLE lapse RENAME TO elapsed");
+        change_file(&box, "PRAGMA user_version = 5; ALTER TABLE lapse RENAME TO elapsed");
         assert_refused(&box, "lacks a table");
         change_file(&box, "ALTER TABLE elapsed RENAME TO lapse; DROP TABLE span");
         assert_refused(&box, "lacks a table");
