@@ -329,7 +329,7 @@ def csrf(folder):
     equal(one.ask("POST", "/v1/jobs", JOB).status, 201, "with the value")
     equal(one.ask("GET", "/throttle-app/x", headers=["X-Weir-Csrf: " + one.csrf]).status, 200,
           "freno's change with the value")
-    equal(one.ask("GET", "/check/x/mysql/none").status, 404, "a check only asks")
+    equal(one.ask("GET", "/check/y/mysql/none").status, 404, "a check only asks")  # x is throttled
 
 
 @test("a page of another origin can neither change nor read by the cookie")
