@@ -26,8 +26,13 @@ void hash_release(struct hash *h); /* frees the slots, not the items */
 struct hash_node *hash_find(const struct hash *h, struct slice key);
 void hash_insert(struct hash *h, struct hash_node *node, struct slice key); /* must be absent */
 void hash_remove(struct hash *h, struct hash_node *node);                   /* must be present */
-/* Walks all nodes; start with NULL.  The table must not change during the walk. */
+/* Walks all nodes; start with NULL.  The table must not change during the walk, but for nodes that
+ * were walked over. */
 struct hash_node *hash_next(const struct hash *h, const struct hash_node *node);
+/* The same where each node is removed: asks for the next before. */
+#define HASH_DRAIN(h, node)                                                                        \
+        for (struct hash_node *node = hash_next(h, NULL), *node##_next;                            \
+             node && (node##_next = hash_next(h, node), true); node = node##_next)
 uint64_t hash_bytes(uint64_t seed, struct slice key);
 
 #endif

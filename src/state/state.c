@@ -211,8 +211,8 @@ void state_release(struct state *s)
         uint64_t id = 0;
         for (struct job *job; (job = idmap_next(&s->jobs, id, &id)); id++)
                 state_drop_job(s, job);
-        for (struct hash_node *n; (n = hash_next(&s->queues, NULL));)
-                state_drop_queue(s, CONTAINER_OF(n, struct queue, node));
+        HASH_DRAIN(&s->queues, n)
+        state_drop_queue(s, CONTAINER_OF(n, struct queue, node));
         ties_release(s);
         things_release(s);
         idmap_release(&s->jobs);

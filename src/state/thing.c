@@ -104,14 +104,16 @@ void thing_drop(struct state *s, struct thing *t)
 void things_release(struct state *s)
 {
         for (size_t i = 0; i < THING_KINDS; i++) {
-                for (struct hash_node *n; (n = hash_next(&s->things[i], NULL));) {
+                HASH_DRAIN(&s->things[i], n)
+                {
                         struct thing *t = CONTAINER_OF(n, struct thing, node);
                         forget(s, t);
                         thing_drop(s, t);
                 }
                 hash_release(&s->things[i]);
         }
-        for (struct hash_node *n; (n = hash_next(&s->skipped_things, NULL));) {
+        HASH_DRAIN(&s->skipped_things, n)
+        {
                 hash_remove(&s->skipped_things, n);
                 free(n);
         }
