@@ -576,6 +576,13 @@ uint64_t core_sync_ns(const struct core *core)
         return core->log_stat.sync_ns_last;
 }
 
+void core_log_gives_way(struct core *core, bool is_giving_way)
+{
+        struct log *log = core->options.log;
+        if (log->ops->give_way)
+                log->ops->give_way(log, is_giving_way);
+}
+
 void core_durable(struct core *core, uint64_t seq)
 {
         ASSERT(core->is_in_flight && seq == core->durable_seq + 1);

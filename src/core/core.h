@@ -76,7 +76,8 @@ int core_exec(struct core *core, struct session *session, const struct command *
  */
 bool core_commit(struct core *core);
 bool core_commit_now(struct core *core);
-uint64_t core_sync_ns(const struct core *core);    /* time of the last write and sync */
+uint64_t core_sync_ns(const struct core *core); /* time of the last write and sync */
+void core_log_gives_way(struct core *core, bool is_giving_way); /* log.h: give_way */
 uint64_t core_live_bytes(const struct core *core); /* of all live objects, as records of the log */
 void core_durable(struct core *core, uint64_t seq);
 bool core_is_settled(const struct core *core);   /* nothing open and nothing in flight */

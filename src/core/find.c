@@ -18,9 +18,10 @@
 #include "core/tell_options.h"
 
 #define LIST_LIMIT_DEFAULT 50
-/* What a page may hold, so that telling it does not hold the loop: some 2 ms of encoding. */
-#define PAGE_LIVE_BYTES (1 * MIB)
-#define PAGE_OLD_BYTES  (2 * MIB)
+/* What a page may hold, so that telling it does not hold the loop: some 2 ms of encoding.  The
+ * archive counts 1 KiB for each row beside its texts. */
+#define PAGE_LIVE_BYTES (256 * KIB)
+#define PAGE_OLD_BYTES  (1280 * KIB)
 /* The whole answer is to come within both together; the archive gets what the live jobs left of the
  * first, and at least the second. */
 #define PAGE_MS      130

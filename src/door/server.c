@@ -21,7 +21,7 @@
  * being woken by it would cost a third of the sync again, and while it waits the next commands of
  * all other clients collect in their sockets, so the next batch has them all.  That is 1.3 times
  * the commands at 1, 8 and 64 clients.  What it costs: an answer that needs no disk may be late by
- * one sync.
+ * one sync.  So while clients check, the thread does it, and gives way to the loop (log.h).
  *
  * Large batches, as pipelining makes them, and slow syncs are the thread's: there the loop applies
  * the next batch meanwhile.  With slow syncs the clients just answered are about to send their next
@@ -155,7 +155,9 @@ static void commit(struct server *s)
                 (void)uv_idle_stop(&s->gather); /* never fails */
         }
         uint64_t n = n_commands(s) - s->committed;
-        bool is_now = n <= NOW_COMMANDS && has_quick_syncs(s) && !has_checks(s);
+        bool is_checked = has_checks(s);
+        bool is_now = n <= NOW_COMMANDS && has_quick_syncs(s) && !is_checked;
+        core_log_gives_way(s->core, is_checked);
         uint64_t began_ns = is_now ? uv_hrtime() : 0;
         if (is_now ? core_commit_now(s->core) : core_commit(s->core))
                 s->committed += n;

@@ -28,6 +28,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
+#include "base/background.h"
 #include "base/say.h"
 #include "history/archive_file.h"
 #include "history/archive_finder.h"
@@ -543,6 +544,7 @@ static bool wait_for_work(struct history *h)
 static void *writer_main(void *ctx)
 {
         struct history *h = ctx;
+        background_set(true);
         for (;;) {
                 lock(h);
                 bool is_write = wait_for_work(h);
@@ -592,6 +594,7 @@ static void answer_inquiry(struct history *h)
 static void *finder_main(void *ctx)
 {
         struct history *h = ctx;
+        background_lower(); /* a search may take its whole 150 ms of processor time */
         lock(h);
         for (;;) {
                 if (h->inquiries) {

@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "base/background.h"
 #include "base/clock.h"
 #include "log/inside.h"
 
@@ -136,7 +137,14 @@ static bool committer_wait(struct file_log *f)
 static void *committer_main(void *file_log)
 {
         struct file_log *f = file_log;
+        bool is_background = false;
+        (void)pthread_setname_np(pthread_self(), "log-write"); /* for people */
         while (committer_wait(f)) {
+                if (is_background !=
+                    atomic_load_explicit(&f->is_giving_way, memory_order_relaxed)) {
+                        is_background = !is_background;
+                        background_set(is_background);
+                }
                 uint64_t seq = f->batch_seq;
                 struct problem p = {0};
                 int e = atomic_load(&f->has_failed) ? ERR_IO : commit(f, seq, f->batch, &p);
@@ -233,6 +241,12 @@ static int file_trim(struct log *log, uint64_t before)
         }
         pthread_mutex_unlock(&f->mu);
         return atomic_load(&f->has_failed) ? ERR_IO : OK;
+}
+
+static void file_give_way(struct log *log, bool is_giving_way)
+{
+        atomic_store_explicit(&file_log_of(log)->is_giving_way, is_giving_way,
+                              memory_order_relaxed);
 }
 
 static void file_want_room(struct log *log, uint64_t bytes)
@@ -503,6 +517,7 @@ static const struct log_ops FILE_LOG_OPS = {
         .trim = file_trim,
         .want_room = file_want_room,
         .leave_free = file_leave_free,
+        .give_way = file_give_way,
         .stat = file_stat,
         .close = file_close,
 };

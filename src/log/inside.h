@@ -39,6 +39,7 @@ struct file_log {
         struct slice batch; /* the caller's bytes */
 
         _Atomic bool has_failed;
+        _Atomic bool is_giving_way;
         bool is_leading;
         bool has_threads;
         bool is_disk_borrowed; /* salvage: the caller releases it */

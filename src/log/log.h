@@ -57,6 +57,9 @@ struct log_ops {
          * May be NULL. */
         void (*leave_free)(struct log *log, uint64_t bytes);
         void (*stat)(const struct log *log, struct log_stat *ret);
+        /* While it is set, the loop gives answers that wait for no disk: the log's thread is not to
+         * take the processor from it.  May be NULL. */
+        void (*give_way)(struct log *log, bool is_giving_way);
         struct log *(*close)(struct log *log); /* waits for what is in flight; returns NULL */
 };
 

@@ -53,5 +53,31 @@ def _(folder):
     server.kill()
 
 
+def policy_of(server, name):
+    """How the kernel schedules the thread of that name (field 41 of its stat)."""
+    tasks = "/proc/%d/task" % server.process.pid
+    for task in os.listdir(tasks):
+        with open(os.path.join(tasks, task, "stat"), encoding="ascii") as f:
+            line = f.read()
+        if "(%s)" % name in line:
+            return int(line.rsplit(")", 1)[1].split()[38])
+    raise AssertionError("there is no thread " + name)
+
+
+@test("the log's thread takes the processor from nobody as long as clients check")
+def _(folder):
+    server = Server(folder)
+    with server.client() as c:
+        c("ENQUEUE", "mail", "{}")
+        equal(policy_of(server, "log-write"), os.SCHED_OTHER, "before the first check")
+        equal(text(c("CHECK", "etl")[0]), "granted", "a check")
+        for _ in range(2):  # the batch that says so, and one that it was said before
+            c("ENQUEUE", "mail", "{}")
+        equal(policy_of(server, "log-write"), os.SCHED_BATCH, "with checks")
+        for name in ("history-write", "history-read"):
+            equal(policy_of(server, name), os.SCHED_BATCH, name)
+    server.kill()
+
+
 if __name__ == "__main__":
     main()
