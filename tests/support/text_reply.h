@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "core/reply.h"
 
-#define TEXT_REPLY_DEPTH 16
+#define TEXT_REPLY_DEPTH 72 /* more than a kept answer may have: test_answer_tape tries that */
 
 struct text_reply {
         struct reply base;
