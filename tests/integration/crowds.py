@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-# weir-test: timeout=300
+# weir-test: timeout=300 bin=release
 """Crowds of connections: readers that do not read, requests that do not end, floods of commands,
 strangers, and wrong tokens.  The others must go on being served, and memory must stay within its
 bounds.
 
 Nothing here measures time: memory is what /proc and the counters say, and fairness is counted in
-commands (tests/unit/test_turns.c)."""
+commands (tests/unit/test_turns.c).  The release build runs here: a sanitizer keeps what is freed."""
 import contextlib
 import os
 import re
