@@ -134,6 +134,7 @@ struct heap_node *heap_pop(struct heap *h)
 
 /* Those before `e` in the subtree at `at`.  Below an item that is not before it none is, so only
  * the counted ones and their children are looked at.  The depth is that of the heap. */
+/* NOLINTNEXTLINE(misc-no-recursion) */
 static size_t count_before(const struct heap *h, uint64_t at, const struct heap_entry *e,
                            size_t max)
 {

@@ -363,7 +363,7 @@ static int take_thing(struct importing *m, const struct kind *k, const struct js
 /* ---- lines ---- */
 
 /* The server keeps idempotency keys for 24 hours; an hour is left for the import itself. */
-#define KNOWN_MS (23 * 3600 * MS_PER_S)
+#define KNOWN_MS (23LL * 3600 * MS_PER_S)
 
 static int choose_key(struct importing *m, struct problem *p)
 {

@@ -403,9 +403,7 @@ static void link_up(void *ctx)
         r->away.err = OK;
         if (r->state == RUN_ASKING && !r->is_asked)
                 ask(r);
-        else if (r->state == RUN_CHECKING)
-                renew(r);
-        else if (r->state == RUN_RUNNING)
+        else if (r->state == RUN_CHECKING || r->state == RUN_RUNNING)
                 renew(r);
         else if (r->state == RUN_RELEASING)
                 release(r);

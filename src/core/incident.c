@@ -63,12 +63,19 @@ static void drop_group(struct incident_groups *g, struct group *group)
         free(group);
 }
 
+static void drop_first(struct incident_groups *g)
+{
+        struct list *first = list_peek_front(&g->all);
+        ASSERT(first);
+        drop_group(g, CONTAINER_OF(first, struct group, link));
+}
+
 struct incident_groups *incident_groups_free(struct incident_groups *g)
 {
         if (!g)
                 return NULL;
         while (!list_is_empty(&g->all))
-                drop_group(g, CONTAINER_OF(list_peek_front(&g->all), struct group, link));
+                drop_first(g);
         hash_release(&g->open);
         free(g);
         return NULL;
@@ -99,7 +106,7 @@ static struct group *group_new(struct incident_groups *g, const char *event, int
                                struct slice key, int64_t now_ms)
 {
         if (g->n >= INCIDENT_GROUPS_MAX)
-                drop_group(g, CONTAINER_OF(list_peek_front(&g->all), struct group, link));
+                drop_first(g);
         struct group *group = xcalloc(1, sizeof(*group) + key.len);
         memcpy(group->key, key.ptr, key.len);
         group->hook_len = key.len - KEY_PREFIX;

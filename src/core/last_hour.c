@@ -11,14 +11,13 @@
 
 #include <stdlib.h>
 
+#include "base/duration.h"
 #include "core/series.h"
 
-#define MINUTES       60
-#define MS_PER_MINUTE 60000
-#define MS_PER_HOUR   (MINUTES * MS_PER_MINUTE)
-#define PAGE          1000
-#define PAGE_BYTES    (4 * MIB)
-#define AGAIN_NS      (5 * NS_PER_S) /* after an error */
+#define MINUTES    60
+#define PAGE       1000
+#define PAGE_BYTES (4 * MIB)
+#define AGAIN_NS   (5 * NS_PER_S) /* after an error */
 
 enum answer { NOT_ASKED, ASKED, KNOWN };
 
@@ -66,7 +65,7 @@ static void count(struct last_hour *h, const struct archive_query *q)
         for (size_t i = 0; i < q->n_rows; i++) {
                 int64_t at_ms = q->refs[i].finished_ms - h->begin_ms;
                 if (at_ms >= 0 && at_ms < MS_PER_HOUR)
-                        h->failed[at_ms / MS_PER_MINUTE]++;
+                        h->failed[at_ms / MS_PER_MIN]++;
         }
 }
 
@@ -133,7 +132,7 @@ uint64_t last_hour_failed(struct core *core, int64_t *ret_from_ms)
                 return sum;
         *ret_from_ms = from_ms;
         for (int64_t i = 0; i < MINUTES; i++)
-                if (h->begin_ms + (i + 1) * MS_PER_MINUTE > from_ms)
+                if (h->begin_ms + (i + 1) * MS_PER_MIN > from_ms)
                         sum += h->failed[i];
         return sum;
 }

@@ -84,7 +84,7 @@ static int64_t expires_in_ms(const struct core *core, const struct job *job)
 struct gate_ask parking_ask(const struct core *core, const struct job *job, enum tier tier)
 {
         const struct job_options *o = job->extra ? &job->extra->options : NULL;
-        bool is_parked = job_is_parked(job);
+        bool is_parked = o && job_is_parked(job);
         int64_t left_ms = expires_in_ms(core, job);
         return (struct gate_ask){
                 .tier = tier,
@@ -335,6 +335,7 @@ static void judge_some(struct core *core)
         struct parking *p = &core->throttle->parking;
         for (size_t n = 0; p->is_judging && n < CORE_TURN_STEPS && !core_is_congested(core); n++) {
                 struct list *it = s->parked_next;
+                ASSERT(it); /* as long as it judges */
                 if (it == list_at(s, p->list)) {
                         end_list(core);
                         continue;

@@ -48,7 +48,7 @@ struct policy {
 
 #define GATE_QUEUE_AGE_MS  60000
 #define GATE_MARGIN_MS     60000U /* the default of expiry_margin_ms */
-#define GATE_MARGIN_MAX_MS (24U * 3600 * 1000)
+#define GATE_MARGIN_MAX_MS (24LL * 3600 * 1000)
 #define GATE_DELAY_MAX_MS  (7U * 24 * 3600 * 1000) /* of one deferral: nothing is forgotten */
 
 /* QueryGuard's: elevated: normal 5 min, deferrable 15; critical: high 5, normal 15, deferrable 60;

@@ -425,7 +425,7 @@ static size_t pick_wanted(const struct archive_writer *w, struct job *const *job
 int archive_writer_add(struct archive_writer *w, struct job *const *jobs, size_t n, size_t *ret,
                        struct problem *p)
 {
-        struct job *some[ARCHIVE_MANY];
+        struct job *some[ARCHIVE_MANY] = {NULL};
         int64_t inserted = 0;
         uint64_t bytes = 0, bytes_max = w->batch_bytes ? w->batch_bytes : ARCHIVE_BATCH_BYTES;
         size_t done = 0;

@@ -662,6 +662,7 @@ static void do_query(struct archive *a, struct archive_query *q)
 static void drop_oldest_note(struct history *h)
 {
         struct incident_note *oldest = h->notes;
+        ASSERT(oldest); /* there are too many */
         h->notes = oldest->next;
         if (!h->notes)
                 h->notes_end = &h->notes;

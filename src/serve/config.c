@@ -24,7 +24,7 @@
 #define TOKEN_MAX_BYTES   512
 #define SIGNING_FILE_MAX  16384
 #define FILE_MAX_BYTES    (4 * MIB)
-#define CLIENT_MEMORY_MAX (1024 * 1024 * MIB)
+#define CLIENT_MEMORY_MAX (1024ULL * 1024 * MIB)
 #define OPTIONS_MAX       64 /* of one section; what is beyond is not suggested */
 
 void config_init(struct config *c)

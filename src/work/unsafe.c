@@ -85,6 +85,7 @@ static const char *find_code(const struct interpreter *in, char *const *words, s
 {
         bool is_code = false;
         for (size_t i = 0; i < n; i++) {
+                ASSERT(words[i]);
                 bool has_text = find_text(words[i]) != NULL;
                 if (!in->letters) {
                         if (has_text)
@@ -114,6 +115,7 @@ int unsafe_check(const struct words *command, const char *name, const char *perm
 {
         for (size_t i = 0; i < command->n; i++) {
                 const char *word = command->argv[i];
+                ASSERT(word);
                 const struct interpreter *in = find_interpreter(word);
                 const char *code =
                         in ? find_code(in, command->argv + i + 1, command->n - i - 1) : NULL;
