@@ -104,6 +104,9 @@ async function asks(server, name)
 
 export async function populate(server, name = plain)
 {
+        /* Before its first sample a target is unknown, and jobs wait. */
+        await until(async () => (await server.get('throttle')).targets.every((g) => g.measured),
+                'the first sample');
         await nouns(server, name);
         const ids = await jobs(server, name);
         await asks(server, name);

@@ -31,6 +31,8 @@ static void put_job_options(struct bytes *b, const struct told_job *j)
         request_num(b, j->priority);
         request_str(b, "ATTEMPTS");
         request_num(b, j->attempts);
+        request_str(b, "BACKOFF"); /* a failed job comes back within the drain's patience */
+        request_str(b, "none");
 }
 
 static void put_job_body(struct bytes *b, uint64_t nonce)
@@ -48,7 +50,7 @@ static void send_enqueue(struct conn *c)
         uint64_t nonce = job_new((uint8_t)dice_below(QUEUE_COUNT), (uint8_t)(1 + dice_below(5)),
                                  (uint8_t)dice_below(256), is_far);
         bool is_soon = !is_far && dice_below(10) == 0;
-        request_begin(&c->out, 9 + (is_far || is_soon ? 2 : 0));
+        request_begin(&c->out, 11 + (is_far || is_soon ? 2 : 0));
         request_str(&c->out, "ENQUEUE");
         put_job_body(&c->out, nonce);
         put_job_options(&c->out, &jobs[nonce]);
@@ -70,7 +72,7 @@ static void send_enqueue_many(struct conn *c)
                 uint64_t nonce = job_new(queue, attempts, priority, false);
                 jobs[nonce].bulk = n_bulks;
         }
-        request_begin(&c->out, 8 + 2 * (size_t)n);
+        request_begin(&c->out, 10 + 2 * (size_t)n);
         request_str(&c->out, "ENQUEUEMANY");
         put_job_options(&c->out, &jobs[first]);
         request_str(&c->out, "JOBS");

@@ -22,7 +22,7 @@ import sqlite3
 import subprocess
 
 from harness import (FULL, Server, WeirError, claim, equal, expect, job_list, main, mapping, status, test, text,
-                     weir)
+                     until, weir)
 
 SEED = int(os.environ.get("SEED", "20261115"))
 CHUNK = 1 << 16
@@ -405,6 +405,8 @@ def failed_jobs(folder, n):
             c("ENQUEUE", "charge", b'{"amount":1000,"order":%d}' % i, "ATTEMPTS", 1)
         for row in claim(c, count=n):
             c("FAIL", row.id, row.token, "card declined")
+        # Else they are live again after the start, and handed over to history once more.
+        until(lambda: "jobs_finished:0" in text(c("INFO")).split(), what="all jobs are in history")
     equal(server.stop(), 0, "exit code")
     return server.data
 
