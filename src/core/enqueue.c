@@ -68,18 +68,17 @@ static struct slice unique_key(const struct job_spec *spec, char room[DIGEST_TEX
         return slice_make(room, DIGEST_TEXT);
 }
 
-/* The options as they are kept, packed into core->options. */
-static int pack_options(struct core *core, const struct job_spec *spec, struct problem *problem)
+/* The options as they are kept, with this unique key, packed into core->packed. */
+static int pack_options(struct core *core, const struct job_spec *spec, struct slice unique,
+                        struct problem *problem)
 {
         struct job_options o = spec->options;
         struct backoff backoff;
         struct buf packed_backoff, after;
-        char room[DIGEST_TEXT];
         int r = OK;
         buf_init(&packed_backoff, 0);
         buf_init(&after, 0);
-        if (o.unique.len)
-                o.unique = unique_key(spec, room);
+        o.unique = unique;
         if (spec->expires_in)
                 o.expires_ms = (uint64_t)core_due_in(core, (int64_t)spec->expires_in);
         if (o.backoff.len) {
@@ -193,11 +192,11 @@ int enqueue_one(struct core *core, const struct job_spec *spec, uint64_t *ret,
         *ret = core->state.next_id;
         if (spec->has_options) {
                 char room[DIGEST_TEXT];
-                int r = pack_options(core, spec, problem);
+                struct slice unique = unique_key(spec, room);
+                int r = pack_options(core, spec, unique, problem);
                 if (r != OK)
                         return r;
-                uint64_t holder =
-                        spec->options.unique.len ? key_holder(core, unique_key(spec, room)) : 0;
+                uint64_t holder = unique.len ? key_holder(core, unique) : 0;
                 if (holder) {
                         *ret = holder;
                         return meet_conflict(core, spec, holder, problem);
