@@ -2,13 +2,12 @@
 # weir-test: timeout=300 long
 """A real MariaDB that hangs while weir restarts: what was last known of it holds, by tier, until
 a first sample comes.  Nothing deferrable starts before."""
-import functools
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from lib_databases import PASSWORD, Maria, write_config  # noqa: E402
+from lib_databases import probed_maria as database, write_config  # noqa: E402
 from harness import Server, claim, equal, expect, main, mapping, test, text, until, weir  # noqa: E402
 
 SYNC, PAYMENT = "klaviyo_sync", "woocommerce_payment_webhook"
@@ -25,14 +24,6 @@ target "shop" {
         interval = "200ms" dwell = "1s"
         metric "threads_running" { elevated = {5, 3} critical = {15, 10} }
 }"""
-
-
-@functools.lru_cache(None)
-def database():
-    m = Maria("db1")
-    m.ask("CREATE USER weir@'127.0.0.1' IDENTIFIED BY '%s'" % PASSWORD,
-          "GRANT PROCESS ON *.* TO weir@'127.0.0.1'")
-    return m
 
 
 def serve(folder, more=""):
@@ -141,9 +132,7 @@ def critical_before(folder):
 def added_by_reload(folder):
     server = serve(folder)
     reaches(server, "normal")
-    other = Maria("db2")
-    other.ask("CREATE USER weir@'127.0.0.1' IDENTIFIED BY '%s'" % PASSWORD,
-              "GRANT PROCESS ON *.* TO weir@'127.0.0.1'")
+    other = database("db2")
     more = (CONFIG % other.port).split("}\n", 1)[1].replace('"shop"', '"stock"')
     other.pause()
     try:

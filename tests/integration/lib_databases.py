@@ -5,6 +5,7 @@ Clients go through the C libraries by ctypes, which lets go of Python's lock whi
 thread per connection can hold a query or a row lock for as long as it likes."""
 import atexit
 import ctypes
+import functools
 import glob
 import json
 import os
@@ -510,3 +511,12 @@ class Probe:
 
     def __exit__(self, *_):
         self.kill()
+
+
+@functools.lru_cache(None)
+def probed_maria(name="db1"):
+    """A MariaDB, one of each name for the whole script, that weir's probe may ask."""
+    m = Maria(name)
+    m.ask("CREATE USER weir@'127.0.0.1' IDENTIFIED BY '%s'" % PASSWORD,
+          "GRANT PROCESS ON *.* TO weir@'127.0.0.1'")
+    return m

@@ -2,24 +2,15 @@
 # weir-test: timeout=180 long
 """Jobs that a real MariaDB under load makes wait: a change of tier reaches them while they are parked,
 only time that really passed counts as waiting, EXPIRES is no way around the gate."""
-import functools
 import os
 import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from lib_databases import PASSWORD, Maria, write_config  # noqa: E402
+from lib_databases import probed_maria as database, write_config  # noqa: E402
 from harness import (  # noqa: E402
     Server, claim, equal, expect, main, mapping, test, text, until, weir)
-
-
-@functools.lru_cache(None)
-def database():
-    m = Maria("db1")
-    m.ask("CREATE USER weir@'127.0.0.1' IDENTIFIED BY '%s'" % PASSWORD,
-          "GRANT PROCESS ON *.* TO weir@'127.0.0.1'")
-    return m
 
 
 def serve(folder):
