@@ -1,7 +1,9 @@
 /* Effects as bytes: what is written is read back, and nothing else is believed. */
 #include "check.h"
 
+#include "effect_golden.h"
 #include "state/effect.h"
+#include "state/thing.h"
 
 static struct slice text(const char *s)
 {
@@ -32,6 +34,11 @@ static void fill(enum effect_type type, struct effect *e)
         e->args = slice_make("a\0b", 3);
         e->worker = text("worker");
         e->text = text("some text");
+        e->options = slice_make("\x12\x02", 2); /* run: 2 */
+        e->other_id = 42;
+        e->kind = THING_LIMIT;
+        e->name = text("name");
+        e->body = slice_make("\0\xff", 2);
         e->next_id = 12345;
         e->next_queue_id = 17;
         e->enqueued = 4;
@@ -63,6 +70,7 @@ static void fill(enum effect_type type, struct effect *e)
                 .result = text("r"),
                 .error = text("e"),
                 .events = text("ev"),
+                .options = e->options,
         };
 }
 
@@ -82,6 +90,86 @@ static int read_one(struct buf *b, struct effect *ret)
         struct problem problem;
         int r = record_next(&rest, &record);
         return r != OK ? r : effect_read(&record, ret, &problem);
+}
+
+static void assert_hex(const struct buf *b, const char *expected)
+{
+        char hex[512];
+        assert_true(2 * b->len < sizeof(hex));
+        hex_from_bytes((const uint8_t *)b->ptr, b->len, hex);
+        hex[2 * b->len] = '\0';
+        assert_string_equal(hex, expected);
+}
+
+static void every_record_has_the_bytes_it_always_had(void **unused)
+{
+        (void)unused;
+        struct buf b;
+        struct effect e;
+        buf_init(&b, 0);
+        assert_int_equal(ARRAY_LEN(golden), EFFECT_COUNT - 1);
+        for (size_t i = 0; i < ARRAY_LEN(golden); i++) {
+                write_one(golden[i].type, &b);
+                assert_hex(&b, golden[i].full);
+                e = (struct effect){.type = golden[i].type, .fence = i + 1 == EFFECT_JOB_START};
+                buf_clear(&b);
+                effect_write(&b, &e);
+                assert_hex(&b, golden[i].bare);
+                assert_int_equal(read_one(&b, &e), OK);
+        }
+        buf_release(&b);
+}
+
+static void a_record_of_version_1_lacks_what_was_added(void **unused)
+{
+        (void)unused;
+        struct buf b;
+        buf_init(&b, 0);
+        for (size_t i = 0; i < ARRAY_LEN(golden); i++) {
+                struct record record;
+                struct effect e;
+                struct problem problem;
+                write_one(golden[i].type, &b);
+                struct slice rest = buf_slice(&b);
+                assert_int_equal(record_next(&rest, &record), OK);
+                record.version = 1;
+                if (golden[i].n_added)
+                        assert_int_equal(effect_read(&record, &e, &problem), ERR_CORRUPT);
+                record.body.len -= golden[i].n_added;
+                assert_int_equal(effect_read(&record, &e, &problem), OK);
+                assert_int_equal(e.options.len, 0);
+                if (golden[i].n_added)
+                        assert_int_equal(e.other_id, 0);
+        }
+        buf_release(&b);
+}
+
+#define SET_TEXT(tag, name, ...) o.name = slice_str(#name);
+#define SET_NUM(tag, name, ...)  o.name = (tag)*1000;
+
+static void options_and_settings_have_the_bytes_they_always_had(void **unused)
+{
+        (void)unused;
+        struct buf b;
+        buf_init(&b, 0);
+        {
+                struct job_options o, again;
+                OPTION_MAP(SET_TEXT, SET_NUM)
+                options_pack(&o, &b);
+                assert_hex(&b, golden_options);
+                assert_true(options_unpack(buf_slice(&b), &again));
+                assert_true(slice_eq(again.schedule, o.schedule) && again.run == o.run);
+        }
+        buf_clear(&b);
+        {
+                struct queue_settings o, again;
+                QUEUE_SETTING_MAP(SET_TEXT, SET_NUM)
+                queue_settings_pack(&o, &b);
+                assert_hex(&b, golden_settings);
+                assert_true(queue_settings_unpack(buf_slice(&b), &again));
+                assert_true(slice_eq(again.backoff, o.backoff) && again.history == o.history);
+        }
+        buf_release(&b);
 }
 
 static void every_effect_reads_back_as_it_was_written(void **unused)
@@ -178,6 +266,9 @@ static void every_effect_can_be_told_as_a_line_of_json(void **unused)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(every_record_has_the_bytes_it_always_had),
+                cmocka_unit_test(a_record_of_version_1_lacks_what_was_added),
+                cmocka_unit_test(options_and_settings_have_the_bytes_they_always_had),
                 cmocka_unit_test(every_effect_reads_back_as_it_was_written),
                 cmocka_unit_test(a_body_that_is_too_short_or_too_long_is_refused),
                 cmocka_unit_test(an_unknown_type_or_a_newer_version_is_refused_by_name),
