@@ -123,7 +123,8 @@ def _(folder):
     equal(server.stop(), 0, "exit code")
     shutil.rmtree(os.path.join(server.data, "log"))
     server = Server(folder)
-    expect("history holds jobs that the log does not know" in server.log(), server.log())
+    until(lambda: "history holds jobs that the log does not know" in server.log(), 30,
+          "the first turn tells that history holds more than the log")
     with server.client() as c:
         c("PAUSE", "q")  # durable when it is answered, and so is what the start did
     server.kill()
