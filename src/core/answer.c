@@ -23,7 +23,7 @@
 
 #include "core/answer_print.h"
 #include "core/answer_tape.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 
 /* An answer without jobs in it, about; and the id of a job on a tape. */
 #define SMALL_BYTES 1024

@@ -3,7 +3,7 @@
 #ifndef WEIR_CORE_ANSWER_PRINT_H
 #define WEIR_CORE_ANSWER_PRINT_H
 
-#include "core/command.h"
+#include "api/command.h"
 #include "state/answer.h"
 
 /* False: no memory. */

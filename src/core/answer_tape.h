@@ -11,8 +11,8 @@
 #ifndef WEIR_CORE_ANSWER_TAPE_H
 #define WEIR_CORE_ANSWER_TAPE_H
 
+#include "api/reply.h"
 #include "base/buf.h"
-#include "core/reply.h"
 
 struct tape {
         struct reply reply; /* what the command talks to */

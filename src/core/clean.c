@@ -8,7 +8,7 @@
  * Cost: an object is written again once per trip of the head around the log.  With the log at
  * twice the live bytes, half of what it meets is dead already and costs nothing.  A queue that is
  * drained as fast as it is filled is cleaned for almost nothing. */
-#include "core/inside.h"
+#include "core/kernel.h"
 
 /* Shares of the slack: 64 KiB and 1 MiB of the usual 40 MiB. */
 #define CLEAN_STEP_MIN(slack) ((slack) / 640)

@@ -13,10 +13,10 @@
 #ifndef WEIR_CORE_CORE_H
 #define WEIR_CORE_CORE_H
 
+#include "api/command.h"
+#include "api/session.h"
 #include "base/clock.h"
 #include "base/rand.h"
-#include "core/command.h"
-#include "core/session.h"
 #include "gate/check.h"
 #include "gate/credit.h"
 #include "gate/gate.h"

@@ -5,7 +5,7 @@
  * wait to the session, and both pointers are cleared together in wait_end(). */
 #include <stdlib.h>
 
-#include "core/inside.h"
+#include "core/kernel.h"
 
 void session_init(struct session *s, const struct session_ops *ops)
 {

@@ -11,7 +11,7 @@
 #include "door/admit.h"
 
 #include "base/say.h"
-#include "door/inside.h"
+#include "door/door_int.h"
 
 /* Descriptors that connections leave to the log, history and probes, and to answer those that are
  * turned away; clients on this machine may use half of them. */

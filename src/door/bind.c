@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/limits.h"
 #include "base/base64.h"
 #include "base/shown.h"
-#include "core/limits.h"
 #include "wire/http.h"
 #include "wire/payload.h"
 

@@ -2,7 +2,7 @@
 #ifndef WEIR_DOOR_BIND_H
 #define WEIR_DOOR_BIND_H
 
-#include "core/command.h"
+#include "api/command.h"
 #include "wire/json.h"
 
 /* The parameters in the address: still percent-escaped. */

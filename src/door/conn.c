@@ -25,7 +25,7 @@
 #include "base/duration.h"
 #include "base/say.h"
 #include "door/admit.h"
-#include "door/inside.h"
+#include "door/door_int.h"
 #include "door/listen.h"
 
 /* A larger piece would make a slow but honest reader look stalled. */

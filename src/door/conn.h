@@ -22,11 +22,11 @@
 
 #include <uv.h>
 
+#include "api/session.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/heap.h"
 #include "base/list.h"
-#include "core/session.h"
 
 struct server;
 struct conn;

@@ -21,7 +21,7 @@
 #include <strings.h>
 
 #include "base/shown.h"
-#include "core/rule.h"
+#include "checks/rule.h"
 #include "door/freno.h"
 #include "door/vitess.h"
 #include "gate/gate.h"

@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "core/check.h"
+#include "checks/check.h"
 
 #define CONTRACT_PARAMS 4
 #define CONTRACT_JSON   "application/json"

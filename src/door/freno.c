@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "base/duration.h"
-#include "core/client.h"
-#include "core/rule.h"
+#include "checks/client.h"
+#include "checks/rule.h"
 #include "wire/json.h"
 
 /* Built in, so that a client can try what a refusal is like; until it is unthrottled. */

@@ -24,7 +24,7 @@
 #include "base/shown.h"
 #include "door/assets.h"
 #include "door/contract.h"
-#include "door/inside.h"
+#include "door/door_int.h"
 #include "door/json_reply.h"
 #include "door/origin.h"
 #include "door/site.h"

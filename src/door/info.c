@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "door/inside.h"
+#include "door/door_int.h"
 
 /* The Redis whose protocol and connection commands are spoken here. */
 #define REDIS_COMPATIBLE "7.0.0"

@@ -4,7 +4,7 @@
  * Records and maps are both objects. */
 #include "door/json_reply.h"
 
-#include "core/limits.h"
+#include "api/limits.h"
 #include "wire/json.h"
 #include "wire/payload.h"
 

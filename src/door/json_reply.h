@@ -2,8 +2,8 @@
 #ifndef WEIR_DOOR_JSON_REPLY_H
 #define WEIR_DOOR_JSON_REPLY_H
 
+#include "api/reply.h"
 #include "base/buf.h"
-#include "core/reply.h"
 
 struct json_reply {
         struct reply reply;

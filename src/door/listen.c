@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/say.h"
-#include "door/inside.h"
+#include "door/door_int.h"
 
 /* Clients that wait while we are busy; the kernel caps it at net.core.somaxconn. */
 #define BACKLOG 1024

@@ -29,7 +29,7 @@
 #include <stdlib.h>
 
 #include "base/say.h"
-#include "door/inside.h"
+#include "door/door_int.h"
 #include "door/json_reply.h"
 #include "wire/json.h"
 

@@ -4,9 +4,9 @@
 
 #include <uv.h>
 
+#include "api/session.h"
 #include "base/buf.h"
 #include "base/list.h"
-#include "core/session.h"
 
 struct server;
 struct conn;

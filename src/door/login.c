@@ -20,8 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/limits.h"
 #include "base/duration.h"
-#include "core/limits.h"
 #include "wire/http.h"
 #include "wire/json.h"
 

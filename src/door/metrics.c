@@ -7,9 +7,9 @@
 
 #include <math.h>
 
-#include "core/check.h"
-#include "core/client.h"
-#include "door/inside.h"
+#include "checks/check.h"
+#include "checks/client.h"
+#include "door/door_int.h"
 
 void metrics_put_label(struct buf *b, struct slice value)
 {

@@ -10,8 +10,8 @@
 
 #include <stdio.h>
 
-#include "core/command.h"
-#include "core/limits.h"
+#include "api/command.h"
+#include "api/limits.h"
 #include "door/login.h"
 #include "door/shapes.h"
 #include "door/site.h"

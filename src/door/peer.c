@@ -4,8 +4,8 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
+#include "api/limits.h"
 #include "base/rand.h"
-#include "core/limits.h"
 
 /* Never an address. */
 #define NEAR_NAME "local"

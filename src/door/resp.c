@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "base/shown.h"
-#include "door/inside.h"
+#include "door/door_int.h"
 #include "wire/resp.h"
 
 static struct resp_conn *of_conn(struct conn *c)

@@ -2,7 +2,7 @@
 #ifndef WEIR_DOOR_RESP_H
 #define WEIR_DOOR_RESP_H
 
-#include "core/command.h"
+#include "api/command.h"
 #include "door/conn.h"
 
 struct resp_conn {

@@ -6,8 +6,8 @@
  * touches no job, so replies need not wait for the log. */
 #include <stdlib.h>
 
+#include "door/door_int.h"
 #include "door/info.h"
-#include "door/inside.h"
 #include "door/resp.h"
 #include "wire/resp.h"
 

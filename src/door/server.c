@@ -41,7 +41,7 @@
 #include <sys/resource.h>
 
 #include "base/say.h"
-#include "door/inside.h"
+#include "door/door_int.h"
 #include "door/listen.h"
 #include "door/openapi.h"
 

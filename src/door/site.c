@@ -6,7 +6,7 @@
 #include "door/site.h"
 
 #include "door/assets.h"
-#include "door/inside.h"
+#include "door/door_int.h"
 #include "door/metrics.h"
 #include "door/openapi.h"
 

@@ -16,10 +16,10 @@
 #include <math.h>
 
 #include "base/duration.h"
-#include "core/client.h"
-#include "core/rule.h"
-#include "core/throttle.h"
+#include "checks/client.h"
+#include "checks/rule.h"
 #include "gate/identity.h"
+#include "throttle/throttle.h"
 #include "wire/json.h"
 
 #define APP_DEFAULT    "vitess"

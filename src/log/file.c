@@ -27,7 +27,7 @@
 
 #include "base/background.h"
 #include "base/clock.h"
-#include "log/inside.h"
+#include "log/log_int.h"
 
 static struct file_log *file_log_of(struct log *log)
 {

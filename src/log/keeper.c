@@ -17,7 +17,7 @@
  *
  * An oldest segment is used again rather than removed as long as spares are wanted: its space is
  * sure, and its blocks have been written, so a sync into them is short. */
-#include "log/inside.h"
+#include "log/log_int.h"
 
 #include <stdlib.h>
 #include <time.h>

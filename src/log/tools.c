@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "log/inside.h"
+#include "log/log_int.h"
 #include "log/record.h"
 
 struct sink {

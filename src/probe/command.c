@@ -4,7 +4,7 @@
  * other descriptor of ours and, of our environment, only what is named: the rest may hold the
  * passwords of other targets.  When its time is over, its whole group is killed.  A program that
  * fails says why on stderr; the first line of that is in the sentence. */
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 #include <errno.h>
 #include <fcntl.h>

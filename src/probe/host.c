@@ -9,7 +9,7 @@
  * leaves the others their time; and it is not asked again before it has answered, or there would be
  * one more thread with every tick. */
 #include "base/shown.h"
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
  * libcurl looks names up on threads of its own and, unless told otherwise, waits for such a thread
  * when the transfer is given up.  Told so, it leaves it behind until the lookup ends by itself; so
  * after a name that was not found in time there is a rest, or they would pile up. */
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 #include <curl/curl.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
  * A replica that the operator skips is as good as not there, but for the remark: it uses up no
  * ignored place, and nobody waits for its first answer.  Of those that are left at least one
  * counts, however many are to be ignored; when none is left the lag is unknown. */
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 #include <stdarg.h>
 

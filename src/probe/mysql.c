@@ -8,7 +8,7 @@
  * few rows, whatever was asked.
  *
  * Our own connection is one of the running threads while it asks, and is taken off. */
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 #include <errmsg.h>
 #include <mysql.h>

@@ -3,7 +3,7 @@
 #ifndef WEIR_PROBE_MYSQL_CONNECT_H
 #define WEIR_PROBE_MYSQL_CONNECT_H
 
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 struct st_mysql; /* MYSQL */
 

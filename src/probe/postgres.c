@@ -7,7 +7,7 @@
  *
  * The session is read-only, and the server ends a statement a little before our own deadline: a
  * query that hangs costs its own metric, which then rests. */
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 #include <libpq-fe.h>
 #include <poll.h>

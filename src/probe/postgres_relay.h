@@ -2,7 +2,7 @@
 #ifndef WEIR_PROBE_POSTGRES_RELAY_H
 #define WEIR_PROBE_POSTGRES_RELAY_H
 
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 struct pg_relay;
 

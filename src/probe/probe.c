@@ -30,7 +30,7 @@
 
 #include "base/clock.h"
 #include "base/say.h"
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 #define STOP_GRACE_MS                                                                              \
         2000 /* beyond the timeout of a target, for a thread that cannot be reached                \

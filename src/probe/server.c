@@ -4,7 +4,7 @@
  * addresses only.  A name with several addresses has each tried in turn, in the order of the
  * resolver; what is left of the time is shared evenly among those that are left, so that one that
  * swallows packets does not use up all of it. */
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>

@@ -4,7 +4,7 @@
  * libpq does not say why a certificate was refused, libmariadb only in words, and both have let go
  * of OpenSSL's connection when they return.  OpenSSL tells everybody who asks when one of its
  * connections ends, and its verdict can still be read then. */
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 #include <pthread.h>
 

@@ -5,7 +5,7 @@
  * its tick lasts; when that is over, the thread keeps what it works on until it ends by itself.
  * They do not pile up: a target whose name was not found in time rests, and a lookup ends by itself
  * at some time; a disk is not asked again before it has answered. */
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -17,11 +17,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "api/limits.h"
 #include "base/duration.h"
 #include "base/shown.h"
+#include "checks/check.h"
 #include "cli/text.h"
-#include "core/check.h"
-#include "core/limits.h"
 #include "serve/config.h"
 #include "serve/config_tls.h"
 

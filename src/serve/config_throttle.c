@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
+#include "api/limits.h"
 #include "base/duration.h"
 #include "cli/text.h"
-#include "core/limits.h"
 
 #define CREDITS_MAX    1000000
 #define CREDITS_MIN_MS 100

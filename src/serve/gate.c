@@ -14,11 +14,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "api/limits.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/say.h"
-#include "core/check.h"
-#include "core/limits.h"
+#include "checks/check.h"
 
 #define TAKE_AT_ONCE 64
 

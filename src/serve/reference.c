@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/command.h"
+#include "api/limits.h"
 #include "base/buf.h"
-#include "core/command.h"
-#include "core/limits.h"
 #include "door/openapi.h"
 #include "serve/serve.h"
 

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/say.h"
 #include "cli/config_diff.h"
-#include "core/settings.h"
+#include "operator/settings.h"
 #include "serve/config_text.h"
 
 /* ---- what is different ---- */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "state/cap.h"
-#include "state/inside.h"
 #include "state/schedule.h"
+#include "state/state_int.h"
 
 struct application {
         struct state *s;

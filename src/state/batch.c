@@ -8,7 +8,7 @@
  * record fills in later; jobs that turn out to be of an older batch are let go then. */
 #include "state/batch.h"
 
-#include "state/inside.h"
+#include "state/state_int.h"
 
 /* ---- jobs ---- */
 
@@ -168,7 +168,7 @@ static void init(struct state *s, struct thing *t)
         buf_init(&b->packed, 0);
 }
 
-/* When core/batch.c is to look at it. */
+/* When jobs/batch.c is to look at it. */
 static void rearm(struct state *s, struct batch *b)
 {
         int64_t at = INT64_MAX;

@@ -2,7 +2,7 @@
  * group is set, the jobs of that group that run already are counted once. */
 #include "state/cap.h"
 
-#include "state/inside.h"
+#include "state/state_int.h"
 
 static struct cap *cap_of(struct thing *t)
 {

@@ -1,5 +1,5 @@
 /* What must hold of the whole state, and a digest of it: for tests and simulations. */
-#include "state/inside.h"
+#include "state/state_int.h"
 
 static void check_queue(const struct queue *q, const struct queue *found)
 {

@@ -33,7 +33,7 @@
 #include "state/option.h"
 
 #define JOB_TOKEN_BYTES 16
-#define JOB_EVENTS_KEPT 100 /* LIMIT_EVENTS_KEPT; core/limits.c holds them together */
+#define JOB_EVENTS_KEPT 100 /* LIMIT_EVENTS_KEPT; api/limits.c holds them together */
 
 /* Numbers in the log.  WAITING is written as READY there: what keeps it follows from the rest. */
 enum job_state { JOB_SCHEDULED, JOB_READY, JOB_LEASED, JOB_FINISHED, JOB_WAITING, JOB_HELD };

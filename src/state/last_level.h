@@ -1,7 +1,7 @@
 /* The level a target was last known to have: one small thing per target, named as the target.
  *
  * Written when the level changes, not with each sample, so that a restart finds what held before
- * it (core/last_level.c).
+ * it (throttle/last_level.c).
  *
  *      body: version u8, level u8, at_ms varint, value f64, threshold f64, name of the metric */
 #ifndef WEIR_STATE_LAST_LEVEL_H
@@ -10,7 +10,7 @@
 #include "state/state.h"
 
 /* enum level: normal 0, elevated 1, critical 2.  Unknown is never written: it is no level that was
- * known.  core/last_level.c asserts the numbers. */
+ * known.  throttle/last_level.c asserts the numbers. */
 #define LAST_LEVEL_MAX 2
 
 struct last_level_values {

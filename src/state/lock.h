@@ -11,7 +11,7 @@
  * A mutex is SET when it is taken or handed on, so its whole story is in full records; only a
  * semaphore, whose full record may be long, grows and shrinks by notes.  A note of a thing that is
  * not seen is skipped in replay, and with it the fence in it: whoever emits a TAKE therefore emits
- * a META_FULL as well (core/lock.c), or a restart could give a fence twice.
+ * a META_FULL as well (things/lock.c), or a restart could give a fence twice.
  *
  * Deadlines are steady time, which stands still while weir is down, so no holder loses time by a
  * restart.  The thing's alarm is the earliest deadline.
@@ -28,7 +28,7 @@
 
 #define LOCK_TOKEN_BYTES 16
 #define LOCK_OWNER_BYTES 255
-/* What a body may say; commands allow less (core/limits.h). */
+/* What a body may say; commands allow less (api/limits.h). */
 #define LOCK_COUNT_MAX 65535
 
 struct lock_holder {
@@ -45,7 +45,7 @@ struct lock {
         uint32_t n_holders, cap;
         struct lock_holder *holders; /* &one, or an array of its own */
         struct lock_holder one;      /* a mutex needs no more */
-        struct list waiters;         /* struct lock_wait of core/lock.c, first come first */
+        struct list waiters;         /* struct lock_wait of things/lock.c, first come first */
         uint32_t n_waiting;
 };
 

@@ -63,7 +63,7 @@ struct queue {
         struct list waiters; /* core's blocked claims, first come first served */
         struct list news;    /* on the core's list of queues to serve waiters of */
         bool is_paused;
-        /* Not durable: enum history_policy in force, for the archive's thread (core/keeping.h). */
+        /* Not durable: enum history_policy in force, for the archive's thread (jobs/keeping.h). */
         _Atomic uint8_t history_now;
         uint64_t job_bytes; /* its share of state->live_bytes: the weights of its jobs */
         struct queue_settings settings; /* texts are in `packed` */

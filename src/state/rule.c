@@ -10,7 +10,7 @@
 
 #define RULE_VERSION 1
 #define RULE_FLAGS   RULE_ENDS_ITSELF
-/* enum gate_mode has four values, the last of them enforce; core/rule.c asserts that. */
+/* enum gate_mode has four values, the last of them enforce; checks/rule.c asserts that. */
 #define RULE_MODE_MAX 3
 
 static const struct {

@@ -25,7 +25,7 @@ enum rule_flags { RULE_ENDS_ITSELF = 1 }; /* exempt: past its budget it ends */
 #define RULE_RATIO_ONE 1000000U
 
 /* Not in the log: the seconds of the last minutes in which an exemption let somebody through
- * although the target was over its threshold; core/exempt.c keeps it. */
+ * although the target was over its threshold; checks/exempt.c keeps it. */
 struct rule_budget {
         uint8_t over[75]; /* 600 bits, one a second */
         int64_t second;   /* steady, of the newest bit */
@@ -47,7 +47,7 @@ struct rule {
                                                  "replication_lag=10,threads_running=50" */
         struct buf texts;
         struct rule_budget budget;
-        /* Not in the log: core/rule.c's index.  The first rule of a `who` is in its table, the
+        /* Not in the log: checks/rule.c's index.  The first rule of a `who` is in its table, the
          * others hang behind it in any order. */
         struct hash_node by_who;
         struct rule *next_of_who;

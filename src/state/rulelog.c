@@ -8,8 +8,8 @@
  * Each entry owns one run of bytes that its four texts point into.  The thing weighs what its SET
  * would, also between two SETs: a hundred long entries must not hide from the cleaner's sums.
  *
- * Its alarm is the heartbeat of steady time (core/rule.c): it rings RULELOG_BEAT_NS after the last
- * change that the log holds. */
+ * Its alarm is the heartbeat of steady time (checks/rule.c): it rings RULELOG_BEAT_NS after the
+ * last change that the log holds. */
 #include "state/rulelog.h"
 
 #include <stdlib.h>

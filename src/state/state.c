@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "state/cap.h"
-#include "state/inside.h"
+#include "state/state_int.h"
 
 void state_init(struct state *s, uint64_t hash_seed)
 {

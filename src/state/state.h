@@ -52,8 +52,8 @@ struct state {
          * that wait for their moment; the oldest first. */
         struct list parked[STATE_TIERS], returning[STATE_TIERS];
         size_t n_parked[STATE_TIERS], n_returning[STATE_TIERS];
-        struct list *parked_next; /* where a walk over these lists goes on (core/parking.c); NULL:
-                                     there is none */
+        struct list *parked_next; /* where a walk over these lists goes on (throttle/parking.c);
+                                     NULL: there is none */
         size_t n_running_tier[STATE_TIERS]; /* of the jobs whose tier is known: since the start */
         uint64_t answer_bytes;              /* all kept answers with their keys */
         size_t n_queue_limits, n_hook_limits, n_queue_breakers; /* none: nothing to look up */

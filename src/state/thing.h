@@ -10,7 +10,7 @@
  * A thing may also exist without the log knowing of it (somebody waits for a lock that was never
  * taken): then its `live` is not linked, and thing_drop() ends it when nothing needs it any more.
  *
- * Each thing has one alarm: the time at which core/things.c calls the kind.  It is derived state,
+ * Each thing has one alarm: the time at which core/thing.c calls the kind.  It is derived state,
  * set by the kind's own functions with thing_alarm(), live and in replay alike. */
 #ifndef WEIR_STATE_THING_H
 #define WEIR_STATE_THING_H

@@ -8,8 +8,8 @@
 
 #include "state/batch.h"
 #include "state/cap.h"
-#include "state/inside.h"
 #include "state/schedule.h"
+#include "state/state_int.h"
 
 /* All that wait for one job. */
 struct after_list {

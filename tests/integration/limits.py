@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # weir-test: timeout=300
-"""Every limit of src/core/limits.h that a client can reach, at n-1, n and n+1.
+"""Every limit of src/api/limits.h that a client can reach, at n-1, n and n+1.
 
 The values are read from the header itself, and the last test checks that each row of the table is
 either walked here or listed with the reason why not."""

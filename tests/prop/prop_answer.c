@@ -9,7 +9,7 @@
  *      (3) a restart with nothing lost arrives at the same digest */
 #include "unit/check.h"
 
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "dice.h"
 #include "support/rig.h"
 

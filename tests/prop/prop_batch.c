@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "base/say.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "prop/dice.h"
 #include "state/batch.h"
 #include "support/rig.h"

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "../support/rig.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "dice.h"
 
 #define JOBS 40

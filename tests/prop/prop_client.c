@@ -12,7 +12,7 @@
 
 #include "base/civil.h"
 #include "base/say.h"
-#include "core/client_inside.h"
+#include "checks/client_int.h"
 #include "dice.h"
 #include "support/rig.h"
 

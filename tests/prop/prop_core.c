@@ -16,10 +16,10 @@
 
 #include <stdio.h>
 
-#include "core/throttle_inside.h"
 #include "prop/core_lines.h"
 #include "prop/dice.h"
 #include "support/rig.h"
+#include "throttle/throttle_int.h"
 
 #define STEPS     2500
 #define JOBS_MAX  5000

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 #include "base/say.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "prop/dice.h"
 #include "state/breaker.h"
 #include "state/limit.h"

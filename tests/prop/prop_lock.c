@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "base/say.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "prop/dice.h"
 #include "state/lock.h"
 #include "support/rig.h"

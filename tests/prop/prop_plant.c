@@ -4,7 +4,7 @@
  * age of the newest step that it has applied, as a heartbeat shows it, and is sampled now and then.
  * The askers keep to what they are told, in one of two ways: they spread their steps over the
  * pause, as examples/purge does, or they do them at once and are parked until the pause is over, as
- * clients of libweir are; then they are answered in rounds, as core/check_wait.c does.
+ * clients of libweir are; then they are answered in rounds, as checks/check_wait.c does.
  *
  * Whatever the numbers are, the lag settles under the limit, the replica is kept busy, and few asks
  * do it.  They are drawn anew each time. */

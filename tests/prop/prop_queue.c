@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "prop/dice.h"
 #include "support/rig.h"
 

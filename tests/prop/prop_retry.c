@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "../support/rig.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "dice.h"
 
 #define JOBS   12

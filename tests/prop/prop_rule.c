@@ -1,5 +1,5 @@
 /* Random commands against a model of rules that fits on a page: an array of all rules there can be,
- * looked through in the order that is written in core/rule.h.  Restarts, some with a steady time
+ * looked through in the order that is written in checks/rule.h.  Restarts, some with a steady time
  * that goes back to the last one in the log, jumps of the wall clock, a cleaner that always works
  * and trims of the log are mixed in.
  *
@@ -17,8 +17,8 @@
 #include <stdlib.h>
 
 #include "base/say.h"
-#include "core/inside.h"
-#include "core/rule.h"
+#include "checks/rule.h"
+#include "core/kernel.h"
 #include "prop/dice.h"
 #include "state/rulelog.h"
 #include "support/rig.h"

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #include "base/say.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "prop/dice.h"
 #include "state/schedule.h"
 #include "support/rig.h"

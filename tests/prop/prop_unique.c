@@ -12,7 +12,7 @@
 #include "dice.h"
 
 #include "base/say.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "support/rig.h"
 
 #define JOBS    400

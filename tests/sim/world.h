@@ -4,7 +4,7 @@
 #define WEIR_TESTS_SIM_WORLD_H
 
 #include "base/rand.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "sim/late_log.h"
 #include "sim/model.h"
 #include "support/memory_archive.h"

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "door/inside.h"
+#include "door/door_int.h"
 #include "support/memory_log.h"
 #include "unit/check.h"
 

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "core/inside.h"
+#include "core/kernel.h"
 
 #define RIG_START_MS 1700000000000
 

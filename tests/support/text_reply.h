@@ -5,8 +5,8 @@
 #ifndef WEIR_TESTS_TEXT_REPLY_H
 #define WEIR_TESTS_TEXT_REPLY_H
 
+#include "api/reply.h"
 #include "base/buf.h"
-#include "core/reply.h"
 
 #define TEXT_REPLY_DEPTH 72 /* more than a kept answer may have: test_answer_tape tries that */
 

@@ -4,7 +4,7 @@
 
 #include "check.h"
 
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "state/batch.h"
 #include "support/rig.h"
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/say.h"
-#include "core/client_inside.h"
-#include "core/throttle.h"
+#include "checks/client_int.h"
 #include "support/rig.h"
+#include "throttle/throttle.h"
 
 #define NONE   255
 #define MINUTE 60000LL

@@ -4,7 +4,7 @@
 
 #include "check.h"
 
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "support/rig.h"
 
 #define REFUSAL_WORDS 10

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "base/say.h"
-#include "core/inside.h"
-#include "core/rule.h"
+#include "checks/rule.h"
+#include "core/kernel.h"
 #include "support/rig.h"
 
 #define HOUR_MS      3600000LL

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/say.h"
-#include "core/schedule.h"
+#include "jobs/schedule.h"
 #include "state/schedule.h"
 
 #define START  1700000000000 /* of the rig: 2023-11-14 22:13:20 UTC, a Tuesday */

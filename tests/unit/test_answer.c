@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "core/answer_print.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "state/answer.h"
 #include "support/bench.h"
 #include "support/rig.h"

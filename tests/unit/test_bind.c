@@ -2,7 +2,7 @@
  * refusal names what was wrong. */
 #include "check.h"
 
-#include "core/params.h"
+#include "api/params.h"
 #include "door/bind.h"
 
 struct bound {

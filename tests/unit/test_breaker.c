@@ -3,10 +3,10 @@
 
 #include <stdio.h>
 
-#include "core/breaker.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "state/breaker.h"
 #include "support/rig.h"
+#include "things/breaker.h"
 
 static struct breaker *breaker_named(struct rig *rig, const char *name)
 {

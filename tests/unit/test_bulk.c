@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "support/rig.h"
 
 static const struct job *live(const struct rig *rig, uint64_t id)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/check_inside.h"
+#include "checks/check_int.h"
 #include "support/rig.h"
 
 #define CLIENTS 256

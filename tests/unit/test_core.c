@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "support/rig.h"
 
 static void a_job_goes_from_pending_to_complete(void **unused)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/find_walk.h"
+#include "jobs/find_walk.h"
 #include "support/rig.h"
 
 /* The ids of a reply, in order, as "3 2 1". */

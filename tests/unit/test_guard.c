@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 struct scene {
         int stop_fd;

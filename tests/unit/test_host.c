@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/limits.h"
 #include "base/say.h"
-#include "core/check.h"
-#include "core/limits.h"
+#include "checks/check.h"
 #include "support/rig.h"
 
 /* ---- what a prober sees ---- */

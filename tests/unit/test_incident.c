@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/say.h"
-#include "core/incident.h"
+#include "throttle/incident.h"
 
 static void restart(struct rig *rig)
 {

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "support/rig.h"
 
 /* What the log holds must be what is true. */

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "core/inside.h"
-#include "core/keeping.h"
+#include "core/kernel.h"
+#include "jobs/keeping.h"
 #include "support/rig.h"
 
 #define SPARE (16 * MIB) /* keeping.c keeps so much for itself */

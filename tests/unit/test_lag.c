@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 
 static struct lag_slot lag(const char *name, double value)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/say.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "state/last_level.h"
 
 /* A restart as the program makes one: the targets come before the first turn. */

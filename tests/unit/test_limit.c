@@ -3,10 +3,10 @@
 
 #include <stdio.h>
 
-#include "core/inside.h"
-#include "core/limit.h"
+#include "core/kernel.h"
 #include "state/limit.h"
 #include "support/rig.h"
+#include "things/limit.h"
 
 #define granted(left)        "{granted:1 left:" #left " retry_ms:0]"
 #define refused(left, retry) "{granted:0 left:" #left " retry_ms:" #retry "]"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "state/lock.h"
 #include "support/rig.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "core/limits.h"
+#include "api/limits.h"
 #include "door/login.h"
 
 #define TOKEN  "a long secret"

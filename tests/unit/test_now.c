@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/say.h"
-#include "core/now.h"
+#include "operator/now.h"
 #include "support/rig.h"
 
 static const struct core_metric metrics[] = {

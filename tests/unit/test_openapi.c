@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/command.h"
+#include "api/command.h"
 #include "door/openapi.h"
 #include "door/shapes.h"
 #include "door/site.h"

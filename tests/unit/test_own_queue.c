@@ -3,8 +3,8 @@
 #include "throttle_box.h"
 
 #include "base/say.h"
-#include "core/throttle_inside.h"
 #include "state/queue.h"
+#include "throttle/throttle_int.h"
 
 static const struct core_metric queue_depth = {.name = "queue_depth",
                                                .rule = {{10, 20}, {5, 15}, 10 * NS_PER_S, false}};

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/say.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 
 /* Short enough for a test: all that is parked returns within a second. */
 static void set_up_quick(struct rig *rig, enum gate_mode mode)

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "core/limits.h"
+#include "api/limits.h"
 #include "door/peer.h"
 
 #define MINUTE (60 * NS_PER_S)

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "probe/inside.h"
+#include "probe/probe_int.h"
 #include "support/temp_dir.h"
 
 #define LONG_MS 60000

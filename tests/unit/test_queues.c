@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/limits.h"
+#include "api/limits.h"
 
 /* ---- removing ---- */
 

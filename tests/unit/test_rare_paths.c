@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/inside.h"
+#include "core/kernel.h"
 
 /* ---- history that cannot be read ---- */
 

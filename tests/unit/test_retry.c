@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/inside.h"
+#include "core/kernel.h"
 #include "support/rig.h"
 
 static void make_failed(struct rig *rig)

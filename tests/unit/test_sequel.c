@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "core/inside.h"
-#include "core/sequel.h"
+#include "core/kernel.h"
+#include "jobs/dependents.h"
 #include "support/rig.h"
 
 #define STEPS 4

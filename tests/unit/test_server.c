@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "core/limits.h"
+#include "api/limits.h"
 
 /* The deadlines of conn.c, short enough to be waited for. */
 #define SHORT_MS         60

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/check_inside.h"
-#include "core/client_inside.h"
-#include "core/settings.h"
+#include "checks/check_int.h"
+#include "checks/client_int.h"
+#include "operator/settings.h"
 #include "support/rig.h"
 
 enum { LAG, THREADS };

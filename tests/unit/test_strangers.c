@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/limits.h"
+#include "api/limits.h"
 #include "door/listen.h"
 
 static bool is_machine_near; /* whether the peers of the test are taken for this machine */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/say.h"
-#include "core/inside.h"
+#include "core/kernel.h"
 
 static void restart(struct rig *rig, enum gate_mode mode)
 {

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "core/inside.h"
+#include "core/kernel.h"
 
 #define MIB_JOBS (CORE_BATCH_SOFT_BYTES / MIB + 2)
 

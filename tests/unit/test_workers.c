@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "core/inside.h"
-#include "core/workers.h"
+#include "core/kernel.h"
+#include "jobs/workers.h"
 #include "support/rig.h"
 
 static void from(struct rig_session *s, const char *address)

@@ -5,8 +5,8 @@
 
 #include "check.h"
 
-#include "core/throttle.h"
 #include "support/rig.h"
+#include "throttle/throttle.h"
 
 static const struct core_metric threads_running = {.name = "threads_running",
                                                    .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false}};

@@ -1,0 +1,96 @@
+/* What the files of the check door share. */
+#ifndef WEIR_CHECKS_CHECK_INT_H
+#define WEIR_CHECKS_CHECK_INT_H
+
+#include "checks/check.h"
+#include "checks/client.h"
+#include "checks/rule.h"
+#include "throttle/throttle_int.h"
+
+struct retarget;
+
+#define CHECK_NO_TARGET 255
+#define SETTING_CHECK   "check.mode"
+
+/* An ask with everything looked up; its texts are the asker's. */
+struct asking {
+        struct identity who;
+        struct client *client; /* valid until the core runs on */
+        int target;            /* -1: there are none */
+        enum tier tier;
+        uint32_t cost;
+        bool is_contract, is_low, is_read;
+        bool is_lost;       /* the target it named does not exist, and `target` is -1 */
+        double threshold;   /* of the first metric; NAN: its own */
+        const double *roll; /* as in struct check_case */
+        uint8_t metrics[CHECK_METRICS_MAX];
+        struct slice asked[CHECK_METRICS_MAX]; /* as they were asked for; ptr NULL: by default */
+        size_t n_metrics;
+        struct slice address;
+        bool is_authenticated;
+};
+
+/* Beside each target of the throttle, and one for asks when there is none. */
+struct check_state {
+        struct credit_pool pool;
+        int64_t refused_ns; /* the last refusal that makes low priority asks wait; 0: none */
+        int64_t healthy_ms; /* Unix ms when its first checked metric was last below its threshold */
+        struct list lanes;  /* identities with parked asks, whose turn is next first */
+        size_t n_waiting;
+        int64_t served_ns;
+        int64_t due_ns; /* the first of their pauses ends; 0: none does */
+        bool has_news;  /* a sample came since */
+};
+
+struct checking {
+        struct check_state *targets; /* of n_targets + 1; the last is for asks without a target */
+        size_t n_targets;
+        struct hash lanes; /* by target and identity */
+        size_t n_waiting;
+        int64_t pool_ns; /* the pools were last looked at */
+        enum gate_mode mode;
+        uint64_t mode_seen; /* settings_version it was read at */
+        uint64_t granted, refused[CHECK_REASONS], observed, parked;
+        /* Of the ask being decided: too large for the stack of every check. */
+        struct check_value values[CHECK_METRICS_MAX];
+        struct check_answer answer, trial;
+};
+
+struct checking *checking_new(void);
+struct checking *checking_free(struct checking *c);
+/* The targets were set up: forget what belonged to others.  No ask is parked then. */
+void checking_reset(struct core *core);
+/* The same when some may be parked: at a target that stays they go on waiting, at one that is gone
+ * (`old` has its name) they are answered with an error. */
+void checking_retarget(struct core *core, const struct retarget *map, const struct target *old);
+/* A sample of that target came. */
+void checking_sample(struct core *core, size_t target);
+void checking_turn(struct core *core);
+int64_t checking_next_ns(const struct core *core);
+
+int check_look_up(struct core *core, const struct check_ask *ask, struct asking *ret,
+                  struct problem *problem) MUST_CHECK;
+/* Decides, without counting. */
+void check_answer(struct core *core, const struct asking *a, struct check_answer *ret);
+/* Counts the answer and does what follows from it. */
+void check_settle(struct core *core, const struct asking *a, const struct check_answer *answer,
+                  uint32_t waited_ms);
+/* The exemption r let it through although the target is over its threshold; may end r. */
+void check_spend_budget(struct core *core, const struct asking *a, struct rule *r);
+/* Fills in the credits of a granted ask, after it was counted, and when it should ask again. */
+void check_give_credits(struct core *core, const struct asking *a, struct check_answer *ret);
+/* Until when an ask that waits is to be paced, steady ns; the past: not at all. */
+int64_t check_paced_ns(const struct asking *a);
+void checking_tick(struct core *core);
+struct check_state *check_state_of(struct core *core, int target);
+enum gate_mode check_mode(struct core *core);
+
+/* For /metrics. */
+void checking_each_sample(const struct core *core,
+                          void (*fn)(void *ctx, const char *name, const char *labels, double value),
+                          void *ctx);
+
+int exec_check(struct core *core, struct session *session, const struct command *cmd,
+               struct reply *reply, struct problem *problem);
+
+#endif

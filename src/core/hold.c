@@ -1,7 +1,0 @@
-/* Holds end by themselves: see state/hold.h. */
-#include "core/inside.h"
-
-void hold_due(struct core *core, struct thing *t)
-{
-        thing_gone(core, t);
-}

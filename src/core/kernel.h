@@ -1,0 +1,247 @@
+/* What the files of core/ share and nobody else sees: the core itself and how a change is made. */
+#ifndef WEIR_CORE_KERNEL_H
+#define WEIR_CORE_KERNEL_H
+
+#include "api/limits.h"
+#include "core/archive.h"
+#include "core/core.h"
+#include "log/log.h"
+#include "state/backoff.h"
+#include "state/state.h"
+
+/* The open batch beyond this: doors read no more until the log has caught up. */
+#define CORE_BATCH_SOFT_BYTES (16 * MIB)
+/* A late completion of a job that timed out for good is accepted for as long as its lease was,
+ * but not longer than this. */
+#define CORE_GRACE_MAX_MS 300000
+/* Log bytes that finishing one accepted job may take at most while the disk is full: a start, an
+ * end with a short text, and their share of ARCHIVED and CLOCK records. */
+#define CORE_FINISH_BYTES     768
+#define CORE_LET_GO_BYTES     32 /* the same for one that has ended: its share of ARCHIVED */
+#define CORE_TIGHT_TEXT_BYTES 256
+/* How often that may write a name of its options: a unique key that is held and let go of, a limit
+ * that a start takes from, a breaker that is told twice, a batch, a schedule. */
+#define CORE_NAMED_TIMES 3
+
+/* Jobs promoted, leases or waits ended per turn, so that one turn stays short. */
+#define CORE_TURN_STEPS 2000
+
+struct core_totals {
+        uint64_t enqueued, started, completed, failed, timed_out, released, retried, canceled;
+        uint64_t late_completions, refused_nospace, cleaned_objects, cleaned_bytes;
+        uint64_t batches, commands, slowed_claims, unsigned_jobs;
+        uint64_t answers_repeated;
+        uint64_t locks_granted, locks_expired, locks_forced;
+        uint64_t slots_fired, slots_missed, slots_overlapped;
+};
+
+struct claiming;
+
+/* What listings and bulk commands may still do in this turn (find_walk.h). */
+struct scan_budget {
+        int64_t units;    /* looks at a job */
+        int64_t until_ns; /* by the watch; 0: nothing was looked at yet */
+};
+
+/* keeping.c: what history will need, as counted last, and what it has. */
+struct keeping {
+        uint64_t counted;        /* bytes of its file for all live jobs */
+        uint64_t live, appended; /* state.live_bytes and the log's bytes at that time */
+        uint64_t room;           /* UINT64_MAX: not known */
+        int64_t counted_ns;      /* INT64_MIN: count at the next turn */
+        bool is_stuck;
+};
+
+struct core {
+        struct core_options options;
+        struct state state;
+        struct now now;
+        int64_t wall_minus_steady_ms; /* fixed at recovery: steady time as a wall that never jumps
+                                       */
+
+        struct buf batch[2];
+        unsigned open;     /* which of the two is being filled; the other is in flight */
+        uint64_t open_seq; /* the number the open batch will have */
+        uint64_t durable_seq;
+        bool is_in_flight;
+        bool is_clock_told; /* the open batch holds a CLOCK of `now` */
+        uint64_t trimmed_to, wanted_room;
+        uint64_t trim_to;         /* when the batch in flight is durable, the log may be cut here */
+        struct log_stat log_stat; /* as of the last turn */
+
+        struct buf packed; /* options of the job being made */
+        struct buf body;   /* of the thing being written; cleared by whoever uses it next */
+
+        struct throttle *throttle;
+        struct core_checks checks; /* as configured, defaults filled in */
+        struct core_config config; /* all NULL: there is none */
+        struct rule_index *rules;
+        struct clients *clients;
+        struct checking *checking; /* check.c: asks that wait, credits */
+        struct series *series;
+        struct last_hour *last_hour;
+        int64_t start_ms; /* Unix time of the first turn: what only memory counts began then */
+        struct throttled *throttled; /* now.c: what was held back last */
+        struct workers *workers;
+        struct claiming *claiming; /* claim.c's scratch: too large for the stack */
+        struct list news;          /* queues with a ready job, for waiting workers */
+        /* sequel.c: how many jobs may still be told of an end in this turn; questions to the
+         * archive about jobs that others come after */
+        int sequel_steps;
+        struct list lookups;
+        size_t n_lookups;
+        uint64_t look_up_from;  /* ids that are waited for are looked up from here on */
+        int64_t look_up_ns;     /* when all of them are: at first, and after an error */
+        bool is_history_unread; /* the last look failed */
+
+        struct heap waits; /* every session_wait with an end, by steady ns */
+        uint64_t n_waits, next_wait_id;
+        struct list scans;                   /* find_walk.h: what goes on next turn */
+        struct scan_budget scan_budget;      /* the same: of this turn */
+        struct list bulks, bulk_waits;       /* jobs/bulk.c: all, and those that wait for history */
+        struct list retry_asks, retry_waits; /* jobs/retry.c */
+
+        struct keeping keeping;
+        size_t n_ending; /* ended jobs whose end is in the batch in flight, or before it */
+        bool is_stopping, is_recovered, is_slowed;
+        bool are_locks_off; /* LOCK grants nothing, and nobody waits for one; by settings_apply() */
+        bool are_locks_off_configured;
+        bool is_everything_paused; /* no claim gets a job; by settings_apply() */
+        struct core_totals totals;
+};
+
+/* Writes the effect into the open batch and makes it true.  Our own effects always apply. */
+void core_emit(struct core *core, const struct effect *e);
+/* The same for an effect that needs memory of a client's choosing: nothing happens on failure. */
+int core_try_emit(struct core *core, const struct effect *e, struct problem *problem) MUST_CHECK;
+
+/* May a turn take one more step of what no command asked for (leases, alarms, cascades)?  n: how
+ * many it took.  Not while the open batch is long: it has to end below LOG_BATCH_MAX. */
+static inline bool core_may_go_on(const struct core *core, int n)
+{
+        return n < core->options.turn_steps && !core_is_congested(core);
+}
+
+/* Is there room in the log for `bytes` of new work, beside what finishing the accepted needs? */
+int core_admit(struct core *core, uint64_t bytes, uint64_t jobs,
+               struct problem *problem) MUST_CHECK;
+/* May there be so many more queues?  When the limit needs their place, idle ones are forgotten: a
+ * queue that was found before may be gone afterwards. */
+int core_admit_queues(struct core *core, size_t n_new, struct problem *problem) MUST_CHECK;
+/* The same for one name; a queue that has it stays. */
+int core_admit_queue(struct core *core, struct slice name, struct problem *problem) MUST_CHECK;
+/* May an end carry this text?  Only short ones while the disk is full. */
+int core_admit_text(struct core *core, size_t len, struct problem *problem) MUST_CHECK;
+
+bool core_keeps(const struct core *core, const struct queue *queue, enum job_status outcome);
+int64_t core_steady_wall_ms(const struct core *core);
+/* Due time `in_ms` from now, for an effect: 0 stays 0. */
+int64_t core_due_in(const struct core *core, int64_t in_ms);
+
+/* core/clean.c: keeps the log at most 2 x live + 64 MiB, a bounded step at a time. */
+void core_clean(struct core *core);
+
+/* core/wait.c */
+struct session_wait;
+struct wait_ops {
+        /* Its time is over, or weir stops: answer with nothing and free it. */
+        void (*time_over)(struct core *core, struct session_wait *w);
+        /* The peer is gone: free it, or leave it to whoever holds it. */
+        void (*cancel)(struct core *core, struct session_wait *w);
+};
+struct session_wait {
+        struct heap_node timer; /* on core->waits when it has an end */
+        const struct wait_ops *ops;
+        struct session *session; /* NULL: the peer is gone, only the archive still holds this */
+        struct core *core;
+};
+void wait_begin(struct core *core, struct session_wait *w, const struct wait_ops *ops,
+                struct session *s);
+void wait_until(struct core *core, struct session_wait *w, int64_t steady_ns);
+void wait_end(struct core *core, struct session_wait *w); /* unlinks; the caller frees */
+
+/* core/thing.c: effects of named things (state/thing.h), and their alarms. */
+void thing_set(struct core *core, enum thing_kind kind, struct slice name, struct slice body);
+/* The same for a body of a client's choosing: refused when the log is behind. */
+int thing_try_set(struct core *core, enum thing_kind kind, struct slice name, struct slice body,
+                  struct problem *problem) MUST_CHECK;
+void thing_note(struct core *core, struct thing *t, struct slice body);
+void thing_gone(struct core *core, struct thing *t);
+void things_ring(struct core *core); /* calls <kind>_due for those whose time has come */
+int64_t things_next_ns(const struct core *core); /* when the next alarm rings; INT64_MAX: never */
+/* <kind>_due: the thing's alarm rang (it is off the heap).  It must emit what follows from that
+ * (an effect whose set or note arms the next alarm), or arm it again with thing_alarm(). */
+#define X(name, text) void text##_due(struct core *core, struct thing *t);
+THING_MAP(X)
+#undef X
+
+/* things/setting.c: settings that are changed while weir runs (state/setting.h). */
+int setting_admit(const struct core *core, struct problem *problem) MUST_CHECK; /* one more? */
+/* Ends by itself at until_ns (steady); 0: never. */
+void setting_set(struct core *core, struct slice name, int64_t until_ns, struct slice bytes);
+bool setting_unset(struct core *core, struct slice name); /* false: it was not set */
+
+/* jobs/queues.c: how long a failed job of this queue waits that has no backoff of its own. */
+struct backoff queue_backoff(const struct core *core, const struct queue *q);
+
+/* jobs/claim.c */
+struct claiming *claiming_new(void);
+void claim_serve(struct core *core); /* waiting workers, new jobs */
+void claim_wake_slowed(struct core *core);
+/* Those who wait for jobs are served at the end of the turn, where there are some. */
+void claim_wake_all(struct core *core);
+/* Every claim that waits for jobs, by the name of its worker. */
+void claim_each_waiting(const struct core *core, void (*fn)(void *ctx, struct slice worker),
+                        void *ctx);
+/* claim_check() first, and before anything is changed: afterwards there is no refusal. */
+int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
+              struct reply *reply) MUST_CHECK;
+int claim_check(struct core *core, const struct claim_spec *spec,
+                struct problem *problem) MUST_CHECK;
+
+/* core/answer.c: runs a command with an idempotency key, or gives its first answer again. */
+int answer_exec(struct core *core, struct session *session, const struct command *cmd,
+                struct reply *reply, struct problem *problem) MUST_CHECK;
+void answer_cancel(struct session *s); /* the peer is gone: no answer, nothing to keep */
+
+/* Rows of the command table: one function each. */
+int exec_enqueue(struct core *core, struct session *session, const struct command *cmd,
+                 struct reply *reply, struct problem *problem);
+int exec_claim(struct core *core, struct session *session, const struct command *cmd,
+               struct reply *reply, struct problem *problem);
+int exec_complete(struct core *core, struct session *session, const struct command *cmd,
+                  struct reply *reply, struct problem *problem);
+int exec_fail(struct core *core, struct session *session, const struct command *cmd,
+              struct reply *reply, struct problem *problem);
+int exec_release(struct core *core, struct session *session, const struct command *cmd,
+                 struct reply *reply, struct problem *problem);
+int exec_extend(struct core *core, struct session *session, const struct command *cmd,
+                struct reply *reply, struct problem *problem);
+int exec_progress(struct core *core, struct session *session, const struct command *cmd,
+                  struct reply *reply, struct problem *problem);
+int exec_cancel(struct core *core, struct session *session, const struct command *cmd,
+                struct reply *reply, struct problem *problem);
+int exec_job(struct core *core, struct session *session, const struct command *cmd,
+             struct reply *reply, struct problem *problem);
+int exec_jobs(struct core *core, struct session *session, const struct command *cmd,
+              struct reply *reply, struct problem *problem);
+int exec_jobcounts(struct core *core, struct session *session, const struct command *cmd,
+                   struct reply *reply, struct problem *problem);
+int exec_events(struct core *core, struct session *session, const struct command *cmd,
+                struct reply *reply, struct problem *problem);
+int exec_queues(struct core *core, struct session *session, const struct command *cmd,
+                struct reply *reply, struct problem *problem);
+int exec_queue(struct core *core, struct session *session, const struct command *cmd,
+               struct reply *reply, struct problem *problem);
+int exec_queueset(struct core *core, struct session *session, const struct command *cmd,
+                  struct reply *reply, struct problem *problem);
+int exec_unqueue(struct core *core, struct session *session, const struct command *cmd,
+                 struct reply *reply, struct problem *problem);
+int exec_why(struct core *core, struct session *session, const struct command *cmd,
+             struct reply *reply, struct problem *problem);
+int exec_pause(struct core *core, struct session *session, const struct command *cmd,
+               struct reply *reply, struct problem *problem);
+int exec_resume(struct core *core, struct session *session, const struct command *cmd,
+                struct reply *reply, struct problem *problem);
+
+#endif

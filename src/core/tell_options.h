@@ -1,9 +1,0 @@
-/* The options of a job (state/option.h), told as a map. */
-#ifndef WEIR_CORE_TELL_OPTIONS_H
-#define WEIR_CORE_TELL_OPTIONS_H
-
-#include "core/reply.h"
-
-void tell_options(struct reply *reply, struct slice packed, uint64_t deferring_ms);
-
-#endif

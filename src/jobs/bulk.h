@@ -1,0 +1,34 @@
+/* Commands that change many jobs: by their ids, or by a filter as JOBS takes it.
+ *
+ * The answer comes when all is done, and says how many jobs matched and how many were changed.
+ * Until then a bulk command does a little in each turn (find_walk.h), so what it changes becomes
+ * true and durable bit by bit: one that is stopped half-way (its peer is gone, weir stops or
+ * crashes) has changed some jobs and not others, each of them whole. */
+#ifndef WEIR_JOBS_BULK_H
+#define WEIR_JOBS_BULK_H
+
+#include "core/kernel.h"
+
+void bulk_init(struct core *core);
+void bulk_release(struct core *core);
+/* The archive has reported n jobs: whoever waits for them goes on. */
+void bulk_stored(struct core *core, size_t n);
+/* The archive cannot write: whoever waits for it goes on without. */
+void bulk_stuck(struct core *core);
+
+/* RETRYMANY DRYRUN: how many could be retried. */
+int bulk_count_retries(struct core *core, struct session *session, const struct command *cmd,
+                       struct problem *problem) MUST_CHECK;
+
+int exec_cancelmany(struct core *core, struct session *session, const struct command *cmd,
+                    struct reply *reply, struct problem *problem);
+int exec_runmany(struct core *core, struct session *session, const struct command *cmd,
+                 struct reply *reply, struct problem *problem);
+int exec_retiermany(struct core *core, struct session *session, const struct command *cmd,
+                    struct reply *reply, struct problem *problem);
+int exec_deletemany(struct core *core, struct session *session, const struct command *cmd,
+                    struct reply *reply, struct problem *problem);
+int exec_retier(struct core *core, struct session *session, const struct command *cmd,
+                struct reply *reply, struct problem *problem);
+
+#endif

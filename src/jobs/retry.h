@@ -1,0 +1,37 @@
+/* Running jobs again: what the rest of the core calls. */
+#ifndef WEIR_JOBS_RETRY_H
+#define WEIR_JOBS_RETRY_H
+
+#include "core/kernel.h"
+
+/* Only one at a time has something of history in its hands that it is going to change: a job to be
+ * made live again, rows to be deleted.  The others wait in line. */
+struct asker {
+        struct list link;
+        bool is_asked; /* it is its turn */
+        void (*ask)(struct core *core, struct asker *a);
+        void (*refuse)(struct core *core,
+                       struct asker *a); /* weir is stopping; it is not in line */
+};
+void asker_queue(struct core *core, struct asker *a);
+/* It is done, or wants its turn no longer; in line or not.  ask_next: the next one may. */
+void asker_leave(struct asker *a);
+void ask_next(struct core *core);
+
+/* A pending job that waits for its time waits no longer. */
+int job_be_due(struct core *core, const struct job *job, struct slice why,
+               struct problem *problem) MUST_CHECK;
+
+void retry_init(struct core *core);
+void retry_release(struct core *core);
+/* The archive has reported n jobs, which are let go of by now: whoever waits for them goes on. */
+void retry_stored(struct core *core, size_t n);
+
+int exec_retry(struct core *core, struct session *session, const struct command *cmd,
+               struct reply *reply, struct problem *problem);
+int exec_retrymany(struct core *core, struct session *session, const struct command *cmd,
+                   struct reply *reply, struct problem *problem);
+int exec_run(struct core *core, struct session *session, const struct command *cmd,
+             struct reply *reply, struct problem *problem);
+
+#endif

@@ -1,0 +1,26 @@
+/* Who works: every name that claimed within the last hour, and what it has in hand.
+ *
+ * Nothing of it is in the log.  After a restart the running jobs still say whose they are; where
+ * those are and which queues they take is known again with their next claim. */
+#ifndef WEIR_JOBS_WORKERS_H
+#define WEIR_JOBS_WORKERS_H
+
+#include "core/kernel.h"
+
+#define WORKERS_MAX  1000
+#define WORKERS_JOBS 20 /* ids told of one */
+
+struct workers;
+
+struct workers *workers_new(uint64_t hash_seed);
+struct workers *workers_free(struct workers *w);
+
+/* Somebody claims. */
+void workers_claim(struct core *core, const struct session *session, const struct claim_spec *spec);
+
+void workers_check(const struct workers *w);
+
+int exec_workers(struct core *core, struct session *session, const struct command *cmd,
+                 struct reply *reply, struct problem *problem);
+
+#endif

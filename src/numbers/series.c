@@ -1,0 +1,356 @@
+/* See series.h.
+ *
+ * One ring per series with a number for each second of the steady clock.  The rings are filled from
+ * the totals that are counted anyway, so counting costs nothing more: when a turn finds that a
+ * second is over, the difference of the totals belongs to that second.  All of it: the core's clock
+ * stands still from one turn to the next, so whatever happened since was done at the time of the
+ * turn before.  If seconds have passed without a turn, nothing happened in them: their counts are
+ * 0 and their gauges as they were.  So there is no timer, and an idle weir is not woken to write
+ * zeros.
+ *
+ * A step is told when it is over, and steps begin at multiples of their length: who asks again gets
+ * the same points, and a chart has no half of a step at its end.
+ *
+ * Costs: SERIES_IDS x 4096 x 4 bytes; a comparison per turn, and a walk over the queues per second
+ * that had a turn. */
+#include "numbers/series.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "checks/check_int.h"
+#include "throttle/throttle_int.h"
+
+/* The wall clock is read in whole milliseconds and corrected a little all the time: only when it is
+ * off by more than this do the points move. */
+#define WALL_OFF_MS 500
+/* Seconds in a ring: the hour, and a step that is not over. */
+#define KEPT 4096
+_Static_assert(KEPT > SERIES_SECONDS + SERIES_STEP_S, "a window may end a step ago");
+
+enum { P_SECONDS, P_STEP, P_TARGET };
+
+struct series {
+        int64_t second;               /* steady, that is going on; -1: no turn yet */
+        int64_t first;                /* the one of the first turn: nothing before it is known */
+        int64_t wall_ahead_ms;        /* of steady time, as told last */
+        uint64_t seen[SERIES_COUNTS]; /* totals when it began */
+        uint32_t rings[SERIES_IDS][KEPT]; /* of the seconds before it, by second % KEPT */
+};
+
+static const char *const names[SERIES_IDS] = {
+#define X(id, name) [SERIES_##id] = (name),
+        SERIES_MAP(X)
+#undef X
+};
+
+struct series *series_new(void)
+{
+        struct series *s = xcalloc(1, sizeof(*s));
+        s->second = -1;
+        return s;
+}
+
+struct series *series_free(struct series *s)
+{
+        free(s);
+        return NULL;
+}
+
+/* ---- filling ---- */
+
+static void add_up(const struct core *core, uint64_t ret[SERIES_COUNTS])
+{
+        const struct core_totals *t = &core->totals;
+        const struct checking *c = core->checking;
+        ret[SERIES_ENQUEUED] = t->enqueued;
+        ret[SERIES_STARTED] = t->started;
+        ret[SERIES_COMPLETED] = t->completed;
+        ret[SERIES_FAILED] = t->failed;
+        ret[SERIES_GRANTED] = c->granted;
+        ret[SERIES_REFUSED] = 0;
+        for (size_t i = 0; i < CHECK_REASONS; i++)
+                ret[SERIES_REFUSED] += c->refused[i];
+        _Static_assert(SERIES_DEFERRED_DEFERRABLE - SERIES_DEFERRED_CRITICAL == TIERS - 1,
+                       "one for each tier, in their order");
+        for (size_t i = 0; i < TIERS; i++)
+                ret[SERIES_DEFERRED_CRITICAL + i] = core->throttle->deferred[i];
+}
+
+static uint32_t bounded(uint64_t v)
+{
+        return v < UINT32_MAX ? (uint32_t)v : UINT32_MAX;
+}
+
+static uint32_t n_parked(const struct core *core)
+{
+        uint64_t n = 0;
+        for (size_t i = 0; i < STATE_TIERS; i++)
+                n += core->state.n_parked[i];
+        return bounded(n);
+}
+
+static uint32_t n_ready(const struct core *core)
+{
+        uint64_t n = 0;
+        for (struct hash_node *it = NULL; (it = hash_next(&core->state.queues, it));)
+                n += CONTAINER_OF(it, struct queue, node)->n_ready;
+        return bounded(n);
+}
+
+/* Writes the second that is over, and those after it in which nothing happened. */
+static void close_second(struct core *core, int64_t now)
+{
+        struct series *s = core->series;
+        uint64_t totals[SERIES_COUNTS];
+        uint32_t row[SERIES_IDS];
+        add_up(core, totals);
+        for (size_t i = 0; i < SERIES_COUNTS; i++)
+                row[i] = bounded(totals[i] - s->seen[i]);
+        memcpy(s->seen, totals, sizeof(totals));
+        row[SERIES_PARKED] = n_parked(core);
+        row[SERIES_READY] = n_ready(core);
+        int64_t at = s->second, oldest = now - KEPT;
+        for (; at < now; at++) {
+                if (at < oldest)
+                        at = oldest; /* the rings hold no more, and what is older counts no more */
+                for (size_t i = 0; i < SERIES_IDS; i++)
+                        s->rings[i][at % KEPT] = i < SERIES_COUNTS && at > s->second ? 0 : row[i];
+        }
+}
+
+void series_turn(struct core *core)
+{
+        struct series *s = core->series;
+        int64_t now = core->now.steady_ns / NS_PER_S;
+        if (now == s->second)
+                return;
+        if (s->second >= 0)
+                close_second(core, now);
+        else
+                s->first = now;
+        s->second = now;
+}
+
+/* ---- reading ---- */
+
+static uint32_t value_at(const struct series *s, enum series_id id, int64_t second)
+{
+        if (second < 0 || second >= s->second || second < s->second - KEPT)
+                return 0;
+        return s->rings[id][second % KEPT];
+}
+
+unsigned series_known(const struct core *core, unsigned seconds)
+{
+        const struct series *s = core->series;
+        int64_t known = s->second - s->first;
+        return known < seconds ? (unsigned)known : seconds;
+}
+
+uint64_t series_sum(const struct core *core, enum series_id id, unsigned seconds)
+{
+        const struct series *s = core->series;
+        uint64_t sum = 0;
+        ASSERT(seconds <= SERIES_SECONDS);
+        for (int64_t at = s->second - seconds; at < s->second; at++)
+                sum += value_at(s, id, at);
+        return sum;
+}
+
+uint64_t series_rest(const struct core *core, enum series_id id)
+{
+        uint64_t totals[SERIES_COUNTS];
+        ASSERT(id < SERIES_COUNTS);
+        add_up(core, totals);
+        return totals[id] - core->series->seen[id];
+}
+
+/* ---- telling ---- */
+
+/* Thousands of them are told at once, mostly whole ones: those go without printf. */
+static struct slice whole_text(uint64_t v, bool is_negative, char *end)
+{
+        char *at = end;
+        do
+                *--at = (char)('0' + v % 10);
+        while (v /= 10);
+        if (is_negative)
+                *--at = '-';
+        return slice_make(at, (size_t)(end - at));
+}
+
+void reply_decimal(struct reply *reply, double value, int digits)
+{
+        char text[40];
+        if (!isfinite(value)) {
+                reply_null(reply);
+                return;
+        }
+        double size = fabs(value);
+        if (size < 1e15 && (double)(uint64_t)size == size) {
+                reply_text(reply, whole_text((uint64_t)size, value < 0, text + sizeof(text)));
+                return;
+        }
+        (void)snprintf(text, sizeof(text), "%.*g", digits, value);
+        reply_str(reply, text);
+}
+
+/* When a second began, as the wall clock says now. */
+static int64_t wall_ms_of(struct core *core, int64_t second)
+{
+        struct series *s = core->series;
+        int64_t ahead_ms = core->now.wall_ms - core->now.steady_ns / NS_PER_MS;
+        if (llabs(ahead_ms - s->wall_ahead_ms) > WALL_OFF_MS)
+                s->wall_ahead_ms = ahead_ms;
+        return second * MS_PER_S + s->wall_ahead_ms;
+}
+
+/* Steps of whole seconds, the first of which begins at `first`. */
+struct window {
+        int64_t first, step;
+        size_t n;
+};
+
+static int window_of(const struct core *core, const struct command *cmd, struct window *ret,
+                     struct problem *problem)
+{
+        const struct arg *seconds = &cmd->arg[P_SECONDS], *step = &cmd->arg[P_STEP];
+        int64_t length = seconds->is_set ? seconds->num : SERIES_SECONDS;
+        ret->step = step->is_set ? step->num : SERIES_STEP;
+        ret->n = (size_t)((length + ret->step - 1) / ret->step);
+        if (ret->n > SERIES_POINTS)
+                return problem_set(problem, ERR_BADARG,
+                                   "that would be %zu points; at most %d: take a longer STEP",
+                                   ret->n, SERIES_POINTS);
+        ret->first = core->series->second / ret->step * ret->step - (int64_t)ret->n * ret->step;
+        return OK;
+}
+
+static void tell_series(const struct core *core, struct reply *reply, const struct window *w,
+                        enum series_id id)
+{
+        const struct series *s = core->series;
+        int64_t at = w->first;
+        reply_key(reply, names[id]);
+        reply_list(reply, w->n);
+        for (size_t i = 0; i < w->n; i++) {
+                uint64_t sum = 0, max = 0;
+                bool is_known = at >= s->first;
+                for (int64_t end = at + w->step; at < end; at++) {
+                        uint32_t v = value_at(s, id, at);
+                        sum += v;
+                        max = v > max ? v : max;
+                }
+                if (is_known)
+                        reply_int(reply, (int64_t)(id < SERIES_COUNTS ? sum : max));
+                else
+                        reply_null(reply);
+        }
+        reply_end(reply);
+}
+
+/* NAN: there was no sample in that second, or it is too long ago. */
+static float metric_at(const struct metric *m, int64_t second)
+{
+        if (second < 0 || second > m->history_s || second <= m->history_s - THROTTLE_HISTORY_S)
+                return NAN;
+        return m->history[second % THROTTLE_HISTORY_S];
+}
+
+static void tell_values(struct reply *reply, const struct window *w, const struct metric *m)
+{
+        int64_t at = w->first;
+        reply_list(reply, w->n);
+        for (size_t i = 0; i < w->n; i++) {
+                float max = NAN;
+                for (int64_t end = at + w->step; at < end; at++)
+                        max = fmaxf(max, metric_at(m, at)); /* passes over NAN */
+                reply_decimal(reply, max, 7);
+        }
+        reply_end(reply);
+}
+
+static void tell_metric(struct reply *reply, const struct window *w, const struct target *g,
+                        size_t metric)
+{
+        const struct metric *m = &g->metrics[metric];
+        reply_map(reply, 6);
+        tell_str(reply, "target", g->name);
+        tell_str(reply, "name", m->name);
+        reply_key(reply, "elevated");
+        reply_decimal(reply, g->rules[metric].enter[0], 10);
+        reply_key(reply, "critical");
+        reply_decimal(reply, g->rules[metric].enter[1], 10);
+        reply_key(reply, "check");
+        reply_decimal(reply, m->check_above, 10);
+        reply_key(reply, "values");
+        tell_values(reply, w, m);
+        reply_end(reply);
+}
+
+/* Those of one target, or of all; -1. */
+static void tell_metrics(const struct core *core, struct reply *reply, const struct window *w,
+                         int target)
+{
+        const struct throttle *t = core->throttle;
+        size_t n = 0;
+        for (size_t i = 0; i < t->n_targets; i++)
+                n += target < 0 || (size_t)target == i ? t->targets[i].n_metrics : 0;
+        n = n < SERIES_METRICS ? n : SERIES_METRICS;
+        reply_list(reply, n);
+        for (size_t i = 0; i < t->n_targets; i++)
+                for (size_t k = 0; k < t->targets[i].n_metrics && n; k++)
+                        if (target < 0 || (size_t)target == i) {
+                                tell_metric(reply, w, &t->targets[i], k);
+                                n--;
+                        }
+        reply_end(reply);
+}
+
+static void tell_jobs(const struct core *core, struct reply *reply, const struct window *w)
+{
+        static const enum series_id told[] = {SERIES_STARTED,  SERIES_COMPLETED, SERIES_FAILED,
+                                              SERIES_ENQUEUED, SERIES_PARKED,    SERIES_READY};
+        reply_map(reply, ARRAY_LEN(told) + 1);
+        for (size_t i = 0; i < ARRAY_LEN(told); i++)
+                tell_series(core, reply, w, told[i]);
+        reply_key(reply, "deferred");
+        reply_map(reply, TIERS);
+        for (size_t i = 0; i < TIERS; i++)
+                tell_series(core, reply, w, (enum series_id)(SERIES_DEFERRED_CRITICAL + i));
+        reply_end(reply);
+        reply_end(reply);
+}
+
+int exec_series(struct core *core, struct session *session, const struct command *cmd,
+                struct reply *reply, struct problem *problem)
+{
+        (void)session; /* anybody may look */
+        struct window w = {0};
+        int target = -1;
+        int r = window_of(core, cmd, &w, problem);
+        if (r != OK)
+                return r;
+        if (cmd->arg[P_TARGET].is_set) {
+                target = throttle_target(core, cmd->arg[P_TARGET].text);
+                if (target < 0)
+                        return problem_set(problem, ERR_NOTFOUND, "there is no such target");
+        }
+        reply_map(reply, 6);
+        tell_int(reply, "from_ms", wall_ms_of(core, w.first));
+        tell_int(reply, "step_ms", w.step * MS_PER_S);
+        tell_int(reply, "n", (int64_t)w.n);
+        reply_key(reply, "metrics");
+        tell_metrics(core, reply, &w, target);
+        reply_key(reply, "jobs");
+        tell_jobs(core, reply, &w);
+        reply_key(reply, "checks");
+        reply_map(reply, 2);
+        tell_series(core, reply, &w, SERIES_GRANTED);
+        tell_series(core, reply, &w, SERIES_REFUSED);
+        reply_end(reply);
+        reply_end(reply);
+        return OK;
+}

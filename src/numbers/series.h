@@ -1,0 +1,61 @@
+/* The last hour, second by second: what happened to jobs and checks.
+ *
+ * Counts are told per step, gauges and metrics as the largest value within one.  Nothing of it is
+ * in the log: a restart begins anew, and what was before it is told as null. */
+#ifndef WEIR_NUMBERS_SERIES_H
+#define WEIR_NUMBERS_SERIES_H
+
+#include "core/kernel.h"
+
+#define SERIES_SECONDS 3600
+#define SERIES_STEP    5
+#define SERIES_STEP_S  300 /* the longest */
+#define SERIES_POINTS  720 /* of one series in one answer */
+#define SERIES_METRICS 64  /* metrics in one answer; TARGET asks for others */
+
+/* Counts, then gauges: those are as they were when a second ended. */
+/*      id                 name */
+#define SERIES_MAP(X)                                                                              \
+        X(ENQUEUED, "enqueued")                                                                    \
+        X(STARTED, "started")                                                                      \
+        X(COMPLETED, "completed")                                                                  \
+        X(FAILED, "failed")                                                                        \
+        X(GRANTED, "granted")                                                                      \
+        X(REFUSED, "refused")                                                                      \
+        X(DEFERRED_CRITICAL, "critical")                                                           \
+        X(DEFERRED_HIGH, "high")                                                                   \
+        X(DEFERRED_NORMAL, "normal")                                                               \
+        X(DEFERRED_DEFERRABLE, "deferrable")                                                       \
+        X(PARKED, "parked")                                                                        \
+        X(READY, "ready")
+
+enum series_id {
+#define X(id, name) SERIES_##id,
+        SERIES_MAP(X)
+#undef X
+                SERIES_IDS
+};
+#define SERIES_COUNTS SERIES_PARKED /* the first gauge */
+
+struct series;
+
+struct series *series_new(void);
+struct series *series_free(struct series *s);
+
+/* First thing of a turn: when a second is over, it is closed. */
+void series_turn(struct core *core);
+/* What was counted within the last whole seconds, at most SERIES_SECONDS of them. */
+uint64_t series_sum(const struct core *core, enum series_id id, unsigned seconds);
+/* Of the last so many whole seconds, those that were counted: the others were before the start. */
+unsigned series_known(const struct core *core, unsigned seconds);
+/* What was counted since the last of them ended. */
+uint64_t series_rest(const struct core *core, enum series_id id);
+
+/* A number that may have a fraction is told as text, since not every client reads fractions; null
+ * when it is not known.  At most so many digits count. */
+void reply_decimal(struct reply *reply, double value, int digits);
+
+int exec_series(struct core *core, struct session *session, const struct command *cmd,
+                struct reply *reply, struct problem *problem);
+
+#endif

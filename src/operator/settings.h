@@ -1,0 +1,53 @@
+/* Settings an operator changes while weir runs: kept in the log, checked, with their defaults.
+ *
+ *      default  <  configuration  <  set while weir runs
+ *
+ * Names are texts with dots: throttle.delay.critical.normal, target.shop.threads_running.elevated.
+ * Those of targets are there as long as the targets are; what was set for one that is gone stays in
+ * the log, does nothing, and holds again when the target is back. */
+#ifndef WEIR_OPERATOR_SETTINGS_H
+#define WEIR_OPERATOR_SETTINGS_H
+
+#include "core/kernel.h"
+
+/* Puts what was set on top of what is configured: into the policy, the rules and dwells of the
+ * targets, is_off, and are_locks_off.  By throttle_refresh(), which does the modes itself. */
+void settings_apply(struct core *core);
+
+/* What holds now, for whoever writes it down as configuration. */
+struct core_effective {
+        struct policy policy; /* not that of a pause */
+        bool is_off;
+        enum gate_mode check_mode;
+        /* Was one of the throttle's set, or a pattern of the registry? */
+        bool is_throttle_changed;
+        bool are_locks_off, are_locks_changed;
+};
+void core_effective(struct core *core, struct core_effective *ret);
+/* The same of a target; false when there is none of that name.  `rules` and `check_above` have room
+ * for its metrics, in their order. */
+bool core_effective_target(struct core *core, const char *name, struct level_rule *rules,
+                           double *check_above, int64_t *ret_dwell_ns, bool *ret_is_changed);
+/* Patterns that were set while weir runs. */
+void core_each_pattern(const struct core *core,
+                       void (*fn)(void *ctx, struct slice pattern, enum tier tier), void *ctx);
+
+/* throttle/registry_try.c: walks of REGISTRYTRY that go on, once a turn. */
+void registry_try_turn(struct core *core);
+
+int exec_settings(struct core *core, struct session *session, const struct command *cmd,
+                  struct reply *reply, struct problem *problem);
+int exec_settingset(struct core *core, struct session *session, const struct command *cmd,
+                    struct reply *reply, struct problem *problem);
+int exec_settingunset(struct core *core, struct session *session, const struct command *cmd,
+                      struct reply *reply, struct problem *problem);
+int exec_settingstext(struct core *core, struct session *session, const struct command *cmd,
+                      struct reply *reply, struct problem *problem);
+int exec_registrytry(struct core *core, struct session *session, const struct command *cmd,
+                     struct reply *reply, struct problem *problem);
+int exec_configreload(struct core *core, struct session *session, const struct command *cmd,
+                      struct reply *reply, struct problem *problem);
+int exec_configshow(struct core *core, struct session *session, const struct command *cmd,
+                    struct reply *reply, struct problem *problem);
+
+#endif

@@ -1,0 +1,606 @@
+/* The operator's hand on the gate: what it does and why, pause and resume, the mode, the registry.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/duration.h"
+#include "base/say.h"
+#include "checks/check_int.h"
+#include "numbers/series.h"
+#include "state/setting.h"
+#include "throttle/incident.h"
+#include "throttle/last_level.h"
+#include "throttle/throttle_int.h"
+
+enum {
+        P_THROTTLE_ACTION,
+        P_THROTTLE_FOR,
+        P_THROTTLE_UNTIL,
+        P_THROTTLE_SET,
+        P_THROTTLE_COUNT,
+        P_THROTTLE_BEFORE
+};
+enum { DO_STATUS, DO_PAUSE, DO_RESUME, DO_HISTORY, DO_MODE, DO_CHECKMODE };
+enum { P_HISTORY_COUNT, P_HISTORY_BEFORE };
+enum { P_REGISTRY_PATTERN, P_REGISTRY_TIER };
+
+#define PAUSE_DEFAULT_MS 3600000
+
+/* RESP has no fractions that every client reads: numbers are told as text. */
+static void tell_number(struct reply *reply, const char *key, double value, bool is_known)
+{
+        reply_key(reply, key);
+        reply_decimal(reply, is_known ? value : NAN, 10);
+}
+
+/* ---- status ---- */
+
+static int64_t age_ms(const struct core *core, const struct level_sample *s)
+{
+        return s->at_ns ? (core->now.steady_ns - s->at_ns) / NS_PER_MS : -1;
+}
+
+static void tell_metric(const struct core *core, struct reply *reply, const struct target *g,
+                        size_t i)
+{
+        const struct level_sample *s = &g->samples[i];
+        reply_map(reply, 8);
+        tell_str(reply, "name", g->metrics[i].name);
+        tell_number(reply, "value", s->value, s->at_ns != 0);
+        tell_int(reply, "age_ms", age_ms(core, s));
+        tell_str(reply, "error", g->metrics[i].error);
+        tell_str(reply, "note", g->metrics[i].note);
+        tell_number(reply, "elevated", g->rules[i].enter[0], true);
+        tell_number(reply, "critical", g->rules[i].enter[1], true);
+        tell_str(reply, "level", level_name((enum level)g->leveler.metric_level[i]));
+        reply_end(reply);
+}
+
+static const char *first_error(const struct target *g)
+{
+        for (size_t i = 0; i < g->n_metrics; i++)
+                if (g->metrics[i].error[0])
+                        return g->metrics[i].error;
+        return "";
+}
+
+/* While it dwells: when the level falls if all stays as calm as it is; else -1. */
+static int64_t falls_in_ms(const struct core *core, const struct target *g)
+{
+        const struct leveler *l = &g->leveler;
+        bool is_high = l->level == LEVEL_ELEVATED || l->level == LEVEL_CRITICAL;
+        if (!is_high || !l->calm_since_ns)
+                return -1;
+        int64_t ns = l->calm_since_ns + g->dwell_ns - core->now.steady_ns;
+        return ns > 0 ? ns / NS_PER_MS : 0;
+}
+
+void throttle_tell_watched(const struct core *core, struct reply *reply)
+{
+        const struct throttle *t = core->throttle;
+        tell_str(reply, "observed_level", level_name(t->watched));
+        tell_str(reply, "observed_target", t->watching >= 0 ? t->targets[t->watching].name : "");
+}
+
+void throttle_tell_target(const struct core *core, struct reply *reply, const struct target *g,
+                          bool has_metrics)
+{
+        const struct throttle *t = core->throttle;
+        const struct leveler *l = &g->leveler;
+        bool has_metric = l->metric >= 0;
+        const struct level_sample *s = has_metric ? &g->samples[l->metric] : NULL;
+        char last[THROTTLE_TEXT];
+        reply_map(reply, 13 + has_metrics);
+        tell_str(reply, "name", g->name);
+        tell_str(reply, "mode", mode_name(g->mode >= 0 ? (enum gate_mode)g->mode : t->mode));
+        tell_str(reply, "level", level_name(l->level));
+        tell_int(reply, "since_ms", (core->now.steady_ns - l->since_ns) / NS_PER_MS);
+        tell_str(reply, "metric", has_metric ? g->metrics[l->metric].name : "");
+        tell_number(reply, "value", l->value, has_metric);
+        tell_number(reply, "threshold", l->threshold, has_metric);
+        tell_number(reply, "now", s ? s->value : NAN, s && s->at_ns);
+        tell_int(reply, "age_ms", s ? age_ms(core, s) : -1);
+        tell_int(reply, "falls_in_ms", falls_in_ms(core, g));
+        tell_str(reply, "error", first_error(g));
+        reply_key(reply, "measured");
+        reply_bool(reply, !target_is_unmeasured(g));
+        tell_str(reply, "last_known", last_level_words(g, last));
+        if (has_metrics) {
+                reply_key(reply, "metrics");
+                reply_list(reply, g->n_metrics);
+                for (size_t i = 0; i < g->n_metrics; i++)
+                        tell_metric(core, reply, g, i);
+                reply_end(reply);
+        }
+        reply_end(reply);
+}
+
+/* A target that was not measured yet counts as unknown beside the level, by tier. */
+static enum level level_for_tier(const struct throttle *t, enum level level, bool is_unmeasured,
+                                 size_t tier)
+{
+        if (!is_unmeasured || t->policy.is_paused)
+                return level;
+        return worse_for_tier(&t->policy, level, LEVEL_UNKNOWN, (enum tier)tier);
+}
+
+static void tell_tiers(const struct core *core, struct reply *reply)
+{
+        const struct throttle *t = core->throttle;
+        bool is_unmeasured;
+        enum level enforced = throttle_level_if_enforced(t, &is_unmeasured);
+        reply_list(reply, TIERS);
+        for (size_t i = 0; i < TIERS; i++) {
+                enum level now = level_for_tier(t, t->effective, t->is_enforced_unmeasured, i);
+                enum level would = level_for_tier(t, enforced, is_unmeasured, i);
+                reply_map(reply, 8);
+                tell_str(reply, "tier", tier_name((enum tier)i));
+                tell_int(reply, "parked", (int64_t)core->state.n_parked[i]);
+                tell_int(reply, "deferred", (int64_t)t->deferred[i]);
+                tell_int(reply, "would_defer", (int64_t)t->observed[i]);
+                tell_int(reply, "released", (int64_t)t->released[i]);
+                tell_int(reply, "delay_ms", t->policy.delay_ms[now][i]);
+                tell_int(reply, "returning", (int64_t)core->state.n_returning[i]);
+                tell_int(reply, "enforce_delay_ms", t->policy.delay_ms[would][i]);
+                reply_end(reply);
+        }
+        reply_end(reply);
+}
+
+static void tell_caps(const struct core *core, struct reply *reply)
+{
+        struct level_caps caps = throttle_caps(core);
+        reply_map(reply, 2);
+        tell_int(reply, "claim_size", caps.claim_size);
+        tell_int(reply, "claims", caps.claims);
+        reply_end(reply);
+}
+
+void throttle_tell_ramp(const struct core *core, struct reply *reply)
+{
+        const struct ramp *r = &core->throttle->ramp;
+        int64_t next = ramp_next_ns(r);
+        reply_map(reply, 4);
+        reply_key(reply, "running");
+        reply_bool(reply, ramp_is_running(r));
+        tell_int(reply, "cycle", r->cycle);
+        tell_int(reply, "cycles", ramp_cycles(r));
+        tell_int(reply, "next_in_ms",
+                 next == INT64_MAX ? -1 : (next - core->now.steady_ns) / NS_PER_MS);
+        reply_end(reply);
+}
+
+static void tell_zone(const struct core *core, struct reply *reply)
+{
+        const struct throttle *t = core->throttle;
+        bool is_on = t->adaptive != MODE_OFF;
+        reply_map(reply, 6);
+        tell_str(reply, "mode", mode_name(t->adaptive));
+        tell_int(reply, "limit", is_on ? t->zone.limit : 0);
+        tell_int(reply, "running", core->state.running.len);
+        tell_number(reply, "pressure", t->zone.average, is_on);
+        tell_int(reply, "would_wait", (int64_t)t->zone_waits[0]);
+        tell_int(reply, "waited", (int64_t)t->zone_waits[1]);
+        reply_end(reply);
+}
+
+static void tell_checks(struct core *core, struct reply *reply)
+{
+        const struct checking *c = core->checking;
+        uint64_t refused = 0;
+        for (size_t i = 0; i < CHECK_REASONS; i++)
+                refused += c->refused[i];
+        reply_map(reply, 7);
+        tell_str(reply, "mode", mode_name(check_mode(core)));
+        tell_int(reply, "granted", (int64_t)c->granted);
+        tell_int(reply, "refused", (int64_t)refused);
+        tell_int(reply, "would_refuse", (int64_t)c->observed);
+        tell_int(reply, "waiting", (int64_t)c->n_waiting);
+        tell_int(reply, "rules", (int64_t)core->state.things[THING_RULE].len);
+        tell_int(reply, "starved", (int64_t)clients_starved(core));
+        reply_end(reply);
+}
+
+static void tell_status(struct core *core, struct reply *reply)
+{
+        const struct throttle *t = core->throttle;
+        int64_t pause_ns = throttle_pause_ns(core);
+        throttle_refresh(core);
+        reply_map(reply, 16);
+        tell_str(reply, "mode", mode_name(t->mode));
+        reply_key(reply, "enabled");
+        reply_bool(reply, !t->is_off);
+        tell_str(reply, "level", level_name(t->enforced));
+        tell_int(reply, "since_ms", (core->now.steady_ns - t->level_since_ns) / NS_PER_MS);
+        tell_str(reply, "target", t->deciding >= 0 ? t->targets[t->deciding].name : "");
+        throttle_tell_watched(core, reply);
+        reply_key(reply, "paused");
+        reply_bool(reply, pause_ns != 0);
+        tell_int(reply, "pause_left_ms",
+                 pause_ns == INT64_MAX ? -1
+                 : pause_ns            ? (pause_ns - core->now.steady_ns) / NS_PER_MS
+                                       : 0);
+        reply_key(reply, "targets");
+        reply_list(reply, t->n_targets);
+        for (size_t i = 0; i < t->n_targets; i++)
+                throttle_tell_target(core, reply, &t->targets[i], true);
+        reply_end(reply);
+        reply_key(reply, "tiers");
+        tell_tiers(core, reply);
+        reply_key(reply, "caps");
+        tell_caps(core, reply);
+        reply_key(reply, "ramp");
+        throttle_tell_ramp(core, reply);
+        reply_key(reply, "adaptive");
+        tell_zone(core, reply);
+        reply_key(reply, "checks");
+        tell_checks(core, reply);
+        tell_int(reply, "start_ms", core->start_ms);
+        reply_end(reply);
+}
+
+int exec_throttlestatus(struct core *core, struct session *session, const struct command *cmd,
+                        struct reply *reply, struct problem *problem)
+{
+        (void)session; /* anybody may look */
+        (void)cmd;
+        (void)problem;
+        tell_status(core, reply);
+        return OK;
+}
+
+/* The newest event of the ring that is not yet told; NULL when there is none. */
+static const struct throttle_event *newest(const struct throttle_ring *r, size_t told)
+{
+        if (told >= THROTTLE_EVENTS || told >= r->n)
+                return NULL;
+        return &r->events[(r->n - 1 - told) % THROTTLE_EVENTS];
+}
+
+static size_t n_kept(const struct throttle_ring *r)
+{
+        return r->n < THROTTLE_EVENTS ? (size_t)r->n : THROTTLE_EVENTS;
+}
+
+static int tell_history(struct core *core, struct session *session, const struct arg *count,
+                        const struct arg *before, struct reply *reply)
+{
+        return incident_tell(core, session, reply,
+                             count->is_set ? (size_t)count->num : INCIDENT_COUNT,
+                             before->is_set ? (uint64_t)before->num : 0);
+}
+
+int exec_throttlehistory(struct core *core, struct session *session, const struct command *cmd,
+                         struct reply *reply, struct problem *problem)
+{
+        (void)problem;
+        return tell_history(core, session, &cmd->arg[P_HISTORY_COUNT], &cmd->arg[P_HISTORY_BEFORE],
+                            reply);
+}
+
+uint64_t core_n_events(const struct core *core)
+{
+        return core->throttle->n_events;
+}
+
+/* The oldest event of the ring that is not yet told; NULL when there is none. */
+static const struct throttle_event *oldest(const struct throttle_ring *r, size_t told)
+{
+        size_t n = n_kept(r);
+        return told < n ? newest(r, n - 1 - told) : NULL;
+}
+
+void core_each_event(const struct core *core, uint64_t from, uint64_t to,
+                     void (*fn)(void *ctx, const struct core_event *e), void *ctx)
+{
+        const struct throttle_ring *rings = core->throttle->rings;
+        size_t told[2] = {0};
+        for (;;) {
+                const struct throttle_event *a = oldest(&rings[0], told[0]);
+                const struct throttle_event *b = oldest(&rings[1], told[1]);
+                bool is_second = !a || (b && b->number < a->number);
+                const struct throttle_event *e = is_second ? b : a;
+                if (!e || e->number >= to)
+                        return;
+                told[is_second]++;
+                if (e->number >= from)
+                        fn(ctx, &(struct core_event){e->number, e->wall_ms, e->name, e->text});
+        }
+}
+
+/* ---- pause, resume, mode ---- */
+
+static int do_pause(struct core *core, const struct command *cmd, struct reply *reply)
+{
+        const struct arg *length = &cmd->arg[P_THROTTLE_FOR];
+        int64_t ms = length->is_set ? length->num : PAUSE_DEFAULT_MS;
+        bool is_endless = cmd->arg[P_THROTTLE_UNTIL].num;
+        char text[DURATION_TEXT_MAX];
+        setting_set(core, SLICE_LIT(SETTING_PAUSE),
+                    is_endless ? 0 : core->now.steady_ns + ms * NS_PER_MS, SLICE_NONE);
+        if (is_endless)
+                throttle_tell(core, "throttle_paused", "until resumed");
+        else
+                throttle_tell(core, "throttle_paused", "for %s", duration_words(ms, text));
+        say_info("gate", "throttle_paused", "ms", SAY_I64(is_endless ? 0 : ms));
+        reply_ok(reply);
+        return OK;
+}
+
+static int do_resume(struct core *core, struct reply *reply)
+{
+        if (setting_unset(core, SLICE_LIT(SETTING_PAUSE))) {
+                throttle_tell(core, "throttle_resumed", "by the operator");
+                say_info("gate", "throttle_resumed", "by", "operator");
+        }
+        reply_ok(reply);
+        return OK;
+}
+
+/* The mode of the jobs, or that of the checks. */
+static int do_mode(struct core *core, const struct command *cmd, struct reply *reply, bool is_check)
+{
+        const struct arg *set = &cmd->arg[P_THROTTLE_SET];
+        const char *event = is_check ? "check_mode" : "throttle_mode";
+        if (set->is_set) {
+                const char *name = mode_name((enum gate_mode)set->num);
+                setting_set(core, is_check ? SLICE_LIT(SETTING_CHECK) : SLICE_LIT(SETTING_MODE), 0,
+                            slice_str(name));
+                throttle_tell(core, event, "%s", name);
+                say_info("gate", event, "mode", name);
+        }
+        throttle_refresh(core);
+        reply_wrap(reply, "mode");
+        reply_str(reply, mode_name(is_check ? check_mode(core) : core->throttle->mode));
+        return OK;
+}
+
+/* An option of another action would be passed over without a word. */
+static int check_options(const struct command *cmd, struct problem *problem)
+{
+        static const struct {
+                size_t param;
+                unsigned actions; /* a bit for each that takes it */
+                const char *sentence;
+        } rows[] = {
+                {P_THROTTLE_FOR, 1U << DO_PAUSE, "for goes with pause"},
+                {P_THROTTLE_UNTIL, 1U << DO_PAUSE, "untilresumed goes with pause"},
+                {P_THROTTLE_SET, 1U << DO_MODE | 1U << DO_CHECKMODE,
+                 "a mode goes with mode and checkmode"},
+                {P_THROTTLE_COUNT, 1U << DO_HISTORY, "count goes with history"},
+                {P_THROTTLE_BEFORE, 1U << DO_HISTORY, "before goes with history"},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+                if (cmd->arg[rows[i].param].is_set &&
+                    !(rows[i].actions >> cmd->arg[P_THROTTLE_ACTION].num & 1))
+                        return problem_set(problem, ERR_BADARG, "%s", rows[i].sentence);
+        return OK;
+}
+
+int exec_throttle(struct core *core, struct session *session, const struct command *cmd,
+                  struct reply *reply, struct problem *problem)
+{
+        (void)session;                       /* whoever has the token may steer */
+        int r = check_options(cmd, problem); /* a full disk takes it: what is kept is replaced */
+        if (r != OK)
+                return r;
+        switch (cmd->arg[P_THROTTLE_ACTION].num) {
+        case DO_PAUSE:
+                return do_pause(core, cmd, reply);
+        case DO_RESUME:
+                return do_resume(core, reply);
+        case DO_HISTORY:
+                return tell_history(core, session, &cmd->arg[P_THROTTLE_COUNT],
+                                    &cmd->arg[P_THROTTLE_BEFORE], reply);
+        case DO_MODE:
+        case DO_CHECKMODE:
+                return do_mode(core, cmd, reply, cmd->arg[P_THROTTLE_ACTION].num == DO_CHECKMODE);
+        default:
+                tell_status(core, reply);
+                return OK;
+        }
+}
+
+/* ---- the registry ---- */
+
+static struct slice registry_name(struct slice pattern, char *room, size_t size)
+{
+        int n = snprintf(room, size, SETTING_REGISTRY "%.*s", (int)pattern.len, pattern.ptr);
+        return slice_make(room, (size_t)n);
+}
+
+int exec_registryset(struct core *core, struct session *session, const struct command *cmd,
+                     struct reply *reply, struct problem *problem)
+{
+        (void)session; /* whoever has the token may set it */
+        char room[sizeof(SETTING_REGISTRY) + LIMIT_NAME_BYTES];
+        struct slice pattern = cmd->arg[P_REGISTRY_PATTERN].text;
+        const char *tier = tier_name((enum tier)cmd->arg[P_REGISTRY_TIER].num);
+        int r = registry_check_pattern(pattern, problem);
+        bool is_new = !thing_find(&core->state, THING_SETTING,
+                                  registry_name(pattern, room, sizeof(room)));
+        if (r == OK && is_new)
+                r = setting_admit(core, problem);
+        if (r == OK && is_new) /* else it takes the place of that one */
+                r = core_admit(core, pattern.len + 64, 0, problem);
+        if (r != OK)
+                return r;
+        setting_set(core, registry_name(pattern, room, sizeof(room)), 0, slice_str(tier));
+        throttle_tell(core, "registry_set", "%.*s is %s", (int)pattern.len, pattern.ptr, tier);
+        parking_judge(core);
+        reply_ok(reply);
+        return OK;
+}
+
+int exec_registryunset(struct core *core, struct session *session, const struct command *cmd,
+                       struct reply *reply, struct problem *problem)
+{
+        (void)session; /* whoever has the token may set it */
+        char room[sizeof(SETTING_REGISTRY) + LIMIT_NAME_BYTES];
+        struct slice pattern = cmd->arg[P_REGISTRY_PATTERN].text;
+        if (!setting_unset(core, registry_name(pattern, room, sizeof(room))))
+                return problem_set(problem, ERR_NOTFOUND,
+                                   "'%.*s' was not set; the registry lists what was",
+                                   (int)pattern.len, pattern.ptr);
+        throttle_tell(core, "registry_unset", "%.*s", (int)pattern.len, pattern.ptr);
+        parking_judge(core);
+        reply_ok(reply);
+        return OK;
+}
+
+static void tell_entry(struct reply *reply, struct slice pattern, struct slice tier, bool is_own)
+{
+        reply_map(reply, 3);
+        reply_key(reply, "pattern");
+        reply_text(reply, pattern);
+        reply_key(reply, "tier");
+        reply_text(reply, tier);
+        reply_key(reply, "default");
+        reply_bool(reply, !is_own);
+        reply_end(reply);
+}
+
+static bool is_registry(const struct hash_node *n)
+{
+        const size_t skip = sizeof(SETTING_REGISTRY) - 1;
+        return n->key.len > skip && memcmp(n->key.ptr, SETTING_REGISTRY, skip) == 0;
+}
+
+int exec_registry(struct core *core, struct session *session, const struct command *cmd,
+                  struct reply *reply, struct problem *problem)
+{
+        (void)session; /* anybody may look */
+        (void)cmd;
+        (void)problem;
+        const struct hash *all = &core->state.things[THING_SETTING];
+        const size_t skip = sizeof(SETTING_REGISTRY) - 1;
+        const struct throttle *t = core->throttle;
+        size_t n = registry_defaults_len + t->n_own;
+        for (struct hash_node *it = NULL; (it = hash_next(all, it));)
+                n += is_registry(it);
+        reply_wrap(reply, "patterns");
+        reply_list(reply, n);
+        for (struct hash_node *it = NULL; (it = hash_next(all, it));) {
+                const struct setting *s = CONTAINER_OF(it, const struct setting, thing.node);
+                if (is_registry(it))
+                        tell_entry(reply, slice_make(it->key.ptr + skip, it->key.len - skip),
+                                   buf_slice(&s->bytes), true);
+        }
+        for (size_t i = 0; i < t->n_own; i++)
+                tell_entry(reply, t->own[i].pattern, slice_str(tier_name(t->own[i].tier)), true);
+        for (size_t i = 0; i < registry_defaults_len; i++)
+                tell_entry(reply, registry_defaults[i].pattern,
+                           slice_str(tier_name(registry_defaults[i].tier)), false);
+        reply_end(reply);
+        return OK;
+}
+
+int exec_tier(struct core *core, struct session *session, const struct command *cmd,
+              struct reply *reply, struct problem *problem)
+{
+        (void)session; /* anybody may look */
+        (void)problem;
+        struct slice pattern = SLICE_NONE;
+        throttle_refresh(core);
+        enum tier tier = registry_explain(core->throttle->registry, cmd->arg[0].text, &pattern);
+        reply_map(reply, 3);
+        reply_key(reply, "hook");
+        reply_text(reply, cmd->arg[0].text);
+        tell_str(reply, "tier", tier_name(tier));
+        reply_key(reply, "pattern");
+        reply_text(reply, pattern);
+        reply_end(reply);
+        return OK;
+}
+
+/* ---- for /metrics ---- */
+
+void throttle_put_label(struct buf *labels, const char *key, const char *value)
+{
+        buf_printf(labels, "%s%s=\"", labels->len ? "," : "", key);
+        for (const char *p = value; *p; p++) {
+                if (*p == '\\' || *p == '"')
+                        buf_put_byte(labels, '\\');
+                buf_put_byte(labels, *p);
+        }
+        buf_put_byte(labels, '"');
+}
+
+/* Behind the labels of the metric. */
+static void
+each_threshold(const struct target *g, size_t metric, struct buf *labels,
+               void (*fn)(void *ctx, const char *name, const char *labels, double value), void *ctx)
+{
+        const struct {
+                const char *level;
+                double value; /* NAN: none */
+        } thresholds[] = {
+                {"elevated", g->rules[metric].enter[0]},
+                {"critical", g->rules[metric].enter[1]},
+                {"check", g->metrics[metric].check_above},
+        };
+        size_t len = labels->len;
+        for (size_t i = 0; i < ARRAY_LEN(thresholds); i++) {
+                labels->len = len;
+                throttle_put_label(labels, "level", thresholds[i].level);
+                fn(ctx, "gate_metric_threshold", buf_cstr(labels),
+                   isfinite(thresholds[i].value) ? thresholds[i].value : NAN);
+        }
+}
+
+static void each_target_sample(const struct core *core, const struct target *g,
+                               void (*fn)(void *ctx, const char *name, const char *labels,
+                                          double value),
+                               void *ctx)
+{
+        struct buf labels;
+        buf_init(&labels, 0);
+        throttle_put_label(&labels, "target", g->name);
+        fn(ctx, "gate_level", buf_cstr(&labels), (double)g->leveler.level);
+        for (size_t k = 0; k < g->n_metrics; k++) {
+                const struct level_sample *s = &g->samples[k];
+                buf_clear(&labels);
+                throttle_put_label(&labels, "target", g->name);
+                throttle_put_label(&labels, "metric", g->metrics[k].name);
+                fn(ctx, "gate_metric", buf_cstr(&labels), s->at_ns ? s->value : NAN);
+                fn(ctx, "gate_metric_age_seconds", buf_cstr(&labels),
+                   s->at_ns ? (double)age_ms(core, s) / 1000 : NAN);
+                fn(ctx, "gate_metric_error", buf_cstr(&labels), s->state != SAMPLE_GOOD);
+                each_threshold(g, k, &labels, fn, ctx);
+        }
+        buf_release(&labels);
+}
+
+void core_each_gate_sample(const struct core *core,
+                           void (*fn)(void *ctx, const char *name, const char *labels,
+                                      double value),
+                           void *ctx)
+{
+        const struct throttle *t = core->throttle;
+        char labels[3 * THROTTLE_TEXT];
+        for (size_t i = 0; i < t->n_targets; i++)
+                each_target_sample(core, &t->targets[i], fn, ctx);
+        for (size_t i = 0; i < TIERS; i++) {
+                (void)snprintf(labels, sizeof(labels), "tier=\"%s\"", tier_name((enum tier)i));
+                fn(ctx, "gate_parked", labels, (double)core->state.n_parked[i]);
+                fn(ctx, "gate_returning", labels, (double)core->state.n_returning[i]);
+                fn(ctx, "gate_deferred_total", labels, (double)t->deferred[i]);
+                fn(ctx, "gate_would_defer_total", labels, (double)t->observed[i]);
+                fn(ctx, "gate_released_total", labels, (double)t->released[i]);
+                for (size_t l = 0; l < LEVELS; l++) {
+                        for (int v = 0; v < 2; v++) {
+                                (void)snprintf(labels, sizeof(labels),
+                                               "tier=\"%s\",level=\"%s\",verdict=\"%s\"",
+                                               tier_name((enum tier)i), level_name((enum level)l),
+                                               v ? "wait" : "run");
+                                fn(ctx, "gate_decisions_total", labels,
+                                   (double)t->decisions[l][i][v]);
+                        }
+                }
+        }
+        checking_each_sample(core, fn, ctx);
+        fn(ctx, "gate_ramp_running", "", ramp_is_running(&t->ramp));
+        if (t->adaptive != MODE_OFF)
+                fn(ctx, "gate_adaptive_limit", "", t->zone.limit);
+}

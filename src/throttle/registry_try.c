@@ -1,0 +1,150 @@
+/* REGISTRYTRY: how many waiting jobs would a pattern move from which tier to which?
+ *
+ * All live jobs are walked, a bounded number a turn, and those that wait are looked up in two
+ * registries: the one that holds and the one that would.  Jobs share hooks, so what a hook moves
+ * from and to is remembered by its name for the length of a step; names may be freed and their
+ * memory used again between turns, so not longer.  Jobs that come or go while a walk is going on
+ * may be counted or not; on a walk of one turn the count is exact.
+ *
+ * Costs: about 40 ns a job, so 20,000 jobs keep a turn below a millisecond. */
+#include <stdlib.h>
+
+#include "operator/settings.h"
+#include "throttle/throttle_int.h"
+
+#define STEP_JOBS   20000
+#define HOOKS_KNOWN 512 /* a power of two */
+
+enum { P_TRY_PATTERN, P_TRY_TIER };
+
+struct
+try {
+        struct session_wait base;
+        struct list link; /* on throttle.tries */
+        struct registry *now, *then;
+        uint64_t at; /* the walk goes on below this id */
+        uint64_t moves[TIERS][TIERS];
+};
+
+struct known_hook {
+        const struct name *name;
+        uint8_t from, to;
+};
+
+static void try_free(struct try *y)
+{
+        registry_free(y->now);
+        registry_free(y->then);
+        free(y);
+}
+
+static const struct known_hook *look_up(const struct try *y, struct known_hook *known,
+                                        const struct name *hook)
+{
+        /* Names are allocated: their low bits say nothing. */
+        struct known_hook *k = &known[((uintptr_t)hook >> 5) % HOOKS_KNOWN];
+        if (k->name != hook)
+                *k = (struct known_hook){hook, (uint8_t)registry_tier(y->now, name_slice(hook)),
+                                         (uint8_t)registry_tier(y->then, name_slice(hook))};
+        return k;
+}
+
+static bool is_waiting(const struct job *job)
+{
+        return job->state != JOB_LEASED && job->state != JOB_FINISHED;
+}
+
+/* True when all have been looked at. */
+static bool step(const struct core *core, struct try *y)
+{
+        struct known_hook known[HOOKS_KNOWN] = {{0}};
+        for (size_t n = 0; n < STEP_JOBS; n++) {
+                uint64_t id;
+                const struct job *job =
+                        y->at > 1 ? idmap_prev(&core->state.jobs, y->at - 1, &id) : NULL;
+                if (!job)
+                        return true;
+                y->at = id;
+                if (!is_waiting(job) || (job->extra && job->extra->options.tier))
+                        continue; /* one that has a tier of its own keeps it */
+                const struct known_hook *k = look_up(y, known, job->hook);
+                y->moves[k->from][k->to]++;
+        }
+        return false;
+}
+
+static void tell(const struct try *y, struct reply *reply)
+{
+        uint64_t total = 0;
+        size_t n = 0;
+        for (size_t from = 0; from < TIERS; from++)
+                for (size_t to = 0; to < TIERS; to++)
+                        if (from != to && y->moves[from][to]) {
+                                total += y->moves[from][to];
+                                n++;
+                        }
+        reply_map(reply, 2);
+        tell_int(reply, "total", (int64_t)total);
+        reply_key(reply, "moves");
+        reply_list(reply, n);
+        for (size_t from = 0; from < TIERS; from++)
+                for (size_t to = 0; to < TIERS; to++) {
+                        if (from == to || !y->moves[from][to])
+                                continue;
+                        reply_map(reply, 3);
+                        tell_str(reply, "from", tier_name((enum tier)from));
+                        tell_str(reply, "to", tier_name((enum tier)to));
+                        tell_int(reply, "jobs", (int64_t)y->moves[from][to]);
+                        reply_end(reply);
+                }
+        reply_end(reply);
+        reply_end(reply);
+}
+
+static void cancel(struct core *core, struct session_wait *w)
+{
+        struct try *y = CONTAINER_OF(w, struct try, base);
+        list_remove(&y->link);
+        wait_end(core, w);
+        try_free(y);
+}
+
+static const struct wait_ops try_wait_ops = {.cancel = cancel};
+
+void registry_try_turn(struct core *core)
+{
+        LIST_FOREACH(&core->throttle->tries, it)
+        {
+                struct try *y = CONTAINER_OF(it, struct try, link);
+                struct session *session = y->base.session;
+                if (!step(core, y))
+                        continue;
+                list_remove(it);
+                wait_end(core, &y->base);
+                tell(y, session->ops->reply_begin(session));
+                session->ops->reply_end(session);
+                try_free(y);
+        }
+}
+
+int exec_registrytry(struct core *core, struct session *session, const struct command *cmd,
+                     struct reply *reply, struct problem *problem)
+{
+        struct slice pattern = cmd->arg[P_TRY_PATTERN].text;
+        int r = registry_check_pattern(pattern, problem);
+        if (r != OK)
+                return r;
+        const struct registry_entry more = {pattern, (enum tier)cmd->arg[P_TRY_TIER].num};
+        struct try *y = xcalloc(1, sizeof(*y));
+        y->now = throttle_build_registry(core, NULL);
+        y->then = throttle_build_registry(core, &more);
+        y->at = core->state.next_id;
+        if (step(core, y)) {
+                tell(y, reply);
+                try_free(y);
+                return OK;
+        }
+        wait_begin(core, &y->base, &try_wait_ops, session);
+        list_push_back(&core->throttle->tries, &y->link);
+        return CORE_LATER;
+}

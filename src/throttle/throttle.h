@@ -1,0 +1,78 @@
+/* The gate in the core: levels of the targets, the operator's hand, parked jobs and the ramp.
+ *
+ * serve/ says which targets there are and brings their samples; everything else is decided here,
+ * from the policy (gate/gate.h), the registry (gate/registry.h) and the levels (gate/level.h). */
+#ifndef WEIR_THROTTLE_THROTTLE_H
+#define WEIR_THROTTLE_THROTTLE_H
+
+#include "core/kernel.h"
+#include "gate/gate.h"
+#include "gate/level.h"
+
+#define THROTTLE_HISTORY_S 3600 /* values kept per metric, one a second */
+#define THROTTLE_EVENTS    500
+#define THROTTLE_TEXT      256
+
+struct throttle;
+
+struct throttle *throttle_new(int64_t now_ns);
+struct throttle *throttle_free(struct throttle *t);
+
+/* Somebody claims: the probes are to be awake. */
+void throttle_ask(struct core *core);
+/* May this job start now?  False: it was parked. */
+bool throttle_admit(struct core *core, struct job *job);
+/* What it would answer, without doing anything: for WHY. */
+struct gate_answer throttle_look(struct core *core, const struct job *job, enum tier *ret_tier);
+/* That answer, when it is to wait, in words: what makes it wait and for how long.  THROTTLE_TEXT
+ * bytes. */
+void throttle_put_reason(const struct core *core, const struct gate_answer *a, enum tier tier,
+                         char *ret);
+/* Where the operator's pause ends: steady ns, INT64_MAX until resumed, 0: no pause. */
+int64_t throttle_pause_ns(const struct core *core);
+/* The setting throttle.enabled: no job waits for a level or the adaptive limit, whatever the modes
+ * say.  A pause holds all the same, and checks have a mode of their own. */
+bool throttle_is_off(const struct core *core);
+/* A ready job that a cap of the level or the adaptive limit keeps: out of the way of the critical
+ * ones behind it, until a place is free. */
+void throttle_put_aside(struct core *core, struct job *job);
+void throttle_take_back(struct core *core, size_t max); /* the best of them may try again */
+/* For each job that ended since, one of those put aside may try: workers that wait get it. */
+void throttle_wake(struct core *core);
+/* Are as many jobs running as the adaptive limit allows, for a job of this kind? */
+bool throttle_is_full(struct core *core, const struct job *job);
+enum tier throttle_tier(const struct core *core, const struct job *job);
+/* Caps of the level in force, all 0 when there are none. */
+struct level_caps throttle_caps(const struct core *core);
+
+/* Index of the target of that name, -1 when there is none; an empty name is the first. */
+int throttle_target(const struct core *core, struct slice name);
+size_t throttle_targets(const struct core *core);
+const char *throttle_target_name(const struct core *core, size_t target);
+/* Index of that metric of a target, -1 when it has none.  Vitess's names stand for ours ("lag" is
+ * replication_lag), and a scope before a '/' (self, shard) is passed over. */
+int throttle_metric(const struct core *core, size_t target, struct slice name);
+const char *throttle_metric_name(const struct core *core, size_t target, size_t metric);
+/* Says something to whoever reads THROTTLE HISTORY. */
+void throttle_tell(struct core *core, const char *name, const char *fmt, ...) PRINTF(3, 4);
+
+/* Levels that change because time passes, the ramp, our own metrics.  Once a turn. */
+void throttle_turn(struct core *core);
+int64_t throttle_next_ns(const struct core *core);
+
+int exec_throttle(struct core *core, struct session *session, const struct command *cmd,
+                  struct reply *reply, struct problem *problem);
+int exec_throttlestatus(struct core *core, struct session *session, const struct command *cmd,
+                        struct reply *reply, struct problem *problem);
+int exec_throttlehistory(struct core *core, struct session *session, const struct command *cmd,
+                         struct reply *reply, struct problem *problem);
+int exec_registry(struct core *core, struct session *session, const struct command *cmd,
+                  struct reply *reply, struct problem *problem);
+int exec_registryset(struct core *core, struct session *session, const struct command *cmd,
+                     struct reply *reply, struct problem *problem);
+int exec_registryunset(struct core *core, struct session *session, const struct command *cmd,
+                       struct reply *reply, struct problem *problem);
+int exec_tier(struct core *core, struct session *session, const struct command *cmd,
+              struct reply *reply, struct problem *problem);
+
+#endif
