@@ -623,44 +623,31 @@ static int apply_job_args(const struct application *a)
         return OK;
 }
 
-static int apply_thing(const struct application *a)
+static int apply_thing_set(const struct application *a)
 {
-        return thing_apply(a->s, a->e, a->seq, a->problem);
+        return thing_apply_set(a->s, a->e, a->seq, a->problem);
 }
 
-enum { NAMES_JOB = 1 };
+static int apply_thing_note(const struct application *a)
+{
+        return thing_apply_note(a->s, a->e, a->seq, a->problem);
+}
+
+static int apply_thing_gone(const struct application *a)
+{
+        return thing_apply_gone(a->s, a->e, a->seq, a->problem);
+}
+
+/* The subjects of effect_map.h. */
+enum { NAMES_OTHER, NAMES_JOB };
 
 static const struct {
         int (*apply)(const struct application *a);
-        unsigned flags;
+        bool names_job;
 } applications[EFFECT_COUNT] = {
-        [EFFECT_CLOCK] = {apply_clock, 0},
-        [EFFECT_JOB_NEW] = {apply_job_new, 0},
-        [EFFECT_JOB_START] = {apply_job_start, NAMES_JOB},
-        [EFFECT_JOB_DONE] = {apply_job_done, NAMES_JOB},
-        [EFFECT_JOB_FAIL] = {apply_job_fail, NAMES_JOB},
-        [EFFECT_JOB_TIMEOUT] = {apply_job_timeout, NAMES_JOB},
-        [EFFECT_JOB_RELEASE] = {apply_job_release, NAMES_JOB},
-        [EFFECT_JOB_EXTEND] = {apply_job_extend, NAMES_JOB},
-        [EFFECT_JOB_PROGRESS] = {apply_job_progress, NAMES_JOB},
-        [EFFECT_JOB_CANCEL] = {apply_job_cancel, NAMES_JOB},
-        [EFFECT_ARCHIVED] = {apply_archived, 0},
-        [EFFECT_QUEUE_SET] = {apply_queue_set, 0},
-        [EFFECT_QUEUE_GONE] = {apply_queue_gone, 0},
-        [EFFECT_META_FULL] = {apply_meta_full, 0},
-        [EFFECT_QUEUE_FULL] = {apply_queue_full, 0},
-        [EFFECT_JOB_FULL] = {apply_job_full, 0},
-        [EFFECT_GRACE_END] = {apply_grace_end, NAMES_JOB},
-        [EFFECT_JOB_BACK] = {apply_job_back, 0},
-        [EFFECT_JOB_AFTER] = {apply_job_after, NAMES_JOB},
-        [EFFECT_JOB_DUE] = {apply_job_due, NAMES_JOB},
-        [EFFECT_JOB_ARGS] = {apply_job_args, NAMES_JOB},
-        [EFFECT_JOB_PARK] = {apply_job_park, NAMES_JOB},
-        [EFFECT_JOB_TIER] = {apply_job_tier, NAMES_JOB},
-        [EFFECT_JOB_GATE] = {apply_job_gate, NAMES_JOB},
-        [EFFECT_THING_SET] = {apply_thing, 0},
-        [EFFECT_THING_NOTE] = {apply_thing, 0},
-        [EFFECT_THING_GONE] = {apply_thing, 0},
+#define X(NAME, name, subject, text) [EFFECT_##NAME] = {apply_##name, NAMES_##subject},
+        EFFECT_MAP(X)
+#undef X
 };
 
 /* The totals of the queue change even when the job is not seen. */
@@ -698,10 +685,9 @@ int state_apply(struct state *s, const struct effect *e, uint64_t seq, struct pr
 {
         ASSERT(e->type > EFFECT_NONE && e->type < EFFECT_COUNT);
         struct application a = {s, e, NULL, seq, problem};
-        bool names_job = applications[e->type].flags & NAMES_JOB;
         if (e->id)
                 a.job = state_job(s, e->id);
-        if (!names_job)
+        if (!applications[e->type].names_job)
                 return applications[e->type].apply(&a);
         if (!a.job && s->is_replaying) {
                 skip_unseen(s, e);

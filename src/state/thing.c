@@ -159,7 +159,7 @@ static void set_skipped(struct state *s, const struct effect *e, bool is_skipped
         buf_release(&b);
 }
 
-static int apply_set(struct state *s, const struct effect *e, uint64_t seq, struct problem *problem)
+int thing_apply_set(struct state *s, const struct effect *e, uint64_t seq, struct problem *problem)
 {
         struct thing *t = thing_get(s, e->kind, e->name);
         if (thing_is_durable(t))
@@ -175,8 +175,7 @@ static int apply_set(struct state *s, const struct effect *e, uint64_t seq, stru
         return OK;
 }
 
-static int apply_note(struct state *s, const struct effect *e, uint64_t seq,
-                      struct problem *problem)
+int thing_apply_note(struct state *s, const struct effect *e, uint64_t seq, struct problem *problem)
 {
         struct thing *t = thing_find(s, e->kind, e->name);
         if ((!t || !thing_is_durable(t)) && s->is_replaying) {
@@ -191,8 +190,7 @@ static int apply_note(struct state *s, const struct effect *e, uint64_t seq,
         return OK;
 }
 
-static int apply_gone(struct state *s, const struct effect *e, uint64_t seq,
-                      struct problem *problem)
+int thing_apply_gone(struct state *s, const struct effect *e, uint64_t seq, struct problem *problem)
 {
         struct thing *t = thing_find(s, e->kind, e->name);
         set_skipped(s, e, false);
@@ -206,15 +204,6 @@ static int apply_gone(struct state *s, const struct effect *e, uint64_t seq,
                 return ops->set(s, t, SLICE_NONE) ? OK : cannot_be(e, seq, "it stays", problem);
         thing_drop(s, t);
         return OK;
-}
-
-int thing_apply(struct state *s, const struct effect *e, uint64_t seq, struct problem *problem)
-{
-        if (e->type == EFFECT_THING_SET)
-                return apply_set(s, e, seq, problem);
-        if (e->type == EFFECT_THING_NOTE)
-                return apply_note(s, e, seq, problem);
-        return apply_gone(s, e, seq, problem);
 }
 
 int thing_replay_end(struct state *s, struct problem *problem)

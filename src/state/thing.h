@@ -104,8 +104,12 @@ static inline bool thing_is_durable(const struct thing *t)
 }
 
 /* state.c calls these. */
-int thing_apply(struct state *s, const struct effect *e, uint64_t seq,
-                struct problem *problem) MUST_CHECK;
+int thing_apply_set(struct state *s, const struct effect *e, uint64_t seq,
+                    struct problem *problem) MUST_CHECK;
+int thing_apply_note(struct state *s, const struct effect *e, uint64_t seq,
+                     struct problem *problem) MUST_CHECK;
+int thing_apply_gone(struct state *s, const struct effect *e, uint64_t seq,
+                     struct problem *problem) MUST_CHECK;
 int thing_replay_end(struct state *s, struct problem *problem) MUST_CHECK;
 void things_init(struct state *s, uint64_t hash_seed);
 void things_release(struct state *s);

@@ -88,6 +88,7 @@ static int read_one(struct buf *b, struct effect *ret)
         struct slice rest = buf_slice(b);
         struct record record;
         struct problem problem;
+        *ret = (struct effect){0};
         int r = record_next(&rest, &record);
         return r != OK ? r : effect_read(&record, ret, &problem);
 }
@@ -145,7 +146,7 @@ static void a_record_of_version_1_lacks_what_was_added(void **unused)
 }
 
 #define SET_TEXT(tag, name, ...) o.name = slice_str(#name);
-#define SET_NUM(tag, name, ...)  o.name = (tag)*1000;
+#define SET_NUM(tag, name, ...)  o.name = (tag)*1000ULL;
 
 static void options_and_settings_have_the_bytes_they_always_had(void **unused)
 {

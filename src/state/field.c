@@ -1,0 +1,13 @@
+/* See field.h. */
+#include "state/field.h"
+
+const char *field_type_text(enum field_type type)
+{
+        static const char *const texts[FIELD_TYPES] = {
+#define X(name, text) [FIELD_##name] = text,
+                FIELD_TYPE_MAP(X)
+#undef X
+        };
+        ASSERT((unsigned)type < FIELD_TYPES);
+        return texts[type];
+}
