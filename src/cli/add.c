@@ -20,6 +20,7 @@
 #include "base/shown.h"
 #include "cli/add_file.h"
 #include "cli/json.h"
+#include "cli/request.h"
 #include "cli/text.h"
 #include "wire/sign.h"
 

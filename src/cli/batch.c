@@ -1,7 +1,6 @@
 /* weir batch: make, list, show, close, cancel and remove batches of jobs. */
 #include "base/clock.h"
 #include "base/plural.h"
-#include "cli/command.h"
 #include "cli/listing.h"
 #include "cli/text.h"
 

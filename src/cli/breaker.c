@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/plural.h"
-#include "cli/command.h"
 #include "cli/listing.h"
 #include "cli/text.h"
 

@@ -9,7 +9,6 @@
 #include "base/shown.h"
 #include "cli/add.h"
 #include "cli/cancel.h"
-#include "cli/command.h"
 #include "cli/json.h"
 #include "cli/listing.h"
 #include "cli/queue_name.h"

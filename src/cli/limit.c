@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "base/plural.h"
-#include "cli/command.h"
 #include "cli/listing.h"
 #include "cli/text.h"
 

@@ -3,7 +3,7 @@
 #ifndef WEIR_CLI_LISTING_H
 #define WEIR_CLI_LISTING_H
 
-#include "cli/command.h"
+#include "cli/request.h"
 
 /* One kind of list, as a constant of the group that has it. */
 struct listing {

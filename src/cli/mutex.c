@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/command.h"
 #include "cli/listing.h"
 #include "cli/text.h"
 

@@ -1,7 +1,7 @@
 /* weir ping: is it there, and how far away. */
 #include "base/clock.h"
-#include "cli/command.h"
 #include "cli/json.h"
+#include "cli/request.h"
 
 static int ping(struct cli *cli, struct problem *p)
 {

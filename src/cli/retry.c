@@ -12,6 +12,7 @@
 #include "base/shown.h"
 #include "cli/json.h"
 #include "cli/queue_name.h"
+#include "cli/request.h"
 
 #define PAGE "1000" /* the server's most */
 

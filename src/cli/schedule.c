@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/shown.h"
-#include "cli/command.h"
 #include "cli/json.h"
 #include "cli/listing.h"
 #include "cli/text.h"

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/plural.h"
 #include "base/shown.h"
-#include "cli/command.h"
 #include "cli/json.h"
 #include "cli/listing.h"
 #include "cli/text.h"

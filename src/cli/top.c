@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/command.h"
 #include "cli/json.h"
 #include "cli/listing.h"
 #include "cli/term.h"

@@ -22,7 +22,7 @@
 #include "base/plural.h"
 #include "base/shown.h"
 #include "cli/cli.h"
-#include "cli/command.h"
+#include "cli/request.h"
 #include "serve/config.h"
 #include "wire/json.h"
 

@@ -1,0 +1,146 @@
+/* See request.h. */
+#include "cli/request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/shown.h"
+#include "cli/text.h"
+
+void cli_request_init(struct cli_request *r, const char *command)
+{
+        *r = (struct cli_request){0};
+        cli_request_add_str(r, command);
+}
+
+void cli_request_init_named(struct cli_request *r, const struct cli *cli, const char *command)
+{
+        cli_request_init(r, command);
+        cli_request_add_str(r, cli->args.positional[0]);
+}
+
+void cli_request_add(struct cli_request *r, struct slice word)
+{
+        ASSERT(r->argc < REQUEST_WORDS_MAX);
+        r->argv[r->argc++] = word;
+}
+
+void cli_request_add_str(struct cli_request *r, const char *word)
+{
+        cli_request_add(r, slice_str(word));
+}
+
+void cli_request_add_int(struct cli_request *r, int64_t n)
+{
+        ASSERT(r->n_digits < ARRAY_LEN(r->digits));
+        char *digits = r->digits[r->n_digits++];
+        (void)snprintf(digits, sizeof(r->digits[0]), "%lld", (long long)n);
+        cli_request_add_str(r, digits);
+}
+
+void cli_request_add_option(struct cli_request *r, const struct args *args, const char *option,
+                            const char *keyword)
+{
+        const char *value = args_get(args, option);
+        if (value) {
+                cli_request_add_str(r, keyword);
+                cli_request_add_str(r, value);
+        }
+}
+
+static const char *const filters[][2] = {
+        {"hook", "HOOK"}, {"queue", "QUEUE"}, {"group", "GROUP"}, {"match", "MATCH"}};
+
+bool cli_has_filter(const struct args *args)
+{
+        for (size_t i = 0; i < ARRAY_LEN(filters); i++)
+                if (args_has(args, filters[i][0]))
+                        return true;
+        return false;
+}
+
+void cli_request_add_filter(struct cli_request *r, const struct args *args)
+{
+        for (size_t i = 0; i < ARRAY_LEN(filters); i++)
+                cli_request_add_option(r, args, filters[i][0], filters[i][1]);
+}
+
+void cli_request_add_page(struct cli_request *r, const char *limit, struct slice cursor)
+{
+        cli_request_add_str(r, "LIMIT");
+        cli_request_add_str(r, limit);
+        if (cursor.len) {
+                cli_request_add_str(r, "CURSOR");
+                cli_request_add(r, cursor);
+        }
+}
+
+int cli_request_add_duration(struct cli_request *r, const struct args *args, const char *option,
+                             const char *keyword, struct problem *p)
+{
+        const char *text = args_get(args, option);
+        char what[32];
+        int64_t ms;
+        if (!text)
+                return OK;
+        (void)snprintf(what, sizeof(what), "--%s", option);
+        int result = duration_parse(what, text, &ms, p);
+        if (result != OK)
+                return result;
+        cli_request_add_str(r, keyword);
+        cli_request_add_int(r, ms);
+        return OK;
+}
+
+int cli_request_call(struct cli *cli, const struct cli_request *r, const struct value **ret,
+                     struct problem *p)
+{
+        return client_call(&cli->client, r->argv, r->argc, ret, p);
+}
+
+int cli_call_named(struct cli *cli, const char *command, const struct value **ret,
+                   struct problem *p)
+{
+        struct cli_request req;
+        cli_request_init_named(&req, cli, command);
+        return cli_request_call(cli, &req, ret, p);
+}
+
+/* The token itself, or the first line of @FILE. */
+static int token_read(const char *text, struct server_url *ret, struct problem *p)
+{
+        if (text[0] != '@') {
+                if (strlen(text) >= sizeof(ret->token))
+                        return problem_set(p, ERR_BADARG, "the token is longer than %zu bytes",
+                                           sizeof(ret->token) - 1);
+                memcpy(ret->token, text, strlen(text) + 1);
+                return OK;
+        }
+        FILE *f = fopen(text + 1, "re");
+        if (!f)
+                return problem_set(p, ERR_IO, "cannot read the token from %s: %s",
+                                   SHOWN_LONG(text + 1), strerror(errno));
+        const char *line = fgets(ret->token, sizeof(ret->token), f);
+        (void)fclose(f);
+        if (!line)
+                return problem_set(p, ERR_IO, "the token file %s is empty", SHOWN_LONG(text + 1));
+        ret->token[strcspn(ret->token, "\r\n")] = '\0';
+        return OK;
+}
+
+int cli_server(const struct args *args, struct server_url *ret, struct problem *p)
+{
+        const char *url = args_get(args, "url");
+        const char *token = args_get(args, "token");
+        const char *env_url = getenv("WEIR_URL"), *env_token = getenv("WEIR_TOKEN");
+        if (!url && env_url && *env_url)
+                url = env_url;
+        int r = server_url_parse(url ? url : SERVER_URL_DEFAULT, ret, p);
+        if (r != OK)
+                return r;
+        if (!token && ret->token[0] == '\0' && env_token && *env_token)
+                token = env_token;
+        return token ? token_read(token, ret, p) : OK;
+}
