@@ -13,13 +13,13 @@
 #include "checks/check.h"
 #include "core/core.h"
 #include "door/conn.h"
-#include "door/live.h"
 #include "door/login.h"
 #include "door/muffle.h"
 #include "door/peer.h"
 #include "door/secret.h"
 #include "door/server.h"
 #include "door/share.h"
+#include "door/stream.h"
 #include "door/trim.h"
 
 /* One read takes at most this much; a request that is complete in it is never copied. */
@@ -146,7 +146,7 @@ struct server {
         struct buf spare[SERVER_SPARE_BUFS];
         size_t n_spare;
 
-        struct live_stream live;
+        struct stream stream;
         struct login login;
 
         struct buf openapi; /* made once */

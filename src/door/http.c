@@ -449,7 +449,7 @@ static int answer_live(struct http_conn *hc, const char *bytes, const struct sit
                 /* nginx would collect the events to pass them on by the kilobyte. */
                 .extra = SLICE_LIT(COMMON_LINES "X-Accel-Buffering: no\r\n"),
         };
-        if (s->live.n >= LIMIT_LIVE)
+        if (s->stream.n >= LIMIT_LIVE)
                 return problem_set(p, ERR_UNAVAIL, "%d listen already, which is the limit",
                                    LIMIT_LIVE);
         struct slice cookies = http_field(&hc->parser, bytes, SLICE_LIT("cookie"));
@@ -462,7 +462,8 @@ static int answer_live(struct http_conn *hc, const char *bytes, const struct sit
         if (hc->is_head)
                 answer_done(hc, 0);
         else
-                live_join(s, c, http_field(&hc->parser, bytes, SLICE_LIT("last-event-id")), login);
+                stream_join(s, c, http_field(&hc->parser, bytes, SLICE_LIT("last-event-id")),
+                            login);
         return OK;
 }
 
@@ -724,7 +725,7 @@ static void close_conn(struct conn *c)
 {
         struct http_conn *hc = of_conn(c);
         if (c->is_listening)
-                live_leave(c->server, c);
+                stream_leave(c->server, c);
         if (hc->body.cap)
                 server_give_buf(c->server, &hc->body);
 }

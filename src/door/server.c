@@ -567,7 +567,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
                 free(s);
                 return problem_set(p, ERR_IO, "cannot make an event loop: %s", uv_strerror(uv));
         }
-        live_init(s);
+        stream_init(s);
         login_init(&s->login, slice_str(options->instance ? options->instance : ""));
         peers_init(&s->peers, rng_u64(&s->login.rng));
         s->read_buf = xmalloc(SERVER_READ_BYTES);
@@ -618,7 +618,7 @@ struct server *server_free(struct server *s)
         s->is_in_turn = false;
         (void)uv_run(&s->loop, UV_RUN_DEFAULT);
         ASSERT(uv_loop_close(&s->loop) == 0);
-        live_release(s);
+        stream_release(s);
         login_release(&s->login);
         peers_release(&s->peers);
         buf_release(&s->openapi);

@@ -62,8 +62,8 @@ static const char setup_sql[] =
                                                          "PRAGMA temp_store = MEMORY;"
                                                          "PRAGMA cache_size = -16384;";
 
-/* An `events` that is NULL stands for the plain story, which the other columns tell already:
- * history/story.h and this view must agree on it. */
+/* An `events` that is NULL stands for the plain list of events, which the other columns tell
+ * already: history/events_json.h and this view must agree on it. */
 /* clang-format off */
 #define VIEW_SQL                                                                                   \
         "CREATE VIEW jobs AS SELECT id,"                                                           \

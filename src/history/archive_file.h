@@ -11,7 +11,7 @@
  *          may be there without its job
  *   tally  one row: how many rows job has
  *   incident  one row for each thing that the gate did or that an operator did to it (incidents.h)
- *   jobs, incidents  views for people: names of statuses, ISO times, the whole story
+ *   jobs, incidents  views for people: names of statuses, ISO times, all events
  *
  * Version 2 added the columns options and run, and the table lapse; version 3 what span says about
  * its rows; version 4 the checksum of each row; version 5 the table incident.
@@ -54,7 +54,7 @@
         X(ERROR, "error", "TEXT")                                                                  \
         X(RESULT, "result", "TEXT")                                                                \
         X(ARGS, "args", "TEXT")                                                                    \
-        X(EVENTS, "events", "TEXT")                 /* history/story.h */                          \
+        X(EVENTS, "events", "TEXT")                 /* history/events_json.h */                    \
         X(OPTIONS, "options", "BLOB")               /* packed, state/option.h */                   \
         X(RUN, "run", "INTEGER DEFAULT 0")          /* how often it was taken back before */       \
         X(CHECKSUM, "checksum", "INTEGER NOT NULL") /* checksum.h; NULL in rows of an older weir   \

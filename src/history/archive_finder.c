@@ -26,8 +26,8 @@
 #include "gate/registry.h"
 #include "history/archive_file.h"
 #include "history/checksum.h"
+#include "history/events_json.h"
 #include "history/span_mark.h"
-#include "history/story.h"
 #include "state/option.h"
 
 #define CLOCK_EVERY 64 /* rows between two looks at the clock, when rows are cheap to look at */
@@ -176,9 +176,9 @@ static int read_row(struct archive_finder *f, sqlite3_stmt *row, struct arena *a
             !copy_column(row, COLUMN_ERROR, arena, &v->error) ||
             !copy_column(row, COLUMN_OPTIONS, arena, &v->options))
                 return ERR_NOMEM;
-        int err = story_read(column(row, COLUMN_EVENTS), arena, &f->scratch, v);
+        int err = events_json_read(column(row, COLUMN_EVENTS), arena, &f->scratch, v);
         if (err == ERR_CORRUPT) {
-                /* The job itself is sound: better without its story than not at all. */
+                /* The job itself is sound: better without its events than not at all. */
                 say_warn("history", "a job's events cannot be read, ignoring them", "path", f->path,
                          "job", SAY_I64(v->id));
                 return OK;

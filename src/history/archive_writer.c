@@ -29,7 +29,7 @@
 #include "base/shown.h"
 #include "history/archive_file.h"
 #include "history/checksum.h"
-#include "history/story.h"
+#include "history/events_json.h"
 #include "state/option.h"
 
 #define STEP_ROWS  ARCHIVE_SPAN_IDS      /* deleted in one transaction */
@@ -205,7 +205,7 @@ static void put_text(struct row *r, enum archive_column column, struct slice s)
         checksum_bytes(&r->checksum, column, s);
         if (!s.len)
                 rc = sqlite3_bind_null(r->stmt, at);
-        else if (story_is_text(s))
+        else if (events_json_is_text(s))
                 rc = sqlite3_bind_text(r->stmt, at, s.ptr, (int)s.len, SQLITE_STATIC);
         else
                 rc = sqlite3_bind_blob(r->stmt, at, s.ptr, (int)s.len, SQLITE_STATIC);
@@ -223,7 +223,7 @@ static void put_blob(struct row *r, enum archive_column column, struct slice s)
                 r->rc = rc;
 }
 
-static int put_row(sqlite3_stmt *stmt, int row, const struct job_view *v, struct slice story,
+static int put_row(sqlite3_stmt *stmt, int row, const struct job_view *v, struct slice events,
                    uint64_t run_number)
 {
         struct row r = {.stmt = stmt, .base = 1 + row * COLUMN_COUNT, .rc = SQLITE_OK};
@@ -246,7 +246,7 @@ static int put_row(sqlite3_stmt *stmt, int row, const struct job_view *v, struct
         put_text(&r, COLUMN_ERROR, v->error);
         put_text(&r, COLUMN_RESULT, v->result);
         put_text(&r, COLUMN_ARGS, v->args);
-        put_text(&r, COLUMN_EVENTS, story);
+        put_text(&r, COLUMN_EVENTS, events);
         put_blob(&r, COLUMN_OPTIONS, v->options);
         put_int(&r, COLUMN_RUN, (int64_t)run_number);
         put_int(&r, COLUMN_CHECKSUM, checksum_value(&r.checksum));
@@ -308,25 +308,26 @@ struct load {
         size_t ends[ARCHIVE_MANY]; /* of the stories; the buffer may move while it grows */
 };
 
-static struct slice story_of(const struct archive_writer *w, const struct load *l, size_t i)
+static struct slice events_of(const struct archive_writer *w, const struct load *l, size_t i)
 {
         size_t from = i ? l->ends[i - 1] : 0;
-        return l->ends[i] > from ? slice_make(w->story.ptr + from, l->ends[i] - from) : SLICE_NONE;
+        return l->ends[i] > from ? slice_make(w->events_json.ptr + from, l->ends[i] - from)
+                                 : SLICE_NONE;
 }
 
 static int fill_load(struct archive_writer *w, struct job *const *jobs, struct load *l,
                      uint64_t *bytes)
 {
-        buf_clear(&w->story);
+        buf_clear(&w->events_json);
         for (size_t i = 0; i < l->n; i++) {
                 w->view_of(jobs[i], &l->views[i]);
-                story_write(&w->story, &l->views[i]);
-                l->ends[i] = w->story.len;
+                events_json_write(&w->events_json, &l->views[i]);
+                l->ends[i] = w->events_json.len;
                 l->wishes[i] = wish_of(&l->views[i]);
                 l->is_again |= l->wishes[i].run > 0;
                 *bytes += weigh(&l->views[i]);
         }
-        return w->story.failed ? SQLITE_NOMEM : SQLITE_OK;
+        return w->events_json.failed ? SQLITE_NOMEM : SQLITE_OK;
 }
 
 /* Up to ARCHIVE_MANY rows; *rows and *bytes grow by what they were. */
@@ -341,7 +342,7 @@ static int add_rows(struct archive_writer *w, struct job *const *jobs, size_t n,
                 const struct job_view *v = &l.views[i];
                 rc = drop_older(w, v->id, l.wishes[i].run, rows);
                 if (rc == SQLITE_OK)
-                        rc = put_row(w->stmts[which], at_once ? (int)i : 0, v, story_of(w, &l, i),
+                        rc = put_row(w->stmts[which], at_once ? (int)i : 0, v, events_of(w, &l, i),
                                      l.wishes[i].run);
                 if (rc == SQLITE_OK && (!at_once || i + 1 == n)) {
                         rc = run(w, which);
@@ -651,7 +652,7 @@ int archive_writer_open(struct archive_writer *w, const char *path,
                         void (*view_of)(const struct job *, struct job_view *), struct problem *p)
 {
         *w = (struct archive_writer){.path = path, .view_of = view_of};
-        buf_init(&w->story, 0);
+        buf_init(&w->events_json, 0);
         sums_clear(w);
         int err = archive_file_open(path, &w->db, p);
         if (err)
@@ -689,5 +690,5 @@ void archive_writer_close(struct archive_writer *w)
                 (void)sqlite3_close(
                         w->db); /* moves the rest of the -wal in; no statement is open */
         w->db = NULL;
-        buf_release(&w->story);
+        buf_release(&w->events_json);
 }

@@ -80,7 +80,7 @@ struct archive_writer {
         bool (*is_wanted)(const struct job *job);
         uint64_t batch_bytes;
         struct archive_span sums[ARCHIVE_SUMS]; /* of the open transaction, by block modulo */
-        struct buf story;                       /* JSON of the rows being added */
+        struct buf events_json;                 /* JSON of the rows being added */
         int64_t rows;                           /* in the file, as of the last commit */
         int64_t last_id;                        /* when it was opened; 0: no row */
         int wal_pages;                          /* written and not yet moved into the main file */

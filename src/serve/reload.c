@@ -152,7 +152,7 @@ int reload_run(struct reload *r, bool is_trial, struct buf *ret_changed, struct 
                 return result;
         }
         if (result == OK)
-                result = gate_change(r->gate, now, problem);
+                result = probes_change(r->probes, now, problem);
         if (result != OK) {
                 config_unref(now);
                 refuse(r, problem);

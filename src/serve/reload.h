@@ -7,11 +7,11 @@
 
 #include "base/buf.h"
 #include "serve/config.h"
-#include "serve/gate.h"
+#include "serve/probes.h"
 
 struct reload {
         struct config *config; /* the one that holds; a reference */
-        struct gate *gate;     /* not owned */
+        struct probes *probes; /* not owned */
         struct core *core;     /* not owned */
         char *path;            /* of the file, from /; NULL: there is none */
         int64_t loaded_ms;     /* Unix ms */

@@ -26,7 +26,7 @@
 #include "history/history.h"
 #include "log/file.h"
 #include "serve/config.h"
-#include "serve/gate.h"
+#include "serve/probes.h"
 #include "serve/reload.h"
 #include "state/backoff.h"
 #include "state/job.h"
@@ -40,7 +40,7 @@ struct daemon {
         struct archive *archive;
         struct core *core;
         struct server *server;
-        struct gate *gate;
+        struct probes *probes;
         bool is_greeting;
         struct backoff backoff;     /* of queues that set none */
         struct sign_keys sign_keys; /* of the configuration; the core looks here */
@@ -209,7 +209,7 @@ static void on_notice(void *ctx)
         struct daemon *d = ctx;
         struct buf changed, restart;
         struct problem problem;
-        gate_poll(d->gate);
+        probes_poll(d->probes);
         if (!d->is_reload_asked)
                 return;
         d->is_reload_asked = false;
@@ -240,7 +240,7 @@ static int open_server(struct daemon *d, struct problem *problem)
         struct buf instance CLEANUP(buf_release) = {0};
         const struct config *config = d->reload.config;
         int64_t steady_base_ns = core_steady_ns(d->core) - clock_boot_ns();
-        d->gate = d->reload.gate = gate_new(d->reload.config, d->core, steady_base_ns);
+        d->probes = d->reload.probes = probes_new(d->reload.config, d->core, steady_base_ns);
         d->reload.core = d->core;
         core_set_locks(d->core, config->are_locks_off);
         reload_offer(&d->reload);
@@ -261,7 +261,7 @@ static int open_server(struct daemon *d, struct problem *problem)
                 .notice_ctx = d,
         };
         int r = server_new(&options, &d->server, problem);
-        return r == OK ? gate_start(d->gate, on_probe_news, d, problem) : r;
+        return r == OK ? probes_start(d->probes, on_probe_news, d, problem) : r;
 }
 
 static void print_addresses(const struct server *s, enum server_kind kind, const char *name)
@@ -325,7 +325,7 @@ static int run(struct daemon *d)
 
 static void close_all(struct daemon *d)
 {
-        d->gate = gate_free(d->gate);
+        d->probes = probes_free(d->probes);
         if (d->archive)
                 d->archive = d->archive->ops->close(d->archive);
         if (d->log)

@@ -449,7 +449,7 @@ def _(folder):
         "RULES": "tests/unit/test_rule.c",
         "RULE_MS": "tests/unit/test_rule.c",
         "CLIENTS": "tests/unit/test_client.c",
-        "LIVE": "tests/unit/test_live.c",
+        "LIVE": "tests/unit/test_stream.c",
         "LOGINS": "tests/unit/test_login.c",
         "LOGIN_FAILURES": "page_door.py",
         "SKIPPED_HOSTS": "tests/unit/test_host.c",

@@ -1,13 +1,13 @@
-/* See gate.h.
+/* See probes.h.
  *
  * There is one probe per target, so that one can be replaced and the others do not notice.  A probe
  * reads its options while it runs, and they are part of a configuration: so each probe holds a
  * reference to the one it was started with, which may be older than the one that holds.
  *
  *      slot    made by              ends by
- *      runs    start_slot           kept by gate_change, or given to end_probe
+ *      runs    start_slot           kept by probes_change, or given to end_probe
  *      ends    end_probe (a thread) reap, on the loop, when the thread has said that it is done */
-#include "serve/gate.h"
+#include "serve/probes.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ struct ending {
         void *ctx;
 };
 
-struct gate {
+struct probes {
         struct config *config;
         struct core *core;
         int64_t steady_base_ns;
@@ -54,9 +54,9 @@ struct gate {
 
 static void on_asked(void *ctx)
 {
-        const struct gate *g = ctx;
-        for (size_t i = 0; i < g->n; i++)
-                probe_asked(g->slots[i].probe);
+        const struct probes *p = ctx;
+        for (size_t i = 0; i < p->n; i++)
+                probe_asked(p->slots[i].probe);
 }
 
 /* ---- hosts that are skipped ---- */
@@ -79,13 +79,13 @@ static void add_host(void *ctx, struct slice host, int64_t until_wall_ms)
 
 static void on_skips_changed(void *ctx)
 {
-        const struct gate *g = ctx;
+        const struct probes *p = ctx;
         struct hosts hosts = {.n = 0};
-        if (!g->n)
-                return; /* gate_start() will tell them */
-        core_each_skipped(g->core, add_host, &hosts);
-        for (size_t i = 0; i < g->n; i++)
-                probe_set_skipped(g->slots[i].probe, (const char *const *)hosts.names, hosts.n);
+        if (!p->n)
+                return; /* probes_start() will tell them */
+        core_each_skipped(p->core, add_host, &hosts);
+        for (size_t i = 0; i < p->n; i++)
+                probe_set_skipped(p->slots[i].probe, (const char *const *)hosts.names, hosts.n);
         for (size_t i = 0; i < hosts.n; i++)
                 free(hosts.names[i]);
 }
@@ -125,10 +125,10 @@ static void put_own(struct core_target *to, const struct core_metric *depth)
         config_unknown_init(to->unknown);
 }
 
-static void set_up(struct gate *g)
+static void set_up(struct probes *p)
 {
-        const struct config_targets *t = &g->config->targets;
-        const struct config_throttle *c = &g->config->throttle;
+        const struct config_targets *t = &p->config->targets;
+        const struct config_throttle *c = &p->config->throttle;
         const struct core_metric depth = {.name = "queue_depth",
                                           .rule = c->queue_depth,
                                           .check_above = config_check_above(&c->queue_depth),
@@ -154,21 +154,21 @@ static void set_up(struct gate *g)
                 .checks = c->checks,
                 .asked = on_asked,
                 .skips_changed = on_skips_changed,
-                .ctx = g,
+                .ctx = p,
         };
-        core_set_throttle(g->core, &options);
+        core_set_throttle(p->core, &options);
         free(metrics);
         free(targets);
 }
 
 /* ---- probes ---- */
 
-static int start_slot(const struct gate *g, struct config *config, size_t target, struct slot *ret,
-                      struct problem *problem)
+static int start_slot(const struct probes *p, struct config *config, size_t target,
+                      struct slot *ret, struct problem *problem)
 {
         const struct probe_options *o = &config->targets.probes[target];
         struct probe *probe;
-        int r = probe_start(o, 1, g->notify, g->ctx, &probe, problem);
+        int r = probe_start(o, 1, p->notify, p->ctx, &probe, problem);
         if (r == OK)
                 *ret = (struct slot){config_ref(config), o, probe};
         return r;
@@ -198,19 +198,19 @@ static bool start_ending(struct ending *e)
 }
 
 /* Takes what the slot holds. */
-static void end_probe(struct gate *g, struct slot *slot)
+static void end_probe(struct probes *p, struct slot *slot)
 {
         struct ending *e = xcalloc(1, sizeof(*e));
         *e = (struct ending){
                 .config = slot->config,
                 .probe = slot->probe,
                 .timeout_ms = slot->options->timeout_ms,
-                .notify = g->notify,
-                .ctx = g->ctx,
+                .notify = p->notify,
+                .ctx = p->ctx,
         };
         *slot = (struct slot){0};
         if (start_ending(e)) {
-                list_push_back(&g->endings, &e->link);
+                list_push_back(&p->endings, &e->link);
                 return;
         }
         say_warn("gate", "no thread to stop a probe in, stopping it here");
@@ -228,48 +228,48 @@ static void reap(struct ending *e)
         free(e);
 }
 
-static void free_slots(struct gate *g, struct slot *slots, size_t n)
+static void free_slots(struct probes *p, struct slot *slots, size_t n)
 {
         for (size_t i = 0; i < n; i++)
                 if (slots[i].probe)
-                        end_probe(g, &slots[i]);
+                        end_probe(p, &slots[i]);
         free(slots);
 }
 
 /* ---- life ---- */
 
-struct gate *gate_new(struct config *config, struct core *core, int64_t steady_base_ns)
+struct probes *probes_new(struct config *config, struct core *core, int64_t steady_base_ns)
 {
-        struct gate *g = xcalloc(1, sizeof(*g));
-        g->config = config_ref(config);
-        g->core = core;
-        g->steady_base_ns = steady_base_ns;
-        list_init(&g->endings);
-        set_up(g);
-        return g;
+        struct probes *p = xcalloc(1, sizeof(*p));
+        p->config = config_ref(config);
+        p->core = core;
+        p->steady_base_ns = steady_base_ns;
+        list_init(&p->endings);
+        set_up(p);
+        return p;
 }
 
 /* The one that runs already and would do for this target; NULL: none. */
-static struct slot *find_same(struct gate *g, const struct probe_options *o)
+static struct slot *find_same(struct probes *p, const struct probe_options *o)
 {
-        for (size_t i = 0; i < g->n; i++)
-                if (g->slots[i].probe && config_probe_is_same(g->slots[i].options, o))
-                        return &g->slots[i];
+        for (size_t i = 0; i < p->n; i++)
+                if (p->slots[i].probe && config_probe_is_same(p->slots[i].options, o))
+                        return &p->slots[i];
         return NULL;
 }
 
 /* Probes for a configuration: new ones are started, those that stay are left where they are. */
-static int start_slots(struct gate *g, struct config *config, struct slot **ret,
+static int start_slots(struct probes *p, struct config *config, struct slot **ret,
                        struct problem *problem)
 {
         const struct config_targets *t = &config->targets;
         struct slot *slots = xcalloc(t->n + 1, sizeof(*slots));
         for (size_t i = 0; i < t->n; i++) {
-                if (find_same(g, &t->probes[i]))
+                if (find_same(p, &t->probes[i]))
                         continue;
-                int r = start_slot(g, config, i, &slots[i], problem);
+                int r = start_slot(p, config, i, &slots[i], problem);
                 if (r != OK) {
-                        free_slots(g, slots, i);
+                        free_slots(p, slots, i);
                         return r;
                 }
         }
@@ -278,46 +278,46 @@ static int start_slots(struct gate *g, struct config *config, struct slot **ret,
 }
 
 /* The probes that stay move over, the others end. */
-static void swap_slots(struct gate *g, struct slot *slots)
+static void swap_slots(struct probes *p, struct slot *slots)
 {
-        const struct config_targets *t = &g->config->targets;
+        const struct config_targets *t = &p->config->targets;
         for (size_t i = 0; i < t->n; i++) {
                 if (slots[i].probe)
                         continue;
-                struct slot *same = find_same(g, &t->probes[i]);
+                struct slot *same = find_same(p, &t->probes[i]);
                 slots[i] = *same;
                 *same = (struct slot){0};
         }
-        free_slots(g, g->slots, g->n);
-        g->slots = slots;
-        g->n = t->n;
+        free_slots(p, p->slots, p->n);
+        p->slots = slots;
+        p->n = t->n;
 }
 
-int gate_start(struct gate *g, void (*notify)(void *ctx), void *ctx, struct problem *problem)
+int probes_start(struct probes *p, void (*notify)(void *ctx), void *ctx, struct problem *problem)
 {
         struct slot *slots;
-        g->notify = notify;
-        g->ctx = ctx;
-        int r = start_slots(g, g->config, &slots, problem);
+        p->notify = notify;
+        p->ctx = ctx;
+        int r = start_slots(p, p->config, &slots, problem);
         if (r != OK)
                 return r;
-        swap_slots(g, slots);
-        on_skips_changed(g); /* before the loop takes the first sample */
+        swap_slots(p, slots);
+        on_skips_changed(p); /* before the loop takes the first sample */
         return OK;
 }
 
-int gate_change(struct gate *g, struct config *config, struct problem *problem)
+int probes_change(struct probes *p, struct config *config, struct problem *problem)
 {
         struct slot *slots;
-        int r = start_slots(g, config, &slots, problem);
+        int r = start_slots(p, config, &slots, problem);
         if (r != OK)
                 return r;
-        gate_poll(g); /* what came so far has the numbers of before */
-        struct config *old = g->config;
-        g->config = config_ref(config);
-        swap_slots(g, slots);
-        set_up(g);
-        on_skips_changed(g);
+        probes_poll(p); /* what came so far has the numbers of before */
+        struct config *old = p->config;
+        p->config = config_ref(config);
+        swap_slots(p, slots);
+        set_up(p);
+        on_skips_changed(p);
         config_unref(old);
         return OK;
 }
@@ -329,23 +329,22 @@ static enum sample_state state_of(const struct probe_sample *s)
         return s->is_silent ? SAMPLE_SILENT : SAMPLE_FAILED;
 }
 
-static void poll_slot(const struct gate *g, size_t target)
+static void poll_slot(const struct probes *p, size_t target)
 {
         struct probe_sample samples[TAKE_AT_ONCE];
         size_t n;
-        while ((n = probe_take(g->slots[target].probe, samples, ARRAY_LEN(samples))))
+        while ((n = probe_take(p->slots[target].probe, samples, ARRAY_LEN(samples))))
                 for (size_t i = 0; i < n; i++)
-                        core_sample(g->core, target, samples[i].metric, samples[i].value,
-                                    samples[i].at_ns + g->steady_base_ns, state_of(&samples[i]),
+                        core_sample(p->core, target, samples[i].metric, samples[i].value,
+                                    samples[i].at_ns + p->steady_base_ns, state_of(&samples[i]),
                                     slice_str(samples[i].error));
 }
 
-void gate_poll(void *gate)
+void probes_poll(struct probes *p)
 {
-        struct gate *g = gate;
-        for (size_t i = 0; i < g->n; i++)
-                poll_slot(g, i);
-        LIST_FOREACH(&g->endings, it)
+        for (size_t i = 0; i < p->n; i++)
+                poll_slot(p, i);
+        LIST_FOREACH(&p->endings, it)
         {
                 struct ending *e = CONTAINER_OF(it, struct ending, link);
                 if (atomic_load(&e->is_done))
@@ -353,14 +352,14 @@ void gate_poll(void *gate)
         }
 }
 
-struct gate *gate_free(struct gate *g)
+struct probes *probes_free(struct probes *p)
 {
-        if (!g)
+        if (!p)
                 return NULL;
-        free_slots(g, g->slots, g->n); /* all at once, not one after the other */
-        LIST_FOREACH(&g->endings, it)
+        free_slots(p, p->slots, p->n); /* all at once, not one after the other */
+        LIST_FOREACH(&p->endings, it)
         reap(CONTAINER_OF(it, struct ending, link));
-        config_unref(g->config);
-        free(g);
+        config_unref(p->config);
+        free(p);
         return NULL;
 }

@@ -4,22 +4,22 @@
  * Threads: everything on the loop; probes measure in threads of their own, and those that are not
  * needed any more are stopped in another, because that may take as long as a database does not
  * answer. */
-#ifndef WEIR_SERVE_GATE_H
-#define WEIR_SERVE_GATE_H
+#ifndef WEIR_SERVE_PROBES_H
+#define WEIR_SERVE_PROBES_H
 
 #include "serve/config.h"
 
-struct gate;
+struct probes;
 
 /* Tells the core of its targets; call before the server runs.  Takes a reference to the config. */
-struct gate *gate_new(struct config *config, struct core *core, int64_t steady_base_ns);
-/* Starts the probes; notify is called from threads and must lead to gate_poll(). */
-int gate_start(struct gate *g, void (*notify)(void *ctx), void *ctx,
-               struct problem *problem) MUST_CHECK;
+struct probes *probes_new(struct config *config, struct core *core, int64_t steady_base_ns);
+/* Starts the probes; notify is called from threads and must lead to probes_poll(). */
+int probes_start(struct probes *p, void (*notify)(void *ctx), void *ctx,
+                 struct problem *problem) MUST_CHECK;
 /* Another configuration: probes of targets that stay as they are go on, others are started and
  * stopped, and the core is told.  After an error everything is as it was. */
-int gate_change(struct gate *g, struct config *config, struct problem *problem) MUST_CHECK;
-void gate_poll(void *gate);             /* on the loop, within a turn */
-struct gate *gate_free(struct gate *g); /* waits for the threads */
+int probes_change(struct probes *p, struct config *config, struct problem *problem) MUST_CHECK;
+void probes_poll(struct probes *p);           /* on the loop, within a turn */
+struct probes *probes_free(struct probes *p); /* waits for the threads */
 
 #endif

@@ -18,13 +18,13 @@
  *
  * Like any reply a frame leaves when the batch it tells of is durable.
  *
- * A listener that does not read is not waited for: past LIVE_UNSENT_MAX it is dropped, and comes
+ * A listener that does not read is not waited for: past STREAM_UNSENT_MAX it is dropped, and comes
  * back by itself when it is a browser.  The kernel's buffer is kept small, or it would hide that
- * for megabytes.  Events that come faster than LIVE_EVENTS_MAX a second are left out from the
+ * for megabytes.  Events that come faster than STREAM_EVENTS_MAX a second are left out from the
  * oldest on; /v1/throttle/history has them.
  *
  * Cost: nothing without listeners; with some, one NOW a second and one copy for each. */
-#include "door/live.h"
+#include "door/stream.h"
 
 #include <stdlib.h>
 
@@ -33,13 +33,13 @@
 #include "door/json_reply.h"
 #include "wire/json.h"
 
-#define LIVE_RETRY_MS   2000
-#define LIVE_SOCKET_MAX (64 * 1024)
-#define LIVE_EVENTS_MAX 100
+#define STREAM_RETRY_MS   2000
+#define STREAM_SOCKET_MAX (64 * 1024)
+#define STREAM_EVENTS_MAX 100
 
 /* Apart from the connection, so that the many that do not listen are not larger for it. */
-struct live_listener {
-        struct list link; /* live_stream.listeners */
+struct stream_listener {
+        struct list link; /* stream.listeners */
         struct conn *conn;
         bool has_login;
         struct secret login;
@@ -90,18 +90,18 @@ static uint64_t put_events(struct server *s, struct buf *b, uint64_t from)
 {
         struct telling t = {s, b};
         uint64_t n = core_n_events(s->core);
-        if (n - from > LIVE_EVENTS_MAX)
-                from = n - LIVE_EVENTS_MAX;
+        if (n - from > STREAM_EVENTS_MAX)
+                from = n - STREAM_EVENTS_MAX;
         core_each_event(s->core, from, n, put_event, &t);
         return n;
 }
 
 static void put_now(struct server *s, struct buf *b)
 {
-        struct live_stream *live = &s->live;
+        struct stream *stream = &s->stream;
         struct json_reply reply;
         size_t begin = b->len;
-        put_id(s, b, live->told);
+        put_id(s, b, stream->told);
         buf_put_str(b, "event: now\ndata: ");
         size_t from = b->len;
         arena_clear(&s->arena);
@@ -109,7 +109,7 @@ static void put_now(struct server *s, struct buf *b)
         json_reply_init(&reply, b);
         int r = command_finish(&s->command, &s->arena, &s->problem);
         if (r == OK)
-                r = core_exec(s->core, &live->session, &s->command, &reply.reply, &s->problem);
+                r = core_exec(s->core, &stream->session, &s->command, &reply.reply, &s->problem);
         ASSERT(r != CORE_LATER); /* NOW has nothing to wait for */
         if (r != OK || reply.err != OK) {
                 b->len = begin;
@@ -136,55 +136,55 @@ static bool read_id(const struct server *s, struct slice id, uint64_t *ret)
         return true;
 }
 
-void live_join(struct server *s, struct conn *c, struct slice last_id,
-               const struct login_session *login)
+void stream_join(struct server *s, struct conn *c, struct slice last_id,
+                 const struct login_session *login)
 {
-        struct live_stream *live = &s->live;
+        struct stream *stream = &s->stream;
         struct buf *out = conn_out(c);
         uint64_t known, n = core_n_events(s->core);
-        int size = LIVE_SOCKET_MAX;
+        int size = STREAM_SOCKET_MAX;
         (void)uv_send_buffer_size(&c->uv.handle, &size); /* without it: dropped later */
-        if (live->n == 0) {
-                live->told = n;
-                live->beats = 0;
-                (void)uv_timer_start(&live->timer, on_beat, LIVE_BEAT_MS, LIVE_BEAT_MS);
+        if (stream->n == 0) {
+                stream->told = n;
+                stream->beats = 0;
+                (void)uv_timer_start(&stream->timer, on_beat, STREAM_BEAT_MS, STREAM_BEAT_MS);
         }
-        buf_printf(out, "retry: %d\n\n", LIVE_RETRY_MS);
+        buf_printf(out, "retry: %d\n\n", STREAM_RETRY_MS);
         if (read_id(s, last_id, &known)) {
                 /* What the others get at the next beat comes to this one then, too. */
                 struct telling t = {s, out};
-                if (live->told > LIVE_EVENTS_MAX && known < live->told - LIVE_EVENTS_MAX)
-                        known = live->told - LIVE_EVENTS_MAX;
-                core_each_event(s->core, known, live->told, put_event, &t);
+                if (stream->told > STREAM_EVENTS_MAX && known < stream->told - STREAM_EVENTS_MAX)
+                        known = stream->told - STREAM_EVENTS_MAX;
+                core_each_event(s->core, known, stream->told, put_event, &t);
         }
         put_now(s, out);
         conn_listen(c);
         conn_replied(c, core_reply_seq(s->core));
-        struct live_listener *l = xcalloc(1, sizeof(*l));
+        struct stream_listener *l = xcalloc(1, sizeof(*l));
         l->conn = c;
         l->has_login = login != NULL;
         if (login)
                 l->login = login->id;
-        list_push_back(&live->listeners, &l->link);
-        live->n++;
+        list_push_back(&stream->listeners, &l->link);
+        stream->n++;
 }
 
-void live_leave(struct server *s, const struct conn *c)
+void stream_leave(struct server *s, const struct conn *c)
 {
-        LIST_FOREACH(&s->live.listeners, it)
+        LIST_FOREACH(&s->stream.listeners, it)
         {
-                struct live_listener *l = CONTAINER_OF(it, struct live_listener, link);
+                struct stream_listener *l = CONTAINER_OF(it, struct stream_listener, link);
                 if (l->conn != c)
                         continue;
                 list_remove(&l->link);
                 free(l);
-                s->live.n--;
+                s->stream.n--;
         }
-        if (s->live.n == 0)
-                (void)uv_timer_stop(&s->live.timer);
+        if (s->stream.n == 0)
+                (void)uv_timer_stop(&s->stream.timer);
 }
 
-static void feed(struct server *s, struct live_listener *l, uint64_t seq)
+static void feed(struct server *s, struct stream_listener *l, uint64_t seq)
 {
         struct conn *c = l->conn;
         if (c->is_closing)
@@ -193,49 +193,49 @@ static void feed(struct server *s, struct live_listener *l, uint64_t seq)
                 conn_stop(c);
                 return;
         }
-        if (conn_unsent(c) > LIVE_UNSENT_MAX) {
+        if (conn_unsent(c) > STREAM_UNSENT_MAX) {
                 s->counter[DOOR_CUT]++;
                 say_info("door", "a live listener does not read, closing it", "connection",
                          SAY_I64(c->id));
                 conn_close(c);
                 return;
         }
-        buf_put_slice(conn_out(c), buf_slice(&s->live.frame));
+        buf_put_slice(conn_out(c), buf_slice(&s->stream.frame));
         conn_replied(c, seq);
 }
 
 static void on_beat(uv_timer_t *timer)
 {
         struct server *s = timer->data;
-        struct live_stream *live = &s->live;
+        struct stream *stream = &s->stream;
         server_turn_begin(s);
-        buf_clear(&live->frame);
-        if (++live->beats % LIVE_HELLO == 0)
-                buf_put_str(&live->frame, ": still here\n\n");
-        live->told = put_events(s, &live->frame, live->told);
-        put_now(s, &live->frame);
-        if (live->frame.failed)
+        buf_clear(&stream->frame);
+        if (++stream->beats % STREAM_HELLO == 0)
+                buf_put_str(&stream->frame, ": still here\n\n");
+        stream->told = put_events(s, &stream->frame, stream->told);
+        put_now(s, &stream->frame);
+        if (stream->frame.failed)
                 return; /* memory is out: another second, another try */
         uint64_t seq = core_reply_seq(s->core);
-        LIST_FOREACH(&live->listeners, it)
-        feed(s, CONTAINER_OF(it, struct live_listener, link), seq);
+        LIST_FOREACH(&stream->listeners, it)
+        feed(s, CONTAINER_OF(it, struct stream_listener, link), seq);
 }
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-void live_init(struct server *s)
+void stream_init(struct server *s)
 {
-        struct live_stream *live = &s->live;
-        list_init(&live->listeners);
-        buf_init(&live->frame, 0);
-        session_init(&live->session, NULL); /* no reply ever comes late */
-        live->timer.data = s;
-        ASSERT(uv_timer_init(&s->loop, &live->timer) == 0);
+        struct stream *stream = &s->stream;
+        list_init(&stream->listeners);
+        buf_init(&stream->frame, 0);
+        session_init(&stream->session, NULL); /* no reply ever comes late */
+        stream->timer.data = s;
+        ASSERT(uv_timer_init(&s->loop, &stream->timer) == 0);
 }
 
-void live_release(struct server *s)
+void stream_release(struct server *s)
 {
-        ASSERT(s->live.n == 0);
-        session_release(s->core, &s->live.session);
-        buf_release(&s->live.frame);
+        ASSERT(s->stream.n == 0);
+        session_release(s->core, &s->stream.session);
+        buf_release(&s->stream.frame);
 }

@@ -4,11 +4,11 @@
 
 #include <stdio.h>
 
-#include "door/live.h"
+#include "door/stream.h"
 
-#undef LIVE_BEAT_MS
-#define LIVE_BEAT_MS 2
-#include "../../src/door/live.c" /* NOLINT(bugprone-suspicious-include) */
+#undef STREAM_BEAT_MS
+#define STREAM_BEAT_MS 2
+#include "../../src/door/stream.c" /* NOLINT(bugprone-suspicious-include) */
 
 #include "support/bench.h"
 
@@ -76,7 +76,7 @@ static void a_listener_is_told_what_is_now_again_and_again(void **state)
 
         (void)state;
         bench_init(&b, NULL);
-        assert_false(uv_is_active((uv_handle_t *)&b.server->live.timer));
+        assert_false(uv_is_active((uv_handle_t *)&b.server->stream.timer));
         struct ear e = listen_to(&b, "");
         hear_of(&b, &e, "retry: 2000\n\n");
         const char *text = hear(&b, &e);
@@ -88,8 +88,8 @@ static void a_listener_is_told_what_is_now_again_and_again(void **state)
         until(&b, n_of(hear(&b, &e), "}\n\n") > 20);
         end_ear(&e);
         until(&b, open_connections(&b) == 0);
-        assert_int_equal(b.server->live.n, 0);
-        assert_false(uv_is_active((uv_handle_t *)&b.server->live.timer));
+        assert_int_equal(b.server->stream.n, 0);
+        assert_false(uv_is_active((uv_handle_t *)&b.server->stream.timer));
         bench_release(&b);
 }
 
@@ -181,7 +181,7 @@ static void events_that_come_too_fast_are_left_out_from_the_oldest_on(void **sta
                        (long long)b.server->started_ms);
         struct ear e = listen_to(&b, line);
         hear_of(&b, &e, "event: now");
-        assert_int_equal(n_of(hear(&b, &e), "event: event"), LIVE_EVENTS_MAX);
+        assert_int_equal(n_of(hear(&b, &e), "event: event"), STREAM_EVENTS_MAX);
         end_ear(&e);
         close(fd);
         bench_release(&b);
@@ -198,15 +198,15 @@ static void a_listener_that_does_not_read_is_dropped_and_others_go_on(void **sta
         assert_int_equal(setsockopt(slow.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
         buf_init(&slow.all, 0);
         tell(slow.fd, GET_LIVE "\r\n");
-        until(&b, b.server->live.n == 2);
+        until(&b, b.server->stream.n == 2);
         int64_t give_up_ns = clock_boot_ns() + PATIENCE_NS;
-        while (b.server->live.n == 2) {
+        while (b.server->stream.n == 2) {
                 (void)hear(&b, &good);
-                LIST_FOREACH(&b.server->live.listeners, it)
+                LIST_FOREACH(&b.server->stream.listeners, it)
                 {
-                        struct live_listener *l = CONTAINER_OF(it, struct live_listener, link);
+                        struct stream_listener *l = CONTAINER_OF(it, struct stream_listener, link);
                         assert_true(conn_unsent(l->conn) <=
-                                    LIVE_UNSENT_MAX + 4 * KIB); /* and a frame */
+                                    STREAM_UNSENT_MAX + 4 * KIB); /* and a frame */
                 }
                 assert_true(clock_boot_ns() < give_up_ns);
         }
@@ -228,13 +228,13 @@ static void one_listener_too_many_is_refused_until_another_leaves(void **state)
         bench_init(&b, NULL);
         for (size_t i = 0; i < LIMIT_LIVE; i++)
                 all[i] = listen_to(&b, "");
-        until(&b, b.server->live.n == LIMIT_LIVE);
+        until(&b, b.server->stream.n == LIMIT_LIVE);
         struct ear late = listen_to(&b, "");
         hear_of(&b, &late, "HTTP/1.1 503 ");
         hear_of(&b, &late, "\"code\":\"UNAVAIL\"");
         end_ear(&late);
         end_ear(&all[0]);
-        until(&b, b.server->live.n == LIMIT_LIVE - 1);
+        until(&b, b.server->stream.n == LIMIT_LIVE - 1);
         late = listen_to(&b, "");
         hear_of(&b, &late, "event: now");
         end_ear(&late);
@@ -278,7 +278,7 @@ static void head_tells_the_head_and_takes_no_place(void **state)
                 const char *text = expect_begin(&b, fd, "HTTP/1.1 200 OK\r\n");
                 assert_string_equal(text + strlen(text) - 4, "\r\n\r\n");
         }
-        assert_int_equal(b.server->live.n, 0);
+        assert_int_equal(b.server->stream.n, 0);
         close(fd);
         bench_release(&b);
 }
@@ -297,8 +297,8 @@ static void stopping_ends_the_stream_and_waits_for_nobody_who_does_not_read(void
         bool is_stuck = false;
         while (!is_stuck) {
                 (void)hear(&b, &e);
-                LIST_FOREACH(&b.server->live.listeners, it)
-                is_stuck |= CONTAINER_OF(it, struct live_listener, link)->conn->writing > 0;
+                LIST_FOREACH(&b.server->stream.listeners, it)
+                is_stuck |= CONTAINER_OF(it, struct stream_listener, link)->conn->writing > 0;
         }
         server_stop(b.server);
         until(&b, b.server->is_stopped);

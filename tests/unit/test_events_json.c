@@ -1,7 +1,7 @@
 /* The story of a job in the history file: JSON that people can query, and back, event for event. */
 #include "check.h"
 
-#include "history/story.h"
+#include "history/events_json.h"
 #include "history_box.h"
 
 static void any_story_comes_back_event_for_event(void **state)
@@ -63,7 +63,7 @@ static void a_plain_story_costs_nothing_and_the_view_tells_it(void **state)
                 struct buf b;
                 buf_init(&b, 0);
                 job_tell_event(job, EVENT_DEFERRED, 5, SLICE_NONE, SLICE_NONE);
-                story_write(&b, &job->view);
+                events_json_write(&b, &job->view);
                 size_t common = strlen(stories[status]) - 1;
                 assert_memory_equal(b.ptr, stories[status], common);
                 assert_string_equal(buf_cstr(&b) + common, ",{\"event\":\"deferred\",\"at\":5}]");
@@ -123,20 +123,22 @@ static void json_that_is_no_story_is_refused(void **state)
         buf_init(&scratch, 0);
         for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
                 struct job_view v = {.created_ms = BOX_NOW, .events = SLICE_LIT("old")};
-                assert_int_equal(story_read(slice_str(bad[i]), &arena, &scratch, &v), ERR_CORRUPT);
+                assert_int_equal(events_json_read(slice_str(bad[i]), &arena, &scratch, &v),
+                                 ERR_CORRUPT);
                 assert_int_equal(v.events.len, 0);
         }
         struct job_view v = {.created_ms = BOX_NOW};
-        assert_int_equal(story_read(SLICE_LIT("[]"), &arena, &scratch, &v), OK);
+        assert_int_equal(events_json_read(SLICE_LIT("[]"), &arena, &scratch, &v), OK);
         assert_int_equal(v.events.len, 0);
         arena_release(&arena);
         arena_init(&arena, 16);
         assert_non_null(arena_alloc(&arena, 16));
-        assert_int_equal(story_read(SLICE_NONE, &arena, &scratch, &v), ERR_NOMEM);
-        assert_int_equal(story_read(SLICE_LIT("[{\"event\":\"failed\",\"at\":1,\"message_hex\":"
-                                              "\"00\"}]"),
-                                    &arena, &scratch, &v),
-                         ERR_NOMEM);
+        assert_int_equal(events_json_read(SLICE_NONE, &arena, &scratch, &v), ERR_NOMEM);
+        assert_int_equal(
+                events_json_read(SLICE_LIT("[{\"event\":\"failed\",\"at\":1,\"message_hex\":"
+                                           "\"00\"}]"),
+                                 &arena, &scratch, &v),
+                ERR_NOMEM);
         arena_release(&arena);
         buf_release(&scratch);
 }

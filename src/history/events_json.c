@@ -1,18 +1,18 @@
 /* Events between their packed form (state/event.h) and the JSON of the history file.  The writer
  * side allocates nothing once its buffer has grown; the reader side runs once a listed row. */
-#include "history/story.h"
+#include "history/events_json.h"
 
 #include <string.h>
 
 #include "state/event.h"
 #include "wire/json.h"
 
-bool story_is_text(struct slice s)
+bool events_json_is_text(struct slice s)
 {
         return s.len == 0 || (slice_is_utf8(s) && !memchr(s.ptr, '\0', s.len));
 }
 
-/* The last event of the plain story. */
+/* The last event of the plain list of events. */
 static struct event plain_end(const struct job_view *v)
 {
         struct event e = {EVENT_COMPLETED, v->finished_ms, v->worker, SLICE_NONE};
@@ -46,8 +46,8 @@ static bool is_plain(const struct job_view *v)
         if (v->started_ms > 0 && !next_is(&rest, v, &start))
                 return false;
         /* The view cannot make JSON of a blob. */
-        return next_is(&rest, v, &end) && rest.len == 0 && story_is_text(v->worker) &&
-               story_is_text(end.message);
+        return next_is(&rest, v, &end) && rest.len == 0 && events_json_is_text(v->worker) &&
+               events_json_is_text(end.message);
 }
 
 static void put_text(struct buf *b, const char *key, const char *hex_key, struct slice s)
@@ -81,7 +81,7 @@ static void put_event(struct buf *b, const struct event *e)
         buf_put_byte(b, '}');
 }
 
-void story_write(struct buf *b, const struct job_view *v)
+void events_json_write(struct buf *b, const struct job_view *v)
 {
         if (is_plain(v))
                 return;
@@ -156,7 +156,8 @@ static int pack_json(struct slice json, struct arena *arena, struct buf *b, int6
         return OK;
 }
 
-int story_read(struct slice json, struct arena *arena, struct buf *scratch, struct job_view *v)
+int events_json_read(struct slice json, struct arena *arena, struct buf *scratch,
+                     struct job_view *v)
 {
         v->events = SLICE_NONE;
         buf_clear(scratch);

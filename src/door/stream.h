@@ -1,6 +1,6 @@
 /* GET /v1/live: what weir does, second by second, to everybody who listens (server-sent events). */
-#ifndef WEIR_DOOR_LIVE_H
-#define WEIR_DOOR_LIVE_H
+#ifndef WEIR_DOOR_STREAM_H
+#define WEIR_DOOR_STREAM_H
 
 #include <uv.h>
 
@@ -12,11 +12,11 @@ struct server;
 struct conn;
 struct login_session;
 
-#define LIVE_BEAT_MS    1000
-#define LIVE_HELLO      15 /* beats between two comments, which keep a proxy from closing */
-#define LIVE_UNSENT_MAX (256 * KIB) /* output of a listener that it has not read */
+#define STREAM_BEAT_MS    1000
+#define STREAM_HELLO      15 /* beats between two comments, which keep a proxy from closing */
+#define STREAM_UNSENT_MAX (256 * KIB) /* output of a listener that it has not read */
 
-struct live_stream {
+struct stream {
         struct list listeners;
         size_t n;
         uv_timer_t timer; /* active while somebody listens */
@@ -26,14 +26,14 @@ struct live_stream {
         struct buf frame; /* what all are about to get */
 };
 
-void live_init(struct server *s);
-void live_release(struct server *s);
+void stream_init(struct server *s);
+void stream_release(struct server *s);
 
 /* The head of the answer was written to the connection; from here on it gets the stream.
  * last_id: what it had already, the value of Last-Event-ID; may be empty.  login: the session that
  * let it in, and with which it goes; may be NULL.  At most LIMIT_LIVE. */
-void live_join(struct server *s, struct conn *c, struct slice last_id,
-               const struct login_session *login);
-void live_leave(struct server *s, const struct conn *c); /* it listens and is being closed */
+void stream_join(struct server *s, struct conn *c, struct slice last_id,
+                 const struct login_session *login);
+void stream_leave(struct server *s, const struct conn *c); /* it listens and is being closed */
 
 #endif
