@@ -24,6 +24,7 @@ sys.path.insert(0, EXAMPLE)
 
 from harness import (  # noqa: E402
     WEIR, Server, Skip, equal, expect, main, mapping, test, text, until)
+from lib_pages import blocks, line_of, read_page  # noqa: E402
 from pair import USER, Pair  # noqa: E402
 from play import config  # noqa: E402
 
@@ -31,17 +32,7 @@ ROWS = 20000
 THRESHOLD = 1.0
 
 
-def page():
-    with open(os.path.join(ROOT, "docs", "from-freno.md"), encoding="utf-8") as f:
-        return f.read()
-
-
-def line_of(word):
-    """The line of the page that runs this program."""
-    found = [s.strip() for s in re.findall(r"^    (.*)$", page(), re.M)
-             if re.search(r"(^|[ /])%s( |$)" % re.escape(word), s)]
-    equal(len(found), 1, "lines of the page for " + word)
-    return found[0]
+PAGE = read_page("from-freno.md")
 
 
 class Scene:
@@ -128,7 +119,7 @@ def scene(folder, program):
 
 @test("the configuration of the page is one that weir takes")
 def configuration(folder):
-    (conf,) = re.findall(r"```conf\n(.*?)```", page(), re.S)
+    ((_, conf),) = blocks(PAGE, "conf")
     for name in ("token", "main1.password"):
         with open(os.path.join(folder, name), "w") as f:
             f.write("k3Xv9QmT2bLw7RzH5nYc8Pd4\n")
@@ -143,7 +134,7 @@ def configuration(folder):
 
 @test("every setting of freno's that the page has an answer to is in its table once")
 def settings(_):
-    rows = re.findall(r"^\| (`[^|]*) \|", page(), re.M)
+    rows = re.findall(r"^\| (`[^|]*) \|", PAGE, re.M)
     for name in ("ListenPort", "Clusters.main1", "StaticHostsSettings.Hosts", "HAProxySettings",
                  "ProxySQLSettings", "VitessSettings", "ThrottleThreshold", "IgnoreHostsCount",
                  "IgnoreHostsThreshold", "IgnoreDialTcpErrors", "IgnoreHosts", "HttpCheckPort",
@@ -155,7 +146,7 @@ def settings(_):
 def gh_ost(folder):
     with scene(folder, "gh-ost") as s:
         s.fall_behind()
-        s.start(line_of("gh-ost"), ("--host=db1", "--host=127.0.0.1"), more=(
+        s.start(line_of(PAGE, "gh-ost"), ("--host=db1", "--host=127.0.0.1"), more=(
             "--port=%d" % s.pair.primary.port, "--user=" + USER, "--assume-rbr",
             "--serve-socket-file=" + os.path.join(folder, "gh-ost.sock")))
         until(lambda: s.is_waiting("gh-ost"), 60, "gh-ost to be refused")
@@ -171,7 +162,7 @@ def gh_ost(folder):
 def pt_osc(folder):
     with scene(folder, "pt-online-schema-change") as s:
         s.fall_behind()
-        s.start(line_of("pt-online-schema-change"),
+        s.start(line_of(PAGE, "pt-online-schema-change"),
                 ("h=db2", "h=127.0.0.1,P=%d,u=%s" % (s.pair.replica.port, USER)),
                 ("h=db1,", "h=127.0.0.1,P=%d,u=%s," % (s.pair.primary.port, USER)),
                 more=("--no-check-replication-filters", "--recursion-method=none"))
@@ -187,7 +178,7 @@ def pt_osc(folder):
 @test("pt-online-schema-change does not begin where weir has no such target")
 def pt_osc_lost(folder):
     with scene(folder, "pt-online-schema-change") as s:
-        s.start(line_of("pt-online-schema-change"), ("/mysql/main1", "/mysql/nowhere"),
+        s.start(line_of(PAGE, "pt-online-schema-change"), ("/mysql/main1", "/mysql/nowhere"),
                 ("h=db2", "h=127.0.0.1,P=%d,u=%s" % (s.pair.replica.port, USER)),
                 ("h=db1,", "h=127.0.0.1,P=%d,u=%s," % (s.pair.primary.port, USER)))
         s.tool.wait(timeout=60)
@@ -199,7 +190,7 @@ def pt_osc_lost(folder):
 def pt_archiver(folder):
     with scene(folder, "pt-archiver") as s:
         s.fall_behind()
-        s.start(line_of("examples/purge/pt-archiver.sh"),
+        s.start(line_of(PAGE, "examples/purge/pt-archiver.sh"),
                 ("h=db1,", "S=%s,u=%s," % (s.pair.primary.socket, USER)))
         until(lambda: parked(s) == 1, 60, "an ask that waits")
         equal(int(s.pair.primary.ask("SELECT COUNT(*) FROM events")), ROWS, "rows")
@@ -224,7 +215,7 @@ def spirit(folder):
     os.chmod(f.name, 0o755)
     os.symlink(WEIR, os.path.join(stand_in, "weir"))
     server = Server(folder, config='target "main1" { kind = "host" }\n')
-    line = line_of("spirit migrate")
+    line = line_of(PAGE, "spirit migrate")
     env = dict(os.environ, PATH=stand_in + ":" + os.environ["PATH"],
                WEIR_URL="%s:%d" % server.resp)
     done = subprocess.run(shlex.split(line), env=env, capture_output=True, text=True, check=False,

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The tour of the README does what it says.
+# The tour in docs/tutorials/five-minutes.md does what it says.
 #
 # Its fenced commands are run as they stand, in order, in one shell, against the default addresses:
 # network and process namespaces of their own keep those and `pkill` from meeting anything else.
@@ -9,14 +9,14 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 
 # shellcheck source=tests/integration/lib_namespaces.bash
 source "$root/tests/integration/lib_namespaces.bash"
-enter_namespaces "the tour of the README works" "$@"
+enter_namespaces "the tour works" "$@"
 
 cd "$(mktemp -d)"
 mkdir build
 ln -s "${WEIR_BIN:-$root/build/weir}" build/weir
 
 # Every ```sh block becomes a file block.1, block.2, ...
-awk '/^```sh$/ { n++; on = 1; next } /^```$/ { on = 0 } on { print > ("block." n) }' "$root/README.md"
+awk '/^```sh$/ { n++; on = 1; next } /^```$/ { on = 0 } on { print > ("block." n) }' "$root/docs/tutorials/five-minutes.md"
 
 fail()
 {
@@ -40,7 +40,7 @@ start()
 run_block()
 {
         sed "s/^/# $1> /" "block.$1"
-        trap 'fail "block $block of the README fails"' ERR
+        trap 'fail "block $block of the tour fails"' ERR
         block=$1
         # shellcheck disable=SC1090
         source "./block.$1" >"out.$1"
