@@ -97,7 +97,7 @@ FORMATTED := $(sort $(wildcard src/*.[ch] src/*/*.[ch] tests/*/*.[ch] bench/*.[c
                               lib/*.[ch] examples/*.[ch]))
 
 .PHONY: all binary client tests fuzzers objects FORCE
-all: build/weir build/libweir.so.0 build/libweir.a
+all: build/weir build/libweir.so.0 build/libweir.a ## build weir and its client library; the default
 
 build/weir: build/release/weir
 	@cmp -s $< $@ || { cp -f $< $@.tmp && mv -f $@.tmp $@; }
@@ -213,67 +213,67 @@ $(FUZZ): %: %.o $(SUPPORT) $(OUT)/libweir.a
 
 .PHONY: help run test lint format bench demo crash fuzz soak cov docs install uninstall checksec clean
 
-help: ## this list
+help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## install what is missing, build, and serve from ./data
+run: ## install missing packages, build, and serve from ./data
 	@tools/deps run
 	@$(MAKE) all
 	@exec build/weir serve --data ./data --greet
 
-test: ## everything that must hold: lint, sanitizers, real clients, faults, a quick crash run
+test: ## run all tests: lint, unit tests with sanitizers, real clients, faults, a short crash run
 	@tools/deps test
 	@tools/test
 
-lint: ## format, warnings of gcc and clang, clang-tidy, cppcheck, layers, docs in step
+lint: ## check the sources: format, warnings, clang-tidy, cppcheck, layers, shell scripts, docs
 	@tools/deps test
 	@$(MAKE) --no-print-directory all
 	@tools/lint
 
-format: ## rewrite the sources in the house format
+format: ## rewrite the C sources with clang-format
 	@clang-format -i $(FORMATTED)
 
-bench: ## measure against redis-server, beanstalkd and MariaDB on this machine
+bench: ## measure weir, Redis, beanstalkd and MariaDB on this machine (BENCH_ARGS)
 	@tools/deps bench
 	@$(MAKE) all build/release/bench/gate_bench
 	@bench/run $(BENCH_ARGS)
 	@build/release/bench/gate_bench
 
-demo: ## a storm in a real MariaDB: payments flow, syncs wait, all comes back
+demo: ## show a storm in a real MariaDB; four minutes, or DEMO_ARGS=--quick
 	@tools/deps demo
 	@$(MAKE) all
 	@demo/storm $(DEMO_ARGS)
 
-crash: ## kill -9 cycles under load, compared with what clients were told
+crash: ## kill weir under load again and again, and look for lost jobs (CRASH_ARGS)
 	@tools/deps test
 	@$(MAKE) all
 	@tests/crash/run $(CRASH_ARGS)
 
-fuzz: ## every libFuzzer target for FUZZ_SECONDS each (60)
+fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
 	@tools/deps test
 	@$(MAKE) VARIANT=fuzz fuzzers
 	@tools/fuzz run $(FUZZ_SECONDS)
 
-soak: ## hours: crash cycles and simulation with many more seeds
+soak: ## run simulations and crash cycles with new seeds for SOAK_MINUTES (60)
 	@tools/deps test
 	@tools/soak
 
-cov: ## branch coverage of the unit, property and simulation tests, by room
+cov: ## measure branch coverage of the unit, property and simulation tests, by folder
 	@tools/deps test
 	@tools/cov
 
-docs: ## write the generated pages (commands, OpenAPI, errors, limits) from the tables
+docs: ## rewrite the generated pages: commands, OpenAPI, errors, limits
 	@$(MAKE) all
 	@tools/docs-update
 
-checksec: build/weir ## show that build/weir is hardened
+checksec: build/weir ## check the hardening of build/weir
 	@tools/checksec build/weir build/release/libweir.a
 
 MAN := $(patsubst docs/man/%.scd,build/man/%,$(wildcard docs/man/*.scd))
 build/man/%: docs/man/%.scd
 	@mkdir -p $(@D); scdoc < $< > $@.tmp && mv $@.tmp $@
 
-install: all $(MAN) ## program, library, man pages, unit and example settings (DESTDIR, PREFIX)
+install: all $(MAN) ## install program, library, man pages, systemd unit, example settings (PREFIX, DESTDIR)
 	install -D -m 755 build/weir $(DESTDIR)$(BINDIR)/weir
 	install -D -m 644 lib/weir.h $(DESTDIR)$(INCLUDEDIR)/weir.h
 	install -D -m 644 build/libweir.a $(DESTDIR)$(LIBDIR)/libweir.a
@@ -292,7 +292,7 @@ install: all $(MAN) ## program, library, man pages, unit and example settings (D
 	@set -e; for c in $(wildcard packaging/*.conf); do to=$(DESTDIR)$(SYSCONFDIR)/weir/$${c##*/}; \
 	        install -D -m 644 $$c $$to.example; test -e $$to || install -m 644 $$c $$to; done
 
-uninstall: ## take away what install put there, but not the settings
+uninstall: ## remove what install put there, except the settings
 	rm -f $(DESTDIR)$(BINDIR)/weir $(patsubst %,$(DESTDIR)$(UNITDIR)/%,$(notdir \
 	        $(wildcard packaging/*.service packaging/*.socket)))
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libweir.a libweir.so libweir.so.0 \
