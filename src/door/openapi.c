@@ -1,8 +1,8 @@
 /* OpenAPI 3.1 from the rows of the command table, and of the pages of door/site.c.
  *
  * Each parameter becomes a path or query parameter or a property of the body, with its range; a
- * nested claim refers to the schema of CLAIM's body.  What the rows do not know is the shape of
- * replies: their sentence is the description, and door/shapes.c has the schema.
+ * nested claim refers to the schema of CLAIM's body.  The description of a reply is the row's
+ * sentence; its schema comes from api/replies.def.
  *
  * The answer of /v1/live has no schema of its own in OpenAPI 3.1: it is text, and `x-events` says
  * what the data of each event is. */
@@ -12,6 +12,7 @@
 
 #include "api/command.h"
 #include "api/limits.h"
+#include "api/replies.h"
 #include "door/login.h"
 #include "door/shapes.h"
 #include "door/site.h"
@@ -462,9 +463,11 @@ static void put_components(struct buf *b, const char *cookie)
                "\"required\":[\"type\",\"title\",\"status\",\"code\",\"detail\"]},"
                "\"login\":{\"type\":\"object\",\"properties\":{\"token\":{\"type\":\"string\","
                "\"description\":\"the access token\"}},\"required\":[\"token\"]}");
-        for (size_t i = 0; i < named_shapes_len; i++) {
-                json_put_key(b, named_shapes[i].name);
-                shape_put_schema(b, named_shapes[i].text);
+        for (size_t i = 0; i < reply_shapes_len; i++) {
+                if (!reply_shapes[i].is_component)
+                        continue;
+                json_put_key(b, reply_shapes[i].name);
+                shape_put_schema(b, reply_shapes[i].text);
         }
         for (size_t i = 0; i < command_table_len; i++) {
                 if (!command_table[i].path || !has_body(&command_table[i], 0))

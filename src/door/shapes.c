@@ -1,10 +1,7 @@
 /* The shapes of answers.
  *
- * One row per command, in the order of the command table, each written down from what the program
- * says: tests/integration/schemas.py asks the real thing for every answer and holds it against
- * these rows, so a key that is added, renamed or left out fails there.  The rows could have stood
- * in the command table itself, but the core does not know JSON: there LOCK answers null when it is
- * refused, here an object.
+ * One row per command, in the order of the command table: which of the replies of api/replies.def
+ * it gives.  tests/integration/schemas.py holds every answer of the program against them.
  *
  * The reader below goes over the text once and writes the schema as it goes; it looks ahead only to
  * learn whether a '|' or a '?' follows.  Shapes are constants, so a mistake in one is found by the
@@ -13,242 +10,108 @@
 
 #include <string.h>
 
+#include "api/replies.h"
 #include "wire/json.h"
 
-#define TIER   "<critical,high,normal,deferrable>"
-#define LEVEL  "<normal,elevated,critical,unknown>"
-#define MODE   "<off,test_observe,observe,enforce>"
-#define STATUS "<pending,in-progress,complete,failed,canceled>"
-#define REASON "<granted,off,exempt,paused,low_priority,hold,ratio,level,unknown,threshold>"
-#define ARGS   "args~:j args_is_text~:b args_base64~:s "
-
-/* Keys that stand both in a listing and in what shows one of its rows. */
-#define QUEUE_KEYS                                                                                 \
-        "name:s paused:b ready:i scheduled:i waiting:i running:i enqueued:i completed:i "          \
-        "failed:i canceled:i oldest_due_ms:i"
-#define BATCH_KEYS                                                                                 \
-        "name:s title:s status:<open,closed,canceling,finished> total:i left:i complete:i "        \
-        "failed:i "                                                                                \
-        "canceled:i created_ms:i finished_ms:i"
-#define CLIENT_KEYS                                                                                \
-        "name:s kind:<identity,part> asks:i granted:i refused:i observed:i share_refused:s "       \
-        "last_ms:i address:s waiting_ms:i starved:b"
-#define TARGET_KEYS                                                                                \
-        "name:s mode:" MODE " level:" LEVEL " since_ms:i metric:s value:s? threshold:s? "          \
-        "now:s? age_ms:i falls_in_ms:i error:s measured:b last_known:s"
-#define SERIES_JOBS "started:[i?] completed:[i?] failed:[i?] enqueued:[i?] parked:[i?] ready:[i?] "
-#define BULK        "{matched:i changed:i}"
-
-/* clang-format off */
-const struct shape named_shapes[] = {
-        {"ok", "{ok:b}"},
-        {"status", "{status:" STATUS "}"},
-        {"options",
-         "{unique~:s key~:s limit~:s target~:s batch~:s signature~:s schedule~:s maxrun~:i "
-         "uniquefor~:i "
-         "keymax~:i expires_ms~:i resultfor~:i slot_ms~:i deferred_ms~:i run~:i tier~:" TIER " "
-         "backoff~:s scope~:<pending,running,after> after~:[i] when~:<complete,failed,ended> "
-         "otherwise~:<cancel,fail>}"},
-        {"job",
-         "{id:i hook:s " ARGS "queue:s group:s status:" STATUS " priority:i attempt:i attempts:i "
-         "timeout:i created_ms:i due_ms:i started_ms:i finished_ms:i worker:s fence:i "
-         "lease_until_ms:i progress:s result~:j result_is_text~:b result_base64~:s error:s "
-         "options:@options}"},
-        {"claimed",
-         "{id:i token:s hook:s " ARGS "attempt:i queue:s group:s priority:i attempts:i fence:i "
-         "lease_ms:i created_ms:i maxrun_ms~:i}"},
-        {"throttle_metric",
-         "{name:s value:s? age_ms:i error:s note:s elevated:s? critical:s? level:" LEVEL "}"},
-        {"throttle_status",
-         "{mode:" MODE " enabled:b level:" LEVEL " since_ms:i target:s "
-         "observed_level:" LEVEL " observed_target:s paused:b pause_left_ms:i "
-         "targets:[{" TARGET_KEYS " metrics:[@throttle_metric]}] "
-         "tiers:[{tier:" TIER " parked:i deferred:i would_defer:i released:i delay_ms:i "
-         "returning:i enforce_delay_ms:i}] "
-         "caps:{claim_size:i claims:i} ramp:@ramp "
-         "adaptive:{mode:" MODE " limit:i running:i pressure:s? would_wait:i waited:i} "
-         "checks:{mode:" MODE " granted:i refused:i would_refuse:i waiting:i rules:i starved:i} "
-         "start_ms:i}"},
-        {"throttle_event", "{at_ms:i event:s message:s}"},
-        {"throttle_history",
-         "{events:[{number:i at_ms:i event:s message:s}] "
-         "deferrals:[{event:s hook:s tier:s count:i from_ms:i to_ms:i message:s}] "
-         "older:i problem:s}"},
-        {"ramp", "{running:b cycle:i cycles:i next_in_ms:i}"},
-        {"holder", "{owner:s fence:i age_ms:i ttl_ms:i remaining_ms:i}"},
-        {"limit_usage",
-         "{name:s kind:<window,tokens> passing:b amount:i period_ms:i burst:i used:i left:i "
-         "retry_ms:i reset_ms:i waiting_jobs:i waiting_clients:i}"},
-        {"breaker_state",
-         "{name:s state:<closed,open,half-open> reason:s probing:b held:b handlers:b passing:b "
-         "since_ms:i retry_ms:i failures:i window_failures:i window_outcomes:i trips:i "
-         "waiting_jobs:i threshold:i rate:i window_ms:i volume:i cooldown_ms:i cooldown_max_ms:i "
-         "probe_ms:i}"},
-        {"callback", "{hook:s " ARGS "job:i? signature~:s}"},
-        {"now",
-         "{at_ms:i start_ms:i mode:" MODE " check_mode:" MODE " level:" LEVEL " target:s since_ms:i "
-         "observed_level:" LEVEL " observed_target:s paused:b pause_left_ms:i targets:[{" TARGET_KEYS "}] "
-         "jobs:{ready:i scheduled:i waiting:i running:i finished:i failed_hour:i "
-         "failed_from_ms:i parked:{critical:i high:i normal:i deferrable:i} "
-         "returning:{critical:i high:i normal:i deferrable:i}} "
-         "rates:{enqueued:s? started:s? completed:s? failed:s? deferred:s? granted:s? refused:s?} "
-         "ramp:@ramp checks:{waiting:i rules:i starved:i} throttle_enabled:b "
-         "locks_enabled:b everything_paused:b events:i}"},
-        {"session", "{needs_login:b is_logged_in:b csrf:s version:s}"},
-};
-
 const struct shape command_shapes[] = {
-        {"ENQUEUE", "{id:i}|{ids:[i]}"},
+        {"ENQUEUE", "@enqueued|@enqueued_many"},
         {"JOB", "@job"},
-        {"JOBS", "{jobs:[@job] cursor:s}"},
-        {"EVENTS", "{events:[{event:s at_ms:i worker:s message:s}]}"},
+        {"JOBS", "@jobs"},
+        {"EVENTS", "@events"},
         {"CANCEL", "@ok"},
-        {"CLAIM", "{jobs:[@claimed]}"},
-        {"COMPLETE", "@ok|{jobs:[@claimed]}"},
+        {"CLAIM", "@claim"},
+        {"COMPLETE", "@ok|@claim"},
         {"FAIL", "@status"},
         {"RELEASE", "@ok"},
         {"EXTEND", "@ok"},
         {"PROGRESS", "@ok"},
         {"RETRY", "@status"},
-        {"RETRYMANY", "{retried:i skipped:i cursor:s matched:i changed:i}|" BULK},
+        {"RETRYMANY", "@retried|@bulk"},
         {"RUN", "@status"},
-        {"JOBCOUNTS",
-         "{pending:i in-progress:i complete:i failed:i canceled:i ready:i scheduled:i waiting:i "
-         "parked:i returning:i}"},
-        {"CANCELMANY", BULK},
-        {"RUNMANY", BULK},
-        {"RETIERMANY", BULK},
-        {"DELETEMANY", BULK},
+        {"JOBCOUNTS", "@job_counts"},
+        {"CANCELMANY", "@bulk"},
+        {"RUNMANY", "@bulk"},
+        {"RETIERMANY", "@bulk"},
+        {"DELETEMANY", "@bulk"},
         {"RETIER", "@ok"},
-        {"WHY", "{id:i status:" STATUS " blockers:[{code:s message:s}] not_before_ms:i ahead:i?}"},
-
-        {"QUEUES", "{queues:[{" QUEUE_KEYS "}]}"},
-        {"QUEUE",
-         "{" QUEUE_KEYS " cap:i claimsize:i claims:i lease:i fair:<off,on> backoff:s "
-         "history:<default,full,failures,none>}"},
+        {"WHY", "@why"},
+        {"QUEUES", "@queues"},
+        {"QUEUE", "@queue"},
         {"PAUSE", "@ok"},
         {"RESUME", "@ok"},
         {"QUEUESET", "@ok"},
         {"UNQUEUE", "@ok"},
         {"CAP", "@ok"},
         {"UNCAP", "@ok"},
-        {"CAPS", "{caps:[{name:s max:i weight:i running:i waiting:i}]}"},
-
+        {"CAPS", "@caps"},
         {"NOW", "@now"},
-        {"SERIES",
-         "{from_ms:i step_ms:i n:i "
-         "metrics:[{target:s name:s elevated:s? critical:s? check:s? values:[s?]}] "
-         "jobs:{" SERIES_JOBS "deferred:{critical:[i?] high:[i?] normal:[i?] deferrable:[i?]}} "
-         "checks:{granted:[i?] refused:[i?]}}"},
-        {"THROTTLED",
-         "{actions:[{at_ms:i kind:<job,check> identity:s tier:" TIER " "
-         "verdict:<deferred,would_defer,refused,would_refuse> reason:s target:s text:s job:i? "
-         "times:i}]}"},
-        {"WORKERS",
-         "{workers:[{name:s address:s running:i waiting:i queues:[s] last_ms:i jobs:[i]}] "
-         "running:i counted:i}"},
-
-        {"THROTTLE", "@throttle_status|@throttle_history|{mode:" MODE "}|@ok"},
+        {"SERIES", "@series"},
+        {"THROTTLED", "@throttled"},
+        {"WORKERS", "@workers"},
+        {"THROTTLE", "@throttle_status|@throttle_history|@throttle_mode|@ok"},
         {"THROTTLESTATUS", "@throttle_status"},
         {"THROTTLEHISTORY", "@throttle_history"},
-        {"REGISTRY", "{patterns:[{pattern:s tier:" TIER " default:b}]}"},
+        {"REGISTRY", "@registry"},
         {"REGISTRYSET", "@ok"},
         {"REGISTRYUNSET", "@ok"},
-        {"REGISTRYTRY", "{total:i moves:[{from:" TIER " to:" TIER " jobs:i}]}"},
-        {"TIER", "{hook:s tier:" TIER " pattern:s}"},
-
-        {"CHECK",
-         "{verdict:<granted,refused> reason:" REASON " metric:s value:s? threshold:s? age_ms:i "
-         "rule:s wait_ms:i credits:i credit_ms:i would:s target:s}"},
-        {"RULESET", "{ok:b warning~:s}"},
+        {"REGISTRYTRY", "@registry_try"},
+        {"TIER", "@hook_tier"},
+        {"CHECK", "@check"},
+        {"RULESET", "@rule_set"},
         {"RULEUNSET", "@ok"},
-        {"RULES",
-         "{rules:[{name:s kind:<hold,ratio,exempt,metrics,threshold> slot:s target:s ratio:s? "
-         "list:s mode:<observe,enforce> author:s address:s reason:s set_ms:i left_ms:i "
-         "self_ending:b}] cursor:s}"},
-        {"RULEHISTORY", "{entries:[{at_ms:i action:s rule:s author:s address:s text:s}]}"},
-        {"PRIORITIZE", "{ok:b warning~:s}"},
+        {"RULES", "@rules"},
+        {"RULEHISTORY", "@rule_history"},
+        {"PRIORITIZE", "@rule_set"},
         {"UNPRIORITIZE", "@ok"},
-        {"CLIENTS", "{clients:[{" CLIENT_KEYS "}] cursor:s other:i start_ms:i}"},
-        {"CLIENTSHOW",
-         "{" CLIENT_KEYS " from_ms:i minutes_from_ms:i first_ms:i granted_ms:i refused_ms:i waited_ms:i authenticated:b "
-         "identities:i reasons:{*:i} addresses:[{address:s last_ms:i}] parts:[s] "
-         "story:[{text:s from_ms:i to_ms:i refused:i reason:" REASON " metric:s target:s}] "
-         "minutes:[{at_ms:i asks:i granted:i refused:i observed:i waited_ms:i reason:s metric:s "
-         "target:s}]}"},
-        {"STARVED",
-         "{starved:[{name:s since_ms:i asks:i refused:i reason:" REASON " metric:s starver:s "
-         "starver_grants:i target:s}]}"},
+        {"CLIENTS", "@clients"},
+        {"CLIENTSHOW", "@client"},
+        {"STARVED", "@starved"},
         {"SKIPHOST", "@ok"},
         {"RECOVERHOST", "@ok"},
-        {"SKIPPEDHOSTS", "{hosts:[{host:s until_ms:i left_ms:i}]}"},
-
-        {"SCHEDULE", "{created:b state:<active,paused,stopped,done> next_ms:i?}"},
+        {"SKIPPEDHOSTS", "@skipped_hosts"},
+        {"SCHEDULE", "@schedule_set"},
         {"UNSCHEDULE", "@ok"},
-        {"SCHEDULED",
-         "{name:s state:<active,paused,stopped,done> reason:s? cron:s? every_ms:i? zone:s? "
-         "first_ms:i? until_ms:i? jitter_ms:i missed:<skip,one,all> window_ms:i? "
-         "overlap:<skip,queue,allow,cancel> stop_after:i hook:s " ARGS "queue:s group:s? "
-         "priority:i attempts:i timeout_ms:i? backoff:s? maxrun_ms:i? key:s? key_max:i? limit:s? target:s? "
-         "expires_ms:i? result_ms:i? is_signed:b signature:s? next_ms:i? next:[i] last_slot_ms:i? "
-         "last_job:i? jobs:i live_jobs:i missed_slots:i overlapped_slots:i failures:i}"},
-        {"SCHEDULES",
-         "{schedules:[{name:s state:<active,paused,stopped,done> hook:s queue:s cron:s? "
-         "every_ms:i? zone:s? next_ms:i? last_slot_ms:i? last_job:i? failures:i}] cursor:s}"},
+        {"SCHEDULED", "@schedule"},
+        {"SCHEDULES", "@schedules"},
         {"PAUSESCHEDULE", "@ok"},
         {"RESUMESCHEDULE", "@ok"},
-        {"RUNSCHEDULE", "{id:i}"},
-        {"NEXTRUNS", "{next:[i]}"},
-        {"SCHEDULETRY", "{next:[i]}"},
-
+        {"RUNSCHEDULE", "@enqueued"},
+        {"NEXTRUNS", "@next_runs"},
+        {"SCHEDULETRY", "@next_runs"},
         {"BATCH", "@ok"},
-        {"CLOSEBATCH", "{status:<closed,canceling,finished>}"},
-        {"BATCHSTATE",
-         "{" BATCH_KEYS " queue:s priority:i onsuccess:@callback? ondone:@callback?}"},
-        {"BATCHES", "{batches:[{" BATCH_KEYS "}] cursor:s}"},
-        {"CANCELBATCH", "{canceled:i}"},
+        {"CLOSEBATCH", "@batch_closed"},
+        {"BATCHSTATE", "@batch"},
+        {"BATCHES", "@batches"},
+        {"CANCELBATCH", "@batch_canceled"},
         {"UNBATCH", "@ok"},
-
-        {"LOCK",
-         "{token:s fence:i ttl_ms:i until_ms:i count:i acquired:b}|"
-         "{acquired:b name:s state:<free,held> count:i waiting:i holders:[@holder]}"},
+        {"LOCK", "@lock_granted|@lock_refused"},
         {"UNLOCK", "@ok"},
-        {"RENEW", "{fence:i ttl_ms:i until_ms:i}"},
-        {"LOCKED", "{name:s state:<free,held> count:i waiting:i holders:[@holder]}"},
-        {"LOCKS",
-         "{locks:[{name:s count:i held:i waiting:i owner:s fence:i age_ms:i remaining_ms:i}] "
-         "cursor:s enabled:b}"},
-        {"FORCEUNLOCK", "{released:i}"},
-
+        {"RENEW", "@lock_renewed"},
+        {"LOCKED", "@lock_state"},
+        {"LOCKS", "@locks"},
+        {"FORCEUNLOCK", "@lock_forced"},
         {"LIMIT", "@ok"},
         {"UNLIMIT", "@ok"},
         {"USAGE", "@limit_usage"},
-        {"LIMITS", "{limits:[@limit_usage]}"},
-        {"TAKE", "{granted:i left:i retry_ms:i}"},
+        {"LIMITS", "@limits"},
+        {"TAKE", "@limit_taken"},
         {"RESETLIMIT", "@ok"},
-
         {"BREAKER", "@ok"},
         {"UNBREAKER", "@ok"},
         {"BREAKERSTATE", "@breaker_state"},
-        {"BREAKERS", "{breakers:[@breaker_state]}"},
-        {"ASK", "{verdict:<pass,probe,refused> token:s? retry_ms:i}"},
-        {"REPORT", "{state:<closed,open,half-open>}"},
+        {"BREAKERS", "@breakers"},
+        {"ASK", "@breaker_verdict"},
+        {"REPORT", "@breaker_reported"},
         {"TRIP", "@ok"},
         {"CLOSEBREAKER", "@ok"},
-
-        {"SETTINGS",
-         "{settings:[{name:s value:s? default:s? configured:s? "
-         "type:<bool,choice,duration,integer,pair,number> choices:[s] min:s? max:s? unit:s text:s "
-         "is_changed:b}]}"},
+        {"SETTINGS", "@settings"},
         {"SETTINGSET", "@ok"},
         {"SETTINGUNSET", "@ok"},
-        {"SETTINGSTEXT", "{text:s}"},
-        {"CONFIGRELOAD", "{changed:[s] needs_restart:[s]}"},
-        {"CONFIGSHOW", "{text:s path:s loaded_ms:i command_line:[s]}"},
+        {"SETTINGSTEXT", "@settings_text"},
+        {"CONFIGRELOAD", "@config_reloaded"},
+        {"CONFIGSHOW", "@config"},
 };
-/* clang-format on */
 
-const size_t named_shapes_len = ARRAY_LEN(named_shapes);
 const size_t command_shapes_len = ARRAY_LEN(command_shapes);
 
 const char *shape_of(const char *command)
@@ -325,6 +188,7 @@ static void read_choice(struct reading *r, bool is_nullable)
         put_type(r->b, "string", is_nullable);
         json_put_key(r->b, "enum");
         buf_put_byte(r->b, '[');
+        (void)take(r, ','); /* a list that a macro made begins with one */
         do {
                 json_put_comma(r->b);
                 json_put_text(r->b, take_word(r, ",>"));
@@ -335,8 +199,31 @@ static void read_choice(struct reading *r, bool is_nullable)
 
 static void read_type(struct reading *r);
 
+/* A reading of the members of a reply that has a name. */
+static struct reading members_of(const struct reading *r, struct slice name)
+{
+        const struct reply_shape *shape = reply_shape_find(name);
+        ASSERT(shape && shape->text[0] == '{' && r->depth < DEPTH_MAX);
+        return (struct reading){shape->text + 1, r->b, r->depth + 1};
+}
+
+/* A payload that is no JSON has a name of its own (wire/payload.h), so none of them is needed. */
+static void put_payload(struct buf *b, struct slice key)
+{
+        static const char *const rows[][2] = {{"\":", "{}"},
+                                              {"_is_text\":", "{\"type\":\"boolean\"}"},
+                                              {"_base64\":", "{\"type\":\"string\"}"}};
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                json_put_comma(b);
+                buf_put_byte(b, '"');
+                buf_put_slice(b, key);
+                buf_put_str(b, rows[i][0]);
+                buf_put_str(b, rows[i][1]);
+        }
+}
+
 /* The members of an object: called a second time for the names alone of those that are needed.
- * Around it and in it, read_type() holds the depth below DEPTH_MAX. */
+ * Around it and in it, read_type() and members_of() hold the depth below DEPTH_MAX. */
 /* NOLINTNEXTLINE(misc-no-recursion) */
 static void read_members(struct reading *r, bool is_needed_only)
 {
@@ -344,7 +231,13 @@ static void read_members(struct reading *r, bool is_needed_only)
                 struct slice key = take_word(r, "~:");
                 bool is_optional = take(r, '~');
                 need(r, ':');
-                if (is_needed_only) {
+                if (take(r, '+')) {
+                        struct reading more = members_of(r, take_word(r, " }"));
+                        read_members(&more, is_needed_only);
+                } else if (take(r, 'p')) {
+                        if (!is_needed_only)
+                                put_payload(r->b, key);
+                } else if (is_needed_only) {
                         if (!is_optional) {
                                 json_put_comma(r->b);
                                 json_put_text(r->b, key);
@@ -390,17 +283,26 @@ static void read_object(struct reading *r, bool is_nullable)
         need(r, '}');
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as above */
 static void read_reference(struct reading *r, bool is_nullable)
 {
         const char *end = end_of_base(r->at);
+        struct slice name = slice_make(r->at, (size_t)(end - r->at));
+        const struct reply_shape *shape = reply_shape_find(name);
+        ASSERT(shape);
+        r->at = end;
+        if (!shape->is_component) {
+                struct reading members = members_of(r, name);
+                read_object(&members, is_nullable);
+                return;
+        }
         if (is_nullable)
                 buf_put_str(r->b, "\"oneOf\":[{");
         buf_put_str(r->b, "\"$ref\":\"#/components/schemas/");
-        buf_put_slice(r->b, slice_make(r->at, (size_t)(end - r->at)));
+        buf_put_slice(r->b, name);
         buf_put_byte(r->b, '"');
         if (is_nullable)
                 buf_put_str(r->b, "},{\"type\":\"null\"}]");
-        r->at = end;
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as above */

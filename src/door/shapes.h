@@ -1,30 +1,27 @@
 /* What each command answers over HTTP, as a line of text that becomes a JSON Schema.
  *
  *      s i b j          string, integer, true or false, any JSON
+ *      p                a payload: any JSON, or a text or bytes under other names (wire/payload.h)
  *      <a,b>            one of these words
  *      [t]              a list of t
  *      {k:t k~:t}       an object of exactly these keys; with ~ one may be left out
+ *      {k:+name}        the keys of the reply of that name stand here
  *      {*:t}            an object of any keys
- *      @name            a shape that has a name of its own
+ *      @name            a reply of api/replies.def
  *      t?               or null
- *      t|t              one or the other
- *
- * A payload that is no JSON has NAME_is_text beside it or comes under NAME_base64 (wire/payload.h),
- * so all three names are optional wherever one may stand. */
+ *      t|t              one or the other */
 #ifndef WEIR_DOOR_SHAPES_H
 #define WEIR_DOOR_SHAPES_H
 
 #include "base/buf.h"
 
 struct shape {
-        const char *name; /* of a command, upper case; or what comes after an @, lower case */
+        const char *name; /* of a command, upper case */
         const char *text;
 };
 
 extern const struct shape command_shapes[]; /* every command with a path has one */
 extern const size_t command_shapes_len;
-extern const struct shape named_shapes[]; /* for the schemas all answers share */
-extern const size_t named_shapes_len;
 
 const char *shape_of(const char *command); /* NULL when there is none */
 

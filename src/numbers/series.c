@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/replies.h"
 #include "checks/check_int.h"
 #include "throttle/throttle_int.h"
 
@@ -168,34 +169,6 @@ uint64_t series_rest(const struct core *core, enum series_id id)
 }
 
 /* ---- telling ---- */
-
-/* Thousands of them are told at once, mostly whole ones: those go without printf. */
-static struct slice whole_text(uint64_t v, bool is_negative, char *end)
-{
-        char *at = end;
-        do
-                *--at = (char)('0' + v % 10);
-        while (v /= 10);
-        if (is_negative)
-                *--at = '-';
-        return slice_make(at, (size_t)(end - at));
-}
-
-void reply_decimal(struct reply *reply, double value, int digits)
-{
-        char text[40];
-        if (!isfinite(value)) {
-                reply_null(reply);
-                return;
-        }
-        double size = fabs(value);
-        if (size < 1e15 && (double)(uint64_t)size == size) {
-                reply_text(reply, whole_text((uint64_t)size, value < 0, text + sizeof(text)));
-                return;
-        }
-        (void)snprintf(text, sizeof(text), "%.*g", digits, value);
-        reply_str(reply, text);
-}
 
 /* When a second began, as the wall clock says now. */
 static int64_t wall_ms_of(struct core *core, int64_t second)

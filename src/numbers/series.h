@@ -51,10 +51,6 @@ unsigned series_known(const struct core *core, unsigned seconds);
 /* What was counted since the last of them ended. */
 uint64_t series_rest(const struct core *core, enum series_id id);
 
-/* A number that may have a fraction is told as text, since not every client reads fractions; null
- * when it is not known.  At most so many digits count. */
-void reply_decimal(struct reply *reply, double value, int digits);
-
 int exec_series(struct core *core, struct session *session, const struct command *cmd,
                 struct reply *reply, struct problem *problem);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/replies.h"
 #include "base/duration.h"
 #include "base/say.h"
 #include "checks/check_int.h"

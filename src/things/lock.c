@@ -22,6 +22,7 @@
 
 #include <stdlib.h>
 
+#include "api/replies.h"
 #include "base/plural.h"
 #include "base/say.h"
 #include "core/page.h"
@@ -87,88 +88,55 @@ static int64_t ms_between(int64_t from_ns, int64_t to_ns)
         return to_ns > from_ns ? (to_ns - from_ns) / NS_PER_MS : 0;
 }
 
-/* Where the answer has names, a client need not tell null from an object. */
-static bool has_names(const struct reply *reply)
-{
-        return reply->ops->has_names;
-}
-
 static void tell_granted(const struct core *core, struct reply *reply, uint32_t count,
                          const struct lock_holder *h)
 {
         char token[2 * LOCK_TOKEN_BYTES];
         hex_from_bytes(h->token, LOCK_TOKEN_BYTES, token);
-        reply_record(reply, has_names(reply) ? 6 : 5);
-        reply_key(reply, "token");
-        reply_text(reply, slice_make(token, sizeof(token)));
-        tell_int(reply, "fence", (int64_t)h->fence);
-        tell_int(reply, "ttl_ms", h->ttl_ms);
-        tell_int(reply, "until_ms", core->now.wall_ms + h->ttl_ms);
-        tell_int(reply, "count", count);
-        if (has_names(reply)) {
-                reply_key(reply, "acquired");
-                reply_bool(reply, true);
-        }
-        reply_end(reply);
+        const struct lock_granted_reply told = {
+                .token = slice_make(token, sizeof(token)),
+                .fence = (int64_t)h->fence,
+                .ttl_ms = h->ttl_ms,
+                .until_ms = core->now.wall_ms + h->ttl_ms,
+                .count = count,
+                .acquired = true,
+        };
+        reply_lock_granted(reply, &told);
 }
 
-static void tell_holder(const struct core *core, struct reply *reply, const struct lock_holder *h)
+static void tell_holders(struct reply *reply, const struct core *core, const void *of)
 {
+        const struct lock *l = of;
         int64_t now_ns = core->now.steady_ns;
-        reply_map(reply, 5);
-        reply_key(reply, "owner");
-        reply_text(reply, h->owner);
-        tell_int(reply, "fence", (int64_t)h->fence);
-        tell_int(reply, "age_ms", ms_between(h->since_ns, now_ns));
-        tell_int(reply, "ttl_ms", h->ttl_ms);
-        tell_int(reply, "remaining_ms", ms_between(now_ns, h->deadline_ns));
-        reply_end(reply);
-}
-
-static void tell_lock(const struct core *core, struct reply *reply, const struct lock *l,
-                      bool is_refusal)
-{
-        reply_map(reply, 5 + is_refusal);
-        if (is_refusal) {
-                reply_key(reply, "acquired");
-                reply_bool(reply, false);
+        for (uint32_t i = 0; i < l->n_holders; i++) {
+                const struct lock_holder *h = &l->holders[i];
+                const struct holder_reply told = {
+                        .owner = h->owner,
+                        .fence = (int64_t)h->fence,
+                        .age_ms = ms_between(h->since_ns, now_ns),
+                        .ttl_ms = h->ttl_ms,
+                        .remaining_ms = ms_between(now_ns, h->deadline_ns),
+                };
+                reply_holder(reply, &told);
         }
-        reply_key(reply, "name");
-        reply_text(reply, thing_name(&l->thing));
-        reply_key(reply, "state");
-        reply_str(reply, "held");
-        tell_int(reply, "count", l->count);
-        tell_int(reply, "waiting", l->n_waiting);
-        reply_key(reply, "holders");
-        reply_list(reply, l->n_holders);
-        for (uint32_t i = 0; i < l->n_holders; i++)
-                tell_holder(core, reply, &l->holders[i]);
-        reply_end(reply);
-        reply_end(reply);
 }
 
-/* How many places it has is said by the next LOCK. */
-static void tell_free(struct reply *reply, struct slice name)
+static struct lock_state_reply held_state(const struct core *core, const struct lock *l)
 {
-        reply_map(reply, 5);
-        reply_key(reply, "name");
-        reply_text(reply, name);
-        reply_key(reply, "state");
-        reply_str(reply, "free");
-        tell_int(reply, "count", 0);
-        tell_int(reply, "waiting", 0);
-        reply_key(reply, "holders");
-        reply_list(reply, 0);
-        reply_end(reply);
-        reply_end(reply);
+        return (struct lock_state_reply){
+                .name = thing_name(&l->thing),
+                .state = "held",
+                .count = l->count,
+                .waiting = l->n_waiting,
+                .holders = {l->n_holders, tell_holders, core, l},
+        };
 }
 
+/* Where the answer has names, a client need not tell null from an object. */
 static void tell_refused(const struct core *core, struct reply *reply, const struct lock *l)
 {
-        if (has_names(reply))
-                tell_lock(core, reply, l, true);
-        else
-                reply_null(reply);
+        struct lock_refused_reply refused = {.lock = held_state(core, l)};
+        reply_lock_refused(reply, reply->ops->has_names ? &refused : NULL);
 }
 
 /* ---- changes ---- */
@@ -501,11 +469,12 @@ int exec_renew(struct core *core, struct session *session, const struct command 
         if (r != OK)
                 return r;
         renew(core, l, h, ttl_ms);
-        reply_record(reply, 3);
-        tell_int(reply, "fence", (int64_t)h->fence);
-        tell_int(reply, "ttl_ms", h->ttl_ms);
-        tell_int(reply, "until_ms", core->now.wall_ms + h->ttl_ms);
-        reply_end(reply);
+        const struct lock_renewed_reply told = {
+                .fence = (int64_t)h->fence,
+                .ttl_ms = h->ttl_ms,
+                .until_ms = core->now.wall_ms + h->ttl_ms,
+        };
+        reply_lock_renewed(reply, &told);
         return OK;
 }
 
@@ -516,10 +485,10 @@ int exec_locked(struct core *core, struct session *session, const struct command
         struct slice name = cmd->arg[P_NAME].text;
         (void)problem; /* a name that is not locked is a free lock */
         const struct lock *l = find(core, name);
-        if (l)
-                tell_lock(core, reply, l, false);
-        else
-                tell_free(reply, name);
+        /* How many places a free one has is said by the next LOCK. */
+        struct lock_state_reply state =
+                l ? held_state(core, l) : (struct lock_state_reply){.name = name, .state = "free"};
+        reply_lock_state(reply, &state);
         return OK;
 }
 
@@ -548,29 +517,31 @@ int exec_forceunlock(struct core *core, struct session *session, const struct co
         /* New holders come in behind the old ones. */
         for (uint32_t i = 0; i < n && give_up(core, l, 0); i++)
                 ;
-        reply_wrap(reply, "released");
-        reply_int(reply, n);
+        reply_lock_forced(reply, &(struct lock_forced_reply){n});
         return OK;
 }
 
 /* ---- LOCKS ---- */
 
-static void tell_row(const struct core *core, struct reply *reply, const struct lock *l)
+static void tell_rows(struct reply *reply, const struct core *core, const void *of)
 {
-        const struct lock_holder *h = &l->holders[0];
+        const struct page *p = of;
         int64_t now_ns = core->now.steady_ns;
-        reply_map(reply, 8);
-        reply_key(reply, "name");
-        reply_text(reply, thing_name(&l->thing));
-        tell_int(reply, "count", l->count);
-        tell_int(reply, "held", l->n_holders);
-        tell_int(reply, "waiting", l->n_waiting);
-        reply_key(reply, "owner");
-        reply_text(reply, h->owner);
-        tell_int(reply, "fence", (int64_t)h->fence);
-        tell_int(reply, "age_ms", ms_between(h->since_ns, now_ns));
-        tell_int(reply, "remaining_ms", ms_between(now_ns, h->deadline_ns));
-        reply_end(reply);
+        for (size_t i = 0; i < p->n; i++) {
+                const struct lock *l = CONTAINER_OF(p->things[i], const struct lock, thing);
+                const struct lock_holder *h = &l->holders[0];
+                const struct lock_row_reply told = {
+                        .name = thing_name(&l->thing),
+                        .count = l->count,
+                        .held = l->n_holders,
+                        .waiting = l->n_waiting,
+                        .owner = h->owner,
+                        .fence = (int64_t)h->fence,
+                        .age_ms = ms_between(h->since_ns, now_ns),
+                        .remaining_ms = ms_between(now_ns, h->deadline_ns),
+                };
+                reply_lock_row(reply, &told);
+        }
 }
 
 int exec_locks(struct core *core, struct session *session, const struct command *cmd,
@@ -584,16 +555,11 @@ int exec_locks(struct core *core, struct session *session, const struct command 
                          .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT,
                          .match = cmd->arg[P_LOCKS_MATCH].text};
         page_fill(&p, &core->state, THING_LOCK, cmd->arg[P_LOCKS_CURSOR].text);
-        reply_map(reply, 3);
-        reply_key(reply, "locks");
-        reply_list(reply, p.n);
-        for (size_t i = 0; i < p.n; i++)
-                tell_row(core, reply, CONTAINER_OF(p.things[i], const struct lock, thing));
-        reply_end(reply);
-        reply_key(reply, "cursor");
-        reply_text(reply, page_cursor(&p));
-        reply_key(reply, "enabled");
-        reply_bool(reply, !core->are_locks_off);
-        reply_end(reply);
+        const struct locks_reply told = {
+                .locks = {p.n, tell_rows, core, &p},
+                .cursor = page_cursor(&p),
+                .enabled = !core->are_locks_off,
+        };
+        reply_locks(reply, &told);
         return OK;
 }

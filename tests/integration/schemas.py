@@ -5,7 +5,7 @@
 Every answer is held against the schema of its operation by a strict reader (lib_schemas.py).  At the
 end everything a schema speaks of must have been seen: every operation, every property, every
 alternative, null where null is allowed.  So a key that is added, renamed or forgotten fails here,
-and so does a command that came without a shape (src/door/shapes.c) or without a request below.
+and so does a command that came without a shape (src/api/replies.def) or without a request below.
 What stands beside the commands (/login, /v1/live, ...) and what requests must hold: schemas_site.py.
 
 The same answers come from the command line with --json; COMMAND_LINE says which command stands
