@@ -4,7 +4,7 @@
  *      struct page p = {.things = things, .max = 50};
  *      page_fill(&p, &core->state, THING_BATCH, cursor);
  *
- * Only for kinds that are kept in order (state/thing.h thing_is_ordered). */
+ * Only for kinds that are kept in order (state/thing.h thing_ops.is_ordered). */
 #ifndef WEIR_CORE_PAGE_H
 #define WEIR_CORE_PAGE_H
 

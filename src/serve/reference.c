@@ -5,6 +5,7 @@
  *      weir docs errors-man      a table in docs/man/weir-protocol.7.scd
  *      weir docs limits-man      another
  *      weir docs openapi         docs/openapi.json
+ *      weir docs log-md          docs/log-records.md
  *
  * `make lint` fails when the committed files differ from these. */
 #include "serve/reference.h"
@@ -17,6 +18,7 @@
 #include "base/buf.h"
 #include "door/openapi.h"
 #include "serve/serve.h"
+#include "state/log_docs.h"
 
 /* What differs between the two pages. */
 struct style {
@@ -232,7 +234,7 @@ static const struct {
         void (*put)(struct buf *b);
 } pages[] = {
         {"commands-md", commands_md}, {"commands-man", commands_man}, {"errors-man", errors_man},
-        {"limits-man", limits_man},   {"openapi", openapi},
+        {"limits-man", limits_man},   {"openapi", openapi},           {"log-md", log_docs_md},
 };
 
 int reference_main(int argc, char **argv)

@@ -97,6 +97,7 @@ static void check(const struct thing *t)
 
 const struct thing_ops answer_ops = {
         .name = "answer",
+        .text = "The kept reply to a request with an idempotency key.",
         .size = sizeof(struct answer),
         .set = set,
         .put = put,

@@ -339,7 +339,9 @@ static void check(const struct thing *t)
 
 const struct thing_ops batch_ops = {
         .name = "batch",
+        .text = "A batch: its counts and its callbacks.",
         .size = sizeof(struct batch),
+        .is_ordered = true,
         .init = init,
         .set = set,
         .put = put,

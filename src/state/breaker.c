@@ -229,6 +229,7 @@ static void check(const struct thing *t)
 
 const struct thing_ops breaker_ops = {
         .name = "breaker",
+        .text = "A circuit breaker: its rule, its state and recent outcomes.",
         .size = sizeof(struct breaker),
         .init = breaker_init,
         .set = set,

@@ -147,6 +147,7 @@ static void release(struct state *s, struct thing *t)
 
 const struct thing_ops cap_ops = {
         .name = "cap",
+        .text = "How many jobs of a group or key may run at once, and the weight of a group.",
         .size = sizeof(struct cap),
         .init = init,
         .set = set,

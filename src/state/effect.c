@@ -99,7 +99,6 @@ bool effect_next_id(struct slice *rest, uint64_t *at)
 /* ---- one writer, one reader and one list of fields per effect ---- */
 
 /* Is the field in the record?  A new record has everything of the newest version. */
-enum { WHEN_ALWAYS, WHEN_V2, WHEN_MORE };
 #define WRITES_ALWAYS(e) true
 #define WRITES_V2(e)     true
 #define WRITES_MORE(e)   (e)->has_more
@@ -116,7 +115,7 @@ enum { WHEN_ALWAYS, WHEN_V2, WHEN_MORE };
                 GET_##type(r, o, at);                                                              \
         }
 #define ROW(type, at, when, key, text)                                                             \
-        {key, text, FIELD_##type, WHEN_##when, offsetof(struct effect, at)},
+        {key, text, FIELD_TYPE_##type, WHEN_##when, offsetof(struct effect, at)},
 
 #define X(NAME, name, subject, text)                                                               \
         static void name##_write(struct buf *b, const struct effect *o)                            \
@@ -148,6 +147,19 @@ static const struct effect_row {
 const char *effect_name(enum effect_type type)
 {
         return type > EFFECT_NONE && type < EFFECT_COUNT ? effect_rows[type].name : "unknown";
+}
+
+const char *effect_text(enum effect_type type)
+{
+        ASSERT(type > EFFECT_NONE && type < EFFECT_COUNT);
+        return effect_rows[type].text;
+}
+
+const struct field *effect_fields(enum effect_type type, size_t *ret_n)
+{
+        ASSERT(type > EFFECT_NONE && type < EFFECT_COUNT);
+        *ret_n = effect_rows[type].n_fields;
+        return effect_rows[type].fields;
 }
 
 void effect_write(struct buf *batch, const struct effect *e)
@@ -301,48 +313,48 @@ static void put_json_field(struct buf *b, const struct effect *e, const struct f
         const void *at = (const char *)e + f->at;
         char hex[2 * FIELD_TOKEN_BYTES];
         switch ((enum field_type)f->type) {
-        case FIELD_U8:
-        case FIELD_GATE:
+        case FIELD_TYPE_U8:
+        case FIELD_TYPE_GATE:
                 put_json_number(b, f->key, *(const uint8_t *)at);
                 break;
-        case FIELD_U16:
-        case FIELD_KEPT:
+        case FIELD_TYPE_U16:
+        case FIELD_TYPE_KEPT:
                 put_json_number(b, f->key, *(const uint16_t *)at);
                 break;
-        case FIELD_U32:
+        case FIELD_TYPE_U32:
                 put_json_number(b, f->key, *(const uint32_t *)at);
                 break;
-        case FIELD_NUM:
-        case FIELD_FENCE:
-        case FIELD_TIME:
+        case FIELD_TYPE_NUM:
+        case FIELD_TYPE_FENCE:
+        case FIELD_TYPE_TIME:
                 put_json_number(b, f->key, *(const uint64_t *)at);
                 break;
-        case FIELD_BOOL:
+        case FIELD_TYPE_BOOL:
                 put_json_bool(b, f->key, *(const bool *)at);
                 break;
-        case FIELD_MARKS:
+        case FIELD_TYPE_MARKS:
                 put_json_bool(b, "keep", e->keep);
                 put_json_bool(b, "final", e->is_final);
                 break;
-        case FIELD_TEXT:
+        case FIELD_TYPE_TEXT:
                 put_json_text(b, f->key, *(const struct slice *)at);
                 break;
-        case FIELD_TOKEN:
+        case FIELD_TYPE_TOKEN:
                 hex_from_bytes(at, FIELD_TOKEN_BYTES, hex);
                 put_json_text(b, f->key, slice_make(hex, sizeof(hex)));
                 break;
-        case FIELD_STATE:
+        case FIELD_TYPE_STATE:
                 put_json_text(b, f->key, slice_str(status_text(e)));
                 break;
-        case FIELD_KIND:
+        case FIELD_TYPE_KIND:
                 put_json_text(b, f->key, slice_str(thing_ops(e->kind)->name));
                 break;
-        case FIELD_IDS:
+        case FIELD_TYPE_IDS:
                 put_json_ids(b, e->text);
                 break;
-        case FIELD_PACKED:
-        case FIELD_DOUBLE:
-        case FIELD_TYPES:
+        case FIELD_TYPE_PACKED:
+        case FIELD_TYPE_DOUBLE:
+        case FIELD_TYPE_COUNT:
                 break;
         }
 }

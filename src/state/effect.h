@@ -58,7 +58,12 @@ struct effect {
         bool is_lease_open, has_more;
 };
 
+/* When a field is in its record, by the words of effect_map.h. */
+enum { WHEN_ALWAYS, WHEN_V2, WHEN_MORE };
+
 const char *effect_name(enum effect_type type);
+const char *effect_text(enum effect_type type); /* what it means, as a sentence */
+const struct field *effect_fields(enum effect_type type, size_t *ret_n);
 
 void effect_write(struct buf *batch, const struct effect *e);
 int effect_read(const struct record *r, struct effect *ret, struct problem *problem) MUST_CHECK;

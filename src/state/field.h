@@ -39,10 +39,10 @@
         X(IDS, "varint count, zigzag varint differences")
 
 enum field_type {
-#define X(name, text) FIELD_##name,
+#define X(name, text) FIELD_TYPE_##name,
         FIELD_TYPE_MAP(X)
 #undef X
-                FIELD_TYPES
+                FIELD_TYPE_COUNT
 };
 
 /* One row as data, for what need not be fast. */
@@ -110,5 +110,36 @@ static inline void get_bytes(struct reader *r, void *ret, size_t n)
 /* For tables in which every field is always present. */
 #define PUT_FIELD(type, at, when, key, text) PUT_##type(b, o, at);
 #define GET_FIELD(type, at, when, key, text) GET_##type(r, o, at);
+
+/* ---- packed options ----
+ *
+ * Structs whose fields are mostly absent: numbers of 0 and empty texts are not written.  Each field
+ * present is a tag (u8), then a varint (NUM) or a varint length and bytes (TEXT).  The table is
+ * MAP(TEXT, NUM) with rows
+ *
+ *      TEXT(tag, member, "sentence")   or   NUM(tag, member, "sentence")
+ *
+ * and these macros make the members, the writer (locals `o`, `b`) and the cases of a switch over
+ * the tag (locals `o`, `r`). */
+#define MEMBER_TEXT(tag, at, text) struct slice at;
+#define MEMBER_NUM(tag, at, text)  uint64_t at;
+#define PACK_TEXT(tag, at, text)                                                                   \
+        if (o->at.len) {                                                                           \
+                buf_put_byte(b, tag);                                                              \
+                buf_put_lv(b, o->at);                                                              \
+        }
+#define PACK_NUM(tag, at, text)                                                                    \
+        if (o->at) {                                                                               \
+                buf_put_byte(b, tag);                                                              \
+                buf_put_varint(b, o->at);                                                          \
+        }
+#define UNPACK_TEXT(tag, at, text)                                                                 \
+        case tag:                                                                                  \
+                o->at = reader_lv(&r);                                                             \
+                break;
+#define UNPACK_NUM(tag, at, text)                                                                  \
+        case tag:                                                                                  \
+                o->at = reader_varint(&r);                                                         \
+                break;
 
 #endif

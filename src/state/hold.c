@@ -23,4 +23,9 @@ static void put(const struct thing *t, struct buf *body)
 }
 
 const struct thing_ops hold_ops = {
-        .name = "hold", .size = sizeof(struct hold), .set = set, .put = put};
+        .name = "hold",
+        .text = "A unique key that is held after the end of its job.",
+        .size = sizeof(struct hold),
+        .set = set,
+        .put = put,
+};

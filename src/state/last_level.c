@@ -89,6 +89,7 @@ static void release(struct state *s, struct thing *t)
 
 const struct thing_ops last_level_ops = {
         .name = "last_level",
+        .text = "The last load level of a target.",
         .size = sizeof(struct last_level),
         .init = init,
         .set = set,

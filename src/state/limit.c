@@ -155,6 +155,7 @@ static void check(const struct thing *t)
 
 const struct thing_ops limit_ops = {
         .name = "limit",
+        .text = "A rate limit: its rule and what was taken.",
         .size = sizeof(struct rate_limit),
         .init = limit_init,
         .set = set,

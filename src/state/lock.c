@@ -276,7 +276,9 @@ static void check(const struct thing *t)
 
 const struct thing_ops lock_ops = {
         .name = "lock",
+        .text = "A lock or semaphore and its holders.",
         .size = sizeof(struct lock),
+        .is_ordered = true,
         .init = init,
         .set = set,
         .put = put,

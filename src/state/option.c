@@ -3,45 +3,19 @@
 
 void options_pack(const struct job_options *o, struct buf *b)
 {
-#define TEXT(tag, name)                                                                            \
-        if (o->name.len) {                                                                         \
-                buf_put_byte(b, tag);                                                              \
-                buf_put_lv(b, o->name);                                                            \
-        }
-#define NUM(tag, name)                                                                             \
-        if (o->name) {                                                                             \
-                buf_put_byte(b, tag);                                                              \
-                buf_put_varint(b, o->name);                                                        \
-        }
-        OPTION_MAP(TEXT, NUM)
-#undef TEXT
-#undef NUM
-}
-
-static void read_option(struct reader *r, struct job_options *o)
-{
-        switch (reader_u8(r)) {
-#define TEXT(tag, name)                                                                            \
-        case tag:                                                                                  \
-                o->name = reader_lv(r);                                                            \
-                return;
-#define NUM(tag, name)                                                                             \
-        case tag:                                                                                  \
-                o->name = reader_varint(r);                                                        \
-                return;
-                OPTION_MAP(TEXT, NUM)
-#undef TEXT
-#undef NUM
-        default:
-                r->failed = true;
-        }
+        OPTION_MAP(PACK_TEXT, PACK_NUM)
 }
 
 bool options_unpack(struct slice packed, struct job_options *ret)
 {
         struct reader r = reader_make(packed);
-        *ret = (struct job_options){0};
+        struct job_options *o = ret;
+        *o = (struct job_options){0};
         while (reader_left(&r) && !r.failed)
-                read_option(&r, ret);
+                switch (reader_u8(&r)) {
+                        OPTION_MAP(UNPACK_TEXT, UNPACK_NUM)
+                default:
+                        r.failed = true;
+                }
         return !r.failed;
 }

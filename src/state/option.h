@@ -1,61 +1,46 @@
-/* What a job may carry beside its fixed fields: most jobs carry none of it, so it is packed.
+/* Options of a job: what it may carry beside its fixed fields.  Most jobs carry none, so they are
+ * packed (state/field.h), in the log and in history alike.
  *
- * In the log and in history an option is: tag u8, then a varint (numbers) or a varint length and
- * bytes (texts); absent ones are not written.  Numbers of 0 and empty texts are absent.
- *
- *      unique        the key that only one job may hold; unique_scope says for how long
- *      key           at most key_max running jobs (1 when absent) may hold this name
- *      limit         a rate limit that each start takes from
- *      target        a circuit breaker that is asked before each start and told of each end
- *      after         ids of jobs that must end first, as varints; resolved ones are taken out
- *      expires_ms    not to be started after this time, on the steady wall (core.c)
- *      result_ms     how long history keeps the result; absent: as long as the job
- *      tier          1 + the tier that its enqueue gave it; absent: as its hook is registered
- *      deferred_ms   how long the gate has made it wait, without the wait that is going on
- *      parked        1 + the tier under which it waits for the gate now
- *      parked_ns     when that wait began, in steady ns; absent in older logs, whose
- *                    deferred_ms includes the planned time of that wait
- *      parked_ms     how long that wait is to last from then on
- *      parked_how    PARKED_* bits
- *      parked_due    when it was due before the gate made it wait: its place in its queue
- *      maxrun_ms     how long an attempt may run, whatever its lease; absent: no limit
- *      run_until_ns  steady ns: the end of that time for the attempt that runs
- *      run           how often it was taken back from history to be run again
- */
+ * A new option is one row here: struct, bytes and docs/log-records.md follow. */
 #ifndef WEIR_STATE_OPTION_H
 #define WEIR_STATE_OPTION_H
 
-#include "base/bytes.h"
+#include "state/field.h"
 
 /* Tags in the log: append new rows at the end, never reuse one. */
 #define OPTION_MAP(TEXT, NUM)                                                                      \
-        TEXT(1, backoff)                                                                           \
-        TEXT(2, unique)                                                                            \
-        NUM(3, unique_scope)                                                                       \
-        NUM(4, unique_ms)                                                                          \
-        TEXT(5, key)                                                                               \
-        NUM(6, key_max)                                                                            \
-        TEXT(7, limit)                                                                             \
-        TEXT(8, target)                                                                            \
-        TEXT(9, batch)                                                                             \
-        TEXT(10, after)                                                                            \
-        NUM(11, when)                                                                              \
-        NUM(12, otherwise)                                                                         \
-        NUM(13, expires_ms)                                                                        \
-        NUM(14, result_ms)                                                                         \
-        TEXT(15, signature)                                                                        \
-        TEXT(16, schedule)                                                                         \
-        NUM(17, slot_ms)                                                                           \
-        NUM(18, run)                                                                               \
-        NUM(19, tier)                                                                              \
-        NUM(20, deferred_ms)                                                                       \
-        NUM(21, parked)                                                                            \
-        NUM(22, parked_ns)                                                                         \
-        NUM(23, parked_ms)                                                                         \
-        NUM(24, parked_how)                                                                        \
-        NUM(25, parked_due)                                                                        \
-        NUM(26, maxrun_ms)                                                                         \
-        NUM(27, run_until_ns)
+        TEXT(1, backoff,                                                                           \
+             "how long a failed job waits for its next attempt; packed (state/backoff.h)")         \
+        TEXT(2, unique, "a key that only one job may hold")                                        \
+        NUM(3, unique_scope,                                                                       \
+            "for how long it holds the key: 0 until it starts, 1 until it ends, 2 also after")     \
+        NUM(4, unique_ms, "with scope 2: how long after its end")                                  \
+        TEXT(5, key, "at most key_max running jobs may have this key")                             \
+        NUM(6, key_max, "absent = 1")                                                              \
+        TEXT(7, limit, "rate limit that each start takes from")                                    \
+        TEXT(8, target, "circuit breaker that is asked before each start and told of each end")    \
+        TEXT(9, batch, "batch that it counts for")                                                 \
+        TEXT(10, after,                                                                            \
+             "ids of jobs that must end first, as varints; those that have ended are removed")     \
+        NUM(11, when, "how those must end: 0 complete, 1 failed, 2 in any way")                    \
+        NUM(12, otherwise, "what happens when one ends differently: 0 cancel, 1 fail")             \
+        NUM(13, expires_ms, "no start after this time, on the steady wall clock")                  \
+        NUM(14, result_ms, "how long history keeps the result; absent = as long as the job")       \
+        TEXT(15, signature, "signature that the worker verifies")                                  \
+        TEXT(16, schedule, "schedule that created it")                                             \
+        NUM(17, slot_ms, "time of that schedule for which it was created")                         \
+        NUM(18, run, "how often it was taken back from history to run again")                      \
+        NUM(19, tier, "1 + the tier given at enqueue; absent = as its hook is registered")         \
+        NUM(20, deferred_ms, "how long the throttler made it wait, without the present wait")      \
+        NUM(21, parked, "1 + the tier under which it waits now")                                   \
+        NUM(22, parked_ns,                                                                         \
+            "start of the present wait, steady clock; absent in older logs: deferred_ms has it "   \
+            "all")                                                                                 \
+        NUM(23, parked_ms, "planned length of the present wait")                                   \
+        NUM(24, parked_how, "1: the ramp returns it; 2: it waits until just before it expires")    \
+        NUM(25, parked_due, "when it was due before it was parked: its place in its queue")        \
+        NUM(26, maxrun_ms, "how long an attempt may run, whatever its lease; absent = no limit")   \
+        NUM(27, run_until_ns, "end of that time for the running attempt, steady clock")
 
 enum unique_scope { UNIQUE_PENDING, UNIQUE_RUNNING, UNIQUE_AFTER };
 enum after_when { AFTER_COMPLETE, AFTER_FAILED, AFTER_ENDED };
@@ -69,11 +54,7 @@ enum parked_how {
 #define PARKED_HOW_ALL 3
 
 struct job_options {
-#define TEXT(tag, name) struct slice name;
-#define NUM(tag, name)  uint64_t name;
-        OPTION_MAP(TEXT, NUM)
-#undef TEXT
-#undef NUM
+        OPTION_MAP(MEMBER_TEXT, MEMBER_NUM)
 };
 
 void options_pack(const struct job_options *o, struct buf *b); /* appends nothing when all absent */

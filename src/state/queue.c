@@ -185,48 +185,22 @@ void queue_charge(struct queue *q, const struct job *job, uint64_t weight)
 
 /* ---- settings ---- */
 
-void queue_settings_pack(const struct queue_settings *s, struct buf *b)
+void queue_settings_pack(const struct queue_settings *o, struct buf *b)
 {
-#define TEXT(tag, name)                                                                            \
-        if (s->name.len) {                                                                         \
-                buf_put_byte(b, tag);                                                              \
-                buf_put_lv(b, s->name);                                                            \
-        }
-#define NUM(tag, name)                                                                             \
-        if (s->name) {                                                                             \
-                buf_put_byte(b, tag);                                                              \
-                buf_put_varint(b, s->name);                                                        \
-        }
-        QUEUE_SETTING_MAP(TEXT, NUM)
-#undef TEXT
-#undef NUM
-}
-
-static void read_setting(struct reader *r, struct queue_settings *s)
-{
-        switch (reader_u8(r)) {
-#define TEXT(tag, name)                                                                            \
-        case tag:                                                                                  \
-                s->name = reader_lv(r);                                                            \
-                return;
-#define NUM(tag, name)                                                                             \
-        case tag:                                                                                  \
-                s->name = reader_varint(r);                                                        \
-                return;
-                QUEUE_SETTING_MAP(TEXT, NUM)
-#undef TEXT
-#undef NUM
-        default:
-                r->failed = true;
-        }
+        QUEUE_SETTING_MAP(PACK_TEXT, PACK_NUM)
 }
 
 bool queue_settings_unpack(struct slice packed, struct queue_settings *ret)
 {
         struct reader r = reader_make(packed);
-        *ret = (struct queue_settings){0};
+        struct queue_settings *o = ret;
+        *o = (struct queue_settings){0};
         while (reader_left(&r) && !r.failed)
-                read_setting(&r, ret);
+                switch (reader_u8(&r)) {
+                        QUEUE_SETTING_MAP(UNPACK_TEXT, UNPACK_NUM)
+                default:
+                        r.failed = true;
+                }
         return !r.failed;
 }
 

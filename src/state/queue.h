@@ -12,39 +12,26 @@
 #ifndef WEIR_STATE_QUEUE_H
 #define WEIR_STATE_QUEUE_H
 
-#include "base/bytes.h"
 #include "base/heap.h"
 #include "base/idmap.h"
 #include "base/list.h"
+#include "state/field.h"
 #include "state/live.h"
 #include "state/name.h"
 
-/* Settings of a queue.  Packed as the options of a job are (option.h); 0 and empty are absent.
- *
- *      cap           jobs of the queue that may run at once
- *      claim_size    jobs that one claim may take
- *      claims        claims that may have running jobs at once
- *      lease_ms      lease of jobs and claims that name none
- *      fair          1: turns between groups
- *      backoff       of jobs that have none of their own; packed (backoff.h)
- *      history       1 + enum history_policy; absent: as configured
- *
- * Tags in the log: append new rows at the end, never reuse one. */
+/* Settings of a queue, packed (state/field.h).  Tags in the log: append new rows at the end, never
+ * reuse one. */
 #define QUEUE_SETTING_MAP(TEXT, NUM)                                                               \
-        NUM(1, cap)                                                                                \
-        NUM(2, claim_size)                                                                         \
-        NUM(3, claims)                                                                             \
-        NUM(4, lease_ms)                                                                           \
-        NUM(5, fair)                                                                               \
-        TEXT(6, backoff)                                                                           \
-        NUM(7, history)
+        NUM(1, cap, "how many of its jobs may run at once")                                        \
+        NUM(2, claim_size, "how many jobs one claim may take")                                     \
+        NUM(3, claims, "how many claims may have running jobs at once")                            \
+        NUM(4, lease_ms, "lease of jobs and claims that name none")                                \
+        NUM(5, fair, "1 = groups take turns")                                                      \
+        TEXT(6, backoff, "for jobs that have none of their own; packed (state/backoff.h)")         \
+        NUM(7, history, "1 + enum history_policy; absent = as configured")
 
 struct queue_settings {
-#define TEXT(tag, name) struct slice name;
-#define NUM(tag, name)  uint64_t name;
-        QUEUE_SETTING_MAP(TEXT, NUM)
-#undef TEXT
-#undef NUM
+        QUEUE_SETTING_MAP(MEMBER_TEXT, MEMBER_NUM)
 };
 
 struct job;
@@ -97,7 +84,7 @@ void queue_charge(struct queue *q, const struct job *job, uint64_t weight);
 
 /* False: no such settings can be.  Sorts the ready jobs anew when `fair` changed. */
 bool queue_set(struct queue *q, struct slice packed);
-void queue_settings_pack(const struct queue_settings *s, struct buf *b);
+void queue_settings_pack(const struct queue_settings *o, struct buf *b);
 bool queue_settings_unpack(struct slice packed, struct queue_settings *ret);
 
 /* A claim has one more, or one fewer, running job here.  Only counted with the setting `claims`:

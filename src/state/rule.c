@@ -203,7 +203,9 @@ static void check(const struct thing *t)
 
 const struct thing_ops rule_ops = {
         .name = "rule",
+        .text = "A rule about clients.",
         .size = sizeof(struct rule),
+        .is_ordered = true,
         .init = init,
         .set = set,
         .put = put,

@@ -182,6 +182,7 @@ static void check(const struct thing *t)
 
 const struct thing_ops rulelog_ops = {
         .name = "rulelog",
+        .text = "The latest changes of rules.",
         .size = sizeof(struct rulelog),
         .set = set,
         .put = put,

@@ -443,7 +443,9 @@ static void check(const struct thing *t)
 
 const struct thing_ops schedule_ops = {
         .name = "schedule",
+        .text = "A schedule: what it creates when, and how far it has come.",
         .size = sizeof(struct schedule),
+        .is_ordered = true,
         .is_wall = true,
         .init = init,
         .set = set,

@@ -74,6 +74,7 @@ static void check(const struct thing *t)
 
 const struct thing_ops sequel_ops = {
         .name = "sequel",
+        .text = "The end of a job whose dependents are yet to be told.",
         .size = sizeof(struct sequel),
         .set = set,
         .put = put,

@@ -41,6 +41,7 @@ static void release(struct state *s, struct thing *t)
 
 const struct thing_ops setting_ops = {
         .name = "setting",
+        .text = "A setting that was changed while weir runs.",
         .size = sizeof(struct setting),
         .init = init,
         .set = set,

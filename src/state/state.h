@@ -37,7 +37,7 @@ struct state {
         struct heap running; /* by deadline_ns */
         struct heap grace;   /* FINISHED, still open to a late completion; by deadline_ns */
         struct hash things[THING_KINDS];
-        struct order ordered[THING_KINDS]; /* the same by name, where thing_is_ordered() */
+        struct order ordered[THING_KINDS]; /* the same by name, where thing_ops.is_ordered */
         struct heap alarms;                /* of things, by steady ns */
         struct heap wall_alarms;           /* of things, by Unix ms */
         uint64_t next_thing_id;            /* not durable: it only breaks ties */

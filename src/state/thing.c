@@ -21,12 +21,6 @@ const struct thing_ops *thing_ops(enum thing_kind kind)
         return kinds[kind];
 }
 
-bool thing_is_ordered(enum thing_kind kind)
-{
-        return kind == THING_LOCK || kind == THING_SCHEDULE || kind == THING_BATCH ||
-               kind == THING_RULE;
-}
-
 void things_init(struct state *s, uint64_t hash_seed)
 {
         for (size_t i = 0; i < THING_KINDS; i++)
@@ -56,7 +50,7 @@ struct thing *thing_get(struct state *s, enum thing_kind kind, struct slice name
         t->kind = (uint8_t)kind;
         t->alarm = (struct heap_node){.id = s->next_thing_id++, .pos = HEAP_NOWHERE};
         hash_insert(&s->things[kind], &t->node, slice_make(t->name, name.len));
-        if (thing_is_ordered(kind))
+        if (ops->is_ordered)
                 order_insert(&s->ordered[kind], &t->order, &t->node);
         heap_init(&t->waiting);
         if (ops->init)
@@ -88,15 +82,16 @@ static void forget(struct state *s, struct thing *t)
 
 void thing_drop(struct state *s, struct thing *t)
 {
+        const struct thing_ops *ops = thing_ops(t->kind);
         ASSERT(!thing_is_durable(t));
         (void)state_unblock(s, t, SIZE_MAX);
         heap_release(&t->waiting);
         thing_alarm(s, t, INT64_MAX);
-        if (thing_is_ordered(t->kind))
+        if (ops->is_ordered)
                 order_remove(&s->ordered[t->kind], &t->order);
         hash_remove(&s->things[t->kind], &t->node);
-        if (thing_ops(t->kind)->release)
-                thing_ops(t->kind)->release(s, t);
+        if (ops->release)
+                ops->release(s, t);
         free(t->name);
         free(t);
 }
@@ -236,7 +231,7 @@ void effect_of_thing(const struct thing *t, struct buf *body, struct effect *ret
 void things_check(const struct state *s, uint64_t *weight, size_t *n)
 {
         for (size_t i = 0; i < THING_KINDS; i++) {
-                order_check(&s->ordered[i], thing_is_ordered(i) ? s->things[i].len : 0);
+                order_check(&s->ordered[i], thing_ops(i)->is_ordered ? s->things[i].len : 0);
                 for (struct hash_node *it = NULL; (it = hash_next(&s->things[i], it));) {
                         const struct thing *t = CONTAINER_OF(it, struct thing, node);
                         ASSERT(t->kind == i);

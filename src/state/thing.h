@@ -62,8 +62,10 @@ struct thing {
 
 struct thing_ops {
         const char *name;
-        size_t size;  /* of the struct that begins with struct thing */
-        bool is_wall; /* its alarm is a Unix time in ms; else steady ns */
+        const char *text; /* a sentence for docs/log-records.md */
+        size_t size;      /* of the struct that begins with struct thing */
+        bool is_wall;     /* its alarm is a Unix time in ms; else steady ns */
+        bool is_ordered;  /* its names are kept in order, for pages of them (core/page.h) */
         /* The rest of a new one: zeroed so far, kind and name set.  May be NULL. */
         void (*init)(struct state *s, struct thing *t);
         /* Takes over the body of a SET, whatever it was before.  False: no such body can be. */
@@ -85,8 +87,6 @@ struct thing_ops {
 THING_MAP(X)
 #undef X
 const struct thing_ops *thing_ops(enum thing_kind kind);
-/* Are its names kept in order, for pages of them (core/page.h)? */
-bool thing_is_ordered(enum thing_kind kind);
 
 struct thing *thing_find(const struct state *s, enum thing_kind kind, struct slice name);
 struct thing *thing_get(struct state *s, enum thing_kind kind, struct slice name); /* made */

@@ -1,0 +1,9 @@
+/* docs/log-records.md, written from the tables that make the bytes. */
+#ifndef WEIR_STATE_LOG_DOCS_H
+#define WEIR_STATE_LOG_DOCS_H
+
+#include "base/buf.h"
+
+void log_docs_md(struct buf *b);
+
+#endif
