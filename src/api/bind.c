@@ -2,21 +2,13 @@
  *
  * Everything a person sends can be wrong.  Each refusal names the parameter, what was sent and
  * what is allowed; nothing is changed before all of a command is understood. */
+#include "api/command.h"
+#include "api/limits.h"
 #include "api/params.h"
 #include "base/shown.h"
-#include "core/kernel.h"
+#include "state/job.h"
 
 #define USAGE_SAID_MAX 200 /* bytes of usage in an answer; what was wrong needs room too */
-
-static bool is_enqueue(const struct command_def *def)
-{
-        return def->exec == exec_enqueue;
-}
-
-static const struct command_def *row(const char *name)
-{
-        return command_find(slice_str(name));
-}
 
 void command_init(struct command *cmd, const struct command_def *def)
 {
@@ -272,13 +264,13 @@ int job_spec_set_text(struct job_spec *spec, size_t param, struct slice text,
                       struct problem *problem)
 {
         struct arg arg = {0};
-        int r = parse_value(&row("ENQUEUE")->params[param], text, &arg, problem);
+        int r = parse_value(&command_table[CMD_ENQUEUE].params[param], text, &arg, problem);
         return r != OK ? r : job_spec_set(spec, param, &arg, problem);
 }
 
 int job_spec_set_int(struct job_spec *spec, size_t param, int64_t value, struct problem *problem)
 {
-        const struct param_def *p = &row("ENQUEUE")->params[param];
+        const struct param_def *p = &command_table[CMD_ENQUEUE].params[param];
         struct arg arg = {.is_set = true, .num = value};
         if (p->type != PARAM_INT)
                 return problem_set(problem, ERR_BADARG, "%s is not a number", p->name);
@@ -299,7 +291,7 @@ struct words {
 static int bind_jobs(struct words *w, size_t param)
 {
         const struct param_def *p = &w->cmd->def->params[param];
-        const struct command_def *enqueue = row("ENQUEUE");
+        const struct command_def *enqueue = &command_table[CMD_ENQUEUE];
         size_t n = w->argc - w->at;
         if (n == 0 || n % 2)
                 return problem_set(w->problem, ERR_BADARG,
@@ -513,7 +505,7 @@ static int bind_clause(struct words *w)
         struct words rest = *w;
         bool has_clause;
         rest.cmd = &claim;
-        command_init(&claim, row("CLAIM"));
+        command_init(&claim, &command_table[CMD_CLAIM]);
         int r = bind_words(&rest, &has_clause);
         if (r == OK)
                 r = command_finish(&claim, w->arena, w->problem);
@@ -558,7 +550,7 @@ static int check_presence(const struct command *cmd, struct problem *problem)
 static int finish_enqueue(struct command *cmd, struct arena *arena, struct problem *problem)
 {
         bool is_many = cmd->specs != NULL;
-        size_t shift = is_many ? P_MANY_SHIFT : 0;
+        size_t shift = is_many ? P_ENQUEUE_QUEUE - P_ENQUEUEMANY_QUEUE : 0;
         size_t n_options = is_many ? cmd->def->n_params - 1 : cmd->def->n_params;
         if (!is_many) {
                 cmd->specs = arena_alloc(arena, sizeof(*cmd->specs));
@@ -592,9 +584,9 @@ int command_finish(struct command *cmd, struct arena *arena, struct problem *pro
         int r = check_presence(cmd, problem);
         if (r != OK)
                 return r;
-        if (is_enqueue(cmd->def))
+        if (cmd->def->id == CMD_ENQUEUE || cmd->def->id == CMD_ENQUEUEMANY)
                 return finish_enqueue(cmd, arena, problem);
-        if (cmd->def->exec == exec_claim)
+        if (cmd->def->id == CMD_CLAIM)
                 finish_claim(cmd);
         return OK;
 }

@@ -1,4 +1,5 @@
-/* Commands as rows: one table for RESP, HTTP, HELP, the OpenAPI text and the man page.
+/* Commands as rows (commands.def): one table for RESP, HTTP, HELP, the OpenAPI text and the man
+ * page.
  *
  * A door turns bytes into a struct command with the help of the row's parameters; core_exec()
  * runs it.  Slices in a command are borrowed from the request's bytes or its arena. */
@@ -10,6 +11,14 @@
 #include "base/err.h"
 #include "base/slice.h"
 #include "state/option.h"
+
+/* CMD_LOCK and the like, in the order of the table. */
+enum command_id {
+#define COMMAND(c, ...)      CMD_##c,
+#define DOOR_COMMAND(c, ...) CMD_##c,
+#include "api/commands.def"
+        N_COMMANDS
+};
 
 enum param_type {
         PARAM_NAME,  /* 1..LIMIT_NAME_BYTES bytes of UTF-8 without control characters -> text */
@@ -107,7 +116,7 @@ enum command_flags {
         COMMAND_WRITE = 1,  /* appends to the log */
         COMMAND_BLOCKS = 2, /* may answer later */
         COMMAND_NOAUTH = 4, /* allowed before authentication */
-        COMMAND_DOOR = 8,   /* answered by the door itself, exec is NULL (HELLO, AUTH, ...) */
+        COMMAND_DOOR = 8,   /* answered by the door itself, without a function (HELLO, AUTH, ...) */
         COMMAND_FREE = 16,  /* depends on nothing in the log: its reply never waits for the disk */
 };
 
@@ -122,6 +131,7 @@ typedef int (*command_exec)(struct core *core, struct session *session, const st
                             struct reply *reply, struct problem *problem);
 
 struct command_def {
+        enum command_id id;
         const char *name; /* upper case */
         size_t name_len;
         const char *group; /* "jobs", "workers", "locks", ...: a heading of the reference */
@@ -130,12 +140,11 @@ struct command_def {
         const char *path;   /* "/v1/jobs/{id}/complete" */
         const char *summary;
         const char *returns; /* what the reply holds, in a sentence */
-        command_exec exec;
         const struct param_def *params;
         size_t n_params;
 };
 
-extern const struct command_def command_table[];
+extern const struct command_def command_table[]; /* by enum command_id */
 extern const size_t command_table_len;
 
 /* The words of a PARAM_CHOICE: its text up to the colon. */

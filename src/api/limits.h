@@ -91,6 +91,18 @@ enum limit {
 #undef X
 };
 
+/* Bounds of single parameters, which HELP and the reference tell with the parameter. */
+#define CLIENT_MINUTES    1440 /* MINUTES of CLIENTSHOW: a day is kept */
+#define RULE_AUTHOR_BYTES 64
+#define RULE_REASON_BYTES 200
+#define RULE_LIST_BYTES   2048 /* METRICS and THRESHOLD */
+#define RULE_NAME_BYTES   (24 + IDENTITY_BYTES + 1 + LIMIT_NAME_BYTES)
+#define RULE_PAGE_MAX     1000 /* LIMIT of RULES */
+#define SERIES_SECONDS    3600
+#define SERIES_STEP_S     300 /* the longest */
+#define THROTTLED_KEPT    200
+#define THROTTLE_EVENTS   500
+
 struct limit_row {
         const char *name;
         int64_t value;

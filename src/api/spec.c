@@ -1,6 +1,6 @@
 /* What a job is to be, from its parameters: one table says where each goes. */
+#include "api/command.h"
 #include "api/params.h"
-#include "core/kernel.h"
 #include "state/backoff.h"
 
 enum field_kind { FIELD_TEXT, FIELD_U8, FIELD_U16, FIELD_U32, FIELD_NUM };
@@ -9,7 +9,7 @@ static const struct {
         enum field_kind kind;
         bool is_option;
         size_t at;
-} fields[P_ENQUEUE_COUNT] = {
+} fields[N_ENQUEUE_PARAMS] = {
 #define PLAIN(param, kind, field)  [param] = {kind, false, offsetof(struct job_spec, field)}
 #define OPTION(param, kind, field) [param] = {kind, true, offsetof(struct job_spec, field)}
         PLAIN(P_ENQUEUE_HOOK, FIELD_TEXT, hook),
@@ -55,7 +55,7 @@ void job_spec_init(struct job_spec *spec)
 int job_spec_set(struct job_spec *spec, size_t param, const struct arg *arg,
                  struct problem *problem)
 {
-        ASSERT(param < P_ENQUEUE_COUNT);
+        ASSERT(param < N_ENQUEUE_PARAMS);
         char *to = (char *)spec + fields[param].at;
         switch (fields[param].kind) {
         case FIELD_TEXT:

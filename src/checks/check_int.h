@@ -90,7 +90,4 @@ void checking_each_sample(const struct core *core,
                           void (*fn)(void *ctx, const char *name, const char *labels, double value),
                           void *ctx);
 
-int exec_check(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-
 #endif

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "checks/check_int.h"
 #include "throttle/retarget.h"
 
@@ -442,8 +444,6 @@ void checking_retarget(struct core *core, const struct retarget *map, const stru
 
 /* ---- the command ---- */
 
-enum { P_IDENTITY, P_TARGET, P_PRIORITY, P_COST, P_WAIT, P_METRICS };
-
 int exec_check(struct core *core, struct session *session, const struct command *cmd,
                struct reply *reply, struct problem *problem)
 {
@@ -451,13 +451,13 @@ int exec_check(struct core *core, struct session *session, const struct command 
         struct check_answer *a = &core->checking->answer;
         struct asking asking;
         struct check_ask ask = {
-                .identity = arg[P_IDENTITY].text,
-                .target = arg[P_TARGET].is_set ? arg[P_TARGET].text : SLICE_NONE,
-                .tier = arg[P_PRIORITY].is_set ? (int)arg[P_PRIORITY].num : -1,
-                .metrics = arg[P_METRICS].is_set ? cmd->claim.queues : NULL,
-                .n_metrics = arg[P_METRICS].is_set ? cmd->claim.n_queues : 0,
+                .identity = arg[P_CHECK_IDENTITY].text,
+                .target = arg[P_CHECK_TARGET].is_set ? arg[P_CHECK_TARGET].text : SLICE_NONE,
+                .tier = arg[P_CHECK_PRIORITY].is_set ? (int)arg[P_CHECK_PRIORITY].num : -1,
+                .metrics = arg[P_CHECK_METRICS].is_set ? cmd->claim.queues : NULL,
+                .n_metrics = arg[P_CHECK_METRICS].is_set ? cmd->claim.n_queues : 0,
                 .threshold = NAN,
-                .cost = arg[P_COST].is_set ? (uint32_t)arg[P_COST].num : 1,
+                .cost = arg[P_CHECK_COST].is_set ? (uint32_t)arg[P_CHECK_COST].num : 1,
                 .address = slice_str(session->address),
                 .is_authenticated = session->is_authenticated,
         };
@@ -465,14 +465,14 @@ int exec_check(struct core *core, struct session *session, const struct command 
         if (r != OK)
                 return r;
         throttle_ask(core);
-        bool may_wait = arg[P_WAIT].is_set && arg[P_WAIT].num > 0 && !core->is_stopping;
+        bool may_wait = arg[P_CHECK_WAIT].is_set && arg[P_CHECK_WAIT].num > 0 && !core->is_stopping;
         if (may_wait && check_paced_ns(&asking) > core->now.steady_ns)
-                return park(core, session, &asking, check_paced_ns(&asking), arg[P_WAIT].num);
+                return park(core, session, &asking, check_paced_ns(&asking), arg[P_CHECK_WAIT].num);
         check_answer(core, &asking, a);
         if (may_wait && !a->verdict.is_granted) {
                 double roll = roll_of(a);
                 asking.roll = &roll;
-                return park(core, session, &asking, again_of(core, a), arg[P_WAIT].num);
+                return park(core, session, &asking, again_of(core, a), arg[P_CHECK_WAIT].num);
         }
         check_settle(core, &asking, a, 0);
         check_give_credits(core, &asking, a);

@@ -5,11 +5,11 @@
 #ifndef WEIR_CHECKS_CLIENT_H
 #define WEIR_CHECKS_CLIENT_H
 
+#include "api/limits.h"
 #include "core/kernel.h"
 #include "gate/check.h"
 #include "gate/identity.h"
 
-#define CLIENT_MINUTES   1440
 #define CLIENT_ADDRESSES 4
 
 /* One minute of one name; numbers stop at their largest. */
@@ -83,12 +83,5 @@ void clients_each_seen(const struct core *core,
 void clients_each_sample(const struct core *core,
                          void (*fn)(void *ctx, const char *name, const char *labels, double value),
                          void *ctx);
-
-int exec_clients(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
-int exec_clientshow(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem);
-int exec_starved(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
 
 #endif

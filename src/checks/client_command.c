@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "base/civil.h"
 #include "checks/client_int.h"
 #include "throttle/throttle_int.h"
@@ -22,9 +24,6 @@
 #define SAMPLES_MAX        50
 #define LABEL_TEXT         (2 * IDENTITY_BYTES + 64) /* every byte may need a backslash */
 
-/* Places of the parameters in rows_client.h. */
-enum { P_MATCH, P_KIND, P_ORDER, P_LIMIT, P_CURSOR };
-enum { P_NAME, P_MINUTES };
 enum { KIND_IDENTITY, KIND_PART };
 enum { ORDER_NAME, ORDER_ASKS, ORDER_REFUSED };
 
@@ -92,8 +91,8 @@ static int by_asks(const struct client *a, const struct client *b)
 
 static bool is_wanted(const struct client *e, const struct command *cmd)
 {
-        const struct arg *kind = &cmd->arg[P_KIND], *cursor = &cmd->arg[P_CURSOR];
-        struct slice match = cmd->arg[P_MATCH].text;
+        const struct arg *kind = &cmd->arg[P_CLIENTS_KIND], *cursor = &cmd->arg[P_CLIENTS_CURSOR];
+        struct slice match = cmd->arg[P_CLIENTS_MATCH].text;
         if (kind->is_set && (kind->num == KIND_IDENTITY ? !e->is_whole : !e->n_owners))
                 return false;
         if (cursor->text.len && slice_cmp(client_name(e), cursor->text) <= 0)
@@ -131,7 +130,7 @@ static void tell_head(const struct core *core, struct reply *reply, const struct
 
 static int check_order(const struct command *cmd, struct problem *problem)
 {
-        return cmd->arg[P_ORDER].num != ORDER_NAME && cmd->arg[P_CURSOR].text.len
+        return cmd->arg[P_CLIENTS_ORDER].num != ORDER_NAME && cmd->arg[P_CLIENTS_CURSOR].text.len
                        ? problem_set(problem, ERR_BADARG, "cursor goes with order name")
                        : OK;
 }
@@ -143,11 +142,11 @@ int exec_clients(struct core *core, struct session *session, const struct comman
         static int (*const orders[])(const struct client *,
                                      const struct client *) = {by_name, by_asks, by_refused};
         const struct clients *c = core->clients;
-        const struct arg *limit = &cmd->arg[P_LIMIT];
+        const struct arg *limit = &cmd->arg[P_CLIENTS_LIMIT];
         const struct client *room[LIMIT_LIST_CLIENTS];
         struct client_top top = {.clients = room,
                                  .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT,
-                                 .compare = orders[cmd->arg[P_ORDER].num]};
+                                 .compare = orders[cmd->arg[P_CLIENTS_ORDER].num]};
         int r = check_order(cmd, problem);
         if (r != OK)
                 return r;
@@ -392,8 +391,8 @@ int exec_clientshow(struct core *core, struct session *session, const struct com
                     struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may look */
-        struct slice name = cmd->arg[P_NAME].text;
-        const struct arg *minutes = &cmd->arg[P_MINUTES];
+        struct slice name = cmd->arg[P_CLIENTSHOW_NAME].text;
+        const struct arg *minutes = &cmd->arg[P_CLIENTSHOW_MINUTES];
         struct hash_node *n = hash_find(&core->clients->names, name);
         if (!n)
                 return problem_set(

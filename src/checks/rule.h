@@ -2,6 +2,7 @@
 #ifndef WEIR_CHECKS_RULE_H
 #define WEIR_CHECKS_RULE_H
 
+#include "api/limits.h"
 #include "core/kernel.h"
 #include "gate/check.h"
 #include "gate/identity.h"
@@ -9,13 +10,8 @@
 
 #define RULE_FOR_DEFAULT_MS 3600000
 #define RULE_MAX_DEFAULT_MS 604800000 /* where the configuration says nothing: 7 days */
-#define RULE_AUTHOR_BYTES   64
-#define RULE_REASON_BYTES   200
-#define RULE_LIST_BYTES     2048 /* METRICS and THRESHOLD */
-#define RULE_TEXT_BYTES     400  /* what the history says of a change; longer texts are cut */
-#define RULE_NAME_BYTES     (24 + IDENTITY_BYTES + 1 + LIMIT_NAME_BYTES)
-#define RULE_PAGE_MAX       1000 /* LIMIT of RULES */
-#define RULE_RATIO_TEXT     12   /* "0.123456" and its NUL */
+#define RULE_TEXT_BYTES     400       /* what the history says of a change; longer texts are cut */
+#define RULE_RATIO_TEXT     12        /* "0.123456" and its NUL */
 
 struct rule_index;
 struct rule_index *rule_index_new(void);
@@ -82,18 +78,5 @@ bool rule_unset(struct core *core, const struct rule_place *place, struct slice 
 void rule_end(struct core *core, struct rule *rule, struct slice why);
 /* In order of names; valid until the core runs on. */
 void rule_each(struct core *core, void (*fn)(void *ctx, const struct rule *r), void *ctx);
-
-int exec_ruleset(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
-int exec_ruleunset(struct core *core, struct session *session, const struct command *cmd,
-                   struct reply *reply, struct problem *problem);
-int exec_rules(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-int exec_rulehistory(struct core *core, struct session *session, const struct command *cmd,
-                     struct reply *reply, struct problem *problem);
-int exec_prioritize(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem);
-int exec_unprioritize(struct core *core, struct session *session, const struct command *cmd,
-                      struct reply *reply, struct problem *problem);
 
 #endif

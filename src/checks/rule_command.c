@@ -4,6 +4,8 @@
  * words of a command: which go together, what holds when they are left out, who is asking. */
 #include <stdio.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "base/duration.h"
 #include "base/shown.h"
 #include "checks/client.h"
@@ -16,33 +18,7 @@
 #define WARNING_BYTES     400
 #define PRIORITIZE_OTHERS 900000 /* millionths: of ten asks of everybody else nine are refused */
 
-enum {
-        P_SET_NAME,
-        P_SET_KIND,
-        P_SET_RATIO,
-        P_SET_METRICS,
-        P_SET_THRESHOLD,
-        P_SET_TARGET,
-        P_SET_FOR,
-        P_SET_ENDLESS,
-        P_SET_MODE,
-        P_SET_AUTHOR,
-        P_SET_REASON,
-        P_SET_SELFENDING,
-};
-enum { P_UNSET_NAME, P_UNSET_KIND, P_UNSET_MODE, P_UNSET_TARGET, P_UNSET_AUTHOR };
 enum { CHOICE_OBSERVE, CHOICE_ENFORCE, MODE_CHOICES }; /* of MODE */
-enum { P_LIST_MATCH, P_LIST_LIMIT, P_LIST_CURSOR };
-enum { P_HISTORY_COUNT };
-enum { P_LAST_NAME, P_LAST_TARGET, P_LAST_AUTHOR };
-enum {
-        P_FIRST_NAME,
-        P_FIRST_RATIO,
-        P_FIRST_TARGET,
-        P_FIRST_FOR,
-        P_FIRST_AUTHOR,
-        P_FIRST_REASON,
-};
 
 static struct slice address_of(const struct session *session)
 {
@@ -76,10 +52,10 @@ static int read_kind(const struct arg *arg, struct rule_values *v, struct proble
                 size_t param;
                 enum rule_kind kind;
                 const char *word;
-        } words[] = {{P_SET_RATIO, RULE_RATIO, "ratio"},
-                     {P_SET_METRICS, RULE_METRICS, "metrics"},
-                     {P_SET_THRESHOLD, RULE_THRESHOLD, "threshold"}};
-        v->kind = (enum rule_kind)arg[P_SET_KIND].num;
+        } words[] = {{P_RULESET_RATIO, RULE_RATIO, "ratio"},
+                     {P_RULESET_METRICS, RULE_METRICS, "metrics"},
+                     {P_RULESET_THRESHOLD, RULE_THRESHOLD, "threshold"}};
+        v->kind = (enum rule_kind)arg[P_RULESET_KIND].num;
         for (size_t i = 0; i < ARRAY_LEN(words); i++) {
                 bool is_wanted = v->kind == words[i].kind;
                 if (is_wanted == arg[words[i].param].is_set)
@@ -89,11 +65,11 @@ static int read_kind(const struct arg *arg, struct rule_values *v, struct proble
                                    rule_kind_name(v->kind), words[i].word);
         }
         if (v->kind == RULE_RATIO)
-                return rule_ratio_parse(arg[P_SET_RATIO].text, &v->ratio_ppm, problem);
+                return rule_ratio_parse(arg[P_RULESET_RATIO].text, &v->ratio_ppm, problem);
         if (v->kind == RULE_METRICS)
-                v->list = arg[P_SET_METRICS].text;
+                v->list = arg[P_RULESET_METRICS].text;
         if (v->kind == RULE_THRESHOLD)
-                v->list = arg[P_SET_THRESHOLD].text;
+                v->list = arg[P_RULESET_THRESHOLD].text;
         return OK;
 }
 
@@ -102,16 +78,16 @@ int exec_ruleset(struct core *core, struct session *session, const struct comman
 {
         const struct arg *arg = cmd->arg;
         struct rule_set set = {
-                .who = arg[P_SET_NAME].text,
-                .target = arg[P_SET_TARGET].text,
-                .for_ms = arg[P_SET_ENDLESS].num ? -1 : arg[P_SET_FOR].num,
+                .who = arg[P_RULESET_NAME].text,
+                .target = arg[P_RULESET_TARGET].text,
+                .for_ms = arg[P_RULESET_ENDLESS].num ? -1 : arg[P_RULESET_FOR].num,
                 .values = {.mode = MODE_ENFORCE,
-                           .flags = arg[P_SET_SELFENDING].num ? RULE_ENDS_ITSELF : 0,
-                           .author = arg[P_SET_AUTHOR].text,
-                           .reason = arg[P_SET_REASON].text,
+                           .flags = arg[P_RULESET_SELFENDING].num ? RULE_ENDS_ITSELF : 0,
+                           .author = arg[P_RULESET_AUTHOR].text,
+                           .reason = arg[P_RULESET_REASON].text,
                            .address = address_of(session)},
         };
-        if (arg[P_SET_MODE].is_set && arg[P_SET_MODE].num == CHOICE_OBSERVE)
+        if (arg[P_RULESET_MODE].is_set && arg[P_RULESET_MODE].num == CHOICE_OBSERVE)
                 set.values.mode = MODE_OBSERVE;
         int r = read_kind(arg, &set.values, problem);
         if (r == OK)
@@ -126,13 +102,13 @@ int exec_prioritize(struct core *core, struct session *session, const struct com
 {
         const struct arg *arg = cmd->arg;
         struct rule_set first = {
-                .who = arg[P_FIRST_NAME].text,
-                .target = arg[P_FIRST_TARGET].text,
-                .for_ms = arg[P_FIRST_FOR].num,
+                .who = arg[P_PRIORITIZE_NAME].text,
+                .target = arg[P_PRIORITIZE_TARGET].text,
+                .for_ms = arg[P_PRIORITIZE_FOR].num,
                 .values = {.kind = RULE_RATIO,
                            .mode = MODE_ENFORCE,
-                           .author = arg[P_FIRST_AUTHOR].text,
-                           .reason = arg[P_FIRST_REASON].text,
+                           .author = arg[P_PRIORITIZE_AUTHOR].text,
+                           .reason = arg[P_PRIORITIZE_REASON].text,
                            .address = address_of(session)},
         };
         struct rule_set sets[RULE_SET_MAX] = {first, first};
@@ -142,8 +118,9 @@ int exec_prioritize(struct core *core, struct session *session, const struct com
         if (slice_eq(first.who, sets[0].who))
                 r = problem_set(problem, ERR_BADARG,
                                 "'all' is everybody: name the one that comes first");
-        if (r == OK && arg[P_FIRST_RATIO].is_set)
-                r = rule_ratio_parse(arg[P_FIRST_RATIO].text, &sets[0].values.ratio_ppm, problem);
+        if (r == OK && arg[P_PRIORITIZE_RATIO].is_set)
+                r = rule_ratio_parse(arg[P_PRIORITIZE_RATIO].text, &sets[0].values.ratio_ppm,
+                                     problem);
         if (r == OK)
                 r = rule_set_all(core, sets, ARRAY_LEN(sets), problem);
         if (r == OK)
@@ -157,8 +134,8 @@ int exec_prioritize(struct core *core, struct session *session, const struct com
 static int no_rule(const struct arg *arg, struct problem *problem)
 {
         static const char *const modes[MODE_CHOICES] = {"observed ", "enforced "};
-        const struct arg *kind = &arg[P_UNSET_KIND], *mode = &arg[P_UNSET_MODE];
-        struct slice who = arg[P_UNSET_NAME].text, target = arg[P_UNSET_TARGET].text;
+        const struct arg *kind = &arg[P_RULEUNSET_KIND], *mode = &arg[P_RULEUNSET_MODE];
+        struct slice who = arg[P_RULEUNSET_NAME].text, target = arg[P_RULEUNSET_TARGET].text;
         return problem_set(problem, ERR_NOTFOUND,
                            "'%.*s' has no %s%s for %s%.*s; RULES lists what there is", (int)who.len,
                            who.ptr, mode->is_set ? modes[mode->num] : "",
@@ -172,22 +149,23 @@ int exec_ruleunset(struct core *core, struct session *session, const struct comm
 {
         /* One kind of each slot. */
         static const enum rule_kind slots[] = {RULE_HOLD, RULE_METRICS, RULE_THRESHOLD};
-        const struct arg *arg = cmd->arg, *kind = &arg[P_UNSET_KIND], *mode = &arg[P_UNSET_MODE];
+        const struct arg *arg = cmd->arg, *kind = &arg[P_RULEUNSET_KIND],
+                         *mode = &arg[P_RULEUNSET_MODE];
         size_t n = 0;
-        int r = rule_check_text("author", arg[P_UNSET_AUTHOR].text, RULE_AUTHOR_BYTES, problem);
+        int r = rule_check_text("author", arg[P_RULEUNSET_AUTHOR].text, RULE_AUTHOR_BYTES, problem);
         if (r != OK)
                 return r;
         for (size_t i = 0; i < ARRAY_LEN(slots) * MODE_CHOICES; i++) {
                 int64_t choice = i % MODE_CHOICES ? CHOICE_OBSERVE : CHOICE_ENFORCE;
                 struct rule_place place = {slice_str(rule_slot(slots[i / MODE_CHOICES])),
-                                           arg[P_UNSET_NAME].text, arg[P_UNSET_TARGET].text,
+                                           arg[P_RULEUNSET_NAME].text, arg[P_RULEUNSET_TARGET].text,
                                            choice == CHOICE_OBSERVE};
                 const struct rule *rule = rule_find(core, &place);
                 /* Who takes back a hold does not mean the exemption that has replaced it. */
                 if (!rule || (kind->is_set && kind->num != (int64_t)rule->kind) ||
                     (mode->is_set && mode->num != choice))
                         continue;
-                n += rule_unset(core, &place, arg[P_UNSET_AUTHOR].text, address_of(session));
+                n += rule_unset(core, &place, arg[P_RULEUNSET_AUTHOR].text, address_of(session));
         }
         if (!n)
                 return no_rule(arg, problem);
@@ -224,8 +202,9 @@ int exec_unprioritize(struct core *core, struct session *session, const struct c
                       struct reply *reply, struct problem *problem)
 {
         const struct arg *arg = cmd->arg;
-        struct slice author = arg[P_LAST_AUTHOR].text, address = address_of(session);
-        struct rule_place first = share_of(arg[P_LAST_NAME].text, arg[P_LAST_TARGET].text);
+        struct slice author = arg[P_UNPRIORITIZE_AUTHOR].text, address = address_of(session);
+        struct rule_place first =
+                share_of(arg[P_UNPRIORITIZE_NAME].text, arg[P_UNPRIORITIZE_TARGET].text);
         struct rule_place others = share_of(SLICE_LIT("all"), first.target);
         struct firsts firsts = {.target = first.target};
         int r = rule_check_text("author", author, RULE_AUTHOR_BYTES, problem);
@@ -281,12 +260,12 @@ int exec_rules(struct core *core, struct session *session, const struct command 
 {
         (void)session; /* anybody may look */
         (void)problem;
-        const struct arg *limit = &cmd->arg[P_LIST_LIMIT];
+        const struct arg *limit = &cmd->arg[P_RULES_LIMIT];
         const struct thing *things[RULE_PAGE_MAX];
         struct page p = {.things = things,
                          .max = limit->is_set ? (size_t)limit->num : PAGE_DEFAULT,
-                         .match = cmd->arg[P_LIST_MATCH].text};
-        page_fill(&p, &core->state, THING_RULE, cmd->arg[P_LIST_CURSOR].text);
+                         .match = cmd->arg[P_RULES_MATCH].text};
+        page_fill(&p, &core->state, THING_RULE, cmd->arg[P_RULES_CURSOR].text);
         reply_map(reply, 2);
         reply_key(reply, "rules");
         reply_list(reply, p.n);
@@ -303,7 +282,7 @@ int exec_rulehistory(struct core *core, struct session *session, const struct co
 {
         (void)session; /* anybody may look */
         (void)problem;
-        const struct arg *count = &cmd->arg[P_HISTORY_COUNT];
+        const struct arg *count = &cmd->arg[P_RULEHISTORY_COUNT];
         size_t max = count->is_set ? (size_t)count->num : HISTORY_DEFAULT;
         const struct thing *t = thing_find(&core->state, THING_RULELOG, SLICE_LIT(RULELOG_NAME));
         const struct rulelog *l = t ? CONTAINER_OF(t, const struct rulelog, thing) : NULL;

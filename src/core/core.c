@@ -516,11 +516,11 @@ int64_t core_next_ns(const struct core *core)
 int core_exec(struct core *core, struct session *session, const struct command *cmd,
               struct reply *reply, struct problem *problem)
 {
-        ASSERT(cmd->def->exec && !session_is_waiting(session));
+        ASSERT(core->options.execs[cmd->def->id] && !session_is_waiting(session));
         core->totals.commands++;
         if (cmd->idempotency.len)
                 return answer_exec(core, session, cmd, reply, problem);
-        return cmd->def->exec(core, session, cmd, reply, problem);
+        return core->options.execs[cmd->def->id](core, session, cmd, reply, problem);
 }
 
 static bool commit(struct core *core, bool is_now)

@@ -32,9 +32,10 @@ struct log;
 enum history_policy { HISTORY_FULL, HISTORY_FAILURES, HISTORY_NONE };
 
 struct core_options {
-        struct log *log;         /* led already; not owned */
-        struct archive *archive; /* not owned; NULL: finished jobs are let go at once */
-        struct rng *rng;         /* not owned */
+        const command_exec *execs; /* by command id; not owned (features/commands.h) */
+        struct log *log;           /* led already; not owned */
+        struct archive *archive;   /* not owned; NULL: finished jobs are let go at once */
+        struct rng *rng;           /* not owned */
         /* What is kept of a finished job of this queue; NULL = always HISTORY_FULL. */
         enum history_policy (*history_of)(void *ctx, struct slice queue);
         void *ctx;

@@ -204,44 +204,4 @@ int answer_exec(struct core *core, struct session *session, const struct command
                 struct reply *reply, struct problem *problem) MUST_CHECK;
 void answer_cancel(struct session *s); /* the peer is gone: no answer, nothing to keep */
 
-/* Rows of the command table: one function each. */
-int exec_enqueue(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
-int exec_claim(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-int exec_complete(struct core *core, struct session *session, const struct command *cmd,
-                  struct reply *reply, struct problem *problem);
-int exec_fail(struct core *core, struct session *session, const struct command *cmd,
-              struct reply *reply, struct problem *problem);
-int exec_release(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
-int exec_extend(struct core *core, struct session *session, const struct command *cmd,
-                struct reply *reply, struct problem *problem);
-int exec_progress(struct core *core, struct session *session, const struct command *cmd,
-                  struct reply *reply, struct problem *problem);
-int exec_cancel(struct core *core, struct session *session, const struct command *cmd,
-                struct reply *reply, struct problem *problem);
-int exec_job(struct core *core, struct session *session, const struct command *cmd,
-             struct reply *reply, struct problem *problem);
-int exec_jobs(struct core *core, struct session *session, const struct command *cmd,
-              struct reply *reply, struct problem *problem);
-int exec_jobcounts(struct core *core, struct session *session, const struct command *cmd,
-                   struct reply *reply, struct problem *problem);
-int exec_events(struct core *core, struct session *session, const struct command *cmd,
-                struct reply *reply, struct problem *problem);
-int exec_queues(struct core *core, struct session *session, const struct command *cmd,
-                struct reply *reply, struct problem *problem);
-int exec_queue(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-int exec_queueset(struct core *core, struct session *session, const struct command *cmd,
-                  struct reply *reply, struct problem *problem);
-int exec_unqueue(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
-int exec_why(struct core *core, struct session *session, const struct command *cmd,
-             struct reply *reply, struct problem *problem);
-int exec_pause(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-int exec_resume(struct core *core, struct session *session, const struct command *cmd,
-                struct reply *reply, struct problem *problem);
-
 #endif

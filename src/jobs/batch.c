@@ -10,6 +10,8 @@
  * restart too.  A batch that is being canceled is closed, so there is an end to that. */
 #include "jobs/batch.h"
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "base/plural.h"
 #include "base/say.h"
 #include "core/page.h"
@@ -24,24 +26,6 @@
 #define LIST_LIMIT_DEFAULT 50
 /* A SET beside its texts, and a callback's job beside its texts. */
 #define BATCH_RECORD_BYTES 128
-
-/* Places of the parameters in rows_batch.h. */
-enum {
-        P_NAME,
-        P_TITLE,
-        P_ONSUCCESS,
-        P_SUCCESSARGS,
-        P_ONDONE,
-        P_DONEARGS,
-        P_QUEUE,
-        P_PRIORITY,
-        P_SUCCESSSIGNATURE,
-        P_DONESIGNATURE,
-        P_COMPLETE,
-        P_FAILED,
-        P_CANCELED,
-};
-enum { P_LIST_LIMIT, P_LIST_CURSOR };
 
 static struct batch *find(const struct core *core, struct slice name)
 {
@@ -191,16 +175,17 @@ static int check_new(const struct core *core, const struct command *cmd, struct 
                 int hook, other;
                 const char *text;
         } pairs[] = {
-                {P_ONSUCCESS, P_SUCCESSARGS, "successargs needs onsuccess"},
-                {P_ONSUCCESS, P_SUCCESSSIGNATURE, "successsignature needs onsuccess"},
-                {P_ONDONE, P_DONEARGS, "doneargs needs ondone"},
-                {P_ONDONE, P_DONESIGNATURE, "donesignature needs ondone"},
+                {P_BATCH_ONSUCCESS, P_BATCH_SUCCESSARGS, "successargs needs onsuccess"},
+                {P_BATCH_ONSUCCESS, P_BATCH_SUCCESSSIGNATURE, "successsignature needs onsuccess"},
+                {P_BATCH_ONDONE, P_BATCH_DONEARGS, "doneargs needs ondone"},
+                {P_BATCH_ONDONE, P_BATCH_DONESIGNATURE, "donesignature needs ondone"},
         };
-        struct slice name = cmd->arg[P_NAME].text;
+        struct slice name = cmd->arg[P_BATCH_NAME].text;
         for (size_t i = 0; i < ARRAY_LEN(pairs); i++)
                 if (cmd->arg[pairs[i].other].is_set && !cmd->arg[pairs[i].hook].is_set)
                         return problem_set(problem, ERR_BADARG, "%s", pairs[i].text);
-        if (cmd->arg[P_COMPLETE].num + cmd->arg[P_FAILED].num + cmd->arg[P_CANCELED].num >
+        if (cmd->arg[P_BATCH_COMPLETE].num + cmd->arg[P_BATCH_FAILED].num +
+                    cmd->arg[P_BATCH_CANCELED].num >
             LIMIT_BATCH_JOBS)
                 return too_many_jobs(problem);
         if (find(core, name))
@@ -224,25 +209,26 @@ int exec_batch(struct core *core, struct session *session, const struct command 
         struct batch_terms terms = {
                 .first_id = core->state.next_id,
                 .created_ms = core->now.wall_ms,
-                .title = arg[P_TITLE].text,
-                .queue = arg[P_QUEUE].is_set ? arg[P_QUEUE].text : SLICE_LIT(JOB_QUEUE_DEFAULT),
-                .priority = arg[P_PRIORITY].is_set ? (uint8_t)arg[P_PRIORITY].num
-                                                   : JOB_PRIORITY_DEFAULT,
-                .callbacks = {{arg[P_ONSUCCESS].text, arg[P_SUCCESSARGS].text,
-                               arg[P_SUCCESSSIGNATURE].text},
-                              {arg[P_ONDONE].text, arg[P_DONEARGS].text,
-                               arg[P_DONESIGNATURE].text}},
+                .title = arg[P_BATCH_TITLE].text,
+                .queue = arg[P_BATCH_QUEUE].is_set ? arg[P_BATCH_QUEUE].text
+                                                   : SLICE_LIT(JOB_QUEUE_DEFAULT),
+                .priority = arg[P_BATCH_PRIORITY].is_set ? (uint8_t)arg[P_BATCH_PRIORITY].num
+                                                         : JOB_PRIORITY_DEFAULT,
+                .callbacks = {{arg[P_BATCH_ONSUCCESS].text, arg[P_BATCH_SUCCESSARGS].text,
+                               arg[P_BATCH_SUCCESSSIGNATURE].text},
+                              {arg[P_BATCH_ONDONE].text, arg[P_BATCH_DONEARGS].text,
+                               arg[P_BATCH_DONESIGNATURE].text}},
         };
         const struct batch_past past = {
-                .complete = (uint64_t)arg[P_COMPLETE].num,
-                .failed = (uint64_t)arg[P_FAILED].num,
-                .canceled = (uint64_t)arg[P_CANCELED].num,
+                .complete = (uint64_t)arg[P_BATCH_COMPLETE].num,
+                .failed = (uint64_t)arg[P_BATCH_FAILED].num,
+                .canceled = (uint64_t)arg[P_BATCH_CANCELED].num,
         };
         buf_clear(&core->body);
         batch_put_new(&core->body, &terms, &past);
         r = core_admit(core, BATCH_RECORD_BYTES + core->body.len, 0, problem);
         if (r == OK)
-                r = thing_try_set(core, THING_BATCH, arg[P_NAME].text, buf_slice(&core->body),
+                r = thing_try_set(core, THING_BATCH, arg[P_BATCH_NAME].text, buf_slice(&core->body),
                                   problem);
         if (r == OK)
                 reply_ok(reply);
@@ -262,9 +248,9 @@ int exec_closebatch(struct core *core, struct session *session, const struct com
                     struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may close it */
-        struct batch *b = find(core, cmd->arg[P_NAME].text);
+        struct batch *b = find(core, cmd->arg[P_CLOSEBATCH_NAME].text);
         if (!b)
-                return no_such_batch(cmd->arg[P_NAME].text, problem);
+                return no_such_batch(cmd->arg[P_CLOSEBATCH_NAME].text, problem);
         if (!(b->flags & BATCH_IS_CLOSED)) {
                 change(core, b, BATCH_CLOSED, 0);
                 finish_if_due(core, b);
@@ -278,9 +264,9 @@ int exec_cancelbatch(struct core *core, struct session *session, const struct co
                      struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may cancel */
-        struct batch *b = find(core, cmd->arg[P_NAME].text);
+        struct batch *b = find(core, cmd->arg[P_CANCELBATCH_NAME].text);
         if (!b)
-                return no_such_batch(cmd->arg[P_NAME].text, problem);
+                return no_such_batch(cmd->arg[P_CANCELBATCH_NAME].text, problem);
         uint64_t n = b->n_left;
         if (!(b->flags & (BATCH_IS_FINISHED | BATCH_IS_CANCELING))) {
                 change(core, b, BATCH_CANCELING, 0);
@@ -296,9 +282,9 @@ int exec_unbatch(struct core *core, struct session *session, const struct comman
                  struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may remove it */
-        struct batch *b = find(core, cmd->arg[P_NAME].text);
+        struct batch *b = find(core, cmd->arg[P_UNBATCH_NAME].text);
         if (!b)
-                return no_such_batch(cmd->arg[P_NAME].text, problem);
+                return no_such_batch(cmd->arg[P_UNBATCH_NAME].text, problem);
         if (b->n_left)
                 return problem_set(
                         problem, ERR_STATE,
@@ -358,9 +344,9 @@ int exec_batchstate(struct core *core, struct session *session, const struct com
                     struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may look */
-        struct batch *b = find(core, cmd->arg[P_NAME].text);
+        struct batch *b = find(core, cmd->arg[P_BATCHSTATE_NAME].text);
         if (!b)
-                return no_such_batch(cmd->arg[P_NAME].text, problem);
+                return no_such_batch(cmd->arg[P_BATCHSTATE_NAME].text, problem);
         reply_map(reply, COUNTS_FIELDS + 4);
         tell_counts(reply, b);
         tell_text(reply, "queue", b->terms.queue);
@@ -378,11 +364,11 @@ int exec_batches(struct core *core, struct session *session, const struct comman
 {
         (void)session; /* anybody may look */
         (void)problem;
-        const struct arg *limit = &cmd->arg[P_LIST_LIMIT];
+        const struct arg *limit = &cmd->arg[P_BATCHES_LIMIT];
         const struct thing *things[LIMIT_LIST_BATCHES];
         struct page p = {.things = things,
                          .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT};
-        page_fill(&p, &core->state, THING_BATCH, cmd->arg[P_LIST_CURSOR].text);
+        page_fill(&p, &core->state, THING_BATCH, cmd->arg[P_BATCHES_CURSOR].text);
         reply_map(reply, 2);
         reply_key(reply, "batches");
         reply_list(reply, p.n);

@@ -10,17 +10,4 @@ void batch_add(struct core *core, struct slice name, uint64_t n); /* so many job
 /* One of its jobs ends.  was_failed: it counted as failed before and is complete after all. */
 void batch_note(struct core *core, struct slice name, enum job_status outcome, bool was_failed);
 
-int exec_batch(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-int exec_closebatch(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem);
-int exec_cancelbatch(struct core *core, struct session *session, const struct command *cmd,
-                     struct reply *reply, struct problem *problem);
-int exec_batchstate(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem);
-int exec_batches(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
-int exec_unbatch(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
-
 #endif

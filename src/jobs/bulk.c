@@ -33,6 +33,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "api/exec.h"
 #include "api/params.h"
 #include "base/plural.h"
 #include "base/say.h"
@@ -532,7 +533,7 @@ static int bulk_begin(struct core *core, struct session *session, const struct c
                       enum bulk_what what, struct problem *problem)
 {
         struct bulk *b = bulk_new(core, session, what);
-        int r = take_meaning(b, cmd, cmd->arg[P_BULK_IDS].text, problem);
+        int r = take_meaning(b, cmd, cmd->arg[P_RETIERMANY_IDS].text, problem);
         if (r == OK && what == BULK_DELETE && !core->options.archive)
                 r = problem_set(problem, ERR_NOTFOUND, "there is no history");
         if (r != OK) {
@@ -540,9 +541,9 @@ static int bulk_begin(struct core *core, struct session *session, const struct c
                 bulk_free(b);
                 return r;
         }
-        b->is_dry = cmd->arg[P_BULK_DRYRUN].num != 0;
+        b->is_dry = cmd->arg[P_RETIERMANY_DRYRUN].num != 0;
         if (what == BULK_TIER) {
-                int64_t choice = cmd->arg[P_BULK_SET].num;
+                int64_t choice = cmd->arg[P_RETIERMANY_SET].num;
                 b->tier = choice < TIERS ? 1 + (unsigned)choice : 0;
         }
         if (what == BULK_DELETE)
@@ -589,7 +590,7 @@ int bulk_count_retries(struct core *core, struct session *session, const struct 
                 bulk_free(b);
                 return problem_set(problem, ERR_NOMEM, "no memory for this filter");
         }
-        b->query.filter.status = cmd->arg[P_FILTER_STATUS].num == 0 ? JOB_FAILED : JOB_CANCELED;
+        b->query.filter.status = cmd->arg[P_RETRYMANY_STATUS].num == 0 ? JOB_FAILED : JOB_CANCELED;
         b->is_dry = true;
         delete_begin(core, b);
         return CORE_LATER;

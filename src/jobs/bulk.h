@@ -20,15 +20,4 @@ void bulk_stuck(struct core *core);
 int bulk_count_retries(struct core *core, struct session *session, const struct command *cmd,
                        struct problem *problem) MUST_CHECK;
 
-int exec_cancelmany(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem);
-int exec_runmany(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
-int exec_retiermany(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem);
-int exec_deletemany(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem);
-int exec_retier(struct core *core, struct session *session, const struct command *cmd,
-                struct reply *reply, struct problem *problem);
-
 #endif

@@ -6,12 +6,12 @@
 
 #include <stdio.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "jobs/bulk.h"
 #include "throttle/throttle_int.h"
 
 #define RECORD_BYTES 192 /* about what it takes in the log */
-
-enum { P_RETIER_ID, P_RETIER_TIER };
 
 int job_retier(struct core *core, struct job *job, unsigned tier, const char *who,
                bool *ret_changed, struct problem *problem)

@@ -9,6 +9,7 @@
  * A claim is one atomic change: its grants are in one batch. */
 #include <stdlib.h>
 
+#include "api/exec.h"
 #include "base/say.h"
 #include "core/kernel.h"
 #include "jobs/job_end.h"

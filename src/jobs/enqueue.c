@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "api/exec.h"
 #include "jobs/batch.h"
 #include "jobs/dependents.h"
 #include "jobs/keeping.h"
@@ -315,4 +316,10 @@ int exec_enqueue(struct core *core, struct session *session, const struct comman
         if (ids != &one)
                 free(ids);
         return r;
+}
+
+int exec_enqueuemany(struct core *core, struct session *session, const struct command *cmd,
+                     struct reply *reply, struct problem *problem)
+{
+        return exec_enqueue(core, session, cmd, reply, problem); /* one job is a list of one */
 }

@@ -12,6 +12,7 @@
  * it is now, if it still is what was asked for. */
 #include <stdlib.h>
 
+#include "api/exec.h"
 #include "api/params.h"
 #include "base/say.h"
 #include "jobs/find_walk.h"
@@ -412,13 +413,14 @@ static int find_one(struct core *core, struct session *session, uint64_t id, enu
 int exec_job(struct core *core, struct session *session, const struct command *cmd,
              struct reply *reply, struct problem *problem)
 {
-        return find_one(core, session, (uint64_t)cmd->arg[P_ID].num, FIND_JOB, reply, problem);
+        return find_one(core, session, (uint64_t)cmd->arg[P_JOB_ID].num, FIND_JOB, reply, problem);
 }
 
 int exec_events(struct core *core, struct session *session, const struct command *cmd,
                 struct reply *reply, struct problem *problem)
 {
-        return find_one(core, session, (uint64_t)cmd->arg[P_ID].num, FIND_EVENTS, reply, problem);
+        return find_one(core, session, (uint64_t)cmd->arg[P_EVENTS_ID].num, FIND_EVENTS, reply,
+                        problem);
 }
 
 static int page_begin(struct core *core, struct find *f, const struct command *cmd,
@@ -489,7 +491,7 @@ int exec_jobcounts(struct core *core, struct session *session, const struct comm
 {
         (void)session; /* anybody may look */
         const struct hash *queues = &core->state.queues;
-        struct slice name = cmd->arg[P_COUNTS_QUEUE].text;
+        struct slice name = cmd->arg[P_JOBCOUNTS_QUEUE].text;
         struct job_counts c = {0};
         if (name.len) {
                 const struct queue *q = state_queue_find(&core->state, name);

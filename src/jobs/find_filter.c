@@ -15,15 +15,14 @@ bool filter_take(struct job_filter *f, const struct command *cmd, struct arena *
                 int param;
                 struct slice *to;
         } texts[] = {
-                {P_FILTER_HOOK, &f->hook},   {P_FILTER_QUEUE, &f->queue},
-                {P_FILTER_GROUP, &f->group}, {P_FILTER_WORKER, &f->worker},
-                {P_FILTER_MATCH, &f->match},
+                {P_JOBS_HOOK, &f->hook},     {P_JOBS_QUEUE, &f->queue}, {P_JOBS_GROUP, &f->group},
+                {P_JOBS_WORKER, &f->worker}, {P_JOBS_MATCH, &f->match},
         };
-        const struct arg *status = &cmd->arg[P_FILTER_STATUS], *tier = &cmd->arg[P_FILTER_TIER];
+        const struct arg *status = &cmd->arg[P_JOBS_STATUS], *tier = &cmd->arg[P_JOBS_TIER];
         f->status = status->is_set ? (int)status->num : -1;
         f->tier = tier->is_set ? 1 + (unsigned)tier->num : 0;
-        f->since_ms = cmd->arg[P_FILTER_SINCE].num;
-        f->until_ms = cmd->arg[P_FILTER_UNTIL].num;
+        f->since_ms = cmd->arg[P_JOBS_SINCE].num;
+        f->until_ms = cmd->arg[P_JOBS_UNTIL].num;
         for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
                 struct slice text = cmd->arg[texts[i].param].text;
                 if (!text.len)

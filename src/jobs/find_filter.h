@@ -9,7 +9,8 @@
 #include "base/needle.h"
 #include "core/kernel.h"
 
-/* Reads the parameters P_FILTER_*; texts are copied into the arena.  False without memory. */
+/* Reads JOB_FILTER (commands.def), which is where JOBS has it; texts are copied into the arena.
+ * False without memory. */
 bool filter_take(struct job_filter *f, const struct command *cmd, struct arena *arena);
 /* Is anything asked for at all? */
 bool filter_is_any(const struct job_filter *f);

@@ -3,6 +3,7 @@
  *
  * Every one of them names the token of the lease; a late word never touches the next holder.  A
  * completion is accepted after the lease ran out as long as nobody was granted the job since. */
+#include "api/exec.h"
 #include "api/params.h"
 #include "jobs/job_end.h"
 #include "state/backoff.h"
@@ -20,7 +21,7 @@ static int no_such_job(uint64_t id, const struct core *core, struct problem *pro
 static int find_live(struct core *core, const struct command *cmd, struct job **ret,
                      struct problem *problem)
 {
-        uint64_t id = (uint64_t)cmd->arg[P_ID].num;
+        uint64_t id = (uint64_t)cmd->arg[P_COMPLETE_ID].num;
         *ret = state_job(&core->state, id);
         return *ret ? OK : no_such_job(id, core, problem);
 }
@@ -44,7 +45,8 @@ static int find_held(struct core *core, const struct command *cmd, bool is_late_
                 return r;
         unsigned long long id = job_id(job);
         const char *status = job_status_name(job_status(job));
-        bool is_mine = job->more && job->more->fence && is_token(job, cmd->arg[P_TOKEN].token);
+        bool is_mine =
+                job->more && job->more->fence && is_token(job, cmd->arg[P_COMPLETE_TOKEN].token);
         if (!is_mine && job->state == JOB_LEASED && job->more) /* (1) of job.h */
                 return problem_set(problem, ERR_NOTOWNER,
                                    "job %llu is held under another token, by worker '%.*s'", id,

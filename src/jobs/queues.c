@@ -1,6 +1,7 @@
 /* Queues as people see them: listed, paused, resumed, set, removed. */
 #include <stdlib.h>
 
+#include "api/exec.h"
 #include "api/params.h"
 #include "base/plural.h"
 #include "jobs/keeping.h"
@@ -174,7 +175,7 @@ int exec_queues(struct core *core, struct session *session, const struct command
 static int set_paused(struct core *core, const struct command *cmd, bool is_paused,
                       struct reply *reply, struct problem *problem)
 {
-        struct slice name = cmd->arg[P_QUEUE_NAME].text;
+        struct slice name = cmd->arg[P_PAUSE_QUEUE].text;
         const struct queue *q = state_queue_find(&core->state, name);
         bool must_exist = !is_paused || cmd->arg[P_PAUSE_EXISTING].num;
         if (must_exist && (!q || (is_paused && !is_known(q))))
@@ -211,17 +212,6 @@ int exec_resume(struct core *core, struct session *session, const struct command
 }
 
 /* ---- settings ---- */
-
-enum {
-        P_QUEUESET_CAP = 1,
-        P_QUEUESET_CLAIMSIZE,
-        P_QUEUESET_CLAIMS,
-        P_QUEUESET_LEASE,
-        P_QUEUESET_FAIR,
-        P_QUEUESET_BACKOFF,
-        P_QUEUESET_HISTORY,
-        P_QUEUESET_EXISTING,
-};
 
 static const char *const history_names[] = {"default", "full", "failures", "none"};
 
@@ -273,7 +263,7 @@ int exec_queueset(struct core *core, struct session *session, const struct comma
                   struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may set it */
-        struct slice name = cmd->arg[P_QUEUE_NAME].text;
+        struct slice name = cmd->arg[P_QUEUESET_QUEUE].text;
         const struct queue *q = state_queue_find(&core->state, name);
         struct queue_settings settings = q ? q->settings : (struct queue_settings){0};
         if (cmd->arg[P_QUEUESET_EXISTING].num && (!q || !is_known(q)))
@@ -335,7 +325,7 @@ int exec_queue(struct core *core, struct session *session, const struct command 
                struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may look */
-        struct slice name = cmd->arg[P_QUEUE_NAME].text;
+        struct slice name = cmd->arg[P_QUEUE_QUEUE].text;
         const struct queue *q = state_queue_find(&core->state, name);
         struct queue_stat stat;
         if (!q || !is_known(q))
@@ -354,7 +344,7 @@ int exec_unqueue(struct core *core, struct session *session, const struct comman
                  struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may remove it */
-        struct slice name = cmd->arg[P_QUEUE_NAME].text;
+        struct slice name = cmd->arg[P_UNQUEUE_QUEUE].text;
         const struct queue *q = state_queue_find(&core->state, name);
         if (!q || !is_known(q))
                 return not_found(name, problem);

@@ -29,6 +29,7 @@
 
 #include <stdlib.h>
 
+#include "api/exec.h"
 #include "api/params.h"
 #include "base/say.h"
 #include "jobs/bulk.h"
@@ -40,9 +41,6 @@
 #define RETRY_LIMIT_DEFAULT 100
 #define RECORD_BYTES        256   /* about what JOB_BACK takes beside the texts */
 #define WAIT_MS             10000 /* for history to store a job that has just ended */
-
-enum { P_RETRY_ID, P_RETRY_FORCE };
-enum { P_MANY_LIMIT = P_FILTER_COUNT, P_MANY_CURSOR, P_MANY_IDS, P_MANY_DRYRUN };
 
 struct page {
         uint64_t retried, skipped;
@@ -637,11 +635,11 @@ int exec_retry(struct core *core, struct session *session, const struct command 
 static bool take_filter(struct retry *r, const struct command *cmd)
 {
         struct archive_query *q = &r->query;
-        struct slice ids = cmd->arg[P_MANY_IDS].text;
+        struct slice ids = cmd->arg[P_RETRYMANY_IDS].text;
         uint64_t id;
         if (!filter_take(&q->filter, cmd, &r->texts))
                 return false;
-        q->filter.status = cmd->arg[P_FILTER_STATUS].num == 0 ? JOB_FAILED : JOB_CANCELED;
+        q->filter.status = cmd->arg[P_RETRYMANY_STATUS].num == 0 ? JOB_FAILED : JOB_CANCELED;
         if (!ids.len)
                 return true;
         q->limit = LIMIT_LIST_JOBS; /* the parameter takes no more */
@@ -655,7 +653,8 @@ static bool take_filter(struct retry *r, const struct command *cmd)
 static int many_begin(struct core *core, struct retry *r, const struct command *cmd,
                       struct problem *problem)
 {
-        const struct arg *limit = &cmd->arg[P_MANY_LIMIT], *cursor = &cmd->arg[P_MANY_CURSOR];
+        const struct arg *limit = &cmd->arg[P_RETRYMANY_LIMIT],
+                         *cursor = &cmd->arg[P_RETRYMANY_CURSOR];
         uint64_t before = core->state.next_id;
         if (cursor->text.len && !slice_to_u64(cursor->text, &before))
                 return problem_set(problem, ERR_BADARG, "cursor must be one that RETRYMANY gave");
@@ -679,9 +678,9 @@ int exec_retrymany(struct core *core, struct session *session, const struct comm
         (void)reply; /* the answer always comes through the session */
         if (!core->options.archive)
                 return problem_set(problem, ERR_NOTFOUND, "there is no history");
-        if (cmd->arg[P_MANY_DRYRUN].num && cmd->arg[P_MANY_IDS].is_set)
+        if (cmd->arg[P_RETRYMANY_DRYRUN].num && cmd->arg[P_RETRYMANY_IDS].is_set)
                 return problem_set(problem, ERR_BADARG, "dryrun counts by a filter, not by ids");
-        if (cmd->arg[P_MANY_DRYRUN].num)
+        if (cmd->arg[P_RETRYMANY_DRYRUN].num)
                 return bulk_count_retries(core, session, cmd, problem);
         struct retry *r = retry_new(core, session);
         int err = many_begin(core, r, cmd, problem);
@@ -703,7 +702,7 @@ int exec_run(struct core *core, struct session *session, const struct command *c
              struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may */
-        uint64_t id = (uint64_t)cmd->arg[P_RETRY_ID].num;
+        uint64_t id = (uint64_t)cmd->arg[P_RUN_ID].num;
         const struct job *job = state_job(&core->state, id);
         if (!job && id >= core->state.next_id)
                 return problem_set(problem, ERR_NOTFOUND, "there is no job %llu",

@@ -27,11 +27,4 @@ void retry_release(struct core *core);
 /* The archive has reported n jobs, which are let go of by now: whoever waits for them goes on. */
 void retry_stored(struct core *core, size_t n);
 
-int exec_retry(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-int exec_retrymany(struct core *core, struct session *session, const struct command *cmd,
-                   struct reply *reply, struct problem *problem);
-int exec_run(struct core *core, struct session *session, const struct command *cmd,
-             struct reply *reply, struct problem *problem);
-
 #endif

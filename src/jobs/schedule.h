@@ -19,23 +19,4 @@ int schedule_fire(struct core *core, struct schedule *sch, int64_t slot_ms, uint
                   struct problem *problem) MUST_CHECK;
 int64_t schedule_late_ms(const struct schedule *sch);
 
-int exec_schedule(struct core *core, struct session *session, const struct command *cmd,
-                  struct reply *reply, struct problem *problem);
-int exec_unschedule(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem);
-int exec_schedules(struct core *core, struct session *session, const struct command *cmd,
-                   struct reply *reply, struct problem *problem);
-int exec_scheduled(struct core *core, struct session *session, const struct command *cmd,
-                   struct reply *reply, struct problem *problem);
-int exec_pauseschedule(struct core *core, struct session *session, const struct command *cmd,
-                       struct reply *reply, struct problem *problem);
-int exec_resumeschedule(struct core *core, struct session *session, const struct command *cmd,
-                        struct reply *reply, struct problem *problem);
-int exec_runschedule(struct core *core, struct session *session, const struct command *cmd,
-                     struct reply *reply, struct problem *problem);
-int exec_nextruns(struct core *core, struct session *session, const struct command *cmd,
-                  struct reply *reply, struct problem *problem);
-int exec_scheduletry(struct core *core, struct session *session, const struct command *cmd,
-                     struct reply *reply, struct problem *problem);
-
 #endif

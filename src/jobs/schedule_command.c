@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "base/say.h"
 #include "core/page.h"
 #include "jobs/schedule.h"
@@ -19,24 +21,6 @@
 #define NEXT_RUNS_DEFAULT  10
 #define NEXT_SHOWN         5
 #define STOP_AFTER_DEFAULT 5
-
-/* Places of the parameters in rows_schedule.h. */
-enum { P_TIME_CRON, P_TIME_EVERY, P_TIME_ZONE, P_TIME_FIRST, P_TIME_UNTIL, P_TIME_COUNT };
-enum {
-        P_NAME,
-        P_HOOK,
-        P_ARGS,
-        P_TIMES, /* the first of P_TIME_... */
-        P_JITTER = P_TIMES + P_TIME_COUNT,
-        P_MISSED,
-        P_WINDOW,
-        P_OVERLAP,
-        P_STOPAFTER,
-        P_JOB, /* the first of what ENQUEUE has as well */
-};
-enum { P_LIST_MATCH, P_LIST_LIMIT, P_LIST_CURSOR };
-enum { P_NEXT_COUNT = 1 };
-enum { P_TRY_NAME = P_TIME_COUNT, P_TRY_COUNT };
 
 static const char *const missed_names[MISSED_COUNT] = {"skip", "one", "all"};
 static const char *const overlap_names[OVERLAP_COUNT] = {"skip", "queue", "allow", "cancel"};
@@ -52,7 +36,7 @@ static struct schedule *find(const struct core *core, struct slice name)
 static int find_named(const struct core *core, const struct command *cmd, struct schedule **ret,
                       struct problem *problem)
 {
-        struct slice name = cmd->arg[P_NAME].text;
+        struct slice name = cmd->arg[P_SCHEDULE_NAME].text;
         *ret = find(core, name);
         return *ret ? OK
                     : problem_set(problem, ERR_NOTFOUND, "there is no schedule '%.*s'",
@@ -82,9 +66,10 @@ static int read_job(const struct command *cmd, struct schedule_def *def, struct 
         struct job_spec spec;
         int r = OK;
         job_spec_init(&spec);
-        for (size_t i = P_HOOK; i < cmd->def->n_params && r == OK; i++) {
+        for (size_t i = P_SCHEDULE_HOOK; i < cmd->def->n_params && r == OK; i++) {
                 int param = command_param(enqueue, slice_str(cmd->def->params[i].name));
-                if (param >= 0 && cmd->arg[i].is_set && (i >= P_JOB || i <= P_ARGS))
+                if (param >= 0 && cmd->arg[i].is_set &&
+                    (i >= P_SCHEDULE_QUEUE || i <= P_SCHEDULE_ARGS))
                         r = job_spec_set(&spec, (size_t)param, &cmd->arg[i], problem);
         }
         if (r == OK)
@@ -101,15 +86,15 @@ static int read_job(const struct command *cmd, struct schedule_def *def, struct 
         return r;
 }
 
-/* `arg` is where P_TIME_... begin. */
+/* `arg` is where the times begin: in SCHEDULETRY they come first. */
 static int read_times(const struct arg *arg, struct schedule_def *def, struct problem *problem)
 {
-        def->cron = arg[P_TIME_CRON].text;
-        def->zone = arg[P_TIME_ZONE].text;
-        def->every_ms = arg[P_TIME_EVERY].num;
-        def->first_ms = arg[P_TIME_FIRST].num;
-        def->until_ms = arg[P_TIME_UNTIL].num;
-        def->is_first_given = arg[P_TIME_FIRST].is_set;
+        def->cron = arg[P_SCHEDULETRY_CRON].text;
+        def->zone = arg[P_SCHEDULETRY_ZONE].text;
+        def->every_ms = arg[P_SCHEDULETRY_EVERY].num;
+        def->first_ms = arg[P_SCHEDULETRY_FIRST].num;
+        def->until_ms = arg[P_SCHEDULETRY_UNTIL].num;
+        def->is_first_given = arg[P_SCHEDULETRY_FIRST].is_set;
         const struct {
                 bool is_wrong;
                 const char *text;
@@ -129,14 +114,15 @@ static int read_def(const struct command *cmd, struct schedule_def *def, struct 
 {
         const struct arg *arg = cmd->arg;
         *def = (struct schedule_def){
-                .jitter_ms = arg[P_JITTER].num,
-                .window_ms = arg[P_WINDOW].num,
-                .stop_after = arg[P_STOPAFTER].is_set ? (uint64_t)arg[P_STOPAFTER].num
-                                                      : STOP_AFTER_DEFAULT,
-                .missed = (uint8_t)arg[P_MISSED].num,
-                .overlap = (uint8_t)arg[P_OVERLAP].num,
+                .jitter_ms = arg[P_SCHEDULE_JITTER].num,
+                .window_ms = arg[P_SCHEDULE_WINDOW].num,
+                .stop_after = arg[P_SCHEDULE_STOPAFTER].is_set
+                                      ? (uint64_t)arg[P_SCHEDULE_STOPAFTER].num
+                                      : STOP_AFTER_DEFAULT,
+                .missed = (uint8_t)arg[P_SCHEDULE_MISSED].num,
+                .overlap = (uint8_t)arg[P_SCHEDULE_OVERLAP].num,
         };
-        int r = read_times(arg + P_TIMES, def, problem);
+        int r = read_times(arg + P_SCHEDULE_CRON, def, problem);
         return r == OK ? read_job(cmd, def, problem) : r;
 }
 
@@ -223,7 +209,7 @@ int exec_schedule(struct core *core, struct session *session, const struct comma
         (void)session; /* anybody may set one */
         struct schedule_def def;
         struct schedule_past past;
-        struct slice name = cmd->arg[P_NAME].text;
+        struct slice name = cmd->arg[P_SCHEDULE_NAME].text;
         const struct schedule *old = find(core, name);
         bool is_new = !old;
         int r = read_def(cmd, &def, problem);
@@ -358,7 +344,7 @@ int exec_nextruns(struct core *core, struct session *session, const struct comma
         if (r != OK)
                 return r;
         reply_wrap(reply, "next");
-        tell_next(core, sch, reply, how_many(&cmd->arg[P_NEXT_COUNT]));
+        tell_next(core, sch, reply, how_many(&cmd->arg[P_NEXTRUNS_COUNT]));
         return OK;
 }
 
@@ -369,7 +355,7 @@ int exec_scheduletry(struct core *core, struct session *session, const struct co
         struct schedule_def def = {0};
         struct schedule_past past;
         struct slots slots;
-        const struct schedule *old = find(core, cmd->arg[P_TRY_NAME].text);
+        const struct schedule *old = find(core, cmd->arg[P_SCHEDULETRY_NAME].text);
         int r = read_times(cmd->arg, &def, problem);
         if (r != OK)
                 return r;
@@ -378,7 +364,7 @@ int exec_scheduletry(struct core *core, struct session *session, const struct co
         if (r != OK)
                 return r;
         reply_wrap(reply, "next");
-        tell_slots(core, &slots, past.cursor_ms, reply, how_many(&cmd->arg[P_TRY_COUNT]));
+        tell_slots(core, &slots, past.cursor_ms, reply, how_many(&cmd->arg[P_SCHEDULETRY_COUNT]));
         return OK;
 }
 
@@ -523,12 +509,12 @@ int exec_schedules(struct core *core, struct session *session, const struct comm
 {
         (void)session; /* anybody may look */
         (void)problem;
-        const struct arg *limit = &cmd->arg[P_LIST_LIMIT];
+        const struct arg *limit = &cmd->arg[P_SCHEDULES_LIMIT];
         const struct thing *things[LIMIT_LIST_SCHEDULES];
         struct page p = {.things = things,
                          .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT,
-                         .match = cmd->arg[P_LIST_MATCH].text};
-        page_fill(&p, &core->state, THING_SCHEDULE, cmd->arg[P_LIST_CURSOR].text);
+                         .match = cmd->arg[P_SCHEDULES_MATCH].text};
+        page_fill(&p, &core->state, THING_SCHEDULE, cmd->arg[P_SCHEDULES_CURSOR].text);
         reply_map(reply, 2);
         reply_key(reply, "schedules");
         reply_list(reply, p.n);

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "api/exec.h"
 #include "api/params.h"
 #include "base/duration.h"
 #include "base/plural.h"
@@ -396,7 +397,7 @@ static void find_blockers(struct why *w)
 int exec_why(struct core *core, struct session *session, const struct command *cmd,
              struct reply *reply, struct problem *problem)
 {
-        uint64_t id = (uint64_t)cmd->arg[P_ID].num;
+        uint64_t id = (uint64_t)cmd->arg[P_WHY_ID].num;
         const struct job *job = state_job(&core->state, id);
         (void)session; /* anybody may ask */
         if (!job && id < core->state.next_id)

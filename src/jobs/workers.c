@@ -10,6 +10,7 @@
  * nothing for it.  At most LOOKS jobs are looked at, so that the loop is not held: with more that
  * run at once the answer says how many it is about. */
 #include "jobs/workers.h"
+#include "api/exec.h"
 
 #include <stdlib.h>
 

@@ -20,7 +20,4 @@ void workers_claim(struct core *core, const struct session *session, const struc
 
 void workers_check(const struct workers *w);
 
-int exec_workers(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
-
 #endif

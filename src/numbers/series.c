@@ -19,6 +19,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "api/replies.h"
 #include "checks/check_int.h"
 #include "throttle/throttle_int.h"
@@ -29,8 +31,6 @@
 /* Seconds in a ring: the hour, and a step that is not over. */
 #define KEPT 4096
 _Static_assert(KEPT > SERIES_SECONDS + SERIES_STEP_S, "a window may end a step ago");
-
-enum { P_SECONDS, P_STEP, P_TARGET };
 
 struct series {
         int64_t second;               /* steady, that is going on; -1: no turn yet */
@@ -189,7 +189,7 @@ struct window {
 static int window_of(const struct core *core, const struct command *cmd, struct window *ret,
                      struct problem *problem)
 {
-        const struct arg *seconds = &cmd->arg[P_SECONDS], *step = &cmd->arg[P_STEP];
+        const struct arg *seconds = &cmd->arg[P_SERIES_SECONDS], *step = &cmd->arg[P_SERIES_STEP];
         int64_t length = seconds->is_set ? seconds->num : SERIES_SECONDS;
         ret->step = step->is_set ? step->num : SERIES_STEP;
         ret->n = (size_t)((length + ret->step - 1) / ret->step);
@@ -306,8 +306,8 @@ int exec_series(struct core *core, struct session *session, const struct command
         int r = window_of(core, cmd, &w, problem);
         if (r != OK)
                 return r;
-        if (cmd->arg[P_TARGET].is_set) {
-                target = throttle_target(core, cmd->arg[P_TARGET].text);
+        if (cmd->arg[P_SERIES_TARGET].is_set) {
+                target = throttle_target(core, cmd->arg[P_SERIES_TARGET].text);
                 if (target < 0)
                         return problem_set(problem, ERR_NOTFOUND, "there is no such target");
         }

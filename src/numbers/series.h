@@ -5,11 +5,10 @@
 #ifndef WEIR_NUMBERS_SERIES_H
 #define WEIR_NUMBERS_SERIES_H
 
+#include "api/limits.h"
 #include "core/kernel.h"
 
-#define SERIES_SECONDS 3600
 #define SERIES_STEP    5
-#define SERIES_STEP_S  300 /* the longest */
 #define SERIES_POINTS  720 /* of one series in one answer */
 #define SERIES_METRICS 64  /* metrics in one answer; TARGET asks for others */
 
@@ -50,8 +49,5 @@ uint64_t series_sum(const struct core *core, enum series_id id, unsigned seconds
 unsigned series_known(const struct core *core, unsigned seconds);
 /* What was counted since the last of them ended. */
 uint64_t series_rest(const struct core *core, enum series_id id);
-
-int exec_series(struct core *core, struct session *session, const struct command *cmd,
-                struct reply *reply, struct problem *problem);
 
 #endif

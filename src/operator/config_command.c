@@ -1,5 +1,6 @@
 /* Commands about the configuration, which serve/ reads and writes: the core only passes on what is
  * asked, and tells what came of it. */
+#include "api/exec.h"
 #include "operator/settings.h"
 
 int exec_settingstext(struct core *core, struct session *session, const struct command *cmd,

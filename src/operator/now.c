@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/exec.h"
 #include "api/replies.h"
 #include "base/shown.h"
 #include "numbers/last_hour.h"

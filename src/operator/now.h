@@ -3,10 +3,9 @@
 #ifndef WEIR_OPERATOR_NOW_H
 #define WEIR_OPERATOR_NOW_H
 
+#include "api/limits.h"
 #include "checks/check_int.h"
 #include "core/kernel.h"
-
-#define THROTTLED_KEPT 200
 
 struct throttled;
 
@@ -20,10 +19,5 @@ void throttled_deferral(struct core *core, const struct job *job, enum tier tier
 void throttled_refusal(struct core *core, const struct asking *asking,
                        const struct check_answer *answer);
 void throttled_check(const struct throttled *t);
-
-int exec_now(struct core *core, struct session *session, const struct command *cmd,
-             struct reply *reply, struct problem *problem);
-int exec_throttled(struct core *core, struct session *session, const struct command *cmd,
-                   struct reply *reply, struct problem *problem);
 
 #endif

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "base/duration.h"
 #include "base/say.h"
 #include "checks/check_int.h"
@@ -689,8 +691,6 @@ bool core_effective_target(struct core *core, const char *name, struct level_rul
 
 /* ---- commands ---- */
 
-enum { P_SETTING_NAME, P_SETTING_VALUE };
-
 static void tell_value(struct reply *reply, const char *key, const struct knob *k,
                        const struct value *v)
 {
@@ -814,14 +814,14 @@ int exec_settingset(struct core *core, struct session *session, const struct com
                     struct reply *reply, struct problem *problem)
 {
         (void)session; /* whoever has the token may steer */
-        struct slice name = cmd->arg[P_SETTING_NAME].text;
+        struct slice name = cmd->arg[P_SETTINGSET_NAME].text;
         struct knob k;
         struct value v;
         char room[VALUE_MAX];
         throttle_refresh(core);
         if (!knob_find(core, name, &k))
                 return unknown_name(name, problem);
-        int r = value_parse(&k, trim(cmd->arg[P_SETTING_VALUE].text), &v, problem);
+        int r = value_parse(&k, trim(cmd->arg[P_SETTINGSET_VALUE].text), &v, problem);
         if (r == OK)
                 r = check_together(core, &k, &v, problem);
         bool is_new = !find_setting(core, name); /* else it takes the place of that one */
@@ -848,7 +848,7 @@ int exec_settingunset(struct core *core, struct session *session, const struct c
                       struct reply *reply, struct problem *problem)
 {
         (void)session; /* whoever has the token may steer */
-        struct slice name = cmd->arg[P_SETTING_NAME].text;
+        struct slice name = cmd->arg[P_SETTINGUNSET_NAME].text;
         struct knob k;
         bool is_known = knob_find(core, name, &k);
         if (!is_known && !is_left_over(core, name))

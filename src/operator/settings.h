@@ -35,19 +35,4 @@ void core_each_pattern(const struct core *core,
 /* throttle/registry_try.c: walks of REGISTRYTRY that go on, once a turn. */
 void registry_try_turn(struct core *core);
 
-int exec_settings(struct core *core, struct session *session, const struct command *cmd,
-                  struct reply *reply, struct problem *problem);
-int exec_settingset(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem);
-int exec_settingunset(struct core *core, struct session *session, const struct command *cmd,
-                      struct reply *reply, struct problem *problem);
-int exec_settingstext(struct core *core, struct session *session, const struct command *cmd,
-                      struct reply *reply, struct problem *problem);
-int exec_registrytry(struct core *core, struct session *session, const struct command *cmd,
-                     struct reply *reply, struct problem *problem);
-int exec_configreload(struct core *core, struct session *session, const struct command *cmd,
-                      struct reply *reply, struct problem *problem);
-int exec_configshow(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem);
-
 #endif

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "api/replies.h"
 #include "base/duration.h"
 #include "base/say.h"
@@ -14,17 +16,7 @@
 #include "throttle/last_level.h"
 #include "throttle/throttle_int.h"
 
-enum {
-        P_THROTTLE_ACTION,
-        P_THROTTLE_FOR,
-        P_THROTTLE_UNTIL,
-        P_THROTTLE_SET,
-        P_THROTTLE_COUNT,
-        P_THROTTLE_BEFORE
-};
 enum { DO_STATUS, DO_PAUSE, DO_RESUME, DO_HISTORY, DO_MODE, DO_CHECKMODE };
-enum { P_HISTORY_COUNT, P_HISTORY_BEFORE };
-enum { P_REGISTRY_PATTERN, P_REGISTRY_TIER };
 
 #define PAUSE_DEFAULT_MS 3600000
 
@@ -276,8 +268,8 @@ int exec_throttlehistory(struct core *core, struct session *session, const struc
                          struct reply *reply, struct problem *problem)
 {
         (void)problem;
-        return tell_history(core, session, &cmd->arg[P_HISTORY_COUNT], &cmd->arg[P_HISTORY_BEFORE],
-                            reply);
+        return tell_history(core, session, &cmd->arg[P_THROTTLEHISTORY_COUNT],
+                            &cmd->arg[P_THROTTLEHISTORY_BEFORE], reply);
 }
 
 uint64_t core_n_events(const struct core *core)
@@ -316,7 +308,7 @@ static int do_pause(struct core *core, const struct command *cmd, struct reply *
 {
         const struct arg *length = &cmd->arg[P_THROTTLE_FOR];
         int64_t ms = length->is_set ? length->num : PAUSE_DEFAULT_MS;
-        bool is_endless = cmd->arg[P_THROTTLE_UNTIL].num;
+        bool is_endless = cmd->arg[P_THROTTLE_UNTILRESUMED].num;
         char text[DURATION_TEXT_MAX];
         setting_set(core, SLICE_LIT(SETTING_PAUSE),
                     is_endless ? 0 : core->now.steady_ns + ms * NS_PER_MS, SLICE_NONE);
@@ -366,7 +358,7 @@ static int check_options(const struct command *cmd, struct problem *problem)
                 const char *sentence;
         } rows[] = {
                 {P_THROTTLE_FOR, 1U << DO_PAUSE, "for goes with pause"},
-                {P_THROTTLE_UNTIL, 1U << DO_PAUSE, "untilresumed goes with pause"},
+                {P_THROTTLE_UNTILRESUMED, 1U << DO_PAUSE, "untilresumed goes with pause"},
                 {P_THROTTLE_SET, 1U << DO_MODE | 1U << DO_CHECKMODE,
                  "a mode goes with mode and checkmode"},
                 {P_THROTTLE_COUNT, 1U << DO_HISTORY, "count goes with history"},
@@ -416,8 +408,8 @@ int exec_registryset(struct core *core, struct session *session, const struct co
 {
         (void)session; /* whoever has the token may set it */
         char room[sizeof(SETTING_REGISTRY) + LIMIT_NAME_BYTES];
-        struct slice pattern = cmd->arg[P_REGISTRY_PATTERN].text;
-        const char *tier = tier_name((enum tier)cmd->arg[P_REGISTRY_TIER].num);
+        struct slice pattern = cmd->arg[P_REGISTRYSET_PATTERN].text;
+        const char *tier = tier_name((enum tier)cmd->arg[P_REGISTRYSET_TIER].num);
         int r = registry_check_pattern(pattern, problem);
         bool is_new = !thing_find(&core->state, THING_SETTING,
                                   registry_name(pattern, room, sizeof(room)));
@@ -439,7 +431,7 @@ int exec_registryunset(struct core *core, struct session *session, const struct 
 {
         (void)session; /* whoever has the token may set it */
         char room[sizeof(SETTING_REGISTRY) + LIMIT_NAME_BYTES];
-        struct slice pattern = cmd->arg[P_REGISTRY_PATTERN].text;
+        struct slice pattern = cmd->arg[P_REGISTRYUNSET_PATTERN].text;
         if (!setting_unset(core, registry_name(pattern, room, sizeof(room))))
                 return problem_set(problem, ERR_NOTFOUND,
                                    "'%.*s' was not set; the registry lists what was",

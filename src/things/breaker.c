@@ -14,6 +14,8 @@
 
 #include <stdlib.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "base/say.h"
 #include "state/breaker.h"
 
@@ -395,7 +397,7 @@ int exec_unbreaker(struct core *core, struct session *session, const struct comm
                    struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may remove one */
-        struct slice name = cmd->arg[P_BREAKER_NAME].text;
+        struct slice name = cmd->arg[P_UNBREAKER_NAME].text;
         struct breaker *b = find(core, name);
         if (!b)
                 return no_breaker(name, problem);
@@ -476,7 +478,7 @@ int exec_breakerstate(struct core *core, struct session *session, const struct c
                       struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may look */
-        struct slice name = cmd->arg[P_BREAKER_NAME].text;
+        struct slice name = cmd->arg[P_BREAKERSTATE_NAME].text;
         const struct breaker *b = find(core, name);
         if (!b)
                 return no_breaker(name, problem);
@@ -531,7 +533,7 @@ int exec_ask(struct core *core, struct session *session, const struct command *c
              struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may ask */
-        struct slice name = cmd->arg[P_BREAKER_NAME].text;
+        struct slice name = cmd->arg[P_ASK_NAME].text;
         const struct circuit_rule rule = circuit_rule_default();
         struct breaker *b = find(core, name);
         struct circuit circuit;
@@ -575,7 +577,7 @@ int exec_report(struct core *core, struct session *session, const struct command
                 struct reply *reply, struct problem *problem)
 {
         (void)session; /* who has the token may report */
-        struct slice name = cmd->arg[P_BREAKER_NAME].text;
+        struct slice name = cmd->arg[P_REPORT_NAME].text;
         bool is_ok = cmd->arg[P_REPORT_OUTCOME].num == 0;
         struct breaker *b = find(core, name);
         uint64_t id;
@@ -614,7 +616,7 @@ int exec_trip(struct core *core, struct session *session, const struct command *
               struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may trip */
-        struct slice name = cmd->arg[P_BREAKER_NAME].text;
+        struct slice name = cmd->arg[P_TRIP_NAME].text;
         struct breaker *b = find(core, name);
         if (!b)
                 return no_breaker(name, problem);
@@ -628,7 +630,7 @@ int exec_closebreaker(struct core *core, struct session *session, const struct c
                       struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may close */
-        struct slice name = cmd->arg[P_BREAKER_NAME].text;
+        struct slice name = cmd->arg[P_CLOSEBREAKER_NAME].text;
         struct breaker *b = find(core, name);
         if (!b)
                 return no_breaker(name, problem);

@@ -26,35 +26,4 @@ void breaker_want(struct core *core, struct thing *t);
 /* How long until a start may be possible, for people; CIRCUIT_NEVER when held open. */
 int64_t breaker_wait_ns(const struct core *core, struct thing *t);
 
-int exec_breaker(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
-int exec_unbreaker(struct core *core, struct session *session, const struct command *cmd,
-                   struct reply *reply, struct problem *problem);
-int exec_breakers(struct core *core, struct session *session, const struct command *cmd,
-                  struct reply *reply, struct problem *problem);
-int exec_breakerstate(struct core *core, struct session *session, const struct command *cmd,
-                      struct reply *reply, struct problem *problem);
-int exec_ask(struct core *core, struct session *session, const struct command *cmd,
-             struct reply *reply, struct problem *problem);
-int exec_report(struct core *core, struct session *session, const struct command *cmd,
-                struct reply *reply, struct problem *problem);
-int exec_trip(struct core *core, struct session *session, const struct command *cmd,
-              struct reply *reply, struct problem *problem);
-int exec_closebreaker(struct core *core, struct session *session, const struct command *cmd,
-                      struct reply *reply, struct problem *problem);
-
-enum {
-        P_BREAKER_NAME,
-        P_BREAKER_THRESHOLD,
-        P_BREAKER_RATE,
-        P_BREAKER_WINDOW,
-        P_BREAKER_VOLUME,
-        P_BREAKER_COOLDOWN,
-        P_BREAKER_COOLDOWNMAX,
-        P_BREAKER_PROBE,
-        P_BREAKER_HANDLERS,
-};
-enum { P_REPORT_TOKEN = 1, P_REPORT_OUTCOME };
-enum { P_TRIP_REASON = 1, P_TRIP_HOLD };
-
 #endif

@@ -1,13 +1,13 @@
 /* Caps: set, listed, and asked by claims.  See state/cap.h. */
 #include "things/cap.h"
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "base/shown.h"
 #include "state/cap.h"
 
 /* Jobs let go per turn, so that one turn stays short. */
 #define WAKE_STEPS 2000
-
-enum { P_CAP_NAME, P_CAP_MAX, P_CAP_WEIGHT };
 
 static const struct cap *cap_of(const struct thing *t)
 {
@@ -79,7 +79,7 @@ int exec_uncap(struct core *core, struct session *session, const struct command 
                struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may take it back */
-        struct slice name = cmd->arg[P_CAP_NAME].text;
+        struct slice name = cmd->arg[P_UNCAP_NAME].text;
         struct thing *t = thing_find(&core->state, THING_CAP, name);
         if (!t || !thing_is_durable(t))
                 return problem_set(problem, ERR_NOTFOUND, "there is no cap '%.*s'", (int)name.len,

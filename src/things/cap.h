@@ -7,11 +7,4 @@
 /* The cap that keeps this job from being started now, or NULL. */
 struct thing *cap_block(const struct core *core, const struct job *job);
 
-int exec_cap(struct core *core, struct session *session, const struct command *cmd,
-             struct reply *reply, struct problem *problem);
-int exec_uncap(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-int exec_caps(struct core *core, struct session *session, const struct command *cmd,
-              struct reply *reply, struct problem *problem);
-
 #endif

@@ -18,6 +18,8 @@
 
 #include <stdlib.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "base/say.h"
 #include "core/kernel.h"
 #include "state/limit.h"
@@ -389,7 +391,7 @@ int exec_unlimit(struct core *core, struct session *session, const struct comman
                  struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may remove one */
-        struct slice name = cmd->arg[P_LIMIT_NAME].text;
+        struct slice name = cmd->arg[P_UNLIMIT_NAME].text;
         struct rate_limit *l = find(core, name);
         struct problem gone;
         if (!l)
@@ -458,7 +460,7 @@ int exec_usage(struct core *core, struct session *session, const struct command 
                struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may look */
-        struct slice name = cmd->arg[P_LIMIT_NAME].text;
+        struct slice name = cmd->arg[P_USAGE_NAME].text;
         struct rate_limit *l = find(core, name);
         if (!l)
                 return no_limit(name, problem);
@@ -497,7 +499,7 @@ int exec_resetlimit(struct core *core, struct session *session, const struct com
                     struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may reset */
-        struct slice name = cmd->arg[P_LIMIT_NAME].text;
+        struct slice name = cmd->arg[P_RESETLIMIT_NAME].text;
         struct rate_limit *l = find(core, name);
         if (!l)
                 return no_limit(name, problem);

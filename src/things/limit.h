@@ -16,28 +16,4 @@ void limit_want(struct core *core, struct thing *t);
 /* How long until a start may be possible, for people. */
 int64_t limit_wait_ns(const struct core *core, struct thing *t);
 
-int exec_limit(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-int exec_unlimit(struct core *core, struct session *session, const struct command *cmd,
-                 struct reply *reply, struct problem *problem);
-int exec_limits(struct core *core, struct session *session, const struct command *cmd,
-                struct reply *reply, struct problem *problem);
-int exec_usage(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-int exec_take(struct core *core, struct session *session, const struct command *cmd,
-              struct reply *reply, struct problem *problem);
-int exec_resetlimit(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem);
-
-enum { P_LIMIT_NAME, P_LIMIT_AMOUNT, P_LIMIT_PERIOD, P_LIMIT_KIND, P_LIMIT_BURST };
-enum {
-        P_TAKE_NAME,
-        P_TAKE_COST,
-        P_TAKE_WAIT,
-        P_TAKE_AMOUNT,
-        P_TAKE_PERIOD,
-        P_TAKE_KIND,
-        P_TAKE_BURST,
-};
-
 #endif

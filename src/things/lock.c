@@ -22,6 +22,8 @@
 
 #include <stdlib.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "api/replies.h"
 #include "base/plural.h"
 #include "base/say.h"
@@ -34,19 +36,6 @@
 
 #define TTL_FORMS         3 /* ttl, ex, px: in that order */
 
-/* Places of the parameters in rows_lock.h. */
-enum { P_NAME };
-enum {
-        P_LOCK_TTL = 1,
-        P_LOCK_WAIT = P_LOCK_TTL + TTL_FORMS,
-        P_LOCK_COUNT,
-        P_LOCK_OWNER,
-        P_LOCK_TOKEN,
-        P_LOCK_REENTER
-};
-enum { P_HELD_TOKEN = 1, P_RENEW_TTL };
-enum { P_LOCKS_MATCH, P_LOCKS_LIMIT, P_LOCKS_CURSOR };
-enum { P_FORCE_REASON = 1 };
 enum reenter { REENTER_REFUSE, REENTER_RENEW };
 
 _Static_assert(LIMIT_LOCK_PLACES <= LOCK_COUNT_MAX && LIMIT_NAME_BYTES <= LOCK_OWNER_BYTES,
@@ -270,11 +259,11 @@ static int no_such_lock(struct slice name, struct problem *problem)
 static int find_held(struct core *core, const struct command *cmd, struct lock **ret,
                      const struct lock_holder **ret_holder, struct problem *problem)
 {
-        struct slice name = cmd->arg[P_NAME].text;
+        struct slice name = cmd->arg[P_UNLOCK_NAME].text;
         struct lock *l = find(core, name);
         if (!l)
                 return no_such_lock(name, problem);
-        const struct lock_holder *h = lock_holder(l, cmd->arg[P_HELD_TOKEN].token);
+        const struct lock_holder *h = lock_holder(l, cmd->arg[P_UNLOCK_TOKEN].token);
         if (!h) {
                 const struct lock_holder *now = &l->holders[l->n_holders - 1];
                 bool has_owner = now->owner.len > 0;
@@ -380,7 +369,7 @@ static int enter_again(struct core *core, struct lock *l, const struct lock_hold
 static int check_lock(const struct core *core, const struct lock *l, uint32_t count,
                       const struct command *cmd, struct problem *problem)
 {
-        struct slice name = cmd->arg[P_NAME].text;
+        struct slice name = cmd->arg[P_LOCK_NAME].text;
         if (cmd->arg[P_LOCK_REENTER].is_set && !cmd->arg[P_LOCK_TOKEN].is_set)
                 return problem_set(problem, ERR_BADARG, "reenter needs the token it is about");
         if (core->is_stopping)
@@ -400,7 +389,7 @@ static int check_lock(const struct core *core, const struct lock *l, uint32_t co
 static int take(struct core *core, struct lock *l, uint32_t count, uint32_t ttl_ms,
                 const struct command *cmd, struct reply *reply, struct problem *problem)
 {
-        struct slice name = cmd->arg[P_NAME].text, owner = cmd->arg[P_LOCK_OWNER].text;
+        struct slice name = cmd->arg[P_LOCK_NAME].text, owner = cmd->arg[P_LOCK_OWNER].text;
         int r = core_admit(core, LOCK_RECORD_BYTES + name.len + owner.len, 0, problem);
         if (r != OK)
                 return r;
@@ -417,7 +406,7 @@ static int take(struct core *core, struct lock *l, uint32_t count, uint32_t ttl_
 int exec_lock(struct core *core, struct session *session, const struct command *cmd,
               struct reply *reply, struct problem *problem)
 {
-        struct lock *l = find(core, cmd->arg[P_NAME].text);
+        struct lock *l = find(core, cmd->arg[P_LOCK_NAME].text);
         uint32_t count = cmd->arg[P_LOCK_COUNT].is_set ? (uint32_t)cmd->arg[P_LOCK_COUNT].num : 1;
         const struct lock_holder *mine = NULL;
         if (l && cmd->arg[P_LOCK_TOKEN].is_set)
@@ -482,7 +471,7 @@ int exec_locked(struct core *core, struct session *session, const struct command
                 struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may look */
-        struct slice name = cmd->arg[P_NAME].text;
+        struct slice name = cmd->arg[P_LOCKED_NAME].text;
         (void)problem; /* a name that is not locked is a free lock */
         const struct lock *l = find(core, name);
         /* How many places a free one has is said by the next LOCK. */
@@ -507,12 +496,12 @@ int exec_forceunlock(struct core *core, struct session *session, const struct co
                      struct reply *reply, struct problem *problem)
 {
         (void)session; /* who may send commands at all may send this one; the log tells of it */
-        struct slice name = cmd->arg[P_NAME].text;
+        struct slice name = cmd->arg[P_FORCEUNLOCK_NAME].text;
         struct lock *l = find(core, name);
         if (!l)
                 return no_such_lock(name, problem);
         uint32_t n = l->n_holders;
-        warn_forced(l, n, cmd->arg[P_FORCE_REASON].text);
+        warn_forced(l, n, cmd->arg[P_FORCEUNLOCK_REASON].text);
         core->totals.locks_forced++;
         /* New holders come in behind the old ones. */
         for (uint32_t i = 0; i < n && give_up(core, l, 0); i++)

@@ -7,17 +7,4 @@
 /* locks.enabled became false: those who wait are told. */
 void locks_switched_off(struct core *core);
 
-int exec_lock(struct core *core, struct session *session, const struct command *cmd,
-              struct reply *reply, struct problem *problem);
-int exec_unlock(struct core *core, struct session *session, const struct command *cmd,
-                struct reply *reply, struct problem *problem);
-int exec_renew(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-int exec_locked(struct core *core, struct session *session, const struct command *cmd,
-                struct reply *reply, struct problem *problem);
-int exec_locks(struct core *core, struct session *session, const struct command *cmd,
-               struct reply *reply, struct problem *problem);
-int exec_forceunlock(struct core *core, struct session *session, const struct command *cmd,
-                     struct reply *reply, struct problem *problem);
-
 #endif

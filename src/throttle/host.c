@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "base/duration.h"
 #include "base/say.h"
 #include "base/shown.h"
@@ -19,8 +21,6 @@
 #define FOR_MAX_MS (7 * MS_PER_DAY) /* when the operator says nothing */
 #define FOR_MIN_MS 1000
 #define NAME_ROOM  (SKIP_LEN + LIMIT_NAME_BYTES + 1)
-
-enum { P_SKIP_HOST, P_SKIP_FOR };
 
 static bool is_skip(struct slice setting)
 {
@@ -164,9 +164,9 @@ int exec_skiphost(struct core *core, struct session *session, const struct comma
                   struct reply *reply, struct problem *problem)
 {
         (void)session; /* whoever has the token may steer */
-        const struct arg *length = &cmd->arg[P_SKIP_FOR];
-        int r = core_skip_host(core, cmd->arg[P_SKIP_HOST].text, length->is_set ? length->num : 0,
-                               problem);
+        const struct arg *length = &cmd->arg[P_SKIPHOST_FOR];
+        int r = core_skip_host(core, cmd->arg[P_SKIPHOST_HOST].text,
+                               length->is_set ? length->num : 0, problem);
         if (r == OK)
                 reply_ok(reply);
         return r;
@@ -176,7 +176,7 @@ int exec_recoverhost(struct core *core, struct session *session, const struct co
                      struct reply *reply, struct problem *problem)
 {
         (void)session; /* whoever has the token may steer */
-        struct slice host = cmd->arg[P_SKIP_HOST].text;
+        struct slice host = cmd->arg[P_RECOVERHOST_HOST].text;
         if (!core_recover_host(core, host))
                 return problem_set(
                         problem, ERR_NOTFOUND,

@@ -15,11 +15,4 @@
 /* The time of that setting is over; tells of it when it is a skipped host. */
 void host_setting_ended(struct core *core, struct slice setting);
 
-int exec_skiphost(struct core *core, struct session *session, const struct command *cmd,
-                  struct reply *reply, struct problem *problem);
-int exec_recoverhost(struct core *core, struct session *session, const struct command *cmd,
-                     struct reply *reply, struct problem *problem);
-int exec_skippedhosts(struct core *core, struct session *session, const struct command *cmd,
-                      struct reply *reply, struct problem *problem);
-
 #endif

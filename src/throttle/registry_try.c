@@ -9,13 +9,13 @@
  * Costs: about 40 ns a job, so 20,000 jobs keep a turn below a millisecond. */
 #include <stdlib.h>
 
+#include "api/exec.h"
+#include "api/params.h"
 #include "operator/settings.h"
 #include "throttle/throttle_int.h"
 
 #define STEP_JOBS   20000
 #define HOOKS_KNOWN 512 /* a power of two */
-
-enum { P_TRY_PATTERN, P_TRY_TIER };
 
 struct
 try {
@@ -130,11 +130,11 @@ void registry_try_turn(struct core *core)
 int exec_registrytry(struct core *core, struct session *session, const struct command *cmd,
                      struct reply *reply, struct problem *problem)
 {
-        struct slice pattern = cmd->arg[P_TRY_PATTERN].text;
+        struct slice pattern = cmd->arg[P_REGISTRYTRY_PATTERN].text;
         int r = registry_check_pattern(pattern, problem);
         if (r != OK)
                 return r;
-        const struct registry_entry more = {pattern, (enum tier)cmd->arg[P_TRY_TIER].num};
+        const struct registry_entry more = {pattern, (enum tier)cmd->arg[P_REGISTRYTRY_TIER].num};
         struct try *y = xcalloc(1, sizeof(*y));
         y->now = throttle_build_registry(core, NULL);
         y->then = throttle_build_registry(core, &more);

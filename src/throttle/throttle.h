@@ -5,12 +5,12 @@
 #ifndef WEIR_THROTTLE_THROTTLE_H
 #define WEIR_THROTTLE_THROTTLE_H
 
+#include "api/limits.h"
 #include "core/kernel.h"
 #include "gate/gate.h"
 #include "gate/level.h"
 
 #define THROTTLE_HISTORY_S 3600 /* values kept per metric, one a second */
-#define THROTTLE_EVENTS    500
 #define THROTTLE_TEXT      256
 
 struct throttle;
@@ -59,20 +59,5 @@ void throttle_tell(struct core *core, const char *name, const char *fmt, ...) PR
 /* Levels that change because time passes, the ramp, our own metrics.  Once a turn. */
 void throttle_turn(struct core *core);
 int64_t throttle_next_ns(const struct core *core);
-
-int exec_throttle(struct core *core, struct session *session, const struct command *cmd,
-                  struct reply *reply, struct problem *problem);
-int exec_throttlestatus(struct core *core, struct session *session, const struct command *cmd,
-                        struct reply *reply, struct problem *problem);
-int exec_throttlehistory(struct core *core, struct session *session, const struct command *cmd,
-                         struct reply *reply, struct problem *problem);
-int exec_registry(struct core *core, struct session *session, const struct command *cmd,
-                  struct reply *reply, struct problem *problem);
-int exec_registryset(struct core *core, struct session *session, const struct command *cmd,
-                     struct reply *reply, struct problem *problem);
-int exec_registryunset(struct core *core, struct session *session, const struct command *cmd,
-                       struct reply *reply, struct problem *problem);
-int exec_tier(struct core *core, struct session *session, const struct command *cmd,
-              struct reply *reply, struct problem *problem);
 
 #endif

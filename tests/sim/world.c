@@ -1,6 +1,7 @@
 /* See the header. */
 #include "sim/world.h"
 
+#include "features/commands.h"
 #include "unit/check.h"
 
 #include "log/file.h"
@@ -94,6 +95,7 @@ void world_be_born(struct world *w)
         int r = open_log(w, &problem);
         if (r == OK) {
                 struct core_options options = {
+                        .execs = command_execs,
                         .log = &w->log.base,
                         .archive = &w->archive.base,
                         .rng = &w->rng,

@@ -1,6 +1,7 @@
 /* See the header. */
 #include "support/rig.h"
 
+#include "features/commands.h"
 #include "unit/check.h"
 
 #include <stdio.h>
@@ -48,6 +49,7 @@ static void make_core(struct rig *rig)
         rig->options.log = &rig->log.base;
         rig->options.archive = &rig->archive.base;
         rig->options.rng = &rig->rng;
+        rig->options.execs = command_execs;
         rig->core = core_new(&rig->options);
         int r = core_recover(rig->core, &problem);
         if (r != OK)

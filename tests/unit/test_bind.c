@@ -123,8 +123,8 @@ static void a_completion_takes_its_id_from_the_path_and_a_claim_inside(void **st
              "{\"token\":\"000102030405060708090a0b0c0d0e0f\",\"result\":[1],"
              "\"claim\":{\"worker\":\"w\",\"max\":3,\"queues\":[\"a\",\"b\"]}}");
         assert_int_equal(b.r, OK);
-        assert_int_equal(b.cmd.arg[P_ID].num, 17);
-        assert_int_equal(b.cmd.arg[P_TOKEN].token[15], 15);
+        assert_int_equal(b.cmd.arg[P_COMPLETE_ID].num, 17);
+        assert_int_equal(b.cmd.arg[P_COMPLETE_TOKEN].token[15], 15);
         assert_slice(b.cmd.arg[P_COMPLETE_RESULT].text, "[1]");
         assert_true(b.cmd.has_claim);
         assert_slice(b.cmd.claim.worker, "w");
