@@ -37,8 +37,8 @@
 static void on_ready(void *ctx, struct queue *queue)
 {
         struct core *core = ctx;
-        if (!list_is_empty(&queue->waiters) && !list_is_linked(&queue->news))
-                list_push_back(&core->news, &queue->news);
+        if (!list_is_empty(&queue->waiters) && !list_is_linked(&queue->to_serve))
+                list_push_back(&core->queues_to_serve, &queue->to_serve);
 }
 
 static void on_stored(void *ctx, struct job *const *jobs, size_t n);
@@ -72,7 +72,7 @@ struct core *core_new(const struct core_options *options)
         buf_init(&core->packed, 0);
         buf_init(&core->body, 0);
         heap_init(&core->waits);
-        list_init(&core->news);
+        list_init(&core->queues_to_serve);
         list_init(&core->scans);
         retry_init(core);
         bulk_init(core);
@@ -508,7 +508,7 @@ int64_t core_next_ns(const struct core *core)
         for (size_t i = 0; i < ARRAY_LEN(others); i++)
                 if (others[i] < next)
                         next = others[i];
-        if (!list_is_empty(&core->scans) || !list_is_empty(&core->news))
+        if (!list_is_empty(&core->scans) || !list_is_empty(&core->queues_to_serve))
                 next = core->now.steady_ns;
         return next;
 }

@@ -83,8 +83,8 @@ struct core {
         int64_t start_ms; /* Unix time of the first turn: what only memory counts began then */
         struct throttled *throttled; /* now.c: what was held back last */
         struct workers *workers;
-        struct claiming *claiming; /* claim.c's scratch: too large for the stack */
-        struct list news;          /* queues with a ready job, for waiting workers */
+        struct claiming *claiming;   /* claim.c's scratch: too large for the stack */
+        struct list queues_to_serve; /* queues with a ready job, for waiting workers */
         /* sequel.c: how many jobs may still be told of an end in this turn; questions to the
          * archive about jobs that others come after */
         int sequel_steps;

@@ -329,8 +329,8 @@ static int wait_for_jobs(struct core *core, struct session *session, const struc
                 struct queue *q = state_queue_get(&core->state, spec->queues[i]);
                 w->links[i] = (struct claim_link){.queue = q, .wait = w};
                 list_push_back(&q->waiters, &w->links[i].link);
-                if (is_cut(core->claiming) && !list_is_linked(&q->news))
-                        list_push_back(&core->news, &q->news);
+                if (is_cut(core->claiming) && !list_is_linked(&q->to_serve))
+                        list_push_back(&core->queues_to_serve, &q->to_serve);
         }
         wait_until(core, &w->base, core->now.steady_ns + spec->wait_ms * NS_PER_MS);
         return CORE_LATER;
@@ -413,8 +413,8 @@ static bool serve_first(struct core *core, struct queue *q, struct list *unseen)
         for (size_t i = 0; i < w->n_links; i++)
                 c->queues[i] = w->links[i].queue;
         claim_jobs(c);
-        if (is_cut(c) && !list_is_linked(&q->news))
-                list_push_back(unseen, &q->news);
+        if (is_cut(c) && !list_is_linked(&q->to_serve))
+                list_push_back(unseen, &q->to_serve);
         if (!c->n_jobs)
                 return false;
         answer(core, w, c);
@@ -425,8 +425,8 @@ void claim_wake_all(struct core *core)
 {
         for (struct hash_node *n = NULL; (n = hash_next(&core->state.queues, n));) {
                 struct queue *q = CONTAINER_OF(n, struct queue, node);
-                if (q->n_ready && !list_is_empty(&q->waiters) && !list_is_linked(&q->news))
-                        list_push_back(&core->news, &q->news);
+                if (q->n_ready && !list_is_empty(&q->waiters) && !list_is_linked(&q->to_serve))
+                        list_push_back(&core->queues_to_serve, &q->to_serve);
         }
 }
 
@@ -457,19 +457,19 @@ void claim_serve(struct core *core)
 {
         struct list unseen, *it;
         list_init(&unseen);
-        while ((it = list_peek_front(&core->news)) && !core_is_congested(core)) {
-                struct queue *q = CONTAINER_OF(it, struct queue, news);
-                list_remove(&q->news);
+        while ((it = list_peek_front(&core->queues_to_serve)) && !core_is_congested(core)) {
+                struct queue *q = CONTAINER_OF(it, struct queue, to_serve);
+                list_remove(&q->to_serve);
                 while (serve_first(core, q, &unseen)) {
                         if (!core_is_congested(core))
                                 continue;
-                        if (!list_is_linked(&q->news))
-                                list_push_back(&unseen, &q->news); /* more of it next turn */
+                        if (!list_is_linked(&q->to_serve))
+                                list_push_back(&unseen, &q->to_serve); /* more of it next turn */
                         break;
                 }
         }
         while ((it = list_peek_front(&unseen))) {
                 list_remove(it);
-                list_push_back(&core->news, it);
+                list_push_back(&core->queues_to_serve, it);
         }
 }

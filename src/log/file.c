@@ -88,7 +88,7 @@ static int roll(struct file_log *f, uint64_t last_seq, struct problem *p)
         return OK;
 }
 
-static int commit(struct file_log *f, uint64_t seq, struct slice batch, struct problem *p)
+static int write_batch(struct file_log *f, uint64_t seq, struct slice batch, struct problem *p)
 {
         int64_t begun_ns = f->has_threads ? clock_boot_ns() : 0;
         int e = OK;
@@ -147,7 +147,7 @@ static void *committer_main(void *file_log)
                 }
                 uint64_t seq = f->batch_seq;
                 struct problem p = {0};
-                int e = atomic_load(&f->has_failed) ? ERR_IO : commit(f, seq, f->batch, &p);
+                int e = atomic_load(&f->has_failed) ? ERR_IO : write_batch(f, seq, f->batch, &p);
                 if (e) {
                         file_log_fail(f, &p);
                         break;
@@ -181,7 +181,7 @@ static int file_append(struct log *log, uint64_t seq, struct slice batch)
                 return OK;
         }
         struct problem p;
-        int e = commit(f, seq, batch, &p);
+        int e = write_batch(f, seq, batch, &p);
         if (e) {
                 file_log_fail(f, &p);
                 return e;
@@ -207,7 +207,7 @@ static int file_append_now(struct log *log, uint64_t seq, struct slice batch)
                 return file_append(log, seq, batch);
         ASSERT(seq == atomic_load(&f->last_seq) + 1);
         struct problem p = {0};
-        int e = commit(f, seq, batch, &p);
+        int e = write_batch(f, seq, batch, &p);
         if (e) {
                 file_log_fail(f, &p);
                 return e;

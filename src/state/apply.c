@@ -80,7 +80,7 @@ static struct job *make_job(const struct application *a)
         }
         fill_job(a->s, job, e, a->seq);
         if (job->extra)
-                ties_begin(a->s, job);
+                links_begin(a->s, job);
         return job;
 }
 
@@ -489,7 +489,7 @@ static int apply_job_after(const struct application *a)
         struct job *job = a->job;
         if (job->state != JOB_HELD)
                 return cannot_be(a, "it waits for no other");
-        ties_resolve(a->s, job, a->e->other_id);
+        links_resolve(a->s, job, a->e->other_id);
         if (job->extra->n_after)
                 return OK;
         state_leave(a->s, job);
@@ -594,7 +594,7 @@ static int apply_job_tier(const struct application *a)
                 state_move(a->s, job, JOB_READY);
         job_set_options(job, &options);
         job_tell(job, EVENT_RETIERED, a->s->wall_ms, e->text);
-        ties_update(a->s, job);
+        links_update(a->s, job);
         return OK;
 }
 

@@ -4,9 +4,10 @@
  *        \--BATCH_CANCELING--> closed, and what has not ended is canceled
  *
  * Jobs name it with their option `batch`.  Which of the live jobs are its own follows from them,
- * as with all ties (ties.c): `left` has those that have not ended, `ended` those that have and are
- * not history yet.  The counts cannot follow from jobs, since those go to history: they are in
- * the record, and each change of them is a note in the log's batch of what caused it.
+ * as with all links between jobs (links.c): `left` has those that have not ended, `ended` those
+ * that have and are not history yet.  The counts cannot follow from jobs, since those go to
+ * history: they are in the record, and each change of them is a note in the log's batch of what
+ * caused it.
  *
  * A name may be used again when its batch is gone.  `first_id` tells the jobs of the old one, which
  * have smaller ids, from those of the new.  A job that runs again (options.run) counts no more.
@@ -101,8 +102,8 @@ void batch_put_new(struct buf *body, const struct batch_terms *terms,
  * when they were true. */
 bool batch_recount(struct state *s, struct batch *b);
 
-/* For ties.c.  Joins the batch that the job's options name, if it is one of its own; parts from it,
- * which may drop a batch that the log does not know of; it has ended. */
+/* For links.c.  Joins the batch that the job's options name, if it is one of its own; parts from
+ * it, which may drop a batch that the log does not know of; it has ended. */
 void batch_join(struct state *s, struct job_extra *x);
 void batch_part(struct state *s, struct job_extra *x);
 void batch_job_ended(struct job_extra *x);

@@ -80,7 +80,7 @@ struct job_extra {
         struct thing *schedule;  /* of options.schedule */
         struct list sibling;     /* on that schedule's jobs until it has ended */
         struct heap_node expiry; /* on state->expiring while it is pending and has an end */
-        struct list unique;      /* among the jobs that want its unique key (ties.c) */
+        struct list unique;      /* among the jobs that want its unique key (links.c) */
         struct list parked;      /* on state->parked[] or ->returning[] while it waits there */
         struct job_after *after; /* n_after of them, all linked */
         size_t n_after;

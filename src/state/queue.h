@@ -47,8 +47,8 @@ struct queue {
         struct heap turns; /* lanes with ready jobs */
         uint64_t virtual_time;
         size_t n_ready;
-        struct list waiters; /* core's blocked claims, first come first served */
-        struct list news;    /* on the core's list of queues to serve waiters of */
+        struct list waiters;  /* core's blocked claims, first come first served */
+        struct list to_serve; /* on the core's list of queues to serve waiters of */
         bool is_paused;
         /* Not durable: enum history_policy in force, for the archive's thread (jobs/keeping.h). */
         _Atomic uint8_t history_now;

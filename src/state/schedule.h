@@ -130,7 +130,7 @@ struct job;
 /* A job of a schedule was made (apply.c): the cursor moves to its slot, if it has one. */
 void schedule_fired(struct state *s, const struct job *job);
 
-/* state/ties.c: a job that names a schedule begins, changes its state, ends. */
+/* state/links.c: a job that names a schedule begins, changes its state, ends. */
 void schedule_join(struct state *s, struct job *job);
 void schedule_update(struct job *job);
 void schedule_part(struct state *s, struct job *job);

@@ -1,5 +1,5 @@
 /* The live state: where every job is, and the one function that moves it.  See state.h for what
- * holds, apply.c for the effects, ties.c for what ties a job to others. */
+ * holds, apply.c for the effects, links.c for what links a job to others. */
 #include "state/state.h"
 
 #include <stdlib.h>
@@ -147,7 +147,7 @@ void state_enter(struct state *s, struct job *job, enum job_state state)
                 break;
         }
         if (job->extra)
-                ties_update(s, job);
+                links_update(s, job);
 }
 
 void state_move(struct state *s, struct job *job, enum job_state state)
@@ -170,7 +170,7 @@ void state_drop_job(struct state *s, struct job *job)
 {
         state_leave(s, job);
         if (job->extra)
-                ties_end(s, job);
+                links_end(s, job);
         list_remove(&job->live.link);
         (void)idmap_take(&s->jobs, job_id(job)); /* it is `job` itself */
         job_free(job, &s->names);
@@ -197,8 +197,8 @@ void state_drop_queue(struct state *s, struct queue *q)
                 s->live_bytes -= state_queue_weight(q);
                 list_remove(&q->live.link);
         }
-        if (list_is_linked(&q->news))
-                list_remove(&q->news);
+        if (list_is_linked(&q->to_serve))
+                list_remove(&q->to_serve);
         hash_remove(&s->queues, &q->node);
         (void)idmap_take(&s->queues_by_id, q->id); /* it is `q` itself */
         queue_release(q);
@@ -213,7 +213,7 @@ void state_release(struct state *s)
                 state_drop_job(s, job);
         HASH_DRAIN(&s->queues, n)
         state_drop_queue(s, CONTAINER_OF(n, struct queue, node));
-        ties_release(s);
+        links_release(s);
         things_release(s);
         idmap_release(&s->jobs);
         idmap_release(&s->skipped);

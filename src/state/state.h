@@ -41,8 +41,8 @@ struct state {
         struct heap alarms;                /* of things, by steady ns */
         struct heap wall_alarms;           /* of things, by Unix ms */
         uint64_t next_thing_id;            /* not durable: it only breaks ties */
-        struct idmap after;                /* id of a job -> the jobs that come after it (ties.c) */
-        struct hash unique;                /* unique keys -> the jobs that want it (ties.c) */
+        struct idmap after;   /* id of a job -> the jobs that come after it (links.c) */
+        struct hash unique;   /* unique keys -> the jobs that want it (links.c) */
         struct list sequels;  /* struct sequel: ends whose followers are to be told, newest first */
         struct heap expiring; /* pending jobs with an end, by expires_ms on the steady wall */
         size_t n_group_caps;

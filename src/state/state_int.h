@@ -21,13 +21,13 @@ void state_drop_queue(struct state *s, struct queue *q);
 /* The queue of an effect; the log knows of it from this batch on.  NULL: the id is another's. */
 struct queue *state_durable_queue(struct state *s, const struct effect *e, uint64_t seq);
 
-/* state/ties.c: what ties a job to others.  Begin once its options are set, update after each
+/* state/links.c: what links a job to others.  Begin once its options are set, update after each
  * change of its state, end before it is freed. */
-void ties_begin(struct state *s, struct job *job);
-void ties_update(struct state *s, struct job *job);
-void ties_end(struct state *s, struct job *job);
+void links_begin(struct state *s, struct job *job);
+void links_update(struct state *s, struct job *job);
+void links_end(struct state *s, struct job *job);
 /* It comes after that job no longer (0: after none). */
-void ties_resolve(struct state *s, struct job *job, uint64_t other_id);
-void ties_release(struct state *s);
+void links_resolve(struct state *s, struct job *job, uint64_t other_id);
+void links_release(struct state *s);
 
 #endif

@@ -161,7 +161,7 @@ static void hold_parked(struct state *s, struct job *job)
         count_parked(s, x, 1);
 }
 
-void ties_update(struct state *s, struct job *job)
+void links_update(struct state *s, struct job *job)
 {
         struct job_extra *x = job->extra;
         bool is_pending = job->state != JOB_LEASED && job->state != JOB_FINISHED;
@@ -177,7 +177,7 @@ void ties_update(struct state *s, struct job *job)
                 batch_job_ended(x);
 }
 
-void ties_resolve(struct state *s, struct job *job, uint64_t other_id)
+void links_resolve(struct state *s, struct job *job, uint64_t other_id)
 {
         struct job_extra *x = job->extra;
         struct job_options left = x->options;
@@ -208,7 +208,7 @@ bool state_next_after(const struct state *s, uint64_t id, struct job **ret)
 
 /* ---- the whole ---- */
 
-void ties_begin(struct state *s, struct job *job)
+void links_begin(struct state *s, struct job *job)
 {
         struct job_extra *x = job->extra;
         if (x->options.key.len)
@@ -219,7 +219,7 @@ void ties_begin(struct state *s, struct job *job)
         link_after(s, job);
 }
 
-void ties_end(struct state *s, struct job *job)
+void links_end(struct state *s, struct job *job)
 {
         struct job_extra *x = job->extra;
         if (list_is_linked(&x->parked))
@@ -235,7 +235,7 @@ void ties_end(struct state *s, struct job *job)
         batch_part(s, x);
 }
 
-void ties_release(struct state *s)
+void links_release(struct state *s)
 {
         ASSERT(s->after.len == 0 && s->unique.len == 0 && s->expiring.len == 0);
         idmap_release(&s->after);
