@@ -59,11 +59,13 @@ struct param_def {
 #define COMMAND_PARAMS_MAX 32
 #define TOKEN_BYTES        16
 
+/* A job to make.  Texts are slices and numbers have 64 bits, so that each parameter of ENQUEUE is
+ * stored by its type alone (api/spec.c). */
 struct job_spec {
         struct slice hook, args, queue, group; /* queue and group may be empty: the default */
-        uint8_t priority;
-        uint16_t attempts;
-        uint32_t timeout_ms; /* 0 = the default lease */
+        uint64_t priority;
+        uint64_t attempts;
+        uint64_t timeout_ms; /* 0 = the default lease */
         int64_t in_ms;       /* delay from now, when at_ms == 0 */
         int64_t at_ms;       /* Unix ms, or 0 */
         bool has_options;    /* one of the following is given: */

@@ -169,10 +169,10 @@ static int enqueue_new(struct core *core, const struct job_spec *spec, struct sl
         struct effect e = {
                 .type = EFFECT_JOB_NEW,
                 .id = core->state.next_id,
-                .priority = spec->priority,
+                .priority = (uint8_t)spec->priority,
                 .flags = spec->at_ms ? JOB_FLAG_TIMED : 0,
-                .attempts = spec->attempts,
-                .timeout_ms = spec->timeout_ms,
+                .attempts = (uint16_t)spec->attempts,
+                .timeout_ms = (uint32_t)spec->timeout_ms,
                 .queue = spec->queue,
                 .queue_id = state_queue_get(&core->state, spec->queue)->id,
                 .hook = spec->hook,
