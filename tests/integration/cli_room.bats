@@ -404,16 +404,18 @@ complete_words() {
         weir completion bash >c.bash
         weir completion zsh >c.zsh
         weir completion fish >c.fish
-        local group command option
+        local group command option in_bash in_fish
         for group in $(weir help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
                 grep -q "'$group/" c.bash && grep -q "'$group/" c.zsh && grep -q " -a $group " c.fish
                 for command in $(weir help "$group" | sed -n '/^commands:/,$s/^  \([a-z]*\)  .*/\1/p'); do
+                        in_bash=$(grep -o "'$group/$command'.*" c.bash)
+                        in_fish=$(grep -o "__weir_at $group $command' -l .*" c.fish || true)
                         for option in $(weir help "$group" "$command" | grep -oE '^  --[a-z-]+'); do
-                                grep -qE "'$group/$command'.* $option[ ']" c.bash || {
+                                [[ $in_bash == *" $option"[\ \']* ]] || {
                                         echo "bash: $group $command $option"
                                         return 1
                                 }
-                                grep -q "__weir_at $group $command' -l ${option#--} " c.fish || {
+                                [[ $in_fish == *"__weir_at $group $command' -l ${option#--} "* ]] || {
                                         echo "fish: $group $command $option"
                                         return 1
                                 }

@@ -10,7 +10,7 @@
 #   is_left MS BEGAN_MS LEFT_MS     LEFT_MS is what may be left of MS that began at BEGAN_MS or later
 #
 # After stop_weir (or a kill and a `wait`), start_weir starts again on the same DATA and RESP_SOCK.
-# Set DATA= first for a fresh one.  Nothing here sleeps: the ready line comes through a pipe.
+# Set DATA= first for a fresh one.  Nobody sleeps to get ready: the ready line comes through a pipe.
 
 : "${WEIR_BIN:=build/weir}"
 case $WEIR_BIN in /*) ;; *) WEIR_BIN=$PWD/$WEIR_BIN ;; esac
@@ -79,6 +79,7 @@ eventually() {
                         echo "never came true: $*" >&2
                         return 1
                 fi
+                sleep 0.02 # leaves the processor to whoever is waited for
         done
 }
 
