@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+#include "api/setting_table.h"
+
 #define DEPTH_MAX 8
 #define STEP      '\x1f' /* between the words of a name: a title may have dots of its own */
 
@@ -308,19 +310,6 @@ void config_diff_put(struct buf *ret, struct slice name, struct slice was, struc
 
 bool config_needs_restart(struct slice name)
 {
-        static const char *const names[] = {
-                "data",
-                "resp",
-                "http",
-                "token_file",
-                "check_without_token",
-                "client_memory",
-                "history_keep_done",
-                "history_keep_failed",
-                "history_keep_incidents",
-        };
-        for (size_t i = 0; i < ARRAY_LEN(names); i++)
-                if (slice_eq(name, slice_str(names[i])))
-                        return true;
-        return false;
+        const struct setting_def *def = setting_find(name);
+        return def && def->flags & SETTING_RESTART;
 }

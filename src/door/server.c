@@ -40,6 +40,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "api/setting_table.h"
 #include "base/say.h"
 #include "door/door_int.h"
 #include "door/listen.h"
@@ -518,7 +519,8 @@ uint64_t server_client_bytes_default(void)
 {
         uint64_t all = uv_get_total_memory(), ours = uv_get_constrained_memory();
         uint64_t quarter = (ours && ours < all ? ours : all) / 4; /* ours: 0 or huge = no limit */
-        return quarter > SERVER_CLIENT_BYTES_MIN ? quarter : SERVER_CLIENT_BYTES_MIN;
+        uint64_t least = (uint64_t)setting_table[SET_TOP_client_memory].min;
+        return quarter > least ? quarter : least;
 }
 
 static int listen_all(struct server *s, const struct server_options *o, struct problem *p)

@@ -36,9 +36,8 @@ struct server_options {
         void *notice_ctx;
 };
 
-/* The least that can be configured: the largest request, and as much again for all others. */
-#define SERVER_CLIENT_BYTES_MIN (64 * MIB)
-/* A quarter of the memory of the machine, or of the control group. */
+/* A quarter of the memory of the machine, or of the control group, and never less than can be
+ * configured: the largest request, and as much again for all others. */
 uint64_t server_client_bytes_default(void);
 
 /* Listens on every address; clients may connect when this returns, and are served from

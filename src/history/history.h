@@ -16,10 +16,7 @@
 #include "base/err.h"
 #include "core/archive.h"
 
-#define HISTORY_DAY_MS            (86400 * MS_PER_S)
-#define HISTORY_KEEP_DONE_MS      (31 * HISTORY_DAY_MS)
-#define HISTORY_KEEP_FAILED_MS    (93 * HISTORY_DAY_MS)
-#define HISTORY_KEEP_INCIDENTS_MS (366 * HISTORY_DAY_MS)
+#define HISTORY_DAY_MS (86400 * MS_PER_S)
 
 struct history_options {
         const char *path;          /* copied; "-wal" and "-shm" files appear beside it */

@@ -17,24 +17,27 @@
 #include "cli/text.h"
 #include "door/listen.h"
 #include "door/server.h"
-#include "history/history.h"
 #include "serve/config_lines.h"
+#include "serve/config_rows.h"
 
-#define TOKEN_MIN_BYTES   16
-#define TOKEN_MAX_BYTES   512
-#define SIGNING_FILE_MAX  16384
-#define FILE_MAX_BYTES    (4 * MIB)
-#define CLIENT_MEMORY_MAX (1024ULL * 1024 * MIB)
-#define OPTIONS_MAX       64 /* of one section; what is beyond is not suggested */
+#define TOKEN_MIN_BYTES  16
+#define TOKEN_MAX_BYTES  512
+#define SIGNING_FILE_MAX 16384
+#define FILE_MAX_BYTES   (4 * MIB)
+#define OPTIONS_MAX      64 /* of one section; what is beyond is not suggested */
+
+static struct config_at top_of(struct config *c, struct problem *problem)
+{
+        return (struct config_at){.section = SECTION_TOP, .own = c, .problem = problem};
+}
 
 void config_init(struct config *c)
 {
-        *c = (struct config){
-                .log_level = SAY_INFO,
-                .keep_done_ms = HISTORY_KEEP_DONE_MS,
-                .keep_failed_ms = HISTORY_KEEP_FAILED_MS,
-                .keep_incidents_ms = HISTORY_KEEP_INCIDENTS_MS,
-        };
+        *c = (struct config){0};
+        struct config_at at = top_of(c, NULL);
+        config_rows_init(&at);
+        at.section = SECTION_LOCKS;
+        config_rows_init(&at);
         sign_keys_init(&c->sign_keys);
         config_throttle_init(&c->throttle);
 }
@@ -68,11 +71,8 @@ static void wipe_token(struct config *c)
 
 void config_release(struct config *c)
 {
-        free(c->data);
-        free(c->token_file);
-        free(c->signing_keys_file);
-        config_clear_resp(c);
-        config_clear_http(c);
+        struct config_at at = top_of(c, NULL);
+        config_rows_release(&at);
         wipe_token(c);
         sign_keys_release(&c->sign_keys);
         for (size_t i = 0; i < c->n_queues; i++)
@@ -106,22 +106,14 @@ struct config *config_unref(struct config *c)
         return NULL;
 }
 
-static int add_addr(char **list, size_t *n, const char *addr, struct problem *problem)
-{
-        if (*n == CONFIG_ADDRS_MAX)
-                return problem_set(problem, ERR_BADARG, "more than %d addresses", CONFIG_ADDRS_MAX);
-        list[(*n)++] = xstrdup(addr);
-        return OK;
-}
-
 int config_add_resp(struct config *c, const char *addr, struct problem *problem)
 {
-        return add_addr(c->resp, &c->n_resp, addr, problem);
+        return config_list_add(c->resp, &c->n_resp, addr, problem);
 }
 
 int config_add_http(struct config *c, const char *addr, struct problem *problem)
 {
-        return add_addr(c->http, &c->n_http, addr, problem);
+        return config_list_add(c->http, &c->n_http, addr, problem);
 }
 
 void config_set_data(struct config *c, const char *path)
@@ -203,65 +195,19 @@ int config_set_signing_keys_file(struct config *c, const char *path, struct prob
 
 /* ---- the file ---- */
 
-static int parse_history(const char *text, enum history_policy *ret, struct problem *problem)
-{
-        static const char *const names[] = {"full", "failures", "none"};
-        for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-                if (strcmp(text, names[i]) == 0) {
-                        *ret = (enum history_policy)i;
-                        return OK;
-                }
-        }
-        return problem_set(problem, ERR_BADARG, "history must be full, failures or none, not '%s'",
-                           text);
-}
-
-static int take_keep(cfg_t *cfg, const char *name, int64_t *ret, struct problem *problem)
-{
-        const char *text = cfg_getstr(cfg, name);
-        if (!text)
-                return OK;
-        if (strcmp(text, "forever") == 0) {
-                *ret = 0;
-                return OK;
-        }
-        return duration_parse(name, text, ret, problem);
-}
-
-static int take_client_memory(struct config *c, const char *text, struct problem *problem)
-{
-        if (!text)
-                return OK;
-        int r = size_parse("client_memory", text, CLIENT_MEMORY_MAX, &c->client_bytes, problem);
-        if (r == OK && c->client_bytes < SERVER_CLIENT_BYTES_MIN)
-                r = problem_set(
-                        problem, ERR_BADARG, "client_memory must be %llum or more, not '%s'",
-                        (unsigned long long)(SERVER_CLIENT_BYTES_MIN / MIB), SHOWN_STR(text));
-        return r;
-}
-
-static int take_addrs(struct config *c, cfg_t *cfg, struct problem *problem)
-{
-        int r = OK;
-        for (unsigned i = 0; r == OK && i < cfg_size(cfg, "resp"); i++)
-                r = config_add_resp(c, cfg_getnstr(cfg, "resp", i), problem);
-        for (unsigned i = 0; r == OK && i < cfg_size(cfg, "http"); i++)
-                r = config_add_http(c, cfg_getnstr(cfg, "http", i), problem);
-        return r;
-}
-
 static int take_queues(struct config *c, cfg_t *cfg, struct problem *problem)
 {
         unsigned n = cfg_size(cfg, "queue");
         c->queues = xcalloc(n + 1, sizeof(*c->queues));
         for (unsigned i = 0; i < n; i++) {
                 cfg_t *section = cfg_getnsec(cfg, "queue", i);
-                struct config_queue *q = &c->queues[c->n_queues];
-                int r = parse_history(cfg_getstr(section, "history"), &q->history, problem);
+                struct config_queue *q = &c->queues[c->n_queues++];
+                struct config_at at = {.section = SECTION_QUEUE, .own = q, .problem = problem};
+                q->name = xstrdup(cfg_title(section));
+                config_rows_init(&at);
+                int r = config_rows_take(&at, section);
                 if (r != OK)
                         return r;
-                q->name = xstrdup(cfg_title(section));
-                c->n_queues++;
         }
         return OK;
 }
@@ -280,36 +226,20 @@ static int check_own_name(const struct config *c, struct problem *problem)
 
 static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
 {
-        const char *data = cfg_getstr(cfg, "data");
         const char *token_file = cfg_getstr(cfg, "token_file");
         const char *signing_keys_file = cfg_getstr(cfg, "signing_keys_file");
-        const char *level = cfg_getstr(cfg, "log_level");
-        const char *history = cfg_getstr(cfg, "history");
-        if (data)
-                config_set_data(c, data);
-        if (level && !say_level_from_name(level, &c->log_level))
-                return problem_set(problem, ERR_BADARG,
-                                   "log_level must be debug, info, warn or error, not '%s'", level);
-        c->is_log_json = cfg_getbool(cfg, "log_json") == cfg_true;
-        c->is_check_open = cfg_getbool(cfg, "check_without_token") == cfg_true;
-        c->are_locks_off = cfg_getbool(cfg, "locks|enabled") != cfg_true;
-        int r = history ? parse_history(history, &c->history, problem) : OK;
-        if (r == OK)
-                r = take_keep(cfg, "history_keep_done", &c->keep_done_ms, problem);
-        if (r == OK)
-                r = take_keep(cfg, "history_keep_failed", &c->keep_failed_ms, problem);
-        if (r == OK)
-                r = take_keep(cfg, "history_keep_incidents", &c->keep_incidents_ms, problem);
-        if (r == OK)
-                r = take_client_memory(c, cfg_getstr(cfg, "client_memory"), problem);
-        if (r == OK)
-                r = take_addrs(c, cfg, problem);
+        cfg_t *locks = cfg_getsec(cfg, "locks"), *throttle = cfg_getsec(cfg, "throttle");
+        struct config_at at = top_of(c, problem);
+        int r = config_rows_take(&at, cfg);
+        at.section = SECTION_LOCKS;
+        if (r == OK && locks)
+                r = config_rows_take(&at, locks);
         if (r == OK)
                 r = take_queues(c, cfg, problem);
         if (r == OK)
                 r = config_targets_take(&c->targets, cfg, problem);
-        if (r == OK)
-                r = config_throttle_take(&c->throttle, cfg, problem);
+        if (r == OK && throttle)
+                r = config_throttle_take(&c->throttle, throttle, problem);
         if (r == OK)
                 r = check_own_name(c, problem);
         if (r == OK && token_file)
@@ -393,36 +323,28 @@ static int take_text(struct config *c, cfg_t *cfg, const char *path, struct prob
 
 int config_read_file(struct config *c, const char *path, struct problem *problem)
 {
-        cfg_opt_t queue_opts[] = {
-                CFG_STR("history", "full", CFGF_NONE),
-                CFG_END(),
-        };
-        cfg_opt_t locks_opts[] = {
-                CFG_BOOL("enabled", cfg_true, CFGF_NONE),
-                CFG_END(),
-        };
-        cfg_opt_t opts[] = {
-                CFG_STR("data", NULL, CFGF_NODEFAULT),
-                CFG_STR_LIST("resp", NULL, CFGF_NODEFAULT),
-                CFG_STR_LIST("http", NULL, CFGF_NODEFAULT),
-                CFG_STR("token_file", NULL, CFGF_NODEFAULT),
-                CFG_BOOL("check_without_token", cfg_false, CFGF_NONE),
-                CFG_STR("client_memory", NULL, CFGF_NODEFAULT),
-                CFG_STR("signing_keys_file", NULL, CFGF_NODEFAULT),
-                CFG_STR("log_level", NULL, CFGF_NODEFAULT),
-                CFG_BOOL("log_json", cfg_false, CFGF_NONE),
-                CFG_STR("history", NULL, CFGF_NODEFAULT),
-                CFG_STR("history_keep_done", NULL, CFGF_NODEFAULT),
-                CFG_STR("history_keep_failed", NULL, CFGF_NODEFAULT),
-                CFG_STR("history_keep_incidents", NULL, CFGF_NODEFAULT),
-                CFG_SEC("queue", queue_opts, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
-                CFG_SEC("locks", locks_opts, CFGF_NONE),
-                CFG_SEC("throttle", config_throttle_opts(), CFGF_NODEFAULT),
-                CFG_SEC("target", config_target_opts(),
-                        CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
-                CFG_END(),
-        };
-        cfg_t *cfg = cfg_init(opts, CFGF_NONE);
+        enum { TITLED = CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES };
+        static const enum setting_section leaves[] = {SECTION_QUEUE, SECTION_LOCKS, SECTION_LEVEL,
+                                                      SECTION_REPLICA, SECTION_METRIC};
+        static const cfg_opt_t end = CFG_END();
+        cfg_opt_t opts[SECTIONS][CONFIG_OPTS_MAX];
+        for (size_t i = 0; i < ARRAY_LEN(leaves); i++)
+                opts[leaves[i]][config_rows_opts(leaves[i], opts[leaves[i]], 0)] = end;
+        size_t n = config_rows_opts(SECTION_THROTTLE, opts[SECTION_THROTTLE], 0);
+        opts[SECTION_THROTTLE][n++] = (cfg_opt_t)CFG_SEC("level", opts[SECTION_LEVEL], TITLED);
+        opts[SECTION_THROTTLE][n] = end;
+        n = config_rows_opts(SECTION_TARGET, opts[SECTION_TARGET], 0);
+        opts[SECTION_TARGET][n++] = (cfg_opt_t)CFG_SEC("replica", opts[SECTION_REPLICA], TITLED);
+        opts[SECTION_TARGET][n++] = (cfg_opt_t)CFG_SEC("metric", opts[SECTION_METRIC], TITLED);
+        opts[SECTION_TARGET][n] = end;
+        cfg_opt_t *top = opts[SECTION_TOP];
+        n = config_rows_opts(SECTION_TOP, top, 0);
+        top[n++] = (cfg_opt_t)CFG_SEC("queue", opts[SECTION_QUEUE], TITLED);
+        top[n++] = (cfg_opt_t)CFG_SEC("locks", opts[SECTION_LOCKS], CFGF_NODEFAULT);
+        top[n++] = (cfg_opt_t)CFG_SEC("throttle", opts[SECTION_THROTTLE], CFGF_NODEFAULT);
+        top[n++] = (cfg_opt_t)CFG_SEC("target", opts[SECTION_TARGET], TITLED);
+        top[n] = end;
+        cfg_t *cfg = cfg_init(top, CFGF_NONE);
         if (!cfg)
                 return problem_set(problem, ERR_NOMEM, "no memory for the configuration");
         int r = take_text(c, cfg, path, problem);
@@ -432,14 +354,9 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
 
 int config_finish(struct config *c, struct problem *problem)
 {
-        int r = OK;
-        if (!c->data)
-                c->data = xstrdup(CONFIG_DATA);
-        if (!c->n_resp)
-                r = config_add_resp(c, CONFIG_RESP, problem);
-        if (r == OK && !c->n_http)
-                r = config_add_http(c, CONFIG_HTTP, problem);
-        return r;
+        struct config_at at = top_of(c, problem);
+        config_rows_finish(&at);
+        return OK;
 }
 
 int config_check_access(const struct config *c, struct problem *problem)

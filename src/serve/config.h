@@ -4,6 +4,7 @@
 #ifndef WEIR_SERVE_CONFIG_H
 #define WEIR_SERVE_CONFIG_H
 
+#include "api/setting_table.h"
 #include "base/err.h"
 #include "base/say.h"
 #include "core/core.h"
@@ -11,38 +12,27 @@
 #include "serve/config_throttle.h"
 #include "wire/sign.h"
 
-#define CONFIG_ADDRS_MAX  16
 #define CONFIG_OWN_TARGET "queues" /* weir's own queues, when queue_depth makes them a target */
-
-/* Without a file and without options. */
-#define CONFIG_DATA "./data"
-#define CONFIG_RESP "127.0.0.1:7379"
-#define CONFIG_HTTP "127.0.0.1:7380"
 
 struct config_queue {
         char *name;
-        enum history_policy history;
+#define SETTINGS_SECTION SETTINGS_QUEUE
+#define SETTING          SETTING_MEMBER
+#include "api/setting_table.def"
 };
 
+/* The members that rows of api/setting_table.def declare are described there. */
 struct config {
-        char *data; /* folder of the log and of history */
-        char *resp[CONFIG_ADDRS_MAX + 1];
-        size_t n_resp;
-        char *http[CONFIG_ADDRS_MAX + 1];
-        size_t n_http;
+#define SETTINGS_SECTION SETTINGS_TOP
+#define SETTING          SETTING_MEMBER
+#include "api/setting_table.def"
+#define SETTINGS_SECTION SETTINGS_LOCKS
+#define SETTING          SETTING_MEMBER
+#include "api/setting_table.def"
         char *token;                /* the access token itself; NULL = none */
-        char *token_file;           /* where it is from */
-        uint64_t client_bytes;      /* client_memory; 0 = a quarter of memory */
-        bool is_check_open;         /* checks need no token: who asks only reads */
         struct sign_keys sign_keys; /* none: jobs need no signature */
-        char *signing_keys_file;
-        enum say_level log_level;
-        bool is_log_json;
-        enum history_policy history;
-        int64_t keep_done_ms, keep_failed_ms, keep_incidents_ms; /* 0 = for ever */
         struct config_queue *queues;
         size_t n_queues;
-        bool are_locks_off; /* enabled = false */
         struct config_targets targets;
         struct config_throttle throttle;
         unsigned refs; /* of config_new() */

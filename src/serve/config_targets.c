@@ -18,17 +18,15 @@
 #include <stdlib.h>
 
 #include "api/limits.h"
-#include "base/duration.h"
 #include "base/shown.h"
 #include "checks/check.h"
-#include "cli/text.h"
 #include "serve/config.h"
+#include "serve/config_rows.h"
 #include "serve/config_tls.h"
 
-#define PASSWORD_MAX   1024
-#define STALE_MIN_MS   10000 /* by default */
-#define REPLICAS_MAX   64
-#define IGNORE_DEFAULT 0
+#define PASSWORD_MAX 1024
+#define STALE_MIN_MS 10000 /* by default */
+#define REPLICAS_MAX 64
 
 /* QueryGuard's thresholds, which have proven themselves, and some of the same kind. */
 static const struct {
@@ -48,118 +46,30 @@ static const char *const usual_metric[PROBE_KINDS] = {
         [PROBE_HOST] = "load_per_core",
 };
 
-cfg_opt_t *config_target_opts(void)
+void config_target_init(struct probe_options *o, struct config_target *level)
 {
-        static cfg_opt_t metric[] = {
-                CFG_STR("source", NULL, CFGF_NODEFAULT),
-                CFG_FLOAT_LIST("elevated", NULL, CFGF_NODEFAULT),
-                CFG_FLOAT_LIST("critical", NULL, CFGF_NODEFAULT),
-                CFG_STR("stale", NULL, CFGF_NODEFAULT),
-                CFG_BOOL("required", cfg_false, CFGF_NONE),
-                CFG_FLOAT("threshold", 0, CFGF_NODEFAULT),
-                CFG_END(),
-        };
-        static cfg_opt_t replica[] = {
-                CFG_STR("host", NULL, CFGF_NODEFAULT),
-                CFG_STR("socket", NULL, CFGF_NODEFAULT),
-                CFG_INT("port", 0, CFGF_NONE),
-                CFG_STR("tls_name", NULL, CFGF_NODEFAULT),
-                CFG_END(),
-        };
-        static cfg_opt_t target[] = {
-                CFG_STR("kind", NULL, CFGF_NODEFAULT),
-                CFG_STR("host", NULL, CFGF_NODEFAULT),
-                CFG_STR("socket", NULL, CFGF_NODEFAULT),
-                CFG_INT("port", 0, CFGF_NONE),
-                CFG_STR("user", NULL, CFGF_NODEFAULT),
-                CFG_STR("password_file", NULL, CFGF_NODEFAULT),
-                CFG_STR("password_env", NULL, CFGF_NODEFAULT),
-                CFG_STR("tls", NULL, CFGF_NODEFAULT),
-                CFG_STR("tls_ca", NULL, CFGF_NODEFAULT),
-                CFG_STR("tls_cert", NULL, CFGF_NODEFAULT),
-                CFG_STR("tls_key", NULL, CFGF_NODEFAULT),
-                CFG_STR("tls_name", NULL, CFGF_NODEFAULT),
-                CFG_STR("database", NULL, CFGF_NODEFAULT),
-                CFG_STR("heartbeat_table", NULL, CFGF_NODEFAULT),
-                CFG_BOOL("heartbeat_utc", cfg_false, CFGF_NODEFAULT),
-                CFG_STR("url", NULL, CFGF_NODEFAULT),
-                CFG_STR_LIST("command", NULL, CFGF_NODEFAULT),
-                CFG_STR_LIST("env", NULL, CFGF_NODEFAULT),
-                CFG_STR("interval", NULL, CFGF_NODEFAULT),
-                CFG_STR("timeout", NULL, CFGF_NODEFAULT),
-                CFG_STR("dwell", NULL, CFGF_NODEFAULT),
-                CFG_STR("mode", NULL, CFGF_NODEFAULT),
-                CFG_INT("ignore_replicas", IGNORE_DEFAULT, CFGF_NONE),
-                CFG_STR("missing_replica", "unknown", CFGF_NONE),
-                CFG_STR_LIST("check", NULL, CFGF_NODEFAULT),
-                CFG_STR_LIST("unknown", NULL, CFGF_NODEFAULT),
-                CFG_SEC("replica", replica, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
-                CFG_SEC("metric", metric, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
-                CFG_END(),
-        };
-        return target;
-}
-
-/* Which section a sentence is about. */
-struct place {
-        const char *target, *metric;
-        struct problem *problem;
-};
-
-static int wrong(const struct place *at, int err, const char *fmt, ...) PRINTF(3, 4);
-static int wrong(const struct place *at, int err, const char *fmt, ...)
-{
-        char text[PROBLEM_DETAIL_MAX];
-        va_list args;
-        va_start(args, fmt);
-        shown_vprintf(text, sizeof(text), fmt, args);
-        va_end(args);
-        if (at->metric)
-                return problem_set(at->problem, err, "target \"%s\", metric \"%s\": %s",
-                                   SHOWN_STR(at->target), SHOWN_STR(at->metric), text);
-        return problem_set(at->problem, err, "target \"%s\": %s", SHOWN_STR(at->target), text);
-}
-
-static int take_duration(cfg_t *cfg, const char *name, int64_t min_ms, int64_t max_ms, int64_t *ret,
-                         const struct place *at)
-{
-        const char *text = cfg_getstr(cfg, name);
-        char least[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX];
-        struct problem why;
-        int64_t ms;
-        if (!text)
-                return OK;
-        int r = duration_parse(name, text, &ms, &why);
-        if (r != OK)
-                return wrong(at, r, "%s", why.detail);
-        if (ms < min_ms || ms > max_ms)
-                return wrong(at, ERR_BADARG, "%s must be %s to %s, not '%s'", name,
-                             duration_text(min_ms, least), duration_text(max_ms, most), text);
-        *ret = ms;
-        return OK;
-}
-
-static char *copy(const char *text)
-{
-        return text ? xstrdup(text) : NULL;
+        const struct config_at at = {.section = SECTION_TARGET, .own = level, .probe = o};
+        *o = (struct probe_options){.n_metrics = 0};
+        *level = (struct config_target){.dwell_ns = 0};
+        config_rows_init(&at);
 }
 
 /* ---- metrics ---- */
 
 static int take_pair(cfg_t *cfg, const char *name, int level, struct level_rule *rule,
-                     const struct place *at)
+                     const struct config_at *at)
 {
         unsigned n = cfg_size(cfg, name);
         if (n == 0)
                 return OK;
         if (n != 2)
-                return wrong(at, ERR_BADARG, "%s must be two numbers, {enter, exit}", name);
+                return config_wrong(at, ERR_BADARG, "%s must be two numbers, {enter, exit}", name);
         rule->enter[level] = cfg_getnfloat(cfg, name, 0);
         rule->exit[level] = cfg_getnfloat(cfg, name, 1);
         if (!isfinite(rule->enter[level]) || !isfinite(rule->exit[level]) ||
             rule->exit[level] > rule->enter[level])
-                return wrong(at, ERR_BADARG, "%s: the exit must not be above the enter threshold",
-                             name);
+                return config_wrong(at, ERR_BADARG,
+                                    "%s: the exit must not be above the enter threshold", name);
         return OK;
 }
 
@@ -181,13 +91,13 @@ int64_t config_default_stale_ms(const struct probe_options *o)
         return ms > STALE_MIN_MS ? ms : STALE_MIN_MS;
 }
 
-static int take_thresholds(cfg_t *cfg, struct level_rule *rule, const struct place *at)
+static int take_thresholds(cfg_t *cfg, struct level_rule *rule, const struct config_at *at)
 {
         int r = take_pair(cfg, "elevated", 0, rule, at);
         if (r == OK)
                 r = take_pair(cfg, "critical", 1, rule, at);
         if (r == OK && rule->enter[1] < rule->enter[0]) /* false with a NAN */
-                r = wrong(at, ERR_BADARG, "critical must not begin below elevated");
+                r = config_wrong(at, ERR_BADARG, "critical must not begin below elevated");
         return r;
 }
 
@@ -197,72 +107,78 @@ double config_check_above(const struct level_rule *rule)
 }
 
 static int take_check_above(cfg_t *cfg, const struct level_rule *rule, double *ret,
-                            const struct place *at)
+                            const struct config_at *at)
 {
         *ret = config_check_above(rule);
         if (cfg_size(cfg, "threshold") == 0)
                 return OK;
         *ret = cfg_getfloat(cfg, "threshold");
         if (!isfinite(*ret))
-                return wrong(at, ERR_BADARG, "threshold must be a number");
+                return config_wrong(at, ERR_BADARG, "threshold must be a number");
         return OK;
 }
 
 /* The source of a metric of that name, checked; an http metric may be named by its path alone. */
 static int take_source(struct probe_metric *m, enum probe_kind kind, const char *source,
-                       const struct place *at)
+                       const struct config_at *at)
 {
         struct problem why;
         size_t len = strlen(m->name);
         if (len == 0 || !slice_is_utf8(slice_make(m->name, len)))
-                return wrong(at, ERR_BADARG, "a metric needs a name of 1 to %d bytes",
-                             PROBE_NAME_MAX);
+                return config_wrong(at, ERR_BADARG, "a metric needs a name of 1 to %d bytes",
+                                    PROBE_NAME_MAX);
         m->source = xstrdup(source ? source : m->name);
         int r = probe_check_source(kind, m->source, &why);
-        return r == OK ? OK : wrong(at, r, "%s", why.detail);
+        return r == OK ? OK : config_wrong(at, r, "%s", why.detail);
 }
 
-static int take_metric(struct probe_options *o, struct config_target *level, cfg_t *cfg,
-                       struct place at)
+static int take_metric(const struct config_at *target, struct config_target *level, cfg_t *cfg)
 {
+        struct probe_options *o = target->probe;
         struct probe_metric *m = &o->metrics[o->n_metrics];
         struct level_rule *rule = &level->rules[o->n_metrics];
+        const char *name = cfg_title(cfg), *stale = cfg_getstr(cfg, "stale");
+        struct config_at at = {.section = SECTION_METRIC, .own = rule, .problem = target->problem};
         int64_t stale_ms = config_default_stale_ms(o);
-        at.metric = cfg_title(cfg);
-        if (strlen(at.metric) >= sizeof(m->name))
-                return wrong(&at, ERR_BADARG, "the name is longer than %d bytes", PROBE_NAME_MAX);
-        (void)snprintf(m->name, sizeof(m->name), "%s", at.metric);
+        (void)snprintf(at.where, sizeof(at.where),
+                       "target \"%s\", metric \"%s\": ", SHOWN_STR(o->name), SHOWN_STR(name));
+        if (strlen(name) >= sizeof(m->name))
+                return config_wrong(&at, ERR_BADARG, "the name is longer than %d bytes",
+                                    PROBE_NAME_MAX);
+        (void)snprintf(m->name, sizeof(m->name), "%s", name);
         o->n_metrics++;
         config_default_thresholds(m->name, rule);
         int r = take_source(m, o->kind, cfg_getstr(cfg, "source"), &at);
         if (r == OK)
-                r = take_thresholds(cfg, rule, &at);
+                r = config_rows_take(&at, cfg);
         if (r == OK)
-                r = take_duration(cfg, "stale", o->interval_ms, 24 * MS_PER_HOUR, &stale_ms, &at);
+                r = take_thresholds(cfg, rule, &at);
+        if (r == OK && stale)
+                r = config_row_check_ms(&at, &setting_table[SET_METRIC_stale], o->interval_ms,
+                                        stale, &stale_ms);
         if (r == OK)
                 r = take_check_above(cfg, rule, &level->check_above[o->n_metrics - 1], &at);
         rule->stale_ns = stale_ms * NS_PER_MS;
-        rule->is_required = cfg_getbool(cfg, "required") == cfg_true;
         return r;
 }
 
-static int take_metrics(struct probe_options *o, struct config_target *level, cfg_t *cfg,
-                        const struct place *at)
+static int take_metrics(const struct config_at *at, struct config_target *level, cfg_t *cfg)
 {
+        struct probe_options *o = at->probe;
         unsigned n = cfg_size(cfg, "metric");
         unsigned max = o->kind == PROBE_COMMAND ? 1 : PROBE_METRICS_MAX;
         if (n > max)
-                return wrong(at, ERR_BADARG, "more than %u metrics", max);
+                return config_wrong(at, ERR_BADARG, "more than %u metrics", max);
         o->metrics = xcalloc(n + 1, sizeof(*o->metrics));
         for (unsigned i = 0; i < n; i++) {
-                int r = take_metric(o, level, cfg_getnsec(cfg, "metric", i), *at);
+                int r = take_metric(at, level, cfg_getnsec(cfg, "metric", i));
                 if (r != OK)
                         return r;
         }
         if (n)
                 return OK;
         if (!usual_metric[o->kind])
-                return wrong(at, ERR_BADARG, "it needs a metric");
+                return config_wrong(at, ERR_BADARG, "it needs a metric");
         o->n_metrics = 1;
         (void)snprintf(o->metrics[0].name, sizeof(o->metrics[0].name), "%s", usual_metric[o->kind]);
         o->metrics[0].source = xstrdup(usual_metric[o->kind]);
@@ -280,21 +196,22 @@ void config_unknown_init(struct unknown_rule ret[TIERS])
                 ret[i].policy = i <= TIER_HIGH ? UNKNOWN_OPEN : UNKNOWN_CLOSED;
 }
 
-static int take_unknown(struct config_target *level, cfg_t *cfg, const struct place *at)
+static int take_unknown(struct config_target *level, cfg_t *cfg, const struct config_at *at)
 {
         unsigned n = cfg_size(cfg, "unknown");
         struct problem why;
         config_unknown_init(level->unknown);
         if (n != 0 && n != TIERS)
-                return wrong(at, ERR_BADARG,
-                             "unknown takes %d texts, for the tiers critical, high, normal and "
-                             "deferrable, each open, closed or wait:30s, not %u",
-                             TIERS, n);
+                return config_wrong(
+                        at, ERR_BADARG,
+                        "unknown takes %d texts, for the tiers critical, high, normal and "
+                        "deferrable, each open, closed or wait:30s, not %u",
+                        TIERS, n);
         for (unsigned i = 0; i < n; i++) {
                 int r = unknown_rule_parse(slice_str(cfg_getnstr(cfg, "unknown", i)),
                                            &level->unknown[i], &why);
                 if (r != OK)
-                        return wrong(at, r, "unknown: %s", why.detail);
+                        return config_wrong(at, r, "unknown: %s", why.detail);
         }
         return OK;
 }
@@ -307,7 +224,7 @@ static size_t find_metric(const struct probe_options *o, const char *name)
         return i;
 }
 
-static int no_metric(const struct probe_options *o, const char *name, const struct place *at)
+static int no_metric(const struct probe_options *o, const char *name, const struct config_at *at)
 {
         char have[PROBLEM_DETAIL_MAX] = "";
         size_t len = 0;
@@ -316,8 +233,8 @@ static int no_metric(const struct probe_options *o, const char *name, const stru
                                  o->metrics[i].name); /* cut is fine */
                 len += (size_t)n;
         }
-        return wrong(at, ERR_BADARG, "check: it has no metric '%s'; it has %s", SHOWN_STR(name),
-                     have);
+        return config_wrong(at, ERR_BADARG, "check: it has no metric '%s'; it has %s",
+                            SHOWN_STR(name), have);
 }
 
 /* Metric `from` becomes metric `to`, which is not behind it; those between move on by one. */
@@ -350,9 +267,9 @@ static size_t usual_check(const struct probe_options *o, const struct config_tar
         return 0;
 }
 
-static int take_check(struct probe_options *o, struct config_target *level, cfg_t *cfg,
-                      const struct place *at)
+static int take_check(const struct config_at *at, struct config_target *level, cfg_t *cfg)
 {
+        struct probe_options *o = at->probe;
         unsigned n = cfg_size(cfg, "check");
         for (unsigned i = 0; i < n; i++) {
                 const char *name = cfg_getnstr(cfg, "check", i);
@@ -360,8 +277,8 @@ static int take_check(struct probe_options *o, struct config_target *level, cfg_
                 if (k == o->n_metrics)
                         return no_metric(o, name, at);
                 if (k < i)
-                        return wrong(at, ERR_BADARG, "check: '%s' stands there twice",
-                                     SHOWN_STR(name));
+                        return config_wrong(at, ERR_BADARG, "check: '%s' stands there twice",
+                                            SHOWN_STR(name));
                 move_metric(o, level, k, i);
                 level->is_checked[i] = true;
         }
@@ -385,50 +302,47 @@ static void set_hibernation(struct probe_options *o, const struct config_target 
 /* ---- where ---- */
 
 static int take_server(cfg_t *cfg, enum probe_kind kind, struct probe_server *ret,
-                       const struct place *at)
+                       const struct config_at *at)
 {
         const char *host = cfg_getstr(cfg, "host"), *socket = cfg_getstr(cfg, "socket");
         long port = cfg_getint(cfg, "port");
         if (host && socket)
-                return wrong(at, ERR_BADARG, "give host or socket, not both");
+                return config_wrong(at, ERR_BADARG, "give host or socket, not both");
         if (socket && socket[0] != '/')
-                return wrong(at, ERR_BADARG, "socket must be a path from /, not '%s'", socket);
+                return config_wrong(at, ERR_BADARG, "socket must be a path from /, not '%s'",
+                                    socket);
         if (host && (!*host || *host == '/'))
-                return wrong(at, ERR_BADARG, "host must be a name or an address, not '%s'", host);
-        if (port < 0 || port > 65535)
-                return wrong(at, ERR_BADARG, "port must be 1 to 65535, not %ld", port);
+                return config_wrong(at, ERR_BADARG, "host must be a name or an address, not '%s'",
+                                    host);
+        int r = config_row_check_int(at, &setting_table[SET_TARGET_port], port);
+        if (r != OK)
+                return r;
         ret->host = xstrdup(socket ? socket : host ? host : "127.0.0.1");
         ret->port = port ? (int)port : kind == PROBE_POSTGRES ? 5432 : 3306;
         return OK;
 }
 
-static int take_replicas(struct probe_options *o, cfg_t *cfg, const struct place *at)
+static int take_replicas(const struct config_at *at, cfg_t *cfg)
 {
+        struct probe_options *o = at->probe;
         unsigned n = cfg_size(cfg, "replica");
-        long ignore = cfg_getint(cfg, "ignore_replicas");
-        const char *missing = cfg_getstr(cfg, "missing_replica");
         if (n > REPLICAS_MAX)
-                return wrong(at, ERR_BADARG, "more than %d replicas", REPLICAS_MAX);
-        if (ignore < 0 || ignore > REPLICAS_MAX || (n && ignore >= (long)n))
-                return wrong(at, ERR_BADARG,
-                             "ignore_replicas must be less than the number of replicas");
-        o->ignore_replicas = (unsigned)ignore;
-        o->is_missing_replica_fine = strcmp(missing, "ignore") == 0;
-        if (!o->is_missing_replica_fine && strcmp(missing, "unknown") != 0)
-                return wrong(at, ERR_BADARG, "missing_replica must be unknown or ignore, not '%s'",
-                             missing);
+                return config_wrong(at, ERR_BADARG, "more than %d replicas", REPLICAS_MAX);
+        if (n && o->ignore_replicas >= n)
+                return config_wrong(at, ERR_BADARG,
+                                    "ignore_replicas must be less than the number of replicas");
         o->replicas = xcalloc(n + 1, sizeof(*o->replicas));
         for (unsigned i = 0; i < n; i++) {
                 cfg_t *section = cfg_getnsec(cfg, "replica", i);
                 struct probe_server *s = &o->replicas[o->n_replicas++];
                 s->name = xstrdup(cfg_title(section));
                 if (!core_is_host_name(slice_str(s->name))) /* else nobody could skip it */
-                        return wrong(at, ERR_BADARG,
-                                     "replica \"%s\" must be named with 1 to %d bytes of UTF-8 "
-                                     "without blanks and control characters",
-                                     SHOWN_STR(s->name), LIMIT_NAME_BYTES);
+                        return config_wrong(at, ERR_BADARG,
+                                            "replica \"%s\" must be named with 1 to %d bytes of "
+                                            "UTF-8 without blanks and control characters",
+                                            SHOWN_STR(s->name), LIMIT_NAME_BYTES);
                 if (!cfg_getstr(section, "host") && !cfg_getstr(section, "socket"))
-                        return wrong(at, ERR_BADARG, "replica \"%s\" needs a host", s->name);
+                        return config_wrong(at, ERR_BADARG, "replica \"%s\" needs a host", s->name);
                 int r = take_server(section, o->kind, s, at);
                 if (r != OK)
                         return r;
@@ -436,43 +350,33 @@ static int take_replicas(struct probe_options *o, cfg_t *cfg, const struct place
         return OK;
 }
 
-static int take_password(struct probe_options *o, struct config_target *level, cfg_t *cfg,
-                         const struct place *at)
+static int take_password(const struct config_at *at, const struct config_target *level)
 {
-        const char *file = cfg_getstr(cfg, "password_file");
-        const char *env = cfg_getstr(cfg, "password_env");
-        char text[PASSWORD_MAX + 2];
+        struct probe_options *o = at->probe;
+        const char *file = level->password_file, *env = level->password_env;
+        char text[PASSWORD_MAX + 3];
         struct problem why;
         size_t n = 0;
         if (file && env)
-                return wrong(at, ERR_BADARG, "give password_file or password_env, not both");
+                return config_wrong(at, ERR_BADARG, "give password_file or password_env, not both");
         if (env && !getenv(env))
-                return wrong(at, ERR_BADARG, "the environment has no %s", env);
-        level->password_file = copy(file);
-        level->password_env = copy(env);
+                return config_wrong(at, ERR_BADARG, "the environment has no %s", env);
         if (env)
                 o->password = xstrdup(getenv(env));
         if (!file)
                 return OK;
         int r = config_read_secret("password file", file, text, sizeof(text), &n, &why);
         if (r != OK)
-                return wrong(at, r, "%s", why.detail);
+                return config_wrong(at, r, "%s", why.detail);
         while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r'))
                 n--;
         text[n] = '\0';
         if (n > PASSWORD_MAX || strlen(text) != n || strchr(text, '\n'))
-                r = wrong(at, ERR_BADARG, "password file %s must hold one line", file);
+                r = config_wrong(at, ERR_BADARG, "password file %s must hold one line", file);
         else
                 o->password = xstrdup(text);
         explicit_bzero(text, sizeof(text));
         return r;
-}
-
-static int take_tls(struct probe_options *o, cfg_t *cfg, const struct place *at)
-{
-        struct problem why;
-        int r = config_tls_take(o, cfg, &why);
-        return r == OK ? OK : wrong(at, r, "%s", why.detail);
 }
 
 /* It goes into a statement as it stands. */
@@ -488,21 +392,21 @@ static bool is_table_name(const char *name)
         return len > 0 && name[len] == '\0';
 }
 
-static int take_database(struct probe_options *o, cfg_t *cfg, const struct place *at)
+static int take_database(const struct config_at *at, cfg_t *cfg)
 {
-        const char *table = cfg_getstr(cfg, "heartbeat_table");
+        struct probe_options *o = at->probe;
+        const char *table = o->heartbeat_table;
+        bool has_utc = cfg_size(cfg, "heartbeat_utc") != 0;
         if (table && o->kind != PROBE_MYSQL)
-                return wrong(at, ERR_BADARG, "heartbeat_table is for mysql only");
+                return config_wrong(at, ERR_BADARG, "heartbeat_table is for mysql only");
         if (table && !is_table_name(table))
-                return wrong(at, ERR_BADARG, "heartbeat_table must be a name or database.name");
-        if (!table && cfg_size(cfg, "heartbeat_utc"))
-                return wrong(at, ERR_BADARG, "heartbeat_utc needs heartbeat_table");
-        o->heartbeat_table = copy(table);
-        o->is_heartbeat_utc = table && cfg_size(cfg, "heartbeat_utc") &&
-                              cfg_getbool(cfg, "heartbeat_utc") == cfg_true;
-        o->database = copy(cfg_getstr(cfg, "database"));
+                return config_wrong(at, ERR_BADARG,
+                                    "heartbeat_table must be a name or database.name");
+        if (!table && has_utc)
+                return config_wrong(at, ERR_BADARG, "heartbeat_utc needs heartbeat_table");
+        o->is_heartbeat_utc = has_utc && cfg_getbool(cfg, "heartbeat_utc") == cfg_true;
         int r = take_server(cfg, o->kind, &o->primary, at);
-        return r == OK ? take_replicas(o, cfg, at) : r;
+        return r == OK ? take_replicas(at, cfg) : r;
 }
 
 static bool is_env(const char *text)
@@ -513,84 +417,67 @@ static bool is_env(const char *text)
         return len > 0 && (text[0] < '0' || text[0] > '9') && (!text[len] || text[len] == '=');
 }
 
-static int take_env(struct probe_options *o, cfg_t *cfg, const struct place *at)
+static int take_env(struct probe_options *o, cfg_t *cfg, const struct config_at *at)
 {
         unsigned n = cfg_size(cfg, "env");
         o->env = n ? xcalloc(n + 1, sizeof(char *)) : NULL;
         for (unsigned i = 0; i < n; i++) {
                 const char *text = cfg_getnstr(cfg, "env", i);
                 if (!is_env(text)) /* a value may be a secret, so only the name is shown */
-                        return wrong(at, ERR_BADARG,
-                                     "env: '%s' is no NAME=VALUE and no NAME to pass on",
-                                     SHOWN(slice_make(text, strcspn(text, "="))));
+                        return config_wrong(at, ERR_BADARG,
+                                            "env: '%s' is no NAME=VALUE and no NAME to pass on",
+                                            SHOWN(slice_make(text, strcspn(text, "="))));
                 o->env[i] = xstrdup(text);
         }
         return OK;
 }
 
-static int take_command(struct probe_options *o, cfg_t *cfg, const struct place *at)
+static int take_command(struct probe_options *o, cfg_t *cfg, const struct config_at *at)
 {
         unsigned n = cfg_size(cfg, "command");
         if (n == 0)
-                return wrong(at, ERR_BADARG, "kind command needs command = {\"program\", ...}");
+                return config_wrong(at, ERR_BADARG,
+                                    "kind command needs command = {\"program\", ...}");
         o->argv = xcalloc(n + 1, sizeof(char *));
         for (unsigned i = 0; i < n; i++)
                 o->argv[i] = xstrdup(cfg_getnstr(cfg, "command", i));
         return take_env(o, cfg, at);
 }
 
-static int take_url(struct probe_options *o, cfg_t *cfg, const struct place *at)
+static int take_url(struct probe_options *o, cfg_t *cfg, const struct config_at *at)
 {
         const char *url = cfg_getstr(cfg, "url");
         if (!url || (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0))
-                return wrong(at, ERR_BADARG, "kind http needs url = \"http://...\"");
+                return config_wrong(at, ERR_BADARG, "kind http needs url = \"http://...\"");
         if (strchr(url, '@'))
-                return wrong(at, ERR_BADARG, "user and password do not belong into the url");
+                return config_wrong(at, ERR_BADARG, "user and password do not belong into the url");
         o->url = xstrdup(url);
         return OK;
 }
 
 /* ---- a target ---- */
 
-static int take_kind(struct probe_options *o, cfg_t *cfg, const struct place *at)
+static int take_kind(const struct config_at *at, cfg_t *cfg)
 {
         const char *kind = cfg_getstr(cfg, "kind");
-        if (!kind || !probe_kind_from_name(kind, &o->kind))
-                return wrong(at, ERR_BADARG,
-                             "kind must be mysql, postgres, host, http or command%s%s",
-                             kind ? ", not " : "", kind ? kind : "");
+        if (!kind || !probe_kind_from_name(kind, &at->probe->kind))
+                return config_wrong(at, ERR_BADARG,
+                                    "kind must be mysql, postgres, host, http or command%s%s",
+                                    kind ? ", not " : "", kind ? kind : "");
+        return OK;
+}
+
+/* What a target of its kind has alone. */
+static int take_own(const struct config_at *at, cfg_t *cfg)
+{
+        struct probe_options *o = at->probe;
         if (o->kind == PROBE_COMMAND)
                 return take_command(o, cfg, at);
         if (cfg_size(cfg, "env"))
-                return wrong(at, ERR_BADARG, "env is for kind command");
+                return config_wrong(at, ERR_BADARG, "env is for kind command");
         if (o->kind == PROBE_HTTP)
                 return take_url(o, cfg, at);
-        return o->kind == PROBE_HOST ? OK : take_database(o, cfg, at);
-}
-
-static int take_times(struct probe_options *o, struct config_target *level, cfg_t *cfg,
-                      const struct place *at)
-{
-        int64_t dwell_ms = CONFIG_DWELL_MS;
-        o->interval_ms = CONFIG_INTERVAL_MS;
-        o->timeout_ms = CONFIG_TIMEOUT_MS;
-        int r = take_duration(cfg, "interval", 100, MS_PER_HOUR, &o->interval_ms, at);
-        if (r == OK)
-                r = take_duration(cfg, "timeout", 100, MS_PER_MIN, &o->timeout_ms, at);
-        if (r == OK)
-                r = take_duration(cfg, "dwell", 0, MS_PER_HOUR, &dwell_ms, at);
-        level->dwell_ns = dwell_ms * NS_PER_MS;
-        return r;
-}
-
-static int take_mode(struct config_target *level, cfg_t *cfg, const struct place *at)
-{
-        const char *mode = cfg_getstr(cfg, "mode");
-        level->mode = mode ? mode_from_name(slice_str(mode)) : -1;
-        if (mode && level->mode < 0)
-                return wrong(at, ERR_BADARG,
-                             "mode must be off, test_observe, observe or enforce, not '%s'", mode);
-        return OK;
+        return o->kind == PROBE_HOST ? OK : take_database(at, cfg);
 }
 
 /* It stands in addresses: /check/app/mysql/NAME. */
@@ -606,27 +493,30 @@ static bool is_target_name(const char *name)
 static int take_target(struct probe_options *o, struct config_target *level, cfg_t *cfg,
                        struct problem *problem)
 {
-        struct place at = {.target = cfg_title(cfg), .problem = problem};
-        if (!is_target_name(at.target))
-                return wrong(&at, ERR_BADARG,
-                             "a target needs a name of 1 to %d bytes of UTF-8 without '/' and "
-                             "control characters",
-                             PROBE_NAME_MAX);
-        (void)snprintf(o->name, sizeof(o->name), "%s", at.target);
-        o->user = copy(cfg_getstr(cfg, "user"));
-        int r = take_times(o, level, cfg, &at);
+        const char *name = cfg_title(cfg);
+        struct config_at at = {
+                .section = SECTION_TARGET, .own = level, .probe = o, .problem = problem};
+        (void)snprintf(at.where, sizeof(at.where), "target \"%s\": ", SHOWN_STR(name));
+        config_target_init(o, level);
+        if (!is_target_name(name))
+                return config_wrong(&at, ERR_BADARG,
+                                    "a target needs a name of 1 to %d bytes of UTF-8 without '/' "
+                                    "and control characters",
+                                    PROBE_NAME_MAX);
+        (void)snprintf(o->name, sizeof(o->name), "%s", name);
+        int r = take_kind(&at, cfg);
         if (r == OK)
-                r = take_kind(o, cfg, &at);
+                r = config_rows_take(&at, cfg);
         if (r == OK)
-                r = take_mode(level, cfg, &at);
+                r = take_own(&at, cfg);
         if (r == OK)
-                r = take_password(o, level, cfg, &at);
+                r = take_password(&at, level);
         if (r == OK)
-                r = take_tls(o, cfg, &at);
+                r = config_tls_take(&at, cfg);
         if (r == OK)
-                r = take_metrics(o, level, cfg, &at);
+                r = take_metrics(&at, level, cfg);
         if (r == OK)
-                r = take_check(o, level, cfg, &at);
+                r = take_check(&at, level, cfg);
         if (r == OK)
                 set_hibernation(o, level);
         return r;
@@ -663,16 +553,13 @@ static void free_words(char **words)
         free(words);
 }
 
-static void release_options(struct probe_options *o)
+static void release_target(struct probe_options *o, struct config_target *level)
 {
+        const struct config_at at = {.section = SECTION_TARGET, .own = level, .probe = o};
+        config_rows_release(&at);
         if (o->password)
                 explicit_bzero(o->password, strlen(o->password));
         free(o->password);
-        free(o->user);
-        free(o->database);
-        free(o->heartbeat_table);
-        free(o->url);
-        config_tls_release(&o->tls);
         release_server(&o->primary);
         for (size_t i = 0; i < o->n_replicas; i++)
                 release_server(&o->replicas[i]);
@@ -686,11 +573,8 @@ static void release_options(struct probe_options *o)
 
 void config_targets_release(struct config_targets *t)
 {
-        for (size_t i = 0; i < t->n; i++) {
-                release_options(&t->probes[i]);
-                free(t->levels[i].password_file);
-                free(t->levels[i].password_env);
-        }
+        for (size_t i = 0; i < t->n; i++)
+                release_target(&t->probes[i], &t->levels[i]);
         free(t->probes);
         free(t->levels);
         *t = (struct config_targets){0};

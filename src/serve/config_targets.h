@@ -5,6 +5,7 @@
 #ifndef WEIR_SERVE_CONFIG_TARGETS_H
 #define WEIR_SERVE_CONFIG_TARGETS_H
 
+#include "api/setting_table.h"
 #include "base/err.h"
 #include "gate/check.h"
 #include "gate/level.h"
@@ -19,9 +20,11 @@ struct config_target {
         double check_above[LEVEL_METRICS_MAX]; /* threshold of the check door; NAN: none */
         bool is_checked[LEVEL_METRICS_MAX];
         struct unknown_rule unknown[TIERS]; /* what a check gets while a metric is unknown */
-        int64_t dwell_ns;
-        int mode;                           /* enum gate_mode; -1: the global one */
-        char *password_file, *password_env; /* where the password is from; NULL: not from there */
+/* What rows of api/setting_table.def declare: dwell, the mode (-1: the global one), where the
+ * password is from. */
+#define SETTINGS_SECTION SETTINGS_TARGET
+#define SETTING          SETTING_MEMBER
+#include "api/setting_table.def"
 };
 
 struct config_targets {
@@ -31,11 +34,7 @@ struct config_targets {
 };
 
 struct cfg_t;
-struct cfg_opt_t;
 
-/* The options of a target section, for
- *      CFG_SEC("target", config_target_opts(), CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES) */
-struct cfg_opt_t *config_target_opts(void);
 /* Takes all `target` sections of a parsed file.  After an error the struct wants its release. */
 int config_targets_take(struct config_targets *t, struct cfg_t *cfg,
                         struct problem *problem) MUST_CHECK;
@@ -47,10 +46,8 @@ double config_check_above(const struct level_rule *rule);
 /* Thresholds of a metric of that name that has none in the file; NAN: none. */
 void config_default_thresholds(const char *metric, struct level_rule *rule);
 int64_t config_default_stale_ms(const struct probe_options *o);
-/* What holds for a target that does not say. */
-#define CONFIG_INTERVAL_MS 1000
-#define CONFIG_TIMEOUT_MS  1500 /* with the interval: trouble is seen within 3 s */
-#define CONFIG_DWELL_MS    30000
+/* A target of which nothing was said yet. */
+void config_target_init(struct probe_options *o, struct config_target *level);
 /* Would a probe that was started with the one do for the other? */
 bool config_probe_is_same(const struct probe_options *a, const struct probe_options *b);
 

@@ -1,8 +1,9 @@
 /* See config_text.h.
  *
- * One line per setting, "name = value", sections indented; what is in its default place is left out
- * or not.  A section is opened when its first line comes, so that one without lines does not show,
- * except where the section itself says something (a target, a metric). */
+ * One line per setting, "name = value", sections indented, in the order of the rows of
+ * api/setting_table.def; what is as by default is left out or not.  A section is opened when its
+ * first line comes, so that one without lines does not show, except where the section itself says
+ * something (a target, a metric). */
 #include "serve/config_text.h"
 
 #include <math.h>
@@ -10,15 +11,14 @@
 #include <stdlib.h>
 
 #include "base/duration.h"
-#include "gate/ramp.h"
-#include "history/history.h"
-#include "serve/config_tls.h"
+#include "serve/config_rows.h"
 
 #define DEPTH_MAX 4
 
 struct writer {
         struct buf *out;
         bool has_defaults;
+        const char *kind;     /* of the target that is written; NULL: none is */
         size_t depth, opened; /* sections entered, and those of them that show */
         struct {
                 const char *name, *title; /* title NULL: none */
@@ -97,50 +97,6 @@ static void end(struct writer *w)
         buf_put_byte(w->out, '\n');
 }
 
-/* NULL is nothing to say. */
-static void line_text(struct writer *w, const char *name, const char *text, const char *usual)
-{
-        if (!text || !begin(w, name, usual && strcmp(text, usual) == 0))
-                return;
-        put_text(w->out, text);
-        end(w);
-}
-
-/* 0 is nothing to say.  As size_parse() reads it. */
-static void line_size(struct writer *w, const char *name, uint64_t bytes)
-{
-        char text[24];
-        bool is_mib = bytes % MIB == 0;
-        (void)snprintf(text, sizeof(text), "%llu%s",
-                       (unsigned long long)(is_mib ? bytes / MIB : bytes), is_mib ? "m" : "");
-        line_text(w, name, bytes ? text : NULL, NULL);
-}
-
-static void line_bool(struct writer *w, const char *name, bool value, bool usual)
-{
-        if (!begin(w, name, value == usual))
-                return;
-        buf_put_str(w->out, value ? "true" : "false");
-        end(w);
-}
-
-static void line_int(struct writer *w, const char *name, int64_t value, int64_t usual)
-{
-        if (!begin(w, name, value == usual))
-                return;
-        buf_put_i64(w->out, value);
-        end(w);
-}
-
-static void line_duration(struct writer *w, const char *name, int64_t ms, int64_t usual_ms)
-{
-        char text[DURATION_TEXT_MAX];
-        if (!begin(w, name, ms == usual_ms))
-                return;
-        put_text(w->out, duration_text(ms, text));
-        end(w);
-}
-
 /* The shortest that reads back the same. */
 static void put_number(struct buf *b, double value)
 {
@@ -153,11 +109,28 @@ static void put_number(struct buf *b, double value)
         buf_put_str(b, text);
 }
 
-static void line_number(struct writer *w, const char *name, double value, bool is_default)
+/* NULL is nothing to say. */
+static void line_text(struct writer *w, const char *name, const char *text, bool is_default)
+{
+        if (!text || !begin(w, name, is_default))
+                return;
+        put_text(w->out, text);
+        end(w);
+}
+
+static void line_int(struct writer *w, const char *name, int64_t value, bool is_default)
 {
         if (!begin(w, name, is_default))
                 return;
-        put_number(w->out, value);
+        buf_put_i64(w->out, value);
+        end(w);
+}
+
+static void line_bool(struct writer *w, const char *name, bool value, bool is_default)
+{
+        if (!begin(w, name, is_default))
+                return;
+        buf_put_str(w->out, value ? "true" : "false");
         end(w);
 }
 
@@ -171,6 +144,14 @@ static void line_numbers(struct writer *w, const char *name, const double *value
                 put_number(w->out, values[i]);
         }
         buf_put_str(w->out, "}");
+        end(w);
+}
+
+static void line_number(struct writer *w, const char *name, double value, bool is_default)
+{
+        if (!begin(w, name, is_default))
+                return;
+        put_number(w->out, value);
         end(w);
 }
 
@@ -188,35 +169,89 @@ static void line_texts(struct writer *w, const char *name, char *const *texts, s
         end(w);
 }
 
-/* ---- the throttle ---- */
+/* ---- rows ---- */
 
-static void put_level(struct writer *w, const struct policy *p, enum level level)
+/* As size_parse() reads it; 0 is nothing to say. */
+static void line_size(struct writer *w, const char *name, int64_t bytes)
 {
-        struct policy usual;
-        char room[TIERS][DURATION_TEXT_MAX];
-        char *delays[TIERS];
-        policy_init(&usual);
-        for (size_t i = 0; i < TIERS; i++) {
-                (void)duration_text(p->delay_ms[level][i], room[i]); /* returns the room */
-                delays[i] = room[i];
-        }
-        enter(w, "level", level_name(level));
-        line_texts(w, "delays", delays, TIERS,
-                   memcmp(p->delay_ms[level], usual.delay_ms[level], sizeof(p->delay_ms[0])) == 0);
-        line_int(w, "claim_size", p->caps[level].claim_size, usual.caps[level].claim_size);
-        line_int(w, "claims", p->caps[level].claims, usual.caps[level].claims);
-        leave(w);
+        char text[24];
+        bool is_mib = bytes % (int64_t)MIB == 0;
+        (void)snprintf(text, sizeof(text), "%lld%s",
+                       (long long)(is_mib ? bytes / (int64_t)MIB : bytes), is_mib ? "m" : "");
+        line_text(w, name, bytes ? text : NULL, false);
 }
 
-static void put_registry(struct writer *w, const struct registry_entry *entries, size_t n)
+static void line_num(struct writer *w, const struct setting_def *def, int64_t value,
+                     bool is_default)
 {
-        if (n == 0 || !begin(w, "registry", false))
+        char text[DURATION_TEXT_MAX];
+        if (def->type == SETTING_BOOL)
+                line_bool(w, def->name, value, is_default);
+        else if (def->type == SETTING_INT)
+                line_int(w, def->name, value, is_default);
+        else if (def->type == SETTING_SIZE)
+                line_size(w, def->name, value);
+        else if (def->type == SETTING_CHOICE)
+                line_text(w, def->name, value < 0 ? NULL : def->choices[value], is_default);
+        else if (def->flags & SETTING_FOREVER && value == 0)
+                line_text(w, def->name, "forever", is_default);
+        else
+                line_text(w, def->name, duration_text(value, text), is_default);
+}
+
+static void put_row(struct writer *w, const struct config_at *at, enum setting_id id)
+{
+        const struct setting_def *def = &setting_table[id];
+        bool has_usual = at->usual != NULL;
+        if (def->type == SETTING_TEXT) {
+                const char *text = config_row_text(at, id);
+                line_text(w, def->name, text,
+                          text && def->usual_text && strcmp(text, def->usual_text) == 0);
+        } else if (def->type == SETTING_TEXTS) {
+                size_t n;
+                char *const *texts = config_row_list(at, id, &n);
+                line_texts(w, def->name, texts, n,
+                           n == 1 && strcmp(texts[0], def->usual_text) == 0);
+        } else if (def->type == SETTING_SHARE) {
+                double value = config_row_number(at, id, false);
+                line_number(w, def->name, value, value == config_row_number(at, id, true));
+        } else {
+                int64_t value = config_row_num(at, id, false);
+                line_num(w, def, value, has_usual && value == config_row_num(at, id, true));
+        }
+}
+
+typedef void put_fn(struct writer *w, const struct config_at *at, const char *name);
+
+/* ---- rows that are kept in a way of their own ---- */
+
+static void put_expire(struct writer *w, const struct config_at *at, const char *name)
+{
+        const struct config_throttle *t = at->from;
+        char room[TIERS][16];
+        char *tiers[TIERS];
+        size_t n = 0;
+        for (size_t i = 0; i < TIERS; i++) {
+                if (!t->policy.lets_expire[i])
+                        continue;
+                (void)snprintf(room[n], sizeof(room[n]), "%s", tier_name((enum tier)i));
+                tiers[n] = room[n];
+                n++;
+        }
+        line_texts(w, name, tiers, n, n == 0);
+}
+
+static void put_registry(struct writer *w, const struct config_at *at, const char *name)
+{
+        const struct config_throttle *t = at->from;
+        if (t->n_registry == 0 || !begin(w, name, false))
                 return;
         buf_put_byte(w->out, '{');
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < t->n_registry; i++) {
+                const struct registry_entry *e = &t->registry[i];
                 char text[REGISTRY_PATTERN_MAX + 16];
-                (void)snprintf(text, sizeof(text), "%.*s=%s", (int)entries[i].pattern.len,
-                               entries[i].pattern.ptr, tier_name(entries[i].tier));
+                (void)snprintf(text, sizeof(text), "%.*s=%s", (int)e->pattern.len, e->pattern.ptr,
+                               tier_name(e->tier));
                 buf_put_str(w->out, i ? ", " : "");
                 put_text(w->out, text);
         }
@@ -224,93 +259,52 @@ static void put_registry(struct writer *w, const struct registry_entry *entries,
         end(w);
 }
 
-static void put_load(struct writer *w, const struct config_throttle *t)
+static void put_queue_depth(struct writer *w, const struct config_at *at, const char *name)
 {
+        const struct config_throttle *t = at->from;
         const struct level_rule *q = &t->queue_depth;
         const double depth[] = {q->enter[0], q->exit[0], q->enter[1], q->exit[1]};
-        struct zone_rule usual;
-        const double limits[] = {t->zone.min, t->zone.start, t->zone.max};
-        zone_rule_init(&usual);
         if (t->has_queue_depth)
-                line_numbers(w, "queue_depth", depth, ARRAY_LEN(depth), false);
-        line_duration(w, "queue_age", t->policy.queue_age_ms, GATE_QUEUE_AGE_MS);
-        line_text(w, "queue_level", level_name(t->policy.queue_level), level_name(LEVEL_ELEVATED));
-        line_text(w, "adaptive", mode_name(t->adaptive), mode_name(MODE_OFF));
-        line_numbers(w, "adaptive_limit", limits, ARRAY_LEN(limits),
-                     t->zone.min == usual.min && t->zone.start == usual.start &&
-                             t->zone.max == usual.max);
+                line_numbers(w, name, depth, ARRAY_LEN(depth), false);
 }
 
-static void put_checks(struct writer *w, const struct core_checks *c)
+static void put_adaptive_limit(struct writer *w, const struct config_at *at, const char *name)
 {
-        struct config_throttle usual;
-        config_throttle_init(&usual);
-        const struct core_checks *u = &usual.checks;
-        line_text(w, "check_mode", mode_name(c->mode), mode_name(u->mode));
-        line_duration(w, "rule_max", c->rule_max_ms, u->rule_max_ms);
-        line_bool(w, "rule_endless", c->is_endless_allowed, false);
-        line_duration(w, "starved_after", c->starved_ms, u->starved_ms);
-        line_number(w, "exempt_budget", c->exempt_budget, c->exempt_budget == u->exempt_budget);
-        line_bool(w, "exempt_ends", c->exempt_ends, false);
-        line_int(w, "credits_max", c->credit.max, u->credit.max);
-        line_duration(w, "credits_time", c->credit.ms, u->credit.ms);
+        const struct config_throttle *t = at->from, *usual = at->usual;
+        const double limits[] = {t->zone.min, t->zone.start, t->zone.max};
+        line_numbers(w, name, limits, ARRAY_LEN(limits),
+                     t->zone.min == usual->zone.min && t->zone.start == usual->zone.start &&
+                             t->zone.max == usual->zone.max);
 }
 
-static void put_expiry(struct writer *w, const struct policy *p)
-{
-        char room[TIERS][16];
-        char *tiers[TIERS];
-        size_t n = 0;
-        line_duration(w, "expiry_margin", p->expiry_margin_ms, GATE_MARGIN_MS);
-        for (size_t i = 0; i < TIERS; i++) {
-                if (!p->lets_expire[i])
-                        continue;
-                (void)snprintf(room[n], sizeof(room[n]), "%s", tier_name((enum tier)i));
-                tiers[n] = room[n];
-                n++;
-        }
-        line_texts(w, "expire", tiers, n, n == 0);
-}
-
-static void put_throttle(struct writer *w, const struct config_throttle *t)
-{
-        unsigned cycles = t->ramp_cycles ? t->ramp_cycles : RAMP_CYCLES;
-        int64_t cycle_ns = t->ramp_cycle_ns ? t->ramp_cycle_ns : RAMP_CYCLE_NS;
-        enter(w, "throttle", NULL);
-        line_bool(w, "enabled", !t->is_off, true);
-        line_text(w, "mode", mode_name(t->policy.mode), mode_name(MODE_OFF));
-        line_int(w, "ramp_cycles", cycles, RAMP_CYCLES);
-        line_duration(w, "ramp_cycle", cycle_ns / NS_PER_MS, RAMP_CYCLE_NS / NS_PER_MS);
-        line_duration(w, "max_deferral", (int64_t)t->policy.max_deferral_ms, 0);
-        line_int(w, "deferrals_per_hour", t->policy.deferrals_per_hour, 0);
-        put_expiry(w, &t->policy);
-        put_registry(w, t->registry, t->n_registry);
-        put_load(w, t);
-        put_checks(w, &t->checks);
-        for (int level = LEVEL_ELEVATED; level < LEVELS; level++)
-                put_level(w, &t->policy, (enum level)level);
-        leave(w);
-}
-
-/* ---- targets ---- */
-
+/* host or socket, port and tls_name of a server. */
 static void put_server(struct writer *w, const struct probe_server *s, enum probe_kind kind)
 {
         int usual = kind == PROBE_POSTGRES ? 5432 : 3306;
         bool is_socket = s->host && s->host[0] == '/';
-        line_text(w, is_socket ? "socket" : "host", s->host, NULL);
-        line_int(w, "port", s->port, usual);
-        line_text(w, "tls_name", s->tls_name, NULL);
+        line_text(w, is_socket ? "socket" : "host", s->host, false);
+        line_int(w, "port", s->port, s->port == usual);
+        line_text(w, "tls_name", s->tls_name, false);
 }
 
-static void put_tls(struct writer *w, const struct probe_options *o)
+static void put_primary(struct writer *w, const struct config_at *at, const char *name)
 {
-        if (o->kind == PROBE_MYSQL || o->kind == PROBE_POSTGRES)
-                line_text(w, "tls", probe_tls_mode_name(o->tls.mode),
-                          probe_tls_mode_name(CONFIG_TLS_MODE));
-        line_text(w, "tls_ca", o->tls.ca, NULL);
-        line_text(w, "tls_cert", o->tls.cert, NULL);
-        line_text(w, "tls_key", o->tls.key, NULL);
+        (void)name; /* there are several */
+        if (at->from_probe->primary.host)
+                put_server(w, &at->from_probe->primary, at->from_probe->kind);
+}
+
+static void put_replica(struct writer *w, const struct config_at *at, const char *name)
+{
+        (void)name; /* there are several */
+        put_server(w, at->from, at->from_probe->kind);
+}
+
+static void put_heartbeat_utc(struct writer *w, const struct config_at *at, const char *name)
+{
+        const struct probe_options *o = at->from_probe;
+        if (o->heartbeat_table)
+                line_bool(w, name, o->is_heartbeat_utc, !o->is_heartbeat_utc);
 }
 
 static void line_words(struct writer *w, const char *name, char *const *words)
@@ -322,26 +316,29 @@ static void line_words(struct writer *w, const char *name, char *const *words)
                 line_texts(w, name, words, n, false);
 }
 
-static void put_where(struct writer *w, const struct probe_options *o,
-                      const struct config_target *level)
+static void put_command(struct writer *w, const struct config_at *at, const char *name)
 {
-        line_text(w, "kind", probe_kind_name(o->kind), NULL);
-        if (o->primary.host)
-                put_server(w, &o->primary, o->kind);
-        line_text(w, "user", o->user, NULL);
-        line_text(w, "password_file", level->password_file, NULL);
-        line_text(w, "password_env", level->password_env, NULL);
-        put_tls(w, o);
-        line_text(w, "database", o->database, NULL);
-        line_text(w, "heartbeat_table", o->heartbeat_table, NULL);
-        if (o->heartbeat_table)
-                line_bool(w, "heartbeat_utc", o->is_heartbeat_utc, false);
-        line_text(w, "url", o->url, NULL);
-        line_words(w, "command", o->argv);
-        line_words(w, "env", o->env);
+        line_words(w, name, at->from_probe->argv);
 }
 
-static void put_unknown(struct writer *w, const struct unknown_rule rules[TIERS])
+static void put_env(struct writer *w, const struct config_at *at, const char *name)
+{
+        line_words(w, name, at->from_probe->env);
+}
+
+static void put_check(struct writer *w, const struct config_at *at, const char *name)
+{
+        const struct probe_options *o = at->from_probe;
+        char *names[LEVEL_METRICS_MAX];
+        size_t n = 0;
+        for (size_t i = 0; i < o->n_metrics; i++)
+                if (at->level->is_checked[i])
+                        names[n++] = o->metrics[i].name;
+        if (n)
+                line_texts(w, name, names, n, false);
+}
+
+static void put_unknown(struct writer *w, const struct config_at *at, const char *name)
 {
         struct unknown_rule usual[TIERS];
         char room[TIERS][DURATION_TEXT_MAX + 8], time[DURATION_TEXT_MAX];
@@ -349,7 +346,7 @@ static void put_unknown(struct writer *w, const struct unknown_rule rules[TIERS]
         bool is_usual = true;
         config_unknown_init(usual);
         for (size_t i = 0; i < TIERS; i++) {
-                const struct unknown_rule *r = &rules[i];
+                const struct unknown_rule *r = &at->level->unknown[i];
                 bool is_wait = r->policy == UNKNOWN_WAIT;
                 (void)snprintf(room[i], sizeof(room[i]), "%s%s",
                                is_wait                       ? "wait:"
@@ -359,138 +356,165 @@ static void put_unknown(struct writer *w, const struct unknown_rule rules[TIERS]
                 texts[i] = room[i];
                 is_usual &= r->policy == usual[i].policy && !is_wait;
         }
-        line_texts(w, "unknown", texts, TIERS, is_usual);
+        line_texts(w, name, texts, TIERS, is_usual);
 }
 
-static void put_check_list(struct writer *w, struct probe_options *o,
-                           const struct config_target *level)
+static void put_source(struct writer *w, const struct config_at *at, const char *name)
 {
-        char *names[LEVEL_METRICS_MAX];
-        size_t n = 0;
-        for (size_t i = 0; i < o->n_metrics; i++)
-                if (level->is_checked[i])
-                        names[n++] = o->metrics[i].name;
-        if (n)
-                line_texts(w, "check", names, n, false);
-        put_unknown(w, level->unknown);
+        const struct probe_metric *m = &at->from_probe->metrics[at->metric];
+        line_text(w, name, m->source, strcmp(m->source, m->name) == 0);
 }
 
-static void put_pair(struct writer *w, const char *name, const struct level_rule *r,
-                     const struct level_rule *usual, int i)
+static void put_pair(struct writer *w, const struct config_at *at, const char *name, int i)
 {
+        const struct level_rule *r = at->from;
         const double pair[] = {r->enter[i], isnan(r->exit[i]) ? r->enter[i] : r->exit[i]};
+        struct level_rule usual = {.stale_ns = 0};
+        config_default_thresholds(at->from_probe->metrics[at->metric].name, &usual);
         if (!isnan(pair[0]))
                 line_numbers(w, name, pair, 2,
-                             r->enter[i] == usual->enter[i] && pair[1] == usual->exit[i]);
+                             r->enter[i] == usual.enter[i] && pair[1] == usual.exit[i]);
 }
 
-static void put_metric(struct writer *w, const struct probe_options *o,
-                       const struct config_target *level, size_t i)
+static void put_elevated(struct writer *w, const struct config_at *at, const char *name)
 {
-        const struct probe_metric *m = &o->metrics[i];
-        const struct level_rule *r = &level->rules[i];
-        double above = level->check_above[i], usual_above = config_check_above(r);
-        struct level_rule usual = {.stale_ns = 0};
-        config_default_thresholds(m->name, &usual);
-        enter(w, "metric", m->name);
-        open_sections(w);
-        line_text(w, "source", m->source, m->name);
-        put_pair(w, "elevated", r, &usual, 0);
-        put_pair(w, "critical", r, &usual, 1);
-        line_duration(w, "stale", r->stale_ns / NS_PER_MS, config_default_stale_ms(o));
-        line_bool(w, "required", r->is_required, false);
+        put_pair(w, at, name, 0);
+}
+
+static void put_critical(struct writer *w, const struct config_at *at, const char *name)
+{
+        put_pair(w, at, name, 1);
+}
+
+static void put_stale(struct writer *w, const struct config_at *at, const char *name)
+{
+        const struct level_rule *r = at->from;
+        int64_t ms = r->stale_ns / NS_PER_MS;
+        char text[DURATION_TEXT_MAX];
+        line_text(w, name, duration_text(ms, text), ms == config_default_stale_ms(at->from_probe));
+}
+
+static void put_threshold(struct writer *w, const struct config_at *at, const char *name)
+{
+        double above = at->level->check_above[at->metric];
         if (!isnan(above))
-                line_number(w, "threshold", above, above == usual_above);
+                line_number(w, name, above, above == config_check_above(at->from));
+}
+
+static put_fn *const put_own[SETTING_IDS] = {
+        [SET_THROTTLE_expire] = put_expire,
+        [SET_THROTTLE_registry] = put_registry,
+        [SET_THROTTLE_queue_depth] = put_queue_depth,
+        [SET_THROTTLE_adaptive_limit] = put_adaptive_limit,
+        [SET_TARGET_host] = put_primary,
+        [SET_TARGET_heartbeat_utc] = put_heartbeat_utc,
+        [SET_TARGET_command] = put_command,
+        [SET_TARGET_env] = put_env,
+        [SET_TARGET_check] = put_check,
+        [SET_TARGET_unknown] = put_unknown,
+        [SET_REPLICA_host] = put_replica,
+        [SET_METRIC_source] = put_source,
+        [SET_METRIC_elevated] = put_elevated,
+        [SET_METRIC_critical] = put_critical,
+        [SET_METRIC_stale] = put_stale,
+        [SET_METRIC_threshold] = put_threshold,
+};
+
+/* ---- sections ---- */
+
+static void put_rows(struct writer *w, const struct config_at *at)
+{
+        for (enum setting_id id = 0; id < SETTING_IDS; id++) {
+                const struct setting_def *def = &setting_table[id];
+                if (def->section != at->section)
+                        continue;
+                if (put_own[id])
+                        put_own[id](w, at, def->name);
+                else if (config_row_is_kept(id) && (!w->kind || config_row_is_for(def, w->kind)))
+                        put_row(w, at, id);
+        }
+}
+
+/* The delays of a level are in another place than its caps. */
+static void put_level(struct writer *w, const struct policy *p, enum level level)
+{
+        struct policy usual;
+        char room[TIERS][DURATION_TEXT_MAX];
+        char *delays[TIERS];
+        policy_init(&usual);
+        for (size_t i = 0; i < TIERS; i++) {
+                (void)duration_text(p->delay_ms[level][i], room[i]); /* returns the room */
+                delays[i] = room[i];
+        }
+        const struct config_at at = {
+                .section = SECTION_LEVEL, .from = &p->caps[level], .usual = &usual.caps[level]};
+        enter(w, "level", level_name(level));
+        line_texts(w, setting_table[SET_LEVEL_delays].name, delays, TIERS,
+                   memcmp(p->delay_ms[level], usual.delay_ms[level], sizeof(p->delay_ms[0])) == 0);
+        put_rows(w, &at);
         leave(w);
 }
 
-static void put_target(struct writer *w, struct probe_options *o, const struct config_target *level)
+static void put_throttle(struct writer *w, const struct config_throttle *t)
 {
-        bool has_replicas = o->kind == PROBE_MYSQL || o->kind == PROBE_POSTGRES;
+        struct config_throttle usual;
+        config_throttle_init(&usual);
+        const struct config_at at = {.section = SECTION_THROTTLE, .from = t, .usual = &usual};
+        enter(w, "throttle", NULL);
+        put_rows(w, &at);
+        for (int level = LEVEL_ELEVATED; level < LEVELS; level++)
+                put_level(w, &t->policy, (enum level)level);
+        leave(w);
+}
+
+static void put_target(struct writer *w, const struct probe_options *o,
+                       const struct config_target *level)
+{
+        struct probe_options usual_probe;
+        struct config_target usual;
+        struct level_rule usual_rule = {.is_required = false};
+        config_target_init(&usual_probe, &usual);
+        struct config_at at = {.section = SECTION_TARGET,
+                               .from = level,
+                               .usual = &usual,
+                               .from_probe = o,
+                               .usual_probe = &usual_probe,
+                               .level = level};
         enter(w, "target", o->name);
-        put_where(w, o, level);
-        line_duration(w, "interval", o->interval_ms, CONFIG_INTERVAL_MS);
-        line_duration(w, "timeout", o->timeout_ms, CONFIG_TIMEOUT_MS);
-        line_duration(w, "dwell", level->dwell_ns / NS_PER_MS, CONFIG_DWELL_MS);
-        line_text(w, "mode", level->mode >= 0 ? mode_name((enum gate_mode)level->mode) : NULL,
-                  NULL);
-        if (has_replicas) {
-                line_int(w, "ignore_replicas", o->ignore_replicas, 0);
-                line_text(w, "missing_replica", o->is_missing_replica_fine ? "ignore" : "unknown",
-                          "unknown");
-        }
-        put_check_list(w, o, level);
+        w->kind = probe_kind_name(o->kind);
+        put_rows(w, &at);
+        w->kind = NULL;
+        at.section = SECTION_REPLICA;
         for (size_t i = 0; i < o->n_replicas; i++) {
+                at.from = &o->replicas[i];
                 enter(w, "replica", o->replicas[i].name);
-                put_server(w, &o->replicas[i], o->kind);
+                put_rows(w, &at);
                 leave(w);
         }
-        for (size_t i = 0; i < o->n_metrics; i++)
-                put_metric(w, o, level, i);
+        at.section = SECTION_METRIC;
+        at.usual = &usual_rule;
+        for (at.metric = 0; at.metric < o->n_metrics; at.metric++) {
+                at.from = &level->rules[at.metric];
+                enter(w, "metric", o->metrics[at.metric].name);
+                open_sections(w);
+                put_rows(w, &at);
+                leave(w);
+        }
         leave(w);
 }
 
-/* ---- all of it ---- */
-
-static const char *history_name(enum history_policy policy)
+static void put_locks(struct writer *w, const struct config *c, const struct config *usual)
 {
-        static const char *const names[] = {"full", "failures", "none"};
-        return names[policy];
-}
-
-static const char *log_level_name(enum say_level level)
-{
-        static const char *const names[] = {"debug", "info", "warn", "error"};
-        return names[level];
-}
-
-static void put_keep(struct writer *w, const char *name, int64_t ms, int64_t usual_ms)
-{
-        if (ms)
-                line_duration(w, name, ms, usual_ms);
-        else
-                line_text(w, name, "forever", NULL);
-}
-
-static void put_addrs(struct writer *w, const char *name, char *const *addrs, size_t n,
-                      const char *usual)
-{
-        line_texts(w, name, addrs, n, n == 1 && strcmp(addrs[0], usual) == 0);
-}
-
-static void put_top(struct writer *w, const struct config *c)
-{
-        line_text(w, "data", c->data, CONFIG_DATA);
-        put_addrs(w, "resp", c->resp, c->n_resp, CONFIG_RESP);
-        put_addrs(w, "http", c->http, c->n_http, CONFIG_HTTP);
-        line_text(w, "token_file", c->token_file, NULL);
-        line_bool(w, "check_without_token", c->is_check_open, false);
-        line_size(w, "client_memory", c->client_bytes);
-        line_text(w, "signing_keys_file", c->signing_keys_file, NULL);
-        line_text(w, "log_level", log_level_name(c->log_level), log_level_name(SAY_INFO));
-        line_bool(w, "log_json", c->is_log_json, false);
-        line_text(w, "history", history_name(c->history), history_name(HISTORY_FULL));
-        put_keep(w, "history_keep_done", c->keep_done_ms, HISTORY_KEEP_DONE_MS);
-        put_keep(w, "history_keep_failed", c->keep_failed_ms, HISTORY_KEEP_FAILED_MS);
-        put_keep(w, "history_keep_incidents", c->keep_incidents_ms, HISTORY_KEEP_INCIDENTS_MS);
-        for (size_t i = 0; i < c->n_queues; i++) {
-                enter(w, "queue", c->queues[i].name);
-                line_text(w, "history", history_name(c->queues[i].history), NULL);
-                leave(w);
-        }
-}
-
-static void put_locks(struct writer *w, const struct config *c)
-{
+        const struct config_at at = {.section = SECTION_LOCKS, .from = c, .usual = usual};
         enter(w, "locks", NULL);
-        line_bool(w, "enabled", !c->are_locks_off, true);
+        put_rows(w, &at);
         leave(w);
 }
 
 void config_put_locks(const struct config *c, struct buf *ret)
 {
         struct writer w = {.out = ret, .has_defaults = true};
-        put_locks(&w, c);
+        put_locks(&w, c, NULL);
 }
 
 void config_put_throttle(const struct config *c, bool has_defaults, struct buf *ret)
@@ -509,8 +533,19 @@ void config_put_target(const struct config *c, size_t target, bool has_defaults,
 void config_put(const struct config *c, bool has_defaults, struct buf *ret)
 {
         struct writer w = {.out = ret, .has_defaults = has_defaults};
-        put_top(&w, c);
-        put_locks(&w, c);
+        struct config usual;
+        config_init(&usual);
+        struct config_at at = {.section = SECTION_TOP, .from = c, .usual = &usual};
+        put_rows(&w, &at);
+        at.section = SECTION_QUEUE;
+        at.usual = NULL; /* what is said of one queue is always shown */
+        for (size_t i = 0; i < c->n_queues; i++) {
+                at.from = &c->queues[i];
+                enter(&w, "queue", c->queues[i].name);
+                put_rows(&w, &at);
+                leave(&w);
+        }
+        put_locks(&w, c, &usual);
         put_throttle(&w, &c->throttle);
         for (size_t i = 0; i < c->targets.n; i++)
                 config_put_target(c, i, has_defaults, ret);

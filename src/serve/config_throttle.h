@@ -5,15 +5,16 @@
 
 #include <confuse.h>
 
+#include "api/setting_table.h"
 #include "base/err.h"
 #include "core/core.h"
 
+/* The members that rows of api/setting_table.def declare are described there. */
 struct config_throttle {
+#define SETTINGS_SECTION SETTINGS_THROTTLE
+#define SETTING          SETTING_MEMBER
+#include "api/setting_table.def"
         struct policy policy;
-        bool is_off; /* enabled = false */
-        unsigned ramp_cycles;
-        int64_t ramp_cycle_ns;
-        enum gate_mode adaptive;
         struct zone_rule zone;
         struct registry_entry *registry; /* their patterns are in: */
         char **registry_texts;
@@ -23,9 +24,10 @@ struct config_throttle {
         struct core_checks checks; /* all of it is filled in */
 };
 
-void config_throttle_init(struct config_throttle *c); /* policy_init() and the default ramp */
+void config_throttle_init(struct config_throttle *c); /* the defaults */
 void config_throttle_release(struct config_throttle *c);
-cfg_opt_t *config_throttle_opts(void); /* for CFG_SEC */
-int config_throttle_take(struct config_throttle *c, cfg_t *cfg, struct problem *problem) MUST_CHECK;
+/* Takes a `throttle` section. */
+int config_throttle_take(struct config_throttle *c, cfg_t *section,
+                         struct problem *problem) MUST_CHECK;
 
 #endif

@@ -19,8 +19,6 @@
 #define CERT_FILE_MAX (4 * MIB) /* all authorities of a system are a quarter of that */
 #define NAME_MAX_LEN  255
 
-static const char *const names[] = {"tls", "tls_ca", "tls_cert", "tls_key", "tls_name"};
-
 /* ---- files ---- */
 
 /* The first certificate of the file; the caller frees it. */
@@ -109,14 +107,10 @@ static bool is_any_server_remote(const struct probe_options *o)
         return is;
 }
 
-static int take_mode(struct probe_options *o, cfg_t *cfg, struct problem *problem)
+static int check_mode(const struct probe_options *o, cfg_t *cfg, struct problem *problem)
 {
-        const char *mode = cfg_getstr(cfg, "tls");
-        if (mode && !probe_tls_mode_from_name(mode, &o->tls.mode))
-                return problem_set(problem, ERR_BADARG,
-                                   "tls must be off, prefer, require or verify, not '%s'",
-                                   SHOWN_STR(mode));
-        if (mode && o->tls.mode != PROBE_TLS_OFF && !is_any_server_remote(o))
+        bool is_said = cfg_getstr(cfg, "tls") != NULL;
+        if (is_said && o->tls.mode != PROBE_TLS_OFF && !is_any_server_remote(o))
                 return problem_set(problem, ERR_BADARG,
                                    "tls is for a host: what goes over a socket stays here");
         if (o->tls.mode == PROBE_TLS_VERIFY && !o->tls.ca)
@@ -175,44 +169,36 @@ static int check_http(const struct probe_options *o, cfg_t *cfg, struct problem 
 /* Kinds that connect to nothing. */
 static int refuse(cfg_t *cfg, struct problem *problem)
 {
-        for (size_t i = 0; i < ARRAY_LEN(names); i++)
-                if (cfg_getstr(cfg, names[i]))
+        static const enum setting_id ids[] = {SET_TARGET_tls, SET_TARGET_tls_ca,
+                                              SET_TARGET_tls_cert, SET_TARGET_tls_key,
+                                              SET_TARGET_tls_name};
+        for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+                if (cfg_getstr(cfg, setting_table[ids[i]].name))
                         return problem_set(problem, ERR_BADARG,
-                                           "%s is for mysql, postgres and http", names[i]);
+                                           "%s is for mysql, postgres and http",
+                                           setting_table[ids[i]].name);
         return OK;
 }
 
-static char *copy(const char *text)
-{
-        return text ? xstrdup(text) : NULL;
-}
-
-int config_tls_take(struct probe_options *o, cfg_t *cfg, struct problem *problem)
+static int take(struct probe_options *o, cfg_t *cfg, struct problem *problem)
 {
         bool is_database = o->kind == PROBE_MYSQL || o->kind == PROBE_POSTGRES;
         if (!is_database && o->kind != PROBE_HTTP)
                 return refuse(cfg, problem);
-        o->tls = (struct probe_tls){
-                .mode = CONFIG_TLS_MODE,
-                .ca = copy(cfg_getstr(cfg, "tls_ca")),
-                .cert = copy(cfg_getstr(cfg, "tls_cert")),
-                .key = copy(cfg_getstr(cfg, "tls_key")),
-        };
         if (!o->tls.cert != !o->tls.key)
                 return problem_set(problem, ERR_BADARG,
                                    "tls_cert and tls_key go together: %s is "
                                    "missing",
                                    o->tls.cert ? "tls_key" : "tls_cert");
-        int r = is_database ? take_mode(o, cfg, problem) : check_http(o, cfg, problem);
+        int r = is_database ? check_mode(o, cfg, problem) : check_http(o, cfg, problem);
         if (r == OK && is_database)
                 r = take_names(o, cfg, problem);
         return r == OK ? check_files(&o->tls, problem) : r;
 }
 
-void config_tls_release(struct probe_tls *tls)
+int config_tls_take(const struct config_at *at, cfg_t *cfg)
 {
-        free(tls->ca);
-        free(tls->cert);
-        free(tls->key);
-        *tls = (struct probe_tls){0};
+        struct problem why;
+        int r = take(at->probe, cfg, &why);
+        return r == OK ? OK : config_wrong(at, r, "%s", why.detail);
 }

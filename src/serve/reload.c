@@ -12,6 +12,7 @@
 #include "base/say.h"
 #include "cli/config_diff.h"
 #include "operator/settings.h"
+#include "serve/config_rows.h"
 #include "serve/config_text.h"
 
 /* ---- what is different ---- */
@@ -60,33 +61,13 @@ static void compare(const struct config *was, const struct config *now, struct b
 
 /* ---- swapping ---- */
 
-#define SWAP(a, b)                                                                                 \
-        do {                                                                                       \
-                __typeof__(a) was_ = (a);                                                          \
-                (a) = (b);                                                                         \
-                (b) = was_;                                                                        \
-        } while (0)
-
-static void swap_addrs(char **a, size_t *n_a, char **b, size_t *n_b)
-{
-        for (size_t i = 0; i < CONFIG_ADDRS_MAX; i++)
-                SWAP(a[i], b[i]);
-        SWAP(*n_a, *n_b);
-}
-
 /* What only a restart changes: the new one has it as it is, the old one as it would be. */
 static void keep_fixed(struct config *now, struct config *was)
 {
-        SWAP(now->data, was->data);
-        SWAP(now->token, was->token);
-        SWAP(now->token_file, was->token_file);
-        SWAP(now->is_check_open, was->is_check_open);
-        SWAP(now->client_bytes, was->client_bytes);
-        SWAP(now->keep_done_ms, was->keep_done_ms);
-        SWAP(now->keep_failed_ms, was->keep_failed_ms);
-        SWAP(now->keep_incidents_ms, was->keep_incidents_ms);
-        swap_addrs(now->resp, &now->n_resp, was->resp, &was->n_resp);
-        swap_addrs(now->http, &now->n_http, was->http, &was->n_http);
+        char *token = now->token;
+        now->token = was->token;
+        was->token = token;
+        config_rows_swap_fixed(SECTION_TOP, now, was);
 }
 
 /* One line, for the log. */

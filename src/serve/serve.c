@@ -400,14 +400,17 @@ static int take_settings(void *ctx, struct config *c, struct problem *problem)
         const struct args *args = d->args;
         const char *file = args_get(args, "config"), *data = args_get(args, "data");
         const char *token = args_get(args, "token-file"), *level = args_get(args, "log-level");
+        enum say_level log_level = SAY_INFO;
         int r = file ? config_read_file(c, file, problem) : OK;
         if (r == OK)
                 r = take_addresses(c, args, problem);
         if (r == OK && token)
                 r = config_set_token_file(c, token, problem);
-        if (r == OK && level && !say_level_from_name(level, &c->log_level))
+        if (r == OK && level && !say_level_from_name(level, &log_level))
                 r = problem_set(problem, ERR_BADARG,
                                 "--log-level takes debug, info, warn or error, not '%s'", level);
+        if (level)
+                c->log_level = log_level;
         if (data)
                 config_set_data(c, data);
         c->is_log_json |= args_has(args, "log-json");

@@ -171,6 +171,58 @@ static void a_token_file_must_be_private_and_of_a_sane_length(void **unused)
         }
 }
 
+/* The rows spell out the words of enums that other modules name too. */
+static void choices_are_called_as_everywhere_else(void **unused)
+{
+        (void)unused;
+        static const enum setting_id modes[] = {SET_THROTTLE_mode, SET_THROTTLE_adaptive,
+                                                SET_THROTTLE_check_mode, SET_TARGET_mode};
+        for (size_t i = 0; i < ARRAY_LEN(modes); i++)
+                for (int k = 0; k < MODES; k++) {
+                        const char *word = setting_table[modes[i]].choices[k];
+                        if (word)
+                                assert_string_equal(word, mode_name((enum gate_mode)k));
+                }
+        const char *const *levels = setting_table[SET_THROTTLE_queue_level].choices;
+        assert_string_equal(levels[LEVEL_ELEVATED], level_name(LEVEL_ELEVATED));
+        assert_string_equal(levels[LEVEL_CRITICAL], level_name(LEVEL_CRITICAL));
+        for (int k = 0; k < PROBE_KINDS; k++)
+                assert_string_equal(setting_table[SET_TARGET_kind].choices[k],
+                                    probe_kind_name((enum probe_kind)k));
+        for (int k = 0; k < PROBE_TLS_MODES; k++)
+                assert_string_equal(setting_table[SET_TARGET_tls].choices[k],
+                                    probe_tls_mode_name((enum probe_tls_mode)k));
+        assert_int_equal(setting_table[SET_TARGET_tls].usual, PROBE_TLS_PREFER);
+        enum say_level level;
+        assert_true(
+                say_level_from_name(setting_table[SET_TOP_log_level].choices[SAY_WARN], &level));
+        assert_int_equal(level, SAY_WARN);
+        assert_int_equal(setting_choice(&setting_table[SET_TOP_history], SLICE_LIT("failures")),
+                         HISTORY_FAILURES);
+        assert_int_equal(setting_choice(&setting_table[SET_TOP_history], SLICE_LIT("none")),
+                         HISTORY_NONE);
+}
+
+/* What a module does by itself is what the row says that it does. */
+static void defaults_of_the_gate_are_those_of_the_rows(void **unused)
+{
+        (void)unused;
+        struct config_throttle t;
+        struct policy policy;
+        struct credit_rule credit;
+        config_throttle_init(&t);
+        policy_init(&policy);
+        credit_rule_init(&credit);
+        assert_int_equal(t.policy.mode, policy.mode);
+        assert_int_equal(t.policy.max_deferral_ms, policy.max_deferral_ms);
+        assert_int_equal(t.policy.deferrals_per_hour, policy.deferrals_per_hour);
+        assert_int_equal(t.policy.queue_age_ms, policy.queue_age_ms);
+        assert_int_equal(t.policy.queue_level, policy.queue_level);
+        assert_int_equal(t.policy.expiry_margin_ms, policy.expiry_margin_ms);
+        assert_int_equal(t.checks.credit.max, credit.max);
+        assert_int_equal(t.checks.credit.ms, credit.ms);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -180,6 +232,8 @@ int main(void)
                 cmocka_unit_test(checks_answer_as_the_file_says),
                 cmocka_unit_test(checks_are_enforced_by_default_and_every_rule_ends),
                 cmocka_unit_test(a_token_file_must_be_private_and_of_a_sane_length),
+                cmocka_unit_test(choices_are_called_as_everywhere_else),
+                cmocka_unit_test(defaults_of_the_gate_are_those_of_the_rows),
         };
         return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -158,6 +158,7 @@ static void an_error_names_the_line(void **unused)
                 {"throttle {\n level \"critical\" {\n  claims = 1\n  delays = {\"1s\"}\n }\n}\n",
                  "conf:4: throttle level \"critical\": delays takes"},
                 {"throttle {\n ramp_cycles = -4\n}\n", "conf:2: throttle: ramp_cycles"},
+                {"throttle {\n\n ramp_cycle = soon\n}\n", "conf:3: throttle: ramp_cycle: 'soon'"},
                 {"target \"a\" { kind = \"host\" }\ntarget \"b\" {\n kind = \"host\"\n"
                  " # dwell = \"3s\"\n\n dwell = \"2h\"\n}\n",
                  "conf:6: target \"b\": dwell must be"},

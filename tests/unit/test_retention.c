@@ -8,23 +8,26 @@
 #include "history/archive_file.h"
 #include "history/archive_writer.h"
 
+#define KEEP_DONE_MS   (31 * HISTORY_DAY_MS)
+#define KEEP_FAILED_MS (93 * HISTORY_DAY_MS)
+
 static void a_job_goes_when_its_time_has_come_and_not_before(void **state)
 {
         static const struct {
                 enum job_status status;
                 int64_t keep_ms;
         } cases[] = {
-                {JOB_COMPLETE, HISTORY_KEEP_DONE_MS},
-                {JOB_CANCELED, HISTORY_KEEP_DONE_MS},
-                {JOB_FAILED, HISTORY_KEEP_FAILED_MS},
+                {JOB_COMPLETE, KEEP_DONE_MS},
+                {JOB_CANCELED, KEEP_DONE_MS},
+                {JOB_FAILED, KEEP_FAILED_MS},
         };
         (void)state;
         for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
                 struct box box;
                 struct job *job = job_make(7, 64);
                 box_init_folder(&box);
-                box.keep_done_ms = HISTORY_KEEP_DONE_MS;
-                box.keep_failed_ms = HISTORY_KEEP_FAILED_MS;
+                box.keep_done_ms = KEEP_DONE_MS;
+                box.keep_failed_ms = KEEP_FAILED_MS;
                 box_open(&box);
                 job->view.status = cases[i].status;
                 job_tell_plainly(job);
