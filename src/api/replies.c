@@ -50,7 +50,7 @@ static inline void put_decimal(struct reply *r, double value)
 
 static inline void put_text_or_null(struct reply *r, struct slice text)
 {
-        if (text.ptr)
+        if (text.len)
                 reply_text(r, text);
         else
                 reply_null(r);
@@ -84,7 +84,7 @@ static inline void put_list(struct reply *r, struct reply_items items)
 {
         reply_list(r, items.n);
         if (items.n)
-                items.put(r, items.core, items.of);
+                items.put(r, &items);
         reply_end(r);
 }
 
@@ -92,7 +92,7 @@ static inline void put_map(struct reply *r, struct reply_items items)
 {
         reply_map(r, items.n);
         if (items.n)
-                items.put(r, items.core, items.of);
+                items.put(r, &items);
         reply_end(r);
 }
 
@@ -129,6 +129,7 @@ static inline void end(struct reply *r, enum reply_form form)
 #define ONE(r, field)      1
 #define IF_TEXT(r, field)  ((field).len > 0)
 #define IF_SET(r, field)   ((field) != 0)
+#define IF_KNOWN(r, field) ((field) != REPLY_NONE)
 #define IF_NAMED(r, field) ((r)->ops->has_names)
 #define IF_ITEMS(r, field) ((field).n > 0)
 

@@ -10,13 +10,13 @@
 
 struct core;
 
-/* The value of an INT_OR_NULL or INT_IF_ANY that there is not. */
+/* The value of an INT_OR_NULL or INT_IF_KNOWN that there is not. */
 #define REPLY_NONE INT64_MIN
 
 /* The items of a list: `put` tells all n of them, and is not called when there are none. */
 struct reply_items {
         size_t n;
-        void (*put)(struct reply *r, const struct core *core, const void *of);
+        void (*put)(struct reply *r, const struct reply_items *items);
         const struct core *core;
         const void *of;
 };
@@ -28,11 +28,13 @@ struct reply_items {
 #define REPLY_KIND_TEXT_IF_ANY            (struct slice,               IF_TEXT,  reply_text,          "~:s")
 #define REPLY_KIND_STR                    (const char *,               ONE,      reply_str,           ":s")
 #define REPLY_KIND_STR_OR_NULL            (const char *,               ONE,      put_str_or_null,     ":s?")
+#define REPLY_KIND_STR_IF_ANY             (const char *,               IF_SET,   reply_str,           "~:s")
 #define REPLY_KIND_WORD(words)            (const char *,               ONE,      reply_str,           ":<" words ">")
 #define REPLY_KIND_WORD_IF_ANY(words)     (const char *,               IF_SET,   reply_str,           "~:<" words ">")
 #define REPLY_KIND_INT                    (int64_t,                    ONE,      reply_int,           ":i")
 #define REPLY_KIND_INT_OR_NULL            (int64_t,                    ONE,      put_int_or_null,     ":i?")
 #define REPLY_KIND_INT_IF_ANY             (int64_t,                    IF_SET,   reply_int,           "~:i")
+#define REPLY_KIND_INT_IF_KNOWN           (int64_t,                    IF_KNOWN, reply_int,           "~:i")
 #define REPLY_KIND_BOOL                   (bool,                       ONE,      reply_bool,          ":b")
 #define REPLY_KIND_BOOL_IF_NAMED          (bool,                       IF_NAMED, reply_bool,          ":b")
 #define REPLY_KIND_DECIMAL                (double,                     ONE,      put_decimal,         ":s?")

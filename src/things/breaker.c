@@ -16,6 +16,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/say.h"
 #include "state/breaker.h"
 
@@ -428,50 +429,30 @@ static void tell_breaker(const struct core *core, const struct breaker *b, struc
         const struct circuit *c = &b->circuit;
         uint64_t bad, all;
         circuit_rate(c, core->now.steady_ns, &bad, &all);
-        const struct {
-                const char *key;
-                int64_t value;
-        } numbers[] = {
-                {"since_ms", (core->now.steady_ns - c->since_ns) / NS_PER_MS},
-                {"retry_ms", retry_ms(c, core->now.steady_ns)},
-                {"failures", c->in_a_row},
-                {"window_failures", (int64_t)bad},
-                {"window_outcomes", (int64_t)all},
-                {"trips", (int64_t)c->trips},
-                {"waiting_jobs", n_waiting_jobs(core, b)},
-                {"threshold", c->rule.failures},
-                {"rate", c->rule.rate_percent},
-                {"window_ms", c->rule.rate_window_ms},
-                {"volume", c->rule.rate_min},
-                {"cooldown_ms", c->rule.cool_ms},
-                {"cooldown_max_ms", c->rule.cool_max_ms},
-                {"probe_ms", c->rule.probe_ms},
+        const struct breaker_state_reply told = {
+                .name = thing_name(&b->thing),
+                .state = circuit_state_name(c->state),
+                .reason = buf_slice(&b->reason),
+                .probing = c->probe_id != 0,
+                .held = c->is_held,
+                .handlers = b->counts_handlers,
+                .passing = b->is_passing,
+                .since_ms = (core->now.steady_ns - c->since_ns) / NS_PER_MS,
+                .retry_ms = retry_ms(c, core->now.steady_ns),
+                .failures = c->in_a_row,
+                .window_failures = (int64_t)bad,
+                .window_outcomes = (int64_t)all,
+                .trips = (int64_t)c->trips,
+                .waiting_jobs = n_waiting_jobs(core, b),
+                .threshold = c->rule.failures,
+                .rate = c->rule.rate_percent,
+                .window_ms = c->rule.rate_window_ms,
+                .volume = c->rule.rate_min,
+                .cooldown_ms = c->rule.cool_ms,
+                .cooldown_max_ms = c->rule.cool_max_ms,
+                .probe_ms = c->rule.probe_ms,
         };
-        const struct {
-                const char *key;
-                bool value;
-        } flags[] = {
-                {"probing", c->probe_id != 0},
-                {"held", c->is_held},
-                {"handlers", b->counts_handlers},
-                {"passing", b->is_passing},
-        };
-        reply_map(reply, 3 + ARRAY_LEN(numbers) + ARRAY_LEN(flags));
-        reply_key(reply, "name");
-        reply_text(reply, thing_name(&b->thing));
-        reply_key(reply, "state");
-        reply_str(reply, circuit_state_name(c->state));
-        reply_key(reply, "reason");
-        reply_text(reply, buf_slice(&b->reason));
-        for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
-                reply_key(reply, flags[i].key);
-                reply_bool(reply, flags[i].value);
-        }
-        for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-                reply_key(reply, numbers[i].key);
-                reply_int(reply, numbers[i].value);
-        }
-        reply_end(reply);
+        reply_breaker_state(reply, &told);
 }
 
 int exec_breakerstate(struct core *core, struct session *session, const struct command *cmd,
@@ -492,6 +473,13 @@ static int by_name(const void *a, const void *b)
         return slice_cmp(thing_name(*x), thing_name(*y));
 }
 
+static void tell_sorted(struct reply *reply, const struct reply_items *items)
+{
+        struct thing *const *sorted = items->of;
+        for (size_t i = 0; i < items->n; i++)
+                tell_breaker(items->core, breaker_of(sorted[i]), reply);
+}
+
 int exec_breakers(struct core *core, struct session *session, const struct command *cmd,
                   struct reply *reply, struct problem *problem)
 {
@@ -504,29 +492,10 @@ int exec_breakers(struct core *core, struct session *session, const struct comma
         for (struct hash_node *it = NULL; (it = hash_next(all, it));)
                 sorted[n++] = CONTAINER_OF(it, struct thing, node);
         qsort(sorted, n, sizeof(struct thing *), by_name);
-        reply_wrap(reply, "breakers");
-        reply_list(reply, n);
-        for (size_t i = 0; i < n; i++)
-                tell_breaker(core, breaker_of(sorted[i]), reply);
-        reply_end(reply);
+        const struct breakers_reply told = {{n, tell_sorted, core, sorted}};
+        reply_breakers(reply, &told);
         free(sorted);
         return OK;
-}
-
-static void tell_verdict(struct reply *reply, const char *verdict, const char *token,
-                         int64_t wait_ms)
-{
-        reply_record(reply, 3);
-        reply_key(reply, "verdict");
-        reply_str(reply, verdict);
-        reply_key(reply, "token");
-        if (token)
-                reply_text(reply, slice_make(token, 2 * (size_t)TOKEN_BYTES));
-        else
-                reply_null(reply);
-        reply_key(reply, "retry_ms");
-        reply_int(reply, wait_ms);
-        reply_end(reply);
 }
 
 int exec_ask(struct core *core, struct session *session, const struct command *cmd,
@@ -554,7 +523,11 @@ int exec_ask(struct core *core, struct session *session, const struct command *c
         uint64_t id = core->state.fence + 1;
         enum circuit_verdict v = circuit_ask(&circuit, core->now.steady_ns, id, NULL);
         if (v == CIRCUIT_REFUSED) {
-                tell_verdict(reply, "refused", NULL, retry_ms(&circuit, core->now.steady_ns));
+                const struct breaker_verdict_reply refused = {
+                        .verdict = "refused",
+                        .retry_ms = retry_ms(&circuit, core->now.steady_ns),
+                };
+                reply_breaker_verdict(reply, &refused);
                 return OK;
         }
         const struct breaker_body body = {b,
@@ -569,7 +542,11 @@ int exec_ask(struct core *core, struct session *session, const struct command *c
         if (r != OK)
                 return r;
         token_make(body.salt, id, token);
-        tell_verdict(reply, v == CIRCUIT_PROBE ? "probe" : "pass", token, 0);
+        const struct breaker_verdict_reply passed = {
+                .verdict = v == CIRCUIT_PROBE ? "probe" : "pass",
+                .token = slice_make(token, sizeof(token)),
+        };
+        reply_breaker_verdict(reply, &passed);
         return OK;
 }
 
@@ -590,8 +567,8 @@ int exec_report(struct core *core, struct session *session, const struct command
         settle(core, b);
         if (!breaker_is_reported(b, id))
                 note_end(core, b, id, is_ok ? ASK_GOOD : ASK_BAD, true);
-        reply_wrap(reply, "state");
-        reply_str(reply, circuit_state_name(b->circuit.state));
+        const struct breaker_reported_reply told = {circuit_state_name(b->circuit.state)};
+        reply_breaker_reported(reply, &told);
         return OK;
 }
 

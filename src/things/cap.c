@@ -3,6 +3,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/shown.h"
 #include "state/cap.h"
 
@@ -92,24 +93,32 @@ int exec_uncap(struct core *core, struct session *session, const struct command 
 static void tell_cap(struct reply *reply, const struct thing *t)
 {
         const struct cap *cap = cap_of(t);
-        reply_map(reply, 5);
-        reply_key(reply, "name");
-        reply_text(reply, thing_name(t));
-        reply_key(reply, "max");
-        reply_int(reply, (int64_t)cap->max);
-        reply_key(reply, "weight");
-        reply_int(reply, (int64_t)(cap->weight ? cap->weight : 1));
-        reply_key(reply, "running");
-        reply_int(reply, (int64_t)cap->n_running);
-        reply_key(reply, "waiting");
-        reply_int(reply, t->waiting.len);
-        reply_end(reply);
+        const struct cap_reply told = {
+                .name = thing_name(t),
+                .max = (int64_t)cap->max,
+                .weight = (int64_t)(cap->weight ? cap->weight : 1),
+                .running = (int64_t)cap->n_running,
+                .waiting = t->waiting.len,
+        };
+        reply_cap(reply, &told);
 }
 
 /* Those that are set, and keys that keep somebody waiting: not every key of every job. */
 static bool is_told(const struct thing *t)
 {
         return thing_is_durable(t) || t->waiting.len;
+}
+
+static void tell_caps(struct reply *reply, const struct reply_items *items)
+{
+        size_t n = items->n;
+        for (struct hash_node *it = NULL; n && (it = hash_next(items->of, it));) {
+                const struct thing *t = CONTAINER_OF(it, struct thing, node);
+                if (!is_told(t))
+                        continue;
+                tell_cap(reply, t);
+                n--;
+        }
 }
 
 int exec_caps(struct core *core, struct session *session, const struct command *cmd,
@@ -124,15 +133,7 @@ int exec_caps(struct core *core, struct session *session, const struct command *
                 n += is_told(CONTAINER_OF(it, struct thing, node));
         if (n > LIMIT_CAPS)
                 n = LIMIT_CAPS;
-        reply_wrap(reply, "caps");
-        reply_list(reply, n);
-        for (struct hash_node *it = NULL; n && (it = hash_next(caps, it));) {
-                const struct thing *t = CONTAINER_OF(it, struct thing, node);
-                if (!is_told(t))
-                        continue;
-                tell_cap(reply, t);
-                n--;
-        }
-        reply_end(reply);
+        const struct caps_reply told = {{n, tell_caps, core, caps}};
+        reply_caps(reply, &told);
         return OK;
 }

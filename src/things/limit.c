@@ -20,6 +20,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/say.h"
 #include "core/kernel.h"
 #include "state/limit.h"
@@ -88,14 +89,12 @@ static int set_rule(struct core *core, struct slice name, struct rate_limit *l,
 static void tell_take(struct reply *reply, const struct core *core, const struct rate_limit *l,
                       bool is_granted, int64_t wait_ns)
 {
-        reply_record(reply, 3);
-        reply_key(reply, "granted");
-        reply_int(reply, is_granted);
-        reply_key(reply, "left");
-        reply_int(reply, (int64_t)bucket_left(&l->bucket, core->now.steady_ns));
-        reply_key(reply, "retry_ms");
-        reply_int(reply, is_granted ? 0 : ms_up(wait_ns));
-        reply_end(reply);
+        const struct limit_taken_reply told = {
+                .granted = is_granted,
+                .left = (int64_t)bucket_left(&l->bucket, core->now.steady_ns),
+                .retry_ms = is_granted ? 0 : ms_up(wait_ns),
+        };
+        reply_limit_taken(reply, &told);
 }
 
 /* How long a take of `cost` behind all who ask would wait: as if they were one, up to the
@@ -408,11 +407,6 @@ int exec_unlimit(struct core *core, struct session *session, const struct comman
         return OK;
 }
 
-static const char *kind_name(enum bucket_kind kind)
-{
-        return kind == BUCKET_TOKENS ? "tokens" : "window";
-}
-
 /* Jobs that would start if it allowed more.  The limit of a queue is asked once for all of them, so
  * they stay in the queue. */
 static int64_t n_waiting_jobs(const struct core *core, const struct rate_limit *l)
@@ -428,32 +422,21 @@ static void tell_usage(const struct core *core, struct rate_limit *l, struct rep
         size_t asking = 0;
         LIST_FOREACH(&l->asks, it)
         asking++;
-        const struct {
-                const char *key;
-                int64_t value;
-        } numbers[] = {
-                {"amount", (int64_t)b->rule.amount},
-                {"period_ms", b->rule.period_ms},
-                {"burst", (int64_t)b->rule.burst},
-                {"used", (int64_t)bucket_used(b, now_ns)},
-                {"left", (int64_t)bucket_left(b, now_ns)},
-                {"retry_ms", ms_up(line_wait_ns(core, l, 1))},
-                {"reset_ms", ms_up(bucket_idle_wait(b, now_ns))},
-                {"waiting_jobs", n_waiting_jobs(core, l)},
-                {"waiting_clients", (int64_t)asking},
+        const struct limit_usage_reply told = {
+                .name = thing_name(&l->thing),
+                .kind = b->rule.kind == BUCKET_TOKENS ? "tokens" : "window",
+                .passing = l->is_passing,
+                .amount = (int64_t)b->rule.amount,
+                .period_ms = b->rule.period_ms,
+                .burst = (int64_t)b->rule.burst,
+                .used = (int64_t)bucket_used(b, now_ns),
+                .left = (int64_t)bucket_left(b, now_ns),
+                .retry_ms = ms_up(line_wait_ns(core, l, 1)),
+                .reset_ms = ms_up(bucket_idle_wait(b, now_ns)),
+                .waiting_jobs = n_waiting_jobs(core, l),
+                .waiting_clients = (int64_t)asking,
         };
-        reply_map(reply, 3 + ARRAY_LEN(numbers));
-        reply_key(reply, "name");
-        reply_text(reply, thing_name(&l->thing));
-        reply_key(reply, "kind");
-        reply_str(reply, kind_name(b->rule.kind));
-        reply_key(reply, "passing");
-        reply_bool(reply, l->is_passing);
-        for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-                reply_key(reply, numbers[i].key);
-                reply_int(reply, numbers[i].value);
-        }
-        reply_end(reply);
+        reply_limit_usage(reply, &told);
 }
 
 int exec_usage(struct core *core, struct session *session, const struct command *cmd,
@@ -474,6 +457,13 @@ static int by_name(const void *a, const void *b)
         return slice_cmp(thing_name(*x), thing_name(*y));
 }
 
+static void tell_sorted(struct reply *reply, const struct reply_items *items)
+{
+        struct thing *const *sorted = items->of;
+        for (size_t i = 0; i < items->n; i++)
+                tell_usage(items->core, limit_of(sorted[i]), reply);
+}
+
 int exec_limits(struct core *core, struct session *session, const struct command *cmd,
                 struct reply *reply, struct problem *problem)
 {
@@ -486,11 +476,8 @@ int exec_limits(struct core *core, struct session *session, const struct command
         for (struct hash_node *it = NULL; (it = hash_next(all, it));)
                 sorted[n++] = CONTAINER_OF(it, struct thing, node);
         qsort(sorted, n, sizeof(struct thing *), by_name);
-        reply_wrap(reply, "limits");
-        reply_list(reply, n);
-        for (size_t i = 0; i < n; i++)
-                tell_usage(core, limit_of(sorted[i]), reply);
-        reply_end(reply);
+        const struct limits_reply told = {{n, tell_sorted, core, sorted}};
+        reply_limits(reply, &told);
         free(sorted);
         return OK;
 }

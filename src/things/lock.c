@@ -93,10 +93,10 @@ static void tell_granted(const struct core *core, struct reply *reply, uint32_t 
         reply_lock_granted(reply, &told);
 }
 
-static void tell_holders(struct reply *reply, const struct core *core, const void *of)
+static void tell_holders(struct reply *reply, const struct reply_items *items)
 {
-        const struct lock *l = of;
-        int64_t now_ns = core->now.steady_ns;
+        const struct lock *l = items->of;
+        int64_t now_ns = items->core->now.steady_ns;
         for (uint32_t i = 0; i < l->n_holders; i++) {
                 const struct lock_holder *h = &l->holders[i];
                 const struct holder_reply told = {
@@ -512,10 +512,10 @@ int exec_forceunlock(struct core *core, struct session *session, const struct co
 
 /* ---- LOCKS ---- */
 
-static void tell_rows(struct reply *reply, const struct core *core, const void *of)
+static void tell_rows(struct reply *reply, const struct reply_items *items)
 {
-        const struct page *p = of;
-        int64_t now_ns = core->now.steady_ns;
+        const struct page *p = items->of;
+        int64_t now_ns = items->core->now.steady_ns;
         for (size_t i = 0; i < p->n; i++) {
                 const struct lock *l = CONTAINER_OF(p->things[i], const struct lock, thing);
                 const struct lock_holder *h = &l->holders[0];
