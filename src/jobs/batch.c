@@ -12,6 +12,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/plural.h"
 #include "base/say.h"
 #include "core/page.h"
@@ -255,8 +256,7 @@ int exec_closebatch(struct core *core, struct session *session, const struct com
                 change(core, b, BATCH_CLOSED, 0);
                 finish_if_due(core, b);
         }
-        reply_wrap(reply, "status");
-        reply_str(reply, status_of(b));
+        reply_batch_closed(reply, &(struct batch_closed_reply){status_of(b)});
         return OK;
 }
 
@@ -273,8 +273,7 @@ int exec_cancelbatch(struct core *core, struct session *session, const struct co
                 cancel_some(core, b);
                 finish_if_due(core, b); /* it may have had none */
         }
-        reply_wrap(reply, "canceled");
-        reply_int(reply, (int64_t)n);
+        reply_batch_canceled(reply, &(struct batch_canceled_reply){(int64_t)n});
         return OK;
 }
 
@@ -303,41 +302,45 @@ int exec_unbatch(struct core *core, struct session *session, const struct comman
 
 /* ---- answers ---- */
 
-static void tell_counts(struct reply *reply, const struct batch *b)
+static struct batch_row_reply row_of(const struct batch *b)
 {
-        tell_text(reply, "name", thing_name(&b->thing));
-        tell_text(reply, "title", b->terms.title);
-        tell_text(reply, "status", slice_str(status_of(b)));
-        tell_int(reply, "total", b->total);
-        tell_int(reply, "left", batch_left(b));
-        tell_int(reply, "complete", b->complete);
-        tell_int(reply, "failed", b->failed);
-        tell_int(reply, "canceled", b->canceled);
-        tell_int(reply, "created_ms", (uint64_t)b->terms.created_ms);
-        tell_int(reply, "finished_ms", (uint64_t)b->finished_ms);
+        return (struct batch_row_reply){
+                .name = thing_name(&b->thing),
+                .title = b->terms.title,
+                .status = status_of(b),
+                .total = (int64_t)b->total,
+                .left = (int64_t)batch_left(b),
+                .complete = (int64_t)b->complete,
+                .failed = (int64_t)b->failed,
+                .canceled = (int64_t)b->canceled,
+                .created_ms = b->terms.created_ms,
+                .finished_ms = b->finished_ms,
+        };
 }
 
-#define COUNTS_FIELDS 10
-
-static void tell_callback(struct reply *reply, const struct batch *b, enum batch_event event)
+/* NULL: the batch has none. */
+static const struct callback_reply *callback_of(const struct batch *b, enum batch_event event,
+                                                struct callback_reply *room)
 {
         const struct batch_callback *c = &b->terms.callbacks[event];
-        if (!c->hook.len) {
-                reply_null(reply);
-                return;
+        uint64_t job = b->callback_ids[event];
+        *room = (struct callback_reply){
+                .hook = c->hook,
+                .args = c->args,
+                .job = job ? (int64_t)job : REPLY_NONE,
+                .signature = c->signature,
+        };
+        return c->hook.len ? room : NULL;
+}
+
+static void tell_rows(struct reply *reply, const struct reply_items *items)
+{
+        const struct page *p = items->of;
+        for (size_t i = 0; i < p->n; i++) {
+                const struct batch_row_reply told =
+                        row_of(CONTAINER_OF(p->things[i], const struct batch, thing));
+                reply_batch_row(reply, &told);
         }
-        reply_map(reply, c->signature.len ? 4 : 3);
-        tell_text(reply, "hook", c->hook);
-        reply_key(reply, "args");
-        reply_payload(reply, c->args);
-        reply_key(reply, "job");
-        if (b->callback_ids[event])
-                reply_int(reply, (int64_t)b->callback_ids[event]);
-        else
-                reply_null(reply);
-        if (c->signature.len)
-                tell_text(reply, "signature", c->signature);
-        reply_end(reply);
 }
 
 int exec_batchstate(struct core *core, struct session *session, const struct command *cmd,
@@ -347,15 +350,15 @@ int exec_batchstate(struct core *core, struct session *session, const struct com
         struct batch *b = find(core, cmd->arg[P_BATCHSTATE_NAME].text);
         if (!b)
                 return no_such_batch(cmd->arg[P_BATCHSTATE_NAME].text, problem);
-        reply_map(reply, COUNTS_FIELDS + 4);
-        tell_counts(reply, b);
-        tell_text(reply, "queue", b->terms.queue);
-        tell_int(reply, "priority", b->terms.priority);
-        reply_key(reply, "onsuccess");
-        tell_callback(reply, b, BATCH_ON_SUCCESS);
-        reply_key(reply, "ondone");
-        tell_callback(reply, b, BATCH_ON_DONE);
-        reply_end(reply);
+        struct callback_reply success, done;
+        const struct batch_reply told = {
+                .row = row_of(b),
+                .queue = b->terms.queue,
+                .priority = b->terms.priority,
+                .onsuccess = callback_of(b, BATCH_ON_SUCCESS, &success),
+                .ondone = callback_of(b, BATCH_ON_DONE, &done),
+        };
+        reply_batch(reply, &told);
         return OK;
 }
 
@@ -369,16 +372,10 @@ int exec_batches(struct core *core, struct session *session, const struct comman
         struct page p = {.things = things,
                          .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT};
         page_fill(&p, &core->state, THING_BATCH, cmd->arg[P_BATCHES_CURSOR].text);
-        reply_map(reply, 2);
-        reply_key(reply, "batches");
-        reply_list(reply, p.n);
-        for (size_t i = 0; i < p.n; i++) {
-                reply_map(reply, COUNTS_FIELDS);
-                tell_counts(reply, CONTAINER_OF(p.things[i], const struct batch, thing));
-                reply_end(reply);
-        }
-        reply_end(reply);
-        tell_text(reply, "cursor", page_cursor(&p));
-        reply_end(reply);
+        const struct batches_reply told = {
+                .batches = {p.n, tell_rows, core, &p},
+                .cursor = page_cursor(&p),
+        };
+        reply_batches(reply, &told);
         return OK;
 }

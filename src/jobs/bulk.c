@@ -35,6 +35,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/plural.h"
 #include "base/say.h"
 #include "jobs/bulk_tier.h"
@@ -132,10 +133,8 @@ static void bulk_finish(struct core *core, struct bulk *b)
         say_done(b);
         wait_end(core, &b->base);
         struct reply *reply = session->ops->reply_begin(session);
-        reply_map(reply, 2);
-        tell_int(reply, "matched", (int64_t)b->matched);
-        tell_int(reply, "changed", (int64_t)b->changed);
-        reply_end(reply);
+        const struct bulk_reply told = {(int64_t)b->matched, (int64_t)b->changed};
+        reply_bulk(reply, &told);
         session->ops->reply_end(session);
         bulk_let_go(core, b);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "api/exec.h"
+#include "api/replies.h"
 #include "base/say.h"
 #include "core/kernel.h"
 #include "jobs/job_end.h"
@@ -223,42 +224,32 @@ static void take_first(struct claiming *c, size_t i)
         pass_over_unwilling(c, takes_elsewhere ? 0 : i, takes_elsewhere ? c->n_queues : i + 1);
 }
 
-static void emit_granted(struct reply *reply, const struct job *job)
+/* Clients of RESP pair the fields with names of their own: maxrun_ms comes only where it was asked
+ * for. */
+static void tell_granted(struct reply *reply, const struct reply_items *items)
 {
-        char token[2 * JOB_TOKEN_BYTES];
-        int64_t maxrun_ms = job->extra ? (int64_t)job->extra->options.maxrun_ms : 0;
-        hex_from_bytes(job->more->token, JOB_TOKEN_BYTES, token);
-        /* Clients pair the fields with names of their own: one more only where it was asked for. */
-        reply_record(reply, maxrun_ms ? 13 : 12);
-        reply_key(reply, "id");
-        reply_int(reply, (int64_t)job_id(job));
-        reply_key(reply, "token");
-        reply_text(reply, slice_make(token, sizeof(token)));
-        reply_key(reply, "hook");
-        reply_text(reply, name_slice(job->hook));
-        reply_key(reply, "args");
-        reply_payload(reply, slice_make(job->args, job->args_len));
-        reply_key(reply, "attempt");
-        reply_int(reply, job->attempt);
-        reply_key(reply, "queue");
-        reply_text(reply, name_slice(job->queue->name));
-        reply_key(reply, "group");
-        reply_text(reply, name_slice(job->group));
-        reply_key(reply, "priority");
-        reply_int(reply, job->priority);
-        reply_key(reply, "attempts");
-        reply_int(reply, job->attempts_max);
-        reply_key(reply, "fence");
-        reply_int(reply, (int64_t)job->more->fence);
-        reply_key(reply, "lease_ms");
-        reply_int(reply, job->more->lease_ms);
-        reply_key(reply, "created_ms");
-        reply_int(reply, job->created_ms);
-        if (maxrun_ms) {
-                reply_key(reply, "maxrun_ms");
-                reply_int(reply, maxrun_ms);
+        struct job *const *jobs = items->of;
+        for (size_t i = 0; i < items->n; i++) {
+                const struct job *job = jobs[i];
+                char token[2 * JOB_TOKEN_BYTES];
+                hex_from_bytes(job->more->token, JOB_TOKEN_BYTES, token);
+                const struct claimed_reply told = {
+                        .id = (int64_t)job_id(job),
+                        .token = slice_make(token, sizeof(token)),
+                        .hook = name_slice(job->hook),
+                        .args = slice_make(job->args, job->args_len),
+                        .attempt = job->attempt,
+                        .queue = name_slice(job->queue->name),
+                        .group = name_slice(job->group),
+                        .priority = job->priority,
+                        .attempts = job->attempts_max,
+                        .fence = (int64_t)job->more->fence,
+                        .lease_ms = job->more->lease_ms,
+                        .created_ms = job->created_ms,
+                        .maxrun_ms = job->extra ? (int64_t)job->extra->options.maxrun_ms : 0,
+                };
+                reply_claimed(reply, &told);
         }
-        reply_end(reply);
 }
 
 /* The archive is behind: until it catches up no new work is handed out. */
@@ -301,11 +292,8 @@ static void claim_jobs(struct claiming *c)
 
 static void tell_jobs(const struct claiming *c, struct reply *reply)
 {
-        reply_wrap(reply, "jobs");
-        reply_list(reply, c->n_jobs);
-        for (size_t i = 0; i < c->n_jobs; i++)
-                emit_granted(reply, c->jobs[i]);
-        reply_end(reply);
+        const struct claim_reply told = {{c->n_jobs, tell_granted, c->core, c->jobs}};
+        reply_claim(reply, &told);
 }
 
 /* It ended before it had seen all: the next turn goes on. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/exec.h"
+#include "api/replies.h"
 #include "jobs/batch.h"
 #include "jobs/dependents.h"
 #include "jobs/keeping.h"
@@ -290,6 +291,13 @@ static int check_request(struct core *core, const struct command *cmd, struct pr
         return r == OK ? check_queues(core, cmd, problem) : r; /* last: it may forget some */
 }
 
+static void tell_ids(struct reply *reply, const struct reply_items *items)
+{
+        const uint64_t *ids = items->of;
+        for (size_t i = 0; i < items->n; i++)
+                reply_int(reply, (int64_t)ids[i]);
+}
+
 int exec_enqueue(struct core *core, struct session *session, const struct command *cmd,
                  struct reply *reply, struct problem *problem)
 {
@@ -304,14 +312,10 @@ int exec_enqueue(struct core *core, struct session *session, const struct comman
         if (r != OK) {
                 undo(core, first_id);
         } else if (!cmd->is_many) {
-                reply_wrap(reply, "id");
-                reply_int(reply, (int64_t)ids[0]);
+                reply_enqueued(reply, &(struct enqueued_reply){(int64_t)ids[0]});
         } else {
-                reply_wrap(reply, "ids");
-                reply_list(reply, cmd->n_specs);
-                for (size_t i = 0; i < cmd->n_specs; i++)
-                        reply_int(reply, (int64_t)ids[i]);
-                reply_end(reply);
+                const struct enqueued_many_reply told = {{cmd->n_specs, tell_ids, core, ids}};
+                reply_enqueued_many(reply, &told);
         }
         if (ids != &one)
                 free(ids);

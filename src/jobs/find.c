@@ -14,6 +14,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/say.h"
 #include "jobs/find_walk.h"
 #include "jobs/tell_options.h"
@@ -46,79 +47,64 @@ struct find {
 
 /* ---- telling ---- */
 
-static void tell_times(struct reply *reply, const struct job_view *v)
-{
-        const struct {
-                const char *key;
-                int64_t value;
-        } rows[] = {
-                {"created_ms", v->created_ms},
-                {"due_ms", v->due_ms},
-                {"started_ms", v->started_ms},
-                {"finished_ms", v->finished_ms},
-        };
-        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-                reply_key(reply, rows[i].key);
-                reply_int(reply, rows[i].value);
-        }
-}
-
 static void tell_job(struct reply *reply, const struct job_view *v)
 {
-        reply_map(reply, 21);
-        tell_int(reply, "id", (int64_t)v->id);
-        tell_text(reply, "hook", v->hook);
-        reply_key(reply, "args");
-        reply_payload(reply, v->args);
-        tell_text(reply, "queue", v->queue);
-        tell_text(reply, "group", v->group);
-        tell_text(reply, "status", slice_str(job_status_name(v->status)));
-        tell_int(reply, "priority", v->priority);
-        tell_int(reply, "attempt", v->attempt);
-        tell_int(reply, "attempts", v->attempts_max);
-        tell_int(reply, "timeout", v->timeout_ms);
-        tell_times(reply, v);
-        tell_text(reply, "worker", v->worker);
-        tell_int(reply, "fence", (int64_t)v->fence);
-        tell_int(reply, "lease_until_ms", v->lease_until_ms);
-        tell_text(reply, "progress", v->progress);
-        reply_key(reply, "result");
-        if (v->status == JOB_COMPLETE && v->result.len)
-                reply_payload(reply, v->result);
-        else
-                reply_null(reply);
-        tell_text(reply, "error", v->error);
-        reply_key(reply, "options");
-        tell_options(reply, v->options, v->deferring_ms);
-        reply_end(reply);
+        struct options_room room;
+        const struct options_reply options =
+                options_of(v->options, (uint64_t)v->deferring_ms, &room);
+        const struct job_reply told = {
+                .id = (int64_t)v->id,
+                .hook = v->hook,
+                .args = v->args,
+                .queue = v->queue,
+                .group = v->group,
+                .status = job_status_name(v->status),
+                .priority = v->priority,
+                .attempt = v->attempt,
+                .attempts = v->attempts_max,
+                .timeout = v->timeout_ms,
+                .created_ms = v->created_ms,
+                .due_ms = v->due_ms,
+                .started_ms = v->started_ms,
+                .finished_ms = v->finished_ms,
+                .worker = v->worker,
+                .fence = (int64_t)v->fence,
+                .lease_until_ms = v->lease_until_ms,
+                .progress = v->progress,
+                .result = v->status == JOB_COMPLETE ? v->result : SLICE_NONE,
+                .error = v->error,
+                .options = &options,
+        };
+        reply_job(reply, &told);
+        options_room_release(&room);
 }
 
 static void tell_event(struct reply *reply, const struct event *e)
 {
-        reply_map(reply, 4);
-        tell_text(reply, "event", slice_str(event_name(e->type)));
-        tell_int(reply, "at_ms", e->wall_ms);
-        tell_text(reply, "worker", e->worker);
-        tell_text(reply, "message", e->message);
-        reply_end(reply);
+        const struct event_reply told = {
+                .event = event_name(e->type),
+                .at_ms = e->wall_ms,
+                .worker = e->worker,
+                .message = e->message,
+        };
+        reply_event(reply, &told);
 }
 
-static void tell_events(struct reply *reply, const struct job_view *v)
+static void tell_events(struct reply *reply, const struct reply_items *items)
 {
+        const struct job_view *v = items->of;
         struct event e = {EVENT_CREATED, v->created_ms, SLICE_NONE, SLICE_NONE};
         struct slice rest = v->events;
-        reply_wrap(reply, "events");
-        reply_list(reply, 1 + event_count(v->events));
         tell_event(reply, &e);
         while (event_next(&rest, v->created_ms, &e))
                 tell_event(reply, &e);
-        reply_end(reply);
 }
 
 static void tell_one(struct reply *reply, enum find_what what, const struct job_view *v)
 {
+        const struct events_reply events = {{1 + event_count(v->events), tell_events, NULL, v}};
         if (what == FIND_EVENTS)
-                tell_events(reply, v);
+                reply_events(reply, &events);
         else
                 tell_job(reply, v);
 }
@@ -261,6 +247,13 @@ static size_t merge_page(struct find *f, const struct job_view **ret, uint64_t *
         return n;
 }
 
+static void tell_rows(struct reply *reply, const struct reply_items *items)
+{
+        const struct job_view *const *rows = items->of;
+        for (size_t i = 0; i < items->n; i++)
+                tell_job(reply, rows[i]);
+}
+
 static void tell_page(struct find *f, struct reply *reply)
 {
         const struct job_view **rows =
@@ -276,15 +269,11 @@ static void tell_page(struct find *f, struct reply *reply)
         char text[24] = "";
         if (cursor > 1 || (cursor && f->query.is_oldest))
                 (void)say_i64(text, (int64_t)cursor);
-        reply_map(reply, 2);
-        reply_key(reply, "jobs");
-        reply_list(reply, n);
-        for (size_t i = 0; i < n; i++)
-                tell_job(reply, rows[i]);
-        reply_end(reply);
-        reply_key(reply, "cursor");
-        reply_str(reply, text);
-        reply_end(reply);
+        const struct jobs_reply told = {
+                .jobs = {n, tell_rows, f->base.core, rows},
+                .cursor = text,
+        };
+        reply_jobs(reply, &told);
 }
 
 /* ---- the archive's answer ---- */
@@ -502,17 +491,18 @@ int exec_jobcounts(struct core *core, struct session *session, const struct comm
         }
         for (struct hash_node *n = NULL; !name.len && (n = hash_next(queues, n));)
                 count_queue(&c, CONTAINER_OF(n, const struct queue, node));
-        reply_map(reply, 10);
-        tell_int(reply, "pending", (int64_t)(c.ready + c.scheduled + c.waiting));
-        tell_int(reply, "in-progress", (int64_t)c.running);
-        tell_int(reply, "complete", (int64_t)c.completed);
-        tell_int(reply, "failed", (int64_t)c.failed);
-        tell_int(reply, "canceled", (int64_t)c.canceled);
-        tell_int(reply, "ready", (int64_t)c.ready);
-        tell_int(reply, "scheduled", (int64_t)c.scheduled);
-        tell_int(reply, "waiting", (int64_t)c.waiting);
-        tell_int(reply, "parked", (int64_t)c.parked);
-        tell_int(reply, "returning", (int64_t)c.returning);
-        reply_end(reply);
+        const struct job_counts_reply told = {
+                .pending = (int64_t)(c.ready + c.scheduled + c.waiting),
+                .running = (int64_t)c.running,
+                .complete = (int64_t)c.completed,
+                .failed = (int64_t)c.failed,
+                .canceled = (int64_t)c.canceled,
+                .ready = (int64_t)c.ready,
+                .scheduled = (int64_t)c.scheduled,
+                .waiting = (int64_t)c.waiting,
+                .parked = (int64_t)c.parked,
+                .returning = (int64_t)c.returning,
+        };
+        reply_job_counts(reply, &told);
         return OK;
 }

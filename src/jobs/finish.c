@@ -5,6 +5,7 @@
  * completion is accepted after the lease ran out as long as nobody was granted the job since. */
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "jobs/job_end.h"
 #include "state/backoff.h"
 #include "things/breaker.h"
@@ -136,8 +137,8 @@ int exec_fail(struct core *core, struct session *session, const struct command *
         if (is_final)
                 job_ending(core, job, JOB_FAILED, false);
         core_emit(core, &e);
-        reply_wrap(reply, "status");
-        reply_str(reply, job_status_name(is_final ? JOB_FAILED : JOB_PENDING));
+        const struct status_reply told = {job_status_name(is_final ? JOB_FAILED : JOB_PENDING)};
+        reply_status(reply, &told);
         return OK;
 }
 

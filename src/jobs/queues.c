@@ -3,6 +3,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/plural.h"
 #include "jobs/keeping.h"
 #include "state/backoff.h"
@@ -120,41 +121,32 @@ static void count_queue(void *ctx, const struct queue_stat *stat)
         ++*(size_t *)ctx;
 }
 
-#define QUEUE_KEYS 11
-
-static void tell_queue_keys(struct reply *reply, const struct queue_stat *q)
+static struct queue_row_reply row_of(const struct queue_stat *q)
 {
-        const struct {
-                const char *key;
-                uint64_t value;
-        } numbers[] = {
-                {"ready", q->ready},
-                {"scheduled", q->scheduled},
-                {"waiting", q->waiting},
-                {"running", q->running},
-                {"enqueued", q->enqueued},
-                {"completed", q->completed},
-                {"failed", q->failed},
-                {"canceled", q->canceled},
-                {"oldest_due_ms", (uint64_t)q->oldest_due_ms},
+        return (struct queue_row_reply){
+                .name = q->name,
+                .paused = q->is_paused,
+                .ready = (int64_t)q->ready,
+                .scheduled = (int64_t)q->scheduled,
+                .waiting = (int64_t)q->waiting,
+                .running = (int64_t)q->running,
+                .enqueued = (int64_t)q->enqueued,
+                .completed = (int64_t)q->completed,
+                .failed = (int64_t)q->failed,
+                .canceled = (int64_t)q->canceled,
+                .oldest_due_ms = q->oldest_due_ms,
         };
-        _Static_assert(QUEUE_KEYS == 2 + ARRAY_LEN(numbers), "the map is announced with its size");
-        reply_key(reply, "name");
-        reply_text(reply, q->name);
-        reply_key(reply, "paused");
-        reply_bool(reply, q->is_paused);
-        for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-                reply_key(reply, numbers[i].key);
-                reply_int(reply, (int64_t)numbers[i].value);
-        }
 }
 
 static void tell_queue(void *ctx, const struct queue_stat *q)
 {
-        struct reply *reply = ctx;
-        reply_map(reply, QUEUE_KEYS);
-        tell_queue_keys(reply, q);
-        reply_end(reply);
+        const struct queue_row_reply told = row_of(q);
+        reply_queue_row(ctx, &told);
+}
+
+static void tell_queues(struct reply *reply, const struct reply_items *items)
+{
+        core_each_queue(items->core, tell_queue, reply);
 }
 
 int exec_queues(struct core *core, struct session *session, const struct command *cmd,
@@ -165,10 +157,8 @@ int exec_queues(struct core *core, struct session *session, const struct command
         (void)problem;
         size_t n = 0;
         core_each_queue(core, count_queue, &n);
-        reply_wrap(reply, "queues");
-        reply_list(reply, n);
-        core_each_queue(core, tell_queue, reply);
-        reply_end(reply);
+        const struct queues_reply told = {{n, tell_queues, core, NULL}};
+        reply_queues(reply, &told);
         return OK;
 }
 
@@ -294,33 +284,6 @@ int exec_queueset(struct core *core, struct session *session, const struct comma
         return r;
 }
 
-static void tell_settings(const struct core *core, struct reply *reply, const struct queue *q)
-{
-        const struct queue_settings *s = &q->settings;
-        const struct {
-                const char *key;
-                uint64_t value;
-        } numbers[] = {{"cap", s->cap},
-                       {"claimsize", s->claim_size},
-                       {"claims", s->claims},
-                       {"lease", s->lease_ms}};
-        struct backoff backoff = queue_backoff(core, q);
-        struct buf text;
-        for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-                reply_key(reply, numbers[i].key);
-                reply_int(reply, (int64_t)numbers[i].value);
-        }
-        reply_key(reply, "fair");
-        reply_str(reply, s->fair ? "on" : "off");
-        buf_init(&text, 0);
-        backoff_to_text(&backoff, &text);
-        reply_key(reply, "backoff");
-        reply_text(reply, buf_slice(&text));
-        buf_release(&text);
-        reply_key(reply, "history");
-        reply_str(reply, history_names[s->history]);
-}
-
 int exec_queue(struct core *core, struct session *session, const struct command *cmd,
                struct reply *reply, struct problem *problem)
 {
@@ -331,10 +294,23 @@ int exec_queue(struct core *core, struct session *session, const struct command 
         if (!q || !is_known(q))
                 return not_found(name, problem);
         stat_of(q, &stat);
-        reply_map(reply, QUEUE_KEYS + 7);
-        tell_queue_keys(reply, &stat);
-        tell_settings(core, reply, q);
-        reply_end(reply);
+        const struct queue_settings *s = &q->settings;
+        struct backoff backoff = queue_backoff(core, q);
+        struct buf text;
+        buf_init(&text, 0);
+        backoff_to_text(&backoff, &text);
+        const struct queue_reply told = {
+                .row = row_of(&stat),
+                .cap = (int64_t)s->cap,
+                .claimsize = (int64_t)s->claim_size,
+                .claims = (int64_t)s->claims,
+                .lease = (int64_t)s->lease_ms,
+                .fair = s->fair ? "on" : "off",
+                .backoff = buf_slice(&text),
+                .history = history_names[s->history],
+        };
+        reply_queue(reply, &told);
+        buf_release(&text);
         return OK;
 }
 

@@ -31,6 +31,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/say.h"
 #include "jobs/bulk.h"
 #include "jobs/dependents.h"
@@ -62,8 +63,7 @@ struct retry {
 
 static void tell_pending(struct reply *reply)
 {
-        reply_wrap(reply, "status");
-        reply_str(reply, job_status_name(JOB_PENDING));
+        reply_status(reply, &(struct status_reply){job_status_name(JOB_PENDING)});
 }
 
 static bool is_name(struct slice s)
@@ -548,13 +548,14 @@ static void tell_page(struct reply *reply, const struct page *page)
         char cursor[24] = "";
         if (page->cursor > 1)
                 (void)say_i64(cursor, (int64_t)page->cursor);
-        reply_map(reply, 5);
-        tell_int(reply, "retried", (int64_t)page->retried);
-        tell_int(reply, "skipped", (int64_t)page->skipped);
-        tell_str(reply, "cursor", cursor);
-        tell_int(reply, "matched", (int64_t)(page->retried + page->skipped));
-        tell_int(reply, "changed", (int64_t)page->retried);
-        reply_end(reply);
+        const struct retried_reply told = {
+                .retried = (int64_t)page->retried,
+                .skipped = (int64_t)page->skipped,
+                .cursor = cursor,
+                .matched = (int64_t)(page->retried + page->skipped),
+                .changed = (int64_t)page->retried,
+        };
+        reply_retried(reply, &told);
 }
 
 static void retry_done(struct archive_query *q)

@@ -12,6 +12,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/say.h"
 #include "core/page.h"
 #include "jobs/schedule.h"
@@ -189,13 +190,10 @@ static int check_new(const struct core *core, const struct schedule *old,
         return check_slots(old, def, past, &slots, problem);
 }
 
-static void tell_time(struct reply *reply, const char *key, int64_t ms)
+/* A time, or a number, that is not given. */
+static int64_t or_none(int64_t ms)
 {
-        reply_key(reply, key);
-        if (ms > 0 && ms != INT64_MAX)
-                reply_int(reply, ms);
-        else
-                reply_null(reply);
+        return ms > 0 && ms != INT64_MAX ? ms : REPLY_NONE;
 }
 
 static int64_t next_of(const struct schedule *sch)
@@ -231,13 +229,12 @@ int exec_schedule(struct core *core, struct session *session, const struct comma
         const struct schedule *sch = find(core, name);
         say_info("core", is_new ? "schedule made" : "schedule replaced", "schedule",
                  sch->thing.name, "next_ms", SAY_I64(sch->next_ms));
-        reply_record(reply, 3);
-        reply_key(reply, "created");
-        reply_bool(reply, is_new);
-        reply_key(reply, "state");
-        reply_str(reply, state_name(sch));
-        tell_time(reply, "next_ms", next_of(sch));
-        reply_end(reply);
+        const struct schedule_set_reply told = {
+                .created = is_new,
+                .state = state_name(sch),
+                .next_ms = or_none(next_of(sch)),
+        };
+        reply_schedule_set(reply, &told);
         return OK;
 }
 
@@ -304,30 +301,31 @@ int exec_runschedule(struct core *core, struct session *session, const struct co
                 r = schedule_fire(core, sch, 0, &id, problem);
         if (r != OK)
                 return r;
-        reply_wrap(reply, "id");
-        reply_int(reply, (int64_t)id);
+        reply_enqueued(reply, &(struct enqueued_reply){(int64_t)id});
         return OK;
 }
 
-/* From now on; as if it were resumed, when it is not active. */
-static void tell_slots(const struct core *core, const struct slots *slots, int64_t cursor_ms,
-                       struct reply *reply, size_t max)
+struct next_runs {
+        size_t n;
+        int64_t at_ms[LIMIT_NEXT_RUNS];
+};
+
+static void tell_runs(struct reply *reply, const struct reply_items *items)
 {
-        int64_t told[LIMIT_NEXT_RUNS], now_ms = core->now.wall_ms;
-        int64_t at = cursor_ms < now_ms ? now_ms : cursor_ms;
-        size_t n = 0;
-        while (n < max && (at = slots_next(slots, at)) != INT64_MAX)
-                told[n++] = at;
-        reply_list(reply, n);
-        for (size_t i = 0; i < n; i++)
-                reply_int(reply, told[i]);
-        reply_end(reply);
+        const struct next_runs *runs = items->of;
+        for (size_t i = 0; i < runs->n; i++)
+                reply_int(reply, runs->at_ms[i]);
 }
 
-static void tell_next(const struct core *core, const struct schedule *sch, struct reply *reply,
-                      size_t max)
+/* From now on; as if it were resumed, when it is not active. */
+static struct reply_items find_runs(const struct core *core, const struct slots *slots,
+                                    int64_t cursor_ms, size_t max, struct next_runs *room)
 {
-        tell_slots(core, &sch->slots, sch->past.cursor_ms, reply, max);
+        int64_t now_ms = core->now.wall_ms, at = cursor_ms < now_ms ? now_ms : cursor_ms;
+        room->n = 0;
+        while (room->n < max && (at = slots_next(slots, at)) != INT64_MAX)
+                room->at_ms[room->n++] = at;
+        return (struct reply_items){room->n, tell_runs, core, room};
 }
 
 static size_t how_many(const struct arg *count)
@@ -343,8 +341,11 @@ int exec_nextruns(struct core *core, struct session *session, const struct comma
         int r = find_named(core, cmd, &sch, problem);
         if (r != OK)
                 return r;
-        reply_wrap(reply, "next");
-        tell_next(core, sch, reply, how_many(&cmd->arg[P_NEXTRUNS_COUNT]));
+        struct next_runs room;
+        const struct next_runs_reply told = {find_runs(core, &sch->slots, sch->past.cursor_ms,
+                                                       how_many(&cmd->arg[P_NEXTRUNS_COUNT]),
+                                                       &room)};
+        reply_next_runs(reply, &told);
         return OK;
 }
 
@@ -363,105 +364,32 @@ int exec_scheduletry(struct core *core, struct session *session, const struct co
         r = check_slots(old, &def, &past, &slots, problem);
         if (r != OK)
                 return r;
-        reply_wrap(reply, "next");
-        tell_slots(core, &slots, past.cursor_ms, reply, how_many(&cmd->arg[P_SCHEDULETRY_COUNT]));
+        struct next_runs room;
+        const struct next_runs_reply told = {find_runs(
+                core, &slots, past.cursor_ms, how_many(&cmd->arg[P_SCHEDULETRY_COUNT]), &room)};
+        reply_next_runs(reply, &told);
         return OK;
 }
 
 /* ---- SCHEDULED, SCHEDULES ---- */
 
-static void tell_or_null(struct reply *reply, const char *key, struct slice text)
+static struct slice zone_of(const struct schedule_def *d)
 {
-        reply_key(reply, key);
-        if (text.len)
-                reply_text(reply, text);
-        else
-                reply_null(reply);
+        return d->cron.len && !d->zone.len ? SLICE_LIT("UTC") : d->zone;
 }
 
-static void tell_count(struct reply *reply, const char *key, uint64_t value)
+/* Why it does not run; empty: it does. */
+static struct slice reason_of(const struct schedule *sch, char *room, size_t size)
 {
-        reply_key(reply, key);
-        reply_int(reply, (int64_t)value);
+        if (sch->past.status != SCHEDULE_STOPPED)
+                return sch->trouble ? slice_str(sch->trouble) : SLICE_NONE;
+        (void)snprintf(
+                room, size,
+                sch->past.failures == 1 ? "%llu job has failed: job %llu"
+                                        : "%llu jobs in a row have failed, the last was job %llu",
+                (unsigned long long)sch->past.failures, (unsigned long long)sch->past.stop_job);
+        return slice_str(room);
 }
-
-static void tell_times(const struct schedule *sch, struct reply *reply)
-{
-        const struct schedule_def *d = &sch->def;
-        tell_or_null(reply, "cron", d->cron);
-        tell_time(reply, "every_ms", d->every_ms);
-        tell_or_null(reply, "zone", d->cron.len && !d->zone.len ? SLICE_LIT("UTC") : d->zone);
-        tell_time(reply, "first_ms", d->first_ms);
-        tell_time(reply, "until_ms", d->until_ms);
-        tell_count(reply, "jitter_ms", (uint64_t)d->jitter_ms);
-        reply_key(reply, "missed");
-        reply_str(reply, missed_names[d->missed]);
-        tell_time(reply, "window_ms", schedule_late_ms(sch));
-        reply_key(reply, "overlap");
-        reply_str(reply, overlap_names[d->overlap]);
-        tell_count(reply, "stop_after", d->stop_after);
-}
-#define TIMES_FIELDS 10
-
-static void tell_job(const struct schedule_def *d, struct reply *reply)
-{
-        const struct job_options *o = &d->options;
-        tell_or_null(reply, "hook", d->hook);
-        reply_key(reply, "args");
-        reply_payload(reply, d->args);
-        tell_or_null(reply, "queue", d->queue);
-        tell_or_null(reply, "group", d->group);
-        tell_count(reply, "priority", d->priority);
-        tell_count(reply, "attempts", d->attempts);
-        tell_time(reply, "timeout_ms", d->timeout_ms);
-        tell_or_null(reply, "backoff", o->backoff);
-        tell_time(reply, "maxrun_ms", (int64_t)o->maxrun_ms);
-        tell_or_null(reply, "key", o->key);
-        tell_time(reply, "key_max", (int64_t)o->key_max);
-        tell_or_null(reply, "limit", o->limit);
-        tell_or_null(reply, "target", o->target);
-        tell_time(reply, "expires_ms", (int64_t)d->expires_in);
-        tell_time(reply, "result_ms", (int64_t)o->result_ms);
-        reply_key(reply, "is_signed");
-        reply_bool(reply, o->signature.len > 0);
-        tell_or_null(reply, "signature", o->signature);
-}
-#define JOB_FIELDS 17
-
-static void tell_reason(const struct schedule *sch, struct reply *reply)
-{
-        char text[96];
-        reply_key(reply, "reason");
-        if (sch->past.status == SCHEDULE_STOPPED) {
-                (void)snprintf(text, sizeof(text),
-                               sch->past.failures == 1
-                                       ? "%llu job has failed: job %llu"
-                                       : "%llu jobs in a row have failed, the last was job %llu",
-                               (unsigned long long)sch->past.failures,
-                               (unsigned long long)sch->past.stop_job);
-                reply_str(reply, text);
-        } else if (sch->trouble) {
-                reply_str(reply, sch->trouble);
-        } else {
-                reply_null(reply);
-        }
-}
-
-static void tell_past(const struct core *core, const struct schedule *sch, struct reply *reply)
-{
-        const struct schedule_past *p = &sch->past;
-        tell_time(reply, "next_ms", next_of(sch));
-        reply_key(reply, "next");
-        tell_next(core, sch, reply, NEXT_SHOWN);
-        tell_time(reply, "last_slot_ms", p->last_slot_ms);
-        tell_time(reply, "last_job", (int64_t)p->last_job);
-        tell_count(reply, "jobs", p->n_jobs);
-        tell_count(reply, "live_jobs", sch->n_jobs);
-        tell_count(reply, "missed_slots", p->n_missed);
-        tell_count(reply, "overlapped_slots", p->n_overlapped);
-        tell_count(reply, "failures", p->failures);
-}
-#define PAST_FIELDS 9
 
 int exec_scheduled(struct core *core, struct session *session, const struct command *cmd,
                    struct reply *reply, struct problem *problem)
@@ -471,37 +399,78 @@ int exec_scheduled(struct core *core, struct session *session, const struct comm
         int r = find_named(core, cmd, &sch, problem);
         if (r != OK)
                 return r;
-        reply_map(reply, 3 + TIMES_FIELDS + JOB_FIELDS + PAST_FIELDS);
-        reply_key(reply, "name");
-        reply_text(reply, thing_name(&sch->thing));
-        reply_key(reply, "state");
-        reply_str(reply, state_name(sch));
-        tell_reason(sch, reply);
-        tell_times(sch, reply);
-        tell_job(&sch->def, reply);
-        tell_past(core, sch, reply);
-        reply_end(reply);
+        const struct schedule_def *d = &sch->def;
+        const struct schedule_past *p = &sch->past;
+        const struct job_options *o = &d->options;
+        struct next_runs runs;
+        char reason[96];
+        const struct schedule_reply told = {
+                .name = thing_name(&sch->thing),
+                .state = state_name(sch),
+                .reason = reason_of(sch, reason, sizeof(reason)),
+                .cron = d->cron,
+                .every_ms = or_none(d->every_ms),
+                .zone = zone_of(d),
+                .first_ms = or_none(d->first_ms),
+                .until_ms = or_none(d->until_ms),
+                .jitter_ms = d->jitter_ms,
+                .missed = missed_names[d->missed],
+                .window_ms = or_none(schedule_late_ms(sch)),
+                .overlap = overlap_names[d->overlap],
+                .stop_after = (int64_t)d->stop_after,
+                .hook = d->hook,
+                .args = d->args,
+                .queue = d->queue,
+                .group = d->group,
+                .priority = d->priority,
+                .attempts = d->attempts,
+                .timeout_ms = or_none(d->timeout_ms),
+                .backoff = o->backoff,
+                .maxrun_ms = or_none((int64_t)o->maxrun_ms),
+                .key = o->key,
+                .key_max = or_none((int64_t)o->key_max),
+                .limit = o->limit,
+                .target = o->target,
+                .expires_ms = or_none((int64_t)d->expires_in),
+                .result_ms = or_none((int64_t)o->result_ms),
+                .is_signed = o->signature.len > 0,
+                .signature = o->signature,
+                .next_ms = or_none(next_of(sch)),
+                .next = find_runs(core, &sch->slots, p->cursor_ms, NEXT_SHOWN, &runs),
+                .last_slot_ms = or_none(p->last_slot_ms),
+                .last_job = or_none((int64_t)p->last_job),
+                .jobs = (int64_t)p->n_jobs,
+                .live_jobs = (int64_t)sch->n_jobs,
+                .missed_slots = (int64_t)p->n_missed,
+                .overlapped_slots = (int64_t)p->n_overlapped,
+                .failures = (int64_t)p->failures,
+        };
+        reply_schedule(reply, &told);
         return OK;
 }
 
-static void tell_row(const struct schedule *sch, struct reply *reply)
+static void tell_rows(struct reply *reply, const struct reply_items *items)
 {
-        const struct schedule_def *d = &sch->def;
-        reply_map(reply, 11);
-        reply_key(reply, "name");
-        reply_text(reply, thing_name(&sch->thing));
-        reply_key(reply, "state");
-        reply_str(reply, state_name(sch));
-        tell_or_null(reply, "hook", d->hook);
-        tell_or_null(reply, "queue", d->queue);
-        tell_or_null(reply, "cron", d->cron);
-        tell_time(reply, "every_ms", d->every_ms);
-        tell_or_null(reply, "zone", d->cron.len && !d->zone.len ? SLICE_LIT("UTC") : d->zone);
-        tell_time(reply, "next_ms", next_of(sch));
-        tell_time(reply, "last_slot_ms", sch->past.last_slot_ms);
-        tell_time(reply, "last_job", (int64_t)sch->past.last_job);
-        tell_count(reply, "failures", sch->past.failures);
-        reply_end(reply);
+        const struct page *p = items->of;
+        for (size_t i = 0; i < p->n; i++) {
+                const struct schedule *sch =
+                        CONTAINER_OF(p->things[i], const struct schedule, thing);
+                const struct schedule_def *d = &sch->def;
+                const struct schedule_row_reply told = {
+                        .name = thing_name(&sch->thing),
+                        .state = state_name(sch),
+                        .hook = d->hook,
+                        .queue = d->queue,
+                        .cron = d->cron,
+                        .every_ms = or_none(d->every_ms),
+                        .zone = zone_of(d),
+                        .next_ms = or_none(next_of(sch)),
+                        .last_slot_ms = or_none(sch->past.last_slot_ms),
+                        .last_job = or_none((int64_t)sch->past.last_job),
+                        .failures = (int64_t)sch->past.failures,
+                };
+                reply_schedule_row(reply, &told);
+        }
 }
 
 int exec_schedules(struct core *core, struct session *session, const struct command *cmd,
@@ -515,14 +484,10 @@ int exec_schedules(struct core *core, struct session *session, const struct comm
                          .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT,
                          .match = cmd->arg[P_SCHEDULES_MATCH].text};
         page_fill(&p, &core->state, THING_SCHEDULE, cmd->arg[P_SCHEDULES_CURSOR].text);
-        reply_map(reply, 2);
-        reply_key(reply, "schedules");
-        reply_list(reply, p.n);
-        for (size_t i = 0; i < p.n; i++)
-                tell_row(CONTAINER_OF(p.things[i], const struct schedule, thing), reply);
-        reply_end(reply);
-        reply_key(reply, "cursor");
-        reply_text(reply, page_cursor(&p));
-        reply_end(reply);
+        const struct schedules_reply told = {
+                .schedules = {p.n, tell_rows, core, &p},
+                .cursor = page_cursor(&p),
+        };
+        reply_schedules(reply, &told);
         return OK;
 }

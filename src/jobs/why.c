@@ -13,6 +13,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/duration.h"
 #include "base/plural.h"
 #include "base/shown.h"
@@ -394,6 +395,15 @@ static void find_blockers(struct why *w)
         say_workers(w);
 }
 
+static void tell_blockers(struct reply *reply, const struct reply_items *items)
+{
+        const struct why *w = items->of;
+        for (size_t i = 0; i < w->n; i++) {
+                const struct blocker_reply told = {w->blockers[i].code, w->blockers[i].sentence};
+                reply_blocker(reply, &told);
+        }
+}
+
 int exec_why(struct core *core, struct session *session, const struct command *cmd,
              struct reply *reply, struct problem *problem)
 {
@@ -409,29 +419,13 @@ int exec_why(struct core *core, struct session *session, const struct command *c
                                    (unsigned long long)id);
         struct why w = {.core = core, .job = job, .ahead = UNKNOWN};
         find_blockers(&w);
-        reply_map(reply, 5);
-        reply_key(reply, "id");
-        reply_int(reply, (int64_t)id);
-        reply_key(reply, "status");
-        reply_str(reply, job_status_name(job_status(job)));
-        reply_key(reply, "blockers");
-        reply_list(reply, w.n);
-        for (size_t i = 0; i < w.n; i++) {
-                reply_map(reply, 2);
-                reply_key(reply, "code");
-                reply_str(reply, w.blockers[i].code);
-                reply_key(reply, "message");
-                reply_str(reply, w.blockers[i].sentence);
-                reply_end(reply);
-        }
-        reply_end(reply);
-        reply_key(reply, "not_before_ms");
-        reply_int(reply, w.not_before_ms);
-        reply_key(reply, "ahead");
-        if (w.ahead == UNKNOWN)
-                reply_null(reply);
-        else
-                reply_int(reply, w.ahead);
-        reply_end(reply);
+        const struct why_reply told = {
+                .id = (int64_t)id,
+                .status = job_status_name(job_status(job)),
+                .blockers = {w.n, tell_blockers, core, &w},
+                .not_before_ms = w.not_before_ms,
+                .ahead = w.ahead == UNKNOWN ? REPLY_NONE : w.ahead,
+        };
+        reply_why(reply, &told);
         return OK;
 }

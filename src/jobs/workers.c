@@ -14,6 +14,8 @@
 
 #include <stdlib.h>
 
+#include "api/replies.h"
+
 #define FORGET_S     3600
 #define QUEUES_BYTES 2048 /* of the names of one worker's queues; what does not fit is not told */
 #define LOOKS        20000
@@ -239,35 +241,41 @@ static int by_number(const void *a, const void *b)
         return *x < *y ? -1 : *x > *y;
 }
 
-static void tell_queues(struct reply *reply, const struct note *n)
+static void tell_queues(struct reply *reply, const struct reply_items *items)
 {
-        struct slice rest = n ? buf_slice(&n->queues) : SLICE_NONE;
-        reply_key(reply, "queues");
-        reply_list(reply, n ? n->n_queues : 0);
+        struct slice rest = buf_slice(items->of);
         while (rest.len) {
                 size_t len = (unsigned char)rest.ptr[0];
                 reply_text(reply, slice_make(rest.ptr + 1, len));
                 rest = slice_make(rest.ptr + 1 + len, rest.len - 1 - len);
         }
-        reply_end(reply);
 }
 
-static void tell_row(struct reply *reply, struct row *r)
+static void tell_jobs(struct reply *reply, const struct reply_items *items)
 {
-        qsort(r->jobs, r->n_jobs, sizeof(r->jobs[0]), by_number);
-        reply_map(reply, 7);
-        tell_text(reply, "name", r->node.key);
-        tell_str(reply, "address", r->note ? r->note->address : "");
-        tell_int(reply, "running", (int64_t)r->running);
-        tell_int(reply, "waiting", (int64_t)r->waiting);
-        tell_queues(reply, r->note);
-        tell_int(reply, "last_ms", r->last_ms);
-        reply_key(reply, "jobs");
-        reply_list(reply, r->n_jobs);
-        for (size_t i = 0; i < r->n_jobs; i++)
-                reply_int(reply, (int64_t)r->jobs[i]);
-        reply_end(reply);
-        reply_end(reply);
+        const uint64_t *jobs = items->of;
+        for (size_t i = 0; i < items->n; i++)
+                reply_int(reply, (int64_t)jobs[i]);
+}
+
+static void tell_rows(struct reply *reply, const struct reply_items *items)
+{
+        const struct row *rows = items->of;
+        for (size_t i = 0; i < items->n; i++) {
+                const struct row *r = &rows[i];
+                const struct note *note = r->note;
+                const struct worker_reply told = {
+                        .name = r->node.key,
+                        .address = note ? note->address : "",
+                        .running = (int64_t)r->running,
+                        .waiting = (int64_t)r->waiting,
+                        .queues = {note ? note->n_queues : 0, tell_queues, items->core,
+                                   note ? &note->queues : NULL},
+                        .last_ms = r->last_ms,
+                        .jobs = {r->n_jobs, tell_jobs, items->core, r->jobs},
+                };
+                reply_worker(reply, &told);
+        }
 }
 
 int exec_workers(struct core *core, struct session *session, const struct command *cmd,
@@ -284,15 +292,15 @@ int exec_workers(struct core *core, struct session *session, const struct comman
         forget_old(&roll, w);
         add_notes(&roll, w);
         qsort(roll.rows, roll.n, sizeof(struct row), by_use);
-        reply_map(reply, 3);
-        reply_key(reply, "workers");
-        reply_list(reply, roll.n);
         for (size_t i = 0; i < roll.n; i++)
-                tell_row(reply, &roll.rows[i]);
-        reply_end(reply);
-        tell_int(reply, "running", core->state.running.len);
-        tell_int(reply, "counted", (int64_t)roll.n_looked);
-        reply_end(reply);
+                qsort(roll.rows[i].jobs, roll.rows[i].n_jobs, sizeof(roll.rows[i].jobs[0]),
+                      by_number);
+        const struct workers_reply told = {
+                .workers = {roll.n, tell_rows, core, roll.rows},
+                .running = core->state.running.len,
+                .counted = (int64_t)roll.n_looked,
+        };
+        reply_workers(reply, &told);
         hash_release(&roll.names);
         free(roll.rows);
         return OK;
