@@ -20,7 +20,7 @@ from harness import (  # noqa: E402
     ROOT, Closed, Http, Resp, Server, Skip, WeirError, check_error, equal, expect, main, mapping,
     pack, test, text, until, weir)
 
-with open(os.path.join(ROOT, "src", "core", "limits.h")) as f:
+with open(os.path.join(ROOT, "src", "api", "limits.h")) as f:
     LIMIT = {name: int(value) for name, value in re.findall(r"X\((\w+),\s*(\d+),", f.read())}
 TOKEN = "correct horse battery staple"
 

@@ -14,7 +14,7 @@ from harness import (  # noqa: E402
     FULL, ROOT, Closed, Server, WeirError, check_error, check_problem, claim, equal, expect,
     grants, job_list, main, mapping, pack, short, test, text)
 
-with open(os.path.join(ROOT, "src", "core", "limits.h")) as f:
+with open(os.path.join(ROOT, "src", "api", "limits.h")) as f:
     LIMIT = {name: int(value) for name, value in re.findall(r"X\((\w+),\s*(\d+),", f.read())}
 
 JOB = {"hook": "mail", "args": {"to": 1}}

@@ -16,7 +16,7 @@ from harness import (  # noqa: E402
     FULL, ROOT, Server, Skip, Watch, WeirError, check_error, check_problem, claim, equal,
     expect, grants, job, main, mapping, pack, test, text, until)
 
-with open(os.path.join(ROOT, "src", "core", "limits.h")) as f:
+with open(os.path.join(ROOT, "src", "api", "limits.h")) as f:
     LIMIT = {name: int(value) for name, value in re.findall(r"X\((\w+),\s*(\d+),", f.read())}
 
 walked = set()

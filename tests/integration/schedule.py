@@ -14,7 +14,7 @@ from harness import (  # noqa: E402
     ROOT, Server, check_error, check_problem, claim, equal, expect, job, main, mapping, test, text,
     until, weir)
 
-with open(os.path.join(ROOT, "src", "core", "limits.h")) as f:
+with open(os.path.join(ROOT, "src", "api", "limits.h")) as f:
     LIMIT = {name: int(value) for name, value in re.findall(r"X\((\w+),\s*(\d+),", f.read())}
 
 
