@@ -58,7 +58,7 @@ HARDEN := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-protector-strong \
 # of the tests know lines but no variables (-g1), which makes them cheaper to build; debug is for gdb.
 UBSAN := undefined -fno-sanitize-recover=all
 CFLAGS_release    := -O2 -g $(HARDEN)
-CFLAGS_debug      := -O1 -g3
+CFLAGS_debug      := -O1 -g3 -DWEIR_DEBUG
 CFLAGS_asan       := -O1 -g1 -Werror -fno-omit-frame-pointer -fsanitize=address,$(UBSAN)
 CFLAGS_tsan       := -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread
 CFLAGS_cov        := -O0 -g --coverage -fprofile-update=atomic

@@ -41,6 +41,13 @@ _Noreturn void panic(const char *file, int line, const char *func, const char *c
 
 #define ASSERT(e) ((e) ? (void)0 : panic(__FILE__, __LINE__, __func__, #e))
 
+/* True in debug and sanitizer builds: modules check their invariants each turn (x_check). */
+#if defined(WEIR_DEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_CHECKED true
+#else
+#define IS_CHECKED false
+#endif
+
 /* Allocation of small fixed internal things: panics when memory is out.  Anything whose size a
  * client chooses goes through malloc and an ERR_NOMEM answer instead. */
 void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));

@@ -48,7 +48,7 @@ static void cut_stranger(struct conn *c)
 {
         struct server *s = c->server;
         struct problem p;
-        uint64_t n = muffle_count(&s->strangers_said, s->now.steady_ns);
+        uint64_t n = muffle_count(&s->strangers_said, s->loop->now.steady_ns);
         s->counter[DOOR_CUT_STRANGERS]++;
         if (n)
                 say_warn("door", "too many connections without the token, cutting the oldest",
@@ -106,7 +106,7 @@ static int check_surplus(const struct conn *c, struct problem *p)
 static void turn_away(struct conn *c, const struct problem *p)
 {
         struct server *s = c->server;
-        uint64_t n = muffle_count(&s->refused_said, s->now.steady_ns);
+        uint64_t n = muffle_count(&s->refused_said, s->loop->now.steady_ns);
         s->counter[DOOR_REFUSED]++;
         if (n)
                 say_warn("door", "connection refused", "address", c->session.address, "door",

@@ -24,9 +24,9 @@
 
 #include "base/duration.h"
 #include "base/say.h"
+#include "door/address.h"
 #include "door/admit.h"
 #include "door/door_int.h"
-#include "door/listen.h"
 
 /* A larger piece would make a slow but honest reader look stalled. */
 #define WRITE_CHUNK (256 * KIB)
@@ -73,7 +73,6 @@ static void deadline_clear(struct conn *c)
         c->deadline = CONN_DEADLINE_NONE;
 }
 
-static void on_deadline(uv_timer_t *timer);
 static void make_dirty(struct conn *c);
 
 static void deadline_start(struct conn *c, enum conn_deadline kind)
@@ -81,24 +80,20 @@ static void deadline_start(struct conn *c, enum conn_deadline kind)
         struct server *s = c->server;
         deadline_clear(c);
         c->deadline = (uint8_t)kind;
-        c->deadline_ns = s->now.steady_ns + deadline_ms[kind] * NS_PER_MS;
+        c->deadline_ns = s->loop->now.steady_ns + deadline_ms[kind] * NS_PER_MS;
         list_push_back(&s->deadlines[kind], &c->time_link);
-        uint64_t ms = (uint64_t)deadline_ms[kind];
-        if (!uv_is_active((uv_handle_t *)&s->deadline_timer) ||
-            uv_timer_get_due_in(&s->deadline_timer) > ms)
-                (void)uv_timer_start(&s->deadline_timer, on_deadline, ms, 0);
+        loop_timer_hasten(&s->deadline_timer, deadline_ms[kind]);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void on_deadline(void *ctx)
 {
-        struct server *s = timer->data;
-        server_turn_begin(s);
+        struct server *s = ctx;
         int64_t next_ns = INT64_MAX;
         for (size_t i = 0; i < CONN_DEADLINE_COUNT; i++) {
                 struct list *head = &s->deadlines[i];
                 while (!list_is_empty(head)) {
                         struct conn *c = CONTAINER_OF(head->next, struct conn, time_link);
-                        if (c->deadline_ns > s->now.steady_ns) {
+                        if (c->deadline_ns > s->loop->now.steady_ns) {
                                 if (c->deadline_ns < next_ns)
                                         next_ns = c->deadline_ns;
                                 break;
@@ -107,9 +102,15 @@ static void on_deadline(uv_timer_t *timer)
                 }
         }
         if (next_ns != INT64_MAX)
-                (void)uv_timer_start(
-                        timer, on_deadline,
-                        (uint64_t)((next_ns - s->now.steady_ns + NS_PER_MS - 1) / NS_PER_MS), 0);
+                loop_timer_start(&s->deadline_timer,
+                                 (next_ns - s->loop->now.steady_ns + NS_PER_MS - 1) / NS_PER_MS, 0);
+}
+
+void conn_deadlines_init(struct server *s)
+{
+        for (size_t i = 0; i < CONN_DEADLINE_COUNT; i++)
+                list_init(&s->deadlines[i]);
+        loop_timer_init(s->loop, &s->deadline_timer, on_deadline, s);
 }
 
 void conn_cut(struct conn *c)
@@ -161,7 +162,7 @@ static void count_memory(struct conn *c)
 static void say_heavy(struct conn *c)
 {
         struct server *s = c->server;
-        uint64_t n = muffle_count(&s->heavy_said, s->now.steady_ns);
+        uint64_t n = muffle_count(&s->heavy_said, s->loop->now.steady_ns);
         if (n)
                 say_warn("door", "clients hold too much memory, cutting the heaviest", "address",
                          c->session.address, "door", c->door->name, "connection", SAY_I64(c->id),
@@ -220,7 +221,7 @@ static void make_dirty(struct conn *c)
 void conn_replied(struct conn *c, uint64_t seq)
 {
         struct conn_mark *last = c->n_marks ? &c->marks[c->n_marks - 1] : NULL;
-        if (!last && seq <= c->server->durable_seen) {
+        if (!last && seq <= c->server->loop->durable_seen) {
                 c->ready = c->out.len;
         } else if (last && (last->seq >= seq || c->n_marks == CONN_MARKS)) {
                 last->end = c->out.len;
@@ -252,7 +253,7 @@ static void on_written(uv_write_t *req, int status)
         free(CONTAINER_OF(req, struct write, req));
         if (c->is_closed)
                 return;
-        server_turn_begin(c->server);
+        loop_turn_begin(c->server->loop);
         if (status < 0) {
                 conn_close(c);
                 return;
@@ -310,7 +311,7 @@ static void write_ready(struct conn *c)
 static void pass_marks(struct conn *c)
 {
         unsigned passed = 0;
-        while (passed < c->n_marks && c->marks[passed].seq <= c->server->durable_seen)
+        while (passed < c->n_marks && c->marks[passed].seq <= c->server->loop->durable_seen)
                 c->ready = c->marks[passed++].end;
         if (!passed)
                 return;
@@ -379,7 +380,7 @@ void conn_flush(struct conn *c)
 
 static void begin_go(struct conn *c)
 {
-        (void)share_enter(&c->server->share, &c->active_turn); /* counts it; that is all */
+        (void)share_enter(&c->server->loop->share, &c->active_turn); /* counts it; that is all */
         if (!c->is_go_open)
                 c->spent_commands = c->spent_bytes = 0;
         c->is_go_open = false;
@@ -388,14 +389,14 @@ static void begin_go(struct conn *c)
 
 static bool has_used_share(const struct conn *c)
 {
-        const struct share *s = &c->server->share;
+        const struct share *s = &c->server->loop->share;
         return c->spent_commands >= s->commands ||
                c->spent_bytes + (c->out.len - c->go_out) >= s->bytes;
 }
 
 static bool has_share(const struct conn *c)
 {
-        return !c->server->share.is_over && !has_used_share(c);
+        return !c->server->loop->share.is_over && !has_used_share(c);
 }
 
 /* It has input left: to the end of the round. */
@@ -411,7 +412,7 @@ static void wait_for_go(struct conn *c)
 
 void conn_spend(struct conn *c, size_t bytes)
 {
-        struct share *s = &c->server->share;
+        struct share *s = &c->server->loop->share;
         c->spent_commands++;
         c->spent_bytes += (uint32_t)bytes; /* of a read, or LIMIT_COMMAND_BYTES */
         if (share_spend(s, bytes + (c->out.len - c->go_out) / c->spent_commands))
@@ -437,12 +438,12 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret)
         struct conn *c = CONTAINER_OF(handle, struct conn, uv.handle);
         struct server *s = c->server;
         (void)suggested;
-        server_turn_begin(s);
-        size_t n =
-                s->share.read_bytes < SERVER_READ_BYTES ? s->share.read_bytes : SERVER_READ_BYTES;
-        if (c->read_turn == s->share.turn)
+        loop_turn_begin(s->loop);
+        size_t n = s->loop->share.read_bytes < SERVER_READ_BYTES ? s->loop->share.read_bytes
+                                                                 : SERVER_READ_BYTES;
+        if (c->read_turn == s->loop->share.turn)
                 n = 0; /* libuv calls on_read with UV_ENOBUFS and comes again after the next poll */
-        c->read_turn = s->share.turn;
+        c->read_turn = s->loop->share.turn;
         *ret = uv_buf_init(s->read_buf, (unsigned)n);
 }
 
@@ -565,7 +566,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b)
         struct conn *c = CONTAINER_OF(stream, struct conn, uv.stream);
         if (n == 0 || n == UV_ENOBUFS || c->is_closed)
                 return;
-        server_turn_begin(c->server);
+        loop_turn_begin(c->server->loop);
         if (n < 0) {
                 on_end(c, n);
                 return;
@@ -688,8 +689,8 @@ bool conn_count_failure(struct conn *c)
         count(c, DOOR_AUTH_FAILURES, 1);
         if (!c->peer)
                 return false;
-        bool is_slow = peer_fail(c->peer, s->now.steady_ns);
-        uint64_t n = peer_fail_line(&s->peers, c->peer, s->now.steady_ns);
+        bool is_slow = peer_fail(c->peer, s->loop->now.steady_ns);
+        uint64_t n = peer_fail_line(&s->peers, c->peer, s->loop->now.steady_ns);
         if (n)
                 say_warn("door", "wrong access token", "address",
                          c->session.address[0] ? c->session.address : "unix socket", "door",
@@ -718,10 +719,10 @@ static struct conn *conn_new(struct server *s, const struct door *door, bool is_
         c->is_authed = !s->has_token;
         c->id = c->weight.id = ++s->next_conn_id;
         c->weight.pos = HEAP_NOWHERE;
-        c->opened_ms = s->now.wall_ms;
+        c->opened_ms = s->loop->now.wall_ms;
         session_init(&c->session, &door->session);
-        int r = is_local ? uv_pipe_init(&s->loop, &c->uv.pipe, 0)
-                         : uv_tcp_init(&s->loop, &c->uv.tcp);
+        int r = is_local ? uv_pipe_init(&s->loop->uv, &c->uv.pipe, 0)
+                         : uv_tcp_init(&s->loop->uv, &c->uv.tcp);
         if (r < 0) {
                 free(c);
                 return NULL;

@@ -95,7 +95,7 @@ struct conn {
         uint32_t need;          /* bytes without which another look at the input is of no use */
         uint32_t preauth_bytes; /* input so far, while not authenticated */
 
-        /* Its go, which ends when it has used its share of the turn (door/share.h). */
+        /* Its go, which ends when it has used its share of the turn (loop/share.h). */
         uint32_t active_turn, read_turn; /* numbers of turns */
         uint32_t spent_commands;
         uint32_t spent_bytes; /* of input; those of output are out.len - go_out */
@@ -155,6 +155,8 @@ size_t conn_unsent(const struct conn *c); /* bytes of output that the socket has
 void conn_finish(struct conn *c, bool is_faulty);
 void conn_close(struct conn *c);
 
+/* For the server: its lists and its timer of deadlines, at the start. */
+void conn_deadlines_init(struct server *s);
 /* For the turn. */
 void conn_run(struct conn *c);   /* the input it has, as far as its share goes */
 void conn_flush(struct conn *c); /* what may leave; off `dirty` and `held` or back on `held` */

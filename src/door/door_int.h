@@ -3,7 +3,6 @@
 #ifndef WEIR_DOOR_DOOR_INT_H
 #define WEIR_DOOR_DOOR_INT_H
 
-#include <stdatomic.h>
 #include <uv.h>
 
 #include "api/limits.h"
@@ -18,9 +17,8 @@
 #include "door/peer.h"
 #include "door/secret.h"
 #include "door/server.h"
-#include "door/share.h"
 #include "door/stream.h"
-#include "door/trim.h"
+#include "loop/loop.h"
 
 /* One read takes at most this much; a request that is complete in it is never copied. */
 #define SERVER_READ_BYTES (256 * KIB)
@@ -61,48 +59,21 @@ enum door_counter {
 
 struct listener;
 
-/* How long turns hold the loop, the waits for the disk aside. */
-#define TURN_SLOTS   7 /* the running one and a minute before it */
-#define TURN_SLOT_NS (10ULL * NS_PER_S)
-#define TURN_SLOW_NS (5ULL * NS_PER_MS)
-struct turn_watch {
-        uint64_t began_ns, waited_ns; /* of the turn under way */
-        uint64_t slot;                /* number of the running one, since the start of the clock */
-        uint64_t max_ns[TURN_SLOTS];
-        uint64_t slow; /* turns longer than TURN_SLOW_NS */
-};
-
+/* Invariants of the server between turns; its check in server.c asserts them:
+ *   (1) a connection is on `conns` until it is closed
+ *   (2) DOOR_CONNECTIONS is the length of `conns`
+ *   (3) `dirty` is empty
+ *   (4) DOOR_CLIENT_BYTES is the sum of what is on `heavy`, and at most client_bytes_max
+ *   (5) strangers are connections
+ *   (6) at most SERVER_SPARE_BUFS are spare
+ *   (7) nothing is listened on while stopping */
 struct server {
-        uv_loop_t loop;
-        struct core *core;
+        struct loop *loop; /* not owned; owns this */
+        struct core *core; /* that of the loop */
         const char *version;
         bool has_token;
         bool is_check_open; /* checks need no token */
         struct secret token;
-        int64_t steady_base_ns;
-
-        /* The turn. */
-        bool is_in_turn;
-        struct now now;
-        uv_prepare_t prepare;
-        uv_check_t check;
-        struct share share;
-        uv_idle_t busy;           /* active while the round is not over: polls do not sleep */
-        uv_idle_t gather;         /* active while the next commands are waited for */
-        uint64_t gather_until_ns; /* 0 = not waiting */
-        uint64_t gather_want, committed, answered;
-        int64_t asked_ns; /* the last check: while there are some, no sync is waited for */
-        pthread_t loop_thread;
-        struct turn_watch turns;
-        uv_timer_t core_timer;
-        int64_t core_timer_ns; /* what it is set to; INT64_MAX = not set */
-
-        /* News from other threads. */
-        uv_async_t durable_async, archive_async, notice_async;
-        void (*on_notice)(void *ctx);
-        void *notice_ctx;
-        _Atomic uint64_t durable_seq;
-        uint64_t durable_seen;
 
         struct listener **listeners;
         size_t n_listeners;
@@ -114,7 +85,7 @@ struct server {
         struct list resumed;   /* the round: may run input it already has, each in its turn */
         struct list congested; /* has input, but the open batch is large */
         struct list deadlines[CONN_DEADLINE_COUNT]; /* each in order of time */
-        uv_timer_t deadline_timer;
+        struct loop_timer deadline_timer;
         uint64_t next_conn_id;
 
         struct peers peers;
@@ -126,15 +97,6 @@ struct server {
         struct heap heavy;         /* connections that hold any, the heaviest first */
         uint64_t client_bytes_max; /* past it the heaviest are cut */
         struct muffle heavy_said;
-
-        struct trim trim; /* of these and of the core's live objects */
-        uv_timer_t trim_timer;
-
-        /* Stopping. */
-        bool is_stopping;
-        bool is_stop_late;
-        bool is_stopped;
-        uv_timer_t stop_timer;
 
         /* One request's memory, shared by all: only one request is read at a time. */
         char *read_buf;
@@ -162,18 +124,10 @@ struct server {
 extern const struct door resp_door;
 extern const struct door http_door;
 
-/* Every callback of the loop begins with this; the time is read once a turn. */
-void server_turn_begin(struct server *s);
-
-/* The longest turn of the last minute. */
-uint64_t server_turn_max_ns(const struct server *s);
-
 /* What the reply to a command waits for; 0: nothing. */
 uint64_t server_seq_of(struct server *s, const struct command_def *def);
 /* The same for one that comes later. */
 uint64_t server_late_seq(struct server *s, struct session *session);
-/* A check was asked: its answer, and those that follow, must not wait for the disk. */
-void server_asked(struct server *s);
 
 /* Door counters as rows, like core_counters(). */
 size_t server_counters(const struct server *s, struct counter_row *ret, size_t max);

@@ -64,7 +64,7 @@ static const char *http_date(struct server *s)
 {
         static const char days[] = "SunMonTueWedThuFriSat";
         static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-        time_t now = (time_t)(s->now.wall_ms / MS_PER_S);
+        time_t now = (time_t)(s->loop->now.wall_ms / MS_PER_S);
         struct tm tm;
         if (s->date_s == (int64_t)now && s->date[0])
                 return s->date;
@@ -103,6 +103,7 @@ static void answer(struct http_conn *hc, int status, const char *type, struct sl
                 .extra = extra,
         };
         s->counter[DOOR_HTTP_REQUESTS]++;
+        s->loop->n_requests++;
         if (status >= 400)
                 s->counter[DOOR_HTTP_ERRORS]++;
         struct buf *out = conn_out(c);
@@ -172,7 +173,7 @@ static void reply_end_late(struct session *session)
 {
         struct http_conn *hc = of_conn(CONTAINER_OF(session, struct conn, session));
         struct server *s = hc->conn.server;
-        hc->is_last |= s->is_stopping;
+        hc->is_last |= s->loop->is_stopping;
         answer_reply(hc);
         conn_replied_late(&hc->conn, server_late_seq(s, session));
         if (hc->is_last)
@@ -241,7 +242,7 @@ static int check_caller(struct http_conn *hc, const char *bytes, bool is_control
                 return check_token(hc, http_slice(bytes, parser->header[HTTP_HEADER_AUTHORIZATION]),
                                    p);
         const struct login_session *session = login_find(
-                &s->login, http_field(parser, bytes, SLICE_LIT("cookie")), s->now.steady_ns);
+                &s->login, http_field(parser, bytes, SLICE_LIT("cookie")), s->loop->now.steady_ns);
         if (!session)
                 return check_token(hc, SLICE_NONE, p); /* which says what is missing */
         if (is_foreign(hc, bytes))
@@ -400,7 +401,7 @@ static void answer_session(struct http_conn *hc, const char *bytes, const struct
                 .login = &s->login,
                 .token = s->has_token ? &s->token : NULL,
                 .version = s->version,
-                .now_ns = s->now.steady_ns,
+                .now_ns = s->loop->now.steady_ns,
                 .address = hc->conn.session.address,
                 .cookies = http_field(parser, bytes, SLICE_LIT("cookie")),
                 .has_token = hc->conn.session.is_authenticated && !hc->has_login,
@@ -454,10 +455,11 @@ static int answer_live(struct http_conn *hc, const char *bytes, const struct sit
                                    LIMIT_LIVE);
         struct slice cookies = http_field(&hc->parser, bytes, SLICE_LIT("cookie"));
         const struct login_session *login =
-                hc->has_login ? login_find(&s->login, cookies, s->now.steady_ns) : NULL;
+                hc->has_login ? login_find(&s->login, cookies, s->loop->now.steady_ns) : NULL;
         if (hc->has_login && !login) /* it ended between our head and our body */
                 return problem_set(p, ERR_NOAUTH, "%s", err_text(ERR_NOAUTH));
         s->counter[DOOR_HTTP_REQUESTS]++;
+        s->loop->n_requests++;
         http_put_head(conn_out(c), &head);
         if (hc->is_head)
                 answer_done(hc, 0);
@@ -541,9 +543,9 @@ static uint64_t run_contract(struct http_conn *hc, const char *bytes,
         struct session *session = &hc->conn.session;
         struct contract_call call = {
                 .core = s->core,
-                .now = s->now,
+                .now = s->loop->now,
                 .started_ms = s->started_ms,
-                .is_stopping = s->is_stopping,
+                .is_stopping = s->loop->is_stopping,
                 .query = http_slice(bytes, parser->query),
                 .address = asker_of(hc, bytes),
                 .is_authenticated = session->is_authenticated,
@@ -557,7 +559,7 @@ static uint64_t run_contract(struct http_conn *hc, const char *bytes,
         answer(hc, call.status, call.content_type, SLICE_LIT(COMMON_LINES));
         if (match->route->access != CONTRACT_CHECK)
                 return core_reply_seq(s->core);
-        server_asked(s);
+        loop_note_check(s->loop);
         return 0;
 }
 
@@ -627,7 +629,7 @@ static void begin_request(struct http_conn *hc)
 {
         hc->is_head = hc->parser.ll.method == HTTP_HEAD;
         hc->is_old = hc->parser.ll.http_minor == 0;
-        hc->is_last = !hc->parser.is_keep_alive || hc->conn.server->is_stopping;
+        hc->is_last = !hc->parser.is_keep_alive || hc->conn.server->loop->is_stopping;
         hc->is_creating = hc->is_many = false;
 }
 

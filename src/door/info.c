@@ -35,13 +35,14 @@ static void write_server(const struct server *s, struct buf *b)
         line_text(b, "weir_version", s->version);
         line_int(b, "process_id", getpid());
         line_int(b, "arch_bits", 8 * (int64_t)sizeof(void *));
-        line_int(b, "server_time_ms", s->now.wall_ms);
-        line_int(b, "uptime_in_seconds", (s->now.wall_ms - s->started_ms) / MS_PER_S);
+        line_int(b, "server_time_ms", s->loop->now.wall_ms);
+        line_int(b, "uptime_in_seconds", (s->loop->now.wall_ms - s->started_ms) / MS_PER_S);
         line_int(b, "loading", 0);
-        line_int(b, "stopping", s->is_stopping);
+        line_int(b, "stopping", s->loop->is_stopping);
         line_text(b, "role", "master");
-        line_int(b, "loop_turn_max_us", (int64_t)(server_turn_max_ns(s) / 1000));
-        line_int(b, "loop_slow_turns", (int64_t)s->turns.slow);
+        line_int(b, "loop_turn_max_us",
+                 (int64_t)(turn_watch_max_ns(&s->loop->turns, uv_hrtime()) / 1000));
+        line_int(b, "loop_slow_turns", (int64_t)s->loop->turns.slow);
 }
 
 static void write_rows(const struct counter_row *rows, size_t n, const char *prefix, bool is_with,

@@ -1,8 +1,7 @@
-/* Addresses: reading, checking and listening on them. */
+/* Sockets that are listened on. */
 #ifndef WEIR_DOOR_LISTEN_H
 #define WEIR_DOOR_LISTEN_H
 
-#include <netinet/in.h>
 #include <uv.h>
 
 #include "base/err.h"
@@ -10,26 +9,6 @@
 #include "door/server.h"
 
 struct server;
-
-/* A unix socket's path, or an internet address. */
-struct address {
-        const char *path; /* borrowed; NULL when it is not a unix socket */
-        union {
-                struct sockaddr any;
-                struct sockaddr_in v4;
-                struct sockaddr_in6 v6;
-                struct sockaddr_storage room;
-        } ip;
-        bool is_loopback; /* nobody outside this machine can reach it */
-};
-
-int address_parse(const char *text, struct address *ret, struct problem *p) MUST_CHECK;
-/* Whether it may be listened on: one that other machines can reach needs a token (NULL or empty:
- * none) that cannot be guessed. */
-int address_check_token(const struct address *a, const char *text, const char *token,
-                        struct problem *p) MUST_CHECK;
-/* Nobody outside this machine has it. */
-bool sockaddr_is_loopback(const struct sockaddr *a);
 
 /* One socket that is listened on.  Closed by listener_close; freed when libuv is done. */
 struct listener {

@@ -199,20 +199,21 @@ static void put_gate_sample(void *ctx, const char *name, const char *labels, dou
 void metrics_put(const struct server *s, struct buf *ret)
 {
         struct counter_row rows[CORE_COUNTERS_MAX];
-        struct walk walk = {ret, s->now.wall_ms};
+        struct walk walk = {ret, s->loop->now.wall_ms};
         put_title(ret, "build_info", COUNTER_GAUGE, "Always 1; the version is in the label.");
         buf_put_str(ret, "weir_build_info{version=\"");
         metrics_put_label(ret, slice_str(s->version));
         buf_put_str(ret, "\"} 1\n");
         put_title(ret, "uptime_seconds", COUNTER_GAUGE, "Time since the start.");
         buf_printf(ret, "weir_uptime_seconds %lld\n",
-                   (long long)((s->now.wall_ms - s->started_ms) / MS_PER_S));
+                   (long long)((s->loop->now.wall_ms - s->started_ms) / MS_PER_S));
         put_title(ret, "loop_turn_max_seconds", COUNTER_GAUGE,
                   "Longest turn of the loop in the last minute, waits for the disk aside.");
         buf_printf(ret, "weir_loop_turn_max_seconds %.6f\n",
-                   (double)server_turn_max_ns(s) / NS_PER_S);
+                   (double)turn_watch_max_ns(&s->loop->turns, uv_hrtime()) / NS_PER_S);
         put_title(ret, "loop_slow_turns", COUNTER_TOTAL, "Turns of the loop longer than 5 ms.");
-        buf_printf(ret, "weir_loop_slow_turns_total %llu\n", (unsigned long long)s->turns.slow);
+        buf_printf(ret, "weir_loop_slow_turns_total %llu\n",
+                   (unsigned long long)s->loop->turns.slow);
         size_t n = core_counters(s->core, rows, ARRAY_LEN(rows));
         put_rows(ret, "", rows, n);
         n = server_counters(s, rows, ARRAY_LEN(rows));

@@ -224,6 +224,7 @@ static void run(struct resp_conn *rc, const struct slice *argv, size_t argc)
         int r = OK;
 
         s->counter[DOOR_RESP_COMMANDS]++;
+        s->loop->n_requests++;
         (void)conn_out(c);
         rc->depth = 0;
         if (!c->is_authed && (!def || !(def->flags & COMMAND_NOAUTH)))

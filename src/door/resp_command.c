@@ -192,9 +192,9 @@ static void put_client_list(struct resp_conn *rc, bool is_all)
         buf_init(&text, 0);
         if (is_all) {
                 LIST_FOREACH(&s->conns, it)
-                put_client_line(CONTAINER_OF(it, struct conn, link), s->now.wall_ms, &text);
+                put_client_line(CONTAINER_OF(it, struct conn, link), s->loop->now.wall_ms, &text);
         } else {
-                put_client_line(&rc->conn, s->now.wall_ms, &text);
+                put_client_line(&rc->conn, s->loop->now.wall_ms, &text);
         }
         resp_put_verbatim(out(rc), buf_slice(&text), rc->proto);
         buf_release(&text);

@@ -21,8 +21,8 @@ static int put_healthz(const struct server *s, struct buf *ret)
 
 static int put_readyz(const struct server *s, struct buf *ret)
 {
-        buf_put_str(ret, s->is_stopping ? "stopping\n" : "ok\n");
-        return s->is_stopping ? 503 : 200;
+        buf_put_str(ret, s->loop->is_stopping ? "stopping\n" : "ok\n");
+        return s->loop->is_stopping ? 503 : 200;
 }
 
 static int put_metrics(const struct server *s, struct buf *ret)

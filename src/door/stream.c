@@ -121,8 +121,6 @@ static void put_now(struct server *s, struct buf *b)
 
 /* --- listeners ------------------------------------------------------------------------------ */
 
-static void on_beat(uv_timer_t *timer);
-
 /* "1794732660000-17".  False: nothing we have given. */
 static bool read_id(const struct server *s, struct slice id, uint64_t *ret)
 {
@@ -147,7 +145,7 @@ void stream_join(struct server *s, struct conn *c, struct slice last_id,
         if (stream->n == 0) {
                 stream->told = n;
                 stream->beats = 0;
-                (void)uv_timer_start(&stream->timer, on_beat, STREAM_BEAT_MS, STREAM_BEAT_MS);
+                loop_timer_start(&stream->timer, STREAM_BEAT_MS, STREAM_BEAT_MS);
         }
         buf_printf(out, "retry: %d\n\n", STREAM_RETRY_MS);
         if (read_id(s, last_id, &known)) {
@@ -181,7 +179,7 @@ void stream_leave(struct server *s, const struct conn *c)
                 s->stream.n--;
         }
         if (s->stream.n == 0)
-                (void)uv_timer_stop(&s->stream.timer);
+                loop_timer_stop(&s->stream.timer);
 }
 
 static void feed(struct server *s, struct stream_listener *l, uint64_t seq)
@@ -189,7 +187,7 @@ static void feed(struct server *s, struct stream_listener *l, uint64_t seq)
         struct conn *c = l->conn;
         if (c->is_closing)
                 return;
-        if (l->has_login && !login_touch(&s->login, &l->login, s->now.steady_ns)) {
+        if (l->has_login && !login_touch(&s->login, &l->login, s->loop->now.steady_ns)) {
                 conn_stop(c);
                 return;
         }
@@ -204,11 +202,10 @@ static void feed(struct server *s, struct stream_listener *l, uint64_t seq)
         conn_replied(c, seq);
 }
 
-static void on_beat(uv_timer_t *timer)
+static void on_beat(void *ctx)
 {
-        struct server *s = timer->data;
+        struct server *s = ctx;
         struct stream *stream = &s->stream;
-        server_turn_begin(s);
         buf_clear(&stream->frame);
         if (++stream->beats % STREAM_HELLO == 0)
                 buf_put_str(&stream->frame, ": still here\n\n");
@@ -229,8 +226,7 @@ void stream_init(struct server *s)
         list_init(&stream->listeners);
         buf_init(&stream->frame, 0);
         session_init(&stream->session, NULL); /* no reply ever comes late */
-        stream->timer.data = s;
-        ASSERT(uv_timer_init(&s->loop, &stream->timer) == 0);
+        loop_timer_init(s->loop, &stream->timer, on_beat, s);
 }
 
 void stream_release(struct server *s)

@@ -2,11 +2,10 @@
 #ifndef WEIR_DOOR_STREAM_H
 #define WEIR_DOOR_STREAM_H
 
-#include <uv.h>
-
 #include "api/session.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "loop/loop.h"
 
 struct server;
 struct conn;
@@ -19,9 +18,9 @@ struct login_session;
 struct stream {
         struct list listeners;
         size_t n;
-        uv_timer_t timer; /* active while somebody listens */
-        unsigned beats;   /* of the timer */
-        uint64_t told;    /* events of the gate that the listeners know */
+        struct loop_timer timer; /* active while somebody listens */
+        unsigned beats;          /* of the timer */
+        uint64_t told;           /* events of the gate that the listeners know */
         struct session session;
         struct buf frame; /* what all are about to get */
 };

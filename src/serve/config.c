@@ -15,7 +15,7 @@
 #include "cli/conf_file.h"
 #include "cli/options.h"
 #include "cli/text.h"
-#include "door/listen.h"
+#include "door/address.h"
 #include "door/server.h"
 #include "serve/config_lines.h"
 #include "serve/config_rows.h"

@@ -37,20 +37,24 @@ struct ending {
         int64_t timeout_ms;
         bool is_left; /* a thread of it did not end: what it reads must stay */
         atomic_bool is_done;
-        void (*notify)(void *ctx);
-        void *ctx;
+        struct probes *owner;
 };
 
 struct probes {
         struct config *config;
-        struct core *core;
-        int64_t steady_base_ns;
-        struct slot *slots; /* n of them, by number of the target */
+        struct loop *loop;
+        struct loop_mail mail; /* samples have come, or a probe has stopped */
+        struct slot *slots;    /* n of them, by number of the target */
         size_t n;
         struct list endings;
-        void (*notify)(void *ctx);
-        void *ctx;
 };
+
+/* On any thread. */
+static void on_news(void *ctx)
+{
+        struct probes *p = ctx;
+        loop_post(p->loop, &p->mail);
+}
 
 static void on_asked(void *ctx)
 {
@@ -83,7 +87,7 @@ static void on_skips_changed(void *ctx)
         struct hosts hosts = {.n = 0};
         if (!p->n)
                 return; /* probes_start() will tell them */
-        core_each_skipped(p->core, add_host, &hosts);
+        core_each_skipped(p->loop->core, add_host, &hosts);
         for (size_t i = 0; i < p->n; i++)
                 probe_set_skipped(p->slots[i].probe, (const char *const *)hosts.names, hosts.n);
         for (size_t i = 0; i < hosts.n; i++)
@@ -156,19 +160,19 @@ static void set_up(struct probes *p)
                 .skips_changed = on_skips_changed,
                 .ctx = p,
         };
-        core_set_throttle(p->core, &options);
+        core_set_throttle(p->loop->core, &options);
         free(metrics);
         free(targets);
 }
 
 /* ---- probes ---- */
 
-static int start_slot(const struct probes *p, struct config *config, size_t target,
-                      struct slot *ret, struct problem *problem)
+static int start_slot(struct probes *p, struct config *config, size_t target, struct slot *ret,
+                      struct problem *problem)
 {
         const struct probe_options *o = &config->targets.probes[target];
         struct probe *probe;
-        int r = probe_start(o, 1, p->notify, p->ctx, &probe, problem);
+        int r = probe_start(o, 1, on_news, p, &probe, problem);
         if (r == OK)
                 *ret = (struct slot){config_ref(config), o, probe};
         return r;
@@ -183,7 +187,7 @@ static void *end_thread(void *ctx)
         (void)probe_stop(e->probe); /* NULL */
         e->is_left = clock_boot_ns() - began_ns > e->timeout_ms * NS_PER_MS;
         atomic_store(&e->is_done, true);
-        e->notify(e->ctx);
+        on_news(e->owner);
         return NULL;
 }
 
@@ -205,8 +209,7 @@ static void end_probe(struct probes *p, struct slot *slot)
                 .config = slot->config,
                 .probe = slot->probe,
                 .timeout_ms = slot->options->timeout_ms,
-                .notify = p->notify,
-                .ctx = p->ctx,
+                .owner = p,
         };
         *slot = (struct slot){0};
         if (start_ending(e)) {
@@ -221,7 +224,8 @@ static void end_probe(struct probes *p, struct slot *slot)
 
 static void reap(struct ending *e)
 {
-        ASSERT(pthread_join(e->thread, NULL) == 0);
+        int r = pthread_join(e->thread, NULL);
+        ASSERT(r == 0);
         list_remove(&e->link);
         if (!e->is_left) /* else a lost thread goes on reading it */
                 config_unref(e->config);
@@ -236,14 +240,47 @@ static void free_slots(struct probes *p, struct slot *slots, size_t n)
         free(slots);
 }
 
+/* ---- news from the threads ---- */
+
+static enum sample_state state_of(const struct probe_sample *s)
+{
+        if (!s->is_error)
+                return SAMPLE_GOOD;
+        return s->is_silent ? SAMPLE_SILENT : SAMPLE_FAILED;
+}
+
+static void poll_slot(const struct probes *p, size_t target)
+{
+        struct probe_sample samples[TAKE_AT_ONCE];
+        size_t n;
+        while ((n = probe_take(p->slots[target].probe, samples, ARRAY_LEN(samples))))
+                for (size_t i = 0; i < n; i++)
+                        core_sample(p->loop->core, target, samples[i].metric, samples[i].value,
+                                    samples[i].at_ns + p->loop->steady_base_ns,
+                                    state_of(&samples[i]), slice_str(samples[i].error));
+}
+
+static void take_news(void *ctx)
+{
+        struct probes *p = ctx;
+        for (size_t i = 0; i < p->n; i++)
+                poll_slot(p, i);
+        LIST_FOREACH(&p->endings, it)
+        {
+                struct ending *e = CONTAINER_OF(it, struct ending, link);
+                if (atomic_load(&e->is_done))
+                        reap(e);
+        }
+}
+
 /* ---- life ---- */
 
-struct probes *probes_new(struct config *config, struct core *core, int64_t steady_base_ns)
+struct probes *probes_new(struct config *config, struct loop *loop)
 {
         struct probes *p = xcalloc(1, sizeof(*p));
         p->config = config_ref(config);
-        p->core = core;
-        p->steady_base_ns = steady_base_ns;
+        p->loop = loop;
+        p->mail = (struct loop_mail){.deliver = take_news, .ctx = p};
         list_init(&p->endings);
         set_up(p);
         return p;
@@ -293,11 +330,9 @@ static void swap_slots(struct probes *p, struct slot *slots)
         p->n = t->n;
 }
 
-int probes_start(struct probes *p, void (*notify)(void *ctx), void *ctx, struct problem *problem)
+int probes_start(struct probes *p, struct problem *problem)
 {
         struct slot *slots;
-        p->notify = notify;
-        p->ctx = ctx;
         int r = start_slots(p, p->config, &slots, problem);
         if (r != OK)
                 return r;
@@ -312,7 +347,7 @@ int probes_change(struct probes *p, struct config *config, struct problem *probl
         int r = start_slots(p, config, &slots, problem);
         if (r != OK)
                 return r;
-        probes_poll(p); /* what came so far has the numbers of before */
+        take_news(p); /* what came so far has the numbers of before */
         struct config *old = p->config;
         p->config = config_ref(config);
         swap_slots(p, slots);
@@ -320,36 +355,6 @@ int probes_change(struct probes *p, struct config *config, struct problem *probl
         on_skips_changed(p);
         config_unref(old);
         return OK;
-}
-
-static enum sample_state state_of(const struct probe_sample *s)
-{
-        if (!s->is_error)
-                return SAMPLE_GOOD;
-        return s->is_silent ? SAMPLE_SILENT : SAMPLE_FAILED;
-}
-
-static void poll_slot(const struct probes *p, size_t target)
-{
-        struct probe_sample samples[TAKE_AT_ONCE];
-        size_t n;
-        while ((n = probe_take(p->slots[target].probe, samples, ARRAY_LEN(samples))))
-                for (size_t i = 0; i < n; i++)
-                        core_sample(p->core, target, samples[i].metric, samples[i].value,
-                                    samples[i].at_ns + p->steady_base_ns, state_of(&samples[i]),
-                                    slice_str(samples[i].error));
-}
-
-void probes_poll(struct probes *p)
-{
-        for (size_t i = 0; i < p->n; i++)
-                poll_slot(p, i);
-        LIST_FOREACH(&p->endings, it)
-        {
-                struct ending *e = CONTAINER_OF(it, struct ending, link);
-                if (atomic_load(&e->is_done))
-                        reap(e);
-        }
 }
 
 struct probes *probes_free(struct probes *p)

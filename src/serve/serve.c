@@ -1,6 +1,7 @@
 /* `weir serve`: the pieces put together, in the order that makes each promise true.
  *
- *   lock and recover the log -> open history -> replay into the core -> listen -> "ready"
+ *   make the loop -> lock and recover the log -> open history -> replay into the core -> listen
+ *   -> "ready"
  *
  * and backwards on SIGTERM or SIGINT: no new connections, waits ended, the open batch synced,
  * answers sent, history given what it was promised, log closed.  SIGHUP reads the configuration
@@ -26,6 +27,7 @@
 #include "features/commands.h"
 #include "history/history.h"
 #include "log/file.h"
+#include "loop/loop.h"
 #include "serve/config.h"
 #include "serve/probes.h"
 #include "serve/reload.h"
@@ -35,13 +37,15 @@
 struct daemon {
         const struct args *args;
         struct reload reload; /* has the configuration */
-        bool is_reload_asked; /* by SIGHUP, and not done yet */
         struct rng rng;
+        struct loop *loop;
         struct log *log;
         struct archive *archive;
+        struct loop_mail archive_mail; /* history has something for the core */
         struct core *core;
-        struct server *server;
+        struct server *server; /* the loop owns it */
         struct probes *probes;
+        uv_signal_t signals[3];
         bool is_greeting;
         struct backoff backoff;     /* of queues that set none */
         struct sign_keys sign_keys; /* of the configuration; the core looks here */
@@ -50,7 +54,7 @@ struct daemon {
 static void on_durable(void *ctx, uint64_t seq)
 {
         struct daemon *d = ctx;
-        server_log_durable(d->server, seq);
+        loop_log_durable(d->loop, seq);
 }
 
 /* On the log's thread.  Nobody may be answered any more: no flush, no exit handlers. */
@@ -65,8 +69,13 @@ static void on_log_failed(void *ctx, const struct problem *problem)
 static void on_archive_news(void *ctx)
 {
         struct daemon *d = ctx;
-        if (d->server)
-                server_archive_notify(d->server);
+        loop_post(d->loop, &d->archive_mail);
+}
+
+static void poll_archive(void *ctx)
+{
+        const struct daemon *d = ctx;
+        core_archive_poll(d->core);
 }
 
 static int64_t wall_clock(void *ctx)
@@ -127,6 +136,7 @@ static int open_history(struct daemon *d, struct problem *problem)
         r = history_open(&options, &d->archive, problem);
         if (r != OK)
                 return r;
+        d->archive_mail = (struct loop_mail){.deliver = poll_archive, .ctx = d};
         d->archive->notify = on_archive_news;
         d->archive->notify_ctx = d;
         return OK;
@@ -170,12 +180,6 @@ static int open_core(struct daemon *d, struct problem *problem)
         return OK;
 }
 
-static void on_probe_news(void *ctx)
-{
-        struct daemon *d = ctx;
-        server_notice(d->server);
-}
-
 /* Tells systemd; without NOTIFY_SOCKET nobody asked. */
 static void notify_systemd(const char *text)
 {
@@ -206,22 +210,14 @@ static void notify_reloading(void)
         notify_systemd(text);
 }
 
-static void on_notice(void *ctx)
+/* Within a turn: it may emit effects. */
+static void reload_on_signal(struct daemon *d)
 {
-        struct daemon *d = ctx;
-        struct buf changed, restart;
+        struct buf changed CLEANUP(buf_release) = {0}, restart CLEANUP(buf_release) = {0};
         struct problem problem;
-        probes_poll(d->probes);
-        if (!d->is_reload_asked)
-                return;
-        d->is_reload_asked = false;
-        buf_init(&changed, 0);
-        buf_init(&restart, 0);
         notify_reloading();
         (void)reload_run(&d->reload, false, &changed, &restart, &problem); /* says it to the log */
         notify_systemd("READY=1");
-        buf_release(&changed);
-        buf_release(&restart);
 }
 
 /* The folder of the data belongs to one weir of a machine, and a proxy may stand before several
@@ -241,8 +237,8 @@ static int open_server(struct daemon *d, struct problem *problem)
 {
         struct buf instance CLEANUP(buf_release) = {0};
         const struct config *config = d->reload.config;
-        int64_t steady_base_ns = core_steady_ns(d->core) - clock_boot_ns();
-        d->probes = d->reload.probes = probes_new(d->reload.config, d->core, steady_base_ns);
+        loop_set_core(d->loop, d->core, core_steady_ns(d->core) - clock_boot_ns());
+        d->probes = d->reload.probes = probes_new(d->reload.config, d->loop);
         d->reload.core = d->core;
         core_set_locks(d->core, config->are_locks_off);
         reload_offer(&d->reload);
@@ -257,13 +253,9 @@ static int open_server(struct daemon *d, struct problem *problem)
                 .client_bytes = config->client_bytes,
                 .version = WEIR_VERSION,
                 .instance = buf_cstr(&instance),
-                .core = d->core,
-                .steady_base_ns = steady_base_ns,
-                .on_notice = on_notice,
-                .notice_ctx = d,
         };
-        int r = server_new(&options, &d->server, problem);
-        return r == OK ? probes_start(d->probes, on_probe_news, d, problem) : r;
+        int r = server_new(d->loop, &options, &d->server, problem);
+        return r == OK ? probes_start(d->probes, problem) : r;
 }
 
 static void print_addresses(const struct server *s, enum server_kind kind, const char *name)
@@ -297,31 +289,32 @@ static void print_ready(const struct daemon *d)
 static void on_signal(uv_signal_t *handle, int signum)
 {
         struct daemon *d = handle->data;
+        loop_turn_begin(d->loop);
         if (signum == SIGHUP) {
-                d->is_reload_asked = true;
-                server_notice(d->server); /* within a turn: it may emit effects */
+                reload_on_signal(d);
                 return;
         }
         say_info("serve", "stopping", "signal", SAY_I64(signum));
         notify_systemd("STOPPING=1");
-        server_stop(d->server);
+        loop_stop(d->loop);
 }
 
 static int run(struct daemon *d)
 {
         static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
-        uv_signal_t handles[ARRAY_LEN(signals)];
+        _Static_assert(ARRAY_LEN(signals) == ARRAY_LEN(d->signals), "one handle each");
         for (size_t i = 0; i < ARRAY_LEN(signals); i++) {
-                ASSERT(uv_signal_init(server_loop(d->server), &handles[i]) == 0);
-                handles[i].data = d;
-                ASSERT(uv_signal_start(&handles[i], on_signal, signals[i]) == 0);
-                uv_unref((uv_handle_t *)&handles[i]);
+                int r = uv_signal_init(&d->loop->uv, &d->signals[i]);
+                ASSERT(r == 0);
+                d->signals[i].data = d;
+                r = uv_signal_start(&d->signals[i], on_signal, signals[i]);
+                ASSERT(r == 0);
+                uv_unref((uv_handle_t *)&d->signals[i]);
         }
         print_ready(d);
-        int r = server_run(d->server);
+        int r = loop_run(d->loop);
         for (size_t i = 0; i < ARRAY_LEN(signals); i++)
-                uv_close((uv_handle_t *)&handles[i], NULL);
-        (void)uv_run(server_loop(d->server), UV_RUN_NOWAIT); /* lets them close */
+                (void)uv_signal_stop(&d->signals[i]); /* a second one ends the process at once */
         return r;
 }
 
@@ -332,7 +325,7 @@ static void close_all(struct daemon *d)
                 d->archive = d->archive->ops->close(d->archive);
         if (d->log)
                 d->log = d->log->ops->close(d->log);
-        d->server = server_free(d->server);
+        d->loop = loop_free(d->loop);
         d->core = core_free(d->core);
         d->reload.config = config_unref(d->reload.config);
         free(d->reload.path);
@@ -358,7 +351,9 @@ static int advise(const struct daemon *d, int r, struct problem *problem)
 
 static int start(struct daemon *d, struct problem *problem)
 {
-        int r = advise(d, open_log(d, problem), problem);
+        int r = loop_new(&d->loop, problem);
+        if (r == OK)
+                r = advise(d, open_log(d, problem), problem);
         if (r == OK)
                 r = open_history(d, problem);
         if (r == OK)

@@ -20,14 +20,15 @@ struct bench {
         struct memory_log log;
         struct rng rng;
         struct core *core;
-        struct server *server;
+        struct loop *loop;
+        struct server *server; /* the loop owns it */
         int resp_port, http_port;
 };
 
 static inline void bench_durable(void *ctx, uint64_t seq)
 {
         struct bench *b = ctx;
-        server_log_durable(b->server, seq);
+        loop_log_durable(b->loop, seq);
 }
 
 static inline int port_of(const char *address)
@@ -56,23 +57,24 @@ static inline void bench_init(struct bench *b, const char *token)
                                          .http_addrs = any,
                                          .n_http = 1,
                                          .token = token,
-                                         .version = "test",
-                                         .core = b->core};
-        assert_int_equal(server_new(&options, &b->server, &p), OK);
+                                         .version = "test"};
+        assert_int_equal(loop_new(&b->loop, &p), OK);
+        loop_set_core(b->loop, b->core, 0);
+        assert_int_equal(server_new(b->loop, &options, &b->server, &p), OK);
         b->resp_port = port_of(server_address(b->server, SERVER_RESP, 0));
         b->http_port = port_of(server_address(b->server, SERVER_HTTP, 0));
 }
 
 static inline void bench_release(struct bench *b)
 {
-        b->server = server_free(b->server);
+        b->loop = loop_free(b->loop);
         b->core = core_free(b->core);
         memory_log_release(&b->log);
 }
 
 static inline void turn(struct bench *b)
 {
-        (void)uv_run(&b->server->loop, UV_RUN_NOWAIT); /* handles are always left */
+        (void)uv_run(&b->loop->uv, UV_RUN_NOWAIT); /* handles are always left */
         LIST_FOREACH(&b->server->conns, it)
         conn_check(CONTAINER_OF(it, struct conn, link));
 }

@@ -82,7 +82,7 @@ static void a_batch_synced_after_a_wait_for_more_is_answered(void **state)
 
         (void)state;
         bench_init(&b, NULL);
-        b.server->loop_thread = pthread_self();
+        b.loop->thread = pthread_self();
         b.log.is_manual = true;
         b.log.stat.sync_ns_last = 4000000;
         for (int i = 0; i < CLIENTS; i++)
@@ -90,13 +90,13 @@ static void a_batch_synced_after_a_wait_for_more_is_answered(void **state)
         turns(&b);
         for (int i = 0; i < CLIENTS; i++)
                 tell(fds[i], "ENQUEUE h a\r\n");
-        while (b.server->durable_seen < core_reply_seq(b.core) || !b.log.last_seq) {
+        while (b.loop->durable_seen < core_reply_seq(b.core) || !b.log.last_seq) {
                 turns(&b);
                 memory_log_sync(&b.log);
                 tell(fds[0], "PING\r\n"); /* a log with a thread would wake the loop */
                 turn(&b);
         }
-        assert_true(b.server->gather_until_ns > 0);
+        assert_true(b.loop->gather_until_ns > 0);
         b.log.is_manual = false;
         b.log.stat.sync_ns_last = 1000;
         tell(fds[1], "ENQUEUE h b\r\n");
@@ -323,12 +323,14 @@ static void the_token_opens_both_doors_and_nothing_else_does(void **state)
 
 static int try_listen(struct bench *b, const char *address, const char *token, struct problem *p)
 {
-        struct server *s = NULL;
+        struct loop *loop;
+        struct server *s;
         const char *const addresses[] = {address};
-        struct server_options options = {
-                .resp_addrs = addresses, .n_resp = 1, .token = token, .core = b->core};
-        int r = server_new(&options, &s, p);
-        server_free(s);
+        struct server_options options = {.resp_addrs = addresses, .n_resp = 1, .token = token};
+        assert_int_equal(loop_new(&loop, p), OK);
+        loop_set_core(loop, b->core, 0);
+        int r = server_new(loop, &options, &s, p);
+        loop_free(loop);
         return r;
 }
 
@@ -421,16 +423,19 @@ static void a_unix_socket_is_for_its_group_and_a_stale_one_is_replaced(void **st
         assert_int_equal(try_listen(&b, path, NULL, &p), OK);
         assert_int_equal(lstat(path, &st), -1); /* gone with its server */
 
-        struct server *s = NULL;
+        struct loop *loop;
+        struct server *s;
         const char *const addresses[] = {path};
-        struct server_options options = {.resp_addrs = addresses, .n_resp = 1, .core = b.core};
-        assert_int_equal(server_new(&options, &s, &p), OK);
+        struct server_options options = {.resp_addrs = addresses, .n_resp = 1};
+        assert_int_equal(loop_new(&loop, &p), OK);
+        loop_set_core(loop, b.core, 0);
+        assert_int_equal(server_new(loop, &options, &s, &p), OK);
         assert_int_equal(lstat(path, &st), 0);
         assert_int_equal(st.st_mode & 0777, 0660);
         assert_string_equal(server_address(s, SERVER_RESP, 0), path);
         assert_null(server_address(s, SERVER_RESP, 1));
         assert_int_equal(try_listen(&b, path, NULL, &p), ERR_LOCKED);
-        server_free(s);
+        loop_free(loop);
 
         FILE *f = fopen(path, "w");
         assert_non_null(f);
@@ -456,16 +461,16 @@ static void stopping_answers_what_was_accepted_and_then_closes(void **state)
         memory_log_sync(&b.log);
         tell(fd, "ENQUEUE h a\r\n");
         until(&b, b.log.in_flight > 0);
-        server_stop(b.server);
+        loop_stop(b.loop);
         expect_farewell(&b, idle, "");
         expect_nothing(&b, fd);
         expect_nothing(&b, waiting);
-        assert_false(b.server->is_stopped);
+        assert_false(b.loop->is_stopped);
         memory_log_sync(&b.log);
         expect_farewell(&b, fd, ":1\r\n");
         expect_farewell(&b, waiting, "*0\r\n");
-        until(&b, b.server->is_stopped);
-        assert_false(b.server->is_stop_late);
+        until(&b, b.loop->is_stopped);
+        assert_false(b.loop->is_stop_late);
         close(fd);
         close(idle);
         close(waiting);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "api/limits.h"
-#include "door/listen.h"
+#include "door/address.h"
 
 static bool is_machine_near; /* whether the peers of the test are taken for this machine */
 static bool is_near_now(const struct sockaddr *a)
@@ -82,9 +82,9 @@ static void use_up(struct bench *b)
 static void expect_late(struct bench *b, int fd, uint64_t failures, const char *part)
 {
         until(b, b->server->counter[DOOR_AUTH_FAILURES] == failures);
-        int64_t begun_ns = b->server->now.steady_ns;
+        int64_t begun_ns = b->loop->now.steady_ns;
         expect_farewell(b, fd, part);
-        assert_true(b->server->now.steady_ns - begun_ns >= SHORT_MS * NS_PER_MS);
+        assert_true(b->loop->now.steady_ns - begun_ns >= SHORT_MS * NS_PER_MS);
         close(fd);
 }
 
@@ -154,7 +154,7 @@ static void a_server_that_stops_does_not_wait_for_wrong_tokens(void **state)
         int fd = dial_in(&b);
         tell(fd, WRONG);
         until(&b, b.server->counter[DOOR_AUTH_FAILURES] == 11);
-        server_stop(b.server);
+        loop_stop(b.loop);
         assert_int_equal(open_connections(&b), 0);
         close(fd);
         bench_release(&b);

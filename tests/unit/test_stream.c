@@ -76,7 +76,7 @@ static void a_listener_is_told_what_is_now_again_and_again(void **state)
 
         (void)state;
         bench_init(&b, NULL);
-        assert_false(uv_is_active((uv_handle_t *)&b.server->stream.timer));
+        assert_false(uv_is_active((uv_handle_t *)&b.server->stream.timer.uv));
         struct ear e = listen_to(&b, "");
         hear_of(&b, &e, "retry: 2000\n\n");
         const char *text = hear(&b, &e);
@@ -89,7 +89,7 @@ static void a_listener_is_told_what_is_now_again_and_again(void **state)
         end_ear(&e);
         until(&b, open_connections(&b) == 0);
         assert_int_equal(b.server->stream.n, 0);
-        assert_false(uv_is_active((uv_handle_t *)&b.server->stream.timer));
+        assert_false(uv_is_active((uv_handle_t *)&b.server->stream.timer.uv));
         bench_release(&b);
 }
 
@@ -300,9 +300,9 @@ static void stopping_ends_the_stream_and_waits_for_nobody_who_does_not_read(void
                 LIST_FOREACH(&b.server->stream.listeners, it)
                 is_stuck |= CONTAINER_OF(it, struct stream_listener, link)->conn->writing > 0;
         }
-        server_stop(b.server);
-        until(&b, b.server->is_stopped);
-        assert_false(b.server->is_stop_late);
+        loop_stop(b.loop);
+        until(&b, b.loop->is_stopped);
+        assert_false(b.loop->is_stop_late);
         until(&b, (hear(&b, &e), e.is_over));
         assert_true(e.all.len > 2 && memcmp(e.all.ptr + e.all.len - 2, "\n\n", 2) == 0);
         end_ear(&e);
@@ -359,9 +359,9 @@ static void a_stream_goes_with_the_session_that_opened_it(void **state)
         hear_of(&b, &e, "event: now");
         hear_of(&b, &other, "event: now");
         /* Twelve hours pass in which the stream alone uses it. */
-        b.server->steady_base_ns += 11 * 3600 * NS_PER_S;
+        b.loop->steady_base_ns += 11 * 3600 * NS_PER_S;
         until(&b, n_of(hear(&b, &e), "event: now") > 5);
-        b.server->steady_base_ns += 11 * 3600 * NS_PER_S;
+        b.loop->steady_base_ns += 11 * 3600 * NS_PER_S;
         size_t n = n_of(hear(&b, &e), "event: now");
         until(&b, n_of(hear(&b, &e), "event: now") > n + 5);
         login_release(&b.server->login); /* as when everybody logs out */

@@ -1,7 +1,7 @@
 /* When freed memory is given back to the system. */
 #include "check.h"
 
-#include "door/trim.h"
+#include "loop/trim.h"
 
 static void memory_that_falls_is_given_back_in_pieces(void **state)
 {

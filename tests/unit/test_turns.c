@@ -34,7 +34,7 @@ static void warm_up(struct bench *b, size_t n)
 {
         until(b, open_connections(b) == n);
         turns(b);
-        b->server->share.n_active = (unsigned)n;
+        b->loop->share.n_active = (unsigned)n;
 }
 
 static void one_client_does_not_wait_for_all_that_others_have_sent(void **state)

@@ -1,4 +1,4 @@
-#include "door/share.h"
+#include "loop/share.h"
 
 static uint32_t part(uint32_t whole, unsigned n, uint32_t least, uint32_t most)
 {

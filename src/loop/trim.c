@@ -1,4 +1,4 @@
-#include "door/trim.h"
+#include "loop/trim.h"
 
 bool trim_look(struct trim *t, uint64_t bytes, int64_t now_ns)
 {

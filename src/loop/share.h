@@ -6,8 +6,8 @@
  * ends after SHARE_NS of reading and as much of running, so that input of others is looked at.
  *
  * Loop thread only; the time is passed in, in ns of a steady clock. */
-#ifndef WEIR_DOOR_SHARE_H
-#define WEIR_DOOR_SHARE_H
+#ifndef WEIR_LOOP_SHARE_H
+#define WEIR_LOOP_SHARE_H
 
 #include "base/defs.h"
 

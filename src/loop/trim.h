@@ -6,8 +6,8 @@
  * goes.
  *
  * Embedded; all zeros are a start.  The time is passed in, steady ns. */
-#ifndef WEIR_DOOR_TRIM_H
-#define WEIR_DOOR_TRIM_H
+#ifndef WEIR_LOOP_TRIM_H
+#define WEIR_LOOP_TRIM_H
 
 #include "base/defs.h"
 
