@@ -11,6 +11,7 @@ all examples; every example uses queues of its own.
 import os
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
@@ -69,11 +70,10 @@ class Life(RuleBasedStateMachine):
         self.moment += 1
         before = self.wall()
         while self.wall() == before:
-            pass
+            time.sleep(0.0002)
         return self.moment
 
     def wall(self):
-        import time
         return int(time.time() * 1000)
 
     @rule(queue=st.sampled_from(QUEUES), priority=st.integers(0, 3), attempts=st.integers(1, 3),
