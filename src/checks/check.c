@@ -18,9 +18,9 @@
 #include <stdlib.h>
 
 #include "base/shown.h"
-#include "checks/check_int.h"
-#include "operator/now.h"
+#include "checks/check_ctx.h"
 #include "state/setting.h"
+#include "throttle/throttled.h"
 
 #define LOW_MEMORY_NS NS_PER_S /* as freno remembers a refusal */
 #define WAIT_MAX_MS   60000
@@ -31,25 +31,6 @@
 #define EXEMPT_BUDGET 0.2
 
 /* ---- life ---- */
-
-struct checking *checking_new(void)
-{
-        struct checking *c = xcalloc(1, sizeof(*c));
-        hash_init(&c->lanes, 1);
-        c->mode_seen = UINT64_MAX;
-        return c;
-}
-
-struct checking *checking_free(struct checking *c)
-{
-        if (!c)
-                return NULL;
-        ASSERT(!c->n_waiting);
-        hash_release(&c->lanes);
-        free(c->targets);
-        free(c);
-        return NULL;
-}
 
 static void fill_defaults(struct core_checks *c)
 {
@@ -65,7 +46,7 @@ static void fill_defaults(struct core_checks *c)
 
 void checking_reset(struct core *core)
 {
-        struct checking *c = core->checking;
+        struct check_ctx *c = core->checking;
         ASSERT(!c->n_waiting);
         fill_defaults(&core->checks);
         free(c->targets);
@@ -80,7 +61,7 @@ void checking_reset(struct core *core)
 
 struct check_state *check_state_of(struct core *core, int target)
 {
-        struct checking *c = core->checking;
+        struct check_ctx *c = core->checking;
         return &c->targets[target < 0 ? c->n_targets : (size_t)target];
 }
 
@@ -91,7 +72,7 @@ static uint8_t target_number(int target)
 
 enum gate_mode check_mode(struct core *core)
 {
-        struct checking *c = core->checking;
+        struct check_ctx *c = core->checking;
         if (c->mode_seen == core->state.settings_version)
                 return c->mode;
         const struct thing *t = thing_find(&core->state, THING_SETTING, SLICE_LIT(SETTING_CHECK));
@@ -135,7 +116,7 @@ static bool may_be_refused(struct core *core, const struct identity *who)
         return match.share || core->throttle->policy.is_paused;
 }
 
-static int look_up_target(struct core *core, const struct check_ask *ask, struct asking *a,
+static int look_up_target(struct core *core, const struct check_ask *ask, struct ask_ctx *a,
                           struct problem *problem)
 {
         a->target = throttle_target(core, ask->target);
@@ -152,7 +133,7 @@ static int look_up_target(struct core *core, const struct check_ask *ask, struct
         return no_target(core, ask->target, problem);
 }
 
-static int look_up_metrics(struct core *core, const struct check_ask *ask, struct asking *a,
+static int look_up_metrics(struct core *core, const struct check_ask *ask, struct ask_ctx *a,
                            struct problem *problem)
 {
         if (!ask->n_metrics)
@@ -186,7 +167,7 @@ static enum tier registered_tier(const struct core *core, const struct identity 
 }
 
 /* Looked up once per identity and registry: patterns cost more than all the rest of a check. */
-static enum tier tier_of(const struct core *core, const struct asking *a)
+static enum tier tier_of(const struct core *core, const struct ask_ctx *a)
 {
         struct client_note *note = client_note(a->client);
         if (note->registry_seen != core->throttle->registry_version) {
@@ -196,7 +177,7 @@ static enum tier tier_of(const struct core *core, const struct asking *a)
         return note->tier;
 }
 
-int check_look_up(struct core *core, const struct check_ask *ask, struct asking *ret,
+int check_look_up(struct core *core, const struct check_ask *ask, struct ask_ctx *ret,
                   struct problem *problem)
 {
         /* Not zeroed as a whole: the arrays are read up to n_metrics only. */
@@ -224,7 +205,7 @@ int check_look_up(struct core *core, const struct check_ask *ask, struct asking 
 
 /* ---- deciding ---- */
 
-static void add_metric(const struct core *core, const struct asking *a, size_t metric,
+static void add_metric(const struct core *core, const struct ask_ctx *a, size_t metric,
                        struct slice asked, struct check_answer *ret)
 {
         const struct target *g = &core->throttle->targets[a->target];
@@ -257,7 +238,7 @@ static bool has_metric(const struct check_answer *ret, const char *name)
 }
 
 /* The lists of rules together; names that this target does not have are passed over. */
-static void add_by_rules(struct core *core, const struct asking *a, const struct rule_match *match,
+static void add_by_rules(struct core *core, const struct ask_ctx *a, const struct rule_match *match,
                          struct check_answer *ret)
 {
         for (size_t i = 0; i < match->n_metrics; i++) {
@@ -273,7 +254,7 @@ static void add_by_rules(struct core *core, const struct asking *a, const struct
         }
 }
 
-static void choose_metrics(struct core *core, const struct asking *a,
+static void choose_metrics(struct core *core, const struct ask_ctx *a,
                            const struct rule_match *match, struct check_answer *ret)
 {
         ret->n_metrics = 0;
@@ -292,7 +273,7 @@ static void choose_metrics(struct core *core, const struct asking *a,
                         add_metric(core, a, i, SLICE_NONE, ret);
 }
 
-static void set_thresholds(struct core *core, const struct asking *a,
+static void set_thresholds(struct core *core, const struct ask_ctx *a,
                            const struct rule_match *match, struct check_answer *ret)
 {
         struct slice rest = match->threshold ? match->threshold->list : SLICE_NONE, name;
@@ -318,7 +299,7 @@ static struct check_rule rule_value(const struct rule *r)
 }
 
 /* NULL: there is none. */
-static const struct target *target_of(const struct core *core, const struct asking *a)
+static const struct target *target_of(const struct core *core, const struct ask_ctx *a)
 {
         if (a->target < 0)
                 return NULL;
@@ -327,7 +308,7 @@ static const struct target *target_of(const struct core *core, const struct aski
 }
 
 /* Does the level come from a metric that this ask is not checked by, and does its tier wait? */
-static bool waits_for_level(const struct core *core, const struct asking *a,
+static bool waits_for_level(const struct core *core, const struct ask_ctx *a,
                             const struct check_answer *answer)
 {
         const struct target *g = target_of(core, a);
@@ -345,7 +326,7 @@ static uint32_t bounded_wait(int64_t ms)
         return ms < 1 ? 1 : ms > WAIT_MAX_MS ? WAIT_MAX_MS : (uint32_t)ms;
 }
 
-static uint32_t wait_of(struct core *core, const struct asking *a, const struct rule_match *match,
+static uint32_t wait_of(struct core *core, const struct ask_ctx *a, const struct rule_match *match,
                         const struct check_answer *answer)
 {
         const struct check_state *s = check_state_of(core, a->target);
@@ -414,14 +395,14 @@ static enum gate_mode mode_of(struct core *core, const struct target *g)
         return g && g->mode >= 0 ? (enum gate_mode)g->mode : check_mode(core);
 }
 
-static struct check_case case_of(struct core *core, const struct asking *a,
+static struct check_case case_of(struct core *core, const struct ask_ctx *a,
                                  const struct rule_match *match, const struct check_answer *answer)
 {
         const struct throttle *t = core->throttle;
         const struct target *g = target_of(core, a);
         const struct check_state *s = check_state_of(core, a->target);
         bool is_low = a->is_low || a->tier == TIER_DEFERRABLE;
-        struct checking *c = core->checking;
+        struct check_ctx *c = core->checking;
         for (size_t i = 0; i < answer->n_metrics; i++)
                 c->values[i] = answer->metrics[i].v;
         return (struct check_case){
@@ -441,7 +422,7 @@ static struct check_case case_of(struct core *core, const struct asking *a,
 }
 
 /* Of an ask that is granted by its metrics: what lists that only observe would have said to it. */
-static void look_at_trial(struct core *core, const struct asking *a, struct slice target,
+static void look_at_trial(struct core *core, const struct ask_ctx *a, struct slice target,
                           struct check_answer *ret)
 {
         struct check_answer *trial = &core->checking->trial;
@@ -470,7 +451,7 @@ static void look_at_trial(struct core *core, const struct asking *a, struct slic
 
 /* ---- the answer ---- */
 
-static void decide(struct core *core, const struct asking *a, struct rule_match *match,
+static void decide(struct core *core, const struct ask_ctx *a, struct rule_match *match,
                    struct check_answer *ret)
 {
         ret->target =
@@ -490,7 +471,7 @@ static void decide(struct core *core, const struct asking *a, struct rule_match 
                 ret->wait_ms = wait_of(core, a, match, ret);
 }
 
-void check_give_credits(struct core *core, const struct asking *a, struct check_answer *ret)
+void check_give_credits(struct core *core, const struct ask_ctx *a, struct check_answer *ret)
 {
         struct check_state *s = check_state_of(core, a->target);
         uint8_t target = target_number(a->target);
@@ -511,13 +492,13 @@ void check_give_credits(struct core *core, const struct asking *a, struct check_
         note->paced_ns = core->now.steady_ns + ret->wait_ms * NS_PER_MS;
 }
 
-int64_t check_paced_ns(const struct asking *a)
+int64_t check_paced_ns(const struct ask_ctx *a)
 {
         const struct client_note *note = client_note(a->client);
         return note->paced_target == target_number(a->target) ? note->paced_ns : 0;
 }
 
-void check_answer(struct core *core, const struct asking *a, struct check_answer *ret)
+void check_answer(struct core *core, const struct ask_ctx *a, struct check_answer *ret)
 {
         struct rule_match match;
         decide(core, a, &match, ret);
@@ -525,10 +506,48 @@ void check_answer(struct core *core, const struct asking *a, struct check_answer
                 check_spend_budget(core, a, match.share);
 }
 
-void check_settle(struct core *core, const struct asking *a, const struct check_answer *answer,
+/* "a metric is above its threshold: threads_running 150 against 15" */
+static void put_why(const struct check_answer *answer, enum check_reason reason, char *ret,
+                    size_t size)
+{
+        const struct check_metric *m =
+                answer->verdict.value >= 0 ? &answer->metrics[answer->verdict.value] : NULL;
+        if (answer->would.name)
+                m = &answer->would;
+        const char *text = check_reason_text(reason);
+        const char *slot_end = strchr(answer->rule, ':'); /* the slot is for machines */
+        if (reason == CHECK_THRESHOLD && m)
+                (void)snprintf(ret, size, "%s: %s %g against %g", text, m->name, m->v.value,
+                               m->v.threshold);
+        else if (reason == CHECK_UNKNOWN && m)
+                (void)snprintf(ret, size, "%s: %s%s%s", text, m->name, m->error[0] ? ", " : "",
+                               m->error);
+        else if ((reason == CHECK_HOLD || reason == CHECK_RATIO) && answer->rule[0])
+                (void)snprintf(ret, size, "%s: %s", text,
+                               SHOWN_LONG(slot_end ? slot_end + 1 : answer->rule));
+        else
+                (void)snprintf(ret, size, "%s", text);
+}
+
+static void tell_refusal(struct core *core, const struct ask_ctx *a,
+                         const struct check_answer *answer)
+{
+        const struct check_verdict *v = &answer->verdict;
+        struct throttled_check c = {.who = a->who.whole,
+                                    .is_granted = v->is_granted,
+                                    .reason = v->is_granted ? v->would_reason : v->reason,
+                                    .target = a->target};
+        char text[2 * THROTTLE_TEXT];
+        if (throttled_is_counted(core, &c))
+                return;
+        put_why(answer, c.reason, text, sizeof(text));
+        throttled_add(core, &c, answer->tier, answer->target, text);
+}
+
+void check_settle(struct core *core, const struct ask_ctx *a, const struct check_answer *answer,
                   uint32_t waited_ms)
 {
-        struct checking *c = core->checking;
+        struct check_ctx *c = core->checking;
         struct check_state *s = check_state_of(core, a->target);
         const struct check_verdict *v = &answer->verdict;
         uint8_t metric = CHECK_NO_TARGET;
@@ -540,7 +559,7 @@ void check_settle(struct core *core, const struct asking *a, const struct check_
                 c->refused[v->reason]++;
         c->observed += v->is_granted && v->would_refuse;
         if (!v->is_granted || v->would_refuse)
-                throttled_refusal(core, a, answer);
+                tell_refusal(core, a, answer);
         if (v->reason == CHECK_THRESHOLD && !a->is_read && !a->is_low && a->tier < TIER_DEFERRABLE)
                 s->refused_ns = core->now.steady_ns;
         struct client_count count = {
@@ -557,7 +576,7 @@ void check_settle(struct core *core, const struct asking *a, const struct check_
 int core_check(struct core *core, const struct check_ask *ask, struct check_answer *ret,
                struct problem *problem)
 {
-        struct asking a;
+        struct ask_ctx a;
         int r = check_look_up(core, ask, &a, problem);
         if (r != OK)
                 return r;
@@ -608,7 +627,8 @@ static void tick_pool(struct core *core, size_t target)
                 s->healthy_ms = core->now.wall_ms;
 }
 
-void checking_sample(struct core *core, size_t target)
+/* A sample of that target came. */
+static void checking_sample(struct core *core, size_t target)
 {
         tick_pool(core, target);
         core->checking->targets[target].has_news = true;
@@ -617,7 +637,7 @@ void checking_sample(struct core *core, size_t target)
 /* Once a second, so that a target without news does not keep its credits. */
 void checking_tick(struct core *core)
 {
-        struct checking *c = core->checking;
+        struct check_ctx *c = core->checking;
         if (core->now.steady_ns - c->pool_ns < POOL_EVERY_NS)
                 return;
         c->pool_ns = core->now.steady_ns;
@@ -639,7 +659,7 @@ void core_each_check_target(struct core *core, void (*fn)(void *ctx, const struc
                 struct check_target told = {.name = g->name,
                                             .kind = g->kind ? g->kind : "",
                                             .healthy_ms = core->checking->targets[i].healthy_ms};
-                struct asking a = {.target = (int)i};
+                struct ask_ctx a = {.target = (int)i};
                 int first = throttle_metric(core, i, SLICE_LIT("default"));
                 scratch->n_metrics = 0;
                 if (first >= 0) {
@@ -656,7 +676,7 @@ void checking_each_sample(const struct core *core,
                           void (*fn)(void *ctx, const char *name, const char *labels, double value),
                           void *ctx)
 {
-        const struct checking *c = core->checking;
+        const struct check_ctx *c = core->checking;
         char labels[2 * THROTTLE_TEXT];
         fn(ctx, "checks_granted_total", "", (double)c->granted);
         fn(ctx, "checks_would_refuse_total", "", (double)c->observed);
@@ -679,3 +699,49 @@ void checking_each_sample(const struct core *core,
         }
         buf_release(&target);
 }
+
+/* ---- the feature ---- */
+
+static const struct throttle_listener listener = {.sampled = checking_sample,
+                                                  .retargeted = checking_retarget};
+
+static void checks_init(struct core *core)
+{
+        struct check_ctx *c = core->checking = xcalloc(1, sizeof(*c));
+        hash_init(&c->lanes, 1);
+        c->mode_seen = UINT64_MAX;
+        core->rules = rule_index_new();
+        core->clients = clients_new();
+        core->checks.mode = MODE_ENFORCE;
+        checking_reset(core);
+        throttle_listen(core, &listener);
+}
+
+static void checks_release(struct core *core)
+{
+        struct check_ctx *c = core->checking;
+        ASSERT(!c->n_waiting);
+        clients_free(core->clients);
+        rule_index_free(core->rules);
+        hash_release(&c->lanes);
+        free(c->targets);
+        free(c);
+}
+
+static void checks_turn(struct core *core)
+{
+        checking_turn(core);
+        clients_turn(core);
+}
+
+static int64_t checks_next_ns(const struct core *core)
+{
+        int64_t asks_ns = checking_next_ns(core), clients_ns = clients_next_ns(core);
+        return asks_ns < clients_ns ? asks_ns : clients_ns;
+}
+
+const struct feature checks_feature = {.name = "checks",
+                                       .init = checks_init,
+                                       .release = checks_release,
+                                       .turn = checks_turn,
+                                       .next_ns = checks_next_ns};

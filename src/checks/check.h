@@ -83,12 +83,4 @@ void core_exemptions(const struct core *core, struct core_exemptions *ret);
 bool core_has_builtin(const struct core *core, const char *name);
 int core_remove_builtin(struct core *core, const char *name, struct problem *problem) MUST_CHECK;
 
-/* Hosts whose values are left out for a while (freno's skip-host).  Durable. */
-bool core_is_host_name(struct slice name); /* one word: a replica, its host, host:port, a socket */
-int core_skip_host(struct core *core, struct slice host, int64_t for_ms,
-                   struct problem *problem) MUST_CHECK;
-bool core_recover_host(struct core *core, struct slice host);
-void core_each_skipped(struct core *core,
-                       void (*fn)(void *ctx, struct slice host, int64_t until_wall_ms), void *ctx);
-
 #endif

@@ -16,7 +16,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
-#include "checks/check_int.h"
+#include "checks/check_ctx.h"
 #include "throttle/retarget.h"
 
 #define ROUND_NS     (250 * NS_PER_MS)
@@ -40,7 +40,7 @@ struct check_wait {
         int64_t since_ns;
         int64_t again_ns; /* not looked at before */
         double roll;      /* how the dice fell that refused it; NAN: no dice did */
-        struct asking ask;
+        struct ask_ctx ask;
         size_t n_text;
         char text[]; /* the identity, and the metrics as they were asked for */
 };
@@ -103,9 +103,9 @@ static void tell_answer(struct core *core, int target, struct reply *reply,
 
 /* ---- lanes ---- */
 
-static struct lane *lane_get(struct core *core, const struct asking *a)
+static struct lane *lane_get(struct core *core, const struct ask_ctx *a)
 {
-        struct checking *c = core->checking;
+        struct check_ctx *c = core->checking;
         char key[IDENTITY_BYTES + 1];
         size_t len = a->who.whole.len + 1;
         key[0] = (char)(a->target + 1);
@@ -173,7 +173,7 @@ static void cancel(struct core *core, struct session_wait *base)
 static const struct wait_ops check_wait_ops = {time_over, cancel};
 
 /* The texts of an ask, copied behind the wait. */
-static void keep_texts(struct check_wait *w, const struct asking *a)
+static void keep_texts(struct check_wait *w, const struct ask_ctx *a)
 {
         struct problem problem;
         char *at = w->text;
@@ -207,7 +207,7 @@ static void note_due(struct check_state *s, int64_t again_ns)
                 s->due_ns = again_ns;
 }
 
-static int park(struct core *core, struct session *session, const struct asking *a,
+static int park(struct core *core, struct session *session, const struct ask_ctx *a,
                 int64_t again_ns, int64_t wait_ms)
 {
         size_t n = a->who.whole.len;
@@ -236,7 +236,7 @@ static int park(struct core *core, struct session *session, const struct asking 
 
 /* Asks of one identity about one target differ in no more than this: what one gets, the other
  * would. */
-static bool is_alike(const struct asking *a, const struct asking *b)
+static bool is_alike(const struct ask_ctx *a, const struct ask_ctx *b)
 {
         return a->tier == b->tier && a->n_metrics == b->n_metrics &&
                memcmp(a->metrics, b->metrics, a->n_metrics) == 0;
@@ -308,7 +308,7 @@ static void serve_round(struct core *core, struct check_state *s)
 
 void checking_turn(struct core *core)
 {
-        struct checking *c = core->checking;
+        struct check_ctx *c = core->checking;
         checking_tick(core);
         for (size_t i = 0; c->n_waiting && i <= c->n_targets; i++) {
                 struct check_state *s = &c->targets[i];
@@ -324,7 +324,7 @@ void checking_turn(struct core *core)
 
 int64_t checking_next_ns(const struct core *core)
 {
-        const struct checking *c = core->checking;
+        const struct check_ctx *c = core->checking;
         int64_t next = INT64_MAX;
         for (size_t i = 0; c->n_waiting && i <= c->n_targets; i++) {
                 const struct check_state *s = &c->targets[i];
@@ -345,7 +345,7 @@ int64_t checking_next_ns(const struct core *core)
 /* All parked asks, in the order of their turns; off their lanes, which are gone. */
 static size_t take_all(struct core *core, struct list *ret)
 {
-        struct checking *c = core->checking;
+        struct check_ctx *c = core->checking;
         size_t n = 0;
         for (size_t i = 0; i <= c->n_targets; i++) {
                 LIST_FOREACH(&c->targets[i].lanes, it)
@@ -382,7 +382,7 @@ static void answer_gone(struct core *core, struct check_wait *w, const struct ta
 }
 
 /* False: the target or a metric of the ask is gone. */
-static bool renumber(struct asking *a, const struct retarget *map)
+static bool renumber(struct ask_ctx *a, const struct retarget *map)
 {
         int target = retarget_target(map, a->target);
         if (a->target < 0)
@@ -419,7 +419,7 @@ static void carry_state(struct check_state *to, const struct check_state *from)
 
 void checking_retarget(struct core *core, const struct retarget *map, const struct target *old)
 {
-        struct checking *c = core->checking;
+        struct check_ctx *c = core->checking;
         struct check_state *states = c->targets;
         struct list parked;
         list_init(&parked);
@@ -440,6 +440,7 @@ void checking_retarget(struct core *core, const struct retarget *map, const stru
                 else
                         answer_gone(core, w, old);
         }
+        clients_retarget(core, map);
 }
 
 /* ---- the command ---- */
@@ -449,7 +450,7 @@ int exec_check(struct core *core, struct session *session, const struct command 
 {
         const struct arg *arg = cmd->arg;
         struct check_answer *a = &core->checking->answer;
-        struct asking asking;
+        struct ask_ctx asking;
         struct check_ask ask = {
                 .identity = arg[P_CHECK_IDENTITY].text,
                 .target = arg[P_CHECK_TARGET].is_set ? arg[P_CHECK_TARGET].text : SLICE_NONE,

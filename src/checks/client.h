@@ -25,6 +25,7 @@ struct client_minute {
 struct clients;
 struct client;
 
+struct retarget;
 struct clients *clients_new(void);
 struct clients *clients_free(struct clients *c);
 
@@ -56,6 +57,8 @@ size_t clients_active(struct core *core, uint8_t target);
 /* Once a turn: the watch for the starved.  An identity that goes on asking and was not granted once
  * for the configured time is starved; the one with most grants on the same target meanwhile is
  * the starver.  An event and a line in the log name both, once, and again when it is over. */
+/* The targets were set up again. */
+void clients_retarget(struct core *core, const struct retarget *r);
 void clients_turn(struct core *core);
 int64_t clients_next_ns(const struct core *core);
 size_t clients_starved(const struct core *core);

@@ -12,7 +12,7 @@
 #include "api/params.h"
 #include "base/civil.h"
 #include "checks/client_int.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 #define LIST_LIMIT_DEFAULT 50
 #define MINUTES_DEFAULT    60

@@ -5,7 +5,7 @@
  * are 120 seconds, however soon they follow each other.  Measuring a new one against its own short
  * life would end it in the very incident that it was set for. */
 #include "base/say.h"
-#include "checks/check_int.h"
+#include "checks/check_ctx.h"
 
 #define BUDGET_SECONDS 600
 
@@ -32,7 +32,7 @@ static double share_over(const struct rule_budget *b)
         return (double)n / BUDGET_SECONDS;
 }
 
-void check_spend_budget(struct core *core, const struct asking *a, struct rule *r)
+void check_spend_budget(struct core *core, const struct ask_ctx *a, struct rule *r)
 {
         int64_t second = core->now.steady_ns / NS_PER_S;
         size_t bit = (size_t)(second % BUDGET_SECONDS);

@@ -24,7 +24,7 @@
 #include "base/say.h"
 #include "base/shown.h"
 #include "state/rulelog.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 /* Log bytes of a rule, its entry in the history and the end of the one it replaces, all as long as
  * they may be. */

@@ -31,7 +31,7 @@
 #define EXIT_NOEXEC   126
 #define EXIT_NOTFOUND 127
 
-struct asking {
+struct ask_ctx {
         int64_t until_ns;      /* --wait: until then a refusal is not taken; INT64_MAX: for ever */
         bool is_open;          /* --fail open */
         int64_t fail_after_ms; /* --fail-after; -1: not given */
@@ -41,7 +41,7 @@ struct asking {
 
 /* ---- what was asked for ---- */
 
-static int read_wait(const struct args *args, struct asking *ret, struct problem *p)
+static int read_wait(const struct args *args, struct ask_ctx *ret, struct problem *p)
 {
         const char *wait = args_get(args, "wait");
         int64_t now_ns = clock_boot_ns(), ms = 0;
@@ -54,7 +54,7 @@ static int read_wait(const struct args *args, struct asking *ret, struct problem
         return r;
 }
 
-static int read_fail(const struct args *args, struct asking *ret, struct problem *p)
+static int read_fail(const struct args *args, struct ask_ctx *ret, struct problem *p)
 {
         const char *fail = args_get(args, "fail"), *after = args_get(args, "fail-after");
         ret->is_open = fail && strcmp(fail, "open") == 0;
@@ -85,7 +85,7 @@ static int add_metrics(struct cli_request *req, const struct args *args, struct 
 
 /* ---- asking ---- */
 
-static int64_t left_ms(const struct asking *a)
+static int64_t left_ms(const struct ask_ctx *a)
 {
         int64_t left_ns = a->until_ns - clock_boot_ns();
         return left_ns > 0 ? (left_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
@@ -129,7 +129,7 @@ static void pause_for(int64_t ms)
 }
 
 /* Weir is away: true when it is worth another try, after a pause.  False: the time is over. */
-static bool try_again(const struct cli *cli, struct asking *a, const struct problem *p)
+static bool try_again(const struct cli *cli, struct ask_ctx *a, const struct problem *p)
 {
         int64_t now_ns = clock_boot_ns(), until_ns = a->until_ns;
         if (a->is_open && a->fail_after_ms < 0)
@@ -153,7 +153,7 @@ static bool try_again(const struct cli *cli, struct asking *a, const struct prob
 }
 
 /* OK with an answer; an error that is_away() when weir was not there for as long as was said. */
-static int ask_until(struct cli *cli, struct asking *a, const struct value **ret,
+static int ask_until(struct cli *cli, struct ask_ctx *a, const struct value **ret,
                      struct verdict *ret_verdict, struct problem *p)
 {
         for (;;) {
@@ -215,7 +215,7 @@ static void go_unasked(struct cli *cli, const struct problem *p)
 
 static int check(struct cli *cli, struct problem *p)
 {
-        struct asking a = {0};
+        struct ask_ctx a = {0};
         const struct value *answer;
         struct verdict v = {0};
         if (cli->rest && !cli->rest[0])

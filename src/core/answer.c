@@ -191,7 +191,7 @@ static int run_and_keep(struct core *core, struct session *session, const struct
                         const uint8_t *print, struct reply *reply, struct problem *problem)
 {
         keyed_begin(core, session, cmd->idempotency, print);
-        command_exec exec = core->options.execs[cmd->def->id];
+        command_exec exec = core->options.parts->execs[cmd->def->id];
         int r = exec(core, session, cmd, record(keyed_of(session), reply), problem);
         if (r != CORE_LATER) /* else it ends, or has ended, through the session */
                 keyed_end(session, r == OK);

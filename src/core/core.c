@@ -13,20 +13,7 @@
 #include <stdlib.h>
 
 #include "base/say.h"
-#include "checks/check_int.h"
 #include "core/kernel.h"
-#include "jobs/bulk.h"
-#include "jobs/dependents.h"
-#include "jobs/find_walk.h"
-#include "jobs/job_end.h"
-#include "jobs/keeping.h"
-#include "jobs/retry.h"
-#include "jobs/workers.h"
-#include "numbers/last_hour.h"
-#include "numbers/series.h"
-#include "operator/now.h"
-#include "things/breaker.h"
-#include "throttle/throttle.h"
 
 #define FINISHED_MAX_DEFAULT 200000
 /* Of a batch, for what follows from a request and cannot be refused: new work leaves it free. */
@@ -34,14 +21,23 @@
 /* With segments of 64 MiB this keeps the promise of 2 x live + 64 MiB. */
 #define LOG_SLACK_DEFAULT (40 * MIB)
 
-static void on_ready(void *ctx, struct queue *queue)
-{
-        struct core *core = ctx;
-        if (!list_is_empty(&queue->waiters) && !list_is_linked(&queue->to_serve))
-                list_push_back(&core->queues_to_serve, &queue->to_serve);
-}
-
 static void on_stored(void *ctx, struct job *const *jobs, size_t n);
+
+/* The operations of each turn, without those that are NULL: nothing is looked at in vain. */
+static void sort_features(struct core *core)
+{
+        const struct core_parts *parts = core->options.parts;
+        ASSERT(parts->n_features <= CORE_FEATURES_MAX);
+        for (size_t i = 0; i < parts->n_features; i++) {
+                const struct feature *f = parts->features[i];
+                if (f->turn)
+                        core->turns[core->n_turns++] = f->turn;
+                if (f->next_ns)
+                        core->nexts[core->n_nexts++] = f->next_ns;
+                if (f->settle)
+                        core->settles[core->n_settles++] = f->settle;
+        }
+}
 
 struct core *core_new(const struct core_options *options)
 {
@@ -54,34 +50,20 @@ struct core *core_new(const struct core_options *options)
         if (!core->options.turn_steps)
                 core->options.turn_steps = CORE_TURN_STEPS;
         state_init(&core->state, rng_u64(options->rng));
-        core->state.on_ready = on_ready;
         core->state.ctx = core;
         buf_init(&core->batch[0], LOG_BATCH_MAX);
         buf_init(&core->batch[1], LOG_BATCH_MAX);
-        core->claiming = claiming_new();
-        core->throttle = throttle_new(0);
-        core->rules = rule_index_new();
-        core->clients = clients_new();
-        core->checking = checking_new();
-        core->series = series_new();
-        core->last_hour = last_hour_new();
-        core->throttled = throttled_new(core->state.queues.seed);
-        core->workers = workers_new(core->state.queues.seed);
-        core->checks.mode = MODE_ENFORCE;
-        checking_reset(core);
         buf_init(&core->packed, 0);
         buf_init(&core->body, 0);
         heap_init(&core->waits);
-        list_init(&core->queues_to_serve);
-        list_init(&core->scans);
-        retry_init(core);
-        bulk_init(core);
-        list_init(&core->lookups);
         if (options->archive) {
                 options->archive->stored = on_stored;
                 options->archive->stored_ctx = core;
         }
-        keeping_init(core);
+        sort_features(core);
+        for (size_t i = 0; i < options->parts->n_features; i++)
+                if (options->parts->features[i]->init)
+                        options->parts->features[i]->init(core);
         return core;
 }
 
@@ -90,20 +72,12 @@ struct core *core_free(struct core *core)
         if (!core)
                 return NULL;
         ASSERT(core->n_waits == 0);
-        retry_release(core);
-        bulk_release(core);
+        const struct core_parts *parts = core->options.parts;
+        for (size_t i = parts->n_features; i--;)
+                if (parts->features[i]->release)
+                        parts->features[i]->release(core);
         state_release(&core->state);
         heap_release(&core->waits);
-        sequels_release(core);
-        free(core->claiming);
-        workers_free(core->workers);
-        throttled_free(core->throttled);
-        last_hour_release(core);
-        series_free(core->series);
-        checking_free(core->checking);
-        clients_free(core->clients);
-        rule_index_free(core->rules);
-        throttle_free(core->throttle);
         buf_release(&core->packed);
         buf_release(&core->body);
         buf_release(&core->batch[0]);
@@ -254,17 +228,15 @@ int core_admit(struct core *core, uint64_t bytes, uint64_t jobs, struct problem 
                            "the disk is full: the space left is kept for finishing accepted jobs");
 }
 
-int core_admit_text(struct core *core, size_t len, struct problem *problem)
-{
-        if (len <= CORE_TIGHT_TEXT_BYTES ||
-            (!core->log_stat.is_disk_full && keeping_has_room(core, len, 0)))
-                return OK;
-        return problem_set(problem, ERR_NOSPACE,
-                           "the disk is full: send at most %d bytes of result or error now",
-                           CORE_TIGHT_TEXT_BYTES);
-}
-
 /* ---- the archive ---- */
+
+static void tell_hand_over(struct core *core, struct queue *queue)
+{
+        const struct core_parts *parts = core->options.parts;
+        for (size_t i = 0; i < parts->n_features; i++)
+                if (parts->features[i]->hand_over)
+                        parts->features[i]->hand_over(core, queue);
+}
 
 /* Gives the first n ended jobs to the archive.  Only those whose end is durable: the archive must
  * not know of an end that a crash can still undo. */
@@ -275,13 +247,13 @@ static void hand_over(struct core *core, size_t n)
                 return;
         for (size_t i = 0; i < n; i++)
                 if (i == 0 || s->ended[i]->queue != s->ended[i - 1]->queue)
-                        keeping_mark(core, s->ended[i]->queue);
+                        tell_hand_over(core, s->ended[i]->queue);
         core->options.archive->ops->store(core->options.archive, s->ended, n);
         s->n_ended -= n;
         memmove(s->ended, s->ended + n, s->n_ended * sizeof(struct job *));
 }
 
-static void let_go(struct core *core, const uint64_t *ids, size_t n)
+void core_let_go(struct core *core, const uint64_t *ids, size_t n)
 {
         struct effect e = {.type = EFFECT_ARCHIVED, .ids = ids, .n_ids = n};
         core_emit(core, &e);
@@ -291,19 +263,16 @@ static void on_stored(void *ctx, struct job *const *jobs, size_t n)
 {
         struct core *core = ctx;
         uint64_t ids[512];
-        size_t total = n;
-        last_hour_stored(core, n);
-        while (n) {
-                size_t k = n < ARRAY_LEN(ids) ? n : ARRAY_LEN(ids);
+        for (size_t done = 0, k; done < n; done += k) {
+                k = n - done < ARRAY_LEN(ids) ? n - done : ARRAY_LEN(ids);
                 for (size_t i = 0; i < k; i++)
-                        ids[i] = job_id(jobs[i]);
-                let_go(core, ids, k);
-                jobs += k;
-                n -= k;
+                        ids[i] = job_id(jobs[done + i]);
+                core_let_go(core, ids, k);
         }
-        claim_wake_slowed(core);
-        retry_stored(core, total);
-        bulk_stored(core, total);
+        const struct core_parts *parts = core->options.parts;
+        for (size_t i = 0; i < parts->n_features; i++)
+                if (parts->features[i]->stored)
+                        parts->features[i]->stored(core, n);
 }
 
 void core_archive_poll(struct core *core)
@@ -313,59 +282,6 @@ void core_archive_poll(struct core *core)
 }
 
 /* ---- the turn ---- */
-
-static void end_lease(struct core *core, struct job *job)
-{
-        bool is_final = job->attempt >= job->attempts_max;
-        int64_t grace_ms = job->more->lease_ms;
-        if (grace_ms > CORE_GRACE_MAX_MS)
-                grace_ms = CORE_GRACE_MAX_MS;
-        struct effect e = {
-                .type = EFFECT_JOB_TIMEOUT,
-                .id = job_id(job),
-                .queue_id = job->queue->id,
-                .is_final = is_final,
-                .keep = core_keeps(core, job->queue, JOB_FAILED),
-                .deadline_ns = is_final ? core->now.steady_ns + grace_ms * NS_PER_MS : 0,
-        };
-        core->totals.timed_out++;
-        if (is_final)
-                core->totals.failed++;
-        else
-                core->totals.retried++;
-        breaker_end(core, job, BREAKER_TIMED_OUT);
-        if (is_final)
-                job_ending(core, job, JOB_FAILED, false);
-        core_emit(core, &e);
-}
-
-static void end_leases(struct core *core)
-{
-        struct heap *h = &core->state.running;
-        for (int n = 0; core_may_go_on(core, n) && h->len; n++) {
-                if (heap_key_to_i64(heap_peek_key(h)) > core->now.steady_ns)
-                        return;
-                end_lease(core, CONTAINER_OF(heap_peek(h), struct job, node));
-        }
-}
-
-/* An effect, because a restart sets steady time back to the last one logged: the archive must
- * not hold a failure that could still be completed then. */
-static void end_graces(struct core *core)
-{
-        struct heap *h = &core->state.grace;
-        for (int n = 0; core_may_go_on(core, n) && h->len; n++) {
-                if (heap_key_to_i64(heap_peek_key(h)) > core->now.steady_ns)
-                        return;
-                struct job *job = CONTAINER_OF(heap_peek(h), struct job, node);
-                uint64_t id = job_id(job);
-                struct effect e = {.type = EFFECT_GRACE_END, .id = id};
-                if (core_keeps(core, job->queue, JOB_FAILED))
-                        core_emit(core, &e);
-                else
-                        let_go(core, &id, 1);
-        }
-}
 
 static void end_first_wait(struct core *core)
 {
@@ -444,91 +360,46 @@ void core_turn(struct core *core, struct now now)
         if (now.steady_ns != core->now.steady_ns || now.wall_ms != core->now.wall_ms)
                 core->is_clock_told = false;
         core->now = now;
-        series_turn(core);
         core->options.log->ops->stat(core->options.log, &core->log_stat);
         want_room(core);
-        keeping_turn(core);
-
         if (is_first) {
                 core->start_ms = now.wall_ms;
-                last_hour_begin(core);
                 pass_archived_ids(core);
         }
-        sequels_turn(core);
-        end_leases(core);
-        end_graces(core);
-        ends_expire(core);
-        (void)state_promote(&core->state, core_steady_wall_ms(core), now.wall_ms, CORE_TURN_STEPS);
-        things_ring(core);
-        throttle_turn(core);
-        checking_turn(core);
-        clients_turn(core);
-        scan_turn(core);
-        claim_serve(core);
+        for (size_t i = 0; i < core->n_turns; i++)
+                core->turns[i](core);
         end_waits(core);
-}
-
-/* The first of `n` heaps by steady time, INT64_MAX: they are all empty. */
-static int64_t first_ns(const struct heap *const *heaps, size_t n)
-{
-        int64_t next = INT64_MAX;
-        for (size_t i = 0; i < n; i++)
-                if (heaps[i]->len && heap_key_to_i64(heap_peek_key(heaps[i])) < next)
-                        next = heap_key_to_i64(heap_peek_key(heaps[i]));
-        return next;
 }
 
 int64_t core_next_ns(const struct core *core)
 {
-        const struct state *s = &core->state;
-        const struct heap *const steady[] = {&core->waits, &s->running, &s->grace};
+        int64_t next = INT64_MAX;
+        if (core->waits.len)
+                next = heap_key_to_i64(heap_peek_key(&core->waits));
         if (core_is_congested(core)) /* the rest goes on when the log has caught up */
-                return first_ns(steady, 1);
-        int64_t next = first_ns(steady, ARRAY_LEN(steady));
-        const struct {
-                const struct heap *heap;
-                int64_t now_ms;
-        } walls[] = {{&s->delayed, core_steady_wall_ms(core)},
-                     {&s->expiring, core_steady_wall_ms(core)},
-                     {&s->timed, core->now.wall_ms}};
-        for (size_t i = 0; i < ARRAY_LEN(walls); i++) {
-                if (!walls[i].heap->len)
-                        continue;
-                int64_t in_ms = heap_key_to_i64(heap_peek_key(walls[i].heap)) - walls[i].now_ms;
-                /* A wall clock may jump: look again at least once a second. */
-                if (walls[i].heap == &s->timed && in_ms > 1000)
-                        in_ms = 1000;
-                int64_t at = core->now.steady_ns + (in_ms > 0 ? in_ms : 0) * NS_PER_MS;
+                return next;
+        for (size_t i = 0; i < core->n_nexts; i++) {
+                int64_t at = core->nexts[i](core);
                 if (at < next)
                         next = at;
         }
-        const int64_t others[] = {things_next_ns(core),   throttle_next_ns(core),
-                                  checking_next_ns(core), clients_next_ns(core),
-                                  sequels_next_ns(core),  keeping_next_ns(core)};
-        for (size_t i = 0; i < ARRAY_LEN(others); i++)
-                if (others[i] < next)
-                        next = others[i];
-        if (!list_is_empty(&core->scans) || !list_is_empty(&core->queues_to_serve))
-                next = core->now.steady_ns;
         return next;
 }
 
 int core_exec(struct core *core, struct session *session, const struct command *cmd,
               struct reply *reply, struct problem *problem)
 {
-        ASSERT(core->options.execs[cmd->def->id] && !session_is_waiting(session));
+        ASSERT(core->options.parts->execs[cmd->def->id] && !session_is_waiting(session));
         core->totals.commands++;
         if (cmd->idempotency.len)
                 return answer_exec(core, session, cmd, reply, problem);
-        return core->options.execs[cmd->def->id](core, session, cmd, reply, problem);
+        return core->options.parts->execs[cmd->def->id](core, session, cmd, reply, problem);
 }
 
-static bool commit(struct core *core, bool is_now)
+static bool close_batch(struct core *core, bool is_now)
 {
-        sequels_work(core);
-        throttle_wake(core);
-        claim_serve(core);
-        sequels_work(core); /* a claim may have ended jobs too: those without a right signature */
+        for (size_t i = 0; i < core->n_settles; i++)
+                core->settles[i](core);
         core_clean(core);
         struct buf *b = open_batch(core);
         if (core->is_in_flight)
@@ -537,7 +408,10 @@ static bool commit(struct core *core, bool is_now)
                 hand_over(core, core->state.n_ended); /* all that is true is durable */
                 return false;
         }
-        sequels_keep(core);
+        const struct core_parts *parts = core->options.parts;
+        for (size_t i = 0; i < parts->n_features; i++)
+                if (parts->features[i]->close)
+                        parts->features[i]->close(core);
         core->n_ending = core->state.n_ended;
         struct list *oldest = list_peek_front(&core->state.live);
         ASSERT(oldest); /* meta is always there */
@@ -558,12 +432,12 @@ static bool commit(struct core *core, bool is_now)
 
 bool core_commit(struct core *core)
 {
-        return commit(core, false);
+        return close_batch(core, false);
 }
 
 bool core_commit_now(struct core *core)
 {
-        return commit(core, true);
+        return close_batch(core, true);
 }
 
 uint64_t core_live_bytes(const struct core *core)

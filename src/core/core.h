@@ -31,11 +31,13 @@ struct log;
 
 enum history_policy { HISTORY_FULL, HISTORY_FAILURES, HISTORY_NONE };
 
+struct core_parts;
+
 struct core_options {
-        const command_exec *execs; /* by command id; not owned (features/commands.h) */
-        struct log *log;           /* led already; not owned */
-        struct archive *archive;   /* not owned; NULL: finished jobs are let go at once */
-        struct rng *rng;           /* not owned */
+        const struct core_parts *parts; /* core/feature.h; not owned */
+        struct log *log;                /* led already; not owned */
+        struct archive *archive;        /* not owned; NULL: finished jobs are let go at once */
+        struct rng *rng;                /* not owned */
         /* What is kept of a finished job of this queue; NULL = always HISTORY_FULL. */
         enum history_policy (*history_of)(void *ctx, struct slice queue);
         void *ctx;

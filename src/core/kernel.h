@@ -5,15 +5,13 @@
 #include "api/limits.h"
 #include "core/archive.h"
 #include "core/core.h"
+#include "core/feature.h"
 #include "log/log.h"
 #include "state/backoff.h"
 #include "state/state.h"
 
 /* The open batch beyond this: doors read no more until the log has caught up. */
 #define CORE_BATCH_SOFT_BYTES (16 * MIB)
-/* A late completion of a job that timed out for good is accepted for as long as its lease was,
- * but not longer than this. */
-#define CORE_GRACE_MAX_MS 300000
 /* Log bytes that finishing one accepted job may take at most while the disk is full: a start, an
  * end with a short text, and their share of ARCHIVED and CLOCK records. */
 #define CORE_FINISH_BYTES     768
@@ -35,7 +33,7 @@ struct core_totals {
         uint64_t slots_fired, slots_missed, slots_overlapped;
 };
 
-struct claiming;
+struct claim_ctx;
 
 /* What listings and bulk commands may still do in this turn (find_walk.h). */
 struct scan_budget {
@@ -68,6 +66,11 @@ struct core {
         uint64_t trimmed_to, wanted_room;
         uint64_t trim_to;         /* when the batch in flight is durable, the log may be cut here */
         struct log_stat log_stat; /* as of the last turn */
+        /* The operations of the features (core/feature.h) that each turn calls. */
+        void (*turns[CORE_FEATURES_MAX])(struct core *core);
+        int64_t (*nexts[CORE_FEATURES_MAX])(const struct core *core);
+        void (*settles[CORE_FEATURES_MAX])(struct core *core);
+        size_t n_turns, n_nexts, n_settles;
 
         struct buf packed; /* options of the job being made */
         struct buf body;   /* of the thing being written; cleared by whoever uses it next */
@@ -77,17 +80,17 @@ struct core {
         struct core_config config; /* all NULL: there is none */
         struct rule_index *rules;
         struct clients *clients;
-        struct checking *checking; /* check.c: asks that wait, credits */
+        struct check_ctx *checking; /* check.c: asks that wait, credits */
         struct series *series;
         struct last_hour *last_hour;
         int64_t start_ms; /* Unix time of the first turn: what only memory counts began then */
         struct throttled *throttled; /* now.c: what was held back last */
         struct workers *workers;
-        struct claiming *claiming;   /* claim.c's scratch: too large for the stack */
+        struct claim_ctx *claiming;  /* claim.c's scratch: too large for the stack */
         struct list queues_to_serve; /* queues with a ready job, for waiting workers */
         /* sequel.c: how many jobs may still be told of an end in this turn; questions to the
          * archive about jobs that others come after */
-        int sequel_steps;
+        int dependents_steps;
         struct list lookups;
         size_t n_lookups;
         uint64_t look_up_from;  /* ids that are waited for are looked up from here on */
@@ -115,6 +118,9 @@ void core_emit(struct core *core, const struct effect *e);
 /* The same for an effect that needs memory of a client's choosing: nothing happens on failure. */
 int core_try_emit(struct core *core, const struct effect *e, struct problem *problem) MUST_CHECK;
 
+/* Forgets ended jobs: history has them, or nobody wants them. */
+void core_let_go(struct core *core, const uint64_t *ids, size_t n);
+
 /* May a turn take one more step of what no command asked for (leases, alarms, cascades)?  n: how
  * many it took.  Not while the open batch is long: it has to end below LOG_BATCH_MAX. */
 static inline bool core_may_go_on(const struct core *core, int n)
@@ -125,15 +131,6 @@ static inline bool core_may_go_on(const struct core *core, int n)
 /* Is there room in the log for `bytes` of new work, beside what finishing the accepted needs? */
 int core_admit(struct core *core, uint64_t bytes, uint64_t jobs,
                struct problem *problem) MUST_CHECK;
-/* May there be so many more queues?  When the limit needs their place, idle ones are forgotten: a
- * queue that was found before may be gone afterwards. */
-int core_admit_queues(struct core *core, size_t n_new, struct problem *problem) MUST_CHECK;
-/* The same for one name; a queue that has it stays. */
-int core_admit_queue(struct core *core, struct slice name, struct problem *problem) MUST_CHECK;
-/* May an end carry this text?  Only short ones while the disk is full. */
-int core_admit_text(struct core *core, size_t len, struct problem *problem) MUST_CHECK;
-
-bool core_keeps(const struct core *core, const struct queue *queue, enum job_status outcome);
 int64_t core_steady_wall_ms(const struct core *core);
 /* Due time `in_ms` from now, for an effect: 0 stays 0. */
 int64_t core_due_in(const struct core *core, int64_t in_ms);
@@ -167,37 +164,11 @@ int thing_try_set(struct core *core, enum thing_kind kind, struct slice name, st
                   struct problem *problem) MUST_CHECK;
 void thing_note(struct core *core, struct thing *t, struct slice body);
 void thing_gone(struct core *core, struct thing *t);
-void things_ring(struct core *core); /* calls <kind>_due for those whose time has come */
-int64_t things_next_ns(const struct core *core); /* when the next alarm rings; INT64_MAX: never */
-/* <kind>_due: the thing's alarm rang (it is off the heap).  It must emit what follows from that
- * (an effect whose set or note arms the next alarm), or arm it again with thing_alarm(). */
+extern const struct feature things_feature; /* their alarms */
+/* What each kind does when its alarm rings (core/feature.h): in the file of its commands. */
 #define X(name, text) void text##_due(struct core *core, struct thing *t);
 THING_MAP(X)
 #undef X
-
-/* things/setting.c: settings that are changed while weir runs (state/setting.h). */
-int setting_admit(const struct core *core, struct problem *problem) MUST_CHECK; /* one more? */
-/* Ends by itself at until_ns (steady); 0: never. */
-void setting_set(struct core *core, struct slice name, int64_t until_ns, struct slice bytes);
-bool setting_unset(struct core *core, struct slice name); /* false: it was not set */
-
-/* jobs/queues.c: how long a failed job of this queue waits that has no backoff of its own. */
-struct backoff queue_backoff(const struct core *core, const struct queue *q);
-
-/* jobs/claim.c */
-struct claiming *claiming_new(void);
-void claim_serve(struct core *core); /* waiting workers, new jobs */
-void claim_wake_slowed(struct core *core);
-/* Those who wait for jobs are served at the end of the turn, where there are some. */
-void claim_wake_all(struct core *core);
-/* Every claim that waits for jobs, by the name of its worker. */
-void claim_each_waiting(const struct core *core, void (*fn)(void *ctx, struct slice worker),
-                        void *ctx);
-/* claim_check() first, and before anything is changed: afterwards there is no refusal. */
-int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
-              struct reply *reply) MUST_CHECK;
-int claim_check(struct core *core, const struct claim_spec *spec,
-                struct problem *problem) MUST_CHECK;
 
 /* core/answer.c: runs a command with an idempotency key, or gives its first answer again. */
 int answer_exec(struct core *core, struct session *session, const struct command *cmd,

@@ -1,12 +1,6 @@
 /* Effects of named things, and their alarms: see state/thing.h. */
 #include "core/kernel.h"
 
-static void (*const due[THING_KINDS])(struct core *core, struct thing *t) = {
-#define X(name, text) [THING_##name] = text##_due,
-        THING_MAP(X)
-#undef X
-};
-
 int thing_try_set(struct core *core, enum thing_kind kind, struct slice name, struct slice body,
                   struct problem *problem)
 {
@@ -41,17 +35,17 @@ static void ring(struct core *core, struct heap *alarms, int64_t now)
                 if (heap_key_to_i64(heap_peek_key(alarms)) > now)
                         return;
                 struct thing *t = CONTAINER_OF(heap_pop(alarms), struct thing, alarm);
-                due[t->kind](core, t);
+                core->options.parts->thing_due[t->kind](core, t);
         }
 }
 
-void things_ring(struct core *core)
+static void things_ring(struct core *core)
 {
         ring(core, &core->state.alarms, core->now.steady_ns);
         ring(core, &core->state.wall_alarms, core->now.wall_ms);
 }
 
-int64_t things_next_ns(const struct core *core)
+static int64_t things_next_ns(const struct core *core)
 {
         const struct state *s = &core->state;
         int64_t next = INT64_MAX;
@@ -66,3 +60,6 @@ int64_t things_next_ns(const struct core *core)
         int64_t at = core->now.steady_ns + (in_ms > 0 ? in_ms : 0) * NS_PER_MS;
         return at < next ? at : next;
 }
+
+const struct feature things_feature = {
+        .name = "named things", .turn = things_ring, .next_ns = things_next_ns};

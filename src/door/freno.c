@@ -22,6 +22,7 @@
 #include "base/duration.h"
 #include "checks/client.h"
 #include "checks/rule.h"
+#include "throttle/host.h"
 #include "wire/json.h"
 
 /* Built in, so that a client can try what a refusal is like; until it is unthrottled. */

@@ -1,5 +1,5 @@
 /* Which function runs which command: the one place that knows all rooms' commands. */
-#include "features/commands.h"
+#include "features/features.h"
 
 #include "api/exec.h"
 

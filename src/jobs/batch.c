@@ -19,6 +19,7 @@
 #include "jobs/enqueue.h"
 #include "jobs/job_end.h"
 #include "jobs/keeping.h"
+#include "jobs/queues.h"
 #include "state/batch.h"
 
 /* Jobs canceled per turn, and the time between two such turns. */
@@ -74,7 +75,7 @@ static int call(struct core *core, struct batch *b, enum batch_event event, stru
         spec.priority = b->terms.priority;
         spec.options.signature = c->signature;
         spec.has_options = c->signature.len > 0;
-        int r = core_admit_queue(core, spec.queue, problem);
+        int r = queue_admit(core, spec.queue, problem);
         if (r == OK)
                 r = core_admit(core, BATCH_RECORD_BYTES + spec.args.len, 1, problem);
         if (r == OK)

@@ -155,14 +155,14 @@ static void bulk_cancel(struct core *core, struct session_wait *w)
 
 static const struct wait_ops bulk_wait_ops = {bulk_stop, bulk_cancel};
 
-void bulk_init(struct core *core)
+static void bulk_init(struct core *core)
 {
         list_init(&core->bulks);
         list_init(&core->bulk_waits);
 }
 
 /* What an archive that is gone did not give back. */
-void bulk_release(struct core *core)
+static void bulk_release(struct core *core)
 {
         LIST_FOREACH(&core->bulks, it)
         bulk_free(CONTAINER_OF(it, struct bulk, all));
@@ -389,7 +389,8 @@ static void delete_removed(struct archive_removal *r)
                 page_done(core, b, b->is_more);
 }
 
-void bulk_stored(struct core *core, size_t n)
+/* The archive has reported n jobs: whoever waits for them goes on. */
+static void bulk_stored(struct core *core, size_t n)
 {
         LIST_FOREACH(&core->bulk_waits, it)
         {
@@ -449,7 +450,8 @@ static void forget_step(struct core *core, struct scan *scan)
         delete_wait(core, b);
 }
 
-void bulk_stuck(struct core *core)
+/* The archive cannot write: whoever waits for it goes on without. */
+static void bulk_stuck(struct core *core)
 {
         LIST_FOREACH(&core->bulk_waits, it)
         {
@@ -594,3 +596,22 @@ int bulk_count_retries(struct core *core, struct session *session, const struct 
         delete_begin(core, b);
         return CORE_LATER;
 }
+
+static void bulk_turn(struct core *core)
+{
+        if (!list_is_empty(&core->bulk_waits) && keeping_is_stuck(core))
+                bulk_stuck(core);
+}
+
+/* Whoever waits for the archive is to hear when it is stuck. */
+static int64_t bulk_next_ns(const struct core *core)
+{
+        return list_is_empty(&core->bulk_waits) ? INT64_MAX : keeping_looks_ns(core);
+}
+
+const struct feature bulk_feature = {.name = "bulk commands",
+                                     .init = bulk_init,
+                                     .release = bulk_release,
+                                     .turn = bulk_turn,
+                                     .next_ns = bulk_next_ns,
+                                     .stored = bulk_stored};

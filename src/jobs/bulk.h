@@ -9,12 +9,7 @@
 
 #include "core/kernel.h"
 
-void bulk_init(struct core *core);
-void bulk_release(struct core *core);
-/* The archive has reported n jobs: whoever waits for them goes on. */
-void bulk_stored(struct core *core, size_t n);
-/* The archive cannot write: whoever waits for it goes on without. */
-void bulk_stuck(struct core *core);
+extern const struct feature bulk_feature;
 
 /* RETRYMANY DRYRUN: how many could be retried. */
 int bulk_count_retries(struct core *core, struct session *session, const struct command *cmd,

@@ -9,7 +9,7 @@
 #include "api/exec.h"
 #include "api/params.h"
 #include "jobs/bulk.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 #define RECORD_BYTES 192 /* about what it takes in the log */
 

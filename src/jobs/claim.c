@@ -7,13 +7,17 @@
  * turn costs a single sync.
  *
  * A claim is one atomic change: its grants are in one batch. */
+#include "jobs/claim.h"
+
 #include <stdlib.h>
 
 #include "api/exec.h"
 #include "api/replies.h"
 #include "base/say.h"
 #include "core/kernel.h"
+#include "jobs/dependents.h"
 #include "jobs/job_end.h"
+#include "jobs/queues.h"
 #include "jobs/workers.h"
 #include "things/breaker.h"
 #include "things/cap.h"
@@ -49,7 +53,7 @@ static struct claim_wait *claim_of(struct session_wait *w)
 }
 
 /* A claim in the making: which queues may still give, and what they gave. */
-struct claiming {
+struct claim_ctx {
         struct core *core;
         const struct claim_spec *spec;
         struct queue *queues[LIMIT_CLAIM_QUEUES]; /* NULL: not there, or gives no more */
@@ -62,7 +66,7 @@ struct claiming {
         uint64_t number; /* fence of the first job: what the claim is called */
 };
 
-static void claiming_init(struct claiming *c, struct core *core, const struct claim_spec *spec,
+static void claiming_init(struct claim_ctx *c, struct core *core, const struct claim_spec *spec,
                           size_t n_queues)
 {
         c->core = core;
@@ -76,7 +80,7 @@ static void claiming_init(struct claiming *c, struct core *core, const struct cl
 }
 
 /* The caps of the level, and the adaptive limit, hold for all but the critical tier. */
-static bool is_capped(const struct claiming *c, size_t i, const struct job *job)
+static bool is_capped(const struct claim_ctx *c, size_t i, const struct job *job)
 {
         const struct queue *q = c->queues[i];
         const struct level_caps *caps = &c->caps;
@@ -90,7 +94,7 @@ static bool is_capped(const struct claiming *c, size_t i, const struct job *job)
 }
 
 /* May this queue give a job to this claim now? */
-static bool may_give(struct claiming *c, size_t i)
+static bool may_give(struct claim_ctx *c, size_t i)
 {
         struct queue *q = c->queues[i];
         const struct queue_settings *set = &q->settings;
@@ -112,7 +116,7 @@ static bool may_give(struct claiming *c, size_t i)
 }
 
 /* The place of the queue whose first job is the best; -1 when none gives any more. */
-static int best_queue(const struct claiming *c)
+static int best_queue(const struct claim_ctx *c)
 {
         int best = -1;
         uint64_t best_key = 0, best_id = 0;
@@ -141,7 +145,7 @@ static uint32_t lease_ms_of(const struct job *job, const struct claim_spec *spec
         return of_queue ? (uint32_t)of_queue : JOB_LEASE_DEFAULT_MS;
 }
 
-static void grant(struct claiming *c, struct job *job, size_t queue)
+static void grant(struct claim_ctx *c, struct job *job, size_t queue)
 {
         struct core *core = c->core;
         uint32_t lease_ms = lease_ms_of(job, c->spec);
@@ -190,7 +194,7 @@ static struct thing *block_of(struct core *core, const struct job *job)
 }
 
 /* False: it was parked, put aside or failed. */
-static bool may_start(struct claiming *c, size_t i, struct job *job)
+static bool may_start(struct claim_ctx *c, size_t i, struct job *job)
 {
         if (!throttle_admit(c->core, job))
                 return false;
@@ -200,7 +204,7 @@ static bool may_start(struct claiming *c, size_t i, struct job *job)
         return false;
 }
 
-static void pass_over_unwilling(struct claiming *c, size_t from, size_t to)
+static void pass_over_unwilling(struct claim_ctx *c, size_t from, size_t to)
 {
         for (size_t i = from; i < to; i++)
                 if (c->queues[i] && !may_give(c, i))
@@ -208,7 +212,7 @@ static void pass_over_unwilling(struct claiming *c, size_t from, size_t to)
 }
 
 /* Takes the first job of a queue: granted, or put aside because something keeps it. */
-static void take_first(struct claiming *c, size_t i)
+static void take_first(struct claim_ctx *c, size_t i)
 {
         struct job *job = queue_first(c->queues[i]);
         struct thing *by = block_of(c->core, job);
@@ -265,7 +269,7 @@ static bool is_slowed(struct core *core)
 
 /* Grants as many jobs as the claim wants and its queues give; fewer when their args together
  * would make a reply without bounds. */
-static void claim_jobs(struct claiming *c)
+static void claim_jobs(struct claim_ctx *c)
 {
         if (c->core->is_stopping)
                 return;
@@ -290,14 +294,14 @@ static void claim_jobs(struct claiming *c)
         }
 }
 
-static void tell_jobs(const struct claiming *c, struct reply *reply)
+static void tell_jobs(const struct claim_ctx *c, struct reply *reply)
 {
         const struct claim_reply told = {{c->n_jobs, tell_granted, c->core, c->jobs}};
         reply_claim(reply, &told);
 }
 
 /* It ended before it had seen all: the next turn goes on. */
-static bool is_cut(const struct claiming *c)
+static bool is_cut(const struct claim_ctx *c)
 {
         return !c->n_jobs && c->n_refused >= CLAIM_REFUSED_MAX;
 }
@@ -330,13 +334,13 @@ int claim_check(struct core *core, const struct claim_spec *spec, struct problem
         size_t missing = 0;
         for (size_t i = 0; spec->wait_ms && i < spec->n_queues; i++)
                 missing += !state_queue_find(&core->state, spec->queues[i]);
-        return core_admit_queues(core, missing, problem);
+        return queues_admit(core, missing, problem);
 }
 
 int claim_run(struct core *core, struct session *session, const struct claim_spec *spec,
               struct reply *reply)
 {
-        struct claiming *c = core->claiming;
+        struct claim_ctx *c = core->claiming;
         workers_claim(core, session, spec);
         /* Not for those who wait: what one of them brings back would wake the next for ever. */
         throttle_take_back(core,
@@ -368,7 +372,7 @@ static void claim_cancel(struct core *core, struct session_wait *base)
 }
 
 /* Answers a waiting claim with what was granted; with nothing when its time is over. */
-static void answer(struct core *core, struct claim_wait *w, const struct claiming *c)
+static void answer(struct core *core, struct claim_wait *w, const struct claim_ctx *c)
 {
         struct session *session = w->base.session;
         for (size_t i = 0; i < w->n_links; i++)
@@ -382,7 +386,7 @@ static void answer(struct core *core, struct claim_wait *w, const struct claimin
 static void claim_answer_empty(struct core *core, struct session_wait *base)
 {
         struct claim_wait *w = claim_of(base);
-        struct claiming *c = core->claiming;
+        struct claim_ctx *c = core->claiming;
         claiming_init(c, core, &w->spec, 0);
         answer(core, w, c);
 }
@@ -396,7 +400,7 @@ static bool serve_first(struct core *core, struct queue *q, struct list *unseen)
         if (!first || q->is_paused || !q->n_ready)
                 return false;
         struct claim_wait *w = CONTAINER_OF(first, struct claim_link, link)->wait;
-        struct claiming *c = core->claiming;
+        struct claim_ctx *c = core->claiming;
         claiming_init(c, core, &w->spec, w->n_links);
         for (size_t i = 0; i < w->n_links; i++)
                 c->queues[i] = w->links[i].queue;
@@ -419,8 +423,9 @@ void claim_wake_all(struct core *core)
 }
 
 /* The archive has caught up: whoever waited because of it is served like after news. */
-void claim_wake_slowed(struct core *core)
+static void claim_wake_slowed(struct core *core, size_t n_stored)
 {
+        (void)n_stored;
         if (core->is_slowed && !is_slowed(core))
                 claim_wake_all(core);
 }
@@ -436,12 +441,7 @@ void claim_each_waiting(const struct core *core, void (*fn)(void *ctx, struct sl
         }
 }
 
-struct claiming *claiming_new(void)
-{
-        return xcalloc(1, sizeof(struct claiming));
-}
-
-void claim_serve(struct core *core)
+static void claim_serve(struct core *core)
 {
         struct list unseen, *it;
         list_init(&unseen);
@@ -461,3 +461,42 @@ void claim_serve(struct core *core)
                 list_push_back(&core->queues_to_serve, it);
         }
 }
+
+/* A claim may end jobs, those without a right signature: their dependents are told once more. */
+static void claims_settle(struct core *core)
+{
+        claim_serve(core);
+        dependents_work(core);
+}
+
+static int64_t claims_next_ns(const struct core *core)
+{
+        return list_is_empty(&core->queues_to_serve) ? INT64_MAX : core->now.steady_ns;
+}
+
+static void on_ready(void *ctx, struct queue *queue)
+{
+        struct core *core = ctx;
+        if (!list_is_empty(&queue->waiters) && !list_is_linked(&queue->to_serve))
+                list_push_back(&core->queues_to_serve, &queue->to_serve);
+}
+
+static void claims_init(struct core *core)
+{
+        core->claiming = xcalloc(1, sizeof(*core->claiming));
+        core->state.on_ready = on_ready;
+        list_init(&core->queues_to_serve);
+}
+
+static void claims_release(struct core *core)
+{
+        free(core->claiming);
+}
+
+const struct feature claims_feature = {.name = "claims",
+                                       .init = claims_init,
+                                       .release = claims_release,
+                                       .turn = claim_serve,
+                                       .next_ns = claims_next_ns,
+                                       .settle = claims_settle,
+                                       .stored = claim_wake_slowed};

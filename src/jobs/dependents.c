@@ -89,7 +89,7 @@ static void keep(struct core *core, struct sequel *q)
 }
 
 /* A late completion changes what those are told that were not told of the failure yet. */
-void sequel_begin(struct core *core, uint64_t job_id, enum job_status outcome)
+void dependents_begin(struct core *core, uint64_t job_id, enum job_status outcome)
 {
         if (!idmap_get(&core->state.after, job_id))
                 return;
@@ -100,7 +100,7 @@ void sequel_begin(struct core *core, uint64_t job_id, enum job_status outcome)
                 keep(core, q);
 }
 
-bool sequel_is_left(const struct core *core, uint64_t job_id)
+bool dependents_are_left(const struct core *core, uint64_t job_id)
 {
         return sequel_find(&core->state, job_id) != NULL;
 }
@@ -119,16 +119,16 @@ static struct sequel *next(const struct core *core)
         const struct list *all = &core->state.sequels;
         if (list_is_empty(all))
                 return NULL;
-        bool is_newest = core->sequel_steps > core->options.turn_steps / 2;
+        bool is_newest = core->dependents_steps > core->options.turn_steps / 2;
         return CONTAINER_OF(is_newest ? all->next : all->prev, struct sequel, link);
 }
 
-void sequels_work(struct core *core)
+void dependents_work(struct core *core)
 {
         struct sequel *q;
         struct job *job;
-        while (core->sequel_steps && !core_is_congested(core) && (q = next(core))) {
-                core->sequel_steps--;
+        while (core->dependents_steps && !core_is_congested(core) && (q = next(core))) {
+                core->dependents_steps--;
                 if (state_next_after(&core->state, q->job_id, &job))
                         tell_one(core, job, q);
                 if (!state_next_after(&core->state, q->job_id, &job))
@@ -137,7 +137,7 @@ void sequels_work(struct core *core)
 }
 
 /* The newest are first, and all that are older are in the log. */
-void sequels_keep(struct core *core)
+static void dependents_keep(struct core *core)
 {
         LIST_FOREACH(&core->state.sequels, it)
         {
@@ -177,8 +177,8 @@ static void take_answer(struct core *core, const struct archive_query *q)
                         core->look_up_ns = at;
         } else {
                 core->is_history_unread = false;
-                if (!sequel_is_left(core, q->id)) /* else that knows better */
-                        sequel_begin(core, q->id, q->n_rows ? q->rows[0].status : JOB_COMPLETE);
+                if (!dependents_are_left(core, q->id)) /* else that knows better */
+                        dependents_begin(core, q->id, q->n_rows ? q->rows[0].status : JOB_COMPLETE);
         }
 }
 
@@ -211,21 +211,21 @@ static void ask(struct core *core, uint64_t id)
 static void look_up(struct core *core, uint64_t id)
 {
         const struct job *job = state_job(&core->state, id);
-        if (sequel_is_left(core, id))
+        if (dependents_are_left(core, id))
                 return; /* it tells them */
         if (job && job->state == JOB_FINISHED)
-                sequel_begin(core, id, (enum job_status)job->outcome);
+                dependents_begin(core, id, (enum job_status)job->outcome);
         if (job)
                 return;
         if (!core->options.archive)
-                sequel_begin(core, id, JOB_COMPLETE);
+                dependents_begin(core, id, JOB_COMPLETE);
         else if (core->n_lookups < LOOKUPS_MAX)
                 ask(core, id);
         else if (core->look_up_from > id)
                 core->look_up_from = id;
 }
 
-void sequel_look_up(struct core *core, const struct job *job)
+void dependents_look_up(struct core *core, const struct job *job)
 {
         for (size_t i = 0; i < job->extra->n_after; i++)
                 look_up(core, job->extra->after[i].id);
@@ -244,9 +244,9 @@ static void walk_waited_for(struct core *core)
         }
 }
 
-void sequels_turn(struct core *core)
+static void dependents_turn(struct core *core)
 {
-        core->sequel_steps = core->options.turn_steps;
+        core->dependents_steps = core->options.turn_steps;
         if (core->look_up_ns <= core->now.steady_ns) {
                 core->look_up_ns = INT64_MAX;
                 core->look_up_from = 0;
@@ -254,7 +254,7 @@ void sequels_turn(struct core *core)
         walk_waited_for(core);
 }
 
-int64_t sequels_next_ns(const struct core *core)
+static int64_t dependents_next_ns(const struct core *core)
 {
         bool is_walking = core->look_up_from != NO_WALK && core->n_lookups < LOOKUPS_MAX;
         if (is_walking || !list_is_empty(&core->state.sequels))
@@ -262,8 +262,21 @@ int64_t sequels_next_ns(const struct core *core)
         return core->look_up_ns;
 }
 
-void sequels_release(struct core *core)
+static void dependents_release(struct core *core)
 {
         LIST_FOREACH(&core->lookups, it)
         CONTAINER_OF(it, struct lookup, link)->core = NULL; /* the archive still has them */
 }
+
+static void dependents_init(struct core *core)
+{
+        list_init(&core->lookups);
+}
+
+const struct feature dependents_feature = {.name = "dependents",
+                                           .init = dependents_init,
+                                           .release = dependents_release,
+                                           .turn = dependents_turn,
+                                           .next_ns = dependents_next_ns,
+                                           .settle = dependents_work,
+                                           .close = dependents_keep};

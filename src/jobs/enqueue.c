@@ -8,6 +8,7 @@
 #include "jobs/batch.h"
 #include "jobs/dependents.h"
 #include "jobs/keeping.h"
+#include "jobs/queues.h"
 #include "state/backoff.h"
 #include "state/hold.h"
 #include "wire/digest.h"
@@ -27,7 +28,7 @@ static int check_queues(struct core *core, const struct command *cmd, struct pro
         for (size_t i = 0; i < cmd->n_specs; i++)
                 if (i == 0 || !slice_eq(cmd->specs[i].queue, cmd->specs[i - 1].queue))
                         missing += !state_queue_find(s, cmd->specs[i].queue);
-        return core_admit_queues(core, missing, problem);
+        return queues_admit(core, missing, problem);
 }
 
 /* ---- options ---- */
@@ -211,7 +212,7 @@ int enqueue_one(struct core *core, const struct job_spec *spec, uint64_t *ret,
         core->totals.enqueued++;
         const struct job *job = state_job(&core->state, *ret);
         if (job->state == JOB_HELD)
-                sequel_look_up(core, job);
+                dependents_look_up(core, job);
         return OK;
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "api/params.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 /* ---- from a command ---- */
 

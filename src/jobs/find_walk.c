@@ -42,7 +42,7 @@ void scan_end(struct scan *scan)
                 list_remove(&scan->link);
 }
 
-void scan_turn(struct core *core)
+static void scan_turn(struct core *core)
 {
         struct list *last = core->scans.prev;
         core->scan_budget = (struct scan_budget){.units = TURN_UNITS};
@@ -156,3 +156,16 @@ bool live_walk_step(struct core *core, struct live_walk *w, const struct job_fil
         w->is_over = true;
         return true;
 }
+
+static void scans_init(struct core *core)
+{
+        list_init(&core->scans);
+}
+
+static int64_t scans_next_ns(const struct core *core)
+{
+        return list_is_empty(&core->scans) ? INT64_MAX : core->now.steady_ns;
+}
+
+const struct feature scans_feature = {
+        .name = "scans", .init = scans_init, .turn = scan_turn, .next_ns = scans_next_ns};

@@ -13,7 +13,6 @@ struct scan {
         /* Does what the budget allows, and takes itself off the list when it is done. */
         void (*step)(struct core *core, struct scan *scan);
 };
-void scan_turn(struct core *core); /* once a turn */
 void scan_begin(struct core *core, struct scan *scan, void (*step)(struct core *, struct scan *));
 void scan_end(struct scan *scan); /* not begun is fine */
 /* Is anything of this turn's budget left, after `units` (looks at a job) more are spent? */
@@ -33,5 +32,7 @@ struct live_walk live_walk_up(uint64_t after_id);
  * budget that stopped it. */
 bool live_walk_step(struct core *core, struct live_walk *w, const struct job_filter *f,
                     bool (*fn)(void *ctx, struct job *job), void *ctx) MUST_CHECK;
+
+extern const struct feature scans_feature;
 
 #endif

@@ -6,7 +6,10 @@
 #include "api/exec.h"
 #include "api/params.h"
 #include "api/replies.h"
+#include "jobs/claim.h"
 #include "jobs/job_end.h"
+#include "jobs/keeping.h"
+#include "jobs/queues.h"
 #include "state/backoff.h"
 #include "things/breaker.h"
 
@@ -72,7 +75,7 @@ int exec_complete(struct core *core, struct session *session, const struct comma
         const struct arg *result = &cmd->arg[P_COMPLETE_RESULT];
         int r = find_held(core, cmd, true, &job, problem);
         if (r == OK)
-                r = core_admit_text(core, result->text.len, problem);
+                r = keeping_admit_text(core, result->text.len, problem);
         if (r == OK && cmd->has_claim)
                 r = claim_check(core, &cmd->claim, problem);
         if (r != OK)
@@ -83,7 +86,7 @@ int exec_complete(struct core *core, struct session *session, const struct comma
                 .queue_id = job->queue->id,
                 .text = result->text,
                 .is_final = job->state == JOB_FINISHED, /* timed out for good, and done after all */
-                .keep = core_keeps(core, job->queue, JOB_COMPLETE),
+                .keep = keeping_keeps(core, job->queue, JOB_COMPLETE),
         };
         core->totals.completed++;
         core->totals.late_completions += job->state != JOB_LEASED;
@@ -116,7 +119,7 @@ int exec_fail(struct core *core, struct session *session, const struct command *
         struct job *job;
         int r = find_held(core, cmd, false, &job, problem);
         if (r == OK)
-                r = core_admit_text(core, cmd->arg[P_FAIL_ERROR].text.len, problem);
+                r = keeping_admit_text(core, cmd->arg[P_FAIL_ERROR].text.len, problem);
         if (r != OK)
                 return r;
         bool is_final = job->attempt >= job->attempts_max || cmd->arg[P_FAIL_NORETRY].num;
@@ -126,7 +129,7 @@ int exec_fail(struct core *core, struct session *session, const struct command *
                 .queue_id = job->queue->id,
                 .text = cmd->arg[P_FAIL_ERROR].text,
                 .is_final = is_final,
-                .keep = core_keeps(core, job->queue, JOB_FAILED),
+                .keep = keeping_keeps(core, job->queue, JOB_FAILED),
                 .due_ms = is_final ? 0 : core_due_in(core, retry_in(core, job, cmd)),
         };
         if (is_final)
@@ -192,7 +195,7 @@ int exec_progress(struct core *core, struct session *session, const struct comma
         struct job *job;
         int r = find_held(core, cmd, false, &job, problem);
         if (r == OK)
-                r = core_admit_text(core, cmd->arg[P_PROGRESS_TEXT].text.len, problem);
+                r = keeping_admit_text(core, cmd->arg[P_PROGRESS_TEXT].text.len, problem);
         if (r != OK)
                 return r;
         struct effect e = {

@@ -4,6 +4,7 @@
 #include "base/say.h"
 #include "jobs/batch.h"
 #include "jobs/dependents.h"
+#include "jobs/keeping.h"
 #include "jobs/schedule.h"
 #include "things/breaker.h"
 #include "wire/sign.h"
@@ -22,7 +23,7 @@ static void hold_key(struct core *core, const struct job *job, const struct job_
 
 void job_ending(struct core *core, const struct job *job, enum job_status outcome, bool was_failed)
 {
-        sequel_begin(core, job_id(job), outcome);
+        dependents_begin(core, job_id(job), outcome);
         if (!job->extra)
                 return;
         const struct job_options *o = &job->extra->options;
@@ -40,7 +41,7 @@ void job_cancel(struct core *core, struct job *job, struct slice why)
                 .id = job_id(job),
                 .queue_id = job->queue->id,
                 .text = why,
-                .keep = core_keeps(core, job->queue, JOB_CANCELED),
+                .keep = keeping_keeps(core, job->queue, JOB_CANCELED),
         };
         core->totals.canceled++;
         if (job->state == JOB_LEASED)
@@ -57,25 +58,14 @@ void job_fail_unstarted(struct core *core, struct job *job, struct slice why)
                 .queue_id = job->queue->id,
                 .text = why,
                 .is_final = true,
-                .keep = core_keeps(core, job->queue, JOB_FAILED),
+                .keep = keeping_keeps(core, job->queue, JOB_FAILED),
         };
         core->totals.failed++;
         job_ending(core, job, JOB_FAILED, false);
         core_emit(core, &e);
 }
 
-/* ---- time and trust ---- */
-
-void ends_expire(struct core *core)
-{
-        struct heap *h = &core->state.expiring;
-        for (int n = 0; core_may_go_on(core, n) && h->len; n++) {
-                if (heap_key_to_i64(heap_peek_key(h)) > core_steady_wall_ms(core))
-                        return;
-                struct job_extra *x = CONTAINER_OF(heap_peek(h), struct job_extra, expiry);
-                job_cancel(core, x->job, SLICE_LIT("expired before it was started"));
-        }
-}
+/* ---- trust ---- */
 
 bool job_is_trusted(struct core *core, struct job *job)
 {

@@ -16,8 +16,6 @@
 
 #include <stdatomic.h>
 
-#include "jobs/bulk.h"
-
 #define COUNT_NS    (100 * NS_PER_MS)
 #define COUNT_BYTES (4 * MIB)
 /* What a run adds to a job, about: a worker's name, events, a short result. */
@@ -42,7 +40,7 @@ static bool keeps(enum history_policy policy, enum job_status outcome)
         return policy == HISTORY_FULL || (policy == HISTORY_FAILURES && outcome == JOB_FAILED);
 }
 
-bool core_keeps(const struct core *core, const struct queue *queue, enum job_status outcome)
+bool keeping_keeps(const struct core *core, const struct queue *queue, enum job_status outcome)
 {
         return keeps(policy_of_name(core, queue, name_slice(queue->name)), outcome);
 }
@@ -55,7 +53,8 @@ static bool is_wanted(const struct job *job)
                keeps((enum history_policy)policy, (enum job_status)job->outcome);
 }
 
-void keeping_mark(struct core *core, struct queue *queue)
+/* Before jobs are handed over: the archive's threads see the policy of their queue. */
+static void keeping_mark(struct core *core, struct queue *queue)
 {
         enum history_policy policy = policy_of_name(core, queue, name_slice(queue->name));
         atomic_store_explicit(&queue->history_now, (uint8_t)policy, memory_order_relaxed);
@@ -129,27 +128,22 @@ static bool is_count_due(const struct core *core)
                core->log_stat.appended_bytes > k->appended + COUNT_BYTES;
 }
 
-void keeping_turn(struct core *core)
+static void keeping_turn(struct core *core)
 {
         struct log *log = core->options.log;
         if (!core->options.archive || !is_count_due(core))
                 return;
         count(core);
-        if (core->keeping.is_stuck)
-                bulk_stuck(core);
         if (log->ops->leave_free)
                 log->ops->leave_free(log, need(core));
 }
 
-/* Whoever waits for the archive is to hear when it is stuck; others ask by coming. */
-int64_t keeping_next_ns(const struct core *core)
+int64_t keeping_looks_ns(const struct core *core)
 {
-        if (!core->options.archive || list_is_empty(&core->bulk_waits))
-                return INT64_MAX;
         return core->keeping.counted_ns + COUNT_NS;
 }
 
-void keeping_init(struct core *core)
+static void keeping_init(struct core *core)
 {
         core->keeping = (struct keeping){.counted_ns = INT64_MIN, .room = UINT64_MAX};
         if (core->options.archive)
@@ -181,3 +175,18 @@ int keeping_admit(struct core *core, struct slice queue, uint64_t bytes, uint64_
                            "the disk is full: the space left is kept for accepted jobs and their "
                            "history");
 }
+
+int keeping_admit_text(struct core *core, size_t len, struct problem *problem)
+{
+        if (len <= CORE_TIGHT_TEXT_BYTES ||
+            (!core->log_stat.is_disk_full && keeping_has_room(core, len, 0)))
+                return OK;
+        return problem_set(problem, ERR_NOSPACE,
+                           "the disk is full: send at most %d bytes of result or error now",
+                           CORE_TIGHT_TEXT_BYTES);
+}
+
+const struct feature keeping_feature = {.name = "room for history",
+                                        .init = keeping_init,
+                                        .turn = keeping_turn,
+                                        .hand_over = keeping_mark};

@@ -4,15 +4,11 @@
 
 #include "core/kernel.h"
 
-void keeping_init(struct core *core);
-/* Counts anew what history will need, when that may have changed. */
-void keeping_turn(struct core *core);
-int64_t keeping_next_ns(const struct core *core);
 /* Policies have changed, by a command or by the configuration: ended jobs that nobody wants any
  * more are let go of, also those that wait for room. */
 void keeping_changed(struct core *core);
-/* Before a job is handed over: the archive's threads see the policy of its queue. */
-void keeping_mark(struct core *core, struct queue *queue);
+/* Is a job of this queue that ends so kept? */
+bool keeping_keeps(const struct core *core, const struct queue *queue, enum job_status outcome);
 
 /* Will history have room for `bytes` and `jobs` more of this queue, beside what was accepted? */
 int keeping_admit(struct core *core, struct slice queue, uint64_t bytes, uint64_t jobs,
@@ -21,5 +17,11 @@ int keeping_admit(struct core *core, struct slice queue, uint64_t bytes, uint64_
 bool keeping_has_room(const struct core *core, uint64_t bytes, uint64_t jobs);
 /* Is history without room, so that nothing should wait for it? */
 bool keeping_is_stuck(const struct core *core);
+/* When that is looked at again: steady ns. */
+int64_t keeping_looks_ns(const struct core *core);
+/* May an end carry this text?  Only short ones while the disk is full. */
+int keeping_admit_text(struct core *core, size_t len, struct problem *problem) MUST_CHECK;
+
+extern const struct feature keeping_feature;
 
 #endif

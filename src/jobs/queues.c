@@ -1,4 +1,6 @@
 /* Queues as people see them: listed, paused, resumed, set, removed. */
+#include "jobs/queues.h"
+
 #include <stdlib.h>
 
 #include "api/exec.h"
@@ -93,7 +95,7 @@ static void forget_idle(struct core *core)
         }
 }
 
-int core_admit_queues(struct core *core, size_t n_new, struct problem *problem)
+int queues_admit(struct core *core, size_t n_new, struct problem *problem)
 {
         const struct state *s = &core->state;
         if (n_new == 0)
@@ -108,9 +110,9 @@ int core_admit_queues(struct core *core, size_t n_new, struct problem *problem)
                            LIMIT_QUEUES);
 }
 
-int core_admit_queue(struct core *core, struct slice name, struct problem *problem)
+int queue_admit(struct core *core, struct slice name, struct problem *problem)
 {
-        return core_admit_queues(core, !state_queue_find(&core->state, name), problem);
+        return queues_admit(core, !state_queue_find(&core->state, name), problem);
 }
 
 /* ---- telling ---- */
@@ -170,7 +172,7 @@ static int set_paused(struct core *core, const struct command *cmd, bool is_paus
         bool must_exist = !is_paused || cmd->arg[P_PAUSE_EXISTING].num;
         if (must_exist && (!q || (is_paused && !is_known(q))))
                 return not_found(name, problem);
-        int r = core_admit_queue(core, name, problem);
+        int r = queue_admit(core, name, problem);
         if (r != OK)
                 return r;
         if (!q || q->is_paused != is_paused) {
@@ -262,7 +264,7 @@ int exec_queueset(struct core *core, struct session *session, const struct comma
         buf_init(&room, 0);
         int r = change_settings(cmd, &settings, &room, problem);
         if (r == OK)
-                r = core_admit_queue(core, name, problem);
+                r = queue_admit(core, name, problem);
         if (r == OK && !(q && is_known(q))) /* else one record takes the place of another */
                 r = core_admit(core, name.len + 256, 0, problem);
         if (r == OK) {

@@ -37,6 +37,7 @@
 #include "jobs/dependents.h"
 #include "jobs/find_filter.h"
 #include "jobs/keeping.h"
+#include "jobs/queues.h"
 #include "state/hold.h"
 
 #define RETRY_LIMIT_DEFAULT 100
@@ -138,12 +139,12 @@ static int check_place(struct core *core, const struct job_view *v, const struct
                 return problem_set(problem, ERR_STATE,
                                    "job %llu cannot come back: job %llu has its unique key",
                                    (unsigned long long)v->id, (unsigned long long)holder);
-        if (sequel_is_left(core, v->id))
+        if (dependents_are_left(core, v->id))
                 return problem_set(problem, ERR_UNAVAIL,
                                    "jobs that come after job %llu are still being told of its end: "
                                    "try again in a moment",
                                    (unsigned long long)v->id);
-        int r = core_admit_queue(core, v->queue, problem);
+        int r = queue_admit(core, v->queue, problem);
         if (r != OK)
                 return r;
         size_t bytes = RECORD_BYTES + v->args.len + v->error.len + v->events.len + v->options.len;
@@ -409,7 +410,7 @@ static bool is_waited_for(const struct core *core, const struct retry *r)
         return job && job->state == JOB_FINISHED;
 }
 
-void retry_stored(struct core *core, size_t n)
+static void retry_stored(struct core *core, size_t n)
 {
         LIST_FOREACH(&core->retry_waits, it)
         {
@@ -461,14 +462,14 @@ static struct retry *retry_new(struct core *core, struct session *session)
         return r;
 }
 
-void retry_init(struct core *core)
+static void retry_init(struct core *core)
 {
         list_init(&core->retry_asks);
         list_init(&core->retry_waits);
 }
 
 /* What an archive that is gone did not give back. */
-void retry_release(struct core *core)
+static void retry_release(struct core *core)
 {
         ASSERT(list_is_empty(&core->retry_waits));
         LIST_FOREACH(&core->retry_asks, it)
@@ -717,3 +718,6 @@ int exec_run(struct core *core, struct session *session, const struct command *c
                 tell_pending(reply);
         return r;
 }
+
+const struct feature retry_feature = {
+        .name = "retries", .init = retry_init, .release = retry_release, .stored = retry_stored};

@@ -22,9 +22,6 @@ void ask_next(struct core *core);
 int job_be_due(struct core *core, const struct job *job, struct slice why,
                struct problem *problem) MUST_CHECK;
 
-void retry_init(struct core *core);
-void retry_release(struct core *core);
-/* The archive has reported n jobs, which are let go of by now: whoever waits for them goes on. */
-void retry_stored(struct core *core, size_t n);
+extern const struct feature retry_feature;
 
 #endif

@@ -25,6 +25,7 @@
 #include "jobs/enqueue.h"
 #include "jobs/job_end.h"
 #include "jobs/keeping.h"
+#include "jobs/queues.h"
 #include "state/schedule.h"
 
 /* Until a job that could not be made is tried again. */
@@ -93,7 +94,7 @@ static int check_room(struct core *core, const struct schedule *sch, struct prob
 {
         if (core_is_congested(core))
                 return problem_set(problem, ERR_UNAVAIL, "the log is behind");
-        int r = core_admit_queue(core, sch->def.queue, problem);
+        int r = queue_admit(core, sch->def.queue, problem);
         if (r != OK)
                 return r;
         r = core_admit(core, JOB_BYTES + sch->def.args.len, 1, problem);

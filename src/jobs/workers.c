@@ -10,11 +10,12 @@
  * nothing for it.  At most LOOKS jobs are looked at, so that the loop is not held: with more that
  * run at once the answer says how many it is about. */
 #include "jobs/workers.h"
-#include "api/exec.h"
 
 #include <stdlib.h>
 
+#include "api/exec.h"
 #include "api/replies.h"
+#include "jobs/claim.h"
 
 #define FORGET_S     3600
 #define QUEUES_BYTES 2048 /* of the names of one worker's queues; what does not fit is not told */
@@ -36,14 +37,6 @@ struct workers {
         struct list recent; /* notes, the one that claimed longest ago first */
 };
 
-struct workers *workers_new(uint64_t hash_seed)
-{
-        struct workers *w = xcalloc(1, sizeof(*w));
-        hash_init(&w->names, hash_seed);
-        list_init(&w->recent);
-        return w;
-}
-
 static void forget(struct workers *w, struct note *n)
 {
         hash_remove(&w->names, &n->node);
@@ -58,16 +51,24 @@ static struct note *oldest(const struct workers *w)
         return first ? CONTAINER_OF(first, struct note, recent) : NULL;
 }
 
-struct workers *workers_free(struct workers *w)
+static void workers_init(struct core *core)
 {
-        if (!w)
-                return NULL;
+        struct workers *w = core->workers = xcalloc(1, sizeof(*w));
+        hash_init(&w->names, core->state.queues.seed);
+        list_init(&w->recent);
+}
+
+static void workers_release(struct core *core)
+{
+        struct workers *w = core->workers;
         for (struct note *n; (n = oldest(w));)
                 forget(w, n);
         hash_release(&w->names);
         free(w);
-        return NULL;
 }
+
+const struct feature workers_feature = {
+        .name = "workers", .init = workers_init, .release = workers_release};
 
 /* ---- claims ---- */
 

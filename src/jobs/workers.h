@@ -12,8 +12,7 @@
 
 struct workers;
 
-struct workers *workers_new(uint64_t hash_seed);
-struct workers *workers_free(struct workers *w);
+extern const struct feature workers_feature;
 
 /* Somebody claims. */
 void workers_claim(struct core *core, const struct session *session, const struct claim_spec *spec);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/duration.h"
+#include "jobs/keeping.h"
 #include "numbers/series.h"
 
 #define MINUTES    60
@@ -28,37 +29,13 @@ struct ask {
 };
 
 struct last_hour {
-        int64_t begin_ms;         /* Unix time an hour before the start */
+        int64_t begin_ms;         /* Unix time an hour before the start; 0: before the first turn */
         uint64_t n_old;           /* jobs that ended before the start and are not stored yet */
         uint32_t failed[MINUTES]; /* from begin_ms on */
         enum answer answer;
         struct ask *ask;
         int64_t again_ns;
 };
-
-struct last_hour *last_hour_new(void)
-{
-        return xcalloc(1, sizeof(struct last_hour));
-}
-
-void last_hour_release(struct core *core)
-{
-        if (core->last_hour->ask)
-                core->last_hour->ask->core = NULL;
-        free(core->last_hour);
-}
-
-void last_hour_begin(struct core *core)
-{
-        core->last_hour->begin_ms = core->start_ms - MS_PER_HOUR;
-        core->last_hour->n_old = core->state.n_ended;
-}
-
-void last_hour_stored(struct core *core, size_t n)
-{
-        struct last_hour *h = core->last_hour;
-        h->n_old -= n < h->n_old ? n : h->n_old;
-}
 
 static void count(struct last_hour *h, const struct archive_query *q)
 {
@@ -112,7 +89,7 @@ static void ask_history(struct core *core)
 static bool keeps_all_failed(const struct core *core)
 {
         for (struct hash_node *n = NULL; (n = hash_next(&core->state.queues, n));)
-                if (!core_keeps(core, CONTAINER_OF(n, struct queue, node), JOB_FAILED))
+                if (!keeping_keeps(core, CONTAINER_OF(n, struct queue, node), JOB_FAILED))
                         return false;
         return core->options.archive != NULL;
 }
@@ -136,3 +113,38 @@ uint64_t last_hour_failed(struct core *core, int64_t *ret_from_ms)
                         sum += h->failed[i];
         return sum;
 }
+
+/* ---- the feature ---- */
+
+static void last_hour_init(struct core *core)
+{
+        core->last_hour = xcalloc(1, sizeof(*core->last_hour));
+}
+
+static void last_hour_release(struct core *core)
+{
+        if (core->last_hour->ask)
+                core->last_hour->ask->core = NULL;
+        free(core->last_hour);
+}
+
+static void last_hour_turn(struct core *core)
+{
+        struct last_hour *h = core->last_hour;
+        if (h->begin_ms)
+                return;
+        h->begin_ms = core->start_ms - MS_PER_HOUR;
+        h->n_old = core->state.n_ended;
+}
+
+static void last_hour_stored(struct core *core, size_t n)
+{
+        struct last_hour *h = core->last_hour;
+        h->n_old -= n < h->n_old ? n : h->n_old;
+}
+
+const struct feature last_hour_feature = {.name = "last hour",
+                                          .init = last_hour_init,
+                                          .release = last_hour_release,
+                                          .turn = last_hour_turn,
+                                          .stored = last_hour_stored};

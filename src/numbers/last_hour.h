@@ -7,15 +7,7 @@
 
 #include "core/kernel.h"
 
-struct last_hour;
-
-struct last_hour *last_hour_new(void);
-void last_hour_release(struct core *core);
-
-/* In the first turn, before anything ends. */
-void last_hour_begin(struct core *core);
-/* So many more ended jobs are in history. */
-void last_hour_stored(struct core *core, size_t n);
+extern const struct feature last_hour_feature;
 
 /* *ret_from_ms is the Unix time from which it counts: an hour ago, or the start while history has
  * not answered or cannot answer. */

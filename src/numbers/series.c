@@ -22,8 +22,8 @@
 #include "api/exec.h"
 #include "api/params.h"
 #include "api/replies.h"
-#include "checks/check_int.h"
-#include "throttle/throttle_int.h"
+#include "checks/check_ctx.h"
+#include "throttle/throttle_state.h"
 
 /* The wall clock is read in whole milliseconds and corrected a little all the time: only when it is
  * off by more than this do the points move. */
@@ -46,25 +46,12 @@ static const char *const names[SERIES_IDS] = {
 #undef X
 };
 
-struct series *series_new(void)
-{
-        struct series *s = xcalloc(1, sizeof(*s));
-        s->second = -1;
-        return s;
-}
-
-struct series *series_free(struct series *s)
-{
-        free(s);
-        return NULL;
-}
-
 /* ---- filling ---- */
 
 static void add_up(const struct core *core, uint64_t ret[SERIES_COUNTS])
 {
         const struct core_totals *t = &core->totals;
-        const struct checking *c = core->checking;
+        const struct check_ctx *c = core->checking;
         ret[SERIES_ENQUEUED] = t->enqueued;
         ret[SERIES_STARTED] = t->started;
         ret[SERIES_COMPLETED] = t->completed;
@@ -121,7 +108,7 @@ static void close_second(struct core *core, int64_t now)
         }
 }
 
-void series_turn(struct core *core)
+static void series_turn(struct core *core)
 {
         struct series *s = core->series;
         int64_t now = core->now.steady_ns / NS_PER_S;
@@ -327,3 +314,17 @@ int exec_series(struct core *core, struct session *session, const struct command
         reply_end(reply);
         return OK;
 }
+
+static void series_init(struct core *core)
+{
+        core->series = xcalloc(1, sizeof(*core->series));
+        core->series->second = -1;
+}
+
+static void series_release(struct core *core)
+{
+        free(core->series);
+}
+
+const struct feature series_feature = {
+        .name = "series", .init = series_init, .release = series_release, .turn = series_turn};

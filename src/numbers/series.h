@@ -38,11 +38,8 @@ enum series_id {
 
 struct series;
 
-struct series *series_new(void);
-struct series *series_free(struct series *s);
+extern const struct feature series_feature;
 
-/* First thing of a turn: when a second is over, it is closed. */
-void series_turn(struct core *core);
 /* What was counted within the last whole seconds, at most SERIES_SECONDS of them. */
 uint64_t series_sum(const struct core *core, enum series_id id, unsigned seconds);
 /* Of the last so many whole seconds, those that were counted: the others were before the start. */

@@ -19,10 +19,11 @@
 #include "api/params.h"
 #include "base/duration.h"
 #include "base/say.h"
-#include "checks/check_int.h"
-#include "state/setting.h"
+#include "checks/check_ctx.h"
+#include "jobs/claim.h"
 #include "things/lock.h"
-#include "throttle/throttle_int.h"
+#include "things/setting.h"
+#include "throttle/throttle_state.h"
 
 #define CAP_MAX       100000
 #define DEFERRALS_MAX 1000000
@@ -580,7 +581,9 @@ static void check_target(struct target *g)
         }
 }
 
-void settings_apply(struct core *core)
+/* Puts what was set on top of what is configured: into the policy, the rules and dwells of the
+ * targets, is_off, and are_locks_off.  By throttle_refresh(), which does the modes itself. */
+static void settings_apply(struct core *core)
 {
         struct throttle *t = core->throttle;
         struct knob k;
@@ -862,3 +865,12 @@ int exec_settingunset(struct core *core, struct session *session, const struct c
         reply_ok(reply);
         return OK;
 }
+
+static const struct throttle_listener listener = {.apply_settings = settings_apply};
+
+static void settings_init(struct core *core)
+{
+        throttle_listen(core, &listener);
+}
+
+const struct feature settings_feature = {.name = "settings", .init = settings_init};

@@ -10,9 +10,7 @@
 
 #include "core/kernel.h"
 
-/* Puts what was set on top of what is configured: into the policy, the rules and dwells of the
- * targets, is_off, and are_locks_off.  By throttle_refresh(), which does the modes itself. */
-void settings_apply(struct core *core);
+extern const struct feature settings_feature;
 
 /* What holds now, for whoever writes it down as configuration. */
 struct core_effective {
@@ -31,8 +29,5 @@ bool core_effective_target(struct core *core, const char *name, struct level_rul
 /* Patterns that were set while weir runs. */
 void core_each_pattern(const struct core *core,
                        void (*fn)(void *ctx, struct slice pattern, enum tier tier), void *ctx);
-
-/* throttle/registry_try.c: walks of REGISTRYTRY that go on, once a turn. */
-void registry_try_turn(struct core *core);
 
 #endif

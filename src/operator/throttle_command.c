@@ -9,12 +9,13 @@
 #include "api/replies.h"
 #include "base/duration.h"
 #include "base/say.h"
-#include "checks/check_int.h"
+#include "checks/check_ctx.h"
 #include "numbers/series.h"
 #include "state/setting.h"
+#include "things/setting.h"
 #include "throttle/incident.h"
 #include "throttle/last_level.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 enum { DO_STATUS, DO_PAUSE, DO_RESUME, DO_HISTORY, DO_MODE, DO_CHECKMODE };
 
@@ -180,7 +181,7 @@ static void tell_zone(const struct core *core, struct reply *reply)
 
 static void tell_checks(struct core *core, struct reply *reply)
 {
-        const struct checking *c = core->checking;
+        const struct check_ctx *c = core->checking;
         uint64_t refused = 0;
         for (size_t i = 0; i < CHECK_REASONS; i++)
                 refused += c->refused[i];
@@ -508,17 +509,6 @@ int exec_tier(struct core *core, struct session *session, const struct command *
 }
 
 /* ---- for /metrics ---- */
-
-void throttle_put_label(struct buf *labels, const char *key, const char *value)
-{
-        buf_printf(labels, "%s%s=\"", labels->len ? "," : "", key);
-        for (const char *p = value; *p; p++) {
-                if (*p == '\\' || *p == '"')
-                        buf_put_byte(labels, '\\');
-                buf_put_byte(labels, *p);
-        }
-        buf_put_byte(labels, '"');
-}
 
 /* Behind the labels of the metric. */
 static void

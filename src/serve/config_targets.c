@@ -23,6 +23,7 @@
 #include "serve/config.h"
 #include "serve/config_rows.h"
 #include "serve/config_tls.h"
+#include "throttle/host.h"
 
 #define PASSWORD_MAX 1024
 #define STALE_MIN_MS 10000 /* by default */

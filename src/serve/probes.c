@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "base/say.h"
 #include "checks/check.h"
+#include "throttle/host.h"
 
 #define TAKE_AT_ONCE 64
 

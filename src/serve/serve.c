@@ -24,7 +24,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "door/server.h"
-#include "features/commands.h"
+#include "features/features.h"
 #include "history/history.h"
 #include "log/file.h"
 #include "loop/loop.h"
@@ -154,7 +154,7 @@ static int open_core(struct daemon *d, struct problem *problem)
         rng_init_system(&d->rng);
         d->backoff = backoff_default();
         struct core_options options = {
-                .execs = command_execs,
+                .parts = &weir_parts,
                 .log = d->log,
                 .archive = d->archive,
                 .rng = &d->rng,

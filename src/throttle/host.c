@@ -13,9 +13,9 @@
 #include "base/duration.h"
 #include "base/say.h"
 #include "base/shown.h"
-#include "checks/check.h"
 #include "state/setting.h"
-#include "throttle/throttle_int.h"
+#include "things/setting.h"
+#include "throttle/throttle_state.h"
 
 #define SKIP_LEN   (sizeof(SETTING_SKIP) - 1)
 #define FOR_MAX_MS (7 * MS_PER_DAY) /* when the operator says nothing */

@@ -8,7 +8,7 @@
 #ifndef WEIR_THROTTLE_INCIDENT_H
 #define WEIR_THROTTLE_INCIDENT_H
 
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 #define INCIDENT_GROUPS_MAX   200
 #define INCIDENT_GROUP_GAP_MS 600000 /* a group ends when nothing came for so long */

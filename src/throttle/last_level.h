@@ -6,7 +6,7 @@
 #ifndef WEIR_THROTTLE_LAST_LEVEL_H
 #define WEIR_THROTTLE_LAST_LEVEL_H
 
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 /* Gives targets that were just set up what is known of them, and forgets what is known of targets
  * that are not configured any more.  Once after core_set_throttle(), when the time is known. */

@@ -9,7 +9,7 @@
 #ifndef WEIR_THROTTLE_OWN_QUEUE_H
 #define WEIR_THROTTLE_OWN_QUEUE_H
 
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 /* Samples the metrics of the target that is our own.  Once a second. */
 void own_queue_sample(struct core *core, size_t target);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "base/plural.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 #define WHY_BYTES 96
 

@@ -11,8 +11,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
-#include "operator/settings.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 #define STEP_JOBS   20000
 #define HOOKS_KNOWN 512 /* a power of two */

@@ -4,15 +4,10 @@
  * address, a threshold or a dwell that changed does not make the load of before untrue.  The level
  * goes along whole, with what it knows of the past, so that a reload alone never makes a
  * transition; only when the metric that decides is gone the level begins anew, and at once follows
- * from the values of the others.
- *
- * Costs: clients are at most LIMIT_CLIENTS with a day of minutes each out of a bounded pool; their
- * numbers are written over only when a number really means another thing now. */
+ * from the values of the others. */
 #include "throttle/retarget.h"
 
 #include <stdlib.h>
-
-#include "checks/client_int.h"
 
 /* ---- the map ---- */
 
@@ -139,63 +134,4 @@ void retarget_levels(struct core *core, const struct retarget *r, struct target 
                 if (r->old[i].target >= 0)
                         carry_target(core, &core->throttle->targets[r->old[i].target], &old[i],
                                      r->old[i].metric);
-}
-
-/* ---- clients ---- */
-
-/* 255 is nowhere, and so is what is gone. */
-static uint8_t new_target(const struct retarget *r, uint8_t target)
-{
-        int to = retarget_target(r, target);
-        return to < 0 ? CLIENT_NOWHERE : (uint8_t)to;
-}
-
-static void renumber(const struct retarget *r, uint8_t *target, uint8_t *metric)
-{
-        int to = retarget_metric(r, *target, *metric);
-        *metric = to < 0 ? CLIENT_NOWHERE : (uint8_t)to;
-        *target = new_target(r, *target);
-}
-
-/* An identity's use of a target that is gone goes with it: the ring it was counted in does too. */
-static void renumber_uses(const struct retarget *r, struct client *e)
-{
-        size_t n = 0;
-        for (size_t i = 0; i < e->n_uses; i++) {
-                struct client_use *u = e->uses[i];
-                if (u->target != CLIENT_NOWHERE && new_target(r, u->target) == CLIENT_NOWHERE) {
-                        free(u);
-                        continue;
-                }
-                u->target = new_target(r, u->target);
-                e->uses[n++] = u;
-        }
-        e->n_uses = (uint8_t)n;
-        e->use = NULL; /* found again with the next ask */
-}
-
-static void renumber_minutes(const struct retarget *r, struct minutes *m)
-{
-        for (size_t h = 0; h < MINUTES_HOURS; h++)
-                for (size_t i = 0; m->hours[h] && i < MINUTES_PER_HOUR; i++)
-                        renumber(r, &m->hours[h]->cells[i].target, &m->hours[h]->cells[i].metric);
-}
-
-void retarget_clients(struct core *core, const struct retarget *r)
-{
-        struct clients *c = core->clients;
-        if (r->is_same)
-                return;
-        for (struct hash_node *n = NULL; (n = hash_next(&c->names, n));) {
-                struct client *e = CONTAINER_OF(n, struct client, node);
-                renumber_uses(r, e);
-                renumber(r, &e->last_target, &e->last_metric);
-                e->note.paced_target = new_target(r, e->note.paced_target);
-                renumber_minutes(r, &e->minutes);
-        }
-        struct client_activity active[CLIENT_NOWHERE] = {0};
-        for (size_t i = 0; i < r->n_old; i++)
-                if (r->old[i].target >= 0)
-                        active[r->old[i].target] = c->active[i];
-        memcpy(c->active, active, sizeof(active)); /* and nowhere stays as it is */
 }

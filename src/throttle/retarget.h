@@ -6,7 +6,7 @@
 #ifndef WEIR_THROTTLE_RETARGET_H
 #define WEIR_THROTTLE_RETARGET_H
 
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 struct retarget {
         size_t n_old, n_new;
@@ -28,7 +28,5 @@ int retarget_metric(const struct retarget *r, int target, int metric);
 /* Samples, their history and the level of each target that stays; `old` is only good for being
  * freed afterwards.  Names of targets whose deciding metric is gone are told. */
 void retarget_levels(struct core *core, const struct retarget *r, struct target *old);
-/* Counts of the clients (checks/client.h). */
-void retarget_clients(struct core *core, const struct retarget *r);
 
 #endif

@@ -18,15 +18,14 @@
 #include "base/plural.h"
 #include "base/say.h"
 #include "base/shown.h"
-#include "checks/check_int.h"
-#include "operator/now.h"
-#include "operator/settings.h"
 #include "state/cap.h"
-#include "state/setting.h"
+#include "things/setting.h"
+#include "throttle/host.h"
 #include "throttle/incident.h"
 #include "throttle/last_level.h"
 #include "throttle/own_queue.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
+#include "throttle/throttled.h"
 
 #define HOUR_NS      (3600 * NS_PER_S)
 #define HOOKS_KEPT   4096
@@ -38,10 +37,9 @@ static const char event_deferred[] = "as_action_deferred";
 
 /* ---- life ---- */
 
-struct throttle *throttle_new(int64_t now_ns)
+static void throttle_init(struct core *core)
 {
-        struct throttle *t = xcalloc(1, sizeof(*t));
-        (void)now_ns;
+        struct throttle *t = core->throttle = xcalloc(1, sizeof(*t));
         t->deciding = t->watching = -1;
         t->settings_seen = UINT64_MAX;
         policy_init(&t->configured);
@@ -53,7 +51,7 @@ struct throttle *throttle_new(int64_t now_ns)
         t->groups = incident_groups_new();
         for (size_t i = 0; i < ARRAY_LEN(t->rings); i++)
                 t->rings[i].events = xcalloc(THROTTLE_EVENTS, sizeof(struct throttle_event));
-        return t;
+        core->throttled = throttled_new(core->state.queues.seed);
 }
 
 static void forget_hooks(struct throttle *t)
@@ -64,10 +62,10 @@ static void forget_hooks(struct throttle *t)
         }
 }
 
-struct throttle *throttle_free(struct throttle *t)
+static void throttle_release(struct core *core)
 {
-        if (!t)
-                return NULL;
+        struct throttle *t = core->throttle;
+        throttled_free(core->throttled);
         throttle_setup_release(t);
         incident_groups_free(t->groups);
         forget_hooks(t);
@@ -76,7 +74,13 @@ struct throttle *throttle_free(struct throttle *t)
         for (size_t i = 0; i < ARRAY_LEN(t->rings); i++)
                 free(t->rings[i].events);
         free(t);
-        return NULL;
+}
+
+void throttle_listen(struct core *core, const struct throttle_listener *listener)
+{
+        struct throttle *t = core->throttle;
+        ASSERT(t->n_listeners < THROTTLE_LISTENERS_MAX);
+        t->listeners[t->n_listeners++] = listener;
 }
 
 /* ---- names ---- */
@@ -159,6 +163,17 @@ int throttle_metric(const struct core *core, size_t target, struct slice name)
 
 /* ---- telling ---- */
 
+void throttle_put_label(struct buf *labels, const char *key, const char *value)
+{
+        buf_printf(labels, "%s%s=\"", labels->len ? "," : "", key);
+        for (const char *p = value; *p; p++) {
+                if (*p == '\\' || *p == '"')
+                        buf_put_byte(labels, '\\');
+                buf_put_byte(labels, *p);
+        }
+        buf_put_byte(labels, '"');
+}
+
 void throttle_tell(struct core *core, const char *name, const char *fmt, ...)
 {
         struct throttle *t = core->throttle;
@@ -178,12 +193,6 @@ void throttle_tell(struct core *core, const char *name, const char *fmt, ...)
 }
 
 /* ---- settings ---- */
-
-static struct slice setting_bytes(const struct core *core, const char *name)
-{
-        const struct thing *t = thing_find(&core->state, THING_SETTING, slice_str(name));
-        return t ? buf_slice(&CONTAINER_OF(t, const struct setting, thing)->bytes) : SLICE_NONE;
-}
 
 int64_t throttle_pause_ns(const struct core *core)
 {
@@ -234,11 +243,13 @@ void throttle_refresh(struct core *core)
         t->settings_seen = core->state.settings_version;
         struct policy was = t->policy;
         t->policy = t->configured;
-        int mode = mode_from_name(setting_bytes(core, SETTING_MODE));
+        int mode = mode_from_name(setting_bytes(core, SLICE_LIT(SETTING_MODE)));
         if (mode >= 0)
                 t->policy.mode = (enum gate_mode)mode;
         t->mode = t->policy.mode;
-        settings_apply(core);
+        for (size_t i = 0; i < t->n_listeners; i++)
+                if (t->listeners[i]->apply_settings)
+                        t->listeners[i]->apply_settings(core);
         if (t->is_off) {
                 t->policy.mode = MODE_OFF;
                 throttle_take_back(core, SIZE_MAX); /* no limit keeps them aside any more */
@@ -443,7 +454,9 @@ void core_sample(struct core *core, size_t target, size_t metric, double value, 
         throttle_refresh(core);
         update_target(core, g);
         last_level_keep(core, g);
-        checking_sample(core, target);
+        for (size_t i = 0; i < t->n_listeners; i++)
+                if (t->listeners[i]->sampled)
+                        t->listeners[i]->sampled(core, target);
 }
 
 /* ---- decisions ---- */
@@ -515,7 +528,7 @@ void throttle_take_back(struct core *core, size_t max)
                 (void)state_unblock(&core->state, aside, max);
 }
 
-void throttle_wake(struct core *core)
+static void throttle_wake(struct core *core)
 {
         struct throttle *t = core->throttle;
         uint32_t running = core->state.running.len;
@@ -797,7 +810,7 @@ static void begin_after_start(struct core *core)
         parking_judge_later(core); /* tiers may have changed while weir was down */
 }
 
-void throttle_turn(struct core *core)
+static void throttle_turn(struct core *core)
 {
         struct throttle *t = core->throttle;
         throttle_refresh(core);
@@ -819,7 +832,7 @@ void throttle_turn(struct core *core)
         registry_try_turn(core);
 }
 
-int64_t throttle_next_ns(const struct core *core)
+static int64_t throttle_next_ns(const struct core *core)
 {
         const struct throttle *t = core->throttle;
         int64_t next = ramp_next_ns(&t->ramp);
@@ -838,3 +851,23 @@ int64_t throttle_next_ns(const struct core *core)
         }
         return next;
 }
+
+/* ---- the feature ---- */
+
+static void setting_ended(struct core *core, struct slice name)
+{
+        host_setting_ended(core, name);
+        if (!slice_eq(name, SLICE_LIT(SETTING_PAUSE)))
+                return;
+        throttle_tell(core, "throttle_resumed", "the pause ended by itself");
+        say_info("gate", "throttle_resumed", "by", "time");
+}
+
+const struct feature throttle_feature = {.name = "throttle",
+                                         .init = throttle_init,
+                                         .release = throttle_release,
+                                         .turn = throttle_turn,
+                                         .next_ns = throttle_next_ns,
+                                         .settle = throttle_wake,
+                                         .settings_changed = throttle_refresh,
+                                         .setting_ended = setting_ended};

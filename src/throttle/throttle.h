@@ -15,8 +15,18 @@
 
 struct throttle;
 
-struct throttle *throttle_new(int64_t now_ns);
-struct throttle *throttle_free(struct throttle *t);
+/* What the rooms above are told, and asked for.  Each may be NULL. */
+struct retarget;
+struct target;
+struct throttle_listener {
+        void (*sampled)(struct core *core, size_t target); /* a sample of it came */
+        /* The targets were set up again (throttle/retarget.h); `old` is freed afterwards. */
+        void (*retargeted)(struct core *core, const struct retarget *map, const struct target *old);
+        /* Policy and targets are as configured again: puts on top what was set since. */
+        void (*apply_settings)(struct core *core);
+};
+#define THROTTLE_LISTENERS_MAX 4
+void throttle_listen(struct core *core, const struct throttle_listener *listener);
 
 /* Somebody claims: the probes are to be awake. */
 void throttle_ask(struct core *core);
@@ -37,8 +47,6 @@ bool throttle_is_off(const struct core *core);
  * ones behind it, until a place is free. */
 void throttle_put_aside(struct core *core, struct job *job);
 void throttle_take_back(struct core *core, size_t max); /* the best of them may try again */
-/* For each job that ended since, one of those put aside may try: workers that wait get it. */
-void throttle_wake(struct core *core);
 /* Are as many jobs running as the adaptive limit allows, for a job of this kind? */
 bool throttle_is_full(struct core *core, const struct job *job);
 enum tier throttle_tier(const struct core *core, const struct job *job);
@@ -56,8 +64,6 @@ const char *throttle_metric_name(const struct core *core, size_t target, size_t 
 /* Says something to whoever reads THROTTLE HISTORY. */
 void throttle_tell(struct core *core, const char *name, const char *fmt, ...) PRINTF(3, 4);
 
-/* Levels that change because time passes, the ramp, our own metrics.  Once a turn. */
-void throttle_turn(struct core *core);
-int64_t throttle_next_ns(const struct core *core);
+extern const struct feature throttle_feature;
 
 #endif

@@ -5,9 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "checks/check_int.h"
 #include "throttle/retarget.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 static void free_targets(struct target *targets, size_t n)
 {
@@ -127,8 +126,9 @@ static void set_targets(struct core *core, const struct core_target *targets, si
                 copy_target(&t->targets[i], &targets[i], began_ns);
         struct retarget *map = retarget_new(old, n_old, t->targets, n);
         retarget_levels(core, map, old);
-        checking_retarget(core, map, old);
-        retarget_clients(core, map);
+        for (size_t i = 0; i < t->n_listeners; i++)
+                if (t->listeners[i]->retargeted)
+                        t->listeners[i]->retargeted(core, map, old);
         retarget_free(map);
         free_targets(old, n_old);
 }

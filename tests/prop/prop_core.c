@@ -16,10 +16,11 @@
 
 #include <stdio.h>
 
+#include "jobs/due.h"
 #include "prop/core_lines.h"
 #include "prop/dice.h"
 #include "support/rig.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 #define STEPS     2500
 #define JOBS_MAX  5000
@@ -702,7 +703,7 @@ static void drain(struct world *w)
                 tell_why(w);
         assert_int_equal(n_open(w), 0);
         hang_up(w);
-        rig_pass_ms(&w->rig, CORE_GRACE_MAX_MS);
+        rig_pass_ms(&w->rig, DUE_GRACE_MAX_MS);
         rig_archive_all(&w->rig);
         look(w);
         check(w);

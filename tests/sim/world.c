@@ -1,9 +1,9 @@
 /* See the header. */
 #include "sim/world.h"
 
-#include "features/commands.h"
 #include "unit/check.h"
 
+#include "features/features.h"
 #include "log/file.h"
 
 #define SEGMENT_BYTES (64 * KIB)
@@ -95,7 +95,7 @@ void world_be_born(struct world *w)
         int r = open_log(w, &problem);
         if (r == OK) {
                 struct core_options options = {
-                        .execs = command_execs,
+                        .parts = &weir_parts,
                         .log = &w->log.base,
                         .archive = &w->archive.base,
                         .rng = &w->rng,

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "door/door_int.h"
-#include "features/commands.h"
+#include "features/features.h"
 #include "support/memory_log.h"
 #include "unit/check.h"
 
@@ -49,7 +49,7 @@ static inline void bench_init(struct bench *b, const char *token)
         b->log.base.durable = bench_durable;
         b->log.base.ctx = b;
         rng_init_seed(&b->rng, 1);
-        struct core_options core = {.execs = command_execs, .log = &b->log.base, .rng = &b->rng};
+        struct core_options core = {.parts = &weir_parts, .log = &b->log.base, .rng = &b->rng};
         b->core = core_new(&core);
         assert_int_equal(core_recover(b->core, &p), OK);
         struct server_options options = {.resp_addrs = any,

@@ -1,12 +1,12 @@
 /* See the header. */
 #include "support/rig.h"
 
-#include "features/commands.h"
 #include "unit/check.h"
 
 #include <stdio.h>
 
 #include "core/kernel.h"
+#include "features/features.h"
 
 #define RIG_START_MS 1700000000000
 
@@ -46,10 +46,10 @@ static void on_durable(void *ctx, uint64_t seq)
 static void make_core(struct rig *rig)
 {
         struct problem problem;
+        rig->options.parts = &weir_parts;
         rig->options.log = &rig->log.base;
         rig->options.archive = &rig->archive.base;
         rig->options.rng = &rig->rng;
-        rig->options.execs = command_execs;
         rig->core = core_new(&rig->options);
         int r = core_recover(rig->core, &problem);
         if (r != OK)

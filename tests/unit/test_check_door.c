@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "checks/check_int.h"
+#include "checks/check_ctx.h"
 #include "support/rig.h"
 
 #define CLIENTS 256

@@ -1,10 +1,10 @@
 /* The core through its commands: what a client may rely on, with the clock moved by hand. */
 #include "check.h"
+#include "features/features.h"
 
 #include <stdio.h>
 
 #include "core/kernel.h"
-#include "features/commands.h"
 #include "support/rig.h"
 
 static void a_job_goes_from_pending_to_complete(void **unused)

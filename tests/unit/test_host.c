@@ -8,6 +8,7 @@
 #include "base/say.h"
 #include "checks/check.h"
 #include "support/rig.h"
+#include "throttle/host.h"
 
 /* ---- what a prober sees ---- */
 

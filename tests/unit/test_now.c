@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "base/say.h"
-#include "operator/now.h"
 #include "support/rig.h"
+#include "throttle/throttled.h"
 
 static const struct core_metric metrics[] = {
         {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, true},

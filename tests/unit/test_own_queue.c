@@ -4,7 +4,7 @@
 
 #include "base/say.h"
 #include "state/queue.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 static const struct core_metric queue_depth = {.name = "queue_depth",
                                                .rule = {{10, 20}, {5, 15}, 10 * NS_PER_S, false}};

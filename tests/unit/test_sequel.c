@@ -190,7 +190,7 @@ static void a_job_comes_back_when_its_followers_were_told(void **unused)
         core_archive_poll(rig.core);
         core_commit(rig.core);
         assert_null(state_job(&rig.core->state, 1));
-        assert_true(sequel_is_left(rig.core, 1));
+        assert_true(dependents_are_left(rig.core, 1));
         has(rig_do(&rig, "RETRY", "1"), "!UNAVAIL jobs that come after job 1 are still being told");
         (void)work_off(&rig, false);
         rig_archive_all(&rig);

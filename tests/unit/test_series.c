@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "api/replies.h"
 #include "base/say.h"
 #include "numbers/series.h"
 #include "support/rig.h"

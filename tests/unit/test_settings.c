@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "checks/check_int.h"
+#include "checks/check_ctx.h"
 #include "checks/client_int.h"
 #include "operator/settings.h"
 #include "support/rig.h"

@@ -1,6 +1,6 @@
-/* What the throttle's files share. */
-#ifndef WEIR_THROTTLE_THROTTLE_INT_H
-#define WEIR_THROTTLE_THROTTLE_INT_H
+/* The state of the throttle: its own files change it, the rooms above may read it. */
+#ifndef WEIR_THROTTLE_THROTTLE_STATE_H
+#define WEIR_THROTTLE_THROTTLE_STATE_H
 
 #include "gate/ramp.h"
 #include "gate/registry.h"
@@ -114,6 +114,8 @@ struct throttle {
         void (*skips_changed)(void *ctx);
         void *asked_ctx; /* of both */
         int64_t asked_ns;
+        const struct throttle_listener *listeners[THROTTLE_LISTENERS_MAX];
+        size_t n_listeners;
 };
 
 /* What core_set_throttle() made. */
@@ -121,6 +123,8 @@ void throttle_setup_release(struct throttle *t);
 /* The registry as it would be with one more pattern set; NULL: as it is.  The caller's to free. */
 struct registry *throttle_build_registry(const struct core *core,
                                          const struct registry_entry *more);
+/* throttle/registry_try.c: walks of REGISTRYTRY that go on, once a turn. */
+void registry_try_turn(struct core *core);
 /* What NOW and THROTTLE STATUS tell alike. */
 void throttle_tell_target(const struct core *core, struct reply *reply, const struct target *g,
                           bool has_metrics);

@@ -9,7 +9,8 @@
 
 #include "base/say.h"
 #include "state/setting.h"
-#include "throttle/throttle_int.h"
+#include "things/setting.h"
+#include "throttle/throttle_state.h"
 
 #define SETTING_BUILTIN "builtin:"
 

@@ -1,11 +1,12 @@
-/* What the files of the check door share. */
-#ifndef WEIR_CHECKS_CHECK_INT_H
-#define WEIR_CHECKS_CHECK_INT_H
+/* The state of the check door, and an ask on its way: the files of checks/ change them, the rooms
+ * above may read them. */
+#ifndef WEIR_CHECKS_CHECK_CTX_H
+#define WEIR_CHECKS_CHECK_CTX_H
 
 #include "checks/check.h"
 #include "checks/client.h"
 #include "checks/rule.h"
-#include "throttle/throttle_int.h"
+#include "throttle/throttle_state.h"
 
 struct retarget;
 
@@ -13,7 +14,7 @@ struct retarget;
 #define SETTING_CHECK   "check.mode"
 
 /* An ask with everything looked up; its texts are the asker's. */
-struct asking {
+struct ask_ctx {
         struct identity who;
         struct client *client; /* valid until the core runs on */
         int target;            /* -1: there are none */
@@ -42,7 +43,7 @@ struct check_state {
         bool has_news;  /* a sample came since */
 };
 
-struct checking {
+struct check_ctx {
         struct check_state *targets; /* of n_targets + 1; the last is for asks without a target */
         size_t n_targets;
         struct hash lanes; /* by target and identity */
@@ -56,31 +57,27 @@ struct checking {
         struct check_answer answer, trial;
 };
 
-struct checking *checking_new(void);
-struct checking *checking_free(struct checking *c);
 /* The targets were set up: forget what belonged to others.  No ask is parked then. */
 void checking_reset(struct core *core);
 /* The same when some may be parked: at a target that stays they go on waiting, at one that is gone
  * (`old` has its name) they are answered with an error. */
 void checking_retarget(struct core *core, const struct retarget *map, const struct target *old);
-/* A sample of that target came. */
-void checking_sample(struct core *core, size_t target);
 void checking_turn(struct core *core);
 int64_t checking_next_ns(const struct core *core);
 
-int check_look_up(struct core *core, const struct check_ask *ask, struct asking *ret,
+int check_look_up(struct core *core, const struct check_ask *ask, struct ask_ctx *ret,
                   struct problem *problem) MUST_CHECK;
 /* Decides, without counting. */
-void check_answer(struct core *core, const struct asking *a, struct check_answer *ret);
+void check_answer(struct core *core, const struct ask_ctx *a, struct check_answer *ret);
 /* Counts the answer and does what follows from it. */
-void check_settle(struct core *core, const struct asking *a, const struct check_answer *answer,
+void check_settle(struct core *core, const struct ask_ctx *a, const struct check_answer *answer,
                   uint32_t waited_ms);
 /* The exemption r let it through although the target is over its threshold; may end r. */
-void check_spend_budget(struct core *core, const struct asking *a, struct rule *r);
+void check_spend_budget(struct core *core, const struct ask_ctx *a, struct rule *r);
 /* Fills in the credits of a granted ask, after it was counted, and when it should ask again. */
-void check_give_credits(struct core *core, const struct asking *a, struct check_answer *ret);
+void check_give_credits(struct core *core, const struct ask_ctx *a, struct check_answer *ret);
 /* Until when an ask that waits is to be paced, steady ns; the past: not at all. */
-int64_t check_paced_ns(const struct asking *a);
+int64_t check_paced_ns(const struct ask_ctx *a);
 void checking_tick(struct core *core);
 struct check_state *check_state_of(struct core *core, int target);
 enum gate_mode check_mode(struct core *core);
@@ -89,5 +86,7 @@ enum gate_mode check_mode(struct core *core);
 void checking_each_sample(const struct core *core,
                           void (*fn)(void *ctx, const char *name, const char *labels, double value),
                           void *ctx);
+
+extern const struct feature checks_feature;
 
 #endif

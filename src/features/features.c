@@ -1,0 +1,38 @@
+/* The features in the order in which a turn calls them.
+ *
+ * Time comes first: what ends, falls due or rings by itself.  Then the levels, so that claims see
+ * what holds now.  Claims come after everything that can make a job ready. */
+#include "features/features.h"
+
+#include "checks/check_ctx.h"
+#include "core/kernel.h"
+#include "jobs/bulk.h"
+#include "jobs/claim.h"
+#include "jobs/dependents.h"
+#include "jobs/due.h"
+#include "jobs/find_walk.h"
+#include "jobs/keeping.h"
+#include "jobs/retry.h"
+#include "jobs/workers.h"
+#include "numbers/last_hour.h"
+#include "numbers/series.h"
+#include "operator/settings.h"
+#include "throttle/throttle.h"
+
+static const struct feature *const features[] = {
+        &series_feature, &keeping_feature,  &last_hour_feature, &dependents_feature,
+        &due_feature,    &things_feature,   &throttle_feature,  &checks_feature,
+        &scans_feature,  &claims_feature,   &workers_feature,   &retry_feature,
+        &bulk_feature,   &settings_feature,
+};
+
+static const thing_due due[THING_KINDS] = {
+#define X(name, text) [THING_##name] = text##_due,
+        THING_MAP(X)
+#undef X
+};
+
+const struct core_parts weir_parts = {.features = features,
+                                      .n_features = ARRAY_LEN(features),
+                                      .thing_due = due,
+                                      .execs = command_execs};
