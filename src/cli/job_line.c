@@ -21,64 +21,28 @@
 #define DEPTH_MAX  64 /* the server's limit */
 #define READ_BYTES (256 * KIB)
 
-enum key_kind {
-        KEY_TEXT,
-        KEY_INT,
-        KEY_IDS,
-        KEY_TIE,
-        KEY_BATCH,
-        KEY_HOOK,
-        KEY_ARGS,
-        KEY_BASE64,
-        KEY_IS_TEXT,
-        KEY_TOLD
-};
+enum key_kind { KEY_TEXT, KEY_INT, KEY_IDS, KEY_HOOK, KEY_ARGS, KEY_BASE64, KEY_IS_TEXT, KEY_TOLD };
 
+/* The options of ENQUEUE by their types, and what an export tells beside them. */
 static const struct {
         struct slice name, keyword;
         enum key_kind kind;
 } keys[] = {
-#define TEXT(name, keyword)                                                                        \
-        {                                                                                          \
-                SLICE_LIT(name), SLICE_LIT(keyword), KEY_TEXT                                      \
-        }
-#define INT(name, keyword)                                                                         \
-        {                                                                                          \
-                SLICE_LIT(name), SLICE_LIT(keyword), KEY_INT                                       \
-        }
-#define TOLD(name)                                                                                 \
-        {                                                                                          \
-                SLICE_LIT(name), SLICE_LIT(""), KEY_TOLD                                           \
-        }
         {SLICE_LIT("hook"), SLICE_LIT(""), KEY_HOOK},
         {SLICE_LIT("args"), SLICE_LIT(""), KEY_ARGS},
         {SLICE_LIT("args_base64"), SLICE_LIT(""), KEY_BASE64},
         {SLICE_LIT("args_is_text"), SLICE_LIT(""), KEY_IS_TEXT},
-        TEXT("queue", "QUEUE"),
-        TEXT("group", "GROUP"),
-        INT("priority", "PRIORITY"),
-        INT("in", "IN"),
-        INT("at", "AT"),
-        INT("timeout", "TIMEOUT"),
-        INT("attempts", "ATTEMPTS"),
-        TEXT("backoff", "BACKOFF"),
-        INT("maxrun", "MAXRUN"),
-        TEXT("unique", "UNIQUE"),
-        TEXT("scope", "SCOPE"),
-        INT("uniquefor", "UNIQUEFOR"),
-        TEXT("conflict", "CONFLICT"),
-        TEXT("key", "KEY"),
-        INT("keymax", "KEYMAX"),
-        TEXT("limit", "LIMIT"),
-        TEXT("target", "TARGET"),
-        {SLICE_LIT("batch"), SLICE_LIT("BATCH"), KEY_BATCH},
-        {SLICE_LIT("after"), SLICE_LIT("AFTER"), KEY_IDS},
-        {SLICE_LIT("when"), SLICE_LIT("WHEN"), KEY_TIE},
-        {SLICE_LIT("otherwise"), SLICE_LIT("OTHERWISE"), KEY_TIE},
-        INT("expires", "EXPIRES"),
-        INT("resultfor", "RESULTFOR"),
-        TEXT("signature", "SIGNATURE"),
-        TEXT("tier", "TIER"),
+#define KEY_OF_PARAM_NAME                          KEY_TEXT
+#define KEY_OF_PARAM_TEXT                          KEY_TEXT
+#define KEY_OF_PARAM_CHOICE                        KEY_TEXT
+#define KEY_OF_PARAM_INT                           KEY_INT
+#define KEY_OF_PARAM_IDS                           KEY_IDS
+#define JOB_OPTION(p, name, how, field, type, ...) {SLICE_LIT(#name), SLICE_LIT(#p), KEY_OF_##type},
+#include "api/job_options.def"
+#define TOLD(name)                                                                                 \
+        {                                                                                          \
+                SLICE_LIT(name), SLICE_LIT(""), KEY_TOLD                                           \
+        }
         TOLD("type"),
         TOLD("id"),
         TOLD("status"),
@@ -89,8 +53,6 @@ static const struct {
         TOLD("error"),
         TOLD("result"),
         TOLD("finished_ms"),
-#undef TEXT
-#undef INT
 #undef TOLD
 };
 
@@ -200,6 +162,7 @@ static int take_member(struct job_line *l, size_t k, const struct json_value *v,
                        const struct job_line_rules *rules, struct problem *p)
 {
         struct slice value = SLICE_NONE;
+        struct buf *to = &l->options;
         int r = OK;
         switch (keys[k].kind) {
         case KEY_HOOK:
@@ -217,11 +180,12 @@ static int take_member(struct job_line *l, size_t k, const struct json_value *v,
                 return OK;
         case KEY_TEXT:
                 r = take_text(l, keys[k].name, v, &value, p);
-                break;
-        case KEY_BATCH:
-                r = take_text(l, keys[k].name, v, &value, p);
-                if (r == OK && rules->keeps_batch && !rules->keeps_batch(rules->ctx, value))
+                if (r == OK && slice_eq(keys[k].keyword, SLICE_LIT("BATCH")) &&
+                    rules->keeps_batch && !rules->keeps_batch(rules->ctx, value))
                         return OK;
+                if (slice_eq(keys[k].keyword, SLICE_LIT("WHEN")) ||
+                    slice_eq(keys[k].keyword, SLICE_LIT("OTHERWISE")))
+                        to = &l->ties;
                 break;
         case KEY_INT:
                 r = take_int(keys[k].name, v, &value, p);
@@ -232,14 +196,9 @@ static int take_member(struct job_line *l, size_t k, const struct json_value *v,
                         return OK;
                 l->has_after = true;
                 break;
-        case KEY_TIE:
-                r = take_text(l, keys[k].name, v, &value, p);
-                if (r == OK)
-                        put_words(&l->ties, keys[k].keyword, value);
-                return r;
         }
         if (r == OK)
-                put_words(&l->options, keys[k].keyword, value);
+                put_words(to, keys[k].keyword, value);
         return r;
 }
 

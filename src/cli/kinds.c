@@ -66,15 +66,13 @@ static const struct kind_field schedule_fields[] = {
         {"priority", "PRIORITY", FIELD_PLAIN},
         {"attempts", "ATTEMPTS", FIELD_PLAIN},
         {"timeout_ms", "TIMEOUT", FIELD_PLAIN},
-        {"backoff", "BACKOFF", FIELD_PLAIN},
-        {"maxrun_ms", "MAXRUN", FIELD_PLAIN},
-        {"key", "KEY", FIELD_PLAIN},
-        {"key_max", "KEYMAX", FIELD_PLAIN},
-        {"limit", "LIMIT", FIELD_PLAIN},
-        {"target", "TARGET", FIELD_PLAIN},
         {"expires_ms", "EXPIRES", FIELD_PLAIN},
-        {"result_ms", "RESULTFOR", FIELD_PLAIN},
-        {"signature", "SIGNATURE", FIELD_PLAIN},
+#define FIELD_OF_PLAIN(field, p)             {#field, #p, FIELD_PLAIN},
+#define FIELD_OF_OWN(field, p)               FIELD_OF_PLAIN(field, p)
+#define FIELD_OF_SPEC(field, p)              /* those above */
+#define JOB_OPTION(p, name, how, field, ...) FIELD_OF_##how(field, p)
+#define ENQUEUE_OPTION(...)
+#include "api/job_options.def"
         {NULL, NULL, FIELD_PLAIN},
 };
 
