@@ -12,7 +12,7 @@
 
 void command_init(struct command *cmd, const struct command_def *def)
 {
-        /* Only the arguments this row has: 32 of them are more than a command takes to run. */
+        /* Only the arguments of this row: to clear all 32 would cost more than a command does. */
         size_t n = offsetof(struct command, arg) + def->n_params * sizeof(cmd->arg[0]);
         memset(cmd, 0, n);
         cmd->def = def;
@@ -65,7 +65,7 @@ bool param_is_needed(const struct param_def *p)
         return p->flags & PARAM_REQUIRED && (p->type != PARAM_BYTES || p->min > 0);
 }
 
-/* Its text says the unit, for the reference; so the two cannot differ. */
+/* The text names the unit for the reference.  It is read from there, so that both are the same. */
 bool param_is_ms(const struct param_def *p)
 {
         return strstr(p->text, "milliseconds") != NULL;
@@ -75,7 +75,7 @@ static int check_int(const struct param_def *p, int64_t v, struct problem *probl
 {
         if (v >= p->min && v <= p->max)
                 return OK;
-        /* As Redis has it, most people who write so small a number mean seconds. */
+        /* Redis has seconds here, so who writes so small a number mostly means seconds. */
         if (p->flags & PARAM_BARE_MS && v > 0 && v < p->min)
                 return problem_set(problem, ERR_BADARG,
                                    "%s is in milliseconds and at least %lld, not %lld; for seconds "
@@ -212,6 +212,7 @@ static int parse_value(const struct param_def *p, struct slice text, struct arg 
 
 static int check_once(const struct command *cmd, size_t param, struct problem *problem)
 {
+        ASSERT(param < cmd->def->n_params);
         if (!cmd->arg[param].is_set)
                 return OK;
         return problem_set(problem, ERR_BADARG, "%s is given twice", cmd->def->params[param].name);
@@ -258,12 +259,13 @@ int command_set_names(struct command *cmd, size_t param, const struct slice *nam
         return OK;
 }
 
-/* ---- one job of many ---- */
+/* ---- one job of a JSON array ---- */
 
 int job_spec_set_text(struct job_spec *spec, size_t param, struct slice text,
                       struct problem *problem)
 {
         struct arg arg = {0};
+        ASSERT(param < N_ENQUEUE_PARAMS);
         int r = parse_value(&command_table[CMD_ENQUEUE].params[param], text, &arg, problem);
         return r != OK ? r : job_spec_set(spec, param, &arg, problem);
 }
@@ -272,6 +274,7 @@ int job_spec_set_int(struct job_spec *spec, size_t param, int64_t value, struct 
 {
         const struct param_def *p = &command_table[CMD_ENQUEUE].params[param];
         struct arg arg = {.is_set = true, .num = value};
+        ASSERT(param < N_ENQUEUE_PARAMS);
         if (p->type != PARAM_INT)
                 return problem_set(problem, ERR_BADARG, "%s is not a number", p->name);
         int r = check_int(p, value, problem);
@@ -291,7 +294,7 @@ struct words {
 static int bind_jobs(struct words *w, size_t param)
 {
         const struct param_def *p = &w->cmd->def->params[param];
-        const struct command_def *enqueue = &command_table[CMD_ENQUEUE];
+        const struct param_def *enqueue = command_table[CMD_ENQUEUE].params;
         size_t n = w->argc - w->at;
         if (n == 0 || n % 2)
                 return problem_set(w->problem, ERR_BADARG,
@@ -304,9 +307,9 @@ static int bind_jobs(struct words *w, size_t param)
                 return problem_set(w->problem, ERR_NOMEM, "no memory for %zu jobs", n / 2);
         for (size_t i = 0; i < n / 2; i++) {
                 struct slice hook = w->argv[w->at++], args = w->argv[w->at++];
-                int r = check_name(&enqueue->params[P_ENQUEUE_HOOK], hook, w->problem);
+                int r = check_name(&enqueue[P_ENQUEUE_HOOK], hook, w->problem);
                 if (r == OK)
-                        r = check_length(&enqueue->params[P_ENQUEUE_ARGS], args, w->problem);
+                        r = check_length(&enqueue[P_ENQUEUE_ARGS], args, w->problem);
                 if (r != OK)
                         return r;
                 job_spec_init(&specs[i]);
@@ -361,7 +364,7 @@ static int find_keyword(const struct command_def *def, struct slice word)
         return -1;
 }
 
-/* The parameter that this word is a value of, without its keyword; -1: none. */
+/* The parameter that takes this word without its keyword, or -1. */
 static int find_bare_word(const struct command_def *def, struct slice word)
 {
         for (size_t i = 0; i < def->n_params; i++)
@@ -377,7 +380,7 @@ static void put_keyword(const struct param_def *p, struct buf *ret)
                 buf_put_byte(ret, (char)(*c - ('a' - 'A')));
 }
 
-/* What stands for the value of a parameter. */
+/* The value of a parameter in a usage line: what may be written there, or a name for it. */
 static void put_value(const struct param_def *p, struct buf *ret)
 {
         if (p->type == PARAM_CHOICE)
@@ -416,7 +419,7 @@ void command_usage(const struct command_def *def, struct buf *ret)
                 put_param(&def->params[i], ret);
 }
 
-/* The same with the options by name only, for an answer in which the whole would be cut. */
+/* The same with the options by name only, for an error text that would be cut otherwise. */
 static void put_short_usage(const struct command_def *def, struct buf *ret)
 {
         struct buf names;
@@ -465,7 +468,7 @@ static int bind_positional(struct words *w)
                                 return OK;
                         return usage_problem(def, w->problem, "too few words", SLICE_NONE);
                 }
-                /* An optional word gives way to a keyword that has something behind it. */
+                /* A word that is a keyword with a value behind it is not an optional argument. */
                 if (!(p->flags & PARAM_REQUIRED) && w->argc - w->at > 1 &&
                     find_keyword(def, w->argv[w->at]) >= 0)
                         return OK;
@@ -476,7 +479,7 @@ static int bind_positional(struct words *w)
         return OK;
 }
 
-/* All words of one row, up to the first that opens a clause of another row. */
+/* All words of one command, up to the keyword that begins a CLAIM clause. */
 static int bind_words(struct words *w, bool *ret_has_clause)
 {
         const struct command_def *def = w->cmd->def;
@@ -498,7 +501,7 @@ static int bind_words(struct words *w, bool *ret_has_clause)
         return r;
 }
 
-/* The rest of the words are those of a CLAIM, which has no clause itself. */
+/* The words that are left are those of a CLAIM, which has no such clause itself. */
 static int bind_clause(struct words *w)
 {
         struct command claim;

@@ -53,6 +53,9 @@ const struct command_def command_table[] = {
 const size_t command_table_len = ARRAY_LEN(command_table);
 _Static_assert(ARRAY_LEN(command_table) == N_COMMANDS, "an id is an index of the table");
 
+#define END(c) _Static_assert(N_##c##_PARAMS <= COMMAND_PARAMS_MAX, #c " has too many parameters");
+#include "api/commands.def"
+
 const struct command_def *command_find(struct slice name)
 {
         for (size_t i = 0; i < command_table_len; i++)

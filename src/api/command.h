@@ -52,7 +52,7 @@ struct param_def {
         enum param_type type;
         unsigned flags;
         int64_t min, max;     /* numbers: range; texts: length in bytes, INT64_MAX: any */
-        const char *fallback; /* what holds when it is left out, for the documentation */
+        const char *fallback; /* the default, as the documentation tells it; NULL: none */
         const char *text;
 };
 
@@ -151,8 +151,8 @@ extern const size_t command_table_len;
 
 /* The words of a PARAM_CHOICE: its text up to the colon. */
 struct slice param_choices(const struct param_def *p);
-/* Must a JSON object name it?  Words have a place for a payload that may be empty, names need none.
- */
+/* Must a JSON object have it?  A payload that may be empty can be left out there; as one of several
+ * words it cannot. */
 bool param_is_needed(const struct param_def *p);
 /* Is a PARAM_INT a time? */
 bool param_is_ms(const struct param_def *p);
@@ -163,8 +163,8 @@ const struct command_def *command_find(struct slice name); /* any case; NULL whe
 void command_init(struct command *cmd, const struct command_def *def);
 void job_spec_init(struct job_spec *spec);
 
-/* RESP arguments after the command's name, by the row's parameters: positional ones first, then
- * keywords in any order, then what takes the rest. */
+/* Binds RESP arguments, those after the command's name: positional parameters first, then keywords
+ * in any order, then the one that takes the rest. */
 int command_bind_argv(const struct command_def *def, const struct slice *argv, size_t argc,
                       struct arena *arena, struct command *ret, struct problem *problem) MUST_CHECK;
 
@@ -182,17 +182,17 @@ int command_param(const struct command_def *def, struct slice name);
 /* Takes the next id off the text of a PARAM_IDS; false at its end. */
 bool ids_next(struct slice *rest, uint64_t *ret);
 
-/* ENQUEUE's options apply to a spec as well: the same rows, one job of an HTTP array.  `param` is
- * an index into the ENQUEUE row. */
+/* The same for one job of an HTTP array.  `param` is P_ENQUEUE_...; so it is in job_spec_set(). */
 int job_spec_set_text(struct job_spec *spec, size_t param, struct slice text,
                       struct problem *problem) MUST_CHECK;
 int job_spec_set_int(struct job_spec *spec, size_t param, int64_t value,
                      struct problem *problem) MUST_CHECK;
 
-/* After binding: required ones present, exclusive ones not both, specs filled for ENQUEUE. */
+/* After binding: checks that required parameters are there and exclusive ones are not both, and
+ * fills the specs of ENQUEUE. */
 int command_finish(struct command *cmd, struct arena *arena, struct problem *problem) MUST_CHECK;
 int job_spec_finish(const struct job_spec *spec, struct problem *problem) MUST_CHECK;
-/* api/spec.c: stores a checked argument of ENQUEUE in its place. */
+/* Stores a checked argument of ENQUEUE in its member of the spec. */
 int job_spec_set(struct job_spec *spec, size_t param, const struct arg *arg,
                  struct problem *problem) MUST_CHECK;
 
