@@ -70,79 +70,67 @@ void batch_job_ended(struct job_extra *x)
 
 /* ---- bodies ---- */
 
-static void put_counts(struct buf *body, const struct batch *b)
+#define COUNT_FIELDS(F)                                                                            \
+        F(U8, flags, ALWAYS, "flags", "1 closed, 2 canceling, 4 finished")                         \
+        F(NUM, total, ALWAYS, "total", "jobs")                                                     \
+        F(NUM, complete, ALWAYS, "complete", "of them, complete")                                  \
+        F(NUM, failed, ALWAYS, "failed", "of them, failed")                                        \
+        F(NUM, canceled, ALWAYS, "canceled", "of them, canceled")                                  \
+        F(TIME, finished_ms, ALWAYS, "finished_ms", "when it finished, Unix time; 0 = not yet")    \
+        F(TIME, forget_ns, ALWAYS, "forget_ns", "when it is forgotten, steady clock")              \
+        F(NUM, callback_ids[BATCH_ON_SUCCESS], ALWAYS, "success_id",                               \
+          "job of the callback on success; 0 = none")                                              \
+        F(NUM, callback_ids[BATCH_ON_DONE], ALWAYS, "done_id",                                     \
+          "job of the callback at the end; 0 = none")
+
+#define TERM_FIELDS(F)                                                                             \
+        F(NUM, first_id, ALWAYS, "first_id", "jobs with smaller ids are of an older batch")        \
+        F(TIME, created_ms, ALWAYS, "created_ms", "when it was created, Unix time")                \
+        F(TEXT, title, ALWAYS, "title", "for people")                                              \
+        F(TEXT, queue, ALWAYS, "queue", "of the callbacks")                                        \
+        F(U8, priority, ALWAYS, "priority", "of the callbacks")                                    \
+        F(TEXT, callbacks[BATCH_ON_SUCCESS].hook, ALWAYS, "success_hook",                          \
+          "callback; empty = none")                                                                \
+        F(TEXT, callbacks[BATCH_ON_SUCCESS].args, ALWAYS, "success_args", "of the callback")       \
+        F(TEXT, callbacks[BATCH_ON_SUCCESS].signature, ALWAYS, "success_signature",                \
+          "of the callback")                                                                       \
+        F(TEXT, callbacks[BATCH_ON_DONE].hook, ALWAYS, "done_hook", "callback; empty = none")      \
+        F(TEXT, callbacks[BATCH_ON_DONE].args, ALWAYS, "done_args", "of the callback")             \
+        F(TEXT, callbacks[BATCH_ON_DONE].signature, ALWAYS, "done_signature", "of the callback")
+
+static const struct field batch_fields[] = {COUNT_FIELDS(DOC_FIELD) TERM_FIELDS(DOC_FIELD)};
+
+static void put_counts(struct buf *b, const struct batch *o)
 {
-        buf_put_byte(body, (char)b->flags);
-        buf_put_varint(body, b->total);
-        buf_put_varint(body, b->complete);
-        buf_put_varint(body, b->failed);
-        buf_put_varint(body, b->canceled);
-        buf_put_varint(body, (uint64_t)b->finished_ms);
-        buf_put_varint(body, (uint64_t)b->forget_ns);
-        for (size_t i = 0; i < BATCH_EVENTS; i++)
-                buf_put_varint(body, b->callback_ids[i]);
+        COUNT_FIELDS(PUT_FIELD)
 }
 
-static int64_t read_time(struct reader *r)
+static bool read_counts(struct reader *r, struct batch *o)
 {
-        uint64_t v = reader_varint(r);
-        if (v > INT64_MAX)
-                r->failed = true;
-        return r->failed ? 0 : (int64_t)v;
-}
-
-static bool read_counts(struct reader *r, struct batch *b)
-{
-        b->flags = reader_u8(r);
-        b->total = reader_varint(r);
-        b->complete = reader_varint(r);
-        b->failed = reader_varint(r);
-        b->canceled = reader_varint(r);
-        b->finished_ms = read_time(r);
-        b->forget_ns = read_time(r);
-        for (size_t i = 0; i < BATCH_EVENTS; i++)
-                b->callback_ids[i] = reader_varint(r);
-        uint64_t left = b->total;
-        const uint64_t ended[] = {b->complete, b->failed, b->canceled};
+        COUNT_FIELDS(GET_FIELD)
+        uint64_t left = o->total;
+        const uint64_t ended[] = {o->complete, o->failed, o->canceled};
         for (size_t i = 0; i < ARRAY_LEN(ended); i++) {
                 if (ended[i] > left)
                         return false;
                 left -= ended[i];
         }
-        bool is_finished = b->flags & BATCH_IS_FINISHED;
-        if (is_finished && (left || !(b->flags & BATCH_IS_CLOSED)))
+        bool is_finished = o->flags & BATCH_IS_FINISHED;
+        if (is_finished && (left || !(o->flags & BATCH_IS_CLOSED)))
                 return false;
-        return !r->failed && !(b->flags & ~BATCH_FLAGS_ALL);
+        return !r->failed && !(o->flags & ~BATCH_FLAGS_ALL);
 }
 
-static void put_terms(struct buf *body, const struct batch_terms *t)
+static void put_terms(struct buf *b, const struct batch_terms *o)
 {
-        buf_put_varint(body, t->first_id);
-        buf_put_varint(body, (uint64_t)t->created_ms);
-        buf_put_lv(body, t->title);
-        buf_put_lv(body, t->queue);
-        buf_put_byte(body, (char)t->priority);
-        for (size_t i = 0; i < BATCH_EVENTS; i++) {
-                buf_put_lv(body, t->callbacks[i].hook);
-                buf_put_lv(body, t->callbacks[i].args);
-                buf_put_lv(body, t->callbacks[i].signature);
-        }
+        TERM_FIELDS(PUT_FIELD)
 }
 
 /* Everything borrowed from what is read. */
-static bool read_terms(struct reader *r, struct batch_terms *ret)
+static bool read_terms(struct reader *r, struct batch_terms *o)
 {
-        ret->first_id = reader_varint(r);
-        ret->created_ms = read_time(r);
-        ret->title = reader_lv(r);
-        ret->queue = reader_lv(r);
-        ret->priority = reader_u8(r);
-        for (size_t i = 0; i < BATCH_EVENTS; i++) {
-                ret->callbacks[i].hook = reader_lv(r);
-                ret->callbacks[i].args = reader_lv(r);
-                ret->callbacks[i].signature = reader_lv(r);
-        }
-        return !r->failed && reader_left(r) == 0 && ret->queue.len > 0;
+        TERM_FIELDS(GET_FIELD)
+        return !r->failed && reader_left(r) == 0 && o->queue.len > 0;
 }
 
 void batch_put_new(struct buf *body, const struct batch_terms *terms, const struct batch_past *past)
@@ -340,6 +328,8 @@ static void check(const struct thing *t)
 const struct thing_ops batch_ops = {
         .name = "batch",
         .text = "A batch: its counts and its callbacks.",
+        .fields = batch_fields,
+        .n_fields = ARRAY_LEN(batch_fields),
         .size = sizeof(struct batch),
         .is_ordered = true,
         .init = init,

@@ -148,6 +148,7 @@ static void release(struct state *s, struct thing *t)
 const struct thing_ops cap_ops = {
         .name = "cap",
         .text = "How many jobs of a group or key may run at once, and the weight of a group.",
+        .body = "`max` varint, `weight` varint",
         .size = sizeof(struct cap),
         .init = init,
         .set = set,

@@ -32,14 +32,6 @@ static uint8_t get_gate(struct reader *r)
         return v;
 }
 
-static uint64_t get_fence(struct reader *r)
-{
-        uint64_t v = reader_varint(r);
-        if (v == 0)
-                r->failed = true;
-        return v;
-}
-
 /* Ids are in the order in which jobs ended, so differences may be negative: zigzag. */
 static void put_ids(struct buf *b, const uint64_t *ids, size_t n)
 {
@@ -81,8 +73,6 @@ bool effect_next_id(struct slice *rest, uint64_t *at)
 
 #define PUT_PACKED(b, o, at) buf_put_lv(b, (o)->at)
 #define GET_PACKED(r, o, at) (o)->at = reader_lv(r)
-#define PUT_FENCE(b, o, at)  buf_put_varint(b, (o)->at)
-#define GET_FENCE(r, o, at)  (o)->at = get_fence(r)
 #define PUT_MARKS(b, o, at)  buf_put_byte(b, (char)marks_of(o))
 #define GET_MARKS(r, o, at)  get_marks(r, o)
 #define PUT_STATE(b, o, at)  buf_put_byte(b, (char)(o)->at)
@@ -353,7 +343,9 @@ static void put_json_field(struct buf *b, const struct effect *e, const struct f
                 put_json_ids(b, e->text);
                 break;
         case FIELD_TYPE_PACKED:
-        case FIELD_TYPE_DOUBLE:
+        case FIELD_TYPE_OPTIONS:
+        case FIELD_TYPE_SLOT:
+        case FIELD_TYPE_DOUBLE: /* not in an effect */
         case FIELD_TYPE_COUNT:
                 break;
         }

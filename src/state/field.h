@@ -36,6 +36,8 @@
         X(KIND, "u8")                                                                              \
         X(GATE, "u8, bits")                                                                        \
         X(KEPT, "varint, at most 100")                                                             \
+        X(SLOT, "varint, at most 32503680000000: the year 3000")                                   \
+        X(OPTIONS, "varint length, packed options of a job")                                       \
         X(IDS, "varint count, zigzag varint differences")
 
 enum field_type {
@@ -72,6 +74,14 @@ static inline uint64_t get_max(struct reader *r, uint64_t max)
         return r->failed ? 0 : v;
 }
 
+static inline uint64_t get_fence(struct reader *r)
+{
+        uint64_t v = reader_varint(r);
+        if (v == 0)
+                r->failed = true;
+        return v;
+}
+
 static inline uint8_t get_u8_max(struct reader *r, uint8_t max)
 {
         uint8_t v = reader_u8(r);
@@ -100,6 +110,8 @@ static inline void get_bytes(struct reader *r, void *ret, size_t n)
 #define GET_U32(r, o, at)    (o)->at = (uint32_t)get_max(r, UINT32_MAX)
 #define PUT_TIME(b, o, at)   put_time(b, (o)->at)
 #define GET_TIME(r, o, at)   (o)->at = (int64_t)get_max(r, INT64_MAX)
+#define PUT_FENCE(b, o, at)  buf_put_varint(b, (o)->at)
+#define GET_FENCE(r, o, at)  (o)->at = get_fence(r)
 #define PUT_DOUBLE(b, o, at) buf_put(b, &(o)->at, sizeof(double))
 #define GET_DOUBLE(r, o, at) get_bytes(r, &(o)->at, sizeof(double))
 #define PUT_TOKEN(b, o, at)  buf_put(b, (o)->at, FIELD_TOKEN_BYTES)
@@ -107,9 +119,10 @@ static inline void get_bytes(struct reader *r, void *ret, size_t n)
 #define PUT_TEXT(b, o, at)   buf_put_lv(b, (o)->at)
 #define GET_TEXT(r, o, at)   (o)->at = reader_lv(r)
 
-/* For tables in which every field is always present. */
+/* For the bodies of things, whose fields are always present. */
 #define PUT_FIELD(type, at, when, key, text) PUT_##type(b, o, at);
 #define GET_FIELD(type, at, when, key, text) GET_##type(r, o, at);
+#define DOC_FIELD(type, at, when, key, text) {key, text, FIELD_TYPE_##type, 0, 0},
 
 /* ---- packed options ----
  *

@@ -25,6 +25,7 @@ static void put(const struct thing *t, struct buf *body)
 const struct thing_ops hold_ops = {
         .name = "hold",
         .text = "A unique key that is held after the end of its job.",
+        .body = "`until_ns` varint on the steady clock, job id varint",
         .size = sizeof(struct hold),
         .set = set,
         .put = put,

@@ -10,29 +10,21 @@ static struct last_level *last_level_of(struct thing *t)
         return CONTAINER_OF(t, struct last_level, thing);
 }
 
-static void put_double(struct buf *b, double v)
-{
-        char bytes[sizeof(v)];
-        memcpy(bytes, &v, sizeof(v));
-        buf_put_slice(b, slice_make(bytes, sizeof(bytes)));
-}
+#define LEVEL_FIELDS(F)                                                                            \
+        F(U8, level, ALWAYS, "level", "0 normal, 1 elevated, 2 critical")                          \
+        F(TIME, at_ms, ALWAYS, "at_ms", "when the level was entered, Unix time")                   \
+        F(DOUBLE, value, ALWAYS, "value", "of the metric; 0 for level normal")                     \
+        F(DOUBLE, threshold, ALWAYS, "threshold", "of the metric; 0 for level normal")             \
+        F(TEXT, metric, ALWAYS, "metric", "its name; empty for level normal")
 
-static double read_double(struct reader *r)
-{
-        uint64_t bits = reader_u64(r);
-        double v;
-        memcpy(&v, &bits, sizeof(v));
-        return v;
-}
+static const struct field level_fields[] = {LEVEL_FIELDS(DOC_FIELD)};
 
 void last_level_put(const struct last_level_values *v, struct buf *body)
 {
-        buf_put_byte(body, BODY_VERSION);
-        buf_put_byte(body, (char)v->level);
-        buf_put_varint(body, (uint64_t)v->at_ms);
-        put_double(body, v->value);
-        put_double(body, v->threshold);
-        buf_put_lv(body, v->metric);
+        const struct last_level_values *o = v;
+        struct buf *b = body;
+        buf_put_byte(b, BODY_VERSION);
+        LEVEL_FIELDS(PUT_FIELD)
 }
 
 const struct last_level *last_level_find(const struct state *s, struct slice target)
@@ -47,19 +39,13 @@ static void init(struct state *s, struct thing *t)
         buf_init(&last_level_of(t)->metric, 0);
 }
 
-static bool read_values(struct slice body, struct last_level_values *ret)
+static bool read_values(struct slice body, struct last_level_values *o)
 {
-        struct reader r = reader_make(body);
-        uint8_t version = reader_u8(&r);
-        ret->level = reader_u8(&r);
-        uint64_t at_ms = reader_varint(&r);
-        ret->at_ms = (int64_t)at_ms;
-        ret->value = read_double(&r);
-        ret->threshold = read_double(&r);
-        ret->metric = reader_lv(&r);
-        return !r.failed && reader_left(&r) == 0 && version == BODY_VERSION &&
-               ret->level <= LAST_LEVEL_MAX && at_ms <= INT64_MAX && isfinite(ret->value) &&
-               isfinite(ret->threshold);
+        struct reader reader = reader_make(body), *r = &reader;
+        uint8_t version = reader_u8(r);
+        LEVEL_FIELDS(GET_FIELD)
+        return !r->failed && reader_left(r) == 0 && version == BODY_VERSION &&
+               o->level <= LAST_LEVEL_MAX && isfinite(o->value) && isfinite(o->threshold);
 }
 
 static bool set(struct state *s, struct thing *t, struct slice body)
@@ -90,6 +76,9 @@ static void release(struct state *s, struct thing *t)
 const struct thing_ops last_level_ops = {
         .name = "last_level",
         .text = "The last load level of a target.",
+        .body = "u8 version 1, then:",
+        .fields = level_fields,
+        .n_fields = ARRAY_LEN(level_fields),
         .size = sizeof(struct last_level),
         .init = init,
         .set = set,

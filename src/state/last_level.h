@@ -1,9 +1,7 @@
 /* The level a target was last known to have: one small thing per target, named as the target.
  *
  * Written when the level changes, not with each sample, so that a restart finds what held before
- * it (throttle/last_level.c).
- *
- *      body: version u8, level u8, at_ms varint, value f64, threshold f64, name of the metric */
+ * it (throttle/last_level.c). */
 #ifndef WEIR_STATE_LAST_LEVEL_H
 #define WEIR_STATE_LAST_LEVEL_H
 

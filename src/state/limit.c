@@ -156,6 +156,7 @@ static void check(const struct thing *t)
 const struct thing_ops limit_ops = {
         .name = "limit",
         .text = "A rate limit: its rule and what was taken.",
+        .body = "u8 flags (1: passes everything), then the packed bucket (state/bucket.c)",
         .size = sizeof(struct rate_limit),
         .init = limit_init,
         .set = set,

@@ -85,14 +85,19 @@ void lock_rearm(struct state *s, struct lock *l)
 
 /* ---- bodies ---- */
 
-static void put_holder(struct buf *b, const struct lock_holder *h)
+#define HOLDER_FIELDS(F)                                                                           \
+        F(TOKEN, token, ALWAYS, "token", "secret of the holder")                                   \
+        F(FENCE, fence, ALWAYS, "fence", "number of the grant; grows with every grant")            \
+        F(TIME, since_ns, ALWAYS, "since_ns", "when it was granted, steady clock")                 \
+        F(TIME, deadline_ns, ALWAYS, "deadline_ns", "until when, steady clock")                    \
+        F(U32, ttl_ms, ALWAYS, "ttl_ms", "for how long it was asked")                              \
+        F(TEXT, owner, ALWAYS, "owner", "what the holder calls itself")
+
+static const struct field holder_fields[] = {HOLDER_FIELDS(DOC_FIELD)};
+
+static void put_holder(struct buf *b, const struct lock_holder *o)
 {
-        buf_put(b, h->token, LOCK_TOKEN_BYTES);
-        buf_put_varint(b, h->fence);
-        buf_put_varint(b, (uint64_t)h->since_ns);
-        buf_put_varint(b, (uint64_t)h->deadline_ns);
-        buf_put_varint(b, h->ttl_ms);
-        buf_put_lv(b, h->owner);
+        HOLDER_FIELDS(PUT_FIELD)
 }
 
 void lock_put_set(struct buf *b, uint32_t count, const struct lock_holder *holders, size_t n)
@@ -123,35 +128,11 @@ void lock_put_drop(struct buf *b, uint64_t fence)
         buf_put_varint(b, fence);
 }
 
-static int64_t read_ns(struct reader *r)
-{
-        uint64_t v = reader_varint(r);
-        if (v > INT64_MAX)
-                r->failed = true;
-        return r->failed ? 0 : (int64_t)v;
-}
-
-static uint32_t read_u32(struct reader *r, uint32_t max)
-{
-        uint64_t v = reader_varint(r);
-        if (v > max)
-                r->failed = true;
-        return r->failed ? 0 : (uint32_t)v;
-}
-
 /* Everything borrowed from the body; false when it cannot be one. */
-static bool read_holder(struct reader *r, struct lock_holder *ret)
+static bool read_holder(struct reader *r, struct lock_holder *o)
 {
-        struct slice token = reader_bytes(r, LOCK_TOKEN_BYTES);
-        ret->fence = reader_varint(r);
-        ret->since_ns = read_ns(r);
-        ret->deadline_ns = read_ns(r);
-        ret->ttl_ms = read_u32(r, UINT32_MAX);
-        ret->owner = reader_lv(r);
-        if (r->failed || ret->owner.len > LOCK_OWNER_BYTES || !ret->fence)
-                return false;
-        memcpy(ret->token, token.ptr, LOCK_TOKEN_BYTES);
-        return true;
+        HOLDER_FIELDS(GET_FIELD)
+        return !r->failed && o->owner.len <= LOCK_OWNER_BYTES;
 }
 
 static bool take(struct state *s, struct lock *l, struct reader *r)
@@ -185,9 +166,9 @@ static bool set(struct state *s, struct thing *t, struct slice body)
         drop_all(l);
         l->count = 0;
         if (body.len) {
-                l->count = read_u32(&r, LOCK_COUNT_MAX);
-                uint32_t n = read_u32(&r, LOCK_COUNT_MAX);
-                for (uint32_t i = 0; i < n; i++)
+                l->count = (uint32_t)get_max(&r, LOCK_COUNT_MAX);
+                uint64_t n = get_max(&r, LOCK_COUNT_MAX);
+                for (uint64_t i = 0; i < n; i++)
                         if (!take(s, l, &r))
                                 return false;
         }
@@ -204,8 +185,8 @@ static void put(const struct thing *t, struct buf *body)
 static bool renew(struct lock *l, struct reader *r)
 {
         struct lock_holder *h = find_fence(l, reader_varint(r));
-        int64_t deadline_ns = read_ns(r);
-        uint32_t ttl_ms = read_u32(r, UINT32_MAX);
+        int64_t deadline_ns = (int64_t)get_max(r, INT64_MAX);
+        uint32_t ttl_ms = (uint32_t)get_max(r, UINT32_MAX);
         if (r->failed || !h)
                 return false;
         h->deadline_ns = deadline_ns;
@@ -277,6 +258,9 @@ static void check(const struct thing *t)
 const struct thing_ops lock_ops = {
         .name = "lock",
         .text = "A lock or semaphore and its holders.",
+        .body = "`count` varint, number of holders varint, then each holder:",
+        .fields = holder_fields,
+        .n_fields = ARRAY_LEN(holder_fields),
         .size = sizeof(struct lock),
         .is_ordered = true,
         .init = init,

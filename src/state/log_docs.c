@@ -63,9 +63,13 @@ void log_docs_md(struct buf *b)
         buf_put_str(b,
                     "## Named things\n\n"
                     "`thing_set`, `thing_note` and `thing_gone` serve all kinds. Each kind reads "
-                    "and writes its own bodies.\n\n"
-                    "| kind | name | what |\n|---|---|---|\n");
-        for (int kind = 0; kind < THING_KINDS; kind++)
-                buf_printf(b, "| %d | `%s` | %s |\n", kind, thing_ops(kind)->name,
-                           thing_ops(kind)->text);
+                    "and writes its own bodies.\n\n");
+        for (int kind = 0; kind < THING_KINDS; kind++) {
+                const struct thing_ops *ops = thing_ops(kind);
+                buf_printf(b, "### Kind %d %s\n\n%s\n\n", kind, ops->name, ops->text);
+                if (ops->body)
+                        buf_printf(b, "Body: %s\n\n", ops->body);
+                if (ops->fields)
+                        put_fields(b, ops->fields, ops->n_fields);
+        }
 }

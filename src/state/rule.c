@@ -83,19 +83,26 @@ static bool is_named_well(const struct rule *r, const struct rule_values *v)
                slice_eq(rest, r->target.len ? SLICE_LIT(RULE_TRIAL) : SLICE_LIT("/" RULE_TRIAL));
 }
 
+#define RULE_FIELDS(F)                                                                             \
+        F(U8, kind, ALWAYS, "kind", "0 hold, 1 ratio, 2 exempt, 3 metrics, 4 threshold")           \
+        F(U8, mode, ALWAYS, "mode", "enum gate_mode; 3 = enforce")                                 \
+        F(U8, flags, ALWAYS, "flags", "1: an exemption ends when its budget is used up")           \
+        F(TIME, until_ns, ALWAYS, "until_ns", "when it ends, steady clock; 0 = never")             \
+        F(TIME, set_ms, ALWAYS, "set_ms", "when it was set, Unix time")                            \
+        F(U32, ratio_ppm, ALWAYS, "ratio_ppm", "share that is let through, in millionths")         \
+        F(TEXT, author, ALWAYS, "author", "who set it")                                            \
+        F(TEXT, reason, ALWAYS, "reason", "why")                                                   \
+        F(TEXT, address, ALWAYS, "address", "address of the author")                               \
+        F(TEXT, list, ALWAYS, "list", "metrics, or metrics with thresholds")
+
+static const struct field rule_fields[] = {RULE_FIELDS(DOC_FIELD)};
+
 void rule_put(const struct rule_values *v, struct buf *body)
 {
-        buf_put_byte(body, RULE_VERSION);
-        buf_put_byte(body, (char)v->kind);
-        buf_put_byte(body, (char)v->mode);
-        buf_put_byte(body, (char)v->flags);
-        buf_put_varint(body, (uint64_t)v->until_ns);
-        buf_put_varint(body, (uint64_t)v->set_ms);
-        buf_put_varint(body, v->ratio_ppm);
-        buf_put_lv(body, v->author);
-        buf_put_lv(body, v->reason);
-        buf_put_lv(body, v->address);
-        buf_put_lv(body, v->list);
+        const struct rule_values *o = v;
+        struct buf *b = body;
+        buf_put_byte(b, RULE_VERSION);
+        RULE_FIELDS(PUT_FIELD)
 }
 
 void rule_values_of(const struct rule *r, struct rule_values *ret)
@@ -114,29 +121,14 @@ void rule_values_of(const struct rule *r, struct rule_values *ret)
         };
 }
 
-static bool read_values(struct slice body, struct rule_values *ret)
+static bool read_values(struct slice body, struct rule_values *o)
 {
-        struct reader r = reader_make(body);
-        uint8_t version = reader_u8(&r), kind = reader_u8(&r);
-        ret->mode = reader_u8(&r);
-        ret->flags = reader_u8(&r);
-        uint64_t until_ns = reader_varint(&r), set_ms = reader_varint(&r),
-                 ratio = reader_varint(&r);
-        ret->author = reader_lv(&r);
-        ret->reason = reader_lv(&r);
-        ret->address = reader_lv(&r);
-        ret->list = reader_lv(&r);
-        if (r.failed || reader_left(&r) || version != RULE_VERSION)
-                return false;
-        if (kind >= RULE_KINDS || ret->mode > RULE_MODE_MAX || (ret->flags & ~RULE_FLAGS))
-                return false;
-        if (until_ns > INT64_MAX || set_ms > INT64_MAX || ratio > RULE_RATIO_ONE)
-                return false;
-        ret->kind = (enum rule_kind)kind;
-        ret->until_ns = (int64_t)until_ns;
-        ret->set_ms = (int64_t)set_ms;
-        ret->ratio_ppm = (uint32_t)ratio;
-        return true;
+        struct reader reader = reader_make(body), *r = &reader;
+        uint8_t version = reader_u8(r);
+        RULE_FIELDS(GET_FIELD)
+        return !r->failed && !reader_left(r) && version == RULE_VERSION && o->kind < RULE_KINDS &&
+               o->mode <= RULE_MODE_MAX && !(o->flags & ~RULE_FLAGS) &&
+               o->ratio_ppm <= RULE_RATIO_ONE;
 }
 
 /* The texts follow each other in r->texts: `from` is where the next one begins. */
@@ -204,6 +196,9 @@ static void check(const struct thing *t)
 const struct thing_ops rule_ops = {
         .name = "rule",
         .text = "A rule about clients.",
+        .body = "u8 version 1, then:",
+        .fields = rule_fields,
+        .n_fields = ARRAY_LEN(rule_fields),
         .size = sizeof(struct rule),
         .is_ordered = true,
         .init = init,

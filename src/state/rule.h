@@ -8,10 +8,6 @@
  * and where there is no target "//observe".  Earlier versions left that out; such a rule is read as
  * what it is, by its mode.
  *
- *      body: version u8, kind u8, mode u8, flags u8, until_ns varint (steady; 0: until it is
- *            removed), set_ms varint (Unix), ratio_ppm varint (millionths),
- *            author, reason, address, list (each a length varint and bytes)
- *
  * It ends by itself: its alarm is until_ns.  state->rules_version changes with every change. */
 #ifndef WEIR_STATE_RULE_H
 #define WEIR_STATE_RULE_H

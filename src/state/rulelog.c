@@ -32,14 +32,21 @@ static struct rulelog *rulelog_of(struct thing *t)
         return CONTAINER_OF(t, struct rulelog, thing);
 }
 
+#define ENTRY_FIELDS(F)                                                                            \
+        F(TIME, at_ms, ALWAYS, "at_ms", "when, Unix time")                                         \
+        F(U8, action, ALWAYS, "action", "0 set, 1 unset, 2 expired, 3 over budget")                \
+        F(TEXT, name, ALWAYS, "name", "the rule")                                                  \
+        F(TEXT, author, ALWAYS, "author", "who changed it")                                        \
+        F(TEXT, address, ALWAYS, "address", "address of the author")                               \
+        F(TEXT, text, ALWAYS, "text", "what the rule said, and why")
+
+static const struct field entry_fields[] = {ENTRY_FIELDS(DOC_FIELD)};
+
 void rulelog_put(const struct rulelog_entry *e, struct buf *body)
 {
-        buf_put_varint(body, (uint64_t)e->at_ms);
-        buf_put_byte(body, (char)e->action);
-        buf_put_lv(body, e->name);
-        buf_put_lv(body, e->author);
-        buf_put_lv(body, e->address);
-        buf_put_lv(body, e->text);
+        const struct rulelog_entry *o = e;
+        struct buf *b = body;
+        ENTRY_FIELDS(PUT_FIELD)
 }
 
 void rulelog_put_first(const struct rulelog_entry *e, struct buf *body)
@@ -54,17 +61,11 @@ const struct rulelog_entry *rulelog_peek(const struct rulelog *l, size_t back)
 }
 
 /* An entry with borrowed texts; false when none can be. */
-static bool read_entry(struct reader *r, struct rulelog_entry *ret)
+static bool read_entry(struct reader *r, struct rulelog_entry *o)
 {
-        uint64_t at_ms = reader_varint(r);
-        uint8_t action = reader_u8(r);
-        *ret = (struct rulelog_entry){.at_ms = (int64_t)at_ms,
-                                      .action = (enum rulelog_action)action};
-        ret->name = reader_lv(r);
-        ret->author = reader_lv(r);
-        ret->address = reader_lv(r);
-        ret->text = reader_lv(r);
-        return !r->failed && at_ms <= INT64_MAX && action < RULELOG_ACTIONS;
+        *o = (struct rulelog_entry){0};
+        ENTRY_FIELDS(GET_FIELD)
+        return !r->failed && o->action < RULELOG_ACTIONS;
 }
 
 static struct slice keep(char **at, struct slice s)
@@ -183,6 +184,9 @@ static void check(const struct thing *t)
 const struct thing_ops rulelog_ops = {
         .name = "rulelog",
         .text = "The latest changes of rules.",
+        .body = "number of the first entry varint, then each entry:",
+        .fields = entry_fields,
+        .n_fields = ARRAY_LEN(entry_fields),
         .size = sizeof(struct rulelog),
         .set = set,
         .put = put,

@@ -92,106 +92,86 @@ uint64_t slots_count(const struct slots *s, int64_t after_ms, int64_t until_ms, 
 
 /* ---- bodies ---- */
 
-static void put_def(const struct schedule_def *d, struct buf *b)
+/* The definition keeps options unpacked. */
+static void put_options(struct buf *b, const struct job_options *options)
 {
-        struct buf options CLEANUP(buf_release) = {0};
-        const uint8_t small[] = {d->is_first_given, d->missed, d->overlap, d->priority};
-        const uint64_t numbers[] = {
-                (uint64_t)d->every_ms,
-                (uint64_t)d->first_ms,
-                (uint64_t)d->until_ms,
-                (uint64_t)d->jitter_ms,
-                (uint64_t)d->window_ms,
-                d->stop_after,
-                d->attempts,
-                d->timeout_ms,
-                d->expires_in,
-        };
-        options_pack(&d->options, &options);
-        const struct slice texts[] = {
-                d->cron, d->zone, d->hook, d->queue, d->group, buf_slice(&options), d->args};
-        buf_put(b, small, sizeof(small));
-        for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-                buf_put_varint(b, numbers[i]);
-        for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-                buf_put_lv(b, texts[i]);
+        struct buf packed CLEANUP(buf_release) = {0};
+        options_pack(options, &packed);
+        buf_put_lv(b, buf_slice(&packed));
 }
 
-static int64_t read_time(struct reader *r)
+static void get_options(struct reader *r, struct job_options *ret)
 {
-        uint64_t v = reader_varint(r);
-        r->failed |= v > TIME_MAX_MS;
-        return r->failed ? 0 : (int64_t)v;
+        if (!options_unpack(reader_lv(r), ret))
+                r->failed = true;
 }
 
-static uint64_t read_up_to(struct reader *r, uint64_t max)
+#define PUT_SLOT(b, o, at)    buf_put_varint(b, (uint64_t)(o)->at)
+#define GET_SLOT(r, o, at)    (o)->at = (__typeof__((o)->at))get_max(r, TIME_MAX_MS)
+#define PUT_OPTIONS(b, o, at) put_options(b, &(o)->at)
+#define GET_OPTIONS(r, o, at) get_options(r, &(o)->at)
+
+#define PAST_FIELDS(F)                                                                             \
+        F(U8, status, ALWAYS, "status", "0 active, 1 paused, 2 stopped")                           \
+        F(SLOT, cursor_ms, ALWAYS, "cursor_ms", "every slot up to here was handled")               \
+        F(SLOT, last_slot_ms, ALWAYS, "last_slot_ms",                                              \
+          "the last slot for which a job was created; 0 = none")                                   \
+        F(NUM, last_job, ALWAYS, "last_job", "that job")                                           \
+        F(NUM, since_id, ALWAYS, "since_id", "jobs from here on are of this definition")           \
+        F(NUM, failures, ALWAYS, "failures", "failed jobs in a row")                               \
+        F(NUM, stop_job, ALWAYS, "stop_job", "the job whose failure stopped it; 0 = not stopped")  \
+        F(NUM, n_jobs, ALWAYS, "n_jobs", "jobs created")                                           \
+        F(NUM, n_missed, ALWAYS, "n_missed", "slots missed")                                       \
+        F(NUM, n_overlapped, ALWAYS, "n_overlapped", "slots skipped because a job had not ended")
+
+#define DEF_FIELDS(F)                                                                              \
+        F(U8, is_first_given, ALWAYS, "is_first_given", "first_ms was given, not derived")         \
+        F(U8, missed, ALWAYS, "missed", "missed slots: 0 skip, 1 one, 2 all")                      \
+        F(U8, overlap, ALWAYS, "overlap", "overlapping jobs: 0 skip, 1 queue, 2 allow, 3 cancel")  \
+        F(U8, priority, ALWAYS, "priority", "of its jobs")                                         \
+        F(SLOT, every_ms, ALWAYS, "every_ms", "interval; 0 with a cron expression")                \
+        F(SLOT, first_ms, ALWAYS, "first_ms", "no slot is earlier")                                \
+        F(SLOT, until_ms, ALWAYS, "until_ms", "no slot is later; 0 = no end")                      \
+        F(SLOT, jitter_ms, ALWAYS, "jitter_ms", "maximum random delay of a job")                   \
+        F(SLOT, window_ms, ALWAYS, "window_ms", "how late a job may be created; 0 = any")          \
+        F(NUM, stop_after, ALWAYS, "stop_after", "failures in a row that stop it; 0 = never")      \
+        F(U16, attempts, ALWAYS, "attempts", "of its jobs")                                        \
+        F(U32, timeout_ms, ALWAYS, "timeout_ms", "of its jobs")                                    \
+        F(SLOT, expires_in, ALWAYS, "expires_in", "of its jobs, in ms")                            \
+        F(TEXT, cron, ALWAYS, "cron", "expression; empty for an interval")                         \
+        F(TEXT, zone, ALWAYS, "zone", "time zone of the expression; empty = UTC")                  \
+        F(TEXT, hook, ALWAYS, "hook", "of its jobs")                                               \
+        F(TEXT, queue, ALWAYS, "queue", "of its jobs")                                             \
+        F(TEXT, group, ALWAYS, "group", "of its jobs")                                             \
+        F(OPTIONS, options, ALWAYS, "options", "of its jobs")                                      \
+        F(TEXT, args, ALWAYS, "args", "of its jobs")
+
+static const struct field schedule_fields[] = {PAST_FIELDS(DOC_FIELD) DEF_FIELDS(DOC_FIELD)};
+
+static void put_past(const struct schedule_past *o, struct buf *b)
 {
-        uint64_t v = reader_varint(r);
-        r->failed |= v > max;
-        return v;
+        PAST_FIELDS(PUT_FIELD)
+}
+
+static bool read_past(struct reader *r, struct schedule_past *o)
+{
+        PAST_FIELDS(GET_FIELD)
+        return !r->failed && o->status < SCHEDULE_STATUS_COUNT && o->last_slot_ms <= o->cursor_ms;
+}
+
+static void put_def(const struct schedule_def *o, struct buf *b)
+{
+        DEF_FIELDS(PUT_FIELD)
 }
 
 /* The texts borrow from `bytes`. */
-static bool read_def(struct slice bytes, struct schedule_def *d)
+static bool read_def(struct slice bytes, struct schedule_def *o)
 {
-        struct reader r = reader_make(bytes);
-        *d = (struct schedule_def){.is_first_given = reader_u8(&r)};
-        d->missed = reader_u8(&r);
-        d->overlap = reader_u8(&r);
-        d->priority = reader_u8(&r);
-        d->every_ms = read_time(&r);
-        d->first_ms = read_time(&r);
-        d->until_ms = read_time(&r);
-        d->jitter_ms = read_time(&r);
-        d->window_ms = read_time(&r);
-        d->stop_after = reader_varint(&r);
-        d->attempts = (uint16_t)read_up_to(&r, UINT16_MAX);
-        d->timeout_ms = (uint32_t)read_up_to(&r, UINT32_MAX);
-        d->expires_in = read_up_to(&r, TIME_MAX_MS);
-        d->cron = reader_lv(&r);
-        d->zone = reader_lv(&r);
-        d->hook = reader_lv(&r);
-        d->queue = reader_lv(&r);
-        d->group = reader_lv(&r);
-        struct slice options = reader_lv(&r);
-        d->args = reader_lv(&r);
-        bool is_timed = d->cron.len ? d->every_ms == 0 : d->every_ms > 0;
-        return !r.failed && !reader_left(&r) && options_unpack(options, &d->options) && is_timed &&
-               d->missed < MISSED_COUNT && d->overlap < OVERLAP_COUNT && d->hook.len &&
-               d->queue.len && d->attempts;
-}
-
-static void put_past(const struct schedule_past *p, struct buf *b)
-{
-        const uint64_t numbers[] = {
-                (uint64_t)p->cursor_ms,
-                (uint64_t)p->last_slot_ms,
-                p->last_job,
-                p->since_id,
-                p->failures,
-                p->stop_job,
-                p->n_jobs,
-                p->n_missed,
-                p->n_overlapped,
-        };
-        buf_put_byte(b, (char)p->status);
-        for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-                buf_put_varint(b, numbers[i]);
-}
-
-static bool read_past(struct reader *r, struct schedule_past *p)
-{
-        p->status = reader_u8(r);
-        p->cursor_ms = read_time(r);
-        p->last_slot_ms = read_time(r);
-        p->last_job = reader_varint(r);
-        p->since_id = reader_varint(r);
-        p->failures = reader_varint(r);
-        p->stop_job = reader_varint(r);
-        p->n_jobs = reader_varint(r);
-        p->n_missed = reader_varint(r);
-        p->n_overlapped = reader_varint(r);
-        return !r->failed && p->status < SCHEDULE_STATUS_COUNT && p->last_slot_ms <= p->cursor_ms;
+        struct reader reader = reader_make(bytes), *r = &reader;
+        DEF_FIELDS(GET_FIELD)
+        bool is_timed = o->cron.len ? o->every_ms == 0 : o->every_ms > 0;
+        return !r->failed && !reader_left(r) && is_timed && o->missed < MISSED_COUNT &&
+               o->overlap < OVERLAP_COUNT && o->hook.len && o->queue.len && o->attempts;
 }
 
 void schedule_put(const struct schedule_def *def, const struct schedule_past *past,
@@ -311,7 +291,7 @@ static void move_cursor(struct schedule_past *p, int64_t to_ms)
 
 static void note_pass(struct schedule_past *p, struct reader *r)
 {
-        int64_t to_ms = read_time(r);
+        int64_t to_ms = (int64_t)get_max(r, TIME_MAX_MS);
         uint64_t missed = reader_varint(r), overlapped = reader_varint(r);
         move_cursor(p, to_ms);
         p->n_missed += missed;
@@ -444,6 +424,9 @@ static void check(const struct thing *t)
 const struct thing_ops schedule_ops = {
         .name = "schedule",
         .text = "A schedule: what it creates when, and how far it has come.",
+        .body = "u8 version 1, then:",
+        .fields = schedule_fields,
+        .n_fields = ARRAY_LEN(schedule_fields),
         .size = sizeof(struct schedule),
         .is_ordered = true,
         .is_wall = true,

@@ -42,6 +42,7 @@ static void release(struct state *s, struct thing *t)
 const struct thing_ops setting_ops = {
         .name = "setting",
         .text = "A setting that was changed while weir runs.",
+        .body = "`until_ns` varint on the steady clock (0 = never), then the value",
         .size = sizeof(struct setting),
         .init = init,
         .set = set,

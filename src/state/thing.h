@@ -15,11 +15,11 @@
 #ifndef WEIR_STATE_THING_H
 #define WEIR_STATE_THING_H
 
-#include "base/bytes.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/order.h"
+#include "state/field.h"
 #include "state/live.h"
 
 /* Numbers in the log: append new rows at the end, never reuse one. */
@@ -62,10 +62,13 @@ struct thing {
 
 struct thing_ops {
         const char *name;
-        const char *text; /* a sentence for docs/log-records.md */
-        size_t size;      /* of the struct that begins with struct thing */
-        bool is_wall;     /* its alarm is a Unix time in ms; else steady ns */
-        bool is_ordered;  /* its names are kept in order, for pages of them (core/page.h) */
+        const char *text;           /* for docs/log-records.md: what it is, */
+        const char *body;           /* what the body of its SET begins with or consists of, */
+        const struct field *fields; /* and the fields that follow; may be NULL */
+        size_t n_fields;
+        size_t size;     /* of the struct that begins with struct thing */
+        bool is_wall;    /* its alarm is a Unix time in ms; else steady ns */
+        bool is_ordered; /* its names are kept in order, for pages of them (core/page.h) */
         /* The rest of a new one: zeroed so far, kind and name set.  May be NULL. */
         void (*init)(struct state *s, struct thing *t);
         /* Takes over the body of a SET, whatever it was before.  False: no such body can be. */
