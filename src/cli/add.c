@@ -20,7 +20,7 @@
 #include "base/shown.h"
 #include "cli/add_file.h"
 #include "cli/json.h"
-#include "cli/request.h"
+#include "cli/params.h"
 #include "cli/text.h"
 #include "wire/sign.h"
 
@@ -34,31 +34,9 @@
 #define ATTEMPTS_DEFAULT   3
 #define TIMEOUT_DEFAULT_MS 300000
 
+/* Besides those of ENQUEUE. */
 const struct option_def add_options[] = {
-        {"queue", "NAME", "the queue it waits in (default)"},
-        {"group", "NAME", "the tenant it belongs to: found, capped and given turns by it"},
-        {"priority", "N", "0 to 255, lower runs first (100)"},
-        {"tier", "TIER", "critical, high, normal or deferrable (as its hook); see 'weir registry'"},
-        {"in", "DURATION", "not before this long from now: 500ms, 30s, 5m, 2h, 1d"},
-        {"at", "TIME", "not before: 2026-11-15T10:00[Z|+01:00], 10:00, @UNIX"},
-        {"expires", "DURATION", "canceled when it was not started this long from now"},
-        {"timeout", "DURATION", "how long one attempt may go without a sign of life (5m)"},
-        {"attempts", "N", "how often it is tried (3)"},
-        {"backoff", "RULE", "wait between attempts: none, fixed:5s, exp:5s,2,5m,15%, list:1s,30s"},
-        {"unique", "KEY", "only one job may hold KEY; '*' makes it of hook, group and args"},
-        {"scope", "WHEN", "it is held while: pending, running (too), after (a while too)"},
-        {"unique-for", "DURATION", "with --scope after: how long after the end"},
-        {"conflict", "WHAT", "when another holds it: first (its id), replace (its args), reject"},
-        {"key", "NAME", "jobs with this name run one at a time, over all queues"},
-        {"key-max", "N", "... or up to N at a time (1)"},
-        {"limit", "NAME", "a rate limit each start takes from; see 'weir limit'"},
-        {"target", "NAME", "the circuit breaker of what it calls; see 'weir breaker'"},
-        {"batch", "NAME", "the batch it counts for"},
-        {"after", "ID,ID...", "not before these jobs have ended"},
-        {"when", "HOW", "how those must end: complete, failed (one of them), ended"},
-        {"otherwise", "WHAT", "when they end otherwise: cancel, fail"},
-        {"result-for", "DURATION", "how long its result is kept after the end"},
-        {"max-run", "DURATION", "how long an attempt may run, however often its lease is extended"},
+        {"after", "ID,ID...", "not before these jobs have ended; repeatable"},
         {"sign", "FILE", "sign it with a key of this file; see signing_keys_file in weir.conf(5)"},
         {"sign-key", "ID", "the key to sign with (the first of the file)"},
         {"many", "FILE", "one job for each line of FILE (- for stdin); the line is its ARGS"},
@@ -133,61 +111,6 @@ static int read_args(const char *word, struct buf *ret, struct problem *p)
 
 /* ---- options ---- */
 
-/* Texts the server reads by itself. */
-static const char *const texts[][2] = {
-        {"queue", "QUEUE"},       {"group", "GROUP"},
-        {"tier", "TIER"},         {"backoff", "BACKOFF"},
-        {"unique", "UNIQUE"},     {"scope", "SCOPE"},
-        {"conflict", "CONFLICT"}, {"key", "KEY"},
-        {"key-max", "KEYMAX"},    {"limit", "LIMIT"},
-        {"target", "TARGET"},     {"batch", "BATCH"},
-        {"when", "WHEN"},         {"otherwise", "OTHERWISE"},
-};
-
-static const char *const durations[][2] = {
-        {"in", "IN"},
-        {"expires", "EXPIRES"},
-        {"unique-for", "UNIQUEFOR"},
-        {"result-for", "RESULTFOR"},
-        {"max-run", "MAXRUN"},
-};
-
-static int add_duration(struct adding *a, const char *option, const char *keyword,
-                        struct problem *p)
-{
-        const char *text = args_get(&a->cli->args, option);
-        char what[32];
-        int64_t ms;
-        if (!text)
-                return OK;
-        (void)snprintf(what, sizeof(what), "--%s", option);
-        int r = duration_parse(what, text, &ms, p);
-        if (r != OK)
-                return r;
-        cli_request_add_str(&a->req, keyword);
-        cli_request_add_int(&a->req, ms);
-        return OK;
-}
-
-static int add_times(struct adding *a, struct problem *p)
-{
-        const char *at = args_get(&a->cli->args, "at");
-        int64_t ms;
-        if (at && args_has(&a->cli->args, "in"))
-                return problem_set(p, ERR_BADARG, "--in and --at exclude each other");
-        for (size_t i = 0; i < ARRAY_LEN(durations); i++) {
-                int r = add_duration(a, durations[i][0], durations[i][1], p);
-                if (r != OK)
-                        return r;
-        }
-        int r = at ? moment_parse("--at", at, clock_wall_ms(), &ms, p) : OK;
-        if (at && r == OK) {
-                cli_request_add_str(&a->req, "AT");
-                cli_request_add_int(&a->req, ms);
-        }
-        return r;
-}
-
 /* --after may be given several times: to wait for fewer jobs than were named would be a trap. */
 static void add_after(struct adding *a)
 {
@@ -203,22 +126,12 @@ static void add_after(struct adding *a)
         }
 }
 
-/* The options of ENQUEUE that were given, but for what is signed as a number. */
 static int add_given(struct adding *a, struct problem *p)
 {
-        const struct args *args = &a->cli->args;
-        for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-                cli_request_add_option(&a->req, args, texts[i][0], texts[i][1]);
+        if (args_has(&a->cli->args, "in") && args_has(&a->cli->args, "at"))
+                return problem_set(p, ERR_BADARG, "--in and --at exclude each other");
         add_after(a);
-        return add_times(a, p);
-}
-
-static int add_plain(struct adding *a, struct problem *p)
-{
-        int r = add_given(a, p);
-        cli_request_add_option(&a->req, &a->cli->args, "priority", "PRIORITY");
-        cli_request_add_option(&a->req, &a->cli->args, "attempts", "ATTEMPTS");
-        return r == OK ? add_duration(a, "timeout", "TIMEOUT", p) : r;
+        return cli_request_add_params(&a->req, a->cli, p);
 }
 
 /* ---- signed jobs ---- */
@@ -269,11 +182,14 @@ static int number_or(const struct args *args, const char *option, int64_t max, i
         return number_parse(what, text, 0, max, ret, p);
 }
 
-static void add_signed_number(struct adding *a, const char *keyword, int64_t n, uint64_t *ret)
+static void add_signed_number(struct adding *a, const char *option, const char *keyword, int64_t n,
+                              uint64_t *ret)
 {
+        *ret = (uint64_t)n;
+        if (args_has(&a->cli->args, option))
+                return;
         cli_request_add_str(&a->req, keyword);
         cli_request_add_int(&a->req, n);
-        *ret = (uint64_t)n;
 }
 
 /* What is signed is said, not left to defaults. */
@@ -296,9 +212,9 @@ static int add_signed(struct adding *a, struct problem *p)
                 r = add_given(a, p);
         if (r != OK)
                 return r;
-        add_signed_number(a, "PRIORITY", priority, &a->signs.priority);
-        add_signed_number(a, "ATTEMPTS", attempts, &a->signs.attempts);
-        add_signed_number(a, "TIMEOUT", timeout_ms, &a->signs.timeout_ms);
+        add_signed_number(a, "priority", "PRIORITY", priority, &a->signs.priority);
+        add_signed_number(a, "attempts", "ATTEMPTS", attempts, &a->signs.attempts);
+        add_signed_number(a, "timeout", "TIMEOUT", timeout_ms, &a->signs.timeout_ms);
         a->signs.hook = slice_str(args->positional[0]);
         a->signs.queue = text_or(args, "queue", "default");
         a->signs.group = text_or(args, "group", "");
@@ -330,7 +246,7 @@ static int prepare_one(struct adding *a, struct problem *p)
         cli_request_init(&a->req, "ENQUEUE");
         cli_request_add_str(&a->req, a->cli->args.positional[0]);
         cli_request_add_str(&a->req, "");
-        return a->keys.len ? add_signed(a, p) : add_plain(a, p);
+        return a->keys.len ? add_signed(a, p) : add_given(a, p);
 }
 
 /* The answer is an id, and with a unique key it may be that of a job that was there. */
@@ -452,7 +368,7 @@ static int prepare_many(struct adding *a, struct problem *p)
         if (a->keys.len)
                 return prepare_one(a, p);
         cli_request_init(&a->req, "ENQUEUEMANY");
-        int r = add_plain(a, p);
+        int r = add_given(a, p);
         cli_request_add_str(&a->req, "JOBS");
         return r;
 }
@@ -499,7 +415,7 @@ static int add_from_file(struct adding *a, struct problem *p)
         if (args->n_positional > 1)
                 return problem_set(p, ERR_SYNTAX, "with --file the file holds the arguments");
         cli_request_init(&a->req, "ENQUEUEMANY");
-        int r = add_plain(a, p);
+        int r = add_given(a, p);
         return r == OK ? add_file(a->cli, a->req.argv + 1, a->req.argc - 1, p) : r;
 }
 

@@ -15,14 +15,9 @@
 #define EXIT_NOEXEC   126
 #define EXIT_NOTFOUND 127
 
-static const struct column columns[] = {
-        {"BREAKER", false, true}, {"STATE", false, false},   {"SINCE", true, false},
-        {"RETRY", true, false},   {"FAILURES", true, false}, {"TRIPS", true, false},
-        {"WAITING", true, false}, {"REASON", false, true},
-};
-
-static void put_retry(struct buf *b, const struct value *v)
+static void put_retry(struct buf *b, const struct value *v, int64_t now_ms)
 {
+        (void)now_ms;
         int64_t ms = field_int(v, "retry_ms");
         if (ms < 0)
                 buf_put_str(b, "held open");
@@ -32,43 +27,29 @@ static void put_retry(struct buf *b, const struct value *v)
                 duration_put_left(b, ms);
 }
 
-static enum tone tone_of(struct slice state)
+static enum tone tone_of(const struct value *breaker)
 {
-        if (slice_eq(state, SLICE_LIT("closed")))
+        if (field_is(breaker, "state", "closed"))
                 return TONE_GREEN;
-        return slice_eq(state, SLICE_LIT("open")) ? TONE_RED : TONE_YELLOW;
+        return field_is(breaker, "state", "open") ? TONE_RED : TONE_YELLOW;
 }
 
-static void list_row(struct table *t, const struct value *v, int64_t now_ms)
-{
-        struct slice state = field_text(v, "state");
-        struct buf text CLEANUP(buf_release) = {0};
-        (void)now_ms;
-        table_add(t, field_text(v, "name"), TONE_PLAIN);
-        table_add(t, state, tone_of(state));
-        duration_put(&text, field_int(v, "since_ms"));
-        table_add(t, buf_slice(&text), TONE_PLAIN);
-        buf_clear(&text);
-        put_retry(&text, v);
-        table_add(t, buf_slice(&text), TONE_PLAIN);
-        table_add_int(t, field_int(v, "failures"));
-        table_add_int(t, field_int(v, "trips"));
-        table_add_int(t, field_int(v, "waiting_jobs"));
-        table_add(t, field_text(v, "reason"), TONE_PLAIN);
-}
+static const struct column columns[] = {
+        {"BREAKER", .key = "name", .may_shrink = true},
+        {"STATE", .key = "state", .tone_of = tone_of},
+        {"SINCE", .key = "since_ms", .as = AS_DURATION},
+        {"RETRY", .put = put_retry, .is_right = true},
+        {"FAILURES", .key = "failures", .as = AS_INT},
+        {"TRIPS", .key = "trips", .as = AS_INT},
+        {"WAITING", .key = "waiting_jobs", .as = AS_INT},
+        {"REASON", .key = "reason", .may_shrink = true},
+};
 
 static const struct listing listing = {
-        .command = "BREAKERS",
         .empty = "no circuit breakers: asking for one makes it\n",
         .columns = columns,
         .n_columns = ARRAY_LEN(columns),
-        .row = list_row,
 };
-
-static int breaker_list(struct cli *cli, struct problem *p)
-{
-        return listing_run(cli, &listing, p);
-}
 
 static void put_duration_line(struct buf *b, const char *title, int64_t ms)
 {
@@ -94,7 +75,7 @@ static void show_breaker(struct cli *cli, const struct value *v)
         }
         put_duration_line(b, "since", field_int(v, "since_ms"));
         buf_put_str(b, "\nretry     ");
-        put_retry(b, v);
+        put_retry(b, v, 0);
         buf_printf(b, "\nfailures  %lld in a row", (long long)field_int(v, "failures"));
         if (rate)
                 buf_printf(b, ", %lld of %lld in the window",
@@ -114,54 +95,6 @@ static void show_breaker(struct cli *cli, const struct value *v)
         duration_put(b, field_int(v, "cooldown_max_ms"));
         put_duration_line(b, "probe", field_int(v, "probe_ms"));
         buf_put_str(b, field_int(v, "handlers") ? "\nhandlers  their failures count\n" : "\n");
-}
-
-static int breaker_show(struct cli *cli, struct problem *p)
-{
-        return cli_show_named(cli, "BREAKERSTATE", show_breaker, p);
-}
-
-static int breaker_set(struct cli *cli, struct problem *p)
-{
-        const struct args *args = &cli->args;
-        struct cli_request req;
-        cli_request_init(&req, "BREAKER");
-        cli_request_add_str(&req, args->positional[0]);
-        cli_request_add_option(&req, args, "threshold", "THRESHOLD");
-        cli_request_add_option(&req, args, "rate", "RATE");
-        cli_request_add_option(&req, args, "volume", "VOLUME");
-        int r = cli_request_add_duration(&req, args, "window", "WINDOW", p);
-        if (r == OK)
-                r = cli_request_add_duration(&req, args, "cooldown", "COOLDOWN", p);
-        if (r == OK)
-                r = cli_request_add_duration(&req, args, "cooldown-max", "COOLDOWNMAX", p);
-        if (r == OK)
-                r = cli_request_add_duration(&req, args, "probe", "PROBE", p);
-        if (r != OK)
-                return r;
-        if (args_has(args, "handlers"))
-                cli_request_add_str(&req, "HANDLERS");
-        return cli_change(cli, &req, "set breaker", p);
-}
-
-static int breaker_trip(struct cli *cli, struct problem *p)
-{
-        struct cli_request req;
-        cli_request_init_named(&req, cli, "TRIP");
-        cli_request_add_option(&req, &cli->args, "reason", "REASON");
-        if (args_has(&cli->args, "hold"))
-                cli_request_add_str(&req, "HOLD");
-        return cli_change(cli, &req, "tripped breaker", p);
-}
-
-static int breaker_close(struct cli *cli, struct problem *p)
-{
-        return cli_change_named(cli, "CLOSEBREAKER", "closed breaker", p);
-}
-
-static int breaker_remove(struct cli *cli, struct problem *p)
-{
-        return cli_change_named(cli, "UNBREAKER", "removed breaker", p);
 }
 
 /* ---- run ---- */
@@ -266,40 +199,26 @@ static int breaker_run(struct cli *cli, struct problem *p)
         return OK;
 }
 
-static const struct option_def set_options[] = {
-        {"threshold", "N", "failures in a row that open it; 0: never for that (5)"},
-        {"rate", "PERCENT", "share of failures in the window that opens it (none)"},
-        {"window", "TIME", "over which the rate is counted (1m)"},
-        {"volume", "N", "outcomes in the window below which the rate does not count (10)"},
-        {"cooldown", "TIME", "stays open so long before a probe; failed ones double it (1m)"},
-        {"cooldown-max", "TIME", "where doubling stops (15m)"},
-        {"probe", "TIME", "a client's probe may take so long (30s)"},
-        {"handlers", NULL, "queue:NAME only: failures of handlers count too"},
-        {NULL, NULL, NULL},
-};
-
-static const struct option_def trip_options[] = {
-        {"reason", "TEXT", "why, for people"},
-        {"hold", NULL, "stay open until it is closed by hand"},
-        {NULL, NULL, NULL},
-};
-
 static const struct cli_command commands[] = {
-        {"list", "", "List circuit breakers.", NULL, NULL, 0, 0, false, breaker_list},
-        {"show", "NAME", "Show one circuit breaker.", NULL, NULL, 1, 1, false, breaker_show},
+        {"list", "", "List circuit breakers.", NULL, .command = "BREAKERS", .listing = &listing},
+        {"show", "NAME", "Show one circuit breaker.", NULL, .command = "BREAKERSTATE",
+         .show = show_breaker},
         {"set", "NAME", "Make or change a circuit breaker; its state stays.",
-         "What is not given is the default. queue:NAME stands before all starts of a queue.\n",
-         set_options, 1, 1, false, breaker_set},
-        {"trip", "NAME", "Open a circuit breaker by hand.", NULL, trip_options, 1, 1, false,
-         breaker_trip},
-        {"close", "NAME", "Close a circuit breaker by hand.", NULL, NULL, 1, 1, false,
-         breaker_close},
-        {"remove", "NAME", "Remove a circuit breaker.", NULL, NULL, 1, 1, false, breaker_remove},
+         "What is not given is the default. queue:NAME stands before all starts of a "
+         "queue.\n",
+         .command = "BREAKER", .done = "set breaker"},
+        {"trip", "NAME", "Open a circuit breaker by hand.", NULL, .command = "TRIP",
+         .done = "tripped breaker"},
+        {"close", "NAME", "Close a circuit breaker by hand.", NULL, .command = "CLOSEBREAKER",
+         .done = "closed breaker"},
+        {"remove", "NAME", "Remove a circuit breaker.", NULL, .command = "UNBREAKER",
+         .done = "removed breaker"},
         {"run", "NAME -- COMMAND [ARG...]", "Run a command unless the breaker is open.",
-         "Exits with the command's code, which is reported: 0 is a success. With 7 and without\n"
+         "Exits with the command's code, which is reported: 0 is a success. With 7 and "
+         "without\n"
          "running it when the breaker is open.\n\n"
          "  weir breaker run backup-host -- rsync -a /srv/ backup:/srv/\n",
-         NULL, 1, 1, true, breaker_run},
+         .is_local = true, .run = breaker_run},
 };
 
 const struct cli_group cli_group_breaker = {"breaker", "Show, set and use circuit breakers.",

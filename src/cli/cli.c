@@ -16,7 +16,7 @@
 #include "base/shown.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/request.h"
+#include "cli/params.h"
 #include "cli/text.h"
 #include "cli/watch.h"
 
@@ -165,14 +165,37 @@ static const struct cli_command *command_find(const struct cli_group *g, const c
         return NULL;
 }
 
+/* A sentence in the column behind the names of options, which begins on a new line after a long
+ * name. */
+static void print_wrapped(FILE *out, bool is_below, const char *text)
+{
+        const int first = 26, last = 100;
+        int at = first;
+        fprintf(out, is_below ? "\n%*s" : "%*s", is_below ? first : 2, "");
+        while (*text) {
+                int len = (int)strcspn(text, " ");
+                bool is_start = at == first;
+                if (!is_start && at + 1 + len > last) {
+                        fprintf(out, "\n%*s", first, "");
+                        at = first;
+                        is_start = true;
+                }
+                fprintf(out, "%s%.*s", is_start ? "" : " ", len, text);
+                at += len + !is_start;
+                text += len + (text[len] == ' ');
+        }
+        fputc('\n', out);
+}
+
 static void print_options(FILE *out, const char *title, const struct option_def *options)
 {
         fprintf(out, "\n%s:\n", title);
         for (const struct option_def *o = options; o->name; o++) {
-                char left[48];
+                char left[80];
                 (void)snprintf(left, sizeof(left), "--%s%s%s", o->name,
                                o->arg && o->arg[0] != '[' ? " " : "", o->arg ? o->arg : "");
-                fprintf(out, "  %-22s  %s\n", left, o->text);
+                fprintf(out, "  %-22s", left);
+                print_wrapped(out, strlen(left) > 22, o->text);
         }
 }
 
@@ -184,16 +207,19 @@ static bool takes_command(const struct cli_command *c)
 
 static void print_command_help(FILE *out, const struct cli_group *g, const struct cli_command *c)
 {
+        struct param_options from_row;
+        const struct option_def *options = cli_command_options(c, &from_row);
         fprintf(out, "usage: weir %s%s%s %s%s\n\n%s\n", g->name, c->name ? " " : "",
                 c->name ? c->name : "", c->usage,
-                c->options && c->run && !takes_command(c) ? " [options]" : "", c->summary);
+                options && !cli_command_is_main(c) && !takes_command(c) ? " [options]" : "",
+                c->summary);
         if (c->text)
                 fprintf(out, "\n%s", c->text);
-        if (c->options)
-                print_options(out, "options", c->options);
+        if (options)
+                print_options(out, "options", options);
         if (cli_more_options(c))
                 print_options(out, "options of every listing", cli_more_options(c));
-        if (c->run)
+        if (!cli_command_is_main(c))
                 print_options(out, "common options", options_common);
 }
 
@@ -315,14 +341,34 @@ static int write_out(const struct cli *cli, struct problem *p)
         return OK;
 }
 
+/* How many words a usage such as "NAME HOOK [ARGS]" asks for: those in brackets may be left out. */
+static void count_words(const char *usage, size_t *ret_min, size_t *ret_max)
+{
+        *ret_min = *ret_max = 0;
+        for (const char *at = usage; *at; at += strspn(at, " ")) {
+                size_t len = strcspn(at, " ");
+                bool is_optional = at[0] == '[';
+                if (strncmp(at + is_optional, "--", 2) == 0)
+                        return;
+                if (strncmp(at, "[options]", len) != 0) {
+                        *ret_min += !is_optional;
+                        *ret_max += 1;
+                }
+                at += len;
+        }
+}
+
 static int run_command(struct cli *cli, struct problem *p)
 {
         const struct cli_command *c = cli->command;
-        if (cli->args.n_positional < c->min_words)
+        size_t min = c->min_words, max = c->max_words;
+        if (!max)
+                count_words(c->usage, &min, &max);
+        if (cli->args.n_positional < min)
                 return problem_set(p, ERR_SYNTAX, "a word is missing: %s", c->usage);
-        if (cli->args.n_positional > c->max_words)
+        if (cli->args.n_positional > max)
                 return problem_set(p, ERR_SYNTAX, "'%s' is one word too many",
-                                   SHOWN_STR(cli->args.positional[c->max_words]));
+                                   SHOWN_STR(cli->args.positional[max]));
         cli->is_json = args_has(&cli->args, "json");
         int r = cli_server(&cli->args, &cli->url, p);
         if (r != OK)
@@ -374,7 +420,8 @@ static int run_words(struct cli *cli, const struct cli_group *g, int argc, char 
         char hint[128];
         int used;
         const struct cli_command *c = cli->command;
-        if (!c->run) /* main() has it; only reached when an option stands before it */
+        if (cli_command_is_main(
+                    c)) /* main() has it; only reached when an option stands before it */
                 return refuse_late(g->name);
         if (takes_command(c))
                 argc = split_rest(cli, argc, argv);
@@ -382,7 +429,8 @@ static int run_words(struct cli *cli, const struct cli_group *g, int argc, char 
         (void)snprintf(hint, sizeof(hint), "weir %s%s%s %s", g->name, c->name ? " " : "",
                        c->name ? c->name : "", is_unsplit ? c->usage : "--help");
         cli->args.more = cli_more_options(c);
-        int r = args_parse(&cli->args, c->options, argv, argc, false, &used, &p);
+        const struct option_def *options = cli_command_options(c, &cli->options);
+        int r = args_parse(&cli->args, options, argv, argc, false, &used, &p);
         if (r == OK && args_has(&cli->args, "help")) {
                 print_command_help(stdout, g, c);
                 return fflush(stdout) == 0 ? 0 : 1;

@@ -17,33 +17,29 @@
 
 /* ---- list ---- */
 
-static const struct column columns[] = {
-        {"NAME", false, true},    {"KIND", false, false},        {"ASKS", true, false},
-        {"GRANTED", true, false}, {"REFUSED", true, false},      {"WOULD REFUSE", true, false},
-        {"LAST", false, false},   {"NO GRANT FOR", true, false},
-};
-
-static void list_row(struct table *t, const struct value *v, int64_t now_ms)
+static void put_waiting(struct buf *b, const struct value *v, int64_t now_ms)
 {
         int64_t waiting_ms = field_int(v, "waiting_ms");
-        struct buf text CLEANUP(buf_release) = {0};
-        table_add(t, field_text(v, "name"), TONE_PLAIN);
-        table_add(t, field_text(v, "kind"), TONE_PLAIN);
-        table_add_int(t, field_int(v, "asks"));
-        table_add_int(t, field_int(v, "granted"));
-        table_add_int(t, field_int(v, "refused"));
-        table_add_int(t, field_int(v, "observed"));
-        moment_put_relative(&text, field_int(v, "last_ms"), now_ms);
-        table_add(t, buf_slice(&text), TONE_PLAIN);
-        buf_clear(&text);
+        (void)now_ms;
         if (waiting_ms > 0)
-                duration_put(&text, waiting_ms);
-        buf_put_str(&text, field_is_true(v, "starved") ? " (starved)" : "");
-        table_add(t, buf_slice(&text), field_is_true(v, "starved") ? TONE_RED : TONE_PLAIN);
+                duration_put(b, waiting_ms);
+        buf_put_str(b, field_is_true(v, "starved") ? " (starved)" : "");
 }
 
-static const char *const list_passed[][2] = {
-        {"match", "MATCH"}, {"kind", "KIND"}, {"order", "ORDER"}, {"limit", "LIMIT"}, {NULL, NULL},
+static enum tone waiting_tone(const struct value *v)
+{
+        return field_is_true(v, "starved") ? TONE_RED : TONE_PLAIN;
+}
+
+static const struct column columns[] = {
+        {"NAME", .key = "name", .may_shrink = true},
+        {"KIND", .key = "kind"},
+        {"ASKS", .key = "asks", .as = AS_INT},
+        {"GRANTED", .key = "granted", .as = AS_INT},
+        {"REFUSED", .key = "refused", .as = AS_INT},
+        {"WOULD REFUSE", .key = "observed", .as = AS_INT},
+        {"LAST", .key = "last_ms", .as = AS_RELATIVE},
+        {"NO GRANT FOR", .put = put_waiting, .tone_of = waiting_tone, .is_right = true},
 };
 
 static void put_other(struct buf *notes, const struct value *page)
@@ -58,20 +54,12 @@ static void put_other(struct buf *notes, const struct value *page)
 }
 
 static const struct listing listing = {
-        .command = "CLIENTS",
         .key = "clients",
         .empty = "nobody has asked since the server started\n",
-        .options = list_passed,
         .columns = columns,
         .n_columns = ARRAY_LEN(columns),
-        .row = list_row,
         .after = put_other,
 };
-
-static int client_list(struct cli *cli, struct problem *p)
-{
-        return listing_run(cli, &listing, p);
-}
 
 /* ---- show: the story ---- */
 
@@ -127,22 +115,11 @@ static void put_story(struct buf *b, const struct value *v, int64_t now_ms)
 
 /* ---- show: totals ---- */
 
-static void put_label(struct cli *cli, const char *name)
-{
-        cli_put_label(cli, 13, name);
-}
+#define LABEL_WIDTH 13
 
-static void show_moment(struct cli *cli, const char *label, int64_t at_ms, int64_t now_ms)
+static void show_label(struct cli *cli, const char *name)
 {
-        put_label(cli, label);
-        if (at_ms <= 0) {
-                buf_put_str(&cli->out, "never\n");
-                return;
-        }
-        moment_put(&cli->out, at_ms);
-        buf_put_str(&cli->out, " (");
-        moment_put_relative(&cli->out, at_ms, now_ms);
-        buf_put_str(&cli->out, ")\n");
+        put_label(&cli->screen, &cli->out, LABEL_WIDTH, name);
 }
 
 static void show_counts(struct cli *cli, const struct value *v)
@@ -150,7 +127,7 @@ static void show_counts(struct cli *cli, const struct value *v)
         const struct value *reasons = value_get(v, "reasons");
         int64_t asks = field_int(v, "asks"), refused = field_int(v, "refused");
         int64_t observed = field_int(v, "observed"), waited_ms = field_int(v, "waited_ms");
-        put_label(cli, "asks");
+        show_label(cli, "asks");
         buf_printf(&cli->out, "%lld: %lld granted, %lld refused (%lld %%)", (long long)asks,
                    (long long)field_int(v, "granted"), (long long)refused,
                    (long long)(asks ? (refused * 100 + asks / 2) / asks : 0));
@@ -158,7 +135,7 @@ static void show_counts(struct cli *cli, const struct value *v)
                 buf_printf(&cli->out, "; enforce would refuse %lld more", (long long)observed);
         buf_put_byte(&cli->out, '\n');
         if (reasons && reasons->type == VALUE_MAP && reasons->n) {
-                put_label(cli, "reasons");
+                show_label(cli, "reasons");
                 for (size_t i = 0; i + 1 < reasons->n; i += 2) {
                         buf_put_str(&cli->out, i ? ", " : "");
                         text_put_safe(&cli->out, value_text(&reasons->items[i]));
@@ -168,23 +145,28 @@ static void show_counts(struct cli *cli, const struct value *v)
                 buf_put_byte(&cli->out, '\n');
         }
         if (waited_ms) {
-                put_label(cli, "waited");
+                show_label(cli, "waited");
                 duration_put(&cli->out, waited_ms);
                 buf_put_str(&cli->out, " in all\n");
         }
 }
 
-static void show_times(struct cli *cli, const struct value *v, int64_t now_ms)
+static const struct field_line times[] = {
+        {"counted since", .key = "from_ms", .as = AS_MOMENT, .none = "never"},
+        {"first ask", .key = "first_ms", .as = AS_MOMENT, .none = "never"},
+        {"last ask", .key = "last_ms", .as = AS_MOMENT, .none = "never"},
+        {"last grant", .key = "granted_ms", .as = AS_MOMENT, .none = "never"},
+        {"last refusal", .key = "refused_ms", .as = AS_MOMENT, .none = "never"},
+        {.label = NULL},
+};
+
+static void show_times(struct cli *cli, const struct value *v)
 {
         int64_t waiting_ms = field_int(v, "waiting_ms");
-        show_moment(cli, "counted since", field_int(v, "from_ms"), now_ms);
-        show_moment(cli, "first ask", field_int(v, "first_ms"), now_ms);
-        show_moment(cli, "last ask", field_int(v, "last_ms"), now_ms);
-        show_moment(cli, "last grant", field_int(v, "granted_ms"), now_ms);
-        show_moment(cli, "last refusal", field_int(v, "refused_ms"), now_ms);
+        put_field_lines(&cli->screen, &cli->out, LABEL_WIDTH, times, v);
         if (waiting_ms <= 0)
                 return;
-        put_label(cli, "no grant for");
+        show_label(cli, "no grant for");
         duration_put(&cli->out, waiting_ms);
         buf_put_str(&cli->out, field_is_true(v, "starved")
                                        ? ": it is starved, see 'weir throttle starved'\n"
@@ -196,7 +178,7 @@ static void show_who(struct cli *cli, const struct value *v, int64_t now_ms)
         const struct value *addresses = value_get(v, "addresses"), *parts = value_get(v, "parts");
         int64_t identities = field_int(v, "identities");
         for (size_t i = 0; i < list_len(addresses); i++) {
-                put_label(cli, i ? "" : "from");
+                show_label(cli, i ? "" : "from");
                 struct slice address = field_text(&addresses->items[i], "address");
                 text_put_safe(&cli->out, address.len ? address : SLICE_LIT("a local socket"));
                 buf_put_str(&cli->out, " (");
@@ -204,7 +186,7 @@ static void show_who(struct cli *cli, const struct value *v, int64_t now_ms)
                 buf_put_str(&cli->out, ")\n");
         }
         if (list_len(parts) > 1) {
-                put_label(cli, "parts");
+                show_label(cli, "parts");
                 for (size_t i = 0; i < parts->n; i++) {
                         buf_put_str(&cli->out, i ? ", " : "");
                         text_put_safe(&cli->out, value_text(&parts->items[i]));
@@ -212,7 +194,7 @@ static void show_who(struct cli *cli, const struct value *v, int64_t now_ms)
                 buf_put_byte(&cli->out, '\n');
         }
         if (identities > 0) {
-                put_label(cli, "part of");
+                show_label(cli, "part of");
                 buf_printf(&cli->out, "%lld %s\n", (long long)identities,
                            plural((uint64_t)identities, "identity", "identities"));
         }
@@ -221,8 +203,12 @@ static void show_who(struct cli *cli, const struct value *v, int64_t now_ms)
 /* ---- show: minutes ---- */
 
 static const struct column minute_columns[] = {
-        {"MINUTE", false, false}, {"ASKS", true, false},      {"GRANTED", true, false},
-        {"REFUSED", true, false}, {"# REFUSED", false, true}, {"WHY", false, true},
+        {.title = "MINUTE"},
+        {"ASKS", .is_right = true},
+        {"GRANTED", .is_right = true},
+        {"REFUSED", .is_right = true},
+        {"# REFUSED", .may_shrink = true},
+        {"WHY", .may_shrink = true},
 };
 
 /* As long as the minute was busy beside the busiest; what was refused is on its left. */
@@ -292,46 +278,40 @@ static void show_client(struct cli *cli, const struct value *v)
         put_story(&cli->out, v, now_ms);
         buf_put_byte(&cli->out, '\n');
         show_counts(cli, v);
-        show_times(cli, v, now_ms);
+        show_times(cli, v);
         show_who(cli, v, now_ms);
         show_minutes(cli, v, now_ms);
 }
-
-static int client_show(struct cli *cli, struct problem *p)
-{
-        const char *minutes = args_get(&cli->args, "minutes");
-        struct cli_request req;
-        cli_request_init_named(&req, cli, "CLIENTSHOW");
-        cli_request_add_str(&req, "MINUTES");
-        cli_request_add_str(&req, minutes ? minutes : MINUTES_SHOWN);
-        return cli_show(cli, &req, show_client, p);
-}
-
-/* ---- rows ---- */
-
-static const struct option_def list_options[] = {
-        {"match", "TEXT", "only names that hold TEXT"},
-        {"kind", "KIND", "identity: those who ask; part: the parts of their names (both)"},
-        {"order", "ORDER", "name, or those with most first: asks, refused (name)"},
-        LISTING_PAGE_OPTIONS,
-        {NULL, NULL, NULL},
-};
 
 static const struct option_def show_options[] = {
         {"minutes", "N", "at most N of the last minutes in which it asked, 0 to 1440 (15)"},
         {NULL, NULL, NULL},
 };
 
+static int client_show(struct cli *cli, struct problem *p)
+{
+        struct cli_request req;
+        int r = cli_request_of_row(&req, cli, p);
+        if (r != OK)
+                return r;
+        if (!args_has(&cli->args, "minutes")) {
+                cli_request_add_str(&req, "MINUTES");
+                cli_request_add_str(&req, MINUTES_SHOWN);
+        }
+        return cli_show(cli, &req, show_client, p);
+}
+
 static const struct cli_command commands[] = {
         {"list", "", "List who asked and what they were told.",
-         "Counts since the server started, of identities and of each of their parts. NO GRANT FOR\n"
+         "Counts since the server started, of identities and of each of their parts. NO "
+         "GRANT FOR\n"
          "is how long one that goes on asking has been refused.\n\n"
          "  weir client list --order refused --limit 10\n",
-         list_options, 0, 0, false, client_list},
+         .command = "CLIENTS", .listing = &listing},
         {"show", "NAME", "Tell when a client was refused, and why.",
          "NAME is an identity or a part of one. Times are local.\n\n"
          "  weir client show daily-etl --minutes 60\n",
-         show_options, 1, 1, false, client_show},
+         .options = show_options, .command = "CLIENTSHOW", .run = client_show},
 };
 
 const struct cli_group cli_group_client = {"client", "See who asks, and who was throttled when.",

@@ -7,12 +7,23 @@
 #include "cli/screen.h"
 
 struct cli_command;
+struct listing;
+
+/* Options that come from the server's rows, with the texts that were made for them. */
+#define PARAM_OPTIONS_MAX 48
+struct param_options {
+        struct option_def rows[PARAM_OPTIONS_MAX + 2];
+        size_t n;
+        char text[8 * KIB];
+        size_t n_text;
+};
 
 /* One run of a command: what it was told, and what it says. */
 struct cli {
         const struct cli_command *command;
         struct args args;
-        char **rest; /* what follows "--" when the usage has one; ends with NULL */
+        struct param_options options; /* what args.own points to */
+        char **rest;                  /* what follows "--" when the usage has one; ends with NULL */
         struct screen screen;
         bool is_json;
         struct server_url url;
@@ -22,17 +33,34 @@ struct cli {
         int exit_code;        /* when run() returned OK */
 };
 
+/* Commands that are one request to the server name its row, and say how the answer is shown: by
+ * the columns of `listing`, by show(), or in a line: "`done` NAME", where NAME is the first word.
+ */
 struct cli_command {
         const char *name;    /* NULL: the group itself is the command */
         const char *usage;   /* the words it takes: "HOOK [ARGS]", or "NAME -- COMMAND" */
         const char *summary; /* one line */
         const char *text;    /* more lines for its --help; NULL = none */
-        const struct option_def *options;
-        size_t min_words, max_words;
-        bool is_local; /* connects by itself or not at all */
-        /* OK, or an error with its sentence in the problem; both decide the exit code. */
-        int (*run)(struct cli *cli, struct problem *p); /* NULL: belongs to main() */
+        const struct option_def *options; /* besides or instead of those of the server's row */
+        size_t min_words, max_words;      /* max_words == 0: as the usage says */
+        bool is_local;                    /* connects by itself or not at all */
+        /* OK, or an error with its sentence in the problem; both decide the exit code.  NULL: a
+         * single request, or a command of main(). */
+        int (*run)(struct cli *cli, struct problem *p);
+
+        const char *command; /* of the server: "SKIPHOST"; NULL: run() knows what to ask */
+        const char *apart; /* its parameters that are no option, or that run() sends: "mode for" */
+        const char *word;  /* keyword of a word behind the positional ones; may be NULL */
+        const char *done;
+        void (*show)(struct cli *cli, const struct value *v);
+        const struct listing *listing;
 };
+
+/* Does main() run it? */
+static inline bool cli_command_is_main(const struct cli_command *c)
+{
+        return !c->run && !c->command;
+}
 
 struct cli_group {
         const char *name;

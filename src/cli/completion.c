@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/shown.h"
-#include "cli/command.h"
+#include "cli/params.h"
 
 static const struct {
         const char *arg; /* as the rows have it */
@@ -108,11 +108,12 @@ static void each_command(struct buf *out, command_fn fn)
 static void each_option(const struct place *at, option_fn fn)
 {
         const struct cli_command *c = at->command;
-        for (const struct option_def *o = c->options; o && o->name; o++)
+        struct param_options from_row;
+        for (const struct option_def *o = cli_command_options(c, &from_row); o && o->name; o++)
                 fn(at, o);
         for (const struct option_def *o = cli_more_options(c); o && o->name; o++)
                 fn(at, o);
-        for (const struct option_def *o = options_common; c->run && o->name; o++)
+        for (const struct option_def *o = options_common; !cli_command_is_main(c) && o->name; o++)
                 fn(at, o);
 }
 

@@ -10,11 +10,6 @@
 
 int (*cli_config_read)(const char *path, struct buf *ret, struct problem *problem);
 
-static const struct option_def show_options[] = {
-        {"defaults", NULL, "also what is not configured"},
-        {NULL, NULL, NULL},
-};
-
 static int call_show(struct cli *cli, bool has_defaults, const struct value **ret,
                      struct problem *p)
 {
@@ -227,23 +222,25 @@ static const struct cli_command commands[] = {
         {"check", "FILE", "Check a configuration file and say where it is wrong.",
          "Exits 0 when a server would start with it, else 2, with file and line.\n\n"
          "  weir config check /etc/weir/weir.conf\n",
-         NULL, 1, 1, true, config_check},
+         .is_local = true, .run = config_check},
         {"show", "", "Show the configuration that holds, without secrets.",
          "What was set while weir runs (docs/settings.md) is not in it.\n\n"
          "  weir config show --defaults\n",
-         show_options, 0, 0, false, config_show},
+         .command = "CONFIGSHOW", .run = config_show},
         {"diff", "[FILE]", "Show what a reload would change.",
-         "Without FILE the one that weir runs with, as it is on disk now. A FILE is read here. "
+         "Without FILE the one that weir runs with, as it is on disk now. A FILE is read "
+         "here. "
          "What\n"
          "was set on the command line of weir serve wins over both: it is named and not "
          "compared.\n\n"
          "  weir config diff /etc/weir/weir.conf\n",
-         NULL, 0, 1, false, config_diff_run},
+         .run = config_diff_run},
         {"reload", "", "Read the configuration file again.",
-         "The same as SIGHUP. An error says where and changes nothing; what cannot change while\n"
+         "The same as SIGHUP. An error says where and changes nothing; what cannot change "
+         "while\n"
          "weir runs is named and stays.\n\n"
          "  weir config reload\n",
-         NULL, 0, 0, false, config_reload},
+         .run = config_reload},
 };
 
 const struct cli_group cli_group_config = {"config", "Check, show, compare and reload settings.",

@@ -15,21 +15,19 @@
 #include "cli/retry.h"
 #include "cli/text.h"
 
-#define LIST_DEFAULT  "50"
-#define LIST_ALL_STEP "1000"
+#define LIST_ALL_STEP "1000" /* the server's most: few round trips for --all */
 
-static enum tone status_tone(struct slice status)
+static enum tone status_tone(const struct value *job)
 {
         static const struct {
-                struct slice status;
+                const char *status;
                 enum tone tone;
         } tones[] = {
-                {SLICE_LIT("pending"), TONE_YELLOW}, {SLICE_LIT("in-progress"), TONE_BLUE},
-                {SLICE_LIT("complete"), TONE_GREEN}, {SLICE_LIT("failed"), TONE_RED},
-                {SLICE_LIT("canceled"), TONE_DIM},
+                {"pending", TONE_YELLOW}, {"in-progress", TONE_BLUE}, {"complete", TONE_GREEN},
+                {"failed", TONE_RED},     {"canceled", TONE_DIM},
         };
         for (size_t i = 0; i < ARRAY_LEN(tones); i++)
-                if (slice_eq(tones[i].status, status))
+                if (field_is(job, "status", tones[i].status))
                         return tones[i].tone;
         return TONE_PLAIN;
 }
@@ -53,43 +51,35 @@ static void put_when(struct buf *b, const struct value *job, int64_t now_ms)
         }
 }
 
-static struct slice job_detail(const struct value *job)
+static void put_attempt(struct buf *b, const struct value *job, int64_t now_ms)
+{
+        (void)now_ms;
+        buf_printf(b, "%lld/%lld", (long long)field_int(job, "attempt"),
+                   (long long)field_int(job, "attempts"));
+}
+
+/* A listing shows the beginning; a megabyte in a row helps nobody, pipe or not. */
+static void put_detail(struct buf *b, const struct value *job, int64_t now_ms)
 {
         struct slice error = field_text(job, "error"), progress = field_text(job, "progress");
-        struct slice status = field_text(job, "status");
-        if (slice_eq(status, SLICE_LIT("failed")) && error.len)
-                return error;
-        if (slice_eq(status, SLICE_LIT("in-progress")) && progress.len)
-                return progress;
-        return field_text(job, "args");
+        struct slice detail = field_text(job, "args");
+        (void)now_ms;
+        if (field_is(job, "status", "failed") && error.len)
+                detail = error;
+        else if (field_is(job, "status", "in-progress") && progress.len)
+                detail = progress;
+        buf_put(b, detail.ptr, shown_len(detail, 200));
 }
 
-static void list_row(struct table *t, const struct value *job, int64_t now_ms)
-{
-        struct buf when CLEANUP(buf_release) = {0};
-        char attempt[32];
-        put_when(&when, job, now_ms);
-        (void)snprintf(attempt, sizeof(attempt), "%lld/%lld", (long long)field_int(job, "attempt"),
-                       (long long)field_int(job, "attempts"));
-        struct slice status = field_text(job, "status");
-        table_add_int(t, field_int(job, "id"));
-        table_add(t, status, status_tone(status));
-        table_add(t, field_text(job, "hook"), TONE_PLAIN);
-        table_add(t, field_text(job, "queue"), TONE_PLAIN);
-        table_add(t, field_text(job, "group"), TONE_PLAIN);
-        table_add(t, slice_str(attempt), TONE_PLAIN);
-        table_add(t, buf_slice(&when), TONE_DIM);
-        /* A listing shows the beginning; a megabyte in a row helps nobody, pipe or not. */
-        struct slice detail = job_detail(job);
-        detail.len = shown_len(detail, 200);
-        table_add(t, detail, TONE_PLAIN);
-}
-
-struct job_list {
-        struct table table;
-        struct buf cursor; /* where the next page begins; empty at the end */
-        uint64_t n;
-        int64_t now_ms;
+static const struct column list_columns[] = {
+        {"ID", .key = "id", .as = AS_INT},
+        {"STATUS", .key = "status", .tone_of = status_tone},
+        {"HOOK", .key = "hook", .may_shrink = true},
+        {"QUEUE", .key = "queue", .may_shrink = true},
+        {"GROUP", .key = "group", .may_shrink = true},
+        {"ATTEMPT", .put = put_attempt, .is_right = true},
+        {"WHEN", .put = put_when, .tone = TONE_DIM},
+        {"DETAIL", .put = put_detail, .may_shrink = true},
 };
 
 /* A moment, or how long ago. */
@@ -115,151 +105,92 @@ static int add_time(struct cli_request *req, const struct args *args, const char
         return OK;
 }
 
-static int list_page(struct cli *cli, struct job_list *l, struct problem *p)
+static int list_prepare(struct cli *cli, struct cli_request *req, struct problem *p)
 {
-        static const char *const filters[][2] = {
-                {"status", "STATUS"}, {"hook", "HOOK"}, {"queue", "QUEUE"},   {"group", "GROUP"},
-                {"match", "MATCH"},   {"tier", "TIER"}, {"worker", "WORKER"}, {"order", "ORDER"}};
-        struct cli_request req;
-        const struct value *v;
-        const char *limit = args_get(&cli->args, "limit");
-        bool is_all = args_has(&cli->args, "all");
-        cli_request_init(&req, "JOBS");
-        for (size_t i = 0; i < ARRAY_LEN(filters); i++)
-                cli_request_add_option(&req, &cli->args, filters[i][0], filters[i][1]);
-        int t = add_time(&req, &cli->args, "since", "SINCE", p);
-        if (t == OK)
-                t = add_time(&req, &cli->args, "until", "UNTIL", p);
-        if (t != OK)
-                return t;
-        cli_request_add_page(&req, limit ? limit : (is_all ? LIST_ALL_STEP : LIST_DEFAULT),
-                             buf_slice(&l->cursor));
-        int r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        const struct value *jobs = value_get(v, "jobs");
-        for (size_t i = 0; jobs && i < jobs->n; i++, l->n++) {
-                if (cli->is_json) {
-                        buf_put_str(&cli->out, l->n ? "," : "");
-                        value_put_json(&cli->out, &jobs->items[i]);
-                } else {
-                        list_row(&l->table, &jobs->items[i], l->now_ms);
-                }
+        if (args_has(&cli->args, "all") && !args_has(&cli->args, "limit")) {
+                cli_request_add_str(req, "LIMIT");
+                cli_request_add_str(req, LIST_ALL_STEP);
         }
-        buf_clear(&l->cursor);
-        buf_put_slice(&l->cursor, field_text(v, "cursor"));
-        return OK;
+        int r = add_time(req, &cli->args, "since", "SINCE", p);
+        return r == OK ? add_time(req, &cli->args, "until", "UNTIL", p) : r;
 }
 
-static const struct column list_columns[] = {
-        {"ID", true, false},    {"STATUS", false, false}, {"HOOK", false, true},
-        {"QUEUE", false, true}, {"GROUP", false, true},   {"ATTEMPT", true, false},
-        {"WHEN", false, false}, {"DETAIL", false, true},
+static const struct listing listing = {
+        .key = "jobs",
+        .empty = "no jobs\n",
+        .columns = list_columns,
+        .n_columns = ARRAY_LEN(list_columns),
+        .prepare = list_prepare,
+        .tells_cursor = true,
 };
-
-static void list_finish(struct cli *cli, struct job_list *l)
-{
-        if (cli->is_json) {
-                struct value cursor = {.type = VALUE_TEXT, .text = buf_slice(&l->cursor)};
-                buf_put_str(&cli->out, "],\"cursor\":");
-                value_put_json(&cli->out, &cursor);
-                buf_put_str(&cli->out, "}\n");
-                return;
-        }
-        if (l->n == 0) {
-                buf_put_str(&cli->notes, "no jobs\n");
-                queue_name_note(cli);
-                return;
-        }
-        table_print(&l->table, &cli->screen, &cli->out);
-        if (l->cursor.len)
-                buf_printf(&cli->notes,
-                           "there are more: --all shows them, --cursor %s the next page\n",
-                           buf_cstr(&l->cursor));
-}
 
 static int job_list(struct cli *cli, struct problem *p)
 {
-        struct job_list l = {.now_ms = clock_wall_ms()};
-        const char *cursor = args_get(&cli->args, "cursor");
-        table_init(&l.table, list_columns, ARRAY_LEN(list_columns));
-        buf_init(&l.cursor, 0);
-        if (cursor)
-                buf_put_str(&l.cursor, cursor);
-        if (cli->is_json)
-                buf_put_str(&cli->out, "{\"jobs\":[");
-        int r;
-        do {
-                r = list_page(cli, &l, p);
-        } while (r == OK && l.cursor.len && args_has(&cli->args, "all"));
-        if (r == OK)
-                list_finish(cli, &l);
-        else
-                buf_clear(&cli->out);
-        table_release(&l.table);
-        buf_release(&l.cursor);
+        int r = listing_run(cli, &listing, p);
+        if (r == OK && !cli->out.len)
+                queue_name_note(cli);
         return r;
 }
 
-static void put_label(struct cli *cli, const char *name)
-{
-        cli_put_label(cli, 11, name);
-}
+#define LABEL_WIDTH 11
 
-static void show_text(struct cli *cli, const char *name, struct slice text)
+static void put_attempt_of(struct buf *b, const struct value *job, int64_t now_ms)
 {
-        if (text.len == 0)
-                return;
-        put_label(cli, name);
-        text_put_safe_lines(&cli->out, text, 13);
-        buf_put_byte(&cli->out, '\n');
-}
-
-static void show_moment(struct cli *cli, const char *name, int64_t at_ms, int64_t now_ms)
-{
-        if (at_ms <= 0)
-                return;
-        put_label(cli, name);
-        moment_put(&cli->out, at_ms);
-        buf_put_str(&cli->out, " (");
-        moment_put_relative(&cli->out, at_ms, now_ms);
-        buf_put_str(&cli->out, ")\n");
-}
-
-static void show_numbers(struct cli *cli, const struct value *job)
-{
-        int64_t timeout = field_int(job, "timeout"), fence = field_int(job, "fence");
-        put_label(cli, "priority");
-        buf_printf(&cli->out, "%lld\n", (long long)field_int(job, "priority"));
-        put_label(cli, "attempt");
-        buf_printf(&cli->out, "%lld of %lld\n", (long long)field_int(job, "attempt"),
+        (void)now_ms;
+        buf_printf(b, "%lld of %lld", (long long)field_int(job, "attempt"),
                    (long long)field_int(job, "attempts"));
-        if (timeout > 0) {
-                put_label(cli, "timeout");
-                duration_put(&cli->out, timeout);
-                buf_put_byte(&cli->out, '\n');
-        }
-        if (fence > 0) {
-                put_label(cli, "fence");
-                buf_printf(&cli->out, "%lld\n", (long long)fence);
-        }
 }
 
-static void show_times(struct cli *cli, const struct value *job, int64_t now_ms)
+static const struct field_line head_lines[] = {
+        {"hook", .key = "hook"},
+        {"queue", .key = "queue"},
+        {"group", .key = "group"},
+        {"priority", .key = "priority", .as = AS_INT, .none = "0"},
+        {"attempt", .put = put_attempt_of},
+        {"timeout", .key = "timeout", .as = AS_DURATION},
+        {"fence", .key = "fence", .as = AS_INT},
+        {"created", .key = "created_ms", .as = AS_MOMENT},
+        {.label = NULL},
+};
+
+static const struct field_line due_line[] = {
+        {"due", .key = "due_ms", .as = AS_MOMENT},
+        {.label = NULL},
+};
+
+static const struct field_line run_lines[] = {
+        {"started", .key = "started_ms", .as = AS_MOMENT},
+        {"finished", .key = "finished_ms", .as = AS_MOMENT},
+        {.label = NULL},
+};
+
+static const struct field_line lease_line[] = {
+        {"lease ends", .key = "lease_until_ms", .as = AS_MOMENT},
+        {.label = NULL},
+};
+
+static const struct field_line tail_lines[] = {
+        {"worker", .key = "worker"}, {"args", .key = "args"},   {"progress", .key = "progress"},
+        {"result", .key = "result"}, {"error", .key = "error"}, {.label = NULL},
+};
+
+static void show_lines(struct cli *cli, const struct field_line *lines, const struct value *v)
+{
+        put_field_lines(&cli->screen, &cli->out, LABEL_WIDTH, lines, v);
+}
+
+static void show_times(struct cli *cli, const struct value *job)
 {
         int64_t started = field_int(job, "started_ms"), finished = field_int(job, "finished_ms");
-        bool is_pending = slice_eq(field_text(job, "status"), SLICE_LIT("pending"));
-        show_moment(cli, "created", field_int(job, "created_ms"), now_ms);
-        if (is_pending)
-                show_moment(cli, "due", field_int(job, "due_ms"), now_ms);
-        show_moment(cli, "started", started, now_ms);
-        show_moment(cli, "finished", finished, now_ms);
+        if (field_is(job, "status", "pending"))
+                show_lines(cli, due_line, job);
+        show_lines(cli, run_lines, job);
         if (started > 0 && finished >= started) {
-                put_label(cli, "took");
+                put_label(&cli->screen, &cli->out, LABEL_WIDTH, "took");
                 duration_put(&cli->out, finished - started);
                 buf_put_byte(&cli->out, '\n');
         }
-        show_moment(cli, "lease ends", field_int(job, "lease_until_ms"), now_ms);
+        show_lines(cli, lease_line, job);
 }
 
 static enum tone event_tone(struct slice event)
@@ -305,25 +236,20 @@ static void put_events(struct cli *cli, const struct value *events)
 
 static void put_head(struct cli *cli, const struct value *job)
 {
-        struct slice status = field_text(job, "status");
         buf_printf(&cli->out, "job %lld  ", (long long)field_int(job, "id"));
-        screen_put_toned(&cli->screen, &cli->out, status_tone(status), status);
+        screen_put_toned(&cli->screen, &cli->out, status_tone(job), field_text(job, "status"));
         buf_put_byte(&cli->out, '\n');
 }
 
 /* How the options of a job are read by people; those not named here are shown as they are. */
-static const struct {
-        struct slice key;
-        const char *label;
-        enum { SHOW_TEXT, SHOW_DURATION, SHOW_MOMENT } as;
-} option_labels[] = {
-        {SLICE_LIT("maxrun"), "max run", SHOW_DURATION},
-        {SLICE_LIT("uniquefor"), "unique for", SHOW_DURATION},
-        {SLICE_LIT("keymax"), "key max", SHOW_TEXT},
-        {SLICE_LIT("expires_ms"), "expires", SHOW_MOMENT},
-        {SLICE_LIT("resultfor"), "result for", SHOW_DURATION},
-        {SLICE_LIT("slot_ms"), "slot", SHOW_MOMENT},
-        {SLICE_LIT("deferred_ms"), "deferred", SHOW_DURATION},
+static const struct field_line option_lines[] = {
+        {"max run", .key = "maxrun", .as = AS_DURATION, .none = "0 ms"},
+        {"unique for", .key = "uniquefor", .as = AS_DURATION, .none = "0 ms"},
+        {"key max", .key = "keymax", .as = AS_INT, .none = "0"},
+        {"expires", .key = "expires_ms", .as = AS_MOMENT},
+        {"result for", .key = "resultfor", .as = AS_DURATION, .none = "0 ms"},
+        {"slot", .key = "slot_ms", .as = AS_MOMENT},
+        {"deferred", .key = "deferred_ms", .as = AS_DURATION, .none = "0 ms"},
 };
 
 static void put_plain(struct buf *b, const struct value *v)
@@ -335,60 +261,46 @@ static void put_plain(struct buf *b, const struct value *v)
 }
 
 /* A text, a number, or a list of them. */
-static void show_option_text(struct cli *cli, const char *label, const struct value *v)
+static void show_plain_option(struct cli *cli, const char *label, const struct value *v)
 {
         struct buf text CLEANUP(buf_release) = {0};
         put_plain(&text, v);
-        for (size_t i = 0; v->type == VALUE_LIST && i < v->n; i++) {
+        for (size_t i = 0; i < list_len(v); i++) {
                 buf_put_str(&text, i ? ", " : "");
                 put_plain(&text, &v->items[i]);
         }
-        show_text(cli, label, buf_slice(&text));
-}
-
-static void show_option(struct cli *cli, struct slice key, const struct value *v, int64_t now_ms)
-{
-        char name[16];
-        (void)snprintf(name, sizeof(name), "%.*s", (int)key.len, key.ptr);
-        for (size_t i = 0; i < ARRAY_LEN(option_labels); i++) {
-                const char *label = option_labels[i].label;
-                if (!slice_eq(key, option_labels[i].key))
-                        continue;
-                if (option_labels[i].as == SHOW_MOMENT) {
-                        show_moment(cli, label, value_int(v, 0), now_ms);
-                } else if (option_labels[i].as == SHOW_DURATION) {
-                        put_label(cli, label);
-                        duration_put(&cli->out, value_int(v, 0));
-                        buf_put_byte(&cli->out, '\n');
-                } else {
-                        show_option_text(cli, label, v);
-                }
+        if (!text.len)
                 return;
-        }
-        show_option_text(cli, name, v);
+        put_label(&cli->screen, &cli->out, LABEL_WIDTH, label);
+        text_put_safe_lines(&cli->out, buf_slice(&text), LABEL_WIDTH + 2);
+        buf_put_byte(&cli->out, '\n');
 }
 
-static void show_options(struct cli *cli, const struct value *options, int64_t now_ms)
+/* In the order of the answer. */
+static void show_options(struct cli *cli, const struct value *options)
 {
-        for (size_t i = 0; options && options->type == VALUE_MAP && i + 1 < options->n; i += 2)
-                show_option(cli, value_text(&options->items[i]), &options->items[i + 1], now_ms);
+        for (size_t i = 0; options && options->type == VALUE_MAP && i + 1 < options->n; i += 2) {
+                struct slice key = value_text(&options->items[i]);
+                struct field_line lines[2] = {{.label = NULL}};
+                char name[16];
+                for (size_t k = 0; k < ARRAY_LEN(option_lines); k++)
+                        if (slice_eq(key, slice_str(option_lines[k].key)))
+                                lines[0] = option_lines[k];
+                (void)snprintf(name, sizeof(name), "%.*s", (int)key.len, key.ptr);
+                if (lines[0].label)
+                        show_lines(cli, lines, options);
+                else
+                        show_plain_option(cli, name, &options->items[i + 1]);
+        }
 }
 
 static void put_job(struct cli *cli, const struct value *job)
 {
-        int64_t now_ms = clock_wall_ms();
         put_head(cli, job);
-        show_text(cli, "hook", field_text(job, "hook"));
-        show_text(cli, "queue", field_text(job, "queue"));
-        show_text(cli, "group", field_text(job, "group"));
-        show_numbers(cli, job);
-        show_times(cli, job, now_ms);
-        show_options(cli, value_get(job, "options"), now_ms);
-        show_text(cli, "worker", field_text(job, "worker"));
-        show_text(cli, "args", field_text(job, "args"));
-        show_text(cli, "progress", field_text(job, "progress"));
-        show_text(cli, "result", field_text(job, "result"));
-        show_text(cli, "error", field_text(job, "error"));
+        show_lines(cli, head_lines, job);
+        show_times(cli, job);
+        show_options(cli, value_get(job, "options"));
+        show_lines(cli, tail_lines, job);
 }
 
 static int job_show(struct cli *cli, struct problem *p)
@@ -441,10 +353,7 @@ static void show_why(struct cli *cli, const struct value *v)
                 put_blocker(cli, &blockers->items[i]);
         if (not_before_ms > 0) {
                 buf_put_str(&cli->out, "not before ");
-                moment_put(&cli->out, not_before_ms);
-                buf_put_str(&cli->out, " (");
-                moment_put_relative(&cli->out, not_before_ms, clock_wall_ms());
-                buf_put_str(&cli->out, ")\n");
+                put_moment_line(&cli->out, not_before_ms, clock_wall_ms());
         } else if (!slice_eq(field_text(v, "status"), SLICE_LIT("pending"))) {
                 return;
         } else if (blockers && blockers->n) {
@@ -455,30 +364,9 @@ static void show_why(struct cli *cli, const struct value *v)
         }
 }
 
-static int job_why(struct cli *cli, struct problem *p)
-{
-        return cli_show_named(cli, "WHY", show_why, p);
-}
-
-static int job_events(struct cli *cli, struct problem *p)
-{
-        return cli_show_named(cli, "EVENTS", put_events, p);
-}
-
 static const struct option_def list_option_table[] = {
-        {"status", "STATUS", "pending, in-progress, complete, failed or canceled"},
-        {"hook", "NAME", "jobs of this hook"},
-        {"queue", "NAME", "jobs of this queue"},
-        {"group", "NAME", "jobs of this group"},
-        {"match", "TEXT", "jobs whose hook, args, result or error hold TEXT"},
-        {"tier", "TIER", "jobs that were given this tier"},
-        {"worker", "NAME", "jobs that this worker had last"},
         {"since", "TIME", "added then or later: 2h (ago), 10:00, 2026-11-15T10:00"},
         {"until", "TIME", "added before: as --since"},
-        {"order", "newest|oldest", "which come first (newest)"},
-        {"limit", "N", "at most this many, up to 1000 (50)"},
-        {"cursor", "CURSOR", "continue where an earlier listing ended"},
-        {"all", NULL, "all of them, page after page"},
         {NULL, NULL, NULL},
 };
 
@@ -492,32 +380,37 @@ static const struct cli_command commands[] = {
          "  weir job add mail.bill 17 --after 4,5 --otherwise fail\n"
          "  weir job add wipe disk-3 --sign /etc/weir/signing.keys\n"
          "  weir job add --file jobs.ndjson --queue import --skip-bad\n",
-         add_options, 0, 2, false, cli_job_add},
-        {"list", "", "List jobs, newest first, waiting or finished.", NULL, list_option_table, 0, 0,
-         false, job_list},
+         .options = add_options, .max_words = 2, .command = "ENQUEUE", .apart = "after signature",
+         .run = cli_job_add},
+        {"list", "", "List jobs, newest first, waiting or finished.", NULL,
+         .options = list_option_table, .command = "JOBS", .apart = "since until", .run = job_list},
         {"show", "ID", "Show a job and its whole story.",
          "Options it was given are shown by the names of 'weir job add'.\n\n"
          "  weir job show 17\n",
-         NULL, 1, 1, false, job_show},
+         .run = job_show},
         {"why", "ID", "Say why a job is not running.",
-         "One line for each thing that keeps it, in the order in which they are met: a code for\n"
+         "One line for each thing that keeps it, in the order in which they are met: a "
+         "code for\n"
          "programs and a sentence; then when it is expected to run, if that is known.\n\n"
          "  weir job why 17\n",
-         NULL, 1, 1, false, job_why},
+         .command = "WHY", .show = show_why},
         {"cancel", "ID... | --all | FILTERS", "Cancel jobs that have not finished.",
-         "A worker that runs one loses it. Filters take pending jobs only, page by page.\n\n"
+         "A worker that runs one loses it. Filters take pending jobs only, page by "
+         "page.\n\n"
          "  weir job cancel 17 18\n"
          "  weir job cancel --hook report --group shop-7\n",
-         cancel_options, 0, ARGS_MAX, false, cli_job_cancel},
-        {"events", "ID", "Show what happened to a job.", NULL, NULL, 1, 1, false, job_events},
+         .options = cancel_options, .max_words = ARGS_MAX, .run = cli_job_cancel},
+        {"events", "ID", "Show what happened to a job.", NULL, .command = "EVENTS",
+         .show = put_events},
         {"retry", "ID... | --all | FILTERS", "Run failed or canceled jobs again.",
-         "A job keeps its id and gets all its attempts anew. Without ids, all failed jobs that\n"
+         "A job keeps its id and gets all its attempts anew. Without ids, all failed jobs "
+         "that\n"
          "fit the filters are taken, newest first, a page at a time.\n\n"
          "  weir job retry 17 18\n"
          "  weir job retry --failed --hook mail.send --match timeout\n",
-         retry_options, 0, ARGS_MAX, false, cli_job_retry},
-        {"run", "ID", "Run a waiting job now, whatever time it was to wait for.", NULL, NULL, 1, 1,
-         false, cli_job_run},
+         .options = retry_options, .max_words = ARGS_MAX, .run = cli_job_retry},
+        {"run", "ID", "Run a waiting job now, whatever time it was to wait for.", NULL,
+         .run = cli_job_run},
 };
 
 const struct cli_group cli_group_job = {"job", "Add, list, show, cancel and retry jobs.", commands,

@@ -1,7 +1,4 @@
 /* weir limit: rate limits. */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/plural.h"
 #include "cli/listing.h"
@@ -11,12 +8,6 @@
 #define TAKE_WAIT_MS 20000
 #define WAIT_MAX_MS  86400000
 
-static const struct column columns[] = {
-        {"LIMIT", false, true}, {"KIND", false, false}, {"RULE", false, false},
-        {"USED", true, false},  {"LEFT", true, false},  {"WAITING", true, false},
-        {"NEXT", true, false},  {"RESET", true, false},
-};
-
 static void put_when(struct buf *b, int64_t ms)
 {
         if (ms)
@@ -25,50 +16,38 @@ static void put_when(struct buf *b, int64_t ms)
                 buf_put_str(b, "now");
 }
 
-static void add_when(struct table *t, int64_t ms)
-{
-        struct buf text CLEANUP(buf_release) = {0};
-        put_when(&text, ms);
-        table_add(t, buf_slice(&text), TONE_PLAIN);
-}
-
-static void put_rule(struct buf *b, const struct value *l)
+static void put_rule(struct buf *b, const struct value *l, int64_t now_ms)
 {
         int64_t amount = field_int(l, "amount"), burst = field_int(l, "burst");
+        (void)now_ms;
         buf_printf(b, "%lld per ", (long long)amount);
         duration_put(b, field_int(l, "period_ms"));
         if (burst && burst != amount)
                 buf_printf(b, ", burst %lld", (long long)burst);
 }
 
-static void list_row(struct table *t, const struct value *l, int64_t now_ms)
+static void put_waiting(struct buf *b, const struct value *l, int64_t now_ms)
 {
-        int64_t left = field_int(l, "left");
-        struct buf rule CLEANUP(buf_release) = {0};
         (void)now_ms;
-        put_rule(&rule, l);
-        table_add(t, field_text(l, "name"), TONE_PLAIN);
-        table_add(t, field_text(l, "kind"), TONE_PLAIN);
-        table_add(t, buf_slice(&rule), TONE_PLAIN);
-        table_add_int(t, field_int(l, "used"));
-        table_add_int(t, left);
-        table_add_int(t, field_int(l, "waiting_jobs") + field_int(l, "waiting_clients"));
-        add_when(t, field_int(l, "retry_ms"));
-        add_when(t, field_int(l, "reset_ms"));
+        buf_put_i64(b, field_int(l, "waiting_jobs") + field_int(l, "waiting_clients"));
 }
 
+static const struct column columns[] = {
+        {"LIMIT", .key = "name", .may_shrink = true},
+        {"KIND", .key = "kind"},
+        {"RULE", .put = put_rule},
+        {"USED", .key = "used", .as = AS_INT},
+        {"LEFT", .key = "left", .as = AS_INT},
+        {"WAITING", .put = put_waiting, .is_right = true},
+        {"NEXT", .key = "retry_ms", .as = AS_WAIT},
+        {"RESET", .key = "reset_ms", .as = AS_WAIT},
+};
+
 static const struct listing listing = {
-        .command = "LIMITS",
         .empty = "no rate limits: 'weir limit set' makes one\n",
         .columns = columns,
         .n_columns = ARRAY_LEN(columns),
-        .row = list_row,
 };
-
-static int limit_list(struct cli *cli, struct problem *p)
-{
-        return listing_run(cli, &listing, p);
-}
 
 static void show_limit(struct cli *cli, const struct value *v)
 {
@@ -78,7 +57,7 @@ static void show_limit(struct cli *cli, const struct value *v)
         text_put_safe(b, field_text(v, "name"));
         buf_put_str(b, is_passing ? "  (made by a take, forgotten when idle)\nrule     "
                                   : "\nrule     ");
-        put_rule(b, v);
+        put_rule(b, v, 0);
         buf_put_str(b, ", ");
         text_put_safe(b, field_text(v, "kind"));
         uint64_t jobs = (uint64_t)field_int(v, "waiting_jobs");
@@ -93,36 +72,6 @@ static void show_limit(struct cli *cli, const struct value *v)
         buf_put_byte(b, '\n');
 }
 
-static int limit_show(struct cli *cli, struct problem *p)
-{
-        return cli_show_named(cli, "USAGE", show_limit, p);
-}
-
-static int limit_set(struct cli *cli, struct problem *p)
-{
-        struct cli_request req;
-        int64_t period_ms = 0;
-        int r = duration_parse("PERIOD", cli->args.positional[2], &period_ms, p);
-        if (r != OK)
-                return r;
-        cli_request_init_named(&req, cli, "LIMIT");
-        cli_request_add_str(&req, cli->args.positional[1]);
-        cli_request_add_int(&req, period_ms);
-        cli_request_add_option(&req, &cli->args, "kind", "KIND");
-        cli_request_add_option(&req, &cli->args, "burst", "BURST");
-        return cli_change(cli, &req, "set limit", p);
-}
-
-static int limit_reset(struct cli *cli, struct problem *p)
-{
-        return cli_change_named(cli, "RESETLIMIT", "reset limit", p);
-}
-
-static int limit_remove(struct cli *cli, struct problem *p)
-{
-        return cli_change_named(cli, "UNLIMIT", "removed limit", p);
-}
-
 /* ---- take ---- */
 
 struct taken {
@@ -134,18 +83,16 @@ static int take_once(struct cli *cli, int64_t wait_ms, int64_t per_ms, struct ta
 {
         struct cli_request req;
         const struct value *v;
-        cli_request_init_named(&req, cli, "TAKE");
-        cli_request_add_option(&req, &cli->args, "cost", "COST");
-        cli_request_add_option(&req, &cli->args, "amount", "AMOUNT");
-        cli_request_add_option(&req, &cli->args, "kind", "KIND");
-        cli_request_add_option(&req, &cli->args, "burst", "BURST");
+        int r = cli_request_of_row(&req, cli, p);
+        if (r != OK)
+                return r;
         if (per_ms) {
                 cli_request_add_str(&req, "PERIOD");
                 cli_request_add_int(&req, per_ms);
         }
         cli_request_add_str(&req, "WAIT");
         cli_request_add_int(&req, wait_ms < TAKE_WAIT_MS ? wait_ms : TAKE_WAIT_MS);
-        int r = cli_request_call(cli, &req, &v, p);
+        r = cli_request_call(cli, &req, &v, p);
         if (r != OK)
                 return r;
         if (v->type != VALUE_LIST || v->n < 3)
@@ -189,36 +136,28 @@ static int limit_take(struct cli *cli, struct problem *p)
         return OK;
 }
 
-static const struct option_def set_options[] = {
-        {"kind", "KIND", "window: never over in any period; tokens: fills evenly (window)"},
-        {"burst", "N", "tokens: how many may be taken at one moment (the amount)"},
-        {NULL, NULL, NULL},
-};
-
 static const struct option_def take_options[] = {
-        {"cost", "N", "how many to take (1)"},
-        {"wait", "TIME", "wait in line up to this long, such as 5s (not at all)"},
-        {"amount", "N", "make the limit when there is none: so many in each --per"},
-        {"per", "TIME", "its period, such as 1m"},
-        {"kind", "KIND", "window or tokens (window)"},
-        {"burst", "N", "tokens: how many may be taken at one moment (the amount)"},
+        {"wait", "DURATION", "wait in line up to this long, such as 5s (not at all)"},
+        {"per", "DURATION", "its period, such as 1m; goes with --amount"},
         {NULL, NULL, NULL},
 };
 
 static const struct cli_command commands[] = {
         {"list", "", "List rate limits with their usage.",
-         "NEXT is when one more can be taken, RESET when nothing counts any more.\n", NULL, 0, 0,
-         false, limit_list},
-        {"show", "NAME", "Show one rate limit.", NULL, NULL, 1, 1, false, limit_show},
+         "NEXT is when one more can be taken, RESET when nothing counts any more.\n",
+         .command = "LIMITS", .listing = &listing},
+        {"show", "NAME", "Show one rate limit.", NULL, .command = "USAGE", .show = show_limit},
         {"set", "NAME AMOUNT PERIOD", "Make or change a rate limit; what was taken still counts.",
          "queue:NAME and hook:NAME hold for all starts of a queue or hook:\n\n"
          "  weir limit set queue:mail 100 1m\n",
-         set_options, 3, 3, false, limit_set},
+         .command = "LIMIT", .done = "set limit"},
         {"take", "NAME", "Take from a rate limit; exits with 6 when it is not granted.",
-         "  weir limit take api --wait 5s && curl https://api.example.com/\n", take_options, 1, 1,
-         false, limit_take},
-        {"reset", "NAME", "Forget what was taken.", NULL, NULL, 1, 1, false, limit_reset},
-        {"remove", "NAME", "Remove a rate limit.", NULL, NULL, 1, 1, false, limit_remove},
+         "  weir limit take api --wait 5s && curl https://api.example.com/\n",
+         .options = take_options, .command = "TAKE", .apart = "wait period", .run = limit_take},
+        {"reset", "NAME", "Forget what was taken.", NULL, .command = "RESETLIMIT",
+         .done = "reset limit"},
+        {"remove", "NAME", "Remove a rate limit.", NULL, .command = "UNLIMIT",
+         .done = "removed limit"},
 };
 
 const struct cli_group cli_group_limit = {"limit", "Show, set and take from rate limits.", commands,

@@ -7,15 +7,8 @@
  * like a whole one is worse than none. */
 #include "cli/listing.h"
 
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "cli/json.h"
-#include "cli/text.h"
-
-const char *const listing_page_options[][2] = {{"limit", "LIMIT"}, {NULL, NULL}};
-const char *const listing_match_options[][2] = {
-        {"match", "MATCH"}, {"limit", "LIMIT"}, {NULL, NULL}};
 
 struct progress {
         const struct listing *listing;
@@ -26,69 +19,40 @@ struct progress {
         int64_t now_ms; /* one moment for all rows */
 };
 
-int64_t field_int(const struct value *v, const char *key)
-{
-        return value_int(value_get(v, key), 0);
-}
-
-bool field_is_true(const struct value *v, const char *key)
-{
-        const struct value *found = value_get(v, key);
-        return found && found->type == VALUE_BOOL && found->num;
-}
-
-bool is_switched_off(const struct value *v)
-{
-        return value_get(v, "enabled") && !field_is_true(v, "enabled");
-}
-
-struct slice field_text(const struct value *v, const char *key)
-{
-        return value_text(value_get(v, key));
-}
-
-size_t list_len(const struct value *v)
-{
-        return v && v->type == VALUE_LIST ? v->n : 0;
-}
-
-void table_add_moment(struct table *t, int64_t at_ms)
-{
-        struct buf text CLEANUP(buf_release) = {0};
-        moment_put(&text, at_ms);
-        table_add(t, buf_slice(&text), TONE_DIM);
-}
-
-void cli_put_label(struct cli *cli, int width, const char *name)
-{
-        char label[32];
-        int len = snprintf(label, sizeof(label), "  %-*.*s", width, (int)sizeof(label) - 3, name);
-        screen_put_toned(&cli->screen, &cli->out, TONE_DIM, slice_make(label, (size_t)len));
-}
-
 void cli_put_json(struct cli *cli, const struct value *v)
 {
         value_put_json(&cli->out, v);
         buf_put_byte(&cli->out, '\n');
 }
 
-/* Over RESP some commands answer with a list alone.  Its key is the one that the answer over HTTP
- * has, so that programs read the same object from both, and a key can be added to it later. */
+/* Over RESP some commands answer with a list or a number alone.  Its key is the one that the answer
+ * over HTTP has, so that programs read the same object from both, and a key can be added later. */
 static const struct {
         const char *command, *key;
-} list_keys[] = {
-        {"EVENTS", "events"},       {"QUEUES", "queues"},      {"NEXTRUNS", "next"},
-        {"SCHEDULETRY", "next"},    {"CAPS", "caps"},          {"LIMITS", "limits"},
-        {"BREAKERS", "breakers"},   {"STARVED", "starved"},    {"REGISTRY", "patterns"},
-        {"RULEHISTORY", "entries"}, {"SKIPPEDHOSTS", "hosts"}, {"SETTINGS", "settings"},
+} answer_keys[] = {
+        {"EVENTS", "events"},
+        {"QUEUES", "queues"},
+        {"NEXTRUNS", "next"},
+        {"SCHEDULETRY", "next"},
+        {"CAPS", "caps"},
+        {"LIMITS", "limits"},
+        {"BREAKERS", "breakers"},
+        {"STARVED", "starved"},
+        {"REGISTRY", "patterns"},
+        {"RULEHISTORY", "entries"},
+        {"SKIPPEDHOSTS", "hosts"},
+        {"SETTINGS", "settings"},
+        {"CLOSEBATCH", "status"},
+        {"CANCELBATCH", "canceled"},
+        {"FORCEUNLOCK", "released"},
 };
 
 static void put_answer_json(struct cli *cli, struct slice command, const struct value *v)
 {
         const char *key = NULL;
-        for (size_t i = 0; v->type == VALUE_LIST && i < ARRAY_LEN(list_keys); i++)
-                if (slice_eq(slice_str(list_keys[i].command), command))
-                        key = list_keys[i].key;
+        for (size_t i = 0; i < ARRAY_LEN(answer_keys); i++)
+                if (slice_eq(slice_str(answer_keys[i].command), command))
+                        key = answer_keys[i].key;
         if (key)
                 buf_printf(&cli->out, "{\"%s\":", key);
         value_put_json(&cli->out, v);
@@ -99,14 +63,11 @@ static int ask(struct cli *cli, const struct progress *at, const struct value **
                struct problem *p)
 {
         struct cli_request req;
-        const char *const(*o)[2] = at->listing->options;
-        cli_request_init(&req, at->listing->command);
-        for (; o && (*o)[0]; o++)
-                cli_request_add_option(&req, &cli->args, (*o)[0], (*o)[1]);
-        if (at->listing->word && cli->args.n_positional) {
-                cli_request_add_str(&req, at->listing->word);
-                cli_request_add_str(&req, cli->args.positional[0]);
-        }
+        int r = cli_request_of_row(&req, cli, p);
+        if (r == OK && at->listing->prepare)
+                r = at->listing->prepare(cli, &req, p);
+        if (r != OK)
+                return r;
         if (at->cursor.len) {
                 cli_request_add_str(&req, "CURSOR");
                 cli_request_add(&req, buf_slice(&at->cursor));
@@ -116,10 +77,8 @@ static int ask(struct cli *cli, const struct progress *at, const struct value **
 
 static void add_rows(struct progress *at, const struct value *rows)
 {
-        if (!rows || rows->type != VALUE_LIST)
-                return;
-        for (size_t i = 0; i < rows->n; i++, at->n++)
-                at->listing->row(&at->table, &rows->items[i], at->now_ms);
+        for (size_t i = 0; i < list_len(rows); i++, at->n++)
+                table_add_row(&at->table, &rows->items[i], at->now_ms);
 }
 
 static void put_rows_json(struct cli *cli, struct progress *at, const struct value *rows)
@@ -189,7 +148,7 @@ static int get_whole(struct cli *cli, struct progress *at, struct problem *p)
         const struct value *v;
         int r = ask(cli, at, &v, p);
         if (r == OK && cli->is_json)
-                put_answer_json(cli, slice_str(at->listing->command), v);
+                put_answer_json(cli, slice_str(cli->command->command), v);
         else if (r == OK)
                 add_rows(at, v);
         return r;
@@ -207,7 +166,11 @@ int listing_run(struct cli *cli, const struct listing *l, struct problem *p)
                         table_print(&at.table, &cli->screen, &cli->out);
                 else
                         buf_put_str(&cli->notes, l->empty);
-                if (at.cursor.len)
+                if (at.cursor.len && l->tells_cursor)
+                        buf_printf(&cli->notes,
+                                   "there are more: --all shows them, --cursor %s the next page\n",
+                                   buf_cstr(&at.cursor));
+                else if (at.cursor.len)
                         buf_put_str(&cli->notes, "there are more: --all shows them\n");
                 buf_put_slice(&cli->notes, buf_slice(&at.rest));
         }
@@ -228,34 +191,29 @@ int cli_show(struct cli *cli, const struct cli_request *req, cli_show_fn show, s
         return r;
 }
 
-int cli_show_named(struct cli *cli, const char *command, cli_show_fn show, struct problem *p)
-{
-        struct cli_request req;
-        cli_request_init_named(&req, cli, command);
-        return cli_show(cli, &req, show, p);
-}
-
-static void show_done(struct cli *cli, const char *done)
-{
-        buf_printf(&cli->out, "%s ", done);
-        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
-        buf_put_byte(&cli->out, '\n');
-}
-
 int cli_change(struct cli *cli, const struct cli_request *req, const char *done, struct problem *p)
 {
         const struct value *v;
         int r = cli_request_call(cli, req, &v, p);
-        if (r == OK && cli->is_json)
+        if (r == OK && cli->is_json) {
                 put_answer_json(cli, req->argv[0], v);
-        else if (r == OK)
-                show_done(cli, done);
+        } else if (r == OK) {
+                buf_printf(&cli->out, "%s ", done);
+                text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
+                buf_put_byte(&cli->out, '\n');
+        }
         return r;
 }
 
-int cli_change_named(struct cli *cli, const char *command, const char *done, struct problem *p)
+int cli_run_row(struct cli *cli, struct problem *p)
 {
+        const struct cli_command *c = cli->command;
         struct cli_request req;
-        cli_request_init_named(&req, cli, command);
-        return cli_change(cli, &req, done, p);
+        ASSERT(c->listing || c->show || c->done);
+        if (c->listing)
+                return listing_run(cli, c->listing, p);
+        int r = cli_request_of_row(&req, cli, p);
+        if (r != OK)
+                return r;
+        return c->show ? cli_show(cli, &req, c->show, p) : cli_change(cli, &req, c->done, p);
 }

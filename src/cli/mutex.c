@@ -1,48 +1,37 @@
 /* weir mutex: look at locks, and take them away from those who hold them. */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/listing.h"
-#include "cli/text.h"
-
-static const struct column columns[] = {
-        {"LOCK", false, true},  {"HELD", true, false}, {"WAITING", true, false},
-        {"FENCE", true, false}, {"AGE", true, false},  {"LEFT", true, false},
-        {"OWNER", false, true},
-};
-
-static const struct column holder_columns[] = {
-        {"FENCE", true, false},
-        {"AGE", true, false},
-        {"LEFT", true, false},
-        {"OWNER", false, true},
-};
-
-static void add_times_and_owner(struct table *t, const struct value *v)
-{
-        char text[DURATION_TEXT_MAX];
-        table_add_int(t, field_int(v, "fence"));
-        table_add(t, slice_str(duration_words(field_int(v, "age_ms"), text)), TONE_PLAIN);
-        table_add(t, slice_str(duration_words_left(field_int(v, "remaining_ms"), text)),
-                  TONE_PLAIN);
-        table_add(t, field_text(v, "owner"), TONE_PLAIN);
-}
-
-static void list_row(struct table *t, const struct value *l, int64_t now_ms)
-{
-        char held[48];
-        int64_t count = field_int(l, "count");
-        (void)now_ms;
-        (void)snprintf(held, sizeof(held), "%lld/%lld", (long long)field_int(l, "held"),
-                       (long long)count);
-        table_add(t, field_text(l, "name"), TONE_PLAIN);
-        table_add(t, slice_str(count > 1 ? held : "1"), TONE_PLAIN);
-        table_add_int(t, field_int(l, "waiting"));
-        add_times_and_owner(t, l);
-}
 
 /* ---- list ---- */
+
+static void put_held(struct buf *b, const struct value *lock, int64_t now_ms)
+{
+        int64_t count = field_int(lock, "count");
+        (void)now_ms;
+        if (count > 1)
+                buf_printf(b, "%lld/%lld", (long long)field_int(lock, "held"), (long long)count);
+        else
+                buf_put_byte(b, '1');
+}
+
+/* clang-format off */
+#define HOLDER_COLUMNS                                                                             \
+        {"FENCE", .key = "fence", .as = AS_INT},                                                   \
+        {"AGE", .key = "age_ms", .as = AS_DURATION},                                               \
+        {"LEFT", .key = "remaining_ms", .as = AS_LEFT},                                            \
+        {"OWNER", .key = "owner", .may_shrink = true}
+
+static const struct column columns[] = {
+        {"LOCK", .key = "name", .may_shrink = true},
+        {"HELD", .put = put_held, .is_right = true},
+        {"WAITING", .key = "waiting", .as = AS_INT},
+        HOLDER_COLUMNS,
+};
+
+static const struct column holder_columns[] = {HOLDER_COLUMNS};
+/* clang-format on */
 
 static void put_off(struct buf *notes, const struct value *page)
 {
@@ -54,26 +43,17 @@ static void put_off(struct buf *notes, const struct value *page)
 }
 
 static const struct listing listing = {
-        .command = "LOCKS",
         .key = "locks",
         .empty = "no locks are held\n",
-        .options = listing_match_options,
         .columns = columns,
         .n_columns = ARRAY_LEN(columns),
-        .row = list_row,
         .after = put_off,
 };
-
-static int mutex_list(struct cli *cli, struct problem *p)
-{
-        return listing_run(cli, &listing, p);
-}
 
 /* ---- show, release ---- */
 
 static void show_lock(struct cli *cli, const struct value *v)
 {
-        struct table t;
         const struct value *holders = value_get(v, "holders");
         size_t n = list_len(holders);
         buf_put_str(&cli->out, "lock ");
@@ -84,16 +64,8 @@ static void show_lock(struct cli *cli, const struct value *v)
         }
         buf_printf(&cli->out, ": %zu of %lld held, %lld waiting\n\n", n,
                    (long long)field_int(v, "count"), (long long)field_int(v, "waiting"));
-        table_init(&t, holder_columns, ARRAY_LEN(holder_columns));
-        for (size_t i = 0; i < n; i++)
-                add_times_and_owner(&t, &holders->items[i]);
-        table_print(&t, &cli->screen, &cli->out);
-        table_release(&t);
-}
-
-static int mutex_show(struct cli *cli, struct problem *p)
-{
-        return cli_show_named(cli, "LOCKED", show_lock, p);
+        table_print_rows(&cli->screen, &cli->out, holder_columns, ARRAY_LEN(holder_columns),
+                         holders);
 }
 
 static int confirm(struct cli *cli, struct problem *p)
@@ -117,59 +89,25 @@ static int confirm(struct cli *cli, struct problem *p)
 
 static int mutex_release(struct cli *cli, struct problem *p)
 {
-        struct cli_request req;
-        const struct value *v;
         int r = confirm(cli, p);
-        if (r != OK)
-                return r;
-        cli_request_init_named(&req, cli, "FORCEUNLOCK");
-        cli_request_add_option(&req, &cli->args, "reason", "REASON");
-        r = cli_request_call(cli, &req, &v, p);
-        if (r != OK)
-                return r;
-        if (cli->is_json) {
-                buf_printf(&cli->out, "{\"released\":%lld}\n", (long long)value_int(v, 0));
-                return OK;
-        }
-        buf_put_str(&cli->out, "released lock ");
-        text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
-        buf_put_byte(&cli->out, '\n');
-        return OK;
+        return r == OK ? cli_run_row(cli, p) : r;
 }
 
-static const struct option_def list_options[] = {
-        {"match", "TEXT", "only locks whose name holds TEXT"},
-        LISTING_PAGE_OPTIONS,
-        {NULL, NULL, NULL},
-};
-
 static const struct option_def release_options[] = {
-        {"reason", "TEXT", "why; it is written to the server's log"},
         {"yes", NULL, "do not ask"},
         {NULL, NULL, NULL},
 };
 
 static const struct cli_command commands[] = {
-        {.name = "list",
-         .usage = "",
-         .summary = "List the locks that are held, by name.",
-         .text = "FENCE, AGE, LEFT and OWNER are those of the holder that has it longest.\n",
-         .options = list_options,
-         .run = mutex_list},
-        {.name = "show",
-         .usage = "NAME",
-         .summary = "Show who holds a lock and how many wait for it.",
-         .min_words = 1,
-         .max_words = 1,
-         .run = mutex_show},
-        {.name = "release",
-         .usage = "NAME",
-         .summary = "Take a lock away from all its holders.",
-         .text = "For a holder that is gone for good. One that is still at work does not notice\n"
-                 "before its next renewal: only the fence keeps it from doing harm.\n",
-         .options = release_options,
-         .min_words = 1,
-         .max_words = 1,
+        {"list", "", "List the locks that are held, by name.",
+         "FENCE, AGE, LEFT and OWNER are those of the holder that has it longest.\n",
+         .command = "LOCKS", .listing = &listing},
+        {"show", "NAME", "Show who holds a lock and how many wait for it.", NULL,
+         .command = "LOCKED", .show = show_lock},
+        {"release", "NAME", "Take a lock away from all its holders.",
+         "For a holder that is gone for good. One that is still at work does not notice\n"
+         "before its next renewal: only the fence keeps it from doing harm.\n",
+         .options = release_options, .command = "FORCEUNLOCK", .done = "released lock",
          .run = mutex_release},
 };
 

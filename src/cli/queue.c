@@ -13,36 +13,41 @@
 #include "cli/queue_name.h"
 #include "cli/text.h"
 
-static const struct column columns[] = {
-        {"QUEUE", false, true},     {"STATE", false, false},  {"READY", true, false},
-        {"SCHEDULED", true, false}, {"WAITING", true, false}, {"RUNNING", true, false},
-        {"COMPLETED", true, false}, {"FAILED", true, false},  {"CANCELED", true, false},
-        {"OLDEST", false, false},
-};
-
-static void list_row(struct table *t, const struct value *q, int64_t now_ms)
+static void put_state(struct buf *b, const struct value *q, int64_t now_ms)
 {
-        static const char *const numbers[] = {"ready",     "scheduled", "waiting", "running",
-                                              "completed", "failed",    "canceled"};
-        int64_t oldest_ms = field_int(q, "oldest_due_ms");
-        bool is_paused = field_is_true(q, "paused");
-        struct buf oldest CLEANUP(buf_release) = {0};
-        if (oldest_ms > 0)
-                duration_put(&oldest, now_ms > oldest_ms ? now_ms - oldest_ms : 0);
-        table_add(t, field_text(q, "name"), TONE_PLAIN);
-        table_add(t, slice_str(is_paused ? "paused" : "open"),
-                  is_paused ? TONE_YELLOW : TONE_PLAIN);
-        for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-                table_add_int(t, field_int(q, numbers[i]));
-        table_add(t, buf_slice(&oldest), TONE_PLAIN);
+        (void)now_ms;
+        buf_put_str(b, field_is_true(q, "paused") ? "paused" : "open");
 }
 
+static enum tone state_tone(const struct value *q)
+{
+        return field_is_true(q, "paused") ? TONE_YELLOW : TONE_PLAIN;
+}
+
+static void put_oldest(struct buf *b, const struct value *q, int64_t now_ms)
+{
+        int64_t oldest_ms = field_int(q, "oldest_due_ms");
+        if (oldest_ms > 0)
+                duration_put(b, now_ms > oldest_ms ? now_ms - oldest_ms : 0);
+}
+
+static const struct column columns[] = {
+        {"QUEUE", .key = "name", .may_shrink = true},
+        {"STATE", .put = put_state, .tone_of = state_tone},
+        {"READY", .key = "ready", .as = AS_INT},
+        {"SCHEDULED", .key = "scheduled", .as = AS_INT},
+        {"WAITING", .key = "waiting", .as = AS_INT},
+        {"RUNNING", .key = "running", .as = AS_INT},
+        {"COMPLETED", .key = "completed", .as = AS_INT},
+        {"FAILED", .key = "failed", .as = AS_INT},
+        {"CANCELED", .key = "canceled", .as = AS_INT},
+        {"OLDEST", .put = put_oldest},
+};
+
 static const struct listing listing = {
-        .command = "QUEUES",
         .empty = "no queues yet: the first job makes one\n",
         .columns = columns,
         .n_columns = ARRAY_LEN(columns),
-        .row = list_row,
 };
 
 static int queue_list(struct cli *cli, struct problem *p)
@@ -77,77 +82,48 @@ static int explain(struct cli *cli, int r, bool can_create, struct problem *p)
 
 /* ---- show ---- */
 
-static void show_label(struct cli *cli, const char *name)
-{
-        cli_put_label(cli, 12, name);
-}
+#define LABEL_WIDTH 12
 
-static void show_counts(struct cli *cli, const struct value *q)
-{
-        static const char *const counts[] = {"ready",    "scheduled", "waiting", "running",
-                                             "enqueued", "completed", "failed",  "canceled"};
-        int64_t oldest_ms = field_int(q, "oldest_due_ms");
-        int64_t now_ms = clock_wall_ms();
-        for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
-                show_label(cli, counts[i]);
-                buf_put_i64(&cli->out, field_int(q, counts[i]));
-                buf_put_byte(&cli->out, '\n');
-        }
-        if (oldest_ms <= 0)
-                return;
-        show_label(cli, "oldest");
-        duration_put(&cli->out, now_ms > oldest_ms ? now_ms - oldest_ms : 0);
-        buf_put_byte(&cli->out, '\n');
-}
+static const struct field_line counts[] = {
+        {"ready", .key = "ready", .as = AS_INT, .none = "0"},
+        {"scheduled", .key = "scheduled", .as = AS_INT, .none = "0"},
+        {"waiting", .key = "waiting", .as = AS_INT, .none = "0"},
+        {"running", .key = "running", .as = AS_INT, .none = "0"},
+        {"enqueued", .key = "enqueued", .as = AS_INT, .none = "0"},
+        {"completed", .key = "completed", .as = AS_INT, .none = "0"},
+        {"failed", .key = "failed", .as = AS_INT, .none = "0"},
+        {"canceled", .key = "canceled", .as = AS_INT, .none = "0"},
+        {"oldest", .key = "oldest_due_ms", .as = AS_AGE},
+        {.label = NULL},
+};
 
-/* A number, or what its 0 means. */
-static void show_number(struct cli *cli, const char *name, int64_t n, const char *none)
-{
-        show_label(cli, name);
-        if (n)
-                buf_put_i64(&cli->out, n);
-        else
-                buf_put_str(&cli->out, none);
-        buf_put_byte(&cli->out, '\n');
-}
-
-static void show_settings(struct cli *cli, const struct value *q)
-{
-        static const char *const texts[] = {"fair", "backoff", "history"};
-        int64_t lease_ms = field_int(q, "lease");
-        buf_put_str(&cli->out, "settings\n");
-        show_number(cli, "cap", field_int(q, "cap"), "any number of jobs");
-        show_number(cli, "claim size", field_int(q, "claimsize"), "as many as a claim asks for");
-        show_number(cli, "claims", field_int(q, "claims"), "any number of claims");
-        show_label(cli, "lease");
-        if (lease_ms)
-                duration_put(&cli->out, lease_ms);
-        else
-                buf_put_str(&cli->out, "5 min (the default)");
-        buf_put_byte(&cli->out, '\n');
-        for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-                show_label(cli, texts[i]);
-                text_put_safe(&cli->out, field_text(q, texts[i]));
-                buf_put_byte(&cli->out, '\n');
-        }
-}
+static const struct field_line settings[] = {
+        {"cap", .key = "cap", .as = AS_INT, .none = "any number of jobs"},
+        {"claim size", .key = "claimsize", .as = AS_INT, .none = "as many as a claim asks for"},
+        {"claims", .key = "claims", .as = AS_INT, .none = "any number of claims"},
+        {"lease", .key = "lease", .as = AS_DURATION, .none = "5 min (the default)"},
+        {"fair", .key = "fair", .none = ""},
+        {"backoff", .key = "backoff", .none = ""},
+        {"history", .key = "history", .none = ""},
+        {.label = NULL},
+};
 
 static void show_queue(struct cli *cli, const struct value *v)
 {
-        bool is_paused = field_is_true(v, "paused");
         buf_put_str(&cli->out, "queue ");
         text_put_safe(&cli->out, field_text(v, "name"));
         buf_put_str(&cli->out, "  ");
-        screen_put_toned(&cli->screen, &cli->out, is_paused ? TONE_YELLOW : TONE_PLAIN,
-                         slice_str(is_paused ? "paused" : "open"));
+        screen_put_toned(&cli->screen, &cli->out, state_tone(v),
+                         slice_str(field_is_true(v, "paused") ? "paused" : "open"));
         buf_put_byte(&cli->out, '\n');
-        show_counts(cli, v);
-        show_settings(cli, v);
+        put_field_lines(&cli->screen, &cli->out, LABEL_WIDTH, counts, v);
+        buf_put_str(&cli->out, "settings\n");
+        put_field_lines(&cli->screen, &cli->out, LABEL_WIDTH, settings, v);
 }
 
-static int queue_show(struct cli *cli, struct problem *p)
+static int run_explained(struct cli *cli, struct problem *p)
 {
-        return explain(cli, cli_show_named(cli, "QUEUE", show_queue, p), false, p);
+        return explain(cli, cli_run_row(cli, p), false, p);
 }
 
 /* ---- changes ---- */
@@ -217,37 +193,17 @@ static int queue_resume(struct cli *cli, struct problem *p)
         return change_queues(cli, "RESUME", "resumed", p);
 }
 
-static const char *const settings[][2] = {
-        {"cap", "CAP"},   {"claim-size", "CLAIMSIZE"}, {"claims", "CLAIMS"},
-        {"fair", "FAIR"}, {"backoff", "BACKOFF"},      {"history", "HISTORY"},
-};
-
 static int queue_set(struct cli *cli, struct problem *p)
 {
         struct cli_request req;
-        const char *lease = args_get(&cli->args, "lease");
-        int64_t lease_ms;
-        cli_request_init_named(&req, cli, "QUEUESET");
-        size_t n_words = req.argc;
-        for (size_t i = 0; i < ARRAY_LEN(settings); i++)
-                cli_request_add_option(&req, &cli->args, settings[i][0], settings[i][1]);
-        if (lease) {
-                int r = duration_parse("--lease", lease, &lease_ms, p);
-                if (r != OK)
-                        return r;
-                cli_request_add_str(&req, "LEASE");
-                cli_request_add_int(&req, lease_ms);
-        }
-        if (req.argc == n_words)
+        int r = cli_request_of_row(&req, cli, p);
+        if (r != OK)
+                return r;
+        if (req.argc == 2) /* the command and the name */
                 return problem_set(p, ERR_SYNTAX, "say what to set");
         if (!args_has(&cli->args, "create"))
                 cli_request_add_str(&req, "EXISTING");
         return explain(cli, cli_change(cli, &req, "set queue", p), true, p);
-}
-
-static int queue_remove(struct cli *cli, struct problem *p)
-{
-        return explain(cli, cli_change_named(cli, "UNQUEUE", "removed queue", p), false, p);
 }
 
 /* clang-format off */
@@ -255,14 +211,8 @@ static int queue_remove(struct cli *cli, struct problem *p)
 /* clang-format on */
 
 static const struct option_def set_options[] = {
-        {"cap", "N", "jobs of the queue that may run at once; 0: any number"},
-        {"claim-size", "N", "jobs one claim may take; 0: as many as it asks for"},
-        {"claims", "N", "claims that may have running jobs at once; 0: any number"},
-        {"lease", "DURATION", "lease of jobs and claims that name none; 0s: 5m, the default"},
         {"fair", "on|off", "turns between the groups of its jobs, by their weights"},
-        {"backoff", "RULE",
-         "of jobs without one: default, none, fixed:5s, exp:5s,2,5m,15%, list:1s,30s"},
-        {"history", "POLICY", "finished jobs to keep: default, full, failures or none"},
+        {"lease", "DURATION", "lease of jobs and claims that name none; 0s: 5m, the default"},
         CREATE_OPTION,
         {NULL, NULL, NULL},
 };
@@ -280,28 +230,31 @@ static const struct option_def resume_options[] = {
 
 static const struct cli_command commands[] = {
         {"list", "", "List queues with their counts.",
-         "WAITING jobs wait for another job, a key, a limit or a breaker: 'weir job why' says\n"
+         "WAITING jobs wait for another job, a key, a limit or a breaker: 'weir job why' "
+         "says\n"
          "for which. OLDEST is how long the first ready job has been waiting.\n\n"
          "  weir queue list\n",
-         NULL, 0, 0, false, queue_list},
-        {"show", "QUEUE", "Show a queue with its settings.", "  weir queue show mail\n", NULL, 1, 1,
-         false, queue_show},
+         .command = "QUEUES", .run = queue_list},
+        {"show", "QUEUE", "Show a queue with its settings.", "  weir queue show mail\n",
+         .command = "QUEUE", .show = show_queue, .run = run_explained},
         {"set", "QUEUE", "Change settings of a queue while it runs.",
-         "What is not named stays as it is. As Action Scheduler would run it, 25 jobs a batch and\n"
+         "What is not named stays as it is. As Action Scheduler would run it, 25 jobs a "
+         "batch and\n"
          "one batch at a time:\n\n"
          "  weir queue set default --claim-size 25 --claims 1 --lease 5m\n",
-         set_options, 1, 1, false, queue_set},
+         .options = set_options, .command = "QUEUESET", .apart = "existing", .run = queue_set},
         {"pause", "QUEUE | --all", "Hand out no more jobs of a queue, or of all there are.",
          "Jobs are still taken in, and those that run may finish.\n\n"
          "  weir queue pause mail\n"
          "  weir queue pause --all\n",
-         pause_options, 0, 1, false, queue_pause},
+         .options = pause_options, .max_words = 1, .run = queue_pause},
         {"resume", "QUEUE | --all", "Hand out the jobs of paused queues again.", NULL,
-         resume_options, 0, 1, false, queue_resume},
+         .options = resume_options, .max_words = 1, .run = queue_resume},
         {"remove", "QUEUE", "Remove a queue that has no jobs, with its settings and its pause.",
-         "History keeps the jobs that ended. The next job that names the queue makes it anew.\n\n"
+         "History keeps the jobs that ended. The next job that names the queue makes it "
+         "anew.\n\n"
          "  weir queue remove mial\n",
-         NULL, 1, 1, false, queue_remove},
+         .command = "UNQUEUE", .done = "removed queue", .run = run_explained},
 };
 
 const struct cli_group cli_group_queue = {"queue",

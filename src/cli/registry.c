@@ -2,16 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/json.h"
 #include "cli/listing.h"
 
 static const char *const tiers[] = {"critical", "high", "normal", "deferrable"};
-
-static const struct column columns[] = {
-        {"PATTERN", false, true},
-        {"TIER", false, false},
-        {"FROM", false, false},
-};
 
 static bool is_default(const struct value *entry)
 {
@@ -58,6 +51,12 @@ static const char *from_of(const struct value *list, const struct value *entry)
         return is_replaced(list, entry) ? "default, replaced" : "default";
 }
 
+static const struct column columns[] = {
+        {"PATTERN", .may_shrink = true},
+        {.title = "TIER"},
+        {.title = "FROM"},
+};
+
 static void show_all(struct cli *cli, const struct value *v)
 {
         if (!list_len(v)) {
@@ -82,13 +81,6 @@ static void show_all(struct cli *cli, const struct value *v)
         free(sorted);
 }
 
-static int registry_list(struct cli *cli, struct problem *p)
-{
-        struct cli_request req;
-        cli_request_init(&req, "REGISTRY");
-        return cli_show(cli, &req, show_all, p);
-}
-
 static void show_set(struct cli *cli, const struct value *v)
 {
         (void)v; /* what was asked for is what is */
@@ -97,19 +89,6 @@ static void show_set(struct cli *cli, const struct value *v)
         buf_put_str(&cli->out, " to ");
         text_put_safe(&cli->out, slice_str(cli->args.positional[1]));
         buf_put_byte(&cli->out, '\n');
-}
-
-static int registry_set(struct cli *cli, struct problem *p)
-{
-        struct cli_request req;
-        cli_request_init_named(&req, cli, "REGISTRYSET");
-        cli_request_add_str(&req, cli->args.positional[1]);
-        return cli_show(cli, &req, show_set, p);
-}
-
-static int registry_unset(struct cli *cli, struct problem *p)
-{
-        return cli_change_named(cli, "REGISTRYUNSET", "unset", p);
 }
 
 static void show_tier(struct cli *cli, const struct value *v)
@@ -121,29 +100,27 @@ static void show_tier(struct cli *cli, const struct value *v)
         buf_put_byte(&cli->out, '\n');
 }
 
-static int registry_test(struct cli *cli, struct problem *p)
-{
-        return cli_show_named(cli, "TIER", show_tier, p);
-}
-
 static const struct cli_command commands[] = {
-        {"list", "", "List the patterns of hooks and their tiers.", "  weir registry list\n", NULL,
-         0, 0, false, registry_list},
+        {"list", "", "List the patterns of hooks and their tiers.", "  weir registry list\n",
+         .command = "REGISTRY", .show = show_all},
         {"set", "PATTERN TIER",
          "Give the hooks of a pattern a tier: critical, high, normal, "
          "deferrable.",
-         "In a pattern * stands for any text and ? for one byte; quote it. The most specific\n"
-         "pattern decides: an exact name, then the longest text before the first wildcard. A\n"
-         "pattern that is there is changed, a default is replaced, and parked jobs are judged "
+         "In a pattern * stands for any text and ? for one byte; quote it. The most "
+         "specific\n"
+         "pattern decides: an exact name, then the longest text before the first wildcard. "
+         "A\n"
+         "pattern that is there is changed, a default is replaced, and parked jobs are "
+         "judged "
          "again.\n\n"
          "  weir registry set 'erp_export_*' deferrable\n",
-         NULL, 2, 2, false, registry_set},
+         .command = "REGISTRYSET", .show = show_set},
         {"unset", "PATTERN", "Take back a pattern that was set; a default holds again.",
          "Defaults cannot be unset, only set to another tier.\n\n"
          "  weir registry unset 'erp_export_*'\n",
-         NULL, 1, 1, false, registry_unset},
+         .command = "REGISTRYUNSET", .done = "unset"},
         {"test", "HOOK", "Say which tier a hook has, and which pattern decides.",
-         "  weir registry test klaviyo_sync\n", NULL, 1, 1, false, registry_test},
+         "  weir registry test klaviyo_sync\n", .command = "TIER", .show = show_tier},
 };
 
 const struct cli_group cli_group_registry = {"registry", "Show and set how important hooks are.",

@@ -1,13 +1,13 @@
 /* See request.h. */
 #include "cli/request.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/shown.h"
-#include "cli/text.h"
 
 void cli_request_init(struct cli_request *r, const char *command)
 {
@@ -32,11 +32,21 @@ void cli_request_add_str(struct cli_request *r, const char *word)
         cli_request_add(r, slice_str(word));
 }
 
+void cli_request_add_keyword(struct cli_request *r, const char *name)
+{
+        ASSERT(r->n_made < ARRAY_LEN(r->made));
+        char *keyword = r->made[r->n_made++];
+        (void)snprintf(keyword, sizeof(r->made[0]), "%s", name);
+        for (char *at = keyword; *at; at++)
+                *at = (char)toupper((unsigned char)*at);
+        cli_request_add_str(r, keyword);
+}
+
 void cli_request_add_int(struct cli_request *r, int64_t n)
 {
-        ASSERT(r->n_digits < ARRAY_LEN(r->digits));
-        char *digits = r->digits[r->n_digits++];
-        (void)snprintf(digits, sizeof(r->digits[0]), "%lld", (long long)n);
+        ASSERT(r->n_made < ARRAY_LEN(r->made));
+        char *digits = r->made[r->n_made++];
+        (void)snprintf(digits, sizeof(r->made[0]), "%lld", (long long)n);
         cli_request_add_str(r, digits);
 }
 
@@ -75,23 +85,6 @@ void cli_request_add_page(struct cli_request *r, const char *limit, struct slice
                 cli_request_add_str(r, "CURSOR");
                 cli_request_add(r, cursor);
         }
-}
-
-int cli_request_add_duration(struct cli_request *r, const struct args *args, const char *option,
-                             const char *keyword, struct problem *p)
-{
-        const char *text = args_get(args, option);
-        char what[32];
-        int64_t ms;
-        if (!text)
-                return OK;
-        (void)snprintf(what, sizeof(what), "--%s", option);
-        int result = duration_parse(what, text, &ms, p);
-        if (result != OK)
-                return result;
-        cli_request_add_str(r, keyword);
-        cli_request_add_int(r, ms);
-        return OK;
 }
 
 int cli_request_call(struct cli *cli, const struct cli_request *r, const struct value **ret,

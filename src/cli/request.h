@@ -9,8 +9,8 @@
 struct cli_request {
         struct slice argv[REQUEST_WORDS_MAX];
         size_t argc;
-        char digits[8][24];
-        size_t n_digits;
+        char made[REQUEST_WORDS_MAX][24]; /* numbers and keywords */
+        size_t n_made;
 };
 
 void cli_request_init(struct cli_request *r, const char *command);
@@ -18,6 +18,7 @@ void cli_request_init(struct cli_request *r, const char *command);
 void cli_request_init_named(struct cli_request *r, const struct cli *cli, const char *command);
 void cli_request_add(struct cli_request *r, struct slice word);
 void cli_request_add_str(struct cli_request *r, const char *word);
+void cli_request_add_keyword(struct cli_request *r, const char *name); /* in upper case */
 void cli_request_add_int(struct cli_request *r, int64_t n);
 /* "QUEUE q" when the option of that (lower-case) name was given. */
 void cli_request_add_option(struct cli_request *r, const struct args *args, const char *option,
@@ -27,9 +28,6 @@ void cli_request_add_filter(struct cli_request *r, const struct args *args);
 bool cli_has_filter(const struct args *args); /* one of them is given */
 /* LIMIT, and CURSOR unless it is empty: the first page. */
 void cli_request_add_page(struct cli_request *r, const char *limit, struct slice cursor);
-/* A duration, which is sent in milliseconds. */
-int cli_request_add_duration(struct cli_request *r, const struct args *args, const char *option,
-                             const char *keyword, struct problem *p) MUST_CHECK;
 int cli_request_call(struct cli *cli, const struct cli_request *r, const struct value **ret,
                      struct problem *p) MUST_CHECK;
 int cli_call_named(struct cli *cli, const char *command, const struct value **ret,

@@ -45,17 +45,15 @@ static const struct kind *kind_find(const char *name, struct problem *p)
         return NULL;
 }
 
-/* Who says so: --author, else the user at the keyboard. */
-static void add_author(struct cli_request *req, const struct args *args)
+/* Who says so, without --author: the user at the keyboard. */
+static void add_user(struct cli_request *req, const struct args *args)
 {
-        const char *const from[] = {args_get(args, "author"), getenv("USER"), getenv("LOGNAME")};
-        for (size_t i = 0; i < ARRAY_LEN(from); i++) {
-                if (from[i] && (*from[i] || i == 0)) {
-                        cli_request_add_str(req, "AUTHOR");
-                        cli_request_add_str(req, from[i]);
-                        return;
-                }
-        }
+        const char *user = getenv("USER"), *login = getenv("LOGNAME");
+        const char *name = user && *user ? user : login;
+        if (args_has(args, "author") || !name || !*name)
+                return;
+        cli_request_add_str(req, "AUTHOR");
+        cli_request_add_str(req, name);
 }
 
 /* A flag of the command line that is a word of MODE. */
@@ -69,12 +67,6 @@ static void add_mode(struct cli_request *req, const struct args *args, const cha
 
 /* ---- rules as they are shown ---- */
 
-static const struct column columns[] = {
-        {"NAME", false, true},   {"KIND", false, false},  {"VALUE", false, true},
-        {"TARGET", false, true}, {"MODE", false, false},  {"LEFT", true, false},
-        {"AUTHOR", false, true}, {"REASON", false, true},
-};
-
 /* What stands after its kind; empty for a hold. */
 static struct slice value_of(const struct value *rule)
 {
@@ -84,48 +76,54 @@ static struct slice value_of(const struct value *rule)
 
 static bool is_observed(const struct value *rule)
 {
-        return slice_eq(field_text(rule, "mode"), SLICE_LIT("observe"));
+        return field_is(rule, "mode", "observe");
 }
 
-static void put_left(struct buf *b, int64_t left_ms)
+static void put_left(struct buf *b, const struct value *rule, int64_t now_ms)
 {
+        int64_t left_ms = field_int(rule, "left_ms");
+        (void)now_ms;
         if (left_ms < 0)
                 buf_put_str(b, "endless");
         else
                 duration_put_left(b, left_ms);
 }
 
-static void list_row(struct table *t, const struct value *v, int64_t now_ms)
+static void put_value(struct buf *b, const struct value *rule, int64_t now_ms)
 {
-        struct buf left CLEANUP(buf_release) = {0};
-        struct slice target = field_text(v, "target");
-        enum tone tone = is_observed(v) ? TONE_DIM : TONE_PLAIN;
         (void)now_ms;
-        put_left(&left, field_int(v, "left_ms"));
-        table_add(t, field_text(v, "name"), tone);
-        table_add(t, field_text(v, "kind"), tone);
-        table_add(t, value_of(v), tone);
-        table_add(t, target.len ? target : SLICE_LIT("every"), tone);
-        table_add(t, field_text(v, "mode"), tone);
-        table_add(t, buf_slice(&left), tone);
-        table_add(t, field_text(v, "author"), tone);
-        table_add(t, field_text(v, "reason"), tone);
+        buf_put_slice(b, value_of(rule));
 }
 
-static const struct listing rules = {
-        .command = "RULES",
-        .key = "rules",
-        .empty = "no rules: 'weir rule set' makes one\n",
-        .options = listing_match_options,
-        .columns = columns,
-        .n_columns = ARRAY_LEN(columns),
-        .row = list_row,
+static void put_target(struct buf *b, const struct value *rule, int64_t now_ms)
+{
+        struct slice target = field_text(rule, "target");
+        (void)now_ms;
+        buf_put_slice(b, target.len ? target : SLICE_LIT("every"));
+}
+
+static enum tone tone_of(const struct value *rule)
+{
+        return is_observed(rule) ? TONE_DIM : TONE_PLAIN;
+}
+
+static const struct column columns[] = {
+        {"NAME", .key = "name", .tone_of = tone_of, .may_shrink = true},
+        {"KIND", .key = "kind", .tone_of = tone_of},
+        {"VALUE", .put = put_value, .tone_of = tone_of, .may_shrink = true},
+        {"TARGET", .put = put_target, .tone_of = tone_of, .may_shrink = true},
+        {"MODE", .key = "mode", .tone_of = tone_of},
+        {"LEFT", .put = put_left, .tone_of = tone_of, .is_right = true},
+        {"AUTHOR", .key = "author", .tone_of = tone_of, .may_shrink = true},
+        {"REASON", .key = "reason", .tone_of = tone_of, .may_shrink = true},
 };
 
-static int rule_list(struct cli *cli, struct problem *p)
-{
-        return listing_run(cli, &rules, p);
-}
+static const struct listing rules = {
+        .key = "rules",
+        .empty = "no rules: 'weir rule set' makes one\n",
+        .columns = columns,
+        .n_columns = ARRAY_LEN(columns),
+};
 
 /* "daily-etl ratio 0.5 on shop until 2026-11-15 10:30:00 +0100 (30 min left)" */
 static void put_rule(struct buf *b, const struct value *v)
@@ -145,7 +143,7 @@ static void put_rule(struct buf *b, const struct value *v)
                 buf_put_str(b, " until ");
                 moment_put(b, clock_wall_ms() + left_ms);
                 buf_put_str(b, " (");
-                put_left(b, left_ms);
+                put_left(b, v, 0);
                 buf_put_str(b, " left)");
         }
         buf_put_str(b, is_observed(v) ? ", only observed\n" : "\n");
@@ -242,17 +240,11 @@ static int rule_set(struct cli *cli, struct problem *p)
         cli_request_add_str(&req, kind->name);
         int r = add_value(&req, kind, args, p);
         if (r == OK)
-                r = cli_request_add_duration(&req, args, "for", "FOR", p);
+                r = cli_request_add_params(&req, cli, p);
         if (r != OK)
                 return r;
-        cli_request_add_option(&req, args, "target", "TARGET");
-        cli_request_add_option(&req, args, "reason", "REASON");
-        add_author(&req, args);
-        if (args_has(args, "endless"))
-                cli_request_add_str(&req, "ENDLESS");
+        add_user(&req, args);
         add_mode(&req, args, "observe");
-        if (args_has(args, "self-ending"))
-                cli_request_add_str(&req, "SELFENDING");
         r = send_request(cli, &req, p);
         if (r == OK && !cli->is_json)
                 say_set(cli, kind->slot, args->positional[0], args_has(args, "observe"));
@@ -269,12 +261,12 @@ static int rule_unset(struct cli *cli, struct problem *p)
                 return p->err;
         if (args_has(&cli->args, "observe") && args_has(&cli->args, "enforce"))
                 return problem_set(p, ERR_BADARG, "--observe and --enforce exclude each other");
-        cli_request_init_named(&req, cli, "RULEUNSET");
-        cli_request_add_option(&req, &cli->args, "kind", "KIND");
+        int r = cli_request_of_row(&req, cli, p);
+        if (r != OK)
+                return r;
         add_mode(&req, &cli->args, "observe");
         add_mode(&req, &cli->args, "enforce");
-        cli_request_add_option(&req, &cli->args, "target", "TARGET");
-        add_author(&req, &cli->args);
+        add_user(&req, &cli->args);
         return cli_change(cli, &req, "unset rule", p);
 }
 
@@ -282,15 +274,11 @@ static int rule_prioritize(struct cli *cli, struct problem *p)
 {
         const struct args *args = &cli->args;
         struct cli_request req;
-        cli_request_init(&req, "PRIORITIZE");
-        cli_request_add_str(&req, args->positional[0]);
-        cli_request_add_option(&req, args, "ratio", "RATIO");
-        cli_request_add_option(&req, args, "target", "TARGET");
-        cli_request_add_option(&req, args, "reason", "REASON");
-        add_author(&req, args);
-        int r = cli_request_add_duration(&req, args, "for", "FOR", p);
-        if (r == OK)
-                r = send_request(cli, &req, p);
+        int r = cli_request_of_row(&req, cli, p);
+        if (r != OK)
+                return r;
+        add_user(&req, args);
+        r = send_request(cli, &req, p);
         if (r != OK || cli->is_json)
                 return r;
         say_set(cli, "share", args->positional[0], false);
@@ -301,10 +289,11 @@ static int rule_prioritize(struct cli *cli, struct problem *p)
 static int rule_unprioritize(struct cli *cli, struct problem *p)
 {
         struct cli_request req;
-        cli_request_init_named(&req, cli, "UNPRIORITIZE");
-        cli_request_add_option(&req, &cli->args, "target", "TARGET");
-        add_author(&req, &cli->args);
-        int r = send_request(cli, &req, p);
+        int r = cli_request_of_row(&req, cli, p);
+        if (r != OK)
+                return r;
+        add_user(&req, &cli->args);
+        r = send_request(cli, &req, p);
         if (r != OK || cli->is_json)
                 return r;
         text_put_safe(&cli->out, slice_str(cli->args.positional[0]));
@@ -313,83 +302,46 @@ static int rule_unprioritize(struct cli *cli, struct problem *p)
 }
 
 static const struct column history_columns[] = {
-        {"TIME", false, false},  {"ACTION", false, false}, {"RULE", false, true},
-        {"AUTHOR", false, true}, {"FROM", false, true},    {"WHAT", false, true},
+        {"TIME", .key = "at_ms", .as = AS_MOMENT, .tone = TONE_DIM},
+        {"ACTION", .key = "action"},
+        {"RULE", .key = "rule", .may_shrink = true},
+        {"AUTHOR", .key = "author", .may_shrink = true},
+        {"FROM", .key = "address", .may_shrink = true},
+        {"WHAT", .key = "text", .may_shrink = true},
 };
-
-static void history_row(struct table *t, const struct value *v, int64_t now_ms)
-{
-        (void)now_ms;
-        table_add_moment(t, field_int(v, "at_ms"));
-        table_add(t, field_text(v, "action"), TONE_PLAIN);
-        table_add(t, field_text(v, "rule"), TONE_PLAIN);
-        table_add(t, field_text(v, "author"), TONE_PLAIN);
-        table_add(t, field_text(v, "address"), TONE_PLAIN);
-        table_add(t, field_text(v, "text"), TONE_PLAIN);
-}
 
 static const struct listing history = {
-        .command = "RULEHISTORY",
         .empty = "no rule was ever set\n",
-        .word = "COUNT",
         .columns = history_columns,
         .n_columns = ARRAY_LEN(history_columns),
-        .row = history_row,
 };
-
-static int rule_history(struct cli *cli, struct problem *p)
-{
-        return listing_run(cli, &history, p);
-}
 
 /* ---- rows ---- */
 
-static const struct option_def list_options[] = {
-        {"match", "TEXT", "only rules whose slot:name/target holds TEXT"},
-        LISTING_PAGE_OPTIONS,
-        {NULL, NULL, NULL},
-};
+/* clang-format off */
+#define AUTHOR_OPTION {"author", "NAME", "who is behind it, for people ($USER)"}
+/* clang-format on */
 
 static const struct option_def set_options[] = {
-        {"for", "DURATION", "ends by itself after this long (1h)"},
-        {"endless", NULL, "does not end by itself, where the configuration allows that"},
-        {"target", "NAME", "for asks on this target alone (every target)"},
-        {"reason", "TEXT", "why, for people"},
-        {"author", "NAME", "who says so ($USER)"},
         {"observe", NULL, "only count and tell what it would do, beside the one that holds"},
-        {"self-ending", NULL, "exempt: ends when it is past its budget, before its time"},
+        AUTHOR_OPTION,
         {NULL, NULL, NULL},
 };
 
 static const struct option_def unset_options[] = {
-        {"kind", "KIND", "only a rule of this kind (all of them)"},
         {"observe", NULL, "only what is tried out; what holds goes on"},
         {"enforce", NULL, "only what holds"},
-        {"target", "NAME", "the rule of this target (the one for every target)"},
-        {"author", "NAME", "who says so ($USER)"},
+        AUTHOR_OPTION,
         {NULL, NULL, NULL},
 };
 
-static const struct option_def prioritize_options[] = {
-        {"ratio", "X", "the share of everybody else's asks that is refused, 0 to 1 (0.9)"},
-        {"for", "DURATION", "ends by itself after this long (1h)"},
-        {"target", "NAME", "for asks on this target alone (every target)"},
-        {"reason", "TEXT", "why, for people"},
-        {"author", "NAME", "who says so ($USER)"},
-        {NULL, NULL, NULL},
-};
-
-static const struct option_def unprioritize_options[] = {
-        {"target", "NAME", "the target that prioritize was given (every target)"},
-        {"author", "NAME", "who says so ($USER)"},
-        {NULL, NULL, NULL},
-};
+static const struct option_def author_options[] = {AUTHOR_OPTION, {NULL, NULL, NULL}};
 
 static const struct cli_command commands[] = {
         {"list", "", "List the rules that hold, with the time left.",
          "  weir rule list\n"
          "  weir rule list --match etl --json | jq -r '.rules[].name'\n",
-         list_options, 0, 0, false, rule_list},
+         .command = "RULES", .listing = &rules},
         {"set", "NAME KIND [VALUE]", "Set a rule for whoever asks under a name.",
          "NAME is a part of an identity, a whole one, or all. KIND is one of\n\n"
          "  hold              refuse every ask\n"
@@ -400,27 +352,30 @@ static const struct cli_command commands[] = {
          "The first three replace each other. A hold beats every other rule that matches,\n"
          "the most general one first; of the others the most specific name decides. With\n"
          "--observe it replaces nothing that holds: it is tried out beside it.\n\n"
-         "  weir rule set daily-etl ratio 0.5 --for 30m --reason \"the replica is behind\"\n"
+         "  weir rule set daily-etl ratio 0.5 --for 30m --reason \"the replica is "
+         "behind\"\n"
          "  weir rule set purge hold --for 1h\n"
          "  weir rule set etl threshold replication_lag=10 --target shop\n",
-         set_options, 2, 3, false, rule_set},
+         .options = set_options, .command = "RULESET", .apart = "ratio metrics threshold mode",
+         .run = rule_set},
         {"unset", "NAME", "Take back the rules of a name.",
          "  weir rule unset daily-etl\n"
          "  weir rule unset etl --kind threshold --target shop\n"
          "  weir rule unset etl --observe\n",
-         unset_options, 1, 1, false, rule_unset},
+         .options = unset_options, .command = "RULEUNSET", .apart = "mode", .run = rule_unset},
         {"prioritize", "NAME", "Put one before all others: they get a ratio, it gets none.",
-         "Both rules end at the same time; 'weir rule unprioritize NAME' ends them before.\n\n"
+         "Both rules end at the same time; 'weir rule unprioritize NAME' ends them "
+         "before.\n\n"
          "  weir rule prioritize checkout-fix --ratio 0.9 --for 1h\n",
-         prioritize_options, 1, 1, false, rule_prioritize},
+         .options = author_options, .command = "PRIORITIZE", .run = rule_prioritize},
         {"unprioritize", "NAME", "Take prioritize back, both of its rules.",
          "The ratio of all others stays while another name comes first.\n\n"
          "  weir rule unprioritize checkout-fix\n",
-         unprioritize_options, 1, 1, false, rule_unprioritize},
+         .options = author_options, .command = "UNPRIORITIZE", .run = rule_unprioritize},
         {"history", "[N]", "Tell who set which rule when, and how it ended (20).",
          "The last 500 changes are kept, over restarts too.\n\n"
          "  weir rule history 100\n",
-         NULL, 0, 1, false, rule_history},
+         .command = "RULEHISTORY", .apart = "count", .word = "COUNT", .listing = &history},
 };
 
 const struct cli_group cli_group_rule = {"rule", "Steer those who ask: hold, ratio, exempt.",

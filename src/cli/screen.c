@@ -282,6 +282,11 @@ static bool row_fits(const struct table *t, const struct filter *f, size_t first
         return false;
 }
 
+static bool column_is_right(const struct column *c)
+{
+        return c->is_right || c->as >= AS_INT;
+}
+
 void table_print(const struct table *t, const struct screen *s, struct buf *ret)
 {
         ASSERT(t->n_columns > 0);
@@ -289,12 +294,14 @@ void table_print(const struct table *t, const struct screen *s, struct buf *ret)
         bool is_shown = true;
         table_measure(t, s, widths);
         for (size_t c = 0; c < t->n_columns; c++) {
-                struct place place = {widths[c], t->columns[c].is_right, c + 1 == t->n_columns};
+                struct place place = {widths[c], column_is_right(&t->columns[c]),
+                                      c + 1 == t->n_columns};
                 put_cell(s, ret, slice_str(t->columns[c].title), TONE_BOLD, place);
         }
         for (size_t i = 0; i < t->n_cells; i++) {
                 size_t c = i % t->n_columns;
-                struct place place = {widths[c], t->columns[c].is_right, c + 1 == t->n_columns};
+                struct place place = {widths[c], column_is_right(&t->columns[c]),
+                                      c + 1 == t->n_columns};
                 if (c == 0)
                         is_shown = row_fits(t, &s->filter, i);
                 if (is_shown)

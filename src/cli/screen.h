@@ -26,10 +26,33 @@ void text_put_safe(struct buf *b, struct slice text);
 void text_put_safe_lines(struct buf *b, struct slice text, size_t indent);
 size_t text_width(struct slice text); /* terminal columns of safe text */
 
+struct value;
+
+/* How a field of an answer is written for people; from AS_INT on, columns are right-aligned. */
+enum field_as {
+        AS_TEXT,
+        AS_OR_DASH,  /* a text; "-" when it is empty */
+        AS_MOMENT,   /* Unix milliseconds: 2026-11-15 10:00:05 +0100 */
+        AS_RELATIVE, /* Unix milliseconds: "in 5 min", "3 s ago"; empty when 0 */
+        AS_INT,
+        AS_DURATION, /* milliseconds */
+        AS_LEFT,     /* milliseconds that are left, rounded up */
+        AS_WAIT,     /* the same; "now" when 0 */
+        AS_AGE,      /* how long ago that was, in Unix milliseconds; empty when 0 */
+};
+
+/* A column of a table.  A table whose rows are answers of the server says here where a cell comes
+ * from (table_add_row in cli/fields.h); others have a title and an alignment only. */
 struct column {
         const char *title;
         bool is_right;   /* numbers */
         bool may_shrink; /* cut with an ellipsis when the terminal is too narrow */
+        enum tone tone;
+        const char *key; /* of the field */
+        enum field_as as;
+        /* Instead of key and as: writes the cell. */
+        void (*put)(struct buf *b, const struct value *row, int64_t now_ms);
+        enum tone (*tone_of)(const struct value *row); /* instead of tone */
 };
 
 struct cell;

@@ -17,24 +17,6 @@
 #define PAUSE_MIN_MS 1000
 #define PAUSE_MAX_MS INT64_C(604800000) /* 7 days */
 
-static const struct column tier_columns[] = {
-        {"TIER", false, false},     {"NOW", false, false},     {"PARKED", true, false},
-        {"RETURNING", true, false}, {"DEFERRED", true, false}, {"WOULD DEFER", true, false},
-        {"RELEASED", true, false},
-};
-
-static const struct column metric_columns[] = {
-        {"TARGET", false, true}, {"METRIC", false, true},   {"LEVEL", false, false},
-        {"VALUE", true, false},  {"ELEVATED", true, false}, {"CRITICAL", true, false},
-        {"AGE", true, false},    {"NOTE", false, true},
-};
-
-static const struct column event_columns[] = {
-        {"TIME", false, false},
-        {"EVENT", false, false},
-        {"MESSAGE", false, false},
-};
-
 static int get_status(struct cli *cli, const struct value **ret, struct problem *p)
 {
         struct cli_request req;
@@ -264,6 +246,16 @@ static bool is_enforced(const struct value *v)
         return field_is_true(v, "paused") || slice_eq(field_text(v, "mode"), SLICE_LIT("enforce"));
 }
 
+static const struct column tier_columns[] = {
+        {.title = "TIER"},
+        {.title = "NOW"},
+        {"PARKED", .key = "parked", .as = AS_INT},
+        {"RETURNING", .key = "returning", .as = AS_INT},
+        {"DEFERRED", .key = "deferred", .as = AS_INT},
+        {"WOULD DEFER", .key = "would_defer", .as = AS_INT},
+        {"RELEASED", .key = "released", .as = AS_INT},
+};
+
 static void put_tiers(struct cli *cli, const struct value *v)
 {
         const struct value *tiers = value_get(v, "tiers");
@@ -278,11 +270,7 @@ static void put_tiers(struct cli *cli, const struct value *v)
                 put_delay(&text, delay_ms);
                 table_add(&t, field_text(tier, "tier"), TONE_PLAIN);
                 table_add(&t, buf_slice(&text), delay_ms ? TONE_YELLOW : TONE_PLAIN);
-                table_add_int(&t, field_int(tier, "parked"));
-                table_add_int(&t, field_int(tier, "returning"));
-                table_add_int(&t, field_int(tier, "deferred"));
-                table_add_int(&t, field_int(tier, "would_defer"));
-                table_add_int(&t, field_int(tier, "released"));
+                table_add_row(&t, tier, 0);
         }
         buf_put_byte(&cli->out, '\n');
         if (field_int(v, "start_ms") > 0) {
@@ -295,25 +283,38 @@ static void put_tiers(struct cli *cli, const struct value *v)
         table_release(&t);
 }
 
-static void add_text(struct table *t, struct slice text)
+static void put_metric_age(struct buf *b, const struct value *m, int64_t now_ms)
 {
-        table_add(t, text.len ? text : SLICE_LIT("-"), TONE_PLAIN);
+        (void)now_ms;
+        put_age(b, field_int(m, "age_ms"));
 }
 
-static void metric_row(struct table *t, const struct value *target, const struct value *m)
+static void put_metric_note(struct buf *b, const struct value *m, int64_t now_ms)
 {
-        struct slice level = field_text(m, "level"), error = field_text(m, "error");
-        struct buf text CLEANUP(buf_release) = {0};
-        put_age(&text, field_int(m, "age_ms"));
-        table_add(t, field_text(target, "name"), TONE_PLAIN);
-        table_add(t, field_text(m, "name"), TONE_PLAIN);
-        table_add(t, level, tone_of(level));
-        add_text(t, field_text(m, "value"));
-        add_text(t, field_text(m, "elevated"));
-        add_text(t, field_text(m, "critical"));
-        table_add(t, buf_slice(&text), TONE_PLAIN);
-        table_add(t, error.len ? error : field_text(m, "note"), error.len ? TONE_RED : TONE_YELLOW);
+        (void)now_ms;
+        buf_put_slice(b, field_text(m, field_text(m, "error").len ? "error" : "note"));
 }
+
+static enum tone metric_tone(const struct value *m)
+{
+        return tone_of(field_text(m, "level"));
+}
+
+static enum tone note_tone(const struct value *m)
+{
+        return field_text(m, "error").len ? TONE_RED : TONE_YELLOW;
+}
+
+static const struct column metric_columns[] = {
+        {"TARGET", .may_shrink = true},
+        {"METRIC", .key = "name", .may_shrink = true},
+        {"LEVEL", .key = "level", .tone_of = metric_tone},
+        {"VALUE", .key = "value", .as = AS_OR_DASH, .is_right = true},
+        {"ELEVATED", .key = "elevated", .as = AS_OR_DASH, .is_right = true},
+        {"CRITICAL", .key = "critical", .as = AS_OR_DASH, .is_right = true},
+        {"AGE", .put = put_metric_age, .is_right = true},
+        {"NOTE", .put = put_metric_note, .tone_of = note_tone, .may_shrink = true},
+};
 
 static void put_targets(struct cli *cli, const struct value *v)
 {
@@ -344,8 +345,10 @@ static void put_targets(struct cli *cli, const struct value *v)
                         text_put_safe(b, mode);
                 }
                 buf_put_byte(b, '\n');
-                for (size_t k = 0; k < list_len(metrics); k++)
-                        metric_row(&t, target, &metrics->items[k]);
+                for (size_t k = 0; k < list_len(metrics); k++) {
+                        table_add(&t, field_text(target, "name"), TONE_PLAIN);
+                        table_add_row(&t, &metrics->items[k], 0);
+                }
         }
         table_print(&t, &cli->screen, b);
         table_release(&t);
@@ -482,62 +485,39 @@ static int throttle_resume(struct cli *cli, struct problem *p)
 /* ---- history ---- */
 
 static const struct option_def history_options[] = {
-        {"before", "NUMBER", "events with smaller numbers: the page after the last one"},
+        {"before", "N", "events with smaller numbers: the page after the last one"},
         {NULL, NULL, NULL},
 };
 
-static const struct column group_columns[] = {
-        {"FROM", false, false}, {"TO", false, false},  {"EVENT", false, false},
-        {"COUNT", true, false}, {"HOOK", false, true}, {"TIER", false, false},
-        {"LAST", false, true},
+static const struct column event_columns[] = {
+        {"TIME", .key = "at_ms", .as = AS_MOMENT, .tone = TONE_DIM},
+        {"EVENT", .key = "event"},
+        {"MESSAGE", .key = "message"},
 };
 
-static void put_events(struct cli *cli, const struct value *events)
-{
-        struct table t;
-        table_init(&t, event_columns, ARRAY_LEN(event_columns));
-        for (size_t i = 0; i < list_len(events); i++) {
-                const struct value *v = &events->items[i];
-                table_add_moment(&t, field_int(v, "at_ms"));
-                table_add(&t, field_text(v, "event"), TONE_PLAIN);
-                table_add(&t, field_text(v, "message"), TONE_PLAIN);
-        }
-        if (list_len(events))
-                table_print(&t, &cli->screen, &cli->out);
-        table_release(&t);
-}
-
 /* What was deferred, by hook and tier: since the start of the server. */
-static void put_groups(struct cli *cli, const struct value *groups)
-{
-        struct table t;
-        if (!list_len(groups))
-                return;
-        table_init(&t, group_columns, ARRAY_LEN(group_columns));
-        for (size_t i = 0; i < list_len(groups); i++) {
-                const struct value *v = &groups->items[i];
-                table_add_moment(&t, field_int(v, "from_ms"));
-                table_add_moment(&t, field_int(v, "to_ms"));
-                table_add(&t, field_text(v, "event"), TONE_PLAIN);
-                table_add_int(&t, field_int(v, "count"));
-                add_text(&t, field_text(v, "hook"));
-                add_text(&t, field_text(v, "tier"));
-                table_add(&t, field_text(v, "message"), TONE_PLAIN);
-        }
-        if (cli->out.len)
-                buf_put_byte(&cli->out, '\n');
-        table_print(&t, &cli->screen, &cli->out);
-        table_release(&t);
-}
+static const struct column group_columns[] = {
+        {"FROM", .key = "from_ms", .as = AS_MOMENT, .tone = TONE_DIM},
+        {"TO", .key = "to_ms", .as = AS_MOMENT, .tone = TONE_DIM},
+        {"EVENT", .key = "event"},
+        {"COUNT", .key = "count", .as = AS_INT},
+        {"HOOK", .key = "hook", .as = AS_OR_DASH, .may_shrink = true},
+        {"TIER", .key = "tier", .as = AS_OR_DASH},
+        {"LAST", .key = "message", .may_shrink = true},
+};
 
 static void put_history(struct cli *cli, const struct value *v)
 {
         const struct value *events = value_get(v, "events"), *groups = value_get(v, "deferrals");
         struct slice problem = field_text(v, "problem");
         int64_t older = field_int(v, "older");
-        put_events(cli, events);
-        if (!args_has(&cli->args, "before"))
-                put_groups(cli, groups);
+        bool has_groups = list_len(groups) && !args_has(&cli->args, "before");
+        table_print_rows(&cli->screen, &cli->out, event_columns, ARRAY_LEN(event_columns), events);
+        if (has_groups && cli->out.len)
+                buf_put_byte(&cli->out, '\n');
+        if (has_groups)
+                table_print_rows(&cli->screen, &cli->out, group_columns, ARRAY_LEN(group_columns),
+                                 groups);
         if (!list_len(events) && !list_len(groups))
                 buf_put_str(&cli->notes, "the gate has done nothing yet\n");
         if (older > 0)
@@ -549,57 +529,32 @@ static void put_history(struct cli *cli, const struct value *v)
         }
 }
 
-static int throttle_history(struct cli *cli, struct problem *p)
-{
-        struct cli_request req;
-        cli_request_init(&req, "THROTTLEHISTORY");
-        if (cli->args.n_positional) {
-                cli_request_add_str(&req, "COUNT");
-                cli_request_add_str(&req, cli->args.positional[0]);
-        }
-        cli_request_add_option(&req, &cli->args, "before", "BEFORE");
-        return cli_show(cli, &req, put_history, p);
-}
-
 /* ---- starved ---- */
 
-static const struct column starved_columns[] = {
-        {"NAME", false, true},   {"NO GRANT FOR", true, false}, {"ASKS", true, false},
-        {"WHY", false, true},    {"TARGET", false, true},       {"MEANWHILE", false, true},
-        {"GRANTS", true, false},
-};
-
-static void starved_row(struct table *t, const struct value *v, int64_t now_ms)
+static void put_why(struct buf *b, const struct value *v, int64_t now_ms)
 {
         struct slice metric = field_text(v, "metric");
-        struct buf text CLEANUP(buf_release) = {0};
         (void)now_ms;
-        table_add(t, field_text(v, "name"), TONE_RED);
-        duration_put(&text, field_int(v, "since_ms"));
-        table_add(t, buf_slice(&text), TONE_PLAIN);
-        table_add_int(t, field_int(v, "asks"));
-        buf_clear(&text);
-        buf_put_slice(&text, field_text(v, "reason"));
-        buf_put_str(&text, metric.len ? ": " : "");
-        buf_put_slice(&text, metric);
-        table_add(t, buf_slice(&text), TONE_PLAIN);
-        add_text(t, field_text(v, "target"));
-        add_text(t, field_text(v, "starver"));
-        table_add_int(t, field_int(v, "starver_grants"));
+        buf_put_slice(b, field_text(v, "reason"));
+        buf_put_str(b, metric.len ? ": " : "");
+        buf_put_slice(b, metric);
 }
 
+static const struct column starved_columns[] = {
+        {"NAME", .key = "name", .tone = TONE_RED, .may_shrink = true},
+        {"NO GRANT FOR", .key = "since_ms", .as = AS_DURATION},
+        {"ASKS", .key = "asks", .as = AS_INT},
+        {"WHY", .put = put_why, .may_shrink = true},
+        {"TARGET", .key = "target", .as = AS_OR_DASH, .may_shrink = true},
+        {"MEANWHILE", .key = "starver", .as = AS_OR_DASH, .may_shrink = true},
+        {"GRANTS", .key = "starver_grants", .as = AS_INT},
+};
+
 static const struct listing starved = {
-        .command = "STARVED",
         .empty = "nobody is starved\n",
         .columns = starved_columns,
         .n_columns = ARRAY_LEN(starved_columns),
-        .row = starved_row,
 };
-
-static int throttle_starved(struct cli *cli, struct problem *p)
-{
-        return listing_run(cli, &starved, p);
-}
 
 /* ---- mode ---- */
 
@@ -724,41 +679,49 @@ static const struct option_def pause_options[] = {
 
 static const struct cli_command commands[] = {
         {"status", "", "Show the load level and why, what waits and what returns.",
-         "The level is that of the worst target; 'because' names the metric that decided, its\n"
+         "The level is that of the worst target; 'because' names the metric that decided, "
+         "its\n"
          "value then and against which threshold, its value now and how old that is.\n"
-         "PARKED jobs wait now; DEFERRED, WOULD DEFER (mode observe) and RELEASED (by the ramp)\n"
+         "PARKED jobs wait now; DEFERRED, WOULD DEFER (mode observe) and RELEASED (by the "
+         "ramp)\n"
          "count since the server started.\n\n"
          "  weir throttle status\n"
          "  weir throttle status --json | jq -r .level\n",
-         NULL, 0, 0, false, throttle_status},
+         .run = throttle_status},
         {"pause", "", "Behave as at level critical, for a maintenance window.",
-         "Holds in every mode. Critical jobs run, what runs already goes on, the rest waits. It\n"
-         "ends after an hour unless you say otherwise, also when the server is restarted.\n\n"
+         "Holds in every mode. Critical jobs run, what runs already goes on, the rest "
+         "waits. It\n"
+         "ends after an hour unless you say otherwise, also when the server is "
+         "restarted.\n\n"
          "  weir throttle pause --for 30m\n",
-         pause_options, 0, 0, false, throttle_pause},
-        {"resume", "", "End the pause.", "  weir throttle resume\n", NULL, 0, 0, false,
-         throttle_resume},
+         .options = pause_options, .run = throttle_pause},
+        {"resume", "", "End the pause.", "  weir throttle resume\n", .run = throttle_resume},
         {"history", "[N]", "Show the last N events of the gate, newest first (50).",
-         "Level changes with their metric, the ramp, and what operators did; kept over restarts,\n"
-         "for a year by default. Below them, what was deferred since the server started, by hook\n"
+         "Level changes with their metric, the ramp, and what operators did; kept over "
+         "restarts,\n"
+         "for a year by default. Below them, what was deferred since the server started, "
+         "by hook\n"
          "and tier.\n\n"
          "  weir throttle history 100\n"
          "  weir throttle history --before 4711\n",
-         history_options, 0, 1, false, throttle_history},
+         .options = history_options, .command = "THROTTLEHISTORY", .apart = "count",
+         .word = "COUNT", .show = put_history},
         {"starved", "", "List who goes on asking and is not granted, and who is meanwhile.",
-         "Of those who ask through the check door. MEANWHILE is the one with most grants on the\n"
+         "Of those who ask through the check door. MEANWHILE is the one with most grants "
+         "on the\n"
          "same target since then. 'weir rule prioritize NAME' turns it round.\n\n"
          "  weir throttle starved\n",
-         NULL, 0, 0, false, throttle_starved},
+         .command = "STARVED", .listing = &starved},
         {"mode", "[off|test_observe|observe|enforce]", "Show or set what the gate does.",
          "off           nothing\n"
          "test_observe  measure and show levels\n"
          "observe       also count and tell what would wait; everything runs\n"
          "enforce       jobs wait by tier and level\n\n"
-         "What is set holds over restarts and before the configuration. Watch observe for a week\n"
+         "What is set holds over restarts and before the configuration. Watch observe for "
+         "a week\n"
          "before you enforce:\n\n"
          "  weir throttle mode observe\n",
-         NULL, 0, 1, false, throttle_mode},
+         .run = throttle_mode},
 };
 
 const struct cli_group cli_group_throttle = {"throttle",

@@ -361,116 +361,104 @@ struct panel {
         const char *list; /* key of the list in the answer; NULL: it is the answer */
         const struct column *columns;
         size_t n_columns;
-        void (*row)(struct table *t, const struct value *v, int64_t now_ms, struct row *ret);
 };
 
-static void add_duration(struct table *t, int64_t ms, enum tone tone)
+static void put_state(struct buf *b, const struct value *q, int64_t now_ms)
 {
-        struct buf text CLEANUP(buf_release) = {0};
-        if (ms > 0)
-                duration_put(&text, ms);
-        table_add(t, buf_slice(&text), tone);
+        (void)now_ms;
+        buf_put_str(b, field_is_true(q, "paused") ? "paused" : "open");
+}
+
+static enum tone state_tone(const struct value *q)
+{
+        return field_is_true(q, "paused") ? TONE_YELLOW : TONE_PLAIN;
 }
 
 static const struct column queue_columns[] = {
-        {"QUEUE", false, true},     {"STATE", false, false},  {"READY", true, false},
-        {"SCHEDULED", true, false}, {"WAITING", true, false}, {"RUNNING", true, false},
-        {"DONE", true, false},      {"FAILED", true, false},  {"OLDEST", true, false},
+        {"QUEUE", .key = "name", .may_shrink = true},
+        {"STATE", .put = put_state, .tone_of = state_tone},
+        {"READY", .key = "ready", .as = AS_INT},
+        {"SCHEDULED", .key = "scheduled", .as = AS_INT},
+        {"WAITING", .key = "waiting", .as = AS_INT},
+        {"RUNNING", .key = "running", .as = AS_INT},
+        {"DONE", .key = "completed", .as = AS_INT},
+        {"FAILED", .key = "failed", .as = AS_INT},
+        {"OLDEST", .key = "oldest_due_ms", .as = AS_AGE},
 };
 
-static void queue_row(struct table *t, const struct value *q, int64_t now_ms, struct row *ret)
+static void put_attempt(struct buf *b, const struct value *job, int64_t now_ms)
 {
-        static const char *const numbers[] = {"ready",   "scheduled", "waiting",
-                                              "running", "completed", "failed"};
-        int64_t oldest_ms = field_int(q, "oldest_due_ms");
-        ret->name = field_text(q, "name");
-        ret->is_paused = field_is_true(q, "paused");
-        table_add(t, ret->name, TONE_PLAIN);
-        table_add(t, slice_str(ret->is_paused ? "paused" : "open"),
-                  ret->is_paused ? TONE_YELLOW : TONE_PLAIN);
-        for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-                table_add_int(t, field_int(q, numbers[i]));
-        add_duration(t, oldest_ms > 0 ? now_ms - oldest_ms : 0, TONE_PLAIN);
+        (void)now_ms;
+        buf_printf(b, "%lld/%lld", (long long)field_int(job, "attempt"),
+                   (long long)field_int(job, "attempts"));
+}
+
+static void put_progress(struct buf *b, const struct value *job, int64_t now_ms)
+{
+        struct slice progress = field_text(job, "progress");
+        (void)now_ms;
+        buf_put(b, progress.ptr, progress.len > 100 ? 100 : progress.len);
 }
 
 static const struct column job_columns[] = {
-        {"ID", true, false},       {"HOOK", false, true}, {"QUEUE", false, true},
-        {"WORKER", false, true},   {"FOR", true, false},  {"TRY", true, false},
-        {"PROGRESS", false, true},
+        {"ID", .key = "id", .as = AS_INT},
+        {"HOOK", .key = "hook", .may_shrink = true},
+        {"QUEUE", .key = "queue", .may_shrink = true},
+        {"WORKER", .key = "worker", .tone = TONE_DIM, .may_shrink = true},
+        {"FOR", .key = "started_ms", .as = AS_AGE},
+        {"TRY", .put = put_attempt, .is_right = true},
+        {"PROGRESS", .put = put_progress, .may_shrink = true},
 };
 
-static void job_row(struct table *t, const struct value *job, int64_t now_ms, struct row *ret)
+static enum tone starved_tone(const struct value *client)
 {
-        struct slice progress = field_text(job, "progress");
-        char attempt[48];
-        int64_t started_ms = field_int(job, "started_ms");
-        (void)snprintf(ret->key, sizeof(ret->key), "%lld", (long long)field_int(job, "id"));
-        (void)snprintf(attempt, sizeof(attempt), "%lld/%lld", (long long)field_int(job, "attempt"),
-                       (long long)field_int(job, "attempts"));
-        table_add(t, slice_str(ret->key), TONE_PLAIN);
-        table_add(t, field_text(job, "hook"), TONE_PLAIN);
-        table_add(t, field_text(job, "queue"), TONE_PLAIN);
-        table_add(t, field_text(job, "worker"), TONE_DIM);
-        add_duration(t, started_ms > 0 && now_ms > started_ms ? now_ms - started_ms : 0,
-                     TONE_PLAIN);
-        table_add(t, slice_str(attempt), TONE_PLAIN);
-        progress.len = progress.len > 100 ? 100 : progress.len;
-        table_add(t, progress, TONE_PLAIN);
+        return field_is_true(client, "starved") ? TONE_RED : TONE_PLAIN;
+}
+
+static void put_waiting(struct buf *b, const struct value *client, int64_t now_ms)
+{
+        (void)now_ms;
+        if (field_int(client, "waiting_ms") > 0)
+                duration_put(b, field_int(client, "waiting_ms"));
 }
 
 static const struct column client_columns[] = {
-        {"CLIENT", false, true},       {"KIND", false, false},   {"ASKS", true, false},
-        {"GRANTED", true, false},      {"REFUSED", true, false}, {"LAST", true, false},
-        {"NO GRANT FOR", true, false},
+        {"CLIENT", .key = "name", .may_shrink = true},
+        {"KIND", .key = "kind", .tone = TONE_DIM},
+        {"ASKS", .key = "asks", .as = AS_INT},
+        {"GRANTED", .key = "granted", .as = AS_INT},
+        {"REFUSED", .key = "refused", .as = AS_INT},
+        {"LAST", .key = "last_ms", .as = AS_AGE},
+        {"NO GRANT FOR", .put = put_waiting, .tone_of = starved_tone, .is_right = true},
 };
 
-static void client_row(struct table *t, const struct value *c, int64_t now_ms, struct row *ret)
+static void put_why(struct buf *b, const struct value *client, int64_t now_ms)
 {
-        int64_t refused = field_int(c, "refused"), last_ms = field_int(c, "last_ms");
-        ret->name = field_text(c, "name");
-        table_add(t, ret->name, TONE_PLAIN);
-        table_add(t, field_text(c, "kind"), TONE_DIM);
-        table_add_int(t, field_int(c, "asks"));
-        table_add_int(t, field_int(c, "granted"));
-        table_add_int(t, refused);
-        add_duration(t, last_ms > 0 ? now_ms - last_ms : 0, TONE_PLAIN);
-        add_duration(t, field_int(c, "waiting_ms"),
-                     field_is_true(c, "starved") ? TONE_RED : TONE_PLAIN);
+        struct slice metric = field_text(client, "metric");
+        (void)now_ms;
+        buf_put_slice(b, field_text(client, "reason"));
+        buf_put_str(b, metric.len ? ": " : "");
+        buf_put_slice(b, metric);
 }
 
 static const struct column starved_columns[] = {
-        {"CLIENT", false, true}, {"NO GRANT FOR", true, false}, {"ASKS", true, false},
-        {"WHY", false, true},    {"TARGET", false, true},       {"MEANWHILE", false, true},
-        {"GRANTS", true, false},
+        {"CLIENT", .key = "name", .tone = TONE_RED, .may_shrink = true},
+        {"NO GRANT FOR", .key = "since_ms", .as = AS_DURATION},
+        {"ASKS", .key = "asks", .as = AS_INT},
+        {"WHY", .put = put_why, .may_shrink = true},
+        {"TARGET", .key = "target", .may_shrink = true},
+        {"MEANWHILE", .key = "starver", .may_shrink = true},
+        {"GRANTS", .key = "starver_grants", .as = AS_INT},
 };
-
-static void starved_row(struct table *t, const struct value *s, int64_t now_ms, struct row *ret)
-{
-        struct slice metric = field_text(s, "metric");
-        struct buf why CLEANUP(buf_release) = {0};
-        (void)now_ms; /* told as a length of time */
-        buf_put_slice(&why, field_text(s, "reason"));
-        buf_put_str(&why, metric.len ? ": " : "");
-        buf_put_slice(&why, metric);
-        ret->name = field_text(s, "name");
-        table_add(t, ret->name, TONE_RED);
-        add_duration(t, field_int(s, "since_ms"), TONE_PLAIN);
-        table_add_int(t, field_int(s, "asks"));
-        table_add(t, buf_slice(&why), TONE_PLAIN);
-        table_add(t, field_text(s, "target"), TONE_PLAIN);
-        table_add(t, field_text(s, "starver"), TONE_PLAIN);
-        table_add_int(t, field_int(s, "starver_grants"));
-}
 
 #define COLUMNS(c) c, ARRAY_LEN(c)
 static const struct panel panels[TOP_PANELS] = {
         [TOP_QUEUES] = {"Queues", "no queues yet: the first job makes one", NULL,
-                        COLUMNS(queue_columns), queue_row},
-        [TOP_JOBS] = {"Running jobs", "nothing runs", "jobs", COLUMNS(job_columns), job_row},
+                        COLUMNS(queue_columns)},
+        [TOP_JOBS] = {"Running jobs", "nothing runs", "jobs", COLUMNS(job_columns)},
         [TOP_CLIENTS] = {"Clients", "nobody has asked since the server started", "clients",
-                         COLUMNS(client_columns), client_row},
-        [TOP_STARVED] = {"Starved", "nobody is starved", NULL, COLUMNS(starved_columns),
-                         starved_row},
+                         COLUMNS(client_columns)},
+        [TOP_STARVED] = {"Starved", "nobody is starved", NULL, COLUMNS(starved_columns)},
 };
 
 static const struct value *panel_list(const struct top_view *v, enum top_panel which)
@@ -484,6 +472,13 @@ static struct slice row_key(const struct row *r)
         return r->key[0] ? slice_str(r->key) : r->name;
 }
 
+static void row_read(struct row *ret, const struct value *v, enum top_panel which)
+{
+        *ret = (struct row){.name = field_text(v, "name"), .is_paused = field_is_true(v, "paused")};
+        if (which == TOP_JOBS)
+                (void)snprintf(ret->key, sizeof(ret->key), "%lld", (long long)field_int(v, "id"));
+}
+
 static void rows_make(struct rows *r, const struct top_view *v, enum top_panel which)
 {
         const struct panel *p = &panels[which];
@@ -493,8 +488,8 @@ static void rows_make(struct rows *r, const struct top_view *v, enum top_panel w
         for (size_t i = 0; i < list_len(list) && r->n < TOP_ROWS_MAX; i++) {
                 struct row *row = &r->rows[r->n];
                 size_t cells = r->table.n_cells;
-                *row = (struct row){0};
-                p->row(&r->table, &list->items[i], v->now_ms, row);
+                row_read(row, &list->items[i], which);
+                table_add_row(&r->table, &list->items[i], v->now_ms);
                 if (which == TOP_JOBS || slice_contains(row_key(row), v->filter))
                         r->n++;
                 else

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/shown.h"
 #include "cli/filter.h"
+#include "cli/listing.h"
 #include "cli/term.h"
 #include "cli/text.h"
 
@@ -36,7 +37,7 @@ static const struct option_def options[] = {
 
 const struct option_def *cli_more_options(const struct cli_command *c)
 {
-        for (size_t i = 0; c->run && c->name && i < ARRAY_LEN(verbs); i++)
+        for (size_t i = 0; !cli_command_is_main(c) && c->name && i < ARRAY_LEN(verbs); i++)
                 if (strcmp(verbs[i], c->name) == 0)
                         return options;
         return NULL;
@@ -48,7 +49,7 @@ int watch_run_once(struct cli *cli, struct problem *p)
         struct filter filter;
         filter_parse(&filter, text ? text : "");
         cli->screen.filter = filter;
-        int r = cli->command->run(cli, p);
+        int r = cli->command->run ? cli->command->run(cli, p) : cli_run_row(cli, p);
         if (r == OK && cli->is_json && filter.text.len)
                 r = filter_json(&filter, &cli->out, p);
         return r;

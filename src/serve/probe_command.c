@@ -170,9 +170,13 @@ static void add_row(const struct shown *s, const struct probe_sample *sample, st
 }
 
 static const struct column columns[] = {
-        {"TARGET", false, false},  {"METRIC", false, false},  {"VALUE", true, false},
-        {"ELEVATED", true, false}, {"CRITICAL", true, false}, {"AGE", true, false},
-        {"NOTE", false, true},
+        {.title = "TARGET"},
+        {.title = "METRIC"},
+        {"VALUE", .is_right = true},
+        {"ELEVATED", .is_right = true},
+        {"CRITICAL", .is_right = true},
+        {"AGE", .is_right = true},
+        {"NOTE", .may_shrink = true},
 };
 
 static void put_line(const struct shown *s, const struct probe_sample *sample, struct buf *b)

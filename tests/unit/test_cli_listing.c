@@ -9,18 +9,27 @@
 
 static const struct option_def options[] = {
         {"match", "TEXT", "a text"},
-        LISTING_PAGE_OPTIONS,
+        {"limit", "N", "at most N"},
+        {"cursor", "CURSOR", "where to go on"},
+        {"all", NULL, "all of them"},
         {NULL, NULL, NULL},
 };
 
-static const struct column columns[] = {{"NAME", false, true}, {"N", true, false}};
-
-static void row(struct table *t, const struct value *v, int64_t now_ms)
+static void put_name(struct buf *b, const struct value *v, int64_t now_ms)
 {
         assert_true(now_ms > 0);
-        table_add(t, field_text(v, "name"), TONE_PLAIN);
-        table_add_int(t, field_int(v, "n"));
+        buf_put_slice(b, field_text(v, "name"));
 }
+
+static const struct column columns[] = {
+        {"NAME", .put = put_name, .may_shrink = true},
+        {"N", .key = "n", .as = AS_INT},
+};
+
+/* Rows of the server that have what is tested: pages and a text to match, and a count. */
+static const struct cli_command locks = {.usage = "", .command = "LOCKS"};
+static const struct cli_command events = {
+        .usage = "[N]", .command = "THROTTLEHISTORY", .apart = "count before", .word = "COUNT"};
 
 static void put_other(struct buf *notes, const struct value *page)
 {
@@ -28,22 +37,16 @@ static void put_other(struct buf *notes, const struct value *page)
 }
 
 static const struct listing paged = {
-        .command = "THINGS",
         .key = "things",
         .empty = "no things\n",
-        .options = listing_match_options,
         .columns = columns,
         .n_columns = ARRAY_LEN(columns),
-        .row = row,
 };
 
 static const struct listing whole = {
-        .command = "ALL",
         .empty = "nothing\n",
-        .word = "COUNT",
         .columns = columns,
         .n_columns = ARRAY_LEN(columns),
-        .row = row,
 };
 
 #define THING(name, n) "%2\r\n$4\r\nname\r\n$1\r\n" name "\r\n$1\r\nn\r\n:" n "\r\n"
@@ -65,7 +68,7 @@ static void set_up(struct run *x, const char *answers, const char *words)
         static char copy[128];
         char *argv[16], *save = NULL;
         int argc = 0, used, fd[2];
-        *x = (struct run){0};
+        *x = (struct run){.cli.command = &locks};
         (void)snprintf(copy, sizeof(copy), "%s", words);
         for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
                 argv[argc++] = w;
@@ -112,7 +115,7 @@ static void a_page_is_a_table_and_says_when_there_are_more(void **state)
         assert_int_equal(listing_run(&x.cli, &paged, &x.problem), OK);
         assert_printed(&x, "NAME   N\na      1\nb     20\n", "there are more: --all shows them\n");
         assert_asked(&x,
-                     "*5\r\n$6\r\nTHINGS\r\n$5\r\nMATCH\r\n$1\r\nb\r\n$5\r\nLIMIT\r\n$1\r\n2\r\n");
+                     "*5\r\n$5\r\nLOCKS\r\n$5\r\nMATCH\r\n$1\r\nb\r\n$5\r\nLIMIT\r\n$1\r\n2\r\n");
         tear_down(&x);
 }
 
@@ -123,8 +126,8 @@ static void all_pages_are_one_list(void **state)
         set_up(&x, two_pages, "--all");
         assert_int_equal(listing_run(&x.cli, &paged, &x.problem), OK);
         assert_printed(&x, "NAME   N\na      1\nb     20\nc      3\n", "");
-        assert_asked(&x, "*1\r\n$6\r\nTHINGS\r\n"
-                         "*3\r\n$6\r\nTHINGS\r\n$6\r\nCURSOR\r\n$1\r\nb\r\n");
+        assert_asked(&x, "*1\r\n$5\r\nLOCKS\r\n"
+                         "*3\r\n$5\r\nLOCKS\r\n$6\r\nCURSOR\r\n$1\r\nb\r\n");
         tear_down(&x);
         set_up(&x, two_pages, "--all --json");
         assert_int_equal(listing_run(&x.cli, &paged, &x.problem), OK);
@@ -145,7 +148,7 @@ static void a_listing_goes_on_at_a_cursor_and_gives_one(void **state)
                        "{\"things\":[{\"name\":\"a\",\"n\":1},{\"name\":\"b\",\"n\":20}],"
                        "\"cursor\":\"b\"}\n",
                        "");
-        assert_asked(&x, "*3\r\n$6\r\nTHINGS\r\n$6\r\nCURSOR\r\n$1\r\nA\r\n");
+        assert_asked(&x, "*3\r\n$5\r\nLOCKS\r\n$6\r\nCURSOR\r\n$1\r\nA\r\n");
         tear_down(&x);
 }
 
@@ -177,6 +180,7 @@ static void nothing_is_a_note_for_people_and_an_empty_list_for_programs(void **s
         assert_printed(&x, "{\"things\":[],\"cursor\":\"\"}\n", "");
         tear_down(&x);
         set_up(&x, "*0\r\n", "");
+        x.cli.command = &events;
         assert_int_equal(listing_run(&x.cli, &whole, &x.problem), OK);
         assert_printed(&x, "", "nothing\n");
         tear_down(&x);
@@ -187,14 +191,16 @@ static void a_list_without_pages_is_the_answer_itself(void **state)
         struct run x;
         (void)state;
         set_up(&x, "*1\r\n" THING("a", "1"), "7");
+        x.cli.command = &events;
         assert_int_equal(listing_run(&x.cli, &whole, &x.problem), OK);
         assert_printed(&x, "NAME  N\na     1\n", "");
-        assert_asked(&x, "*3\r\n$3\r\nALL\r\n$5\r\nCOUNT\r\n$1\r\n7\r\n");
+        assert_asked(&x, "*3\r\n$15\r\nTHROTTLEHISTORY\r\n$5\r\nCOUNT\r\n$1\r\n7\r\n");
         tear_down(&x);
         set_up(&x, "*1\r\n" THING("a", "1"), "--json");
+        x.cli.command = &events;
         assert_int_equal(listing_run(&x.cli, &whole, &x.problem), OK);
         assert_printed(&x, "[{\"name\":\"a\",\"n\":1}]\n", "");
-        assert_asked(&x, "*1\r\n$3\r\nALL\r\n");
+        assert_asked(&x, "*1\r\n$15\r\nTHROTTLEHISTORY\r\n");
         tear_down(&x);
 }
 

@@ -5,9 +5,9 @@
 #include "cli/screen.h"
 
 static const struct column columns[] = {
-        {"ID", true, false},
-        {"NAME", false, true},
-        {"NOTE", false, true},
+        {"ID", .is_right = true},
+        {"NAME", .may_shrink = true},
+        {"NOTE", .may_shrink = true},
 };
 
 static void check_safe(struct slice in, const char *out)
