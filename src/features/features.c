@@ -17,13 +17,14 @@
 #include "numbers/last_hour.h"
 #include "numbers/series.h"
 #include "operator/settings.h"
-#include "throttle/throttle.h"
+#include "throttle/host.h"
+#include "throttle/throttle_state.h"
 
 static const struct feature *const features[] = {
-        &series_feature, &keeping_feature,  &last_hour_feature, &dependents_feature,
-        &due_feature,    &things_feature,   &throttle_feature,  &checks_feature,
-        &scans_feature,  &claims_feature,   &workers_feature,   &retry_feature,
-        &bulk_feature,   &settings_feature,
+        &series_feature,  &keeping_feature, &last_hour_feature, &dependents_feature,
+        &due_feature,     &things_feature,  &throttle_feature,  &registry_tries_feature,
+        &hosts_feature,   &checks_feature,  &scans_feature,     &claims_feature,
+        &workers_feature, &retry_feature,   &bulk_feature,      &settings_feature,
 };
 
 static const thing_due due[THING_KINDS] = {

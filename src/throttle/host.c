@@ -148,7 +148,7 @@ void core_each_skipped(struct core *core,
                 fn(ctx, host_of(thing_name(&found[i]->thing)), until_wall_ms(core, found[i]));
 }
 
-void host_setting_ended(struct core *core, struct slice setting)
+static void host_setting_ended(struct core *core, struct slice setting)
 {
         if (!is_skip(setting))
                 return;
@@ -206,3 +206,5 @@ int exec_skippedhosts(struct core *core, struct session *session, const struct c
         reply_end(reply);
         return OK;
 }
+
+const struct feature hosts_feature = {.name = "skipped hosts", .setting_ended = host_setting_ended};

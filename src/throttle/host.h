@@ -20,7 +20,6 @@ bool core_recover_host(struct core *core, struct slice host);
 void core_each_skipped(struct core *core,
                        void (*fn)(void *ctx, struct slice host, int64_t until_wall_ms), void *ctx);
 
-/* The time of that setting is over; tells of it when it is a skipped host. */
-void host_setting_ended(struct core *core, struct slice setting);
+extern const struct feature hosts_feature;
 
 #endif

@@ -110,7 +110,7 @@ static void cancel(struct core *core, struct session_wait *w)
 
 static const struct wait_ops try_wait_ops = {.cancel = cancel};
 
-void registry_try_turn(struct core *core)
+static void registry_try_turn(struct core *core)
 {
         LIST_FOREACH(&core->throttle->tries, it)
         {
@@ -147,3 +147,12 @@ int exec_registrytry(struct core *core, struct session *session, const struct co
         list_push_back(&core->throttle->tries, &y->link);
         return CORE_LATER;
 }
+
+static int64_t registry_try_next_ns(const struct core *core)
+{
+        return list_is_empty(&core->throttle->tries) ? INT64_MAX : core->now.steady_ns;
+}
+
+const struct feature registry_tries_feature = {.name = "trials of the registry",
+                                               .turn = registry_try_turn,
+                                               .next_ns = registry_try_next_ns};

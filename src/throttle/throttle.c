@@ -10,7 +10,6 @@
 #include "throttle/throttle.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,7 +19,6 @@
 #include "base/shown.h"
 #include "state/cap.h"
 #include "things/setting.h"
-#include "throttle/host.h"
 #include "throttle/incident.h"
 #include "throttle/last_level.h"
 #include "throttle/own_queue.h"
@@ -159,37 +157,6 @@ int throttle_metric(const struct core *core, size_t target, struct slice name)
                 if (slice_eq(bare, slice_str(same[k].theirs)))
                         i = find_metric(g, slice_str(same[k].ours));
         return i;
-}
-
-/* ---- telling ---- */
-
-void throttle_put_label(struct buf *labels, const char *key, const char *value)
-{
-        buf_printf(labels, "%s%s=\"", labels->len ? "," : "", key);
-        for (const char *p = value; *p; p++) {
-                if (*p == '\\' || *p == '"')
-                        buf_put_byte(labels, '\\');
-                buf_put_byte(labels, *p);
-        }
-        buf_put_byte(labels, '"');
-}
-
-void throttle_tell(struct core *core, const char *name, const char *fmt, ...)
-{
-        struct throttle *t = core->throttle;
-        bool is_frequent = incident_is_frequent(name);
-        struct throttle_ring *ring = &t->rings[is_frequent];
-        struct throttle_event *e = &ring->events[ring->n++ % THROTTLE_EVENTS];
-        va_list args;
-        e->number = t->n_events++;
-        e->wall_ms = core->now.wall_ms;
-        e->name = name;
-        va_start(args, fmt);
-        shown_vprintf(e->text, sizeof(e->text), fmt, args);
-        va_end(args);
-        e->incident = 0;
-        if (!is_frequent)
-                incident_keep(core, e);
 }
 
 /* ---- settings ---- */
@@ -829,14 +796,13 @@ static void throttle_turn(struct core *core)
         parking_turn(core);
         run_zone(core);
         throttle_wake(core);
-        registry_try_turn(core);
 }
 
 static int64_t throttle_next_ns(const struct core *core)
 {
         const struct throttle *t = core->throttle;
         int64_t next = ramp_next_ns(&t->ramp);
-        if (!list_is_empty(&t->tries) || parking_is_busy(core))
+        if (parking_is_busy(core))
                 return core->now.steady_ns;
         if (t->adaptive != MODE_OFF && zone_next_ns(&t->zone) < next)
                 next = zone_next_ns(&t->zone);
@@ -856,7 +822,6 @@ static int64_t throttle_next_ns(const struct core *core)
 
 static void setting_ended(struct core *core, struct slice name)
 {
-        host_setting_ended(core, name);
         if (!slice_eq(name, SLICE_LIT(SETTING_PAUSE)))
                 return;
         throttle_tell(core, "throttle_resumed", "the pause ended by itself");

@@ -123,8 +123,7 @@ void throttle_setup_release(struct throttle *t);
 /* The registry as it would be with one more pattern set; NULL: as it is.  The caller's to free. */
 struct registry *throttle_build_registry(const struct core *core,
                                          const struct registry_entry *more);
-/* throttle/registry_try.c: walks of REGISTRYTRY that go on, once a turn. */
-void registry_try_turn(struct core *core);
+extern const struct feature registry_tries_feature; /* REGISTRYTRY: walks that go on */
 /* What NOW and THROTTLE STATUS tell alike. */
 void throttle_tell_target(const struct core *core, struct reply *reply, const struct target *g,
                           bool has_metrics);
