@@ -17,22 +17,30 @@ const struct setting_def setting_table[SETTING_IDS] = {
 #include "api/setting_table.def"
 };
 
-const char *setting_section_name(enum setting_section section)
-{
-        static const char *const names[SECTIONS] = {
-                [SECTION_TOP] = "",
-                [SECTION_QUEUE] = "queue",
-                [SECTION_LOCKS] = "locks",
-                [SECTION_THROTTLE] = "throttle",
-                [SECTION_LEVEL] = "level",
-                [SECTION_TARGET] = "target",
-                [SECTION_REPLICA] = "replica",
-                [SECTION_METRIC] = "metric",
-                [SECTION_LIVE] = "",
-        };
-        ASSERT((unsigned)section < SECTIONS);
-        return names[section];
-}
+const struct setting_section_def setting_sections[SECTIONS] = {
+        [SECTION_TOP] = {"", "", ""},
+        [SECTION_QUEUE] = {"queue", "queue \"name\" { ... }",
+                           "Settings of one queue. May be given for any number of queues."},
+        [SECTION_LOCKS] = {"locks", "locks { ... }", "The switch of all locks."},
+        [SECTION_THROTTLE] = {"throttle", "throttle { ... }",
+                              "How the gate makes jobs wait while a database is under load."},
+        [SECTION_LEVEL] = {"level",
+                           "throttle { level \"elevated\" | \"critical\" | \"unknown\" { ... } }",
+                           "How long jobs wait, and how many start at once, at that level."},
+        [SECTION_TARGET] =
+                {"target", "target \"name\" { ... }",
+                 "A database, host, URL or command that weir measures, and the thresholds "
+                 "above which it counts as load. Up to 32 targets; docs/probes.md has all "
+                 "of it. `weir probe -c FILE` shows what the probes of a file read. The "
+                 "name has 1 to 64 bytes without / and control characters."},
+        [SECTION_REPLICA] = {"replica", "target \"name\" { replica \"name\" { ... } }",
+                             "A server whose `replication_lag` counts for the target. Up to 64."},
+        [SECTION_METRIC] =
+                {"metric", "target \"name\" { metric \"name\" { ... } }",
+                 "A value of the target. A target of kind mysql, postgres or host without "
+                 "metrics has threads_running, active_backends or load_per_core."},
+        [SECTION_LIVE] = {"", "", ""},
+};
 
 const struct setting_def *setting_find(struct slice dotted)
 {
@@ -46,7 +54,7 @@ const struct setting_def *setting_find(struct slice dotted)
                 const struct setting_def *def = &setting_table[i];
                 for (size_t k = 0; k < ARRAY_LEN(untitled); k++)
                         if (def->section == untitled[k] && slice_eq(name, slice_str(def->name)) &&
-                            slice_eq(section, slice_str(setting_section_name(def->section))))
+                            slice_eq(section, slice_str(setting_sections[def->section].name)))
                                 return def;
         }
         return NULL;

@@ -32,7 +32,8 @@ enum setting_type {
         SETTING_TEXT,
         SETTING_TEXTS,
         SETTING_INTS,
-        SETTING_NUMBERS, /* one that is set while weir runs is a pair, enter and exit */
+        SETTING_NUMBERS,   /* one that is set while weir runs is a pair, enter and exit */
+        SETTING_DURATIONS, /* one that is set while weir runs is one of them */
 };
 
 enum setting_flag {
@@ -49,7 +50,9 @@ enum setting_flag {
 
 struct setting_def {
         const char *name; /* in the file */
-        const char *live; /* for SETTINGSET; NULL: it cannot be set while weir runs */
+        /* For SETTINGSET; NULL: it cannot be set while weir runs.  The words LEVEL, TIER, NAME (of
+         * a target) and METRIC stand for each of those there are. */
+        const char *live;
         enum setting_section section;
         enum setting_type type;
         unsigned flags;
@@ -59,7 +62,7 @@ struct setting_def {
         double usual_number;                      /* of a SHARE */
         const char *usual_text;                   /* of a TEXT, and of TEXTS with one */
         const char *otherwise;                    /* the default in words, where no value says it */
-        const char *kinds; /* of targets that it is for, with blanks between; NULL: all */
+        const char *kinds; /* of targets that it is for, with commas between; NULL: all */
         const char *zero;  /* what 0 means, for its error */
         const char *form;  /* how a value is written, for the man page; NULL: by its type */
         const char *unit;  /* what an INT counts; NULL: none */
@@ -110,8 +113,14 @@ enum setting_id {
 };
 extern const struct setting_def setting_table[SETTING_IDS];
 
-/* "throttle", "level": the section of a file; "" for the top. */
-const char *setting_section_name(enum setting_section section);
+/* A section of the file. */
+struct setting_section_def {
+        const char *name; /* "throttle", "level"; "": the top, or in no file */
+        const char *form; /* how it is written, for the man page */
+        const char *text; /* sentences about it */
+};
+extern const struct setting_section_def setting_sections[SECTIONS];
+
 /* The row of a name as `weir config diff` writes it for what is in no titled section, "data" or
  * "throttle.mode"; NULL: none. */
 const struct setting_def *setting_find(struct slice dotted);

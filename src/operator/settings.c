@@ -1,22 +1,24 @@
 /* See settings.h.
  *
- * Every setting is a knob: a name, a type, bounds, and a place in the policy or in a target.  The
- * fixed ones are a table; delays, caps and those of targets follow from levels, tiers and the
- * targets there are, and are counted off rather than stored, so that a reload needs no care here.
+ * Name, type, range and sentence of a setting are in its row of api/setting_table.def.  Here is the
+ * list of those there are now: delays, caps and those of targets follow from levels, tiers and the
+ * targets, and are counted off rather than stored, so that a reload needs no care here.
  *
  * A value is kept in the log as the text that SETTINGS writes, so that it is read by the same
  * function whoever brings it.  One that cannot be read, or that does not go with another (critical
  * below elevated, after a reload), is passed over: what is configured holds.
  *
- * Costs: a change looks up every knob once, at most 3 per metric; there are few changes. */
+ * Costs: a change looks up every setting once, at most 3 per metric; there are few changes. */
 #include "operator/settings.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/setting_table.h"
 #include "base/duration.h"
 #include "base/say.h"
 #include "checks/check_ctx.h"
@@ -25,51 +27,15 @@
 #include "things/setting.h"
 #include "throttle/throttle_state.h"
 
-#define CAP_MAX       100000
-#define DEFERRALS_MAX 1000000
-#define DWELL_MAX_MS  MS_PER_HOUR
-#define VALUE_MAX     64 /* bytes of the text of a value */
-#define DWELL_MS      30000
+#define VALUE_MAX 64 /* bytes of the text of a value */
 
-enum knob_type {
-        KNOB_BOOL,
-        KNOB_MODE,
-        KNOB_LEVEL, /* elevated or critical */
-        KNOB_DURATION,
-        KNOB_INT,
-        KNOB_PAIR,
-        KNOB_NUMBER,
-        KNOB_EXPIRY /* start or expire */
-};
-
-enum knob_place {
-        AT_ENABLED,
-        AT_LOCKS,
-        AT_MODE,
-        AT_CHECK_MODE,
-        AT_MAX_DEFERRAL,
-        AT_DEFERRALS,
-        AT_QUEUE_AGE,
-        AT_QUEUE_LEVEL,
-        AT_EXPIRY_MARGIN,
-        AT_EXPIRY,
-        AT_DELAY,
-        AT_CLAIM_SIZE,
-        AT_CLAIMS,
-        AT_DWELL,
-        AT_ELEVATED,
-        AT_CRITICAL,
-        AT_CHECK,
-        AT_PAUSED,
-};
-
-struct knob {
+/* One that can be set now. */
+struct live_setting {
         char name[LIMIT_NAME_BYTES + 1];
-        enum knob_place place;
-        enum knob_type type;
-        int64_t min, max; /* durations in ms */
-        const char *unit, *text;
-        int level, tier;    /* AT_DELAY and the caps */
+        enum setting_id id;
+        const struct setting_def *def;
+        enum level level;   /* SET_LEVEL_*: of which */
+        enum tier tier;     /* SET_LEVEL_delays, SET_LIVE_expiry */
         int target, metric; /* of a target; else -1 */
 };
 
@@ -79,33 +45,11 @@ struct value {
         double a, b;
 };
 
-/*        name                           place            type           min max            unit */
-static const struct {
-        const char *name;
-        enum knob_place place;
-        enum knob_type type;
-        int64_t max;
-        const char *unit, *text;
-} fixed[] = {
-        {"throttle.enabled", AT_ENABLED, KNOB_BOOL, 0, "",
-         "whether the gate makes jobs wait; off does not forget the mode"},
-        {"locks.enabled", AT_LOCKS, KNOB_BOOL, 0, "",
-         "whether locks are granted; off, LOCK is refused and holders keep theirs"},
-        {"throttle.mode", AT_MODE, KNOB_MODE, 0, "", "what the gate does with jobs"},
-        {"check.mode", AT_CHECK_MODE, KNOB_MODE, 0, "", "what checks are answered with"},
-        {"throttle.max_deferral", AT_MAX_DEFERRAL, KNOB_DURATION, LIMIT_DELAY_MS, "",
-         "a job that has waited so long in all runs; 0s: no bound"},
-        {"throttle.deferrals_per_hour", AT_DEFERRALS, KNOB_INT, DEFERRALS_MAX, "deferrals",
-         "a hook that was deferred so often within an hour runs; 0: no bound"},
-        {"throttle.expiry_margin", AT_EXPIRY_MARGIN, KNOB_DURATION, GATE_MARGIN_MAX_MS, "",
-         "a job that would expire while it waits starts so long before, at most a tenth of its "
-         "time"},
-        {"queues.paused", AT_PAUSED, KNOB_BOOL, 0, "",
-         "whether no job of any queue starts, critical ones included; running ones go on"},
-        {"throttle.queue_age", AT_QUEUE_AGE, KNOB_DURATION, MS_PER_DAY, "",
-         "while other targets are calm, queue_depth counts once the oldest due job is this old"},
-        {"throttle.queue_level", AT_QUEUE_LEVEL, KNOB_LEVEL, 0, "",
-         "while other targets are calm, the level that queue_depth can make at most"},
+static const enum setting_id fixed[] = {
+        SET_THROTTLE_enabled,       SET_LOCKS_enabled,         SET_THROTTLE_mode,
+        SET_THROTTLE_check_mode,    SET_THROTTLE_max_deferral, SET_THROTTLE_deferrals_per_hour,
+        SET_THROTTLE_expiry_margin, SET_LIVE_paused,           SET_THROTTLE_queue_age,
+        SET_THROTTLE_queue_level,
 };
 
 #define N_FIXED  ARRAY_LEN(fixed)
@@ -114,119 +58,56 @@ static const struct {
 #define N_CAPS   (N_LEVELS * 2)
 #define N_EXPIRY ((size_t)TIERS - 1)
 
-static const char *const mode_words[] = {"off", "test_observe", "observe", "enforce"};
-static const char *const expiry_words[] = {"start", "expire"};
-static const char *const level_words[] = {"elevated", "critical"};
-static const char *const type_names[] = {
-        [KNOB_BOOL] = "bool",         [KNOB_MODE] = "choice",   [KNOB_LEVEL] = "choice",
-        [KNOB_DURATION] = "duration", [KNOB_INT] = "integer",   [KNOB_PAIR] = "pair",
-        [KNOB_NUMBER] = "number",     [KNOB_EXPIRY] = "choice",
-};
+/* ---- the settings there are ---- */
 
-/* ---- the knobs there are ---- */
-
-static void delay_knob(size_t i, struct knob *k)
+/* `index` is among those of the target. */
+static void target_setting(const struct target *g, size_t index, struct live_setting *s)
 {
-        k->place = AT_DELAY;
-        k->type = KNOB_DURATION;
-        k->max = (int64_t)GATE_DELAY_MAX_MS;
-        k->level = LEVEL_ELEVATED + (int)(i / (TIERS - 1));
-        k->tier = TIER_HIGH + (int)(i % (TIERS - 1));
-        k->text = "how long a job of that tier waits at that level; 0s: it runs";
-        (void)snprintf(k->name, sizeof(k->name), "throttle.delay.%s.%s",
-                       level_name((enum level)k->level), tier_name((enum tier)k->tier));
-}
-
-static void cap_knob(size_t i, struct knob *k)
-{
-        k->place = i % 2 ? AT_CLAIMS : AT_CLAIM_SIZE;
-        k->type = KNOB_INT;
-        k->max = CAP_MAX;
-        k->unit = i % 2 ? "claims" : "jobs";
-        k->level = LEVEL_ELEVATED + (int)(i / 2);
-        k->text = i % 2 ? "claims of a queue at once at that level; 0: no cap"
-                        : "jobs of one claim at that level; 0: no cap";
-        (void)snprintf(k->name, sizeof(k->name), "throttle.cap.%s.%s",
-                       level_name((enum level)k->level), i % 2 ? "claims" : "claim_size");
-}
-
-static void target_knob(const struct target *g, size_t i, struct knob *k)
-{
-        static const struct {
-                enum knob_place place;
-                enum knob_type type;
-                const char *name, *text;
-        } parts[] = {
-                {AT_ELEVATED, KNOB_PAIR, "elevated", "enters and leaves the level elevated there"},
-                {AT_CRITICAL, KNOB_PAIR, "critical", "enters and leaves the level critical there"},
-                {AT_CHECK, KNOB_NUMBER, "check", "a check is refused while the value is above it"},
-        };
-        if (g->is_own) {
-                i = 1 + 3 * (i / 2) + i % 2; /* only its levels can be configured */
-        } else if (i == 0) {
-                k->place = AT_DWELL;
-                k->type = KNOB_DURATION;
-                k->max = DWELL_MAX_MS;
-                k->text = "how long it must be calm before the level falls";
-                (void)snprintf(k->name, sizeof(k->name), "target.%s.dwell", g->name);
+        static const enum setting_id of_metric[] = {SET_METRIC_elevated, SET_METRIC_critical,
+                                                    SET_METRIC_threshold};
+        size_t n = g->is_own ? 2 : 3; /* only the levels of our own can be configured */
+        if (!g->is_own && index == 0) {
+                s->id = SET_TARGET_dwell;
                 return;
         }
-        size_t part = (i - 1) % ARRAY_LEN(parts);
-        k->metric = (int)((i - 1) / ARRAY_LEN(parts));
-        k->place = parts[part].place;
-        k->type = parts[part].type;
-        k->text = parts[part].text;
-        (void)snprintf(k->name, sizeof(k->name), "target.%s.%s.%s", g->name,
-                       g->metrics[k->metric].name, parts[part].name);
+        index -= !g->is_own;
+        s->metric = (int)(index / n);
+        s->id = of_metric[index % n];
 }
 
-static void expiry_knob(size_t i, struct knob *k)
-{
-        k->place = AT_EXPIRY;
-        k->type = KNOB_EXPIRY;
-        k->tier = TIER_HIGH + (int)i;
-        k->text = "whether a job that would expire while it waits starts just before, or expires";
-        (void)snprintf(k->name, sizeof(k->name), "throttle.expiry.%s",
-                       tier_name((enum tier)k->tier));
-}
-
-/* The index-th knob; false past the last. */
-static bool knob_at(const struct core *core, size_t index, struct knob *ret)
+static bool find_row(const struct core *core, size_t index, struct live_setting *s)
 {
         const struct throttle *t = core->throttle;
-        *ret = (struct knob){.unit = "", .text = "", .target = -1, .metric = -1};
         if (index < N_FIXED) {
-                (void)snprintf(ret->name, sizeof(ret->name), "%s", fixed[index].name);
-                ret->place = fixed[index].place;
-                ret->type = fixed[index].type;
-                ret->min = fixed[index].place == AT_EXPIRY_MARGIN ? MS_PER_S : 0;
-                ret->max = fixed[index].max;
-                ret->unit = fixed[index].unit;
-                ret->text = fixed[index].text;
+                s->id = fixed[index];
                 return true;
         }
         index -= N_FIXED;
         if (index < N_DELAYS) {
-                delay_knob(index, ret);
+                s->id = SET_LEVEL_delays;
+                s->level = (enum level)(LEVEL_ELEVATED + index / (TIERS - 1));
+                s->tier = (enum tier)(TIER_HIGH + index % (TIERS - 1));
                 return true;
         }
         index -= N_DELAYS;
         if (index < N_CAPS) {
-                cap_knob(index, ret);
+                s->id = index % 2 ? SET_LEVEL_claims : SET_LEVEL_claim_size;
+                s->level = (enum level)(LEVEL_ELEVATED + index / 2);
                 return true;
         }
         index -= N_CAPS;
         if (index < N_EXPIRY) {
-                expiry_knob(index, ret);
+                s->id = SET_LIVE_expiry;
+                s->tier = (enum tier)(TIER_HIGH + index);
                 return true;
         }
         index -= N_EXPIRY;
         for (size_t i = 0; i < t->n_targets; i++) {
-                size_t n_metrics = t->targets[i].n_metrics;
-                size_t n = t->targets[i].is_own ? 2 * n_metrics : 1 + 3 * n_metrics;
+                const struct target *g = &t->targets[i];
+                size_t n = g->is_own ? 2 * g->n_metrics : 1 + 3 * g->n_metrics;
                 if (index < n) {
-                        ret->target = (int)i;
-                        target_knob(&t->targets[i], index, ret);
+                        s->target = (int)i;
+                        target_setting(g, index, s);
                         return true;
                 }
                 index -= n;
@@ -234,9 +115,47 @@ static bool knob_at(const struct core *core, size_t index, struct knob *ret)
         return false;
 }
 
-static bool knob_find(const struct core *core, struct slice name, struct knob *ret)
+/* Writes the name: the words in capitals of the row's become what they stand for. */
+static void put_name(const struct core *core, struct live_setting *s)
 {
-        for (size_t i = 0; knob_at(core, i, ret); i++)
+        const struct target *g = s->target >= 0 ? &core->throttle->targets[s->target] : NULL;
+        const struct {
+                const char *word, *name;
+        } words[] = {
+                {"LEVEL", level_name(s->level)},
+                {"TIER", tier_name(s->tier)},
+                {"NAME", g ? g->name : ""},
+                {"METRIC", g && s->metric >= 0 ? g->metrics[s->metric].name : ""},
+        };
+        size_t len = 0;
+        for (const char *at = s->def->live; *at && len < sizeof(s->name);) {
+                size_t n = strcspn(at, "."), k = 0;
+                while (k < ARRAY_LEN(words) &&
+                       (strlen(words[k].word) != n || memcmp(words[k].word, at, n) != 0))
+                        k++;
+                bool is_name = k < ARRAY_LEN(words);
+                len += (size_t)snprintf(s->name + len, sizeof(s->name) - len, "%.*s%s",
+                                        is_name ? (int)strlen(words[k].name) : (int)n,
+                                        is_name ? words[k].name : at, at[n] ? "." : "");
+                at += n + (at[n] != '\0');
+        }
+}
+
+/* The index-th setting; false past the last. */
+static bool setting_at(const struct core *core, size_t index, struct live_setting *ret)
+{
+        *ret = (struct live_setting){.target = -1, .metric = -1};
+        if (!find_row(core, index, ret))
+                return false;
+        ret->def = &setting_table[ret->id];
+        ASSERT(ret->def->live);
+        put_name(core, ret);
+        return true;
+}
+
+static bool live_find(const struct core *core, struct slice name, struct live_setting *ret)
+{
+        for (size_t i = 0; setting_at(core, i, ret); i++)
                 if (slice_eq(name, slice_str(ret->name)))
                         return true;
         return false;
@@ -255,35 +174,40 @@ static void put_number(char *ret, size_t size, double v)
 }
 
 /* "" is none. */
-static const char *value_text(const struct knob *k, const struct value *v, char ret[VALUE_MAX])
+static const char *value_text(const struct setting_def *def, const struct value *v,
+                              char ret[VALUE_MAX])
 {
         char a[32], b[32];
         ret[0] = '\0';
-        switch (k->type) {
-        case KNOB_BOOL:
+        switch (def->type) {
+        case SETTING_BOOL:
                 return v->num ? "true" : "false";
-        case KNOB_MODE:
-                return mode_name((enum gate_mode)v->num);
-        case KNOB_LEVEL:
-                return level_name((enum level)v->num);
-        case KNOB_EXPIRY:
-                return expiry_words[v->num != 0];
-        case KNOB_DURATION:
+        case SETTING_CHOICE:
+                ASSERT(v->num >= 0 && v->num < SETTING_CHOICES_MAX && def->choices[v->num]);
+                return def->choices[v->num];
+        case SETTING_DURATION:
+        case SETTING_DURATIONS:
                 return duration_text(v->num, ret);
-        case KNOB_INT:
+        case SETTING_INT:
                 (void)say_i64(ret, v->num);
                 return ret;
-        case KNOB_PAIR:
+        case SETTING_NUMBERS:
                 if (isnan(v->a))
                         return ret;
                 put_number(a, sizeof(a), v->a);
                 put_number(b, sizeof(b), isnan(v->b) ? v->a : v->b);
                 (void)snprintf(ret, VALUE_MAX, "%s,%s", a, b);
                 return ret;
-        case KNOB_NUMBER:
+        case SETTING_NUMBER:
                 if (!isnan(v->a))
                         put_number(ret, VALUE_MAX, v->a);
                 return ret;
+        case SETTING_SHARE:
+        case SETTING_SIZE:
+        case SETTING_TEXT:
+        case SETTING_TEXTS:
+        case SETTING_INTS:
+                break; /* none of them can be set */
         }
         return ret;
 }
@@ -327,21 +251,21 @@ static int parse_pair(struct slice text, struct value *ret, struct problem *prob
         return OK;
 }
 
-static int parse_bounded(const struct knob *k, struct slice text, struct value *ret,
+static int parse_bounded(const struct setting_def *def, struct slice text, struct value *ret,
                          struct problem *problem)
 {
         char least[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX];
-        bool is_time = k->type == KNOB_DURATION;
+        bool is_time = def->type != SETTING_INT;
         bool is_read =
                 is_time ? slice_to_duration_ms(text, &ret->num) : slice_to_i64(text, &ret->num);
-        if (is_read && ret->num >= k->min && ret->num <= k->max)
+        if (is_read && ret->num >= def->min && ret->num <= def->max)
                 return OK;
         if (is_time)
                 return problem_set(problem, ERR_BADARG,
                                    "the value must be a duration of %s to %s, as in 90s or 1h30m",
-                                   duration_text(k->min, least), duration_text(k->max, most));
+                                   duration_text(def->min, least), duration_text(def->max, most));
         return problem_set(problem, ERR_BADARG, "the value must be a number of %lld to %lld",
-                           (long long)k->min, (long long)k->max);
+                           (long long)def->min, (long long)def->max);
 }
 
 static int parse_bool(struct slice text, struct value *ret, struct problem *problem)
@@ -357,194 +281,200 @@ static int parse_bool(struct slice text, struct value *ret, struct problem *prob
         return problem_set(problem, ERR_BADARG, "the value must be true or false");
 }
 
-static int parse_level(struct slice text, struct value *ret, struct problem *problem)
+static int parse_choice(const struct setting_def *def, struct slice text, struct value *ret,
+                        struct problem *problem)
 {
-        for (int level = LEVEL_ELEVATED; level <= (int)LEVEL_CRITICAL; level++)
-                if (slice_eq_nocase(text, slice_str(level_name((enum level)level)))) {
-                        ret->num = level;
-                        return OK;
-                }
-        return problem_set(problem, ERR_BADARG, "the value must be elevated or critical");
+        ret->num = setting_choice(def, text);
+        if (ret->num >= 0)
+                return OK;
+        struct buf choices;
+        buf_init(&choices, 0);
+        setting_put_choices(def, "", &choices);
+        int r = problem_set(problem, ERR_BADARG, "the value must be %s", buf_cstr(&choices));
+        buf_release(&choices);
+        return r;
 }
 
-static int value_parse(const struct knob *k, struct slice text, struct value *ret,
+static int value_parse(const struct setting_def *def, struct slice text, struct value *ret,
                        struct problem *problem)
 {
         *ret = (struct value){0};
-        switch (k->type) {
-        case KNOB_BOOL:
+        switch (def->type) {
+        case SETTING_BOOL:
                 return parse_bool(text, ret, problem);
-        case KNOB_MODE:
-                ret->num = mode_from_name(text);
-                return ret->num >= 0 ? OK
-                                     : problem_set(problem, ERR_BADARG,
-                                                   "the value must be off, test_observe, observe "
-                                                   "or enforce");
-        case KNOB_LEVEL:
-                return parse_level(text, ret, problem);
-        case KNOB_EXPIRY:
-                ret->num = slice_eq_nocase(text, slice_str(expiry_words[1]));
-                return ret->num || slice_eq_nocase(text, slice_str(expiry_words[0]))
-                               ? OK
-                               : problem_set(problem, ERR_BADARG,
-                                             "the value must be start or expire");
-        case KNOB_DURATION:
-        case KNOB_INT:
-                return parse_bounded(k, text, ret, problem);
-        case KNOB_PAIR:
+        case SETTING_CHOICE:
+                return parse_choice(def, text, ret, problem);
+        case SETTING_DURATION:
+        case SETTING_DURATIONS:
+        case SETTING_INT:
+                return parse_bounded(def, text, ret, problem);
+        case SETTING_NUMBERS:
                 return parse_pair(text, ret, problem);
-        case KNOB_NUMBER:
+        case SETTING_NUMBER:
                 return parse_number(text, &ret->a)
                                ? OK
                                : problem_set(problem, ERR_BADARG, "the value must be a number");
+        case SETTING_SHARE:
+        case SETTING_SIZE:
+        case SETTING_TEXT:
+        case SETTING_TEXTS:
+        case SETTING_INTS:
+                break; /* none of them can be set */
         }
         return ERR_INTERNAL;
 }
 
 /* ---- values in their places ---- */
 
-static struct value policy_value(const struct policy *p, const struct knob *k)
-{
-        struct value v = {0};
-        switch (k->place) {
-        case AT_MODE:
-                v.num = p->mode;
-                break;
-        case AT_MAX_DEFERRAL:
-                v.num = (int64_t)p->max_deferral_ms;
-                break;
-        case AT_DEFERRALS:
-                v.num = p->deferrals_per_hour;
-                break;
-        case AT_QUEUE_AGE:
-                v.num = p->queue_age_ms;
-                break;
-        case AT_QUEUE_LEVEL:
-                v.num = p->queue_level;
-                break;
-        case AT_EXPIRY_MARGIN:
-                v.num = p->expiry_margin_ms;
-                break;
-        case AT_EXPIRY:
-                v.num = p->lets_expire[k->tier];
-                break;
-        case AT_DELAY:
-                v.num = p->delay_ms[k->level][k->tier];
-                break;
-        case AT_CLAIM_SIZE:
-                v.num = p->caps[k->level].claim_size;
-                break;
-        case AT_CLAIMS:
-                v.num = p->caps[k->level].claims;
-                break;
-        case AT_ENABLED:
-        case AT_LOCKS:
-        case AT_PAUSED:
-        case AT_CHECK_MODE:
-        case AT_DWELL:
-        case AT_ELEVATED:
-        case AT_CRITICAL:
-        case AT_CHECK:
-                break; /* not in the policy */
+/* Rows that are kept as POLICY. */
+static const struct {
+        uint16_t offset, size;
+} in_policy[SETTING_IDS] = {
+#define AT_POLICY(m)                                                                               \
+        {                                                                                          \
+                offsetof(struct policy, m), sizeof(((struct policy *)NULL)->m)                     \
         }
-        return v;
+#define AT_OWN(m)                                                                                  \
+        {                                                                                          \
+                0                                                                                  \
+        }
+#define AT_LIST(m)                                                                                 \
+        {                                                                                          \
+                0                                                                                  \
+        }
+#define AT_AT(m)                                                                                   \
+        {                                                                                          \
+                0                                                                                  \
+        }
+#define AT_PROBE(m)                                                                                \
+        {                                                                                          \
+                0                                                                                  \
+        }
+#define AT_NONE(m)                                                                                 \
+        {                                                                                          \
+                0                                                                                  \
+        }
+#define SETTINGS_SECTION 0
+#define SETTING(section, name, type, kept, member, ...)                                            \
+        [SET_##section##_##name] = AT_##kept(member),
+#include "api/setting_table.def"
+};
+
+/* Where it is in a policy; NULL: it is not. */
+static void *policy_place(struct policy *p, const struct live_setting *s, size_t *ret_size)
+{
+        *ret_size = sizeof(uint32_t);
+        if (s->id == SET_LEVEL_delays)
+                return &p->delay_ms[s->level][s->tier];
+        if (s->id == SET_LEVEL_claim_size)
+                return &p->caps[s->level].claim_size;
+        if (s->id == SET_LEVEL_claims)
+                return &p->caps[s->level].claims;
+        *ret_size = sizeof(bool);
+        if (s->id == SET_LIVE_expiry)
+                return &p->lets_expire[s->tier];
+        *ret_size = in_policy[s->id].size;
+        return *ret_size ? (char *)p + in_policy[s->id].offset : NULL;
 }
 
-static struct value rule_value(const struct level_rule *rule, const struct knob *k)
+static struct value policy_value(const struct policy *from, const struct live_setting *s)
 {
-        int i = k->place == AT_CRITICAL;
+        struct policy p = *from;
+        size_t size;
+        const void *place = policy_place(&p, s, &size);
+        uint32_t small = 0;
+        uint64_t large = 0;
+        ASSERT(place);
+        if (size == sizeof(bool))
+                large = *(const bool *)place;
+        else if (size == sizeof(large))
+                memcpy(&large, place, sizeof(large));
+        else {
+                memcpy(&small, place, sizeof(small));
+                large = small;
+        }
+        return (struct value){.num = (int64_t)large};
+}
+
+/* Not the mode: throttle_refresh() knows it from elsewhere, with the pause. */
+static void put_policy(struct policy *p, const struct live_setting *s, const struct value *v)
+{
+        size_t size;
+        void *place = policy_place(p, s, &size);
+        uint32_t small = (uint32_t)v->num;
+        uint64_t large = (uint64_t)v->num;
+        if (!place || s->id == SET_THROTTLE_mode)
+                return;
+        if (size == sizeof(bool))
+                *(bool *)place = v->num != 0;
+        else
+                memcpy(place, size == sizeof(large) ? (void *)&large : (void *)&small, size);
+}
+
+static struct value rule_value(const struct level_rule *rule, const struct live_setting *s)
+{
+        int i = s->id == SET_METRIC_critical;
         return (struct value){.a = rule->enter[i], .b = rule->exit[i]};
 }
 
-static struct value configured_value(const struct core *core, const struct knob *k)
+static struct value configured_value(const struct core *core, const struct live_setting *s)
 {
         const struct throttle *t = core->throttle;
-        const struct target *g = k->target >= 0 ? &t->targets[k->target] : NULL;
-        if (k->place == AT_ENABLED)
+        const struct target *g = s->target >= 0 ? &t->targets[s->target] : NULL;
+        if (s->id == SET_THROTTLE_enabled)
                 return (struct value){.num = !t->is_off_configured};
-        if (k->place == AT_LOCKS)
+        if (s->id == SET_LOCKS_enabled)
                 return (struct value){.num = !core->are_locks_off_configured};
-        if (k->place == AT_PAUSED)
+        if (s->id == SET_LIVE_paused)
                 return (struct value){.num = false}; /* an act of an operator: no file says it */
-        if (k->place == AT_CHECK_MODE)
+        if (s->id == SET_THROTTLE_check_mode)
                 return (struct value){.num = core->checks.mode};
         if (!g)
-                return policy_value(&t->configured, k);
-        if (k->place == AT_DWELL)
+                return policy_value(&t->configured, s);
+        if (s->id == SET_TARGET_dwell)
                 return (struct value){.num = g->dwell_configured_ns / NS_PER_MS};
-        if (k->place == AT_CHECK)
-                return (struct value){.a = g->metrics[k->metric].check_configured};
-        return rule_value(&g->metrics[k->metric].configured, k);
+        if (s->id == SET_METRIC_threshold)
+                return (struct value){.a = g->metrics[s->metric].check_configured};
+        return rule_value(&g->metrics[s->metric].configured, s);
 }
 
 /* False: it depends on the metric, and only what is configured is known. */
-static bool default_value(const struct knob *k, struct value *ret)
+static bool default_value(const struct live_setting *s, struct value *ret)
 {
         struct policy policy;
-        if (k->place == AT_ENABLED || k->place == AT_LOCKS)
-                *ret = (struct value){.num = true};
-        else if (k->place == AT_PAUSED)
-                *ret = (struct value){.num = false};
-        else if (k->place == AT_CHECK_MODE)
-                *ret = (struct value){.num = MODE_ENFORCE};
-        else if (k->place == AT_DWELL)
-                *ret = (struct value){.num = DWELL_MS};
-        else if (k->target >= 0)
+        if (s->metric >= 0)
                 return false;
-        else {
-                policy_init(&policy);
-                *ret = policy_value(&policy, k);
-        }
+        policy_init(&policy);
+        *ret = s->def->section == SECTION_LEVEL ? policy_value(&policy, s)
+                                                : (struct value){.num = s->def->usual};
         return true;
 }
 
-static void put_policy(struct policy *p, const struct knob *k, const struct value *v)
+static void put_rule(struct level_rule *rule, const struct live_setting *s, const struct value *v)
 {
-        if (k->place == AT_MAX_DEFERRAL)
-                p->max_deferral_ms = (uint64_t)v->num;
-        else if (k->place == AT_QUEUE_AGE)
-                p->queue_age_ms = (uint32_t)v->num;
-        else if (k->place == AT_QUEUE_LEVEL)
-                p->queue_level = (enum level)v->num;
-        else if (k->place == AT_DEFERRALS)
-                p->deferrals_per_hour = (uint32_t)v->num;
-        else if (k->place == AT_EXPIRY_MARGIN)
-                p->expiry_margin_ms = (uint32_t)v->num;
-        else if (k->place == AT_EXPIRY)
-                p->lets_expire[k->tier] = v->num;
-        else if (k->place == AT_DELAY)
-                p->delay_ms[k->level][k->tier] = (uint32_t)v->num;
-        else if (k->place == AT_CLAIM_SIZE)
-                p->caps[k->level].claim_size = (uint32_t)v->num;
-        else if (k->place == AT_CLAIMS)
-                p->caps[k->level].claims = (uint32_t)v->num;
-}
-
-static void put_rule(struct level_rule *rule, const struct knob *k, const struct value *v)
-{
-        int i = k->place == AT_CRITICAL;
+        int i = s->id == SET_METRIC_critical;
         rule->enter[i] = v->a;
         rule->exit[i] = v->b;
 }
 
-static void put_value(struct core *core, const struct knob *k, const struct value *v)
+static void put_value(struct core *core, const struct live_setting *s, const struct value *v)
 {
         struct throttle *t = core->throttle;
-        struct target *g = k->target >= 0 ? &t->targets[k->target] : NULL;
-        if (k->place == AT_ENABLED)
+        struct target *g = s->target >= 0 ? &t->targets[s->target] : NULL;
+        if (s->id == SET_THROTTLE_enabled)
                 t->is_off = !v->num;
-        else if (k->place == AT_LOCKS)
+        else if (s->id == SET_LOCKS_enabled)
                 core->are_locks_off = !v->num;
-        else if (k->place == AT_PAUSED)
+        else if (s->id == SET_LIVE_paused)
                 core->is_everything_paused = v->num;
         else if (!g)
-                put_policy(&t->policy, k, v);
-        else if (k->place == AT_DWELL)
+                put_policy(&t->policy, s, v);
+        else if (s->id == SET_TARGET_dwell)
                 g->dwell_ns = v->num * NS_PER_MS;
-        else if (k->place == AT_CHECK)
-                g->metrics[k->metric].check_above = v->a;
+        else if (s->id == SET_METRIC_threshold)
+                g->metrics[s->metric].check_above = v->a;
         else
-                put_rule(&g->rules[k->metric], k, v);
+                put_rule(&g->rules[s->metric], s, v);
 }
 
 /* ---- what was set ---- */
@@ -556,11 +486,11 @@ static const struct setting *find_setting(const struct core *core, struct slice 
 }
 
 /* False: it was not set, or what was set cannot be read. */
-static bool set_value(const struct core *core, const struct knob *k, struct value *ret)
+static bool set_value(const struct core *core, const struct live_setting *s, struct value *ret)
 {
-        const struct setting *s = find_setting(core, slice_str(k->name));
+        const struct setting *set = find_setting(core, slice_str(s->name));
         struct problem unused;
-        return s && value_parse(k, buf_slice(&s->bytes), ret, &unused) == OK;
+        return set && value_parse(s->def, buf_slice(&set->bytes), ret, &unused) == OK;
 }
 
 static bool is_ordered(const struct level_rule *r)
@@ -586,7 +516,7 @@ static void check_target(struct target *g)
 static void settings_apply(struct core *core)
 {
         struct throttle *t = core->throttle;
-        struct knob k;
+        struct live_setting s;
         struct value v;
         bool were_locks_off = core->are_locks_off, was_paused = core->is_everything_paused;
         t->is_off = t->is_off_configured;
@@ -600,9 +530,9 @@ static void settings_apply(struct core *core)
                         g->metrics[m].check_above = g->metrics[m].check_configured;
                 }
         }
-        for (size_t i = 0; knob_at(core, i, &k); i++)
-                if (set_value(core, &k, &v))
-                        put_value(core, &k, &v);
+        for (size_t i = 0; setting_at(core, i, &s); i++)
+                if (set_value(core, &s, &v))
+                        put_value(core, &s, &v);
         for (size_t i = 0; i < t->n_targets; i++)
                 check_target(&t->targets[i]);
         if (core->are_locks_off && !were_locks_off)
@@ -651,7 +581,7 @@ static void count_pattern(void *ctx, struct slice pattern, enum tier tier)
 void core_effective(struct core *core, struct core_effective *ret)
 {
         struct throttle *t = core->throttle;
-        struct knob k;
+        struct live_setting s;
         struct value v;
         throttle_refresh(core);
         *ret = (struct core_effective){.policy = t->policy,
@@ -661,12 +591,12 @@ void core_effective(struct core *core, struct core_effective *ret)
         ret->policy.mode = t->mode;
         ret->policy.is_paused = false;
         core_each_pattern(core, count_pattern, &ret->is_throttle_changed);
-        for (size_t i = 0; knob_at(core, i, &k); i++) {
-                if (k.target >= 0 || !set_value(core, &k, &v))
+        for (size_t i = 0; setting_at(core, i, &s); i++) {
+                if (s.target >= 0 || !set_value(core, &s, &v))
                         continue;
-                if (k.place == AT_LOCKS)
+                if (s.id == SET_LOCKS_enabled)
                         ret->are_locks_changed = true;
-                else if (k.place != AT_PAUSED) /* no file says it */
+                else if (s.id != SET_LIVE_paused) /* no file says it */
                         ret->is_throttle_changed = true;
         }
 }
@@ -675,7 +605,7 @@ bool core_effective_target(struct core *core, const char *name, struct level_rul
                            double *check_above, int64_t *ret_dwell_ns, bool *ret_is_changed)
 {
         int target = throttle_target(core, slice_str(name));
-        struct knob k;
+        struct live_setting s;
         struct value v;
         throttle_refresh(core);
         if (target < 0)
@@ -687,18 +617,18 @@ bool core_effective_target(struct core *core, const char *name, struct level_rul
                 rules[i] = g->rules[i];
                 check_above[i] = g->metrics[i].check_above;
         }
-        for (size_t i = 0; knob_at(core, i, &k); i++)
-                *ret_is_changed |= k.target == target && set_value(core, &k, &v);
+        for (size_t i = 0; setting_at(core, i, &s); i++)
+                *ret_is_changed |= s.target == target && set_value(core, &s, &v);
         return true;
 }
 
 /* ---- commands ---- */
 
-static void tell_value(struct reply *reply, const char *key, const struct knob *k,
+static void tell_value(struct reply *reply, const char *key, const struct setting_def *def,
                        const struct value *v)
 {
         char room[VALUE_MAX];
-        const char *text = v ? value_text(k, v, room) : "";
+        const char *text = v ? value_text(def, v, room) : "";
         reply_key(reply, key);
         if (*text)
                 reply_str(reply, text);
@@ -706,46 +636,48 @@ static void tell_value(struct reply *reply, const char *key, const struct knob *
                 reply_null(reply);
 }
 
-static void tell_bound(struct reply *reply, const char *key, const struct knob *k, int64_t bound)
+static void tell_range(struct reply *reply, const struct setting_def *def)
 {
-        struct value v = {.num = bound};
-        bool is_bounded = k->type == KNOB_DURATION || k->type == KNOB_INT;
-        tell_value(reply, key, k, is_bounded ? &v : NULL);
+        bool is_bounded = def->type == SETTING_DURATION || def->type == SETTING_DURATIONS ||
+                          def->type == SETTING_INT;
+        const struct value min = {.num = def->min}, max = {.num = def->max};
+        tell_value(reply, "min", def, is_bounded ? &min : NULL);
+        tell_value(reply, "max", def, is_bounded ? &max : NULL);
 }
 
-static void tell_choices(struct reply *reply, const struct knob *k)
+static void tell_choices(struct reply *reply, const struct setting_def *def)
 {
-        static const struct {
-                const char *const *words;
-                size_t n;
-        } choices[] = {
-                [KNOB_MODE] = {mode_words, ARRAY_LEN(mode_words)},
-                [KNOB_LEVEL] = {level_words, ARRAY_LEN(level_words)},
-                [KNOB_EXPIRY] = {expiry_words, ARRAY_LEN(expiry_words)},
-        };
-        size_t n = choices[k->type].n;
+        size_t n = 0;
+        for (size_t i = 0; i < SETTING_CHOICES_MAX; i++)
+                n += def->choices[i] != NULL;
         reply_key(reply, "choices");
         reply_list(reply, n);
-        for (size_t i = 0; i < n; i++)
-                reply_str(reply, choices[k->type].words[i]);
+        for (size_t i = 0; i < SETTING_CHOICES_MAX; i++)
+                if (def->choices[i])
+                        reply_str(reply, def->choices[i]);
         reply_end(reply);
 }
 
-static void tell_knob(const struct core *core, struct reply *reply, const struct knob *k)
+static void tell_setting(const struct core *core, struct reply *reply, const struct live_setting *s)
 {
-        struct value configured = configured_value(core, k), usual = {0}, set = {0};
-        bool is_set = set_value(core, k, &set), has_default = default_value(k, &usual);
+        static const char *const type_names[] = {
+                [SETTING_BOOL] = "bool",         [SETTING_CHOICE] = "choice",
+                [SETTING_DURATION] = "duration", [SETTING_DURATIONS] = "duration",
+                [SETTING_INT] = "integer",       [SETTING_NUMBERS] = "pair",
+                [SETTING_NUMBER] = "number",
+        };
+        struct value configured = configured_value(core, s), usual = {0}, set = {0};
+        bool is_set = set_value(core, s, &set), has_default = default_value(s, &usual);
         reply_map(reply, 11);
-        tell_str(reply, "name", k->name);
-        tell_value(reply, "value", k, is_set ? &set : &configured);
-        tell_value(reply, "default", k, has_default ? &usual : NULL);
-        tell_value(reply, "configured", k, &configured);
-        tell_str(reply, "type", type_names[k->type]);
-        tell_choices(reply, k);
-        tell_bound(reply, "min", k, k->min);
-        tell_bound(reply, "max", k, k->max);
-        tell_str(reply, "unit", k->unit);
-        tell_str(reply, "text", k->text);
+        tell_str(reply, "name", s->name);
+        tell_value(reply, "value", s->def, is_set ? &set : &configured);
+        tell_value(reply, "default", s->def, has_default ? &usual : NULL);
+        tell_value(reply, "configured", s->def, &configured);
+        tell_str(reply, "type", type_names[s->def->type]);
+        tell_choices(reply, s->def);
+        tell_range(reply, s->def);
+        tell_str(reply, "unit", s->def->unit ? s->def->unit : "");
+        tell_str(reply, "text", s->def->text);
         reply_key(reply, "is_changed");
         reply_bool(reply, is_set);
         reply_end(reply);
@@ -757,27 +689,27 @@ int exec_settings(struct core *core, struct session *session, const struct comma
         (void)session; /* anybody may look */
         (void)cmd;
         (void)problem;
-        struct knob k;
+        struct live_setting s;
         size_t n = 0;
-        while (knob_at(core, n, &k))
+        while (setting_at(core, n, &s))
                 n++;
         throttle_refresh(core);
         reply_wrap(reply, "settings");
         reply_list(reply, n);
-        for (size_t i = 0; knob_at(core, i, &k); i++)
-                tell_knob(core, reply, &k);
+        for (size_t i = 0; setting_at(core, i, &s); i++)
+                tell_setting(core, reply, &s);
         reply_end(reply);
         return OK;
 }
 
-/* Would the policy or the metric of the knob be sound with this value? */
-static int check_together(const struct core *core, const struct knob *k, const struct value *v,
-                          struct problem *problem)
+/* Would the policy or the metric of the setting be sound with this value? */
+static int check_together(const struct core *core, const struct live_setting *s,
+                          const struct value *v, struct problem *problem)
 {
         const struct throttle *t = core->throttle;
-        if (k->type == KNOB_PAIR) {
-                struct level_rule rule = t->targets[k->target].rules[k->metric];
-                put_rule(&rule, k, v);
+        if (s->def->type == SETTING_NUMBERS) {
+                struct level_rule rule = t->targets[s->target].rules[s->metric];
+                put_rule(&rule, s, v);
                 return is_ordered(&rule) ? OK
                                          : problem_set(problem, ERR_BADARG,
                                                        "critical must not begin below elevated: "
@@ -785,7 +717,7 @@ static int check_together(const struct core *core, const struct knob *k, const s
                                                        rule.enter[0], rule.enter[1]);
         }
         struct policy policy = t->policy;
-        put_policy(&policy, k, v);
+        put_policy(&policy, s, v);
         return policy_check(&policy, problem);
 }
 
@@ -796,20 +728,20 @@ static int unknown_name(struct slice name, struct problem *problem)
                            (int)name.len, name.ptr);
 }
 
-static void change(struct core *core, const struct knob *k, const char *text)
+static void change(struct core *core, const struct live_setting *s, const char *text)
 {
         struct value was;
         char room[VALUE_MAX], shown[VALUE_MAX];
-        if (!set_value(core, k, &was))
-                was = configured_value(core, k);
-        (void)snprintf(shown, sizeof(shown), "%s", value_text(k, &was, room));
+        if (!set_value(core, s, &was))
+                was = configured_value(core, s);
+        (void)snprintf(shown, sizeof(shown), "%s", value_text(s->def, &was, room));
         if (text)
-                setting_set(core, slice_str(k->name), 0, slice_str(text));
+                setting_set(core, slice_str(s->name), 0, slice_str(text));
         else
-                (void)setting_unset(core, slice_str(k->name)); /* looked up before */
-        throttle_tell(core, "setting_changed", "%s: %s -> %s", k->name, *shown ? shown : "none",
+                (void)setting_unset(core, slice_str(s->name)); /* looked up before */
+        throttle_tell(core, "setting_changed", "%s: %s -> %s", s->name, *shown ? shown : "none",
                       text ? text : "as configured");
-        say_info("gate", "setting_changed", "name", k->name, "from", shown, "to",
+        say_info("gate", "setting_changed", "name", s->name, "from", shown, "to",
                  text ? text : "as configured");
 }
 
@@ -818,15 +750,15 @@ int exec_settingset(struct core *core, struct session *session, const struct com
 {
         (void)session; /* whoever has the token may steer */
         struct slice name = cmd->arg[P_SETTINGSET_NAME].text;
-        struct knob k;
+        struct live_setting s;
         struct value v;
         char room[VALUE_MAX];
         throttle_refresh(core);
-        if (!knob_find(core, name, &k))
+        if (!live_find(core, name, &s))
                 return unknown_name(name, problem);
-        int r = value_parse(&k, trim(cmd->arg[P_SETTINGSET_VALUE].text), &v, problem);
+        int r = value_parse(s.def, trim(cmd->arg[P_SETTINGSET_VALUE].text), &v, problem);
         if (r == OK)
-                r = check_together(core, &k, &v, problem);
+                r = check_together(core, &s, &v, problem);
         bool is_new = !find_setting(core, name); /* else it takes the place of that one */
         if (r == OK && is_new)
                 r = setting_admit(core, problem);
@@ -834,7 +766,7 @@ int exec_settingset(struct core *core, struct session *session, const struct com
                 r = core_admit(core, name.len + VALUE_MAX + 64, 0, problem);
         if (r != OK)
                 return r;
-        change(core, &k, value_text(&k, &v, room));
+        change(core, &s, value_text(s.def, &v, room));
         throttle_refresh(core);
         parking_turn(core);
         reply_ok(reply);
@@ -852,14 +784,14 @@ int exec_settingunset(struct core *core, struct session *session, const struct c
 {
         (void)session; /* whoever has the token may steer */
         struct slice name = cmd->arg[P_SETTINGUNSET_NAME].text;
-        struct knob k;
-        bool is_known = knob_find(core, name, &k);
+        struct live_setting s;
+        bool is_known = live_find(core, name, &s);
         if (!is_known && !is_left_over(core, name))
                 return unknown_name(name, problem);
         if (!is_known)
                 (void)setting_unset(core, name); /* it is there */
         else if (find_setting(core, name))
-                change(core, &k, NULL);
+                change(core, &s, NULL);
         throttle_refresh(core);
         parking_turn(core);
         reply_ok(reply);

@@ -292,6 +292,7 @@ size_t config_rows_opts(enum setting_section section, cfg_opt_t *opts, size_t n)
                         opts[n] = (cfg_opt_t)CFG_STR(def->name, NULL, CFGF_NODEFAULT);
                         break;
                 case SETTING_TEXTS:
+                case SETTING_DURATIONS:
                         opts[n] = (cfg_opt_t)CFG_STR_LIST(def->name, NULL, CFGF_NODEFAULT);
                         break;
                 case SETTING_INTS:
@@ -388,6 +389,7 @@ static int take_row(const struct config_at *at, enum setting_id id, cfg_t *cfg)
         case SETTING_NUMBER:
         case SETTING_INTS:
         case SETTING_NUMBERS:
+        case SETTING_DURATIONS:
                 ASSERT(!"the code of its section takes it");
         }
         if (r != OK)

@@ -398,7 +398,7 @@ static int take_database(const struct config_at *at, cfg_t *cfg)
         struct probe_options *o = at->probe;
         const char *table = o->heartbeat_table;
         bool has_utc = cfg_size(cfg, "heartbeat_utc") != 0;
-        if (table && o->kind != PROBE_MYSQL)
+        if (cfg_getstr(cfg, "heartbeat_table") && o->kind != PROBE_MYSQL)
                 return config_wrong(at, ERR_BADARG, "heartbeat_table is for mysql only");
         if (table && !is_table_name(table))
                 return config_wrong(at, ERR_BADARG,
