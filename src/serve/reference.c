@@ -5,6 +5,9 @@
  *      weir docs errors-man      a table in docs/man/weir-protocol.7.scd
  *      weir docs limits-man      another
  *      weir docs openapi         docs/openapi.json
+ *      weir docs settings-man    the settings in docs/man/weir.conf.5.scd
+ *      weir docs settings-md     those set while weir runs, in docs/settings.md
+ *      weir docs settings-restart  what a reload leaves to a restart, there too
  *      weir docs log-md          docs/log-records.md
  *
  * `make lint` fails when the committed files differ from these. */
@@ -17,6 +20,7 @@
 #include "api/limits.h"
 #include "base/buf.h"
 #include "door/openapi.h"
+#include "serve/reference_settings.h"
 #include "serve/serve.h"
 #include "state/log_docs.h"
 
@@ -233,8 +237,15 @@ static const struct {
         const char *name;
         void (*put)(struct buf *b);
 } pages[] = {
-        {"commands-md", commands_md}, {"commands-man", commands_man}, {"errors-man", errors_man},
-        {"limits-man", limits_man},   {"openapi", openapi},           {"log-md", log_docs_md},
+        {"commands-md", commands_md},
+        {"commands-man", commands_man},
+        {"errors-man", errors_man},
+        {"limits-man", limits_man},
+        {"openapi", openapi},
+        {"log-md", log_docs_md},
+        {"settings-man", reference_settings_man},
+        {"settings-md", reference_settings_md},
+        {"settings-restart", reference_settings_restart},
 };
 
 int reference_main(int argc, char **argv)
