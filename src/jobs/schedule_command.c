@@ -63,15 +63,22 @@ static const char *state_name(const struct schedule *sch)
 /* The job it makes, checked as ENQUEUE would check it. */
 static int read_job(const struct command *cmd, struct schedule_def *def, struct problem *problem)
 {
-        const struct command_def *enqueue = command_find(SLICE_LIT("ENQUEUE"));
+        static const struct {
+                uint8_t of_schedule, of_enqueue;
+        } params[] = {
+                {P_SCHEDULE_HOOK, P_ENQUEUE_HOOK},
+                {P_SCHEDULE_ARGS, P_ENQUEUE_ARGS},
+#define JOB_OPTION(p, ...) {P_SCHEDULE_##p, P_ENQUEUE_##p},
+#define ENQUEUE_OPTION(...)
+#include "api/job_options.def"
+        };
         struct job_spec spec;
         int r = OK;
         job_spec_init(&spec);
-        for (size_t i = P_SCHEDULE_HOOK; i < cmd->def->n_params && r == OK; i++) {
-                int param = command_param(enqueue, slice_str(cmd->def->params[i].name));
-                if (param >= 0 && cmd->arg[i].is_set &&
-                    (i >= P_SCHEDULE_QUEUE || i <= P_SCHEDULE_ARGS))
-                        r = job_spec_set(&spec, (size_t)param, &cmd->arg[i], problem);
+        for (size_t i = 0; i < ARRAY_LEN(params) && r == OK; i++) {
+                const struct arg *arg = &cmd->arg[params[i].of_schedule];
+                if (arg->is_set)
+                        r = job_spec_set(&spec, params[i].of_enqueue, arg, problem);
         }
         if (r == OK)
                 r = job_spec_finish(&spec, problem);
@@ -195,6 +202,20 @@ static int64_t or_none(int64_t ms)
 {
         return ms > 0 && ms != INT64_MAX ? ms : REPLY_NONE;
 }
+
+static struct slice text_or_none(struct slice text)
+{
+        return text; /* an empty one is told as null */
+}
+
+static int64_t number_or_none(uint64_t n)
+{
+        return or_none((int64_t)n);
+}
+
+/* An option of either type, as the view has it. */
+#define OR_NULL(value)                                                                             \
+        _Generic((value), struct slice : text_or_none, uint64_t : number_or_none)(value)
 
 static int64_t next_of(const struct schedule *sch)
 {
@@ -426,15 +447,14 @@ int exec_scheduled(struct core *core, struct session *session, const struct comm
                 .attempts = d->attempts,
                 .timeout_ms = or_none(d->timeout_ms),
                 .backoff = o->backoff,
-                .maxrun_ms = or_none((int64_t)o->maxrun_ms),
-                .key = o->key,
-                .key_max = or_none((int64_t)o->key_max),
-                .limit = o->limit,
-                .target = o->target,
                 .expires_ms = or_none((int64_t)d->expires_in),
-                .result_ms = or_none((int64_t)o->result_ms),
                 .is_signed = o->signature.len > 0,
-                .signature = o->signature,
+#define TOLD_PLAIN(field) .field = OR_NULL(o->field),
+#define TOLD_OWN(field)
+#define TOLD_SPEC(field)
+#define JOB_OPTION(p, name, how, field, ...) TOLD_##how(field)
+#define ENQUEUE_OPTION(...)
+#include "api/job_options.def"
                 .next_ms = or_none(next_of(sch)),
                 .next = find_runs(core, &sch->slots, p->cursor_ms, NEXT_SHOWN, &runs),
                 .last_slot_ms = or_none(p->last_slot_ms),

@@ -47,21 +47,16 @@ struct options_reply options_of(struct slice packed, uint64_t deferring_ms,
                 *o = (struct job_options){0}; /* of a history that somebody edited */
         buf_init(&room->backoff, 0);
         struct options_reply told = {
-                .unique = o->unique,
-                .key = o->key,
-                .limit = o->limit,
-                .target = o->target,
-                .batch = o->batch,
-                .signature = o->signature,
                 .schedule = o->schedule,
-                .maxrun = (int64_t)o->maxrun_ms,
-                .uniquefor = (int64_t)o->unique_ms,
-                .keymax = (int64_t)o->key_max,
                 .expires_ms = (int64_t)o->expires_ms,
-                .resultfor = (int64_t)o->result_ms,
                 .slot_ms = (int64_t)o->slot_ms,
                 .run = (int64_t)o->run,
                 .deferred_ms = REPLY_NONE,
+#define TOLD_PLAIN(name, field)              .name = o->field,
+#define TOLD_OWN(name, field)                /* below, where it is told at all */
+#define TOLD_SPEC(name, field)               /* the same */
+#define JOB_OPTION(p, name, how, field, ...) TOLD_##how(name, field)
+#include "api/job_options.def"
         };
         if (o->deferred_ms || o->parked)
                 told.deferred_ms = (int64_t)(o->deferred_ms + deferring_ms);
