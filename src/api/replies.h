@@ -31,6 +31,7 @@ struct reply_items {
 #define REPLY_KIND_STR_IF_ANY             (const char *,               IF_SET,   reply_str,           "~:s")
 #define REPLY_KIND_WORD(words)            (const char *,               ONE,      reply_str,           ":<" words ">")
 #define REPLY_KIND_WORD_IF_ANY(words)     (const char *,               IF_SET,   reply_str,           "~:<" words ">")
+#define REPLY_KIND_WORD_TEXT(words)       (struct slice,               ONE,      reply_text,          ":<" words ">")
 #define REPLY_KIND_INT                    (int64_t,                    ONE,      reply_int,           ":i")
 #define REPLY_KIND_INT_OR_NULL            (int64_t,                    ONE,      put_int_or_null,     ":i?")
 #define REPLY_KIND_INT_IF_ANY             (int64_t,                    IF_SET,   reply_int,           "~:i")

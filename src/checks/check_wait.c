@@ -16,6 +16,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "checks/check_ctx.h"
 #include "throttle/retarget.h"
 
@@ -65,16 +66,13 @@ static void write_number(struct told_number *n, double value)
 }
 
 /* Printing a fraction is a quarter of a pipelined check, and samples are fewer than asks. */
-static void tell_number(struct reply *reply, const char *key, struct told_number *n, double value)
+static struct slice number_text(struct told_number *n, double value)
 {
-        reply_key(reply, key);
-        if (!n || isnan(value)) {
-                reply_null(reply);
-                return;
-        }
+        if (isnan(value))
+                return SLICE_NONE;
         if (!n->len || n->value != value)
                 write_number(n, value);
-        reply_text(reply, slice_make(n->text, n->len));
+        return slice_make(n->text, n->len);
 }
 
 static void tell_answer(struct core *core, int target, struct reply *reply,
@@ -83,22 +81,23 @@ static void tell_answer(struct core *core, int target, struct reply *reply,
         const struct check_verdict *v = &a->verdict;
         const struct check_metric *m = v->value >= 0 ? &a->metrics[v->value] : NULL;
         struct metric *of = m ? &core->throttle->targets[target].metrics[m->number] : NULL;
-        reply_record(reply, 12);
-        tell_str(reply, "verdict", v->is_granted ? "granted" : "refused");
-        tell_str(reply, "reason", check_reason_name(v->reason));
-        tell_str(reply, "metric", m ? m->name : "");
-        tell_number(reply, "value", of ? &of->told_value : NULL,
-                    m && m->v.is_known ? m->v.value : NAN);
-        tell_number(reply, "threshold", of ? &of->told_threshold : NULL, m ? m->v.threshold : NAN);
-        tell_int(reply, "age_ms", m ? m->age_ms : -1);
-        tell_str(reply, "rule", a->rule);
-        tell_int(reply, "wait_ms", a->wait_ms);
-        tell_int(reply, "credits", a->credits);
-        tell_int(reply, "credit_ms", a->credit_ms);
-        tell_str(reply, "would",
-                 v->is_granted && v->would_refuse ? check_reason_name(v->would_reason) : "");
-        tell_text(reply, "target", a->target);
-        reply_end(reply);
+        bool would_refuse = v->is_granted && v->would_refuse;
+        const struct check_reply told = {
+                .verdict = v->is_granted ? "granted" : "refused",
+                .reason = check_reason_name(v->reason),
+                .metric = m ? m->name : "",
+                .value =
+                        of && m->v.is_known ? number_text(&of->told_value, m->v.value) : SLICE_NONE,
+                .threshold = of ? number_text(&of->told_threshold, m->v.threshold) : SLICE_NONE,
+                .age_ms = m ? m->age_ms : -1,
+                .rule = a->rule,
+                .wait_ms = a->wait_ms,
+                .credits = a->credits,
+                .credit_ms = a->credit_ms,
+                .would = would_refuse ? check_reason_name(v->would_reason) : "",
+                .target = a->target,
+        };
+        reply_check(reply, &told);
 }
 
 /* ---- lanes ---- */

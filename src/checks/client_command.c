@@ -10,6 +10,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/civil.h"
 #include "checks/client_int.h"
 #include "throttle/throttle_state.h"
@@ -26,20 +27,6 @@
 
 enum { KIND_IDENTITY, KIND_PART };
 enum { ORDER_NAME, ORDER_ASKS, ORDER_REFUSED };
-
-static void tell_bool(struct reply *reply, const char *key, bool value)
-{
-        reply_key(reply, key);
-        reply_bool(reply, value);
-}
-
-/* RESP has no fractions that every client reads: numbers are told as text. */
-static void tell_share(struct reply *reply, const char *key, uint64_t part, uint64_t all)
-{
-        char text[32];
-        (void)snprintf(text, sizeof(text), "%.4g", all ? (double)part / (double)all : 0.0);
-        tell_str(reply, key, text);
-}
 
 static const char *target_name(const struct core *core, size_t target)
 {
@@ -111,21 +98,37 @@ static struct slice last_address(const struct client *e)
                               : SLICE_LIT("");
 }
 
-#define HEAD_FIELDS 11
-static void tell_head(const struct core *core, struct reply *reply, const struct client *e)
+#define SHARE_TEXT 32
+
+/* RESP has no fractions that every client reads: the share is told as text, in `share`. */
+static struct client_row_reply row_of(const struct core *core, const struct client *e, char *share)
 {
         struct client_totals t = client_total(e);
-        tell_text(reply, "name", client_name(e));
-        tell_str(reply, "kind", e->is_whole ? "identity" : "part");
-        tell_int(reply, "asks", (int64_t)totals_asks(&t));
-        tell_int(reply, "granted", (int64_t)t.granted);
-        tell_int(reply, "refused", (int64_t)t.refused);
-        tell_int(reply, "observed", (int64_t)t.observed);
-        tell_share(reply, "share_refused", t.refused, totals_asks(&t));
-        tell_int(reply, "last_ms", e->last_ms);
-        tell_text(reply, "address", last_address(e));
-        tell_int(reply, "waiting_ms", waiting_ms(core, e));
-        tell_bool(reply, "starved", e->is_starved);
+        uint64_t asks = totals_asks(&t);
+        (void)snprintf(share, SHARE_TEXT, "%.4g", asks ? (double)t.refused / (double)asks : 0.0);
+        return (struct client_row_reply){
+                .name = client_name(e),
+                .kind = e->is_whole ? "identity" : "part",
+                .asks = (int64_t)asks,
+                .granted = (int64_t)t.granted,
+                .refused = (int64_t)t.refused,
+                .observed = (int64_t)t.observed,
+                .share_refused = share,
+                .last_ms = e->last_ms,
+                .address = last_address(e),
+                .waiting_ms = waiting_ms(core, e),
+                .starved = e->is_starved,
+        };
+}
+
+static void tell_rows(struct reply *reply, const struct reply_items *items)
+{
+        const struct client *const *clients = items->of;
+        for (size_t i = 0; i < items->n; i++) {
+                char share[SHARE_TEXT];
+                const struct client_row_reply told = row_of(items->core, clients[i], share);
+                reply_client_row(reply, &told);
+        }
 }
 
 static int check_order(const struct command *cmd, struct problem *problem)
@@ -156,21 +159,14 @@ int exec_clients(struct core *core, struct session *session, const struct comman
                         client_top_add(&top, e);
         }
         client_top_sort(&top);
-        reply_map(reply, 4);
-        reply_key(reply, "clients");
-        reply_list(reply, top.n);
-        for (size_t i = 0; i < top.n; i++) {
-                reply_map(reply, HEAD_FIELDS);
-                tell_head(core, reply, top.clients[i]);
-                reply_end(reply);
-        }
-        reply_end(reply);
-        tell_text(reply, "cursor",
-                  top.has_more && top.compare == by_name ? client_name(top.clients[top.n - 1])
-                                                         : SLICE_LIT(""));
-        tell_int(reply, "other", (int64_t)totals_asks(&c->other));
-        tell_int(reply, "start_ms", core->start_ms);
-        reply_end(reply);
+        bool has_cursor = top.has_more && top.compare == by_name;
+        const struct clients_reply told = {
+                .clients = {top.n, tell_rows, core, room},
+                .cursor = has_cursor ? client_name(top.clients[top.n - 1]) : SLICE_NONE,
+                .other = (int64_t)totals_asks(&c->other),
+                .start_ms = core->start_ms,
+        };
+        reply_clients(reply, &told);
         return OK;
 }
 
@@ -266,30 +262,44 @@ static void tell_run(const struct core *core, struct reply *reply, const struct 
         put_clock(&text, run->to + 1);
         buf_put_str(&text, " UTC ");
         put_because(core, &text, run);
-        reply_map(reply, 7);
-        tell_text(reply, "text", buf_slice(&text));
-        tell_int(reply, "from_ms", run->from * MS_PER_MINUTE);
-        tell_int(reply, "to_ms", (run->to + 1) * MS_PER_MINUTE);
-        tell_int(reply, "refused", (int64_t)run->refused);
-        tell_str(reply, "reason", check_reason_name(reason));
-        tell_str(reply, "metric", has_metric ? metric_name(core, run->target, run->metric) : "");
-        tell_str(reply, "target", has_metric ? target_name(core, run->target) : "");
-        reply_end(reply);
+        const struct client_story_reply told = {
+                .text = buf_slice(&text),
+                .from_ms = run->from * MS_PER_MINUTE,
+                .to_ms = (run->to + 1) * MS_PER_MINUTE,
+                .refused = (int64_t)run->refused,
+                .reason = check_reason_name(reason),
+                .metric = has_metric ? metric_name(core, run->target, run->metric) : "",
+                .target = has_metric ? target_name(core, run->target) : "",
+        };
+        reply_client_story(reply, &told);
         buf_release(&text);
 }
 
-static void tell_story(const struct core *core, struct reply *reply, const struct client *e)
+/* The minutes of the day that ends now: the first and the last. */
+static int64_t last_minute(const struct core *core)
 {
-        int64_t last = floor_div(core->now.wall_ms, MS_PER_MINUTE);
-        int64_t first = last - CLIENT_MINUTES + 1;
+        return floor_div(core->now.wall_ms, MS_PER_MINUTE);
+}
+static int64_t first_minute(const struct core *core)
+{
+        return last_minute(core) - CLIENT_MINUTES + 1;
+}
+
+static size_t count_runs(const struct core *core, const struct client *e)
+{
         struct run run;
         size_t n = 0;
-        for (int64_t at = first; run_next(e, &at, last, &run);)
+        for (int64_t at = first_minute(core); run_next(e, &at, last_minute(core), &run);)
                 n++;
-        reply_list(reply, n);
-        for (int64_t at = first; run_next(e, &at, last, &run);)
-                tell_run(core, reply, e, &run);
-        reply_end(reply);
+        return n;
+}
+
+static void tell_story(struct reply *reply, const struct reply_items *items)
+{
+        const struct core *core = items->core;
+        struct run run;
+        for (int64_t at = first_minute(core); run_next(items->of, &at, last_minute(core), &run);)
+                tell_run(core, reply, items->of, &run);
 }
 
 /* ---- CLIENTSHOW: the rest ---- */
@@ -301,70 +311,76 @@ static void tell_minute(const struct core *core, struct reply *reply, int64_t mi
         for (size_t i = 0; i < CHECK_REASONS; i++)
                 by_reason[i] = m->by_reason[i];
         bool has_reason = m->refused || m->observed;
-        reply_map(reply, 9);
-        tell_int(reply, "at_ms", minute * MS_PER_MINUTE);
-        tell_int(reply, "asks", (int64_t)m->granted + m->refused);
-        tell_int(reply, "granted", m->granted);
-        tell_int(reply, "refused", m->refused);
-        tell_int(reply, "observed", m->observed);
-        tell_int(reply, "waited_ms", m->waited_ms);
-        tell_str(reply, "reason", has_reason ? check_reason_name(top_reason(by_reason)) : "");
-        tell_str(reply, "metric", metric_name(core, m->target, m->metric));
-        tell_str(reply, "target", target_name(core, m->target));
-        reply_end(reply);
+        const struct client_minute_reply told = {
+                .at_ms = minute * MS_PER_MINUTE,
+                .asks = (int64_t)m->granted + m->refused,
+                .granted = m->granted,
+                .refused = m->refused,
+                .observed = m->observed,
+                .waited_ms = m->waited_ms,
+                .reason = has_reason ? check_reason_name(top_reason(by_reason)) : "",
+                .metric = metric_name(core, m->target, m->metric),
+                .target = target_name(core, m->target),
+        };
+        reply_client_minute(reply, &told);
+}
+
+static size_t count_minutes(const struct core *core, const struct client *e, size_t max)
+{
+        size_t n = 0;
+        for (int64_t at = last_minute(core); at >= first_minute(core) && n < max; at--)
+                n += minutes_peek(&e->minutes, at) != NULL;
+        return n;
 }
 
 /* The newest first. */
-static void tell_minutes(const struct core *core, struct reply *reply, const struct client *e,
-                         size_t max)
+static void tell_minutes(struct reply *reply, const struct reply_items *items)
 {
-        int64_t last = floor_div(core->now.wall_ms, MS_PER_MINUTE);
-        int64_t first = last - CLIENT_MINUTES + 1;
-        size_t n = 0;
-        for (int64_t at = last; at >= first && n < max; at--)
-                n += minutes_peek(&e->minutes, at) != NULL;
-        reply_list(reply, n);
-        for (int64_t at = last; n > 0; at--) {
+        const struct client *e = items->of;
+        size_t n = items->n;
+        for (int64_t at = last_minute(items->core); n > 0; at--) {
                 const struct client_minute *m = minutes_peek(&e->minutes, at);
                 if (!m)
                         continue;
-                tell_minute(core, reply, at, m);
+                tell_minute(items->core, reply, at, m);
                 n--;
         }
-        reply_end(reply);
 }
 
-static void tell_reasons(struct reply *reply, const struct client_totals *t)
+static size_t count_reasons(const struct client_totals *t)
 {
         size_t n = 0;
         for (size_t i = 0; i < CHECK_REASONS; i++)
                 n += t->by_reason[i] > 0;
-        reply_map(reply, n);
+        return n;
+}
+
+static void tell_reasons(struct reply *reply, const struct reply_items *items)
+{
+        const struct client_totals *t = items->of;
         for (size_t i = 0; i < CHECK_REASONS; i++)
                 if (t->by_reason[i])
                         tell_int(reply, check_reason_name((enum check_reason)i),
                                  (int64_t)t->by_reason[i]);
-        reply_end(reply);
 }
 
-static void tell_addresses(struct reply *reply, const struct client *e)
+static void tell_addresses(struct reply *reply, const struct reply_items *items)
 {
-        reply_list(reply, e->n_addresses);
+        const struct client *e = items->of;
         for (size_t i = 0; i < e->n_addresses; i++) {
-                reply_map(reply, 2);
-                tell_text(reply, "address", slice_make(e->addresses[i].text, e->addresses[i].len));
-                tell_int(reply, "last_ms", e->addresses[i].wall_ms);
-                reply_end(reply);
+                const struct client_address_reply told = {
+                        .address = slice_make(e->addresses[i].text, e->addresses[i].len),
+                        .last_ms = e->addresses[i].wall_ms,
+                };
+                reply_client_address(reply, &told);
         }
-        reply_end(reply);
 }
 
-static void tell_parts(struct reply *reply, const struct client *e)
+static void tell_parts(struct reply *reply, const struct reply_items *items)
 {
-        reply_list(reply, e->n_parts);
+        const struct client *e = items->of;
         for (size_t i = 0; i < e->n_parts; i++)
                 reply_text(reply, client_name(e->parts[i]));
-        reply_end(reply);
 }
 
 /* From when the totals of a name count: the start, or its first ask when it may be one of those
@@ -402,27 +418,25 @@ int exec_clientshow(struct core *core, struct session *session, const struct com
                         (int)name.len, name.ptr);
         const struct client *e = CONTAINER_OF(n, const struct client, node);
         struct client_totals t = client_total(e);
-        reply_map(reply, HEAD_FIELDS + 13);
-        tell_head(core, reply, e);
-        tell_int(reply, "from_ms", counted_from_ms(core, e));
-        tell_int(reply, "minutes_from_ms", minutes_from_ms(core, e));
-        tell_int(reply, "first_ms", e->first_ms);
-        tell_int(reply, "granted_ms", e->granted_ms);
-        tell_int(reply, "refused_ms", e->refused_ms);
-        tell_int(reply, "waited_ms", (int64_t)t.waited_ms);
-        tell_bool(reply, "authenticated", e->is_authenticated);
-        tell_int(reply, "identities", e->n_owners);
-        reply_key(reply, "reasons");
-        tell_reasons(reply, &t);
-        reply_key(reply, "addresses");
-        tell_addresses(reply, e);
-        reply_key(reply, "parts");
-        tell_parts(reply, e);
-        reply_key(reply, "story");
-        tell_story(core, reply, e);
-        reply_key(reply, "minutes");
-        tell_minutes(core, reply, e, minutes->is_set ? (size_t)minutes->num : MINUTES_DEFAULT);
-        reply_end(reply);
+        size_t max = minutes->is_set ? (size_t)minutes->num : MINUTES_DEFAULT;
+        char share[SHARE_TEXT];
+        const struct client_reply told = {
+                .row = row_of(core, e, share),
+                .from_ms = counted_from_ms(core, e),
+                .minutes_from_ms = minutes_from_ms(core, e),
+                .first_ms = e->first_ms,
+                .granted_ms = e->granted_ms,
+                .refused_ms = e->refused_ms,
+                .waited_ms = (int64_t)t.waited_ms,
+                .authenticated = e->is_authenticated,
+                .identities = e->n_owners,
+                .reasons = {count_reasons(&t), tell_reasons, core, &t},
+                .addresses = {e->n_addresses, tell_addresses, core, e},
+                .parts = {e->n_parts, tell_parts, core, e},
+                .story = {count_runs(core, e), tell_story, core, e},
+                .minutes = {count_minutes(core, e, max), tell_minutes, core, e},
+        };
+        reply_client(reply, &told);
         return OK;
 }
 
@@ -435,22 +449,33 @@ static int by_since(const struct client *a, const struct client *b)
         return by_name(a, b);
 }
 
-static void tell_starved(struct core *core, struct reply *reply, const struct client *e,
-                         struct starver *memos)
+struct starved_ctx {
+        struct core *core;
+        const struct client_top *top;
+        struct starver *memos; /* for each target what was found last */
+};
+
+static void tell_starved(struct reply *reply, const struct reply_items *items)
 {
-        struct starver *memo = &memos[e->last_target];
-        client_starver(core, e, memo);
-        reply_map(reply, 9);
-        tell_text(reply, "name", client_name(e));
-        tell_int(reply, "since_ms", waiting_ms(core, e));
-        tell_int(reply, "asks", (int64_t)e->streak);
-        tell_int(reply, "refused", (int64_t)e->streak);
-        tell_str(reply, "reason", check_reason_name((enum check_reason)e->last_reason));
-        tell_str(reply, "metric", metric_name(core, e->last_target, e->last_metric));
-        tell_text(reply, "starver", memo->who ? client_name(memo->who) : SLICE_LIT(""));
-        tell_int(reply, "starver_grants", (int64_t)memo->grants);
-        tell_str(reply, "target", target_name(core, e->last_target));
-        reply_end(reply);
+        const struct starved_ctx *ctx = items->of;
+        struct core *core = ctx->core;
+        for (size_t i = 0; i < items->n; i++) {
+                const struct client *e = ctx->top->clients[i];
+                struct starver *memo = &ctx->memos[e->last_target];
+                client_starver(core, e, memo);
+                const struct starved_row_reply told = {
+                        .name = client_name(e),
+                        .since_ms = waiting_ms(core, e),
+                        .asks = (int64_t)e->streak,
+                        .refused = (int64_t)e->streak,
+                        .reason = check_reason_name((enum check_reason)e->last_reason),
+                        .metric = metric_name(core, e->last_target, e->last_metric),
+                        .starver = memo->who ? client_name(memo->who) : SLICE_NONE,
+                        .starver_grants = (int64_t)memo->grants,
+                        .target = target_name(core, e->last_target),
+                };
+                reply_starved_row(reply, &told);
+        }
 }
 
 int exec_starved(struct core *core, struct session *session, const struct command *cmd,
@@ -468,11 +493,9 @@ int exec_starved(struct core *core, struct session *session, const struct comman
                 client_top_add(&top, CONTAINER_OF(it, const struct client, watch));
         }
         client_top_sort(&top);
-        reply_wrap(reply, "starved");
-        reply_list(reply, top.n);
-        for (size_t i = 0; i < top.n; i++)
-                tell_starved(core, reply, top.clients[i], memos);
-        reply_end(reply);
+        const struct starved_ctx ctx = {core, &top, memos};
+        const struct starved_reply told = {{top.n, tell_starved, core, &ctx}};
+        reply_starved(reply, &told);
         return OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/duration.h"
 #include "base/shown.h"
 #include "checks/client.h"
@@ -36,11 +37,8 @@ static void reply_set(const struct core *core, struct reply *reply, struct slice
         }
         (void)snprintf(warning, sizeof(warning), "no client has asked as '%s' %s", SHOWN(who),
                        is_new ? "since weir started" : "within the last day");
-        reply_map(reply, 2);
-        reply_key(reply, "ok");
-        reply_bool(reply, true);
-        tell_str(reply, "warning", warning);
-        reply_end(reply);
+        const struct rule_set_reply told = {.ok = true, .warning = warning};
+        reply_rule_set(reply, &told);
 }
 
 /* ---- set ---- */
@@ -233,26 +231,29 @@ static void tell_rule(const struct core *core, struct reply *reply, const struct
                 left_ms = r->until_ns > core->now.steady_ns
                                   ? (r->until_ns - core->now.steady_ns) / NS_PER_MS
                                   : 0;
-        reply_map(reply, 13);
-        tell_text(reply, "name", r->who);
-        tell_str(reply, "kind", rule_kind_name(r->kind));
-        tell_text(reply, "slot", r->slot);
-        tell_text(reply, "target", r->target);
-        reply_key(reply, "ratio");
-        if (r->kind == RULE_RATIO)
-                reply_str(reply, rule_ratio_text(r->ratio_ppm, ratio));
-        else
-                reply_null(reply);
-        tell_text(reply, "list", r->list);
-        tell_str(reply, "mode", mode_name((enum gate_mode)r->mode));
-        tell_text(reply, "author", r->author);
-        tell_text(reply, "address", r->address);
-        tell_text(reply, "reason", r->reason);
-        tell_int(reply, "set_ms", r->set_ms);
-        tell_int(reply, "left_ms", left_ms);
-        reply_key(reply, "self_ending");
-        reply_bool(reply, r->flags & RULE_ENDS_ITSELF);
-        reply_end(reply);
+        const struct rule_reply told = {
+                .name = r->who,
+                .kind = rule_kind_name(r->kind),
+                .slot = r->slot,
+                .target = r->target,
+                .ratio = r->kind == RULE_RATIO ? rule_ratio_text(r->ratio_ppm, ratio) : NULL,
+                .list = r->list,
+                .mode = mode_name((enum gate_mode)r->mode),
+                .author = r->author,
+                .address = r->address,
+                .reason = r->reason,
+                .set_ms = r->set_ms,
+                .left_ms = left_ms,
+                .self_ending = r->flags & RULE_ENDS_ITSELF,
+        };
+        reply_rule(reply, &told);
+}
+
+static void tell_rules(struct reply *reply, const struct reply_items *items)
+{
+        const struct page *p = items->of;
+        for (size_t i = 0; i < p->n; i++)
+                tell_rule(items->core, reply, CONTAINER_OF(p->things[i], const struct rule, thing));
 }
 
 int exec_rules(struct core *core, struct session *session, const struct command *cmd,
@@ -266,15 +267,28 @@ int exec_rules(struct core *core, struct session *session, const struct command 
                          .max = limit->is_set ? (size_t)limit->num : PAGE_DEFAULT,
                          .match = cmd->arg[P_RULES_MATCH].text};
         page_fill(&p, &core->state, THING_RULE, cmd->arg[P_RULES_CURSOR].text);
-        reply_map(reply, 2);
-        reply_key(reply, "rules");
-        reply_list(reply, p.n);
-        for (size_t i = 0; i < p.n; i++)
-                tell_rule(core, reply, CONTAINER_OF(p.things[i], const struct rule, thing));
-        reply_end(reply);
-        tell_text(reply, "cursor", page_cursor(&p));
-        reply_end(reply);
+        const struct rules_reply told = {
+                .rules = {p.n, tell_rules, core, &p},
+                .cursor = page_cursor(&p),
+        };
+        reply_rules(reply, &told);
         return OK;
+}
+
+static void tell_entries(struct reply *reply, const struct reply_items *items)
+{
+        for (size_t i = 0; i < items->n; i++) {
+                const struct rulelog_entry *e = rulelog_peek(items->of, i);
+                const struct rule_entry_reply told = {
+                        .at_ms = e->at_ms,
+                        .action = rulelog_action_name(e->action),
+                        .rule = e->name,
+                        .author = e->author,
+                        .address = e->address,
+                        .text = e->text,
+                };
+                reply_rule_entry(reply, &told);
+        }
 }
 
 int exec_rulehistory(struct core *core, struct session *session, const struct command *cmd,
@@ -289,19 +303,7 @@ int exec_rulehistory(struct core *core, struct session *session, const struct co
         size_t n = l ? l->n : 0;
         if (n > max)
                 n = max;
-        reply_wrap(reply, "entries");
-        reply_list(reply, n);
-        for (size_t i = 0; i < n; i++) {
-                const struct rulelog_entry *e = rulelog_peek(l, i);
-                reply_map(reply, 6);
-                tell_int(reply, "at_ms", e->at_ms);
-                tell_str(reply, "action", rulelog_action_name(e->action));
-                tell_text(reply, "rule", e->name);
-                tell_text(reply, "author", e->author);
-                tell_text(reply, "address", e->address);
-                tell_text(reply, "text", e->text);
-                reply_end(reply);
-        }
-        reply_end(reply);
+        const struct rule_history_reply told = {{n, tell_entries, core, l}};
+        reply_rule_history(reply, &told);
         return OK;
 }

@@ -40,12 +40,6 @@ struct series {
         uint32_t rings[SERIES_IDS][KEPT]; /* of the seconds before it, by second % KEPT */
 };
 
-static const char *const names[SERIES_IDS] = {
-#define X(id, name) [SERIES_##id] = (name),
-        SERIES_MAP(X)
-#undef X
-};
-
 /* ---- filling ---- */
 
 static void add_up(const struct core *core, uint64_t ret[SERIES_COUNTS])
@@ -188,27 +182,29 @@ static int window_of(const struct core *core, const struct command *cmd, struct 
         return OK;
 }
 
-static void tell_series(const struct core *core, struct reply *reply, const struct window *w,
-                        enum series_id id)
+struct series_ctx {
+        const struct window *window;
+        enum series_id id;
+};
+
+static void tell_series(struct reply *reply, const struct reply_items *items)
 {
-        const struct series *s = core->series;
-        int64_t at = w->first;
-        reply_key(reply, names[id]);
-        reply_list(reply, w->n);
-        for (size_t i = 0; i < w->n; i++) {
+        const struct series_ctx *ctx = items->of;
+        const struct series *s = items->core->series;
+        int64_t at = ctx->window->first;
+        for (size_t i = 0; i < items->n; i++) {
                 uint64_t sum = 0, max = 0;
                 bool is_known = at >= s->first;
-                for (int64_t end = at + w->step; at < end; at++) {
-                        uint32_t v = value_at(s, id, at);
+                for (int64_t end = at + ctx->window->step; at < end; at++) {
+                        uint32_t v = value_at(s, ctx->id, at);
                         sum += v;
                         max = v > max ? v : max;
                 }
                 if (is_known)
-                        reply_int(reply, (int64_t)(id < SERIES_COUNTS ? sum : max));
+                        reply_int(reply, (int64_t)(ctx->id < SERIES_COUNTS ? sum : max));
                 else
                         reply_null(reply);
         }
-        reply_end(reply);
 }
 
 /* NAN: there was no sample in that second, or it is too long ago. */
@@ -219,69 +215,68 @@ static float metric_at(const struct metric *m, int64_t second)
         return m->history[second % THROTTLE_HISTORY_S];
 }
 
-static void tell_values(struct reply *reply, const struct window *w, const struct metric *m)
+struct values_ctx {
+        const struct window *window;
+        const struct metric *metric;
+};
+
+static void tell_values(struct reply *reply, const struct reply_items *items)
 {
-        int64_t at = w->first;
-        reply_list(reply, w->n);
-        for (size_t i = 0; i < w->n; i++) {
+        const struct values_ctx *ctx = items->of;
+        int64_t at = ctx->window->first;
+        for (size_t i = 0; i < items->n; i++) {
                 float max = NAN;
-                for (int64_t end = at + w->step; at < end; at++)
-                        max = fmaxf(max, metric_at(m, at)); /* passes over NAN */
+                for (int64_t end = at + ctx->window->step; at < end; at++)
+                        max = fmaxf(max, metric_at(ctx->metric, at)); /* passes over NAN */
                 reply_decimal(reply, max, 7);
         }
-        reply_end(reply);
 }
 
-static void tell_metric(struct reply *reply, const struct window *w, const struct target *g,
-                        size_t metric)
+/* The metrics of one target, or of all: -1. */
+struct metrics_ctx {
+        const struct window *window;
+        int target;
+};
+
+static bool is_wanted(const struct metrics_ctx *ctx, size_t target)
 {
-        const struct metric *m = &g->metrics[metric];
-        reply_map(reply, 6);
-        tell_str(reply, "target", g->name);
-        tell_str(reply, "name", m->name);
-        reply_key(reply, "elevated");
-        reply_decimal(reply, g->rules[metric].enter[0], 10);
-        reply_key(reply, "critical");
-        reply_decimal(reply, g->rules[metric].enter[1], 10);
-        reply_key(reply, "check");
-        reply_decimal(reply, m->check_above, 10);
-        reply_key(reply, "values");
-        tell_values(reply, w, m);
-        reply_end(reply);
+        return ctx->target < 0 || (size_t)ctx->target == target;
 }
 
-/* Those of one target, or of all; -1. */
-static void tell_metrics(const struct core *core, struct reply *reply, const struct window *w,
-                         int target)
+static size_t count_metrics(const struct throttle *t, const struct metrics_ctx *ctx)
 {
-        const struct throttle *t = core->throttle;
         size_t n = 0;
         for (size_t i = 0; i < t->n_targets; i++)
-                n += target < 0 || (size_t)target == i ? t->targets[i].n_metrics : 0;
-        n = n < SERIES_METRICS ? n : SERIES_METRICS;
-        reply_list(reply, n);
-        for (size_t i = 0; i < t->n_targets; i++)
-                for (size_t k = 0; k < t->targets[i].n_metrics && n; k++)
-                        if (target < 0 || (size_t)target == i) {
-                                tell_metric(reply, w, &t->targets[i], k);
-                                n--;
-                        }
-        reply_end(reply);
+                n += is_wanted(ctx, i) ? t->targets[i].n_metrics : 0;
+        return n < SERIES_METRICS ? n : SERIES_METRICS;
 }
 
-static void tell_jobs(const struct core *core, struct reply *reply, const struct window *w)
+static void tell_metric(struct reply *reply, const struct core *core, const struct window *w,
+                        const struct target *g, size_t metric)
 {
-        static const enum series_id told[] = {SERIES_STARTED,  SERIES_COMPLETED, SERIES_FAILED,
-                                              SERIES_ENQUEUED, SERIES_PARKED,    SERIES_READY};
-        reply_map(reply, ARRAY_LEN(told) + 1);
-        for (size_t i = 0; i < ARRAY_LEN(told); i++)
-                tell_series(core, reply, w, told[i]);
-        reply_key(reply, "deferred");
-        reply_map(reply, TIERS);
-        for (size_t i = 0; i < TIERS; i++)
-                tell_series(core, reply, w, (enum series_id)(SERIES_DEFERRED_CRITICAL + i));
-        reply_end(reply);
-        reply_end(reply);
+        const struct metric *m = &g->metrics[metric];
+        const struct values_ctx values = {w, m};
+        const struct series_metric_reply told = {
+                .target = g->name,
+                .name = m->name,
+                .elevated = g->rules[metric].enter[0],
+                .critical = g->rules[metric].enter[1],
+                .check = m->check_above,
+                .values = {w->n, tell_values, core, &values},
+        };
+        reply_series_metric(reply, &told);
+}
+
+static void tell_metrics(struct reply *reply, const struct reply_items *items)
+{
+        const struct throttle *t = items->core->throttle;
+        const struct metrics_ctx *ctx = items->of;
+        size_t left = items->n;
+        for (size_t i = 0; i < t->n_targets; i++)
+                for (size_t k = 0; is_wanted(ctx, i) && k < t->targets[i].n_metrics && left; k++) {
+                        tell_metric(reply, items->core, ctx->window, &t->targets[i], k);
+                        left--;
+                }
 }
 
 int exec_series(struct core *core, struct session *session, const struct command *cmd,
@@ -298,20 +293,40 @@ int exec_series(struct core *core, struct session *session, const struct command
                 if (target < 0)
                         return problem_set(problem, ERR_NOTFOUND, "there is no such target");
         }
-        reply_map(reply, 6);
-        tell_int(reply, "from_ms", wall_ms_of(core, w.first));
-        tell_int(reply, "step_ms", w.step * MS_PER_S);
-        tell_int(reply, "n", (int64_t)w.n);
-        reply_key(reply, "metrics");
-        tell_metrics(core, reply, &w, target);
-        reply_key(reply, "jobs");
-        tell_jobs(core, reply, &w);
-        reply_key(reply, "checks");
-        reply_map(reply, 2);
-        tell_series(core, reply, &w, SERIES_GRANTED);
-        tell_series(core, reply, &w, SERIES_REFUSED);
-        reply_end(reply);
-        reply_end(reply);
+        const struct metrics_ctx metrics = {&w, target};
+        struct series_ctx ctx[SERIES_IDS];
+        for (size_t i = 0; i < SERIES_IDS; i++)
+                ctx[i] = (struct series_ctx){&w, (enum series_id)i};
+#define POINTS(id)                                                                                 \
+        {                                                                                          \
+                w.n, tell_series, core, &ctx[SERIES_##id]                                          \
+        }
+        const struct series_deferred_reply deferred = {
+                .critical = POINTS(DEFERRED_CRITICAL),
+                .high = POINTS(DEFERRED_HIGH),
+                .normal = POINTS(DEFERRED_NORMAL),
+                .deferrable = POINTS(DEFERRED_DEFERRABLE),
+        };
+        const struct series_jobs_reply jobs = {
+                .started = POINTS(STARTED),
+                .completed = POINTS(COMPLETED),
+                .failed = POINTS(FAILED),
+                .enqueued = POINTS(ENQUEUED),
+                .parked = POINTS(PARKED),
+                .ready = POINTS(READY),
+                .deferred = &deferred,
+        };
+        const struct series_checks_reply checks = {POINTS(GRANTED), POINTS(REFUSED)};
+#undef POINTS
+        const struct series_reply told = {
+                .from_ms = wall_ms_of(core, w.first),
+                .step_ms = w.step * MS_PER_S,
+                .n = (int64_t)w.n,
+                .metrics = {count_metrics(core->throttle, &metrics), tell_metrics, core, &metrics},
+                .jobs = &jobs,
+                .checks = &checks,
+        };
+        reply_series(reply, &told);
         return OK;
 }
 

@@ -13,26 +13,20 @@
 #define SERIES_METRICS 64  /* metrics in one answer; TARGET asks for others */
 
 /* Counts, then gauges: those are as they were when a second ended. */
-/*      id                 name */
-#define SERIES_MAP(X)                                                                              \
-        X(ENQUEUED, "enqueued")                                                                    \
-        X(STARTED, "started")                                                                      \
-        X(COMPLETED, "completed")                                                                  \
-        X(FAILED, "failed")                                                                        \
-        X(GRANTED, "granted")                                                                      \
-        X(REFUSED, "refused")                                                                      \
-        X(DEFERRED_CRITICAL, "critical")                                                           \
-        X(DEFERRED_HIGH, "high")                                                                   \
-        X(DEFERRED_NORMAL, "normal")                                                               \
-        X(DEFERRED_DEFERRABLE, "deferrable")                                                       \
-        X(PARKED, "parked")                                                                        \
-        X(READY, "ready")
-
 enum series_id {
-#define X(id, name) SERIES_##id,
-        SERIES_MAP(X)
-#undef X
-                SERIES_IDS
+        SERIES_ENQUEUED,
+        SERIES_STARTED,
+        SERIES_COMPLETED,
+        SERIES_FAILED,
+        SERIES_GRANTED,
+        SERIES_REFUSED,
+        SERIES_DEFERRED_CRITICAL, /* by tier, in its order */
+        SERIES_DEFERRED_HIGH,
+        SERIES_DEFERRED_NORMAL,
+        SERIES_DEFERRED_DEFERRABLE,
+        SERIES_PARKED,
+        SERIES_READY,
+        SERIES_IDS
 };
 #define SERIES_COUNTS SERIES_PARKED /* the first gauge */
 

@@ -21,13 +21,6 @@ enum { DO_STATUS, DO_PAUSE, DO_RESUME, DO_HISTORY, DO_MODE, DO_CHECKMODE };
 
 #define PAUSE_DEFAULT_MS 3600000
 
-/* RESP has no fractions that every client reads: numbers are told as text. */
-static void tell_number(struct reply *reply, const char *key, double value, bool is_known)
-{
-        reply_key(reply, key);
-        reply_decimal(reply, is_known ? value : NAN, 10);
-}
-
 /* ---- status ---- */
 
 static int64_t age_ms(const struct core *core, const struct level_sample *s)
@@ -35,20 +28,23 @@ static int64_t age_ms(const struct core *core, const struct level_sample *s)
         return s->at_ns ? (core->now.steady_ns - s->at_ns) / NS_PER_MS : -1;
 }
 
-static void tell_metric(const struct core *core, struct reply *reply, const struct target *g,
-                        size_t i)
+static void tell_metrics(struct reply *reply, const struct reply_items *items)
 {
-        const struct level_sample *s = &g->samples[i];
-        reply_map(reply, 8);
-        tell_str(reply, "name", g->metrics[i].name);
-        tell_number(reply, "value", s->value, s->at_ns != 0);
-        tell_int(reply, "age_ms", age_ms(core, s));
-        tell_str(reply, "error", g->metrics[i].error);
-        tell_str(reply, "note", g->metrics[i].note);
-        tell_number(reply, "elevated", g->rules[i].enter[0], true);
-        tell_number(reply, "critical", g->rules[i].enter[1], true);
-        tell_str(reply, "level", level_name((enum level)g->leveler.metric_level[i]));
-        reply_end(reply);
+        const struct target *g = items->of;
+        for (size_t i = 0; i < g->n_metrics; i++) {
+                const struct level_sample *s = &g->samples[i];
+                const struct throttle_metric_reply told = {
+                        .name = g->metrics[i].name,
+                        .value = s->at_ns ? s->value : NAN,
+                        .age_ms = age_ms(items->core, s),
+                        .error = g->metrics[i].error,
+                        .note = g->metrics[i].note,
+                        .elevated = g->rules[i].enter[0],
+                        .critical = g->rules[i].enter[1],
+                        .level = level_name((enum level)g->leveler.metric_level[i]),
+                };
+                reply_throttle_metric(reply, &told);
+        }
 }
 
 static const char *first_error(const struct target *g)
@@ -70,44 +66,42 @@ static int64_t falls_in_ms(const struct core *core, const struct target *g)
         return ns > 0 ? ns / NS_PER_MS : 0;
 }
 
-void throttle_tell_watched(const struct core *core, struct reply *reply)
-{
-        const struct throttle *t = core->throttle;
-        tell_str(reply, "observed_level", level_name(t->watched));
-        tell_str(reply, "observed_target", t->watching >= 0 ? t->targets[t->watching].name : "");
-}
-
-void throttle_tell_target(const struct core *core, struct reply *reply, const struct target *g,
-                          bool has_metrics)
+struct target_row_reply throttle_target_row(const struct core *core, const struct target *g,
+                                            char last[THROTTLE_TEXT])
 {
         const struct throttle *t = core->throttle;
         const struct leveler *l = &g->leveler;
         bool has_metric = l->metric >= 0;
         const struct level_sample *s = has_metric ? &g->samples[l->metric] : NULL;
-        char last[THROTTLE_TEXT];
-        reply_map(reply, 13 + has_metrics);
-        tell_str(reply, "name", g->name);
-        tell_str(reply, "mode", mode_name(g->mode >= 0 ? (enum gate_mode)g->mode : t->mode));
-        tell_str(reply, "level", level_name(l->level));
-        tell_int(reply, "since_ms", (core->now.steady_ns - l->since_ns) / NS_PER_MS);
-        tell_str(reply, "metric", has_metric ? g->metrics[l->metric].name : "");
-        tell_number(reply, "value", l->value, has_metric);
-        tell_number(reply, "threshold", l->threshold, has_metric);
-        tell_number(reply, "now", s ? s->value : NAN, s && s->at_ns);
-        tell_int(reply, "age_ms", s ? age_ms(core, s) : -1);
-        tell_int(reply, "falls_in_ms", falls_in_ms(core, g));
-        tell_str(reply, "error", first_error(g));
-        reply_key(reply, "measured");
-        reply_bool(reply, !target_is_unmeasured(g));
-        tell_str(reply, "last_known", last_level_words(g, last));
-        if (has_metrics) {
-                reply_key(reply, "metrics");
-                reply_list(reply, g->n_metrics);
-                for (size_t i = 0; i < g->n_metrics; i++)
-                        tell_metric(core, reply, g, i);
-                reply_end(reply);
+        return (struct target_row_reply){
+                .name = g->name,
+                .mode = mode_name(g->mode >= 0 ? (enum gate_mode)g->mode : t->mode),
+                .level = level_name(l->level),
+                .since_ms = (core->now.steady_ns - l->since_ns) / NS_PER_MS,
+                .metric = has_metric ? g->metrics[l->metric].name : "",
+                .value = has_metric ? l->value : NAN,
+                .threshold = has_metric ? l->threshold : NAN,
+                .now = s && s->at_ns ? s->value : NAN,
+                .age_ms = s ? age_ms(core, s) : -1,
+                .falls_in_ms = falls_in_ms(core, g),
+                .error = first_error(g),
+                .measured = !target_is_unmeasured(g),
+                .last_known = last_level_words(g, last),
+        };
+}
+
+static void tell_targets(struct reply *reply, const struct reply_items *items)
+{
+        const struct target *targets = items->of;
+        for (size_t i = 0; i < items->n; i++) {
+                const struct target *g = &targets[i];
+                char last[THROTTLE_TEXT];
+                const struct target_reply told = {
+                        .row = throttle_target_row(items->core, g, last),
+                        .metrics = {g->n_metrics, tell_metrics, items->core, g},
+                };
+                reply_target(reply, &told);
         }
-        reply_end(reply);
 }
 
 /* A target that was not measured yet counts as unknown beside the level, by tier. */
@@ -119,119 +113,104 @@ static enum level level_for_tier(const struct throttle *t, enum level level, boo
         return worse_for_tier(&t->policy, level, LEVEL_UNKNOWN, (enum tier)tier);
 }
 
-static void tell_tiers(const struct core *core, struct reply *reply)
+static void tell_tiers(struct reply *reply, const struct reply_items *items)
 {
+        const struct core *core = items->core;
         const struct throttle *t = core->throttle;
         bool is_unmeasured;
         enum level enforced = throttle_level_if_enforced(t, &is_unmeasured);
-        reply_list(reply, TIERS);
         for (size_t i = 0; i < TIERS; i++) {
                 enum level now = level_for_tier(t, t->effective, t->is_enforced_unmeasured, i);
                 enum level would = level_for_tier(t, enforced, is_unmeasured, i);
-                reply_map(reply, 8);
-                tell_str(reply, "tier", tier_name((enum tier)i));
-                tell_int(reply, "parked", (int64_t)core->state.n_parked[i]);
-                tell_int(reply, "deferred", (int64_t)t->deferred[i]);
-                tell_int(reply, "would_defer", (int64_t)t->observed[i]);
-                tell_int(reply, "released", (int64_t)t->released[i]);
-                tell_int(reply, "delay_ms", t->policy.delay_ms[now][i]);
-                tell_int(reply, "returning", (int64_t)core->state.n_returning[i]);
-                tell_int(reply, "enforce_delay_ms", t->policy.delay_ms[would][i]);
-                reply_end(reply);
+                const struct tier_row_reply told = {
+                        .tier = tier_name((enum tier)i),
+                        .parked = (int64_t)core->state.n_parked[i],
+                        .deferred = (int64_t)t->deferred[i],
+                        .would_defer = (int64_t)t->observed[i],
+                        .released = (int64_t)t->released[i],
+                        .delay_ms = t->policy.delay_ms[now][i],
+                        .returning = (int64_t)core->state.n_returning[i],
+                        .enforce_delay_ms = t->policy.delay_ms[would][i],
+                };
+                reply_tier_row(reply, &told);
         }
-        reply_end(reply);
 }
 
-static void tell_caps(const struct core *core, struct reply *reply)
-{
-        struct level_caps caps = throttle_caps(core);
-        reply_map(reply, 2);
-        tell_int(reply, "claim_size", caps.claim_size);
-        tell_int(reply, "claims", caps.claims);
-        reply_end(reply);
-}
-
-void throttle_tell_ramp(const struct core *core, struct reply *reply)
+struct ramp_reply throttle_ramp(const struct core *core)
 {
         const struct ramp *r = &core->throttle->ramp;
         int64_t next = ramp_next_ns(r);
-        reply_map(reply, 4);
-        reply_key(reply, "running");
-        reply_bool(reply, ramp_is_running(r));
-        tell_int(reply, "cycle", r->cycle);
-        tell_int(reply, "cycles", ramp_cycles(r));
-        tell_int(reply, "next_in_ms",
-                 next == INT64_MAX ? -1 : (next - core->now.steady_ns) / NS_PER_MS);
-        reply_end(reply);
+        return (struct ramp_reply){
+                .running = ramp_is_running(r),
+                .cycle = r->cycle,
+                .cycles = ramp_cycles(r),
+                .next_in_ms = next == INT64_MAX ? -1 : (next - core->now.steady_ns) / NS_PER_MS,
+        };
 }
 
-static void tell_zone(const struct core *core, struct reply *reply)
+static struct adaptive_reply adaptive_of(const struct core *core)
 {
         const struct throttle *t = core->throttle;
         bool is_on = t->adaptive != MODE_OFF;
-        reply_map(reply, 6);
-        tell_str(reply, "mode", mode_name(t->adaptive));
-        tell_int(reply, "limit", is_on ? t->zone.limit : 0);
-        tell_int(reply, "running", core->state.running.len);
-        tell_number(reply, "pressure", t->zone.average, is_on);
-        tell_int(reply, "would_wait", (int64_t)t->zone_waits[0]);
-        tell_int(reply, "waited", (int64_t)t->zone_waits[1]);
-        reply_end(reply);
+        return (struct adaptive_reply){
+                .mode = mode_name(t->adaptive),
+                .limit = is_on ? t->zone.limit : 0,
+                .running = core->state.running.len,
+                .pressure = is_on ? t->zone.average : NAN,
+                .would_wait = (int64_t)t->zone_waits[0],
+                .waited = (int64_t)t->zone_waits[1],
+        };
 }
 
-static void tell_checks(struct core *core, struct reply *reply)
+static struct throttle_checks_reply checks_of(struct core *core)
 {
         const struct check_ctx *c = core->checking;
         uint64_t refused = 0;
         for (size_t i = 0; i < CHECK_REASONS; i++)
                 refused += c->refused[i];
-        reply_map(reply, 7);
-        tell_str(reply, "mode", mode_name(check_mode(core)));
-        tell_int(reply, "granted", (int64_t)c->granted);
-        tell_int(reply, "refused", (int64_t)refused);
-        tell_int(reply, "would_refuse", (int64_t)c->observed);
-        tell_int(reply, "waiting", (int64_t)c->n_waiting);
-        tell_int(reply, "rules", (int64_t)core->state.things[THING_RULE].len);
-        tell_int(reply, "starved", (int64_t)clients_starved(core));
-        reply_end(reply);
+        return (struct throttle_checks_reply){
+                .mode = mode_name(check_mode(core)),
+                .granted = (int64_t)c->granted,
+                .refused = (int64_t)refused,
+                .would_refuse = (int64_t)c->observed,
+                .waiting = (int64_t)c->n_waiting,
+                .rules = (int64_t)core->state.things[THING_RULE].len,
+                .starved = (int64_t)clients_starved(core),
+        };
 }
 
 static void tell_status(struct core *core, struct reply *reply)
 {
         const struct throttle *t = core->throttle;
-        int64_t pause_ns = throttle_pause_ns(core);
+        int64_t pause_ns = throttle_pause_ns(core), pause_left_ms = 0;
+        if (pause_ns)
+                pause_left_ms =
+                        pause_ns == INT64_MAX ? -1 : (pause_ns - core->now.steady_ns) / NS_PER_MS;
         throttle_refresh(core);
-        reply_map(reply, 16);
-        tell_str(reply, "mode", mode_name(t->mode));
-        reply_key(reply, "enabled");
-        reply_bool(reply, !t->is_off);
-        tell_str(reply, "level", level_name(t->enforced));
-        tell_int(reply, "since_ms", (core->now.steady_ns - t->level_since_ns) / NS_PER_MS);
-        tell_str(reply, "target", t->deciding >= 0 ? t->targets[t->deciding].name : "");
-        throttle_tell_watched(core, reply);
-        reply_key(reply, "paused");
-        reply_bool(reply, pause_ns != 0);
-        tell_int(reply, "pause_left_ms",
-                 pause_ns == INT64_MAX ? -1
-                 : pause_ns            ? (pause_ns - core->now.steady_ns) / NS_PER_MS
-                                       : 0);
-        reply_key(reply, "targets");
-        reply_list(reply, t->n_targets);
-        for (size_t i = 0; i < t->n_targets; i++)
-                throttle_tell_target(core, reply, &t->targets[i], true);
-        reply_end(reply);
-        reply_key(reply, "tiers");
-        tell_tiers(core, reply);
-        reply_key(reply, "caps");
-        tell_caps(core, reply);
-        reply_key(reply, "ramp");
-        throttle_tell_ramp(core, reply);
-        reply_key(reply, "adaptive");
-        tell_zone(core, reply);
-        reply_key(reply, "checks");
-        tell_checks(core, reply);
-        tell_int(reply, "start_ms", core->start_ms);
-        reply_end(reply);
+        const struct level_caps level_caps = throttle_caps(core);
+        const struct throttle_caps_reply caps = {level_caps.claim_size, level_caps.claims};
+        const struct ramp_reply ramp = throttle_ramp(core);
+        const struct adaptive_reply adaptive = adaptive_of(core);
+        const struct throttle_checks_reply checks = checks_of(core);
+        const struct throttle_status_reply told = {
+                .mode = mode_name(t->mode),
+                .enabled = !t->is_off,
+                .level = level_name(t->enforced),
+                .since_ms = (core->now.steady_ns - t->level_since_ns) / NS_PER_MS,
+                .target = t->deciding >= 0 ? t->targets[t->deciding].name : "",
+                .observed_level = level_name(t->watched),
+                .observed_target = t->watching >= 0 ? t->targets[t->watching].name : "",
+                .paused = pause_ns != 0,
+                .pause_left_ms = pause_left_ms,
+                .targets = {t->n_targets, tell_targets, core, t->targets},
+                .tiers = {TIERS, tell_tiers, core, NULL},
+                .caps = &caps,
+                .ramp = &ramp,
+                .adaptive = &adaptive,
+                .checks = &checks,
+                .start_ms = core->start_ms,
+        };
+        reply_throttle_status(reply, &told);
 }
 
 int exec_throttlestatus(struct core *core, struct session *session, const struct command *cmd,
@@ -345,8 +324,8 @@ static int do_mode(struct core *core, const struct command *cmd, struct reply *r
                 say_info("gate", event, "mode", name);
         }
         throttle_refresh(core);
-        reply_wrap(reply, "mode");
-        reply_str(reply, mode_name(is_check ? check_mode(core) : core->throttle->mode));
+        enum gate_mode mode = is_check ? check_mode(core) : core->throttle->mode;
+        reply_throttle_mode(reply, &(struct throttle_mode_reply){mode_name(mode)});
         return OK;
 }
 
@@ -443,22 +422,37 @@ int exec_registryunset(struct core *core, struct session *session, const struct 
         return OK;
 }
 
-static void tell_entry(struct reply *reply, struct slice pattern, struct slice tier, bool is_own)
-{
-        reply_map(reply, 3);
-        reply_key(reply, "pattern");
-        reply_text(reply, pattern);
-        reply_key(reply, "tier");
-        reply_text(reply, tier);
-        reply_key(reply, "default");
-        reply_bool(reply, !is_own);
-        reply_end(reply);
-}
-
 static bool is_registry(const struct hash_node *n)
 {
         const size_t skip = sizeof(SETTING_REGISTRY) - 1;
         return n->key.len > skip && memcmp(n->key.ptr, SETTING_REGISTRY, skip) == 0;
+}
+
+static void tell_pattern(struct reply *reply, const struct registry_entry *e, bool is_default)
+{
+        const struct pattern_reply told = {e->pattern, slice_str(tier_name(e->tier)), is_default};
+        reply_pattern(reply, &told);
+}
+
+static void tell_patterns(struct reply *reply, const struct reply_items *items)
+{
+        const struct hash *all = items->of;
+        const size_t skip = sizeof(SETTING_REGISTRY) - 1;
+        const struct throttle *t = items->core->throttle;
+        for (struct hash_node *it = NULL; (it = hash_next(all, it));) {
+                const struct setting *s = CONTAINER_OF(it, const struct setting, thing.node);
+                if (!is_registry(it))
+                        continue;
+                const struct pattern_reply told = {
+                        .pattern = slice_make(it->key.ptr + skip, it->key.len - skip),
+                        .tier = buf_slice(&s->bytes),
+                };
+                reply_pattern(reply, &told);
+        }
+        for (size_t i = 0; i < t->n_own; i++)
+                tell_pattern(reply, &t->own[i], false);
+        for (size_t i = 0; i < registry_defaults_len; i++)
+                tell_pattern(reply, &registry_defaults[i], true);
 }
 
 int exec_registry(struct core *core, struct session *session, const struct command *cmd,
@@ -468,25 +462,12 @@ int exec_registry(struct core *core, struct session *session, const struct comma
         (void)cmd;
         (void)problem;
         const struct hash *all = &core->state.things[THING_SETTING];
-        const size_t skip = sizeof(SETTING_REGISTRY) - 1;
         const struct throttle *t = core->throttle;
         size_t n = registry_defaults_len + t->n_own;
         for (struct hash_node *it = NULL; (it = hash_next(all, it));)
                 n += is_registry(it);
-        reply_wrap(reply, "patterns");
-        reply_list(reply, n);
-        for (struct hash_node *it = NULL; (it = hash_next(all, it));) {
-                const struct setting *s = CONTAINER_OF(it, const struct setting, thing.node);
-                if (is_registry(it))
-                        tell_entry(reply, slice_make(it->key.ptr + skip, it->key.len - skip),
-                                   buf_slice(&s->bytes), true);
-        }
-        for (size_t i = 0; i < t->n_own; i++)
-                tell_entry(reply, t->own[i].pattern, slice_str(tier_name(t->own[i].tier)), true);
-        for (size_t i = 0; i < registry_defaults_len; i++)
-                tell_entry(reply, registry_defaults[i].pattern,
-                           slice_str(tier_name(registry_defaults[i].tier)), false);
-        reply_end(reply);
+        const struct registry_reply told = {{n, tell_patterns, core, all}};
+        reply_registry(reply, &told);
         return OK;
 }
 
@@ -498,13 +479,8 @@ int exec_tier(struct core *core, struct session *session, const struct command *
         struct slice pattern = SLICE_NONE;
         throttle_refresh(core);
         enum tier tier = registry_explain(core->throttle->registry, cmd->arg[0].text, &pattern);
-        reply_map(reply, 3);
-        reply_key(reply, "hook");
-        reply_text(reply, cmd->arg[0].text);
-        tell_str(reply, "tier", tier_name(tier));
-        reply_key(reply, "pattern");
-        reply_text(reply, pattern);
-        reply_end(reply);
+        const struct hook_tier_reply told = {cmd->arg[0].text, tier_name(tier), pattern};
+        reply_hook_tier(reply, &told);
         return OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "base/duration.h"
 #include "base/say.h"
 #include "base/shown.h"
@@ -186,6 +187,20 @@ int exec_recoverhost(struct core *core, struct session *session, const struct co
         return OK;
 }
 
+static void tell_hosts(struct reply *reply, const struct reply_items *items)
+{
+        const struct setting *const *found = items->of;
+        for (size_t i = 0; i < items->n; i++) {
+                const struct setting *s = found[i];
+                const struct skipped_host_reply told = {
+                        .host = host_of(thing_name(&s->thing)),
+                        .until_ms = until_wall_ms(items->core, s),
+                        .left_ms = (s->until_ns - items->core->now.steady_ns) / NS_PER_MS,
+                };
+                reply_skipped_host(reply, &told);
+        }
+}
+
 int exec_skippedhosts(struct core *core, struct session *session, const struct command *cmd,
                       struct reply *reply, struct problem *problem)
 {
@@ -194,16 +209,8 @@ int exec_skippedhosts(struct core *core, struct session *session, const struct c
         (void)problem;
         const struct setting *found[LIMIT_SKIPPED_HOSTS];
         size_t n = gather(core, found);
-        reply_wrap(reply, "hosts");
-        reply_list(reply, n);
-        for (size_t i = 0; i < n; i++) {
-                reply_map(reply, 3);
-                tell_text(reply, "host", host_of(thing_name(&found[i]->thing)));
-                tell_int(reply, "until_ms", until_wall_ms(core, found[i]));
-                tell_int(reply, "left_ms", (found[i]->until_ns - core->now.steady_ns) / NS_PER_MS);
-                reply_end(reply);
-        }
-        reply_end(reply);
+        const struct skipped_hosts_reply told = {{n, tell_hosts, core, found}};
+        reply_skipped_hosts(reply, &told);
         return OK;
 }
 

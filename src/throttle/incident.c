@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "api/replies.h"
 #include "base/shown.h"
 
 struct group {
@@ -142,25 +143,23 @@ void incident_count(struct core *core, const char *event, struct slice hook, int
         list_push_back(&g->all, &group->link);
 }
 
-static void tell_groups(const struct core *core, struct reply *reply, size_t max)
+static void tell_groups(struct reply *reply, const struct reply_items *items)
 {
-        const struct incident_groups *g = core->throttle->groups;
-        size_t n = g->n < max ? g->n : max;
+        const struct incident_groups *g = items->of;
         struct list *it = g->all.prev;
-        reply_list(reply, n);
-        for (size_t i = 0; i < n; i++, it = it->prev) {
+        for (size_t i = 0; i < items->n; i++, it = it->prev) {
                 const struct group *group = CONTAINER_OF(it, struct group, link);
-                reply_map(reply, 7);
-                tell_str(reply, "event", group->event);
-                tell_text(reply, "hook", group_hook(group));
-                tell_str(reply, "tier", group->tier >= 0 ? tier_name((enum tier)group->tier) : "");
-                tell_int(reply, "count", (int64_t)group->count);
-                tell_int(reply, "from_ms", group->from_ms);
-                tell_int(reply, "to_ms", group->to_ms);
-                tell_str(reply, "message", group->text);
-                reply_end(reply);
+                const struct incident_deferral_reply told = {
+                        .event = group->event,
+                        .hook = group_hook(group),
+                        .tier = group->tier >= 0 ? tier_name((enum tier)group->tier) : "",
+                        .count = (int64_t)group->count,
+                        .from_ms = group->from_ms,
+                        .to_ms = group->to_ms,
+                        .message = group->text,
+                };
+                reply_incident_deferral(reply, &told);
         }
-        reply_end(reply);
 }
 
 /* ---- incidents ---- */
@@ -196,17 +195,6 @@ static const struct throttle_event *newest(const struct throttle_ring *r, size_t
         return &r->events[(r->n - 1 - n) % THROTTLE_EVENTS];
 }
 
-static void tell_incident(struct reply *reply, uint64_t number, int64_t at_ms, struct slice event,
-                          struct slice message)
-{
-        reply_map(reply, 4);
-        tell_int(reply, "number", (int64_t)number);
-        tell_int(reply, "at_ms", at_ms);
-        tell_text(reply, "event", event);
-        tell_text(reply, "message", message);
-        reply_end(reply);
-}
-
 /* What the ring holds of the page: [*from, to), at most max. */
 static size_t count_ring(const struct throttle_ring *r, uint64_t to, size_t max, uint64_t *from)
 {
@@ -222,39 +210,56 @@ static size_t count_ring(const struct throttle_ring *r, uint64_t to, size_t max,
         return n;
 }
 
-static void tell_ring(const struct throttle_ring *r, uint64_t from, uint64_t to,
-                      struct reply *reply)
+struct page_ctx {
+        uint64_t from, to;                     /* numbers of the ring */
+        const struct archive_incidents *older; /* NULL: the archive was not asked */
+};
+
+static void tell_events(struct reply *reply, const struct reply_items *items)
 {
+        const struct throttle_ring *ring = &items->core->throttle->rings[0];
+        const struct page_ctx *ctx = items->of;
         const struct throttle_event *e;
-        for (size_t i = 0; (e = newest(r, i)); i++)
-                if (e->incident >= from && e->incident < to)
-                        tell_incident(reply, e->incident, e->wall_ms, slice_str(e->name),
-                                      slice_str(e->text));
+        for (size_t i = 0; (e = newest(ring, i)); i++) {
+                const struct incident_event_reply told = {
+                        .number = (int64_t)e->incident,
+                        .at_ms = e->wall_ms,
+                        .event = slice_str(e->name),
+                        .message = slice_str(e->text),
+                };
+                if (e->incident >= ctx->from && e->incident < ctx->to)
+                        reply_incident_event(reply, &told);
+        }
+        for (size_t i = 0; ctx->older && i < ctx->older->n_rows; i++) {
+                const struct archive_incident *row = &ctx->older->rows[i];
+                const struct incident_event_reply told = {
+                        .number = (int64_t)row->number,
+                        .at_ms = row->at_ms,
+                        .event = row->event,
+                        .message = row->message,
+                };
+                reply_incident_event(reply, &told);
+        }
 }
 
 /* q: what the archive gave, NULL when it was not asked. */
 static void tell_page(const struct core *core, struct reply *reply, const struct telling *w,
                       const struct archive_incidents *q, const char *problem)
 {
-        const struct throttle_ring *ring = &core->throttle->rings[0];
-        uint64_t from, last = w->from;
-        size_t n = count_ring(ring, w->to, w->max, &from);
-        size_t n_old = q ? q->n_rows : 0;
-        if (n_old)
-                last = q->rows[n_old - 1].number;
-        reply_map(reply, 4);
-        reply_key(reply, "events");
-        reply_list(reply, n + n_old);
-        tell_ring(ring, from, w->to, reply);
-        for (size_t i = 0; i < n_old; i++)
-                tell_incident(reply, q->rows[i].number, q->rows[i].at_ms, q->rows[i].event,
-                              q->rows[i].message);
-        reply_end(reply);
-        reply_key(reply, "deferrals");
-        tell_groups(core, reply, w->max);
-        tell_int(reply, "older", n + n_old == w->max && last > 1 ? (int64_t)last : 0);
-        tell_str(reply, "problem", problem);
-        reply_end(reply);
+        const struct incident_groups *groups = core->throttle->groups;
+        struct page_ctx ctx = {.to = w->to, .older = q};
+        size_t n = count_ring(&core->throttle->rings[0], w->to, w->max, &ctx.from);
+        uint64_t last = w->from;
+        if (q && q->n_rows)
+                last = q->rows[q->n_rows - 1].number;
+        n += q ? q->n_rows : 0;
+        const struct throttle_history_reply told = {
+                .events = {n, tell_events, core, &ctx},
+                .deferrals = {groups->n < w->max ? groups->n : w->max, tell_groups, core, groups},
+                .older = n == w->max && last > 1 ? (int64_t)last : 0,
+                .problem = problem,
+        };
+        reply_throttle_history(reply, &told);
 }
 
 static void on_answer(struct archive_incidents *q)

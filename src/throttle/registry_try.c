@@ -11,6 +11,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "throttle/throttle_state.h"
 
 #define STEP_JOBS   20000
@@ -72,32 +73,31 @@ static bool step(const struct core *core, struct try *y)
         return false;
 }
 
+static void tell_moves(struct reply *reply, const struct reply_items *items)
+{
+        const struct try *y = items->of;
+        for (size_t from = 0; from < TIERS; from++)
+                for (size_t to = 0; to < TIERS; to++) {
+                        const struct tier_move_reply told = {
+                                .from = tier_name((enum tier)from),
+                                .to = tier_name((enum tier)to),
+                                .jobs = (int64_t)y->moves[from][to],
+                        };
+                        if (from != to && told.jobs)
+                                reply_tier_move(reply, &told);
+                }
+}
+
 static void tell(const struct try *y, struct reply *reply)
 {
-        uint64_t total = 0;
-        size_t n = 0;
+        struct registry_try_reply told = {.moves = {0, tell_moves, NULL, y}};
         for (size_t from = 0; from < TIERS; from++)
                 for (size_t to = 0; to < TIERS; to++)
                         if (from != to && y->moves[from][to]) {
-                                total += y->moves[from][to];
-                                n++;
+                                told.total += (int64_t)y->moves[from][to];
+                                told.moves.n++;
                         }
-        reply_map(reply, 2);
-        tell_int(reply, "total", (int64_t)total);
-        reply_key(reply, "moves");
-        reply_list(reply, n);
-        for (size_t from = 0; from < TIERS; from++)
-                for (size_t to = 0; to < TIERS; to++) {
-                        if (from == to || !y->moves[from][to])
-                                continue;
-                        reply_map(reply, 3);
-                        tell_str(reply, "from", tier_name((enum tier)from));
-                        tell_str(reply, "to", tier_name((enum tier)to));
-                        tell_int(reply, "jobs", (int64_t)y->moves[from][to]);
-                        reply_end(reply);
-                }
-        reply_end(reply);
-        reply_end(reply);
+        reply_registry_try(reply, &told);
 }
 
 static void cancel(struct core *core, struct session_wait *w)

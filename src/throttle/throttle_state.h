@@ -2,6 +2,7 @@
 #ifndef WEIR_THROTTLE_THROTTLE_STATE_H
 #define WEIR_THROTTLE_THROTTLE_STATE_H
 
+#include "api/replies.h"
 #include "gate/ramp.h"
 #include "gate/registry.h"
 #include "throttle/parking.h"
@@ -124,15 +125,13 @@ void throttle_setup_release(struct throttle *t);
 struct registry *throttle_build_registry(const struct core *core,
                                          const struct registry_entry *more);
 extern const struct feature registry_tries_feature; /* REGISTRYTRY: walks that go on */
-/* What NOW and THROTTLE STATUS tell alike. */
-void throttle_tell_target(const struct core *core, struct reply *reply, const struct target *g,
-                          bool has_metrics);
+/* What NOW and THROTTLE STATUS tell alike; the row borrows from `last`. */
+struct target_row_reply throttle_target_row(const struct core *core, const struct target *g,
+                                            char last[THROTTLE_TEXT]);
+struct ramp_reply throttle_ramp(const struct core *core);
 /* What would be done if the mode were enforce: targets with a mode of their own keep it.
  * *ret_unmeasured: one of them is not measured yet. */
 enum level throttle_level_if_enforced(const struct throttle *t, bool *ret_unmeasured);
-/* The two keys of those that are measured and do not enforce. */
-void throttle_tell_watched(const struct core *core, struct reply *reply);
-void throttle_tell_ramp(const struct core *core, struct reply *reply);
 
 /* Of the target, or that of all; off when the throttle is switched off. */
 enum gate_mode throttle_mode_of(const struct throttle *t, const struct target *g);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "api/exec.h"
-#include "api/reply.h"
+#include "api/replies.h"
 #include "gate/identity.h"
 #include "throttle/throttle.h"
 
@@ -199,24 +199,25 @@ static const char *verdict_of(const struct action *a)
         return verdicts[a->is_job][a->is_done];
 }
 
-static void tell_action(struct reply *reply, const struct action *a)
+static void tell_actions(struct reply *reply, const struct reply_items *items)
 {
-        reply_map(reply, 10);
-        tell_int(reply, "at_ms", a->wall_ms);
-        tell_str(reply, "kind", a->is_job ? "job" : "check");
-        tell_text(reply, "identity", slice_make(a->key + KEY_HEAD, a->key_len - KEY_HEAD));
-        tell_str(reply, "tier", tier_name(a->tier));
-        tell_str(reply, "verdict", verdict_of(a));
-        tell_str(reply, "reason", a->reason);
-        tell_str(reply, "target", a->target);
-        tell_str(reply, "text", a->text);
-        reply_key(reply, "job");
-        if (a->is_job)
-                reply_int(reply, (int64_t)a->job);
-        else
-                reply_null(reply);
-        tell_int(reply, "times", (int64_t)a->times);
-        reply_end(reply);
+        const struct throttled *t = items->of;
+        for (size_t i = 1; i <= items->n; i++) {
+                const struct action *a = &t->actions[(t->n - i) % THROTTLED_KEPT];
+                const struct throttled_action_reply told = {
+                        .at_ms = a->wall_ms,
+                        .kind = a->is_job ? "job" : "check",
+                        .identity = slice_make(a->key + KEY_HEAD, a->key_len - KEY_HEAD),
+                        .tier = tier_name(a->tier),
+                        .verdict = verdict_of(a),
+                        .reason = a->reason,
+                        .target = a->target,
+                        .text = a->text,
+                        .job = a->is_job ? (int64_t)a->job : REPLY_NONE,
+                        .times = (int64_t)a->times,
+                };
+                reply_throttled_action(reply, &told);
+        }
 }
 
 int exec_throttled(struct core *core, struct session *session, const struct command *cmd,
@@ -230,10 +231,7 @@ int exec_throttled(struct core *core, struct session *session, const struct comm
                 n = THROTTLED_KEPT;
         if (n > t->n)
                 n = (size_t)t->n;
-        reply_wrap(reply, "actions");
-        reply_list(reply, n);
-        for (size_t i = 1; i <= n; i++)
-                tell_action(reply, &t->actions[(t->n - i) % THROTTLED_KEPT]);
-        reply_end(reply);
+        const struct throttled_reply told = {{n, tell_actions, core, t}};
+        reply_throttled(reply, &told);
         return OK;
 }
