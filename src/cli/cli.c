@@ -365,9 +365,9 @@ static int run_command(struct cli *cli, struct problem *p)
         if (!max)
                 count_words(c->usage, &min, &max);
         if (cli->args.n_positional < min)
-                return problem_set(p, ERR_SYNTAX, "a word is missing: %s", c->usage);
+                return problem_set(p, ERR_SYNTAX, "missing argument: %s", c->usage);
         if (cli->args.n_positional > max)
-                return problem_set(p, ERR_SYNTAX, "'%s' is one word too many",
+                return problem_set(p, ERR_SYNTAX, "unexpected argument '%s'",
                                    SHOWN_STR(cli->args.positional[max]));
         cli->is_json = args_has(&cli->args, "json");
         int r = cli_server(&cli->args, &cli->url, p);
@@ -407,22 +407,16 @@ static int split_rest(struct cli *cli, int argc, char **argv)
         return argc;
 }
 
-static int refuse_late(const char *name)
-{
-        struct problem p;
-        (void)problem_set(&p, ERR_SYNTAX, "'%s' comes first and its options behind it", name);
-        return complain(&p, "weir help");
-}
-
 static int run_words(struct cli *cli, const struct cli_group *g, int argc, char **argv)
 {
         struct problem p = {0};
         char hint[128];
         int used;
         const struct cli_command *c = cli->command;
-        if (cli_command_is_main(
-                    c)) /* main() has it; only reached when an option stands before it */
-                return refuse_late(g->name);
+        if (cli_command_is_main(c)) { /* only reached when an option stands before it */
+                (void)problem_set(&p, ERR_SYNTAX, "'%s' must come before its options", g->name);
+                return complain(&p, "weir help");
+        }
         if (takes_command(c))
                 argc = split_rest(cli, argc, argv);
         bool is_unsplit = takes_command(c) && !cli->rest;

@@ -217,7 +217,7 @@ static int add_value(struct cli_request *req, const struct kind *kind, const str
                 return problem_set(p, ERR_SYNTAX, "%s of what? weir rule set %s %s", kind->name,
                                    SHOWN_STR(args->positional[0]), kind->example);
         if (!kind->keyword && has_value)
-                return problem_set(p, ERR_SYNTAX, "%s takes no value: '%s' is one word too many",
+                return problem_set(p, ERR_SYNTAX, "%s takes no value: unexpected argument '%s'",
                                    kind->name, SHOWN_STR(args->positional[2]));
         if (kind->keyword) {
                 cli_request_add_str(req, kind->keyword);

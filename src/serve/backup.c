@@ -372,7 +372,7 @@ static int run(const struct args *args, struct problem *p)
         if (!args->n_positional || !args->positional[0][0])
                 return problem_set(p, ERR_SYNTAX, "name the new folder: weir backup DIR");
         if (args->n_positional > 1)
-                return problem_set(p, ERR_SYNTAX, "'%s' is one word too many",
+                return problem_set(p, ERR_SYNTAX, "unexpected argument '%s'",
                                    SHOWN_STR(args->positional[1]));
         config_init(&config);
         int r = file ? config_read_file(&config, file, p) : OK;

@@ -404,7 +404,7 @@ int doctor_main(int argc, char **argv)
                         argv[i] = config;
         int r = args_parse(&args, cli_doctor_options, argv + 1, argc - 1, false, &used, &p);
         if (r == OK && args.n_positional)
-                r = problem_set(&p, ERR_SYNTAX, "'%s' is one word too many",
+                r = problem_set(&p, ERR_SYNTAX, "unexpected argument '%s'",
                                 SHOWN_STR(args.positional[0]));
         if (r != OK) {
                 fprintf(stderr, "weir doctor: %s\n", p.detail);

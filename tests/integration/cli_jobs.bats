@@ -276,7 +276,7 @@ codes() {
         [[ $output == *"key:NAME or group:NAME"* ]]
         run weir cap set group:acme
         [ "$status" -eq 2 ]
-        [[ $output == *"a word is missing: NAME MAX"* ]]
+        [[ $output == *"missing argument: NAME MAX"* ]]
 }
 
 @test "a fair queue takes turns by weight" {

@@ -109,7 +109,7 @@ interrupt() {
         [ "$status" -eq 4 ]
         run weir backup copy more --data "$DATA/data"
         [ "$status" -eq 2 ]
-        [ "$output" = "weir backup: 'more' is one word too many" ]
+        [ "$output" = "weir backup: unexpected argument 'more'" ]
         run weir backup copy -c nowhere.conf
         [ "$status" -eq 1 ]
         [[ $output == *"nowhere.conf: No such file"* ]]

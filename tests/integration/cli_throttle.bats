@@ -432,7 +432,7 @@ calm='{"mode":"enforce","level":"normal","since_ms":5000,"target":"","paused":fa
         [[ $output == *"'soon' is no duration"* ]]
         run weir throttle pause 1h
         [ "$status" -eq 2 ]
-        [[ $output == *"one word too many"* ]]
+        [[ $output == *"unexpected argument"* ]]
         run weir throttle puase
         [ "$status" -eq 2 ]
         [[ $output == *"did you mean 'pause'"* ]]
@@ -551,7 +551,7 @@ LIST
         [[ $output == *"tier must be one of critical|high|normal|deferrable, not 'vip'"* ]]
         run weir registry set 'x_*'
         [ "$status" -eq 2 ]
-        [[ $output == *"a word is missing: PATTERN TIER"* ]]
+        [[ $output == *"missing argument: PATTERN TIER"* ]]
         run weir registry unset 'nofraud_*'
         [ "$status" -eq 4 ]
         [[ $output == *"was not set"* ]]
