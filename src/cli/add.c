@@ -24,7 +24,6 @@
 #include "cli/text.h"
 #include "wire/sign.h"
 
-#define ARGS_MAX_BYTES MIB        /* what the server takes as a payload */
 #define KEYS_MAX_BYTES (16 * KIB) /* of a key file; all keys that may be in one fit */
 #define MANY_MAX_JOBS  10000      /* in one ENQUEUEMANY */
 #define MANY_MAX_BYTES (16 * MIB) /* well below the server's limit of a request */
@@ -56,60 +55,11 @@ struct adding {
         char signature[SIGN_TEXT_MAX];
 };
 
-static void adding_init(struct adding *a, struct cli *cli)
-{
-        a->cli = cli;
-        buf_init(&a->after, 0);
-        sign_keys_init(&a->keys);
-}
-
 static void adding_release(struct adding *a)
 {
         buf_release(&a->after);
         sign_keys_release(&a->keys);
 }
-
-/* ---- files ---- */
-
-/* Reads a file (or standard input for "-") whole; at most max bytes. */
-static int read_whole(const char *path, size_t max, struct buf *ret, struct problem *p)
-{
-        bool is_stdin = strcmp(path, "-") == 0;
-        FILE *f = is_stdin ? stdin : fopen(path, "re");
-        if (!f)
-                return problem_set(p, ERR_IO, "cannot read %s: %s", SHOWN_LONG(path),
-                                   strerror(errno));
-        size_t n;
-        do {
-                if (!buf_reserve(ret, 65536))
-                        break;
-                n = fread(ret->ptr + ret->len, 1, 65536, f);
-                ret->len += n;
-        } while (n > 0 && ret->len <= max);
-        int error = ferror(f) ? errno : 0;
-        if (!is_stdin)
-                (void)fclose(f);
-        if (error)
-                return problem_set(p, ERR_IO, "cannot read %s: %s", SHOWN_LONG(path),
-                                   strerror(error));
-        if (ret->failed || ret->len > max)
-                return problem_set(p, ERR_TOOBIG, "%s is larger than %zu bytes", SHOWN_LONG(path),
-                                   max);
-        return OK;
-}
-
-/* The ARGS word: the text itself, "-" or "@FILE". */
-static int read_args(const char *word, struct buf *ret, struct problem *p)
-{
-        if (strcmp(word, "-") == 0)
-                return read_whole("-", ARGS_MAX_BYTES, ret, p);
-        if (word[0] == '@')
-                return read_whole(word + 1, ARGS_MAX_BYTES, ret, p);
-        buf_put_str(ret, word);
-        return OK;
-}
-
-/* ---- options ---- */
 
 /* --after may be given several times: to wait for fewer jobs than were named would be a trap. */
 static void add_after(struct adding *a)
@@ -149,7 +99,7 @@ static int load_keys(struct adding *a, const char *path, struct problem *p)
                                    "%s can be read or written by others: chmod 600 it",
                                    SHOWN_LONG(path));
         buf_init(&text, 0);
-        int r = read_whole(path, KEYS_MAX_BYTES, &text, p);
+        int r = cli_read_file(path, KEYS_MAX_BYTES, &text, p);
         if (r == OK) {
                 r = sign_keys_load(&a->keys, buf_slice(&text), &why);
                 if (r != OK)
@@ -170,12 +120,12 @@ static struct slice text_or(const struct args *args, const char *option, const c
         return slice_str(text ? text : fallback);
 }
 
-static int number_or(const struct args *args, const char *option, int64_t max, int64_t fallback,
-                     int64_t *ret, struct problem *p)
+/* *ret stays when the option was not given. */
+static int number_of(const struct args *args, const char *option, int64_t max, int64_t *ret,
+                     struct problem *p)
 {
         const char *text = args_get(args, option);
         char what[32];
-        *ret = fallback;
         if (!text)
                 return OK;
         (void)snprintf(what, sizeof(what), "--%s", option);
@@ -198,14 +148,15 @@ static int add_signed(struct adding *a, struct problem *p)
         const struct args *args = &a->cli->args;
         const char *timeout = args_get(args, "timeout");
         const char *conflict = args_get(args, "conflict");
-        int64_t priority, attempts, timeout_ms = TIMEOUT_DEFAULT_MS;
+        int64_t priority = PRIORITY_DEFAULT, attempts = ATTEMPTS_DEFAULT;
+        int64_t timeout_ms = TIMEOUT_DEFAULT_MS;
         if (conflict && strcmp(conflict, "replace") == 0)
                 return problem_set(p, ERR_BADARG,
                                    "--sign and --conflict replace exclude each other: the job "
                                    "would get these args and keep its own signature");
-        int r = number_or(args, "priority", 255, PRIORITY_DEFAULT, &priority, p);
+        int r = number_of(args, "priority", 255, &priority, p);
         if (r == OK)
-                r = number_or(args, "attempts", UINT32_MAX, ATTEMPTS_DEFAULT, &attempts, p);
+                r = number_of(args, "attempts", UINT32_MAX, &attempts, p);
         if (r == OK && timeout)
                 r = duration_parse("--timeout", timeout, &timeout_ms, p);
         if (r == OK)
@@ -270,7 +221,7 @@ static int add_one(struct adding *a, struct problem *p)
         const struct value *v;
         int r = OK;
         if (cli->args.n_positional > 1)
-                r = read_args(cli->args.positional[1], &args, p);
+                r = cli_read_args(cli->args.positional[1], &args, p);
         if (r == OK)
                 r = prepare_one(a, p);
         if (r == OK)
@@ -380,7 +331,7 @@ static int add_many(struct adding *a, struct problem *p)
         struct many m = {.adding = a};
         int r = prepare_many(a, p);
         if (r == OK)
-                r = read_whole(args_get(&cli->args, "many"), 1024 * MIB, &text, p);
+                r = cli_read_file(args_get(&cli->args, "many"), 1024 * MIB, &text, p);
         if (r != OK)
                 return r;
         m.argv = xcalloc(REQUEST_WORDS_MAX + 2 * (size_t)MANY_MAX_JOBS, sizeof(*m.argv));
@@ -425,20 +376,21 @@ static int check_words(const struct args *args, struct problem *p)
         if (!has_file && (args_has(args, "skip-bad") || args_has(args, "once")))
                 return problem_set(p, ERR_BADARG, "--skip-bad and --once need --file");
         if (!has_file && !args->n_positional)
-                return problem_set(p, ERR_SYNTAX, "a word is missing: HOOK, or --file FILE");
+                return problem_set(p, ERR_SYNTAX, "missing argument: HOOK, or --file FILE");
         return OK;
 }
 
 int cli_job_add(struct cli *cli, struct problem *p)
 {
-        struct adding a = {0};
+        struct adding a = {.cli = cli};
         const char *keys = args_get(&cli->args, "sign");
         int checked = check_words(&cli->args, p);
         if (checked != OK)
                 return checked;
         if (!keys && args_has(&cli->args, "sign-key"))
                 return problem_set(p, ERR_BADARG, "--sign-key needs --sign FILE");
-        adding_init(&a, cli);
+        buf_init(&a.after, 0);
+        sign_keys_init(&a.keys);
         if (args_has(&cli->args, "file")) {
                 int r = add_from_file(&a, p);
                 adding_release(&a);

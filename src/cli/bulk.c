@@ -35,6 +35,12 @@ struct chunk {
         struct problem why;
 };
 
+/* Jobs of a chunk that travel in one request: all of them, or a half of a half ... */
+struct part {
+        const struct chunk *chunk;
+        size_t from, n;
+};
+
 struct bulk {
         struct bulk_options options;
         struct chunk chunks[RING];
@@ -128,14 +134,15 @@ static void chunk_put(struct chunk *c, const struct bulk_job *job)
 
 /* ---- requests and answers ---- */
 
-/* The request for n jobs of the chunk from `from` on; how many words it has. */
-static size_t request_make(struct bulk *b, const struct chunk *c, size_t from, size_t n)
+/* Returns how many words the request has. */
+static size_t request_make(struct bulk *b, struct part part)
 {
+        const struct chunk *c = part.chunk;
         struct slice options = buf_slice(&c->options);
         size_t argc = 0, at = 0;
         if (b->options.once) {
                 (void)snprintf(b->key, sizeof(b->key), "%s/%llu+%zu", b->options.once,
-                               (unsigned long long)c->lines[from], n);
+                               (unsigned long long)c->lines[part.from], part.n);
                 b->argv[argc++] = SLICE_LIT("IDEMPOTENT");
                 b->argv[argc++] = slice_str(b->key);
         }
@@ -143,9 +150,9 @@ static size_t request_make(struct bulk *b, const struct chunk *c, size_t from, s
         for (size_t i = 0; options.len && i < MAX_OPTIONS; i++)
                 b->argv[argc++] = take_word(&options);
         b->argv[argc++] = SLICE_LIT("JOBS");
-        for (size_t i = 0; i < 2 * from; i++)
+        for (size_t i = 0; i < 2 * part.from; i++)
                 at += c->lens[i];
-        for (size_t i = 2 * from; i < 2 * (from + n); i++) {
+        for (size_t i = 2 * part.from; i < 2 * (part.from + part.n); i++) {
                 b->argv[argc++] = slice_make(c->words.ptr + at, c->lens[i]);
                 at += c->lens[i];
         }
@@ -165,23 +172,23 @@ static bool is_loss(int r)
         return r == ERR_UNAVAIL || r == ERR_IO || r == ERR_TIMEOUT;
 }
 
-static int take_ids(struct bulk *b, const struct chunk *c, size_t from, size_t n,
-                    const struct value *ids, struct problem *p)
+static int take_ids(struct bulk *b, struct part part, const struct value *ids, struct problem *p)
 {
-        if (ids->type != VALUE_LIST || ids->n != n)
+        const uint64_t *lines = part.chunk->lines + part.from, *tags = part.chunk->tags + part.from;
+        if (ids->type != VALUE_LIST || ids->n != part.n)
                 return problem_set(p, ERR_SYNTAX, "the server answered for %zu of %zu jobs", ids->n,
-                                   n);
-        for (size_t i = 0; i < n; i++)
-                b->options.added(b->options.ctx, c->lines[from + i], c->tags[from + i],
-                                 value_int(&ids->items[i], 0));
-        b->added += n;
+                                   part.n);
+        for (size_t i = 0; i < part.n; i++)
+                b->options.added(b->options.ctx, lines[i], tags[i], value_int(&ids->items[i], 0));
+        b->added += part.n;
         return OK;
 }
 
-static void tell_refused(struct bulk *b, const struct chunk *c, size_t from, size_t n,
-                         const struct problem *why)
+static void tell_refused(struct bulk *b, struct part part, const struct problem *why)
 {
-        b->options.refused(b->options.ctx, c->lines[from], c->lines[from + n - 1], why);
+        const uint64_t *lines = part.chunk->lines + part.from;
+        ASSERT(part.n > 0);
+        b->options.refused(b->options.ctx, lines[0], lines[part.n - 1], why);
 }
 
 /* The oldest answer. */
@@ -191,7 +198,7 @@ static int receive(struct bulk *b, struct problem *p)
         const struct value *v;
         int r = client_receive(b->options.client, &v, p);
         if (r == OK)
-                r = take_ids(b, c, 0, c->n, v, p);
+                r = take_ids(b, (struct part){c, 0, c->n}, v, p);
         b->sent_bytes -= c->words.len;
         b->n_sent--;
         if (r == OK) {
@@ -203,7 +210,7 @@ static int receive(struct bulk *b, struct problem *p)
                 return r;
         }
         if (!b->options.is_skipping) {
-                tell_refused(b, c, 0, c->n, p);
+                tell_refused(b, (struct part){c, 0, c->n}, p);
                 return r;
         }
         c->is_refused = true;
@@ -211,30 +218,32 @@ static int receive(struct bulk *b, struct problem *p)
         return OK;
 }
 
-static int send_part(struct bulk *b, const struct chunk *c, size_t from, size_t n,
-                     struct problem *p)
+static int send_part(struct bulk *b, struct part part, struct problem *p)
 {
         const struct value *v;
-        size_t argc = request_make(b, c, from, n);
+        size_t argc = request_make(b, part);
         int r = client_call(b->options.client, b->argv, argc, &v, p);
-        return r == OK ? take_ids(b, c, from, n, v, p) : r;
+        return r == OK ? take_ids(b, part, v, p) : r;
 }
 
 /* A part that was refused: one job is told, more are halved. */
 /* NOLINTNEXTLINE(misc-no-recursion): no deeper than log2 of a chunk */
-static int take_apart(struct bulk *b, const struct chunk *c, size_t from, size_t n,
-                      const struct problem *why, struct problem *p)
+static int take_apart(struct bulk *b, struct part part, const struct problem *why,
+                      struct problem *p)
 {
-        if (n == 1) {
-                tell_refused(b, c, from, 1, why);
+        if (part.n == 1) {
+                tell_refused(b, part, why);
                 return OK;
         }
-        for (int half = 0; half < 2; half++) {
-                size_t at = half ? from + n / 2 : from, len = half ? n - n / 2 : n / 2;
-                int r = send_part(b, c, at, len, p);
+        const struct part halves[] = {
+                {part.chunk, part.from, part.n / 2},
+                {part.chunk, part.from + part.n / 2, part.n - part.n / 2},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(halves); i++) {
+                int r = send_part(b, halves[i], p);
                 struct problem cause = *p;
                 if (r != OK && is_refusal(r))
-                        r = take_apart(b, c, at, len, &cause, p);
+                        r = take_apart(b, halves[i], &cause, p);
                 if (r != OK)
                         return r;
         }
@@ -260,7 +269,7 @@ static int drain(struct bulk *b, struct problem *p)
                         continue;
                 struct problem why = c->why;
                 if (r == OK)
-                        r = take_apart(b, c, 0, c->n, &why, p);
+                        r = take_apart(b, (struct part){c, 0, c->n}, &why, p);
                 chunk_clear(c);
         }
         return r;
@@ -283,7 +292,7 @@ static int flush(struct bulk *b, struct problem *p)
                 return OK;
         if (c->words.failed || c->options.failed)
                 return problem_set(p, ERR_NOMEM, "no memory for a request");
-        size_t argc = request_make(b, c, 0, c->n);
+        size_t argc = request_make(b, (struct part){c, 0, c->n});
         int r = client_send(b->options.client, b->argv, argc, p);
         b->n_sent++;
         b->sent_bytes += c->words.len;

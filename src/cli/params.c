@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "cli/text.h"
 
-#define RANGE_SHOWN_MAX 10000 /* larger ranges are no news to anybody */
+#define RANGE_SHOWN_MAX 10000 /* larger ranges tell nothing */
 
 /* Names of more than one word, which are written without dashes on the wire. */
 static const char *const spellings[] = {

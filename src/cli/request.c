@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/limits.h"
 #include "base/shown.h"
 
 void cli_request_init(struct cli_request *r, const char *command)
@@ -99,6 +100,42 @@ int cli_call_named(struct cli *cli, const char *command, const struct value **re
         struct cli_request req;
         cli_request_init_named(&req, cli, command);
         return cli_request_call(cli, &req, ret, p);
+}
+
+int cli_read_file(const char *path, size_t max, struct buf *ret, struct problem *p)
+{
+        bool is_stdin = strcmp(path, "-") == 0;
+        FILE *f = is_stdin ? stdin : fopen(path, "re");
+        if (!f)
+                return problem_set(p, ERR_IO, "cannot read %s: %s", SHOWN_LONG(path),
+                                   strerror(errno));
+        size_t n;
+        do {
+                if (!buf_reserve(ret, 65536))
+                        break;
+                n = fread(ret->ptr + ret->len, 1, 65536, f);
+                ret->len += n;
+        } while (n > 0 && ret->len <= max);
+        int error = ferror(f) ? errno : 0;
+        if (!is_stdin)
+                (void)fclose(f);
+        if (error)
+                return problem_set(p, ERR_IO, "cannot read %s: %s", SHOWN_LONG(path),
+                                   strerror(error));
+        if (ret->failed || ret->len > max)
+                return problem_set(p, ERR_TOOBIG, "%s is larger than %zu bytes", SHOWN_LONG(path),
+                                   max);
+        return OK;
+}
+
+int cli_read_args(const char *word, struct buf *ret, struct problem *p)
+{
+        if (strcmp(word, "-") == 0)
+                return cli_read_file("-", LIMIT_PAYLOAD_BYTES, ret, p);
+        if (word[0] == '@')
+                return cli_read_file(word + 1, LIMIT_PAYLOAD_BYTES, ret, p);
+        buf_put_str(ret, word);
+        return OK;
 }
 
 /* The token itself, or the first line of @FILE. */

@@ -33,6 +33,11 @@ int cli_request_call(struct cli *cli, const struct cli_request *r, const struct 
 int cli_call_named(struct cli *cli, const char *command, const struct value **ret,
                    struct problem *p) MUST_CHECK;
 
+/* Reads a file, or standard input for "-", whole; refuses more than max bytes. */
+int cli_read_file(const char *path, size_t max, struct buf *ret, struct problem *p) MUST_CHECK;
+/* The ARGS of a job: the word itself, "-" for standard input, or "@FILE". */
+int cli_read_args(const char *word, struct buf *ret, struct problem *p) MUST_CHECK;
+
 /* --url, --token and their environment variables, in that order of precedence. */
 int cli_server(const struct args *args, struct server_url *ret, struct problem *p) MUST_CHECK;
 

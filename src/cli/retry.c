@@ -51,13 +51,13 @@ static void put_done(struct cli *cli, const char *id, const struct value *status
         buf_put_byte(&cli->out, '}');
 }
 
-static int call_id(struct cli *cli, const char *command, const char *id, bool is_forced,
-                   const struct value **ret, struct problem *p)
+static int call_id(struct cli *cli, const char *command, const char *id, const struct value **ret,
+                   struct problem *p)
 {
         struct cli_request req;
         cli_request_init(&req, command);
         cli_request_add_str(&req, id);
-        if (is_forced)
+        if (args_find_value(&cli->args, "force"))
                 cli_request_add_str(&req, "FORCE");
         return cli_request_call(cli, &req, ret, p);
 }
@@ -73,7 +73,7 @@ static int retry_ids(struct cli *cli, struct problem *p)
                 const char *id = cli->args.positional[i];
                 const struct value *status;
                 struct problem why;
-                int r = call_id(cli, "RETRY", id, args_has(&cli->args, "force"), &status, &why);
+                int r = call_id(cli, "RETRY", id, &status, &why);
                 if (r == OK) {
                         put_done(cli, id, status, done++ == 0);
                         continue;
@@ -176,7 +176,7 @@ int cli_job_run(struct cli *cli, struct problem *p)
 {
         const struct value *status;
         const char *id = cli->args.positional[0];
-        int r = call_id(cli, "RUN", id, false, &status, p);
+        int r = call_id(cli, "RUN", id, &status, p);
         if (r != OK)
                 return r;
         put_done(cli, id, status, true);

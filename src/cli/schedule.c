@@ -1,18 +1,8 @@
-/* weir schedule: add, list, show, pause, resume, run, next, remove.
- *
- * Durations and moments are read here as people write them; everything else goes through as it is,
- * because the server knows what is allowed and says so. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
+/* weir schedule: add, list, show, pause, resume, run, next, remove. */
 #include "base/clock.h"
-#include "base/shown.h"
 #include "cli/json.h"
 #include "cli/listing.h"
 #include "cli/text.h"
-
-#define ARGS_MAX_BYTES MIB /* what the server takes as a payload */
 
 static enum tone state_tone(const struct value *v)
 {
@@ -40,36 +30,6 @@ static void put_times(struct buf *b, const struct value *v, int64_t now_ms)
 
 /* ---- add ---- */
 
-/* The text itself, "-" for standard input, or "@FILE". */
-static int read_payload(const char *word, struct buf *ret, struct problem *p)
-{
-        bool is_stdin = strcmp(word, "-") == 0;
-        if (!is_stdin && word[0] != '@') {
-                buf_put_str(ret, word);
-                return OK;
-        }
-        FILE *f = is_stdin ? stdin : fopen(word + 1, "re");
-        if (!f)
-                return problem_set(p, ERR_IO, "cannot read %s: %s", SHOWN_LONG(word + 1),
-                                   strerror(errno));
-        size_t n = 0;
-        do {
-                if (!buf_reserve(ret, 65536))
-                        break;
-                n = fread(ret->ptr + ret->len, 1, 65536, f);
-                ret->len += n;
-        } while (n > 0 && ret->len <= ARGS_MAX_BYTES);
-        bool is_bad = ferror(f);
-        if (!is_stdin)
-                (void)fclose(f);
-        if (is_bad)
-                return problem_set(p, ERR_IO, "cannot read %s", SHOWN_LONG(word));
-        if (ret->failed || ret->len > ARGS_MAX_BYTES)
-                return problem_set(p, ERR_TOOBIG, "%s is larger than %d bytes", SHOWN_LONG(word),
-                                   (int)ARGS_MAX_BYTES);
-        return OK;
-}
-
 static void say_added(struct cli *cli, const struct value *v)
 {
         /* A record: a list in RESP. */
@@ -94,7 +54,7 @@ static int schedule_add(struct cli *cli, struct problem *p)
         struct buf payload CLEANUP(buf_release) = {0};
         int r = OK;
         if (cli->args.n_positional > 2)
-                r = read_payload(cli->args.positional[2], &payload, p);
+                r = cli_read_args(cli->args.positional[2], &payload, p);
         if (r != OK)
                 return r;
         cli_request_init_named(&req, cli, "SCHEDULE");
