@@ -601,8 +601,7 @@ void core_effective(struct core *core, struct core_effective *ret)
         }
 }
 
-bool core_effective_target(struct core *core, const char *name, struct level_rule *rules,
-                           double *check_above, int64_t *ret_dwell_ns, bool *ret_is_changed)
+bool core_effective_target(struct core *core, const char *name, struct core_target_effective *ret)
 {
         int target = throttle_target(core, slice_str(name));
         struct live_setting s;
@@ -611,14 +610,14 @@ bool core_effective_target(struct core *core, const char *name, struct level_rul
         if (target < 0)
                 return false;
         const struct target *g = &core->throttle->targets[target];
-        *ret_dwell_ns = g->dwell_ns;
-        *ret_is_changed = false;
+        ret->dwell_ns = g->dwell_ns;
+        ret->is_changed = false;
         for (size_t i = 0; i < g->n_metrics; i++) {
-                rules[i] = g->rules[i];
-                check_above[i] = g->metrics[i].check_above;
+                ret->rules[i] = g->rules[i];
+                ret->check_above[i] = g->metrics[i].check_above;
         }
         for (size_t i = 0; setting_at(core, i, &s); i++)
-                *ret_is_changed |= s.target == target && set_value(core, &s, &v);
+                ret->is_changed |= s.target == target && set_value(core, &s, &v);
         return true;
 }
 

@@ -22,10 +22,15 @@ struct core_effective {
         bool are_locks_off, are_locks_changed;
 };
 void core_effective(struct core *core, struct core_effective *ret);
-/* The same of a target; false when there is none of that name.  `rules` and `check_above` have room
- * for its metrics, in their order. */
-bool core_effective_target(struct core *core, const char *name, struct level_rule *rules,
-                           double *check_above, int64_t *ret_dwell_ns, bool *ret_is_changed);
+/* The same of a target.  The caller gives room for its metrics, in their order. */
+struct core_target_effective {
+        struct level_rule *rules;
+        double *check_above;
+        int64_t dwell_ns;
+        bool is_changed; /* was a setting of the target set? */
+};
+/* False: there is no target of that name. */
+bool core_effective_target(struct core *core, const char *name, struct core_target_effective *ret);
 /* Patterns that were set while weir runs. */
 void core_each_pattern(const struct core *core,
                        void (*fn)(void *ctx, struct slice pattern, enum tier tier), void *ctx);

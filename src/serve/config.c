@@ -1,12 +1,14 @@
-/* The configuration file, read with libconfuse: a declarative table, errors with file and line.
+/* The configuration file, parsed by libconfuse with options made from the rows of
+ * api/setting_table.def.
  *
- * The file is looked at at start and when it is read again (serve/reload.c).  A value that is wrong
- * stops that and says in which line it is and what is allowed. */
+ * weir reads the file at start and on a reload (serve/reload.c).  A wrong value stops either; the
+ * error names the line and what is allowed. */
 #include "serve/config.h"
 
 #include <confuse.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -122,9 +124,10 @@ void config_set_data(struct config *c, const char *path)
         c->data = xstrdup(path);
 }
 
-int config_read_secret(const char *what, const char *path, char *ret, size_t size, size_t *ret_len,
+int config_read_secret(const char *what, const char *path, char *ret, size_t size,
                        struct problem *problem)
 {
+        ASSERT(size > 1 && size < INT_MAX);
         struct stat st;
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
@@ -142,17 +145,17 @@ int config_read_secret(const char *what, const char *path, char *ret, size_t siz
         if (r != OK)
                 return r;
         ret[n] = '\0';
-        *ret_len = (size_t)n;
-        return OK;
+        return (int)n;
 }
 
 int config_set_token_file(struct config *c, const char *path, struct problem *problem)
 {
         char token[TOKEN_MAX_BYTES + 2];
-        size_t n = 0;
-        int r = config_read_secret("token file", path, token, sizeof(token), &n, problem);
-        if (r != OK)
+        int r = config_read_secret("token file", path, token, sizeof(token), problem);
+        if (r < 0)
                 return r;
+        size_t n = (size_t)r;
+        r = OK;
         while (n > 0 && (token[n - 1] == '\n' || token[n - 1] == '\r'))
                 n--;
         token[n] = '\0';
@@ -174,10 +177,10 @@ int config_set_signing_keys_file(struct config *c, const char *path, struct prob
 {
         char text[SIGNING_FILE_MAX];
         struct problem why;
-        size_t n = 0;
-        int r = config_read_secret("signing keys file", path, text, sizeof(text), &n, problem);
-        if (r != OK)
+        int r = config_read_secret("signing keys file", path, text, sizeof(text), problem);
+        if (r < 0)
                 return r;
+        size_t n = (size_t)r;
         if (n == sizeof(text) - 1) {
                 explicit_bzero(text, sizeof(text));
                 return problem_set(problem, ERR_TOOBIG,
@@ -212,7 +215,7 @@ static int take_queues(struct config *c, cfg_t *cfg, struct problem *problem)
         return OK;
 }
 
-/* With queue_depth weir is a target itself, and no other may be called as it is. */
+/* With queue_depth weir is a target itself; no other target may have its name. */
 static int check_own_name(const struct config *c, struct problem *problem)
 {
         for (size_t i = 0; c->throttle.has_queue_depth && i < c->targets.n; i++)

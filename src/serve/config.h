@@ -47,8 +47,9 @@ struct config *config_ref(struct config *c);
 struct config *config_unref(struct config *c); /* NULL is fine; returns NULL */
 int config_read_file(struct config *c, const char *path, struct problem *problem) MUST_CHECK;
 
-/* A file with a secret in it, whole, as a C string; the caller wipes it.  `what` names it. */
-int config_read_secret(const char *what, const char *path, char *ret, size_t size, size_t *ret_len,
+/* Reads a file with a secret in it, whole, as a C string; the caller wipes it.  `what` names it.
+ * Returns how many bytes it has, or an error. */
+int config_read_secret(const char *what, const char *path, char *ret, size_t size,
                        struct problem *problem) MUST_CHECK;
 
 /* Settings that the command line has too; they replace what the file said. */

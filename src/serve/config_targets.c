@@ -357,7 +357,6 @@ static int take_password(const struct config_at *at, const struct config_target 
         const char *file = level->password_file, *env = level->password_env;
         char text[PASSWORD_MAX + 3];
         struct problem why;
-        size_t n = 0;
         if (file && env)
                 return config_wrong(at, ERR_BADARG, "give password_file or password_env, not both");
         if (env && !getenv(env))
@@ -366,9 +365,11 @@ static int take_password(const struct config_at *at, const struct config_target 
                 o->password = xstrdup(getenv(env));
         if (!file)
                 return OK;
-        int r = config_read_secret("password file", file, text, sizeof(text), &n, &why);
-        if (r != OK)
+        int r = config_read_secret("password file", file, text, sizeof(text), &why);
+        if (r < 0)
                 return config_wrong(at, r, "%s", why.detail);
+        size_t n = (size_t)r;
+        r = OK;
         while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r'))
                 n--;
         text[n] = '\0';

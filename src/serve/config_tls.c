@@ -40,7 +40,7 @@ static int read_cert(const char *setting, const char *path, X509 **ret, struct p
         return r;
 }
 
-/* Whoever asks for a passphrase gets none. */
+/* OpenSSL calls it for a passphrase: there is none. */
 static int no_passphrase(char *room, int size, int is_writing, void *asked)
 {
         (void)room;
@@ -53,14 +53,13 @@ static int no_passphrase(char *room, int size, int is_writing, void *asked)
 static int read_key(const char *path, EVP_PKEY **ret, struct problem *problem)
 {
         char text[KEY_FILE_MAX];
-        size_t len = 0;
         bool is_asked = false;
         struct problem why;
-        int r = config_read_secret("tls_key", path, text, sizeof(text), &len, &why);
-        if (r != OK)
+        int r = config_read_secret("tls_key", path, text, sizeof(text), &why);
+        if (r < 0)
                 return problem_set(problem, r, r == ERR_FORBIDDEN ? "tls_key %s" : "%s",
                                    why.detail);
-        BIO *bio = BIO_new_mem_buf(text, (int)len);
+        BIO *bio = BIO_new_mem_buf(text, r);
         *ret = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_passphrase, &is_asked) : NULL;
         BIO_free(bio);
         ERR_clear_error();

@@ -123,7 +123,7 @@ static void put_own(struct core_target *to, const struct core_metric *depth)
                 .name = CONFIG_OWN_TARGET,
                 .metrics = depth,
                 .n_metrics = 1,
-                .dwell_ns = 30 * NS_PER_S,
+                .dwell_ns = setting_table[SET_TARGET_dwell].usual * NS_PER_MS,
                 .mode = -1,
                 .is_own = true,
         };

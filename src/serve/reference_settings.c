@@ -57,6 +57,7 @@ static void put_range(struct buf *b, const struct setting_def *def)
 static void put_default(struct buf *b, const struct setting_def *def)
 {
         char text[DURATION_TEXT_MAX];
+        ASSERT(def->otherwise || def->usual_text || def->type < SETTING_TEXT);
         buf_put_str(b, " Default: ");
         if (def->otherwise)
                 buf_put_str(b, def->otherwise);

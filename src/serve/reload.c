@@ -33,12 +33,7 @@ static void sort_line(void *ctx, struct slice name, struct slice was, struct sli
         buf_put_byte(s->changed, '\n');
 }
 
-static bool is_same_token(const struct config *a, const struct config *b)
-{
-        return a->token && b->token ? strcmp(a->token, b->token) == 0 : a->token == b->token;
-}
-
-static bool is_same_path(const char *a, const char *b)
+static bool is_same_text(const char *a, const char *b)
 {
         return a && b ? strcmp(a, b) == 0 : a == b;
 }
@@ -55,20 +50,11 @@ static void compare(const struct config *was, const struct config *now, struct b
         config_diff(buf_slice(&a), buf_slice(&b), sort_line, &sorting);
         buf_release(&a);
         buf_release(&b);
-        if (!is_same_token(was, now) && is_same_path(was->token_file, now->token_file))
-                buf_put_str(ret_restart, "token_file\n"); /* the same file says another one */
+        if (!is_same_text(was->token, now->token) && is_same_text(was->token_file, now->token_file))
+                buf_put_str(ret_restart, "token_file\n"); /* the file holds another token now */
 }
 
 /* ---- swapping ---- */
-
-/* What only a restart changes: the new one has it as it is, the old one as it would be. */
-static void keep_fixed(struct config *now, struct config *was)
-{
-        char *token = now->token;
-        now->token = was->token;
-        was->token = token;
-        config_rows_swap_fixed(SECTION_TOP, now, was);
-}
 
 /* One line, for the log. */
 static const char *in_one_line(struct buf *lines)
@@ -95,15 +81,14 @@ static void tell(struct reload *r, const struct buf *changed, const struct buf *
         buf_release(&line);
 }
 
-static void refuse(const struct reload *r, const struct problem *problem)
-{
-        say_error("config", "not read again, the old one holds", "path", r->path ? r->path : "",
-                  "why", problem->detail);
-}
-
+/* Makes `now` the configuration.  It keeps what only a restart changes: the new struct gets it as
+ * it is, the old one, which goes, as it would be. */
 static void swap(struct reload *r, struct config *now)
 {
-        keep_fixed(now, r->config);
+        char *token = now->token;
+        now->token = r->config->token;
+        r->config->token = token;
+        config_rows_swap_fixed(SECTION_TOP, now, r->config);
         core_set_locks(r->core, now->are_locks_off);
         r->taken(r->ctx, now);
         config_unref(r->config);
@@ -112,20 +97,14 @@ static void swap(struct reload *r, struct config *now)
         r->loaded_ms = clock_wall_ms();
 }
 
-static int read_again(struct reload *r, struct config *now, struct problem *problem)
-{
-        if (!r->path)
-                return problem_set(problem, ERR_STATE,
-                                   "weir was started without a configuration file; give it one "
-                                   "with -c");
-        return r->read(r->ctx, now, problem);
-}
-
 int reload_run(struct reload *r, bool is_trial, struct buf *ret_changed, struct buf *ret_restart,
                struct problem *problem)
 {
         struct config *now = config_new();
-        int result = read_again(r, now, problem);
+        int result = r->path ? r->read(r->ctx, now, problem)
+                             : problem_set(problem, ERR_STATE,
+                                           "weir was started without a configuration file; give "
+                                           "it one with -c");
         if (result == OK)
                 compare(r->config, now, ret_changed, ret_restart);
         if (is_trial) {
@@ -136,7 +115,8 @@ int reload_run(struct reload *r, bool is_trial, struct buf *ret_changed, struct 
                 result = probes_change(r->probes, now, problem);
         if (result != OK) {
                 config_unref(now);
-                refuse(r, problem);
+                say_error("config", "not read again, the old one holds", "path",
+                          r->path ? r->path : "", "why", problem->detail);
                 return result;
         }
         swap(r, now);
@@ -207,22 +187,23 @@ static void fill_targets(struct effective *e, struct core *core)
 {
         struct config_targets *t = &e->config.targets;
         struct config_throttle *throttle = &e->config.throttle;
-        struct level_rule own[LEVEL_METRICS_MAX];
+        struct level_rule rules[LEVEL_METRICS_MAX];
         double above[LEVEL_METRICS_MAX];
-        int64_t dwell_ns;
-        bool is_changed = false;
         e->levels = xcalloc(t->n + 1, sizeof(*e->levels));
         if (t->n)
                 memcpy(e->levels, t->levels, t->n * sizeof(*t->levels));
         t->levels = e->levels;
-        for (size_t i = 0; i < t->n; i++)
-                (void)core_effective_target(core, t->probes[i].name, t->levels[i].rules,
-                                            t->levels[i].check_above, &t->levels[i].dwell_ns,
-                                            &e->is_target_changed[i]); /* all are there */
-        if (throttle->has_queue_depth &&
-            core_effective_target(core, CONFIG_OWN_TARGET, own, above, &dwell_ns, &is_changed)) {
-                throttle->queue_depth = own[0];
-                e->is_throttle_changed |= is_changed;
+        for (size_t i = 0; i < t->n; i++) {
+                struct core_target_effective now = {t->levels[i].rules, t->levels[i].check_above,
+                                                    t->levels[i].dwell_ns, false};
+                (void)core_effective_target(core, t->probes[i].name, &now); /* all are there */
+                t->levels[i].dwell_ns = now.dwell_ns;
+                e->is_target_changed[i] = now.is_changed;
+        }
+        struct core_target_effective own = {rules, above, 0, false};
+        if (throttle->has_queue_depth && core_effective_target(core, CONFIG_OWN_TARGET, &own)) {
+                throttle->queue_depth = rules[0];
+                e->is_throttle_changed |= own.is_changed;
         }
 }
 

@@ -203,6 +203,34 @@ static void choices_are_called_as_everywhere_else(void **unused)
                          HISTORY_NONE);
 }
 
+/* What the man page, the page and errors say of a setting is all there. */
+static void every_row_says_what_it_is(void **unused)
+{
+        (void)unused;
+        for (size_t i = 0; i < SETTING_IDS; i++) {
+                const struct setting_def *def = &setting_table[i];
+                bool has_choice = false;
+                for (size_t k = 0; k < SETTING_CHOICES_MAX; k++)
+                        has_choice |= def->choices[k] != NULL;
+                assert_true(def->text && *def->text && def->text[strlen(def->text) - 1] != '.');
+                assert_int_equal(has_choice, def->type == SETTING_CHOICE);
+                assert_true(def->type != SETTING_INT || def->max > 0);
+                assert_true(def->type != SETTING_SIZE || def->otherwise);
+                assert_true(def->max == 0 || def->min <= def->max);
+                assert_true(def->type < SETTING_TEXT || def->form);
+                assert_true(def->type < SETTING_TEXT || def->usual_text || def->otherwise);
+                assert_true(def->section != SECTION_LIVE || def->live);
+                if (def->type == SETTING_CHOICE)
+                        assert_true(def->usual < 0 ? def->otherwise : def->choices[def->usual]);
+        }
+        assert_ptr_equal(setting_find(SLICE_LIT("throttle.mode")),
+                         &setting_table[SET_THROTTLE_mode]);
+        assert_ptr_equal(setting_find(SLICE_LIT("data")), &setting_table[SET_TOP_data]);
+        assert_null(setting_find(SLICE_LIT("mode")));
+        assert_null(setting_find(SLICE_LIT("target.kind")));
+        assert_null(setting_find(SLICE_LIT("")));
+}
+
 /* What a module does by itself is what the row says that it does. */
 static void defaults_of_the_gate_are_those_of_the_rows(void **unused)
 {
@@ -233,6 +261,7 @@ int main(void)
                 cmocka_unit_test(checks_are_enforced_by_default_and_every_rule_ends),
                 cmocka_unit_test(a_token_file_must_be_private_and_of_a_sane_length),
                 cmocka_unit_test(choices_are_called_as_everywhere_else),
+                cmocka_unit_test(every_row_says_what_it_is),
                 cmocka_unit_test(defaults_of_the_gate_are_those_of_the_rows),
         };
         return cmocka_run_group_tests(tests, make_folder, remove_folder);
