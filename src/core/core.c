@@ -369,6 +369,8 @@ void core_turn(struct core *core, struct now now)
         for (size_t i = 0; i < core->n_turns; i++)
                 core->turns[i](core);
         end_waits(core);
+        if (IS_CHECKED)
+                state_check_turn(&core->state);
 }
 
 int64_t core_next_ns(const struct core *core)

@@ -36,6 +36,20 @@ void chain_push(struct chain *c, const struct segment *s)
         c->segs[c->n++] = *s;
 }
 
+void chain_check(const struct chain *c, size_t head)
+{
+        uint64_t last_seq = 0;
+        ASSERT(c->n <= c->cap && head < c->n);
+        for (size_t i = 0; i < c->n; i++) {
+                const struct segment *seg = &c->segs[i];
+                ASSERT(seg->header.number == c->segs[0].header.number + i); /* (1) */
+                ASSERT(i == head || (seg->base_seq > 0) == (i < head));     /* (2) */
+                ASSERT(!seg->base_seq || seg->base_seq > last_seq);         /* (3) */
+                if (seg->base_seq)
+                        last_seq = seg->base_seq;
+        }
+}
+
 int chain_corrupt(struct problem *p, uint64_t number, uint64_t at, const char *why, ...)
 {
         char name[SEGMENT_NAME_SIZE], text[PROBLEM_DETAIL_MAX];

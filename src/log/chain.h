@@ -2,7 +2,12 @@
  *
  *      sealed ... sealed  head  spare ... spare        by number, without a gap
  *
- * Everything that lead() decides about the bytes it finds is decided here; file.c then acts. */
+ * Everything that lead() decides about the bytes it finds is decided here; file.c then acts.
+ *
+ * Invariants of a chain that leads, checked by chain_check():
+ *   (1) the numbers have no gap
+ *   (2) every segment before the head has a frame, no segment behind it has one
+ *   (3) the first sequence numbers grow */
 #ifndef WEIR_LOG_CHAIN_H
 #define WEIR_LOG_CHAIN_H
 
@@ -27,6 +32,7 @@ struct chain {
 
 void chain_release(struct chain *c);
 void chain_push(struct chain *c, const struct segment *s);
+void chain_check(const struct chain *c, size_t head); /* asserts every invariant */
 
 /* Lists the folder: names only, sorted by number. */
 int chain_list(struct disk *disk, struct chain *ret, struct problem *p) MUST_CHECK;

@@ -42,8 +42,18 @@ static size_t spares_wanted(const struct file_log *f)
         return (size_t)((f->want_room - in_head + in_spare - 1) / in_spare);
 }
 
+static void file_log_check(const struct file_log *f)
+{
+        chain_check(&f->chain, f->head);       /* (1) */
+        ASSERT(f->head_at >= SEGMENT_DATA_AT); /* (2) */
+        ASSERT(f->head_at <= f->options.segment_bytes - DISK_BLOCK);
+        ASSERT(f->chain.segs[f->head].base_seq <= atomic_load(&f->last_seq) + 1); /* (3) */
+}
+
 void keeper_account(struct file_log *f)
 {
+        if (IS_CHECKED)
+                file_log_check(f);
         size_t spares = file_log_spares(f);
         atomic_store_explicit(&f->room_bytes,
                               sure_room(f, f->head_at) + spares * sure_room(f, SEGMENT_DATA_AT),

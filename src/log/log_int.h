@@ -10,7 +10,10 @@
  *      batch, its seq  written by append, read by the committer while is_given
  *      chain, head,    under `mu`.  The committer moves `head` on; the keeper takes from the front
  *      and the rest    and adds and takes at the back, never the head or the one behind it
- */
+ *
+ * Invariants under `mu`, checked by file_log_check() in keeper.c after each batch and each change
+ * of the chain: (1) chain_check() holds (2) the head's next frame begins between the header and the
+ * footer (3) the head begins no later than with the batch after the last durable one */
 #ifndef WEIR_LOG_LOG_INT_H
 #define WEIR_LOG_LOG_INT_H
 

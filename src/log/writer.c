@@ -135,9 +135,18 @@ static int put(struct writer *w, struct frame *f, struct slice body, struct prob
         return OK;
 }
 
+void writer_check(const struct writer *w)
+{
+        ASSERT(w->buf && w->footer && w->fd >= 0);
+        ASSERT(w->at >= SEGMENT_DATA_AT && w->at <= segment_data_end(&w->header) && w->at % 8 == 0);
+        ASSERT(w->cap > 0 && w->cap % DISK_BLOCK == 0);
+}
+
 int writer_put_batch(struct writer *w, uint64_t seq, struct slice batch, struct problem *p)
 {
-        ASSERT(writer_fits(w, batch.len));
+        ASSERT(writer_fits(w, batch.len) && seq > 0);
+        if (IS_CHECKED)
+                writer_check(w);
         struct frame f = {
                 .seq = seq,
                 .body_len = (uint32_t)batch.len,

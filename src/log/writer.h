@@ -1,7 +1,11 @@
 /* Puts frames at the end of one segment, a whole number of blocks at a time.
  *
  * Not thread-safe: it belongs to whoever commits.  Embedded; owns its buffer, borrows the disk and
- * the handle. */
+ * the handle.
+ *
+ * Invariants, checked by writer_check():
+ *   (1) `at` is a multiple of 8 between the header and the footer
+ *   (2) `cap` is a whole number of blocks */
 #ifndef WEIR_LOG_WRITER_H
 #define WEIR_LOG_WRITER_H
 
@@ -22,6 +26,7 @@ struct writer {
 int writer_init(struct writer *w, struct disk *disk, uint64_t largest,
                 struct problem *p) MUST_CHECK;
 void writer_release(struct writer *w);
+void writer_check(const struct writer *w); /* asserts every invariant, of one with a segment */
 
 /* Begins a fresh segment. */
 void writer_turn_to(struct writer *w, int fd, const struct segment_header *h);

@@ -145,6 +145,12 @@ static void release(struct state *s, struct thing *t)
         s->n_group_caps -= is_group(t);
 }
 
+static void check(const struct thing *t)
+{
+        const struct cap *cap = CONTAINER_OF(t, const struct cap, thing);
+        ASSERT(!cap->n_jobs || cap->n_running <= cap->n_jobs); /* (1) */
+}
+
 const struct thing_ops cap_ops = {
         .name = "cap",
         .text = "How many jobs of a group or key may run at once, and the weight of a group.",
@@ -155,4 +161,5 @@ const struct thing_ops cap_ops = {
         .put = put,
         .release = release,
         .is_needed = is_needed,
+        .check = check,
 };

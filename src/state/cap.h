@@ -2,7 +2,10 @@
  *
  * "key:NAME" is the cap of the jobs with that key (single instance: 1); "group:NAME" that of a
  * group over all queues.  A key's cap exists while a live job names it; either is durable when an
- * operator has set it. */
+ * operator has set it.
+ *
+ * Invariant, checked by the kind's check():
+ *   (1) of the live jobs that name a key, no more run than there are */
 #ifndef WEIR_STATE_CAP_H
 #define WEIR_STATE_CAP_H
 

@@ -1,4 +1,7 @@
-/* A hold: a unique key that stays taken for a while after its job has ended. */
+/* A hold: a unique key that stays taken for a while after its job has ended.
+ *
+ * Invariant, checked by the kind's check():
+ *   (1) the log knows of it, and its end is not negative */
 #ifndef WEIR_STATE_HOLD_H
 #define WEIR_STATE_HOLD_H
 

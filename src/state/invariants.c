@@ -1,5 +1,11 @@
-/* What must hold of the whole state, and a digest of it: for tests and simulations. */
+/* What must hold of the state, by the numbers in state.h, and a digest of it.
+ *
+ * Tests and simulations check the whole after each step.  Builds with IS_CHECKED check a few jobs
+ * each turn, so that the cost does not grow with the state. */
 #include "state/state_int.h"
+
+/* Jobs, and live objects, that a turn looks at. */
+#define CHECKED_EACH_TURN 32
 
 static void check_queue(const struct queue *q, const struct queue *found)
 {
@@ -53,14 +59,42 @@ static void count_job(const struct job *job, struct queue *found)
         }
 }
 
+static void check_job(const struct state *s, const struct job *job, uint64_t id)
+{
+        job_check(job);
+        ASSERT(job_id(job) == id && id < s->next_id);       /* (1) */
+        ASSERT(!job->more || job->more->fence <= s->fence); /* (5) */
+        ASSERT(queue_n_jobs(job->queue) > 0);               /* (2) */
+        ASSERT(job->queue->job_bytes >= job_weight(job));   /* (4) */
+        ASSERT(s->live_bytes >= job->queue->job_bytes);
+}
+
+void state_check_turn(struct state *s)
+{
+        uint64_t id = s->check_next;
+        size_t n = 0;
+        for (const struct job *job; n < CHECKED_EACH_TURN && (job = idmap_next(&s->jobs, id, &id));
+             id++, n++)
+                check_job(s, job, id);
+        s->check_next = n < CHECKED_EACH_TURN ? 0 : id;
+        uint64_t last_seq = 0;
+        n = 0;
+        for (const struct list *it = s->live.next; it != &s->live && n < CHECKED_EACH_TURN;
+             it = it->next, n++) {
+                const struct live *live = CONTAINER_OF(it, const struct live, link);
+                ASSERT(live->seq >= last_seq); /* (3) */
+                last_seq = live->seq;
+        }
+        ASSERT(s->n_finished <= s->jobs.len && s->n_ended <= s->cap_ended);
+        ASSERT(s->running.len + s->grace.len <= s->jobs.len);
+}
+
 void state_check(const struct state *s)
 {
         uint64_t weight = 0, options = 0, last_seq = 0, id = 0;
         size_t n_live = 0, n_expected = 1 + s->jobs.len;
         for (const struct job *job; (job = idmap_next(&s->jobs, id, &id)); id++) {
-                job_check(job);
-                ASSERT(job_id(job) == id && id < s->next_id);
-                ASSERT(!job->more || job->more->fence <= s->fence);
+                check_job(s, job, id);
                 weight += job_weight(job);
                 options += job->extra ? job->extra->packed.len : 0;
         }
@@ -96,6 +130,7 @@ void state_check(const struct state *s)
         heap_check(&s->timed);
         heap_check(&s->running);
         heap_check(&s->grace);
+        links_check(s);
 }
 
 /* SCHEDULED and READY differ only by what the clock says, so both count as pending here. */

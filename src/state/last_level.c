@@ -43,6 +43,7 @@ static bool read_values(struct slice body, struct last_level_values *o)
 {
         struct reader reader = reader_make(body), *r = &reader;
         uint8_t version = reader_u8(r);
+        *o = (struct last_level_values){0};
         LEVEL_FIELDS(GET_FIELD)
         return !r->failed && reader_left(r) == 0 && version == BODY_VERSION &&
                o->level <= LAST_LEVEL_MAX && isfinite(o->value) && isfinite(o->threshold);
@@ -73,6 +74,14 @@ static void release(struct state *s, struct thing *t)
         buf_release(&last_level_of(t)->metric);
 }
 
+static void check(const struct thing *t)
+{
+        const struct last_level *l = CONTAINER_OF(t, const struct last_level, thing);
+        ASSERT(l->values.level <= LAST_LEVEL_MAX);     /* (1) */
+        ASSERT(l->values.metric.len == l->metric.len); /* (2) */
+        ASSERT(!heap_has(&t->alarm));
+}
+
 const struct thing_ops last_level_ops = {
         .name = "last_level",
         .text = "The last load level of a target.",
@@ -84,4 +93,5 @@ const struct thing_ops last_level_ops = {
         .set = set,
         .put = put,
         .release = release,
+        .check = check,
 };

@@ -1,7 +1,11 @@
 /* The level a target was last known to have: one small thing per target, named as the target.
  *
  * Written when the level changes, not with each sample, so that a restart finds what held before
- * it (throttle/last_level.c). */
+ * it (throttle/last_level.c).
+ *
+ * Invariants, checked by the kind's check():
+ *   (1) the level is one of the three that are known
+ *   (2) `values.metric` is what `metric` holds */
 #ifndef WEIR_STATE_LAST_LEVEL_H
 #define WEIR_STATE_LAST_LEVEL_H
 

@@ -1,9 +1,14 @@
-/* What ties a job to others: a key that only one may hold, a cap on how many run at once, jobs it
+/* What links a job to others: a key that only one may hold, a cap on how many run at once, jobs it
  * comes after, a time after which it must not start, the schedule that made it,
  * the batch it counts for.
  *
  * All of it follows from the options of the live jobs and their states, so none of it is in the
- * log: replay ties the same knots.  A job without options has no ties and pays nothing. */
+ * log: replay makes the same links.  A job without options has none and pays nothing.
+ *
+ * Invariants, checked by links_check():
+ *   (1) a unique key has at least one job, and each of its jobs has that key and has not ended
+ *   (2) a list of dependents is not empty, and all of them are HELD and wait for that job
+ *   (3) a job on `expiring` is pending and has an end */
 #include <stdlib.h>
 
 #include "state/batch.h"
@@ -241,4 +246,34 @@ void links_release(struct state *s)
         idmap_release(&s->after);
         hash_release(&s->unique);
         heap_release(&s->expiring);
+}
+
+void links_check(const struct state *s)
+{
+        for (struct hash_node *n = NULL; (n = hash_next(&s->unique, n));) {
+                const struct unique_key *k = CONTAINER_OF(n, struct unique_key, node);
+                ASSERT(!list_is_empty(&k->jobs)); /* (1) */
+                LIST_FOREACH(&k->jobs, it)
+                {
+                        const struct job_extra *x = CONTAINER_OF(it, struct job_extra, unique);
+                        ASSERT(slice_eq(x->options.unique, n->key));
+                        ASSERT(x->job->state != JOB_FINISHED);
+                }
+        }
+        uint64_t id = 0;
+        for (struct after_list *l; (l = idmap_next(&s->after, id, &id)); id++) {
+                ASSERT(!list_is_empty(&l->waiting)); /* (2) */
+                LIST_FOREACH(&l->waiting, it)
+                {
+                        const struct job_after *a = CONTAINER_OF(it, struct job_after, link);
+                        ASSERT(a->id == id && a->job->state == JOB_HELD);
+                }
+        }
+        heap_check(&s->expiring);
+        for (uint32_t i = 0; i < s->expiring.len; i++) { /* (3) */
+                const struct job_extra *x =
+                        CONTAINER_OF(s->expiring.entries[i].node, struct job_extra, expiry);
+                ASSERT(x->options.expires_ms > 0);
+                ASSERT(x->job->state != JOB_LEASED && x->job->state != JOB_FINISHED);
+        }
 }

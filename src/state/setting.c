@@ -16,11 +16,12 @@ static bool set(struct state *s, struct thing *t, struct slice body)
 {
         struct setting *set = setting_of(t);
         struct reader r = reader_make(body);
-        set->until_ns = (int64_t)reader_varint(&r);
+        int64_t until_ns = (int64_t)get_max(&r, INT64_MAX);
+        if (r.failed)
+                return false;
+        set->until_ns = until_ns;
         buf_clear(&set->bytes);
         buf_put_slice(&set->bytes, reader_bytes(&r, reader_left(&r)));
-        if (r.failed || set->until_ns < 0)
-                return false;
         thing_alarm(s, t, set->until_ns ? set->until_ns : INT64_MAX);
         s->settings_version++;
         return true;
@@ -39,6 +40,13 @@ static void release(struct state *s, struct thing *t)
         buf_release(&setting_of(t)->bytes);
 }
 
+static void check(const struct thing *t)
+{
+        const struct setting *set = CONTAINER_OF(t, const struct setting, thing);
+        ASSERT(thing_is_durable(t) && set->until_ns >= 0);
+        ASSERT(!heap_has(&t->alarm) || set->until_ns > 0); /* (1) */
+}
+
 const struct thing_ops setting_ops = {
         .name = "setting",
         .text = "A setting that was changed while weir runs.",
@@ -48,4 +56,5 @@ const struct thing_ops setting_ops = {
         .set = set,
         .put = put,
         .release = release,
+        .check = check,
 };

@@ -1,7 +1,8 @@
 /* A setting that was changed while weir runs: a name and bytes.  Whoever owns the name reads them;
  * state->settings_version tells that something changed.
  *
- *      body: until_ns varint (steady; 0: for ever), then the bytes */
+ * Invariant, checked by the kind's check():
+ *   (1) only a setting with an end has an alarm */
 #ifndef WEIR_STATE_SETTING_H
 #define WEIR_STATE_SETTING_H
 

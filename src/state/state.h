@@ -70,6 +70,8 @@ struct state {
         void (*on_ready)(void *ctx, struct queue *queue);
         void *ctx;
 
+        uint64_t check_next; /* id of the job at which state_check_turn() goes on */
+
         struct idmap skipped; /* replay: ids of effects whose job was not seen yet */
         struct hash skipped_things;
         bool is_replaying;
@@ -104,7 +106,9 @@ size_t state_unblock(struct state *s, struct thing *by, size_t max);
 bool state_next_after(const struct state *s, uint64_t id, struct job **ret);
 struct job *state_unique_holder(const struct state *s, struct slice key); /* NULL: nobody */
 
-void state_check(const struct state *s);
+void state_check(const struct state *s); /* all of it; visits every job once per queue */
+/* Some of it: goes around the jobs, a few each turn. */
+void state_check_turn(struct state *s);
 /* A digest of everything durable, for "replay equals live". */
 uint64_t state_digest(const struct state *s);
 

@@ -29,5 +29,6 @@ void links_end(struct state *s, struct job *job);
 /* It comes after that job no longer (0: after none). */
 void links_resolve(struct state *s, struct job *job, uint64_t other_id);
 void links_release(struct state *s);
+void links_check(const struct state *s); /* asserts every invariant; visits every link */
 
 #endif
