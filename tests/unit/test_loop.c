@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "core/core.h"
+#include "features/features.h"
 #include "loop/loop.h"
 #include "support/memory_log.h"
 #include "unit/check.h"
@@ -21,7 +22,7 @@ static void box_init(struct box *b)
         *b = (struct box){0};
         memory_log_init(&b->log);
         rng_init_seed(&b->rng, 1);
-        struct core_options options = {.log = &b->log.base, .rng = &b->rng};
+        struct core_options options = {.parts = &weir_parts, .log = &b->log.base, .rng = &b->rng};
         b->core = core_new(&options);
         assert_int_equal(core_recover(b->core, &p), OK);
         assert_int_equal(loop_new(&b->loop, &p), OK);
