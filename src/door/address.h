@@ -15,7 +15,7 @@ struct address {
                 struct sockaddr_in6 v6;
                 struct sockaddr_storage room;
         } ip;
-        bool is_loopback; /* nobody outside this machine can reach it */
+        bool is_loopback; /* only this machine can reach it */
 };
 
 int address_parse(const char *text, struct address *ret, struct problem *p) MUST_CHECK;
@@ -23,7 +23,7 @@ int address_parse(const char *text, struct address *ret, struct problem *p) MUST
  * none) that cannot be guessed. */
 int address_check_token(const struct address *a, const char *text, const char *token,
                         struct problem *p) MUST_CHECK;
-/* Nobody outside this machine has it. */
+/* Whether it is an address of this machine alone. */
 bool sockaddr_is_loopback(const struct sockaddr *a);
 
 #endif

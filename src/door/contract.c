@@ -99,7 +99,7 @@ bool contract_find(struct slice path, struct contract_match *ret)
 
 /* --- requests -------------------------------------------------------------------------------- */
 
-/* False: an escape that is none, or a NUL. */
+/* False: an invalid escape, or a NUL. */
 static bool decode(const struct contract_call *call, struct slice s, bool is_query,
                    struct slice *ret)
 {

@@ -55,7 +55,7 @@ struct contract_call {
         bool is_authenticated;
         struct arena *arena;         /* for what must be decoded */
         struct check_answer *answer; /* room for one: too large for the stack of every call */
-        int64_t *checked_ns;         /* Vitess: when somebody last checked; steady, 0: never */
+        int64_t *checked_ns;         /* Vitess: the last check; steady, 0: never */
 
         /* The answer. */
         int status;
@@ -63,8 +63,8 @@ struct contract_call {
         struct buf *body;
 };
 
-/* The route of a path; false when there is none.  Costs a look at the first segment when it is
- * nobody's. */
+/* The route of a path; false when no contract has it.  Any other path costs a look at its first
+ * segment. */
 bool contract_find(struct slice path, struct contract_match *ret);
 /* Decodes the path's parameters and answers; call->body is empty before and whole after. */
 void contract_run(struct contract_call *call, const struct contract_match *match);

@@ -7,9 +7,9 @@
  *      200 ""                      granted
  *      417 "App denied"            a rule, the operator's pause, or p=low shortly after a refusal
  *      429 "Threshold exceeded"    the metric is above its threshold
- *      500 the metric's error      nobody knows it, and weir knows why
+ *      500 the metric's error      unknown, and weir knows why
  *      404 "No such metric"        no such store; or its last sample is too old
- *      400 a sentence              the name of the app or the threshold is none
+ *      400 a sentence              the name of the app or the threshold is invalid
  *
  * freno's known faults are not copied; docs/freno.md has them one by one.  Most of them cannot
  * happen here by construction: nothing of an answer is shared between requests, and rules live in

@@ -7,18 +7,19 @@
  * door (contract.h) are looked for first, by the first segment of the path: a check is the request
  * that comes most often.
  *
- * Who may ask: with a token configured, whoever shows it, or a browser that did so at /login and
- * has a session's cookie since.  A cookie comes along with whatever a page makes the browser ask,
- * so such a request must not come from a page of another origin, and what changes anything must
- * carry the session's X-Weir-Csrf, which only the page can know.  Without a token, weir is
- * reachable from this machine only, and the danger left is a web page in somebody's browser here:
- * so the Host must be a loopback name (a page cannot choose it, and DNS rebinding shows the
- * attacker's), and what changes anything is refused when the browser says it comes from another
- * origin.  freno and Vitess change things by GET: where a browser may be asking for one of those
- * addresses, it must show that a page of weir did.
+ * Who may ask: with a token configured, a client that shows it, or a browser that showed it at
+ * /login and has the cookie of a session since.  A browser sends the cookie with any request that
+ * any page makes.  So a request with a cookie must not come from a page of another origin, and one
+ * that changes something must carry the session's X-Weir-Csrf, which only the page can know.
  *
- * After a request that could not be parsed the connection is closed: where the next one begins
- * is then anybody's guess, and a guess is what request smuggling lives on. */
+ * Without a token, only this machine can reach weir, and the danger left is a web page in a browser
+ * on it.  So the Host must be a loopback name: a page cannot choose it, and DNS rebinding shows the
+ * attacker's.  A request that changes something is refused when the browser says that it comes from
+ * another origin.  freno and Vitess change things by GET: where a browser may be asking for one of
+ * those addresses, it must show that a page of weir did.
+ *
+ * After a request that could not be parsed the connection is closed: weir cannot know where the
+ * next one begins, and request smuggling lives on such guesses. */
 #include <stdlib.h>
 
 #include "base/shown.h"
@@ -258,7 +259,7 @@ static int check_caller(struct http_conn *hc, const char *bytes, bool is_control
         return OK;
 }
 
-/* Anybody may send a body here, so it must not be large. */
+/* A client without the token may send a body here, so it must not be large. */
 static int check_login(struct http_conn *hc, const char *bytes, struct problem *p)
 {
         struct http_parser *parser = &hc->parser;
@@ -523,7 +524,7 @@ static void redirect(struct http_conn *hc, struct slice path, struct slice query
         server_give_buf(s, &lines);
 }
 
-/* Anybody can write X-Forwarded-For: only a proxy of this machine is believed. */
+/* Any client can write X-Forwarded-For, so only a proxy on this machine is believed. */
 static struct slice asker_of(const struct http_conn *hc, const char *bytes)
 {
         const struct http_parser *parser = &hc->parser;

@@ -1,7 +1,7 @@
 /* Listening.
  *
  * A unix socket's file stays behind after a crash and then blocks the next start.  It is removed
- * only when it is a socket and nobody answers on it; two starting at the same moment are kept
+ * only when it is a socket and no process answers on it; two starting at the same moment are kept
  * apart by the lock on the data folder, which is taken before.  The mode is set through the umask
  * at bind, so that there is no moment at which others can connect. */
 #include "door/listen.h"

@@ -1,9 +1,9 @@
 /* Sessions of the page.
  *
- * Whoever shows the access token gets a session: 128 random bits in a cookie that scripts cannot
- * read and that the browser sends to this host only, and never from a page of another site.  What
- * is kept is the hash of those bits, so that what leaks from memory opens nothing, and looking one
- * up tells nothing by the time it takes.
+ * A browser that shows the access token gets a session: 128 random bits in a cookie that scripts
+ * cannot read and that the browser sends to this host only, and never from a page of another site.
+ * weir keeps only the hash of those bits.  So a leak of memory opens no session, and the time of a
+ * lookup tells nothing.
  *
  * The cookie alone is not enough to change anything: the page repeats a second value, which it got
  * by asking for it and which no other page can read, in a header (http.c checks it).
@@ -13,7 +13,7 @@
  *
  * Guessing is slowed down by address: after LIMIT_LOGIN_FAILURES wrong tokens within a minute no
  * further one is even compared.  An IPv6 peer owns at least a /64, so that is its address.  Behind
- * a proxy all have one address; X-Forwarded-For is not asked, since anybody can write it. */
+ * a proxy all have one address; X-Forwarded-For is ignored, since any client can write it. */
 #include "door/login.h"
 
 #include <arpa/inet.h>
@@ -28,7 +28,7 @@
 /* Addresses remembered; past it the one whose failure is oldest is forgotten. */
 #define ADDRESSES 1000
 
-struct address {
+struct login_address {
         struct hash_node node;
         struct list link;
         int64_t failed_ns[LIMIT_LOGIN_FAILURES]; /* the newest ones; 0: none */
@@ -64,7 +64,7 @@ static void session_end(struct login *l, struct login_session *s)
         free(s);
 }
 
-static void forget(struct login *l, struct address *a)
+static void forget(struct login *l, struct login_address *a)
 {
         hash_remove(&l->by_address, &a->node);
         list_remove(&a->link);
@@ -76,9 +76,26 @@ void login_release(struct login *l)
         LIST_FOREACH(&l->by_use, it)
         session_end(l, CONTAINER_OF(it, struct login_session, link));
         LIST_FOREACH(&l->by_failure, it)
-        forget(l, CONTAINER_OF(it, struct address, link));
+        forget(l, CONTAINER_OF(it, struct login_address, link));
         hash_release(&l->by_id);
         hash_release(&l->by_address);
+}
+
+void login_check(const struct login *l)
+{
+        size_t n_sessions = 0, n_addresses = 0;
+        int64_t used_ns = INT64_MIN;
+        LIST_FOREACH(&l->by_use, it)
+        {
+                const struct login_session *s = CONTAINER_OF(it, struct login_session, link);
+                ASSERT(s->used_ns >= used_ns); /* (1) */
+                used_ns = s->used_ns;
+                n_sessions++;
+        }
+        LIST_FOREACH(&l->by_failure, it)
+        n_addresses++;
+        ASSERT(n_sessions == l->by_id.len && n_sessions <= LIMIT_LOGINS);     /* (1) */
+        ASSERT(n_addresses == l->by_address.len && n_addresses <= ADDRESSES); /* (2) */
 }
 
 static struct login_session *find(struct login *l, const struct secret *id, int64_t now_ns)
@@ -185,18 +202,18 @@ static size_t address_name(const char *text, char ret[INET6_ADDRSTRLEN])
         return n;
 }
 
-static struct address *find_address(struct login *l, const char *text)
+static struct login_address *find_address(struct login *l, const char *text)
 {
         char name[INET6_ADDRSTRLEN];
         struct hash_node *node =
                 hash_find(&l->by_address, slice_make(name, address_name(text, name)));
-        return node ? CONTAINER_OF(node, struct address, node) : NULL;
+        return node ? CONTAINER_OF(node, struct login_address, node) : NULL;
 }
 
 /* How long no further token is taken from there; 0: one is. */
 static int64_t wait_ms(struct login *l, const char *address, int64_t now_ns)
 {
-        const struct address *a = find_address(l, address);
+        const struct login_address *a = find_address(l, address);
         if (!a || !a->failed_ns[a->next])
                 return 0;
         int64_t left_ns = a->failed_ns[a->next] + LOGIN_WINDOW_MS * NS_PER_MS - now_ns;
@@ -205,12 +222,12 @@ static int64_t wait_ms(struct login *l, const char *address, int64_t now_ns)
 
 static void count_failure(struct login *l, const char *address, int64_t now_ns)
 {
-        struct address *a = find_address(l, address);
+        struct login_address *a = find_address(l, address);
         if (a) {
                 list_remove(&a->link);
         } else {
                 if (l->by_address.len >= ADDRESSES)
-                        forget(l, CONTAINER_OF(l->by_failure.next, struct address, link));
+                        forget(l, CONTAINER_OF(l->by_failure.next, struct login_address, link));
                 a = xcalloc(1, sizeof(*a));
                 size_t n = address_name(address, a->name);
                 hash_insert(&l->by_address, &a->node, slice_make(a->name, n));
@@ -333,7 +350,7 @@ int login_enter(struct login_call *call, struct problem *p)
                 count_failure(l, call->address, call->now_ns);
                 return problem_set(p, ERR_BADTOKEN, "%s", err_text(ERR_BADTOKEN));
         }
-        /* Whoever had a session here before has a new one. */
+        /* A session that this browser had before is replaced. */
         struct login_session *old = find_cookie(l, call->cookies, call->now_ns);
         if (old)
                 session_end(l, old);

@@ -1,7 +1,10 @@
-/* Who is logged in to the page: sessions that a cookie names.
+/* Sessions of the page, named by a cookie.
  *
  * Loop thread only; the time is passed in.  Sessions live in memory: a restart logs everybody out.
- */
+ *
+ * Invariants, checked by login_check():
+ *   (1) by_use has the sessions of by_id, at most LIMIT_LOGINS, in order of used_ns
+ *   (2) by_failure has the addresses of by_address */
 #ifndef WEIR_DOOR_LOGIN_H
 #define WEIR_DOOR_LOGIN_H
 
@@ -38,15 +41,17 @@ struct login {
         char cookie[sizeof(LOGIN_COOKIE "_") + 2UL * LOGIN_TAIL_BYTES]; /* its name */
 };
 
-/* `instance` is what no other weir has: a browser sends a cookie to every port of a host, so each
- * weir calls its own by another name.  The same after a restart, or browsers keep dead ones. */
+/* `instance` names this weir and no other.  A browser sends a cookie to every port of a host, so
+ * the cookie of each weir needs a name of its own.  It must be the same after a restart, or
+ * browsers keep dead cookies. */
 void login_init(struct login *l, struct slice instance);
 void login_release(struct login *l);
+void login_check(const struct login *l);
 
-/* `cookies` is the value of a Cookie header.  The session is used from now on; NULL: there is none,
- * or it was not used for LOGIN_IDLE_MS. */
+/* `cookies` is the value of a Cookie header.  Counts as use of the session.  NULL: there is no
+ * session, or it was not used for LOGIN_IDLE_MS. */
 const struct login_session *login_find(struct login *l, struct slice cookies, int64_t now_ns);
-/* The same by what was kept of it. */
+/* The same, by the session's id. */
 bool login_touch(struct login *l, const struct secret *id, int64_t now_ns);
 int login_check_csrf(const struct login_session *s, struct slice value,
                      struct problem *p) MUST_CHECK;

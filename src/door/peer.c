@@ -117,3 +117,18 @@ uint64_t peer_fail_line(struct peers *p, struct peer *peer, int64_t now_ns)
         }
         return ++p->lines <= PEER_LINES ? n : 0;
 }
+
+void peers_check(const struct peers *p)
+{
+        size_t n = 0;
+        int64_t failed_ns = INT64_MIN;
+        LIST_FOREACH(&p->idle, it)
+        {
+                const struct peer *peer = CONTAINER_OF(it, struct peer, link);
+                ASSERT(!peer->conns && !peer->strangers);               /* (1) */
+                ASSERT(peer->failures && peer->failed_ns >= failed_ns); /* (3) */
+                failed_ns = peer->failed_ns;
+                n++;
+        }
+        ASSERT(n == p->n_idle && n <= PEERS_KEPT && n <= p->by_name.len); /* (2) */
+}

@@ -116,7 +116,10 @@ static void check(const void *ctx)
         ASSERT(s->counter[DOOR_CLIENT_BYTES] == 0 || s->heavy.len > 0);    /* (4) */
         ASSERT(s->strangers <= s->counter[DOOR_CONNECTIONS]);              /* (5) */
         ASSERT(s->n_spare <= SERVER_SPARE_BUFS);                           /* (6) */
-        ASSERT(!s->loop->is_stopping || !s->n_listeners);                  /* (7) */
+        stream_check(s);
+        peers_check(&s->peers);
+        login_check(&s->login);
+        ASSERT(!s->loop->is_stopping || !s->n_listeners); /* (7) */
 }
 
 /* --- life ----------------------------------------------------------------------------------- */

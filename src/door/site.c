@@ -39,7 +39,7 @@ static int put_openapi(const struct server *s, struct buf *ret)
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
 
-/* Statuses of refusals: for a wrong Host without a token; and for whoever may not ask. */
+/* Statuses of refusals: for a wrong Host without a token; and for a client that may not ask. */
 #define ANYBODYS "421"
 #define CALLERS  "401 403 421"
 

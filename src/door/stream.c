@@ -1,7 +1,7 @@
-/* The live stream.
+/* The stream of events for the page.
  *
- * Once a second, while somebody listens: the events of the gate since the last time and the answer
- * of NOW are composed once, and the same bytes go to all.
+ * Once a second, while there are listeners: the events of the gate since the last time and the
+ * answer of NOW are composed once, and the same bytes go to all listeners.
  *
  *      id: 1794732660000-17
  *      event: event
@@ -11,17 +11,17 @@
  *      event: now
  *      data: {...}
  *
- * The id counts the events the listener knows, behind the time this weir was started: a browser
- * that lost the connection says it in Last-Event-ID and gets what it missed, as far as it is still
- * kept; after a restart of weir that is all there is.  Numbers alone would begin anew and be
- * mistaken.
+ * The id is the time at which this weir was started and the number of events that the listener
+ * knows.  A browser that lost the connection repeats it in Last-Event-ID and gets the events it
+ * missed, as far as weir still has them; after a restart of weir it gets all.  A number alone would
+ * mean another event after a restart.
  *
- * Like any reply a frame leaves when the batch it tells of is durable.
+ * Like any reply, a frame leaves when the batch that it reports is durable.
  *
- * A listener that does not read is not waited for: past STREAM_UNSENT_MAX it is dropped, and comes
- * back by itself when it is a browser.  The kernel's buffer is kept small, or it would hide that
- * for megabytes.  Events that come faster than STREAM_EVENTS_MAX a second are left out from the
- * oldest on; /v1/throttle/history has them.
+ * A listener that does not read is dropped past STREAM_UNSENT_MAX; a browser then connects again.
+ * The kernel's buffer is kept small, or it would hide megabytes of unread output.  Events that come
+ * faster than STREAM_EVENTS_MAX a second are left out from the oldest on; /v1/throttle/history has
+ * them.
  *
  * Cost: nothing without listeners; with some, one NOW a second and one copy for each. */
 #include "door/stream.h"
@@ -234,4 +234,14 @@ void stream_release(struct server *s)
         ASSERT(s->stream.n == 0);
         session_release(s->core, &s->stream.session);
         buf_release(&s->stream.frame);
+}
+
+void stream_check(const struct server *s)
+{
+        size_t n = 0;
+        LIST_FOREACH(&s->stream.listeners, it)
+        n++;
+        ASSERT(n == s->stream.n && n <= LIMIT_LIVE);           /* (1) */
+        ASSERT(loop_timer_is_on(&s->stream.timer) == (n > 0)); /* (2) */
+        ASSERT(s->stream.told <= core_n_events(s->core));      /* (3) */
 }

@@ -1,4 +1,9 @@
-/* GET /v1/live: what weir does, second by second, to everybody who listens (server-sent events). */
+/* GET /v1/live: what weir does, second by second, sent to every listener (server-sent events).
+ *
+ * Invariants, checked by stream_check():
+ *   (1) n is the number of listeners, at most LIMIT_LIVE
+ *   (2) the timer is on exactly while there are listeners
+ *   (3) told <= core_n_events() */
 #ifndef WEIR_DOOR_STREAM_H
 #define WEIR_DOOR_STREAM_H
 
@@ -18,7 +23,7 @@ struct login_session;
 struct stream {
         struct list listeners;
         size_t n;
-        struct loop_timer timer; /* active while somebody listens */
+        struct loop_timer timer; /* on while there are listeners */
         unsigned beats;          /* of the timer */
         uint64_t told;           /* events of the gate that the listeners know */
         struct session session;
@@ -27,6 +32,7 @@ struct stream {
 
 void stream_init(struct server *s);
 void stream_release(struct server *s);
+void stream_check(const struct server *s);
 
 /* The head of the answer was written to the connection; from here on it gets the stream.
  * last_id: what it had already, the value of Last-Event-ID; may be empty.  login: the session that

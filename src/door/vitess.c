@@ -27,7 +27,7 @@
 #define ALWAYS_MS      (10 * 365LL * MS_PER_DAY)
 #define METRIC_DEFAULT "default"
 #define RECENTLY_NS    (2 * NS_PER_S) /* Vitess: within a tick of one second, or two */
-#define RECENT_APPS_MS MS_PER_HOUR    /* for so long Vitess remembers who asked */
+#define RECENT_APPS_MS MS_PER_HOUR    /* how long Vitess remembers an app that checked */
 
 enum { SCOPE_SHARD, SCOPE_SELF };
 
@@ -251,7 +251,7 @@ static bool is_recent(const struct contract_call *call)
         return checked_ns && call->now.steady_ns - checked_ns < RECENTLY_NS;
 }
 
-/* The app's name: false when it is none, and answered. */
+/* The app's name; returns false after replying with an error. */
 static bool take_app(struct check *c)
 {
         struct problem problem;

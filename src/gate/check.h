@@ -3,7 +3,7 @@
  * Order, each with its reason:
  *      paused          the operator's pause, for tiers that wait at level critical
  *      hold            the operator's hold, the most general one first: an emergency stop stops
- *      low_priority    somebody more important was refused within the last second
+ *      low_priority    a more important client was refused within the last second
  *      ratio           the rule of the most specific name; it rolls the dice, once per ask
  *      exempt          a rule lets it through, whatever the metrics say
  *      off             the mode does not decide

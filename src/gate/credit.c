@@ -5,7 +5,7 @@
  * is news of the work of two seconds ago.  Whoever goes k times as fast as the replica until the
  * limit is seen has by then k limits of work under way.  So a bound cannot be held by stopping at
  * it, nor by beginning to pace half way; it is held by never going much faster than the target can
- * take, which nobody knows beforehand.
+ * take, which is unknown beforehand.
  *
  * So everybody is paced, always.  The pool begins small and grows by START_GROWTH a turn until the
  * first sign of pressure, as TCP begins; what was too much by then is taken back.  From then on
@@ -67,7 +67,7 @@
 #define IDLE_NS      (40 * NS_PER_S)   /* longer than PAUSE_MAX: who pauses is not gone */
 #define PAUSE_MAX    30000             /* ms: who pauses must notice that all is well again */
 #define PAUSE_ROOM   0.25              /* a moment without room makes a pause no longer than this */
-#define PACE_MS      250               /* an answer gives what may be done in so long */
+#define PACE_MS      250               /* an answer grants the work of this time */
 #define PACE_MAX     450               /* or in so long, when that is little: less than a turn */
 #define LATE_NS      (400 * NS_PER_MS) /* a pause that ended earlier was not what it waited for */
 #define FEW          12                /* steps of an answer: more of them would save asks */

@@ -6,7 +6,7 @@
  * credits' time, and the pause says when to ask again.  The pool begins small and grows while u is
  * below `aim`; above it shrinks by the overshoot, once per turn, C x max(1 - decrease x (u - aim) /
  * aim, 0.5).  Of it is given out what there is room for, 1 - u, from the next answer on.  When
- * nobody knows the pressure no credits are given and nobody is paced.
+ * the pressure is unknown, no credits are given and no client is paced.
  *
  * When a sample says stop, what still runs on credits is at most half a second of the pool, and no
  * longer than the credits' time. */
@@ -19,7 +19,7 @@ struct credit_rule {
         double aim;      /* pressure it steers to; 0.4 */
         double increase; /* steps a second; half of the pool it begins with; 5 */
         double decrease; /* 0.4 */
-        uint32_t max;    /* of one answer; 1000.  0: no credits are given and nobody is paced */
+        uint32_t max;    /* of one answer; 1000.  0: no credits, no pacing */
         uint32_t ms;     /* how long they may be used; 1000 */
 };
 
@@ -36,8 +36,8 @@ struct credit_pool {
         int64_t asked_ns; /* the last turn that saw a grant */
         double taken;     /* what the target takes, estimated; 0: no pressure was seen yet */
         bool is_turned;   /* tick_ns is set */
-        bool is_begun;    /* somebody was granted something */
-        bool is_wanted;   /* since tick_ns: somebody would have taken more */
+        bool is_begun;    /* a client was granted something */
+        bool is_wanted;   /* since tick_ns: a client would have taken more */
 };
 
 /* What a granted ask is told besides. */

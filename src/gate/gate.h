@@ -65,7 +65,7 @@ enum gate_reason {
         GATE_ALLOWED,      /* the matrix lets it run */
         GATE_LEVEL,        /* the matrix makes it wait */
         GATE_PAUSED,       /* the operator's pause makes it wait */
-        GATE_UNKNOWN,      /* nobody knows how the database is, and its tier waits then */
+        GATE_UNKNOWN,      /* the load of the database is unknown, and its tier waits then */
         GATE_DEFERRED_MAX, /* it has waited long enough: it runs */
         GATE_HOOK_MAX,     /* its hook was deferred often enough this hour: it runs */
         GATE_EXPIRY,       /* it waited until just before it expires: it runs */

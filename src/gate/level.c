@@ -14,7 +14,7 @@
  *      elevated   normal     all below elevated's exit for dwell
  *      any        unknown    nothing known, or something required not: at once; who raised it is
  *                            missing and the others are normal: after dwell
- *      unknown    normal     all known calm, and nobody missing was higher, for dwell
+ *      unknown    normal     all known are calm, and no missing one was higher, for dwell
  *      unknown    held       a known metric is above normal: at once
  *      unmeasured normal     all were measured and are calm, and nothing above normal was last
  *                            known: at once
@@ -62,8 +62,8 @@ void leveler_restore(struct leveler *l, enum level level, int metric, double val
         l->threshold = threshold;
 }
 
-/* How old a value may be: less once nobody answers, so that a database that is gone is known to be
- * within seconds, and one lost packet is not enough at the usual interval. */
+/* How old a value may be: less once the target is silent, so that a database that is gone is known
+ * to be within seconds, and one lost packet is not enough at the usual interval. */
 static int64_t patience_ns(const struct level_rule *rule, const struct level_sample *s)
 {
         if (s->state == SAMPLE_FAILED)
@@ -89,8 +89,8 @@ static bool is_fresh(const struct level_rule *rule, const struct level_sample *s
         return s->at_ns != 0 && isfinite(s->value) && !is_stale(rule, s, now_ns);
 }
 
-/* Has a metric that was never sampled still time?  When nobody answers it has little of it, also
- * one whose samples are never too old; after a definite failure it has none. */
+/* Has a metric that was never sampled still time?  When the target is silent it has little of it,
+ * also one whose samples are never too old; after a definite failure it has none. */
 static bool is_awaited(const struct leveler *l, const struct level_rule *rule,
                        const struct level_sample *s, int64_t now_ns)
 {

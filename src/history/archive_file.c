@@ -37,7 +37,7 @@
 #include "state/job_view.h"
 
 #define APPLICATION_ID 0x77656972 /* "weir" */
-/* Somebody's sqlite3 shell may hold the lock for a moment.  Later on history.c tries again by
+/* An operator's sqlite3 shell may hold the lock for a moment.  Later on history.c tries again by
  * itself, and must be able to stop soon. */
 #define OPEN_WAIT_MS 2000
 #define BUSY_WAIT_MS 200

@@ -9,7 +9,7 @@
  *   (2) a query sees every job that was reported as stored before it was asked;
  *   (3) what cannot be written is kept and tried again, for as long as it takes.
  * close() delivers what is left through `stored` and `done` for the last time (set archive->stored
- * to NULL before when nobody is there to hear it); queries not begun end with ERR_STOPPING. */
+ * to NULL before when it is not to be called); queries not begun end with ERR_STOPPING. */
 #ifndef WEIR_HISTORY_HISTORY_H
 #define WEIR_HISTORY_HISTORY_H
 

@@ -41,7 +41,7 @@ static void write_failed(struct history *h, const struct problem *p)
         history_publish(h);
 }
 
-/* Reports those that nobody wants any more, from the job at `from` on. */
+/* Reports jobs that need not be kept any more, from the job at `from` on. */
 static size_t drop_unwanted_of(struct history *h, struct job_list *l, size_t from)
 {
         size_t n = from;

@@ -110,7 +110,7 @@ static void take_disk(const struct disk_ask *d, struct reading *ret)
                 reading_set(ret, 100 * used / usable);
 }
 
-/* NULL: the metric is none of a disk. */
+/* NULL unless the metric is about a disk. */
 static const char *disk_of(const struct host *h, size_t metric)
 {
         const char *source = metric_source(&h->options->metrics[metric]);

@@ -4,7 +4,7 @@
  * worse than any lag: it uses up an ignored place first.  What is left of such replicas decides by
  * the rule: either the lag is unknown, with the sentence of the first of them, or they count as
  * none and a remark names them.  When no replica at all answers the lag is unknown under either
- * rule: nobody knows anything then, and that must not read as "no lag".  Of those that make it
+ * rule: nothing is known then, and that must not read as "no lag".  Of those that make it
  * unknown, one that says so itself (stopped, refused) comes before one that is only silent: the
  * last value holds a moment longer for silence alone.
  *

@@ -181,7 +181,7 @@ static bool is_dead(int err)
 }
 
 /* What a statement failed by becomes a reading.  ERR_UNAVAIL is no answer either: the server gave
- * up, and nobody knows what it would have said. */
+ * up, and what it would have said is unknown. */
 static int fail_by(const struct my *m, int err, const struct problem *problem, struct reading *ret)
 {
         reading_fail(ret, "%s: %s", m->where, problem->detail);
@@ -530,7 +530,7 @@ static int read_variables(struct my *m, const struct probe_wait *w, struct probl
         return OK;
 }
 
-/* What nobody got to, because the connection broke before. */
+/* Metrics that were not reached, because the connection broke before. */
 static void fail_rest(const struct my *m, struct reading *ret, const char *why)
 {
         for (size_t i = 0; i < m->options->n_metrics; i++) {

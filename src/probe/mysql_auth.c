@@ -1,5 +1,5 @@
-/* What keeps a MySQL server that is none, or a listener, from our password; and any server from
- * sending more than anybody asked for.
+/* Keeps our password from a false MySQL server and from an eavesdropper, and keeps any server from
+ * sending more than was asked for.
  *
  * libmariadb (3.3) does as the server says: it sends the password as it is when asked by
  * mysql_clear_password, asks the terminal when asked by dialog, and takes a connection for
@@ -61,7 +61,7 @@ static bool make_proof(const char *password, const unsigned char *nonce,
         return is_made;
 }
 
-/* Whether nobody listens.  The library's own answer would be whether TLS was asked for. */
+/* Whether no one can eavesdrop.  The library's own answer would be whether TLS was asked for. */
 static bool is_private(MYSQL_PLUGIN_VIO *vio, MYSQL *db)
 {
         MYSQL_PLUGIN_VIO_INFO info;

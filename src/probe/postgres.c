@@ -32,7 +32,7 @@
 #define AS_BYTES(lsn) "pg_wal_lsn_diff(" lsn ", '0/0')"
 
 /* Of a replica: how long ago the last transaction was made that it has replayed, which is at least
- * its lag; -1 when nobody knows. */
+ * its lag; -1 = unknown. */
 #define REPLICA_AGE                                                                                \
         "COALESCE(EXTRACT(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), -1)"
 /* Where the log of the primary ends as far as the server knows, and where the replica is; see
@@ -65,7 +65,7 @@ static const char lag_sql[] =
                                                                             "LIMIT 1) AS worst ON "
                                                                             "true";
 
-/* Asked of a replica by name: a server that is none is a mistake. */
+/* Asked of a configured replica: a server that is not a replica is a mistake. */
 static const char replica_sql[] =
         "SELECT CASE WHEN " MAY_SEE " AND pg_is_in_recovery() AND " STREAMS " THEN " REPLICA_AGE
         " END, CASE " NO_PRIVILEGE "WHEN NOT pg_is_in_recovery() THEN 'it is not a replica' "
@@ -268,7 +268,7 @@ static int64_t behind_ns(const struct plan *plan, double place, int64_t now_ns)
         return i == 0 ? INT64_MAX : now_ns - plan->seen[i].at_ns;
 }
 
-/* In seconds; age_s is that of the last transaction, below 0 when nobody knows. */
+/* In seconds; age_s is that of the last transaction, below 0 = unknown. */
 static double lag_of(struct plan *plan, double age_s, double end, double place, int64_t now_ns)
 {
         remember(plan, end, now_ns);

@@ -1,7 +1,7 @@
 /* The threads of the probes, and the way of a sample to the loop.
  *
  * A thread per server: one for the target itself, one for each of its replicas, so that a server
- * that hangs delays nobody else.  A thread's tick is connect if need be, sample, post.  All of a
+ * that hangs delays no other.  A thread's tick is connect if need be, sample, post.  All of a
  * tick shares one deadline.  Whatever a thread waits for, it waits for stop_fd as well.
  *
  *      connected --lost--> connect again in the same tick (it may only have been idle for long)
@@ -9,13 +9,16 @@
  *      not connected --connect failed--> rest as above
  *      resting: every tick repeats the last sentence, so that its age stays small
  *
- * There is one mailbox per metric and a ring of those that are full: a loop that is busy finds the
- * newest sample of each metric and never a backlog, and the memory is fixed.
+ * There is one box per metric and a ring of the full ones: a loop that is busy finds the newest
+ * sample of each metric and never a backlog, and the memory is fixed.
  *
- * Replicas put their lag into slots of the target; each time one has, the lag of all is worked out
- * and posted as the sample of replication_lag.  The same happens when other replicas are skipped
- * than before.  Those are asked all the same, so that one that is no longer skipped counts at once
- * with what it is then. */
+ * Replicas put their lag into slots of the target.  Each time one has, the lag of all is computed
+ * and posted as the sample of replication_lag.  The same happens when the list of skipped replicas
+ * changes.  Skipped replicas are still asked, so that their lag is known when they count again.
+ *
+ * Invariants, checked by probe_check() when samples are taken:
+ *   (1) at most ring_size boxes are in the ring, one per metric
+ *   (2) the boxes in the ring are full */
 #include "probe/probe.h"
 
 #include <errno.h>
@@ -36,14 +39,14 @@
         2000 /* beyond the timeout of a target, for a thread that cannot be reached                \
               */
 
-struct mailbox {
+struct sample_box {
         struct probe_sample sample;
         bool is_full;
 };
 
 struct target {
         const struct probe_options *options;
-        struct mailbox *boxes; /* one per metric */
+        struct sample_box *boxes; /* one per metric */
         struct lag_slot *slots;
         uint32_t lag_mask; /* the metrics that are the lag of its replicas; 0: none, or it has none
                             */
@@ -77,9 +80,9 @@ struct probe {
         _Atomic int64_t asked_ns;
         void (*notify)(void *ctx);
         void *ctx;
-        pthread_mutex_t mutex; /* of all below, the mailboxes and the slots */
+        pthread_mutex_t mutex; /* of all below, the boxes and the slots */
         pthread_cond_t ended;  /* one of the threads has */
-        struct mailbox **ring;
+        struct sample_box **ring;
         size_t ring_size, ring_at, ring_len;
 };
 
@@ -122,13 +125,13 @@ const char *metric_source(const struct probe_metric *m)
         return m->source ? m->source : m->name;
 }
 
-/* ---- mailboxes ---- */
+/* ---- samples ---- */
 
 /* The mutex is held. */
 static void put(struct probe *p, struct target *t, size_t metric, const struct reading *r,
                 int64_t at_ns, const char *tls)
 {
-        struct mailbox *box = &t->boxes[metric];
+        struct sample_box *box = &t->boxes[metric];
         struct probe_sample *s = &box->sample;
         s->value = r->value;
         s->at_ns = at_ns;
@@ -227,12 +230,23 @@ void probe_set_skipped(struct probe *p, const char *const *hosts, size_t n)
                 p->notify(p->ctx);
 }
 
+/* The mutex is held. */
+static void probe_check(const struct probe *p)
+{
+        ASSERT(p->ring_len <= p->ring_size &&
+               (p->ring_at < p->ring_size || !p->ring_len)); /* (1) */
+        for (size_t i = 0; i < p->ring_len; i++)
+                ASSERT(p->ring[(p->ring_at + i) % p->ring_size]->is_full); /* (2) */
+}
+
 size_t probe_take(struct probe *p, struct probe_sample *ret, size_t max)
 {
         size_t n = 0;
         (void)pthread_mutex_lock(&p->mutex);
+        if (IS_CHECKED)
+                probe_check(p);
         while (n < max && p->ring_len) {
-                struct mailbox *box = p->ring[p->ring_at];
+                struct sample_box *box = p->ring[p->ring_at];
                 p->ring_at = (p->ring_at + 1) % p->ring_size;
                 p->ring_len--;
                 box->is_full = false;
@@ -329,7 +343,7 @@ static int64_t pause_ns(struct worker *w)
         const struct probe_options *o = w->target->options;
         int64_t after_ms = o->hibernate_after_ms ? o->hibernate_after_ms : HIBERNATE_MS;
         int64_t every_ms = o->hibernate_every_ms ? o->hibernate_every_ms : HIBERNATE_EVERY_MS;
-        /* Said before looking: whoever asks after the look sees it and wakes. */
+        /* Set before looking: a caller that asks after the look sees it and wakes this thread. */
         atomic_store(&w->is_asleep, true);
         bool is_idle = clock_boot_ns() - atomic_load(&w->probe->asked_ns) >= after_ms * NS_PER_MS;
         if (!is_idle)
@@ -508,7 +522,7 @@ int probe_start(const struct probe_options *targets, size_t n, void (*notify)(vo
         tls_setup();
         for (size_t i = 0; i < n; i++)
                 add_target(p, &targets[i]);
-        p->ring = xcalloc(p->ring_size + 1, sizeof(struct mailbox *));
+        p->ring = xcalloc(p->ring_size + 1, sizeof(struct sample_box *));
         int r = p->stop_fd < 0 ? EMFILE : start_threads(p);
         if (r) {
                 (void)probe_stop(p); /* NULL */

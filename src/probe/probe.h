@@ -1,12 +1,12 @@
-/* Probes: how the databases and the host are, measured by threads of their own.
+/* Probes: threads that measure the load of databases, the host, addresses and commands.
  *
- * One thread per target.  It samples every metric of the target each interval and hands the results
- * to the loop through probe_take(); it owns nothing else.  A target that does not answer in time,
- * refuses the password, lacks a privilege or hangs shows as an error on its metrics with a
- * sentence, and is tried again with growing pauses; the sentence holds no credentials.
+ * A thread samples every metric of its target each interval and hands the results to the loop
+ * through probe_take(); it owns nothing else.  When a target does not answer in time, refuses the
+ * password, lacks a privilege or hangs, its metrics carry an error sentence without credentials,
+ * and the probe retries with growing pauses.
  *
- * When nobody asked for HIBERNATE_MS (probe_asked), targets are sampled every HIBERNATE_EVERY_MS
- * only; the next ask wakes them at once. */
+ * After HIBERNATE_MS without a call of probe_asked(), targets are sampled only every
+ * HIBERNATE_EVERY_MS; the next call wakes them at once. */
 #ifndef WEIR_PROBE_PROBE_H
 #define WEIR_PROBE_PROBE_H
 
@@ -45,7 +45,7 @@ struct probe_server {
 enum probe_tls_mode {
         PROBE_TLS_OFF,
         PROBE_TLS_PREFER,  /* plain when the server has no TLS, or none that works */
-        PROBE_TLS_REQUIRE, /* of whomever */
+        PROBE_TLS_REQUIRE, /* any certificate will do */
         PROBE_TLS_VERIFY,  /* `ca` has signed the certificate, and it is for the server's name */
         PROBE_TLS_MODES
 };
@@ -64,7 +64,7 @@ struct probe_options {
         struct probe_server primary;
         struct probe_server *replicas; /* replication_lag is that of the worst of them */
         size_t n_replicas;
-        unsigned ignore_replicas;     /* so many of the worst are left out */
+        unsigned ignore_replicas;     /* number of the worst replicas to leave out */
         bool is_missing_replica_fine; /* one that is gone or stale counts as no lag, and is named */
         char *user, *password;        /* from file or environment; never logged */
         struct probe_tls tls;         /* of the replicas too */
@@ -75,8 +75,8 @@ struct probe_options {
         char **argv;           /* command */
         char **env;            /* command: "NAME=VALUE", or "NAME" of our own; NULL: none */
         int64_t interval_ms, timeout_ms;
-        /* 0: the defaults below.  Sleeping longer than the shortest staleness of a metric would
-         * make it unknown while nobody asks. */
+        /* 0: the defaults above.  Sleeping longer than the shortest maximum age of a metric would
+         * make it unknown while no client asks. */
         int64_t hibernate_after_ms, hibernate_every_ms;
         struct probe_metric *metrics;
         size_t n_metrics;
@@ -95,7 +95,7 @@ struct probe_sample {
 
 struct probe;
 
-/* Whether that kind has such a metric; else the problem says which there are. */
+/* Whether targets of this kind have such a metric; if not, the problem lists those they have. */
 int probe_check_source(enum probe_kind kind, const char *source,
                        struct problem *problem) MUST_CHECK;
 const char *probe_kind_name(enum probe_kind kind); /* "mysql" */
@@ -108,14 +108,13 @@ bool probe_tls_mode_from_name(const char *name, enum probe_tls_mode *ret);
 int probe_start(const struct probe_options *targets, size_t n, void (*notify)(void *ctx), void *ctx,
                 struct probe **ret, struct problem *problem) MUST_CHECK;
 struct probe *probe_stop(struct probe *p); /* waits for the threads, at most a timeout; NULL */
-/* Loop thread: up to max samples that have come, the longest waiting first.  Of a metric that was
- * sampled again before anybody took it, only the newest is there. */
+/* Loop thread: takes up to max samples, the longest waiting first.  When a metric was sampled again
+ * before its sample was taken, only the newest is there. */
 size_t probe_take(struct probe *p, struct probe_sample *ret, size_t max);
-/* Somebody wants to know: targets are awake for the next minute. */
+/* A client wants to know: the targets stay awake for the next minute. */
 void probe_asked(struct probe *p);
-/* From now on the replicas of these names (their own, their host, or host:port, in any case) do
- * not count for replication_lag, as if there were none; replaces the list before.  Takes effect at
- * once, is copied.  Any thread. */
+/* Replicas with these names (their own, their host, or host:port; case does not matter) do not
+ * count for replication_lag from now on.  Replaces the list set before; copies it.  Any thread. */
 void probe_set_skipped(struct probe *p, const char *const *hosts, size_t n);
 
 #endif

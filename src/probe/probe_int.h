@@ -1,7 +1,7 @@
 /* What the files of this room share: how a kind of target is asked, and how waiting is done.
  *
- * Nothing here waits without a deadline and without looking at stop_fd: whoever wants to end the
- * probes makes that readable, once and for all of them. */
+ * Nothing here waits without a deadline, or without watching stop_fd: it becomes readable when the
+ * probes are to end, and stays so. */
 #ifndef WEIR_PROBE_PROBE_INT_H
 #define WEIR_PROBE_PROBE_INT_H
 
@@ -27,13 +27,13 @@ int answer_too_long(struct problem *problem); /* the sentence */
 struct reading {
         double value;
         bool is_error;
-        bool is_silent;  /* an error: nobody answered, so the last value may still hold */
-        bool is_skipped; /* nothing to tell this time */
+        bool is_silent;             /* an error: no answer came, so the last value may still hold */
+        bool is_skipped;            /* nothing to tell this time */
         char text[PROBE_ERROR_MAX]; /* why, or a remark, or nothing */
 };
 
 void reading_set(struct reading *r, double value);
-/* By an answer; who had none sets is_silent afterwards. */
+/* The server answered with an error; when no answer came, the caller sets is_silent as well. */
 void reading_fail(struct reading *r, const char *fmt, ...) PRINTF(2, 3);
 void reading_remark(struct reading *r, const char *fmt, ...) PRINTF(2, 3); /* to a value */
 /* Whether that error of a connect or a statement means that no answer came: no time left, a lost
@@ -85,7 +85,7 @@ bool rest_is_over(const struct rest *r, int64_t now_ns);
 bool rest_is_on(const struct rest *r); /* it failed the last time; its rest may be over */
 
 /* Runs fn(arg) on a thread of its own: for calls that cannot be told to give up, name lookups and
- * file systems that are gone.  arg must be from malloc; it is freed with free() by whoever is last,
+ * file systems that are gone.  arg must be from malloc; it is freed with free() by the last user,
  * the thread or aside_end().  NULL: there is no thread to be had, and arg is freed. */
 struct aside;
 struct aside *aside_begin(void (*fn)(void *arg), void *arg) MUST_CHECK;

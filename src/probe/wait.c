@@ -25,7 +25,7 @@
 #include "base/duration.h"
 #include "base/shown.h"
 
-#define NUMBER_MAX 64 /* characters of a number that anybody would send */
+#define NUMBER_MAX 64 /* characters of the longest number that makes sense */
 
 int wait_for(const struct probe_wait *w, int fd, short events, short *ret_got)
 {

@@ -1,12 +1,16 @@
 /* See probes.h.
  *
- * There is one probe per target, so that one can be replaced and the others do not notice.  A probe
- * reads its options while it runs, and they are part of a configuration: so each probe holds a
- * reference to the one it was started with, which may be older than the one that holds.
+ * There is one probe per target, so that one can be replaced without disturbing the others.  A
+ * probe reads its options while it runs, and they are part of a configuration.  So each slot holds
+ * a reference to the configuration that its probe was started with, which may be an older one.
  *
  *      slot    made by              ends by
  *      runs    start_slot           kept by probes_change, or given to end_probe
- *      ends    end_probe (a thread) reap, on the loop, when the thread has said that it is done */
+ *      ends    end_probe (a thread) reap, on the loop, when the thread has said that it is done
+ *
+ * Invariants, checked by probes_check() when samples are taken:
+ *   (1) before probes_start() there is no slot, then one for each target of the configuration
+ *   (2) each slot has a probe and a configuration */
 #include "serve/probes.h"
 
 #include <pthread.h>
@@ -261,9 +265,18 @@ static void poll_slot(const struct probes *p, size_t target)
                                     state_of(&samples[i]), slice_str(samples[i].error));
 }
 
+static void probes_check(const struct probes *p)
+{
+        ASSERT(!p->n || p->n == p->config->targets.n); /* (1) */
+        for (size_t i = 0; i < p->n; i++)
+                ASSERT(p->slots[i].probe && p->slots[i].config && p->slots[i].options); /* (2) */
+}
+
 static void take_news(void *ctx)
 {
         struct probes *p = ctx;
+        if (IS_CHECKED)
+                probes_check(p);
         for (size_t i = 0; i < p->n; i++)
                 poll_slot(p, i);
         LIST_FOREACH(&p->endings, it)
