@@ -22,7 +22,8 @@ void command_init(struct command *cmd, const struct command_def *def)
 int command_param(const struct command_def *def, struct slice name)
 {
         for (size_t i = 0; i < def->n_params; i++)
-                if (slice_eq(slice_str(def->params[i].name), name))
+                if (def->params[i].name_len == name.len &&
+                    slice_eq(slice_make(def->params[i].name, name.len), name))
                         return (int)i;
         return -1;
 }
@@ -358,8 +359,8 @@ static int bind_keyword(struct words *w, size_t param)
 static int find_keyword(const struct command_def *def, struct slice word)
 {
         for (size_t i = 0; i < def->n_params; i++)
-                if ((def->params[i].flags & PARAM_KEYWORD) &&
-                    slice_eq_nocase(slice_str(def->params[i].name), word))
+                if ((def->params[i].flags & PARAM_KEYWORD) && def->params[i].name_len == word.len &&
+                    slice_eq_nocase(slice_make(def->params[i].name, word.len), word))
                         return (int)i;
         return -1;
 }

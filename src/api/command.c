@@ -25,7 +25,7 @@
 
 /* The parameters of all commands, one after the other. */
 static const struct param_def params[] = {
-#define PARAM(c, p, ...) {__VA_ARGS__},
+#define PARAM(c, p, name, ...) {name, sizeof(name) - 1, __VA_ARGS__},
 #include "api/commands.def"
 };
 

@@ -49,6 +49,7 @@ enum param_flags {
 
 struct param_def {
         const char *name; /* lower case: JSON key; upper case of it is the RESP keyword */
+        size_t name_len;
         enum param_type type;
         unsigned flags;
         int64_t min, max;     /* numbers: range; texts: length in bytes, INT64_MAX: any */
