@@ -40,13 +40,13 @@ enum {
 
 const struct command_def command_table[] = {
 /* clang-format off */
-#define ROW(c, group, flags, method, path, summary, returns)                                       \
-        {CMD_##c, #c, sizeof(#c) - 1, group, flags, method, path, summary, returns,                \
+#define ROW(c, group, flags, method, path, summary, returns, reply)                                \
+        {CMD_##c, #c, sizeof(#c) - 1, group, flags, method, path, summary, returns, reply,         \
          params + FIRST_##c, N_##c##_PARAMS},
 /* clang-format on */
 #define COMMAND(c, exec, ...) ROW(c, __VA_ARGS__)
 #define DOOR_COMMAND(c, group, flags, summary, returns)                                            \
-        ROW(c, group, COMMAND_DOOR | (flags), NULL, NULL, summary, returns)
+        ROW(c, group, COMMAND_DOOR | (flags), NULL, NULL, summary, returns, NULL)
 #include "api/commands.def"
 #undef ROW
 };

@@ -143,6 +143,7 @@ struct command_def {
         const char *path;   /* "/v1/jobs/{id}/complete" */
         const char *summary;
         const char *returns; /* what the reply holds, in a sentence */
+        const char *reply;   /* its shape over HTTP (door/shapes.h); NULL without a path */
         const struct param_def *params;
         size_t n_params;
 };

@@ -104,20 +104,4 @@ static inline void reply_again(struct reply *r)
                 r->ops->again(r);
 }
 
-/* A key and its value at once. */
-static inline void tell_int(struct reply *r, const char *key, int64_t value)
-{
-        reply_key(r, key);
-        reply_int(r, value);
-}
-static inline void tell_text(struct reply *r, const char *key, struct slice value)
-{
-        reply_key(r, key);
-        reply_text(r, value);
-}
-static inline void tell_str(struct reply *r, const char *key, const char *value)
-{
-        tell_text(r, key, slice_str(value));
-}
-
 #endif

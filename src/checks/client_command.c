@@ -359,9 +359,10 @@ static void tell_reasons(struct reply *reply, const struct reply_items *items)
 {
         const struct client_totals *t = items->of;
         for (size_t i = 0; i < CHECK_REASONS; i++)
-                if (t->by_reason[i])
-                        tell_int(reply, check_reason_name((enum check_reason)i),
-                                 (int64_t)t->by_reason[i]);
+                if (t->by_reason[i]) {
+                        reply_key(reply, check_reason_name((enum check_reason)i));
+                        reply_int(reply, (int64_t)t->by_reason[i]);
+                }
 }
 
 static void tell_addresses(struct reply *reply, const struct reply_items *items)

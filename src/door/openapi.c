@@ -330,8 +330,7 @@ static void put_operation(struct buf *b, const struct command_def *def)
         buf_put_byte(b, '{');
         put_string(b, "description", def->returns);
         RAW(b, ",\"content\":{\"application/json\":{\"schema\":");
-        const char *shape = shape_of(def->name);
-        shape_put_schema(b, shape ? shape : "j");
+        shape_put_schema(b, def->reply);
         RAW(b, "}}}");
         RAW(b, ",\"default\":{\"$ref\":\"#/components/responses/problem\"}}}");
 }

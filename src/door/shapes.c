@@ -1,128 +1,14 @@
-/* The shapes of answers.
+/* See shapes.h.
  *
- * One row per command, in the order of the command table: which of the replies of api/replies.def
- * it gives.  tests/integration/schemas.py holds every answer of the program against them.
- *
- * The reader below goes over the text once and writes the schema as it goes; it looks ahead only to
- * learn whether a '|' or a '?' follows.  Shapes are constants, so a mistake in one is found by the
- * first who reads it: the unit test reads them all. */
+ * The reader goes over the text once and writes the schema as it goes; it looks ahead only to learn
+ * whether a '|' or a '?' follows.  Shapes are constants, so a mistake in one is found by the first
+ * who reads it: the unit test reads them all. */
 #include "door/shapes.h"
 
 #include <string.h>
 
 #include "api/replies.h"
 #include "wire/json.h"
-
-const struct shape command_shapes[] = {
-        {"ENQUEUE", "@enqueued|@enqueued_many"},
-        {"JOB", "@job"},
-        {"JOBS", "@jobs"},
-        {"EVENTS", "@events"},
-        {"CANCEL", "@ok"},
-        {"CLAIM", "@claim"},
-        {"COMPLETE", "@ok|@claim"},
-        {"FAIL", "@status"},
-        {"RELEASE", "@ok"},
-        {"EXTEND", "@ok"},
-        {"PROGRESS", "@ok"},
-        {"RETRY", "@status"},
-        {"RETRYMANY", "@retried|@bulk"},
-        {"RUN", "@status"},
-        {"JOBCOUNTS", "@job_counts"},
-        {"CANCELMANY", "@bulk"},
-        {"RUNMANY", "@bulk"},
-        {"RETIERMANY", "@bulk"},
-        {"DELETEMANY", "@bulk"},
-        {"RETIER", "@ok"},
-        {"WHY", "@why"},
-        {"QUEUES", "@queues"},
-        {"QUEUE", "@queue"},
-        {"PAUSE", "@ok"},
-        {"RESUME", "@ok"},
-        {"QUEUESET", "@ok"},
-        {"UNQUEUE", "@ok"},
-        {"CAP", "@ok"},
-        {"UNCAP", "@ok"},
-        {"CAPS", "@caps"},
-        {"NOW", "@now"},
-        {"SERIES", "@series"},
-        {"THROTTLED", "@throttled"},
-        {"WORKERS", "@workers"},
-        {"THROTTLE", "@throttle_status|@throttle_history|@throttle_mode|@ok"},
-        {"THROTTLESTATUS", "@throttle_status"},
-        {"THROTTLEHISTORY", "@throttle_history"},
-        {"REGISTRY", "@registry"},
-        {"REGISTRYSET", "@ok"},
-        {"REGISTRYUNSET", "@ok"},
-        {"REGISTRYTRY", "@registry_try"},
-        {"TIER", "@hook_tier"},
-        {"CHECK", "@check"},
-        {"RULESET", "@rule_set"},
-        {"RULEUNSET", "@ok"},
-        {"RULES", "@rules"},
-        {"RULEHISTORY", "@rule_history"},
-        {"PRIORITIZE", "@rule_set"},
-        {"UNPRIORITIZE", "@ok"},
-        {"CLIENTS", "@clients"},
-        {"CLIENTSHOW", "@client"},
-        {"STARVED", "@starved"},
-        {"SKIPHOST", "@ok"},
-        {"RECOVERHOST", "@ok"},
-        {"SKIPPEDHOSTS", "@skipped_hosts"},
-        {"SCHEDULE", "@schedule_set"},
-        {"UNSCHEDULE", "@ok"},
-        {"SCHEDULED", "@schedule"},
-        {"SCHEDULES", "@schedules"},
-        {"PAUSESCHEDULE", "@ok"},
-        {"RESUMESCHEDULE", "@ok"},
-        {"RUNSCHEDULE", "@enqueued"},
-        {"NEXTRUNS", "@next_runs"},
-        {"SCHEDULETRY", "@next_runs"},
-        {"BATCH", "@ok"},
-        {"CLOSEBATCH", "@batch_closed"},
-        {"BATCHSTATE", "@batch"},
-        {"BATCHES", "@batches"},
-        {"CANCELBATCH", "@batch_canceled"},
-        {"UNBATCH", "@ok"},
-        {"LOCK", "@lock_granted|@lock_refused"},
-        {"UNLOCK", "@ok"},
-        {"RENEW", "@lock_renewed"},
-        {"LOCKED", "@lock_state"},
-        {"LOCKS", "@locks"},
-        {"FORCEUNLOCK", "@lock_forced"},
-        {"LIMIT", "@ok"},
-        {"UNLIMIT", "@ok"},
-        {"USAGE", "@limit_usage"},
-        {"LIMITS", "@limits"},
-        {"TAKE", "@limit_taken"},
-        {"RESETLIMIT", "@ok"},
-        {"BREAKER", "@ok"},
-        {"UNBREAKER", "@ok"},
-        {"BREAKERSTATE", "@breaker_state"},
-        {"BREAKERS", "@breakers"},
-        {"ASK", "@breaker_verdict"},
-        {"REPORT", "@breaker_reported"},
-        {"TRIP", "@ok"},
-        {"CLOSEBREAKER", "@ok"},
-        {"SETTINGS", "@settings"},
-        {"SETTINGSET", "@ok"},
-        {"SETTINGUNSET", "@ok"},
-        {"SETTINGSTEXT", "@settings_text"},
-        {"CONFIGRELOAD", "@config_reloaded"},
-        {"CONFIGSHOW", "@config"},
-};
-
-const size_t command_shapes_len = ARRAY_LEN(command_shapes);
-
-const char *shape_of(const char *command)
-{
-        for (size_t i = 0; i < ARRAY_LEN(command_shapes); i++)
-                if (strcmp(command_shapes[i].name, command) == 0)
-                        return command_shapes[i].text;
-        return NULL;
-}
-
-/* ---- reading them ---- */
 
 /* Deeper than any answer is, far less than the stack could take. */
 #define DEPTH_MAX 16

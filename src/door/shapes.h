@@ -1,4 +1,4 @@
-/* What each command answers over HTTP, as a line of text that becomes a JSON Schema.
+/* The shape of an answer over HTTP, as a line of text that becomes a JSON Schema.
  *
  *      s i b j          string, integer, true or false, any JSON
  *      p                a payload: any JSON, or a text or bytes under other names (wire/payload.h)
@@ -9,21 +9,14 @@
  *      {*:t}            an object of any keys
  *      @name            a reply of api/replies.def
  *      t?               or null
- *      t|t              one or the other */
+ *      t|t              one or the other
+ *
+ * The row of a command has the shape of its answer; the replies in it are those of
+ * api/replies.def.  tests/integration/schemas.py holds every answer against its schema. */
 #ifndef WEIR_DOOR_SHAPES_H
 #define WEIR_DOOR_SHAPES_H
 
 #include "base/buf.h"
-
-struct shape {
-        const char *name; /* of a command, upper case */
-        const char *text;
-};
-
-extern const struct shape command_shapes[]; /* every command with a path has one */
-extern const size_t command_shapes_len;
-
-const char *shape_of(const char *command); /* NULL when there is none */
 
 /* The schema of a shape, with its braces.  A text that is not of this notation is our fault. */
 void shape_put_schema(struct buf *b, const char *text);

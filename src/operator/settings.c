@@ -18,6 +18,7 @@
 
 #include "api/exec.h"
 #include "api/params.h"
+#include "api/replies.h"
 #include "api/setting_table.h"
 #include "base/duration.h"
 #include "base/say.h"
@@ -623,38 +624,28 @@ bool core_effective_target(struct core *core, const char *name, struct core_targ
 
 /* ---- commands ---- */
 
-static void tell_value(struct reply *reply, const char *key, const struct setting_def *def,
-                       const struct value *v)
+/* NULL: there is none. */
+static const char *text_of(const struct setting_def *def, const struct value *v,
+                           char room[VALUE_MAX])
 {
-        char room[VALUE_MAX];
         const char *text = v ? value_text(def, v, room) : "";
-        reply_key(reply, key);
-        if (*text)
-                reply_str(reply, text);
-        else
-                reply_null(reply);
+        return *text ? text : NULL;
 }
 
-static void tell_range(struct reply *reply, const struct setting_def *def)
-{
-        bool is_bounded = def->type == SETTING_DURATION || def->type == SETTING_DURATIONS ||
-                          def->type == SETTING_INT;
-        const struct value min = {.num = def->min}, max = {.num = def->max};
-        tell_value(reply, "min", def, is_bounded ? &min : NULL);
-        tell_value(reply, "max", def, is_bounded ? &max : NULL);
-}
-
-static void tell_choices(struct reply *reply, const struct setting_def *def)
+static size_t count_choices(const struct setting_def *def)
 {
         size_t n = 0;
         for (size_t i = 0; i < SETTING_CHOICES_MAX; i++)
                 n += def->choices[i] != NULL;
-        reply_key(reply, "choices");
-        reply_list(reply, n);
+        return n;
+}
+
+static void tell_choices(struct reply *reply, const struct reply_items *items)
+{
+        const struct setting_def *def = items->of;
         for (size_t i = 0; i < SETTING_CHOICES_MAX; i++)
                 if (def->choices[i])
                         reply_str(reply, def->choices[i]);
-        reply_end(reply);
 }
 
 static void tell_setting(const struct core *core, struct reply *reply, const struct live_setting *s)
@@ -665,21 +656,34 @@ static void tell_setting(const struct core *core, struct reply *reply, const str
                 [SETTING_INT] = "integer",       [SETTING_NUMBERS] = "pair",
                 [SETTING_NUMBER] = "number",
         };
+        const struct setting_def *def = s->def;
         struct value configured = configured_value(core, s), usual = {0}, set = {0};
         bool is_set = set_value(core, s, &set), has_default = default_value(s, &usual);
-        reply_map(reply, 11);
-        tell_str(reply, "name", s->name);
-        tell_value(reply, "value", s->def, is_set ? &set : &configured);
-        tell_value(reply, "default", s->def, has_default ? &usual : NULL);
-        tell_value(reply, "configured", s->def, &configured);
-        tell_str(reply, "type", type_names[s->def->type]);
-        tell_choices(reply, s->def);
-        tell_range(reply, s->def);
-        tell_str(reply, "unit", s->def->unit ? s->def->unit : "");
-        tell_str(reply, "text", s->def->text);
-        reply_key(reply, "is_changed");
-        reply_bool(reply, is_set);
-        reply_end(reply);
+        bool is_bounded = def->type == SETTING_DURATION || def->type == SETTING_DURATIONS ||
+                          def->type == SETTING_INT;
+        const struct value min = {.num = def->min}, max = {.num = def->max};
+        char rooms[5][VALUE_MAX];
+        const struct setting_reply told = {
+                .name = s->name,
+                .value = text_of(def, is_set ? &set : &configured, rooms[0]),
+                .fallback = text_of(def, has_default ? &usual : NULL, rooms[1]),
+                .configured = text_of(def, &configured, rooms[2]),
+                .type = type_names[def->type],
+                .choices = {count_choices(def), tell_choices, core, def},
+                .min = text_of(def, is_bounded ? &min : NULL, rooms[3]),
+                .max = text_of(def, is_bounded ? &max : NULL, rooms[4]),
+                .unit = def->unit ? def->unit : "",
+                .text = def->text,
+                .is_changed = is_set,
+        };
+        reply_setting(reply, &told);
+}
+
+static void tell_settings(struct reply *reply, const struct reply_items *items)
+{
+        struct live_setting s;
+        for (size_t i = 0; setting_at(items->core, i, &s); i++)
+                tell_setting(items->core, reply, &s);
 }
 
 int exec_settings(struct core *core, struct session *session, const struct command *cmd,
@@ -693,11 +697,8 @@ int exec_settings(struct core *core, struct session *session, const struct comma
         while (setting_at(core, n, &s))
                 n++;
         throttle_refresh(core);
-        reply_wrap(reply, "settings");
-        reply_list(reply, n);
-        for (size_t i = 0; setting_at(core, i, &s); i++)
-                tell_setting(core, reply, &s);
-        reply_end(reply);
+        const struct settings_reply told = {{n, tell_settings, core, NULL}};
+        reply_settings(reply, &told);
         return OK;
 }
 
