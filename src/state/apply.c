@@ -1,8 +1,8 @@
-/* Effects made true: one small function each, from a table.
+/* Applies effects to the state: one function for each row of effect_map.h.
  *
- * Live and in replay the same functions run.  The one difference: in replay an effect may name a
- * job whose full record comes later in the log (see live.h); it is skipped and remembered, and
- * state_replay_end() insists that every remembered one was seen or ended. */
+ * The same functions run live and in replay, with one difference.  In replay an effect may name a
+ * job whose full record comes later in the log (see live.h).  Such an effect is skipped and its job
+ * remembered; state_replay_end() fails when a remembered job was neither seen nor ended. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,38 +32,20 @@ static int apply_clock(const struct application *a)
         return OK;
 }
 
-static void fill_job(struct state *s, struct job *job, const struct effect *e, uint64_t seq)
-{
-        job->hook = name_get(&s->names, e->hook);
-        job->group = e->group.len ? name_get(&s->names, e->group) : NULL;
-        job->priority = e->priority;
-        job->flags = e->flags & JOB_FLAGS_ALL;
-        job->attempts_max = e->attempts;
-        job->timeout_ms = e->timeout_ms;
-        idmap_put(&s->jobs, job_id(job), job);
-        live_mark(&s->live, &job->live, seq);
-        if (job_id(job) >= s->next_id)
-                s->next_id = job_id(job) + 1;
-}
-
-static bool set_options(struct job *job, const struct effect *e)
-{
-        struct job_options options;
-        if (!e->options.len)
-                return true;
-        if (!options_unpack(e->options, &options))
-                return false;
-        job_set_options(job, &options);
-        return true;
-}
-
-/* NULL with *a->problem set when there is no memory or no such queue can be. */
+/* A job of an effect, on the live list and with its links, but in no state yet.  NULL with
+ * *a->problem set when there is no memory or the effect cannot be true. */
 static struct job *make_job(const struct application *a)
 {
+        struct state *s = a->s;
         const struct effect *e = a->e;
-        struct queue *queue = state_durable_queue(a->s, e, a->seq);
+        struct job_options options;
+        struct queue *queue = state_durable_queue(s, e, a->seq);
         if (!queue) {
                 (void)cannot_be(a, "its queue has another number");
+                return NULL;
+        }
+        if (e->options.len && !options_unpack(e->options, &options)) {
+                (void)cannot_be(a, "its options are not well formed");
                 return NULL;
         }
         struct job *job = job_new(e->id, e->args);
@@ -73,14 +55,20 @@ static struct job *make_job(const struct application *a)
                 return NULL;
         }
         job->queue = queue;
-        if (!set_options(job, e)) {
-                job_free(job, &a->s->names);
-                (void)cannot_be(a, "its options are not well formed");
-                return NULL;
+        job->hook = name_get(&s->names, e->hook);
+        job->group = e->group.len ? name_get(&s->names, e->group) : NULL;
+        job->priority = e->priority;
+        job->flags = e->flags & JOB_FLAGS_ALL;
+        job->attempts_max = e->attempts;
+        job->timeout_ms = e->timeout_ms;
+        idmap_put(&s->jobs, e->id, job);
+        live_mark(&s->live, &job->live, a->seq);
+        if (e->id >= s->next_id)
+                s->next_id = e->id + 1;
+        if (e->options.len) {
+                job_set_options(job, &options);
+                links_begin(s, job);
         }
-        fill_job(a->s, job, e, a->seq);
-        if (job->extra)
-                links_begin(a->s, job);
         return job;
 }
 
@@ -97,7 +85,6 @@ static int apply_job_new(const struct application *a)
         job->due_ms = e->due_ms ? e->due_ms : s->wall_ms;
         job->queue->enqueued++;
         state_weigh(s, job, 1);
-        job->due_ms = e->due_ms ? e->due_ms : s->wall_ms;
         if (job->extra && job->extra->n_after)
                 state_enter(s, job, JOB_HELD);
         else

@@ -1,12 +1,13 @@
 /* Live objects in the order of their newest full record in the log.
  *
  * Every live object (a job, a queue, a thing, the one `meta` object) has at least one full record
- * in the part of the log that is kept: the one that made it, or one that the cleaner appended
- * since. The list is sorted by that record's batch, because a full record always goes to the end of
- * both.  So the head says how far the log may be trimmed, and cleaning is: append the head's
- * full record again, move it to the end.  No pass, no snapshot, no second copy.
+ * in the part of the log that is kept: the record that created it, or a later one of the cleaner.
+ * The list is sorted by the batch of that record, because a full record is appended to both.  So
+ * the head of the list tells how far the log may be trimmed.  To clean, weir appends the full
+ * record of the head again and moves the object to the end.  This needs no snapshot and no second
+ * copy.
  *
- * On recovery an effect on an object not yet seen is skipped: its full record comes later. */
+ * Recovery skips an effect on an object that it has not seen yet: the full record comes later. */
 #ifndef WEIR_STATE_LIVE_H
 #define WEIR_STATE_LIVE_H
 

@@ -126,22 +126,17 @@ static int cannot_be(const struct effect *e, uint64_t seq, const char *why, stru
                            e->name.ptr, (unsigned long long)seq, why);
 }
 
-/* Kind and name as one key: which things were changed in replay without having been seen. */
-static struct slice skip_key(const struct effect *e, struct buf *b)
-{
-        buf_clear(b);
-        buf_put_byte(b, (char)e->kind);
-        buf_put_slice(b, e->name);
-        return buf_slice(b);
-}
-
+/* Remembers, or forgets, that replay changed a thing before its SET was seen.  The key is the kind
+ * and the name. */
 static void set_skipped(struct state *s, const struct effect *e, bool is_skipped)
 {
         struct buf b;
         if (!s->is_replaying)
                 return;
         buf_init(&b, 0);
-        struct slice key = skip_key(e, &b);
+        buf_put_byte(&b, (char)e->kind);
+        buf_put_slice(&b, e->name);
+        struct slice key = buf_slice(&b);
         struct hash_node *n = hash_find(&s->skipped_things, key);
         if (n && !is_skipped) {
                 hash_remove(&s->skipped_things, n);
