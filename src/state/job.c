@@ -73,7 +73,8 @@ void job_set_options(struct job *job, const struct job_options *options)
         struct buf packed;
         buf_init(&packed, 0);
         options_pack(options, &packed);
-        ASSERT(!packed.failed && options_unpack(buf_slice(&packed), &x->options));
+        bool is_read = options_unpack(buf_slice(&packed), &x->options);
+        ASSERT(!packed.failed && is_read);
         buf_release(&x->packed);
         x->packed = packed;
 }
