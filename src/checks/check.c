@@ -19,16 +19,19 @@
 
 #include "base/shown.h"
 #include "checks/check_ctx.h"
+#include "checks/client_int.h"
 #include "state/setting.h"
 #include "throttle/throttled.h"
 
 #define LOW_MEMORY_NS NS_PER_S /* as freno remembers a refusal */
-#define WAIT_MAX_MS   60000
-#define WAIT_USUAL_MS 1000
-#define POOL_EVERY_NS NS_PER_S
-#define RULE_MAX_MS   (7LL * 24 * 3600 * 1000)
-#define STARVED_MS    (5LL * 60 * 1000)
-#define EXEMPT_BUDGET 0.2
+/* With more names, checked builds do not look at all of them in each turn. */
+#define CHECKED_CLIENTS_MAX 200
+#define WAIT_MAX_MS         60000
+#define WAIT_USUAL_MS       1000
+#define POOL_EVERY_NS       NS_PER_S
+#define RULE_MAX_MS         (7LL * 24 * 3600 * 1000)
+#define STARVED_MS          (5LL * 60 * 1000)
+#define EXEMPT_BUDGET       0.2
 
 /* ---- life ---- */
 
@@ -740,8 +743,23 @@ static int64_t checks_next_ns(const struct core *core)
         return asks_ns < clients_ns ? asks_ns : clients_ns;
 }
 
+/* Invariants: (1) there is a state for each target of the throttle, and one more; (2) the asks that
+ * wait at the targets are all that wait; (3) those of the clients (client_int.h). */
+static void checks_check(const struct core *core)
+{
+        const struct check_ctx *c = core->checking;
+        size_t n_waiting = 0;
+        ASSERT(c->targets && c->n_targets == throttle_targets(core)); /* (1) */
+        for (size_t i = 0; i <= c->n_targets; i++)
+                n_waiting += c->targets[i].n_waiting;
+        ASSERT(n_waiting == c->n_waiting); /* (2) */
+        if (core->clients->names.len <= CHECKED_CLIENTS_MAX)
+                clients_check(core->clients); /* (3) */
+}
+
 const struct feature checks_feature = {.name = "checks",
                                        .init = checks_init,
                                        .release = checks_release,
                                        .turn = checks_turn,
-                                       .next_ns = checks_next_ns};
+                                       .next_ns = checks_next_ns,
+                                       .check = checks_check};

@@ -281,6 +281,26 @@ void core_archive_poll(struct core *core)
                 core->options.archive->ops->poll(core->options.archive);
 }
 
+/* ---- what must hold ---- */
+
+static void check_kernel_and_features(const struct core *core)
+{
+        ASSERT(core->open_seq == core->durable_seq + 1 + core->is_in_flight); /* (1), (2) */
+        ASSERT(core->is_in_flight || !core->batch[core->open ^ 1].len);
+        ASSERT(core->trimmed_to <= core->durable_seq + 1);
+        ASSERT(core->waits.len <= core->n_waits); /* (3) */
+        const struct core_parts *parts = core->options.parts;
+        for (size_t i = 0; i < parts->n_features; i++)
+                if (parts->features[i]->check)
+                        parts->features[i]->check(core);
+}
+
+void core_invariants(const struct core *core)
+{
+        check_kernel_and_features(core);
+        state_check(&core->state);
+}
+
 /* ---- the turn ---- */
 
 static void end_first_wait(struct core *core)
@@ -369,8 +389,10 @@ void core_turn(struct core *core, struct now now)
         for (size_t i = 0; i < core->n_turns; i++)
                 core->turns[i](core);
         end_waits(core);
-        if (IS_CHECKED)
+        if (IS_CHECKED) {
+                check_kernel_and_features(core);
                 state_check_turn(&core->state);
+        }
 }
 
 int64_t core_next_ns(const struct core *core)

@@ -113,6 +113,13 @@ struct core {
         struct core_totals totals;
 };
 
+/* Asserts the invariants of the kernel, of the state and of every feature:
+ *
+ *   (1) the open batch is the one after the last that was handed to the log;
+ *   (2) what is durable was committed, and a batch in flight is the only one that is not;
+ *   (3) each wait with an end is one of the waits. */
+void core_invariants(const struct core *core);
+
 /* Writes the effect into the open batch and makes it true.  Our own effects always apply. */
 void core_emit(struct core *core, const struct effect *e);
 /* The same for an effect that needs memory of a client's choosing: nothing happens on failure. */

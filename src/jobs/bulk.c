@@ -609,9 +609,22 @@ static int64_t bulk_next_ns(const struct core *core)
         return list_is_empty(&core->bulk_waits) ? INT64_MAX : keeping_looks_ns(core);
 }
 
+/* Invariants: (1) a bulk command that waits for the archive is one of all; (2) it waits for some
+ * job, or it only forgets. */
+static void bulk_check(const struct core *core)
+{
+        LIST_FOREACH(&core->bulk_waits, it)
+        {
+                const struct bulk *b = CONTAINER_OF(it, struct bulk, storing);
+                ASSERT(list_is_linked(&b->all));         /* (1) */
+                ASSERT(b->n_before || b->is_forgetting); /* (2) */
+        }
+}
+
 const struct feature bulk_feature = {.name = "bulk commands",
                                      .init = bulk_init,
                                      .release = bulk_release,
                                      .turn = bulk_turn,
                                      .next_ns = bulk_next_ns,
-                                     .stored = bulk_stored};
+                                     .stored = bulk_stored,
+                                     .check = bulk_check};

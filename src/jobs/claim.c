@@ -493,10 +493,23 @@ static void claims_release(struct core *core)
         free(core->claiming);
 }
 
+/* Invariant: a queue that is to be served has a ready job or a worker that waits, or had one when
+ * it was put on the list; it is on no other list. */
+static void claims_check(const struct core *core)
+{
+        LIST_FOREACH(&core->queues_to_serve, it)
+        {
+                const struct queue *q = CONTAINER_OF(it, struct queue, to_serve);
+                ASSERT(list_is_linked(&q->to_serve));
+                ASSERT(hash_find(&core->state.queues, name_slice(q->name)) == &q->node);
+        }
+}
+
 const struct feature claims_feature = {.name = "claims",
                                        .init = claims_init,
                                        .release = claims_release,
                                        .turn = claim_serve,
                                        .next_ns = claims_next_ns,
                                        .settle = claims_settle,
-                                       .stored = claim_wake_slowed};
+                                       .stored = claim_wake_slowed,
+                                       .check = claims_check};

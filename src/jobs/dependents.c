@@ -273,10 +273,25 @@ static void dependents_init(struct core *core)
         list_init(&core->lookups);
 }
 
+/* Invariants: (1) each question to the archive is on the list, and they are bounded; (2) the steps
+ * of a turn are never overdrawn. */
+static void dependents_check(const struct core *core)
+{
+        size_t n = 0;
+        LIST_FOREACH(&core->lookups, it)
+        {
+                ASSERT(CONTAINER_OF(it, struct lookup, link)->core == core);
+                n++;
+        }
+        ASSERT(n == core->n_lookups && n <= LOOKUPS_MAX); /* (1) */
+        ASSERT(core->dependents_steps >= 0);              /* (2) */
+}
+
 const struct feature dependents_feature = {.name = "dependents",
                                            .init = dependents_init,
                                            .release = dependents_release,
                                            .turn = dependents_turn,
                                            .next_ns = dependents_next_ns,
                                            .settle = dependents_work,
-                                           .close = dependents_keep};
+                                           .close = dependents_keep,
+                                           .check = dependents_check};

@@ -67,9 +67,6 @@ static void workers_release(struct core *core)
         free(w);
 }
 
-const struct feature workers_feature = {
-        .name = "workers", .init = workers_init, .release = workers_release};
-
 /* ---- claims ---- */
 
 static struct note *note_new(struct workers *w, struct slice name)
@@ -119,8 +116,9 @@ void workers_claim(struct core *core, const struct session *session, const struc
 
 /* Invariants: the table is bounded, its list has every note in the order of claims, and a note
  * tells as many queues as it says. */
-void workers_check(const struct workers *w)
+static void workers_check(const struct core *core)
 {
+        const struct workers *w = core->workers;
         size_t n = 0;
         int64_t second = -1;
         ASSERT(w->names.len <= WORKERS_MAX);
@@ -306,3 +304,8 @@ int exec_workers(struct core *core, struct session *session, const struct comman
         free(roll.rows);
         return OK;
 }
+
+const struct feature workers_feature = {.name = "workers",
+                                        .init = workers_init,
+                                        .release = workers_release,
+                                        .check = workers_check};

@@ -17,6 +17,4 @@ extern const struct feature workers_feature;
 /* Somebody claims. */
 void workers_claim(struct core *core, const struct session *session, const struct claim_spec *spec);
 
-void workers_check(const struct workers *w);
-
 #endif

@@ -828,6 +828,18 @@ static void setting_ended(struct core *core, struct slice name)
         say_info("gate", "throttle_resumed", "by", "time");
 }
 
+/* Invariants: (1) the target that decides is one of those there are, and there is one exactly when
+ * the level enforced is not normal; (2) what is done is the level enforced, or critical while
+ * paused; (3) in the ring of what was held back, those that count are found by their keys. */
+static void throttle_check(const struct core *core)
+{
+        const struct throttle *t = core->throttle;
+        ASSERT(t->deciding < (int)t->n_targets && t->watching < (int)t->n_targets);
+        ASSERT((t->deciding < 0) == (t->enforced == LEVEL_NORMAL));                   /* (1) */
+        ASSERT(t->effective == (t->policy.is_paused ? LEVEL_CRITICAL : t->enforced)); /* (2) */
+        throttled_check(core->throttled);                                             /* (3) */
+}
+
 const struct feature throttle_feature = {.name = "throttle",
                                          .init = throttle_init,
                                          .release = throttle_release,
@@ -835,4 +847,5 @@ const struct feature throttle_feature = {.name = "throttle",
                                          .next_ns = throttle_next_ns,
                                          .settle = throttle_wake,
                                          .settings_changed = throttle_refresh,
-                                         .setting_ended = setting_ended};
+                                         .setting_ended = setting_ended,
+                                         .check = throttle_check};

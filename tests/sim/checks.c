@@ -52,7 +52,7 @@ void check_after_start(const struct world *w)
         if (digest != w->digest_durable && digest != w->digest_flying)
                 fail_msg("the state after a start is neither of the two it may be");
         assert_true(w->core->state.fence >= w->model.fence);
-        state_check(&w->core->state);
+        core_invariants(w->core);
         check_crowd(w);
         for (uint64_t id = 1; id <= JOBS_MAX; id++)
                 check_promise(w, id);

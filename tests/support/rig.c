@@ -93,10 +93,10 @@ void rig_restart(struct rig *rig)
 
 bool rig_replays(struct rig *rig)
 {
-        state_check(&rig->core->state);
+        core_invariants(rig->core);
         uint64_t before = state_digest(&rig->core->state);
         rig_restart(rig);
-        state_check(&rig->core->state);
+        core_invariants(rig->core);
         return state_digest(&rig->core->state) == before;
 }
 

@@ -319,9 +319,11 @@ static void an_old_record_keeps_its_total(void **unused)
         park_one(&rig, "anything");
         struct job *job = state_job(&rig.core->state, 1);
         struct job_options old = {.deferred_ms = 900000, .parked = 1 + TIER_NORMAL};
-        rig.core->state.live_bytes -= job_weight(job);
+        size_t weight = job_weight(job), packed = job->extra->packed.len;
         job_set_options(job, &old);
-        rig.core->state.live_bytes += job_weight(job);
+        rig.core->state.live_bytes += job_weight(job) - weight;
+        job->queue->job_bytes += job_weight(job) - weight;
+        rig.core->state.option_bytes += job->extra->packed.len - packed;
         rig_pass_ms(&rig, 60000);
         has(rig_do(&rig, "JOB", "1"), "deferred_ms:900000");
         ok(&rig, "THROTTLE", "RESUME");

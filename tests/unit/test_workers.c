@@ -199,7 +199,7 @@ static void of_a_thousand_and_some_the_last_are_kept(void **unused)
         has_not(text, "'w-0.'");
         has(text, "'w-1.'");
         has(text, "'w-999.'");
-        workers_check(rig.core->workers);
+        workers_feature.check(rig.core);
         rig_release(&rig);
 }
 
@@ -219,7 +219,7 @@ static void a_worker_that_goes_on_claiming_stays(void **unused)
                 (void)rig_claim(&rig, name, "default", token);
         }
         has(rig_do(&rig, "WORKERS"), "'steady'");
-        workers_check(rig.core->workers);
+        workers_feature.check(rig.core);
         rig_release(&rig);
 }
 
@@ -238,7 +238,7 @@ static void queues_beyond_the_room_are_left_out(void **unused)
         const char *text = rig_do(&rig, "WORKERS");
         has(text, "hhhh']"); /* 8 x 256 bytes */
         has_not(text, "iiii");
-        workers_check(rig.core->workers);
+        workers_feature.check(rig.core);
         rig_release(&rig);
 }
 
