@@ -173,9 +173,11 @@ static int check_room(const struct core *core, struct problem *problem)
 
 static struct breaker *find_of_queue(const struct core *core, const struct queue *queue)
 {
+        if (!core->state.n_queue_breakers)
+                return NULL;
         struct slice prefix = SLICE_LIT(BREAKER_QUEUE_PREFIX), name = name_slice(queue->name);
-        char text[LIMIT_NAME_BYTES];
-        if (!core->state.n_queue_breakers || !name.len || prefix.len + name.len > sizeof(text))
+        char text[LIMIT_NAME_BYTES]; /* zeroed here: after the return that most claims take */
+        if (!name.len || prefix.len + name.len > sizeof(text))
                 return NULL;
         memcpy(text, prefix.ptr, prefix.len);
         memcpy(text + prefix.len, name.ptr, name.len);

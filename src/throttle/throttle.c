@@ -453,10 +453,10 @@ bool throttle_is_full(struct core *core, const struct job *job)
 static void run_zone(struct core *core)
 {
         struct throttle *t = core->throttle;
-        struct level_rule room[LEVEL_METRICS_MAX];
-        double worst = NAN;
         if (t->adaptive == MODE_OFF || core->now.steady_ns < zone_next_ns(&t->zone))
                 return;
+        struct level_rule room[LEVEL_METRICS_MAX];
+        double worst = NAN;
         for (size_t i = 0; i < t->n_targets; i++) {
                 const struct target *g = &t->targets[i];
                 double u = level_pressure(own_queue_rules(core, g, room), g->samples, g->n_metrics,
@@ -707,10 +707,10 @@ static void tell_deferral(struct core *core, const struct job *job, enum tier ti
 /* The gate lets it run.  False: it was parked behind older jobs of its hook. */
 static bool admit_in_line(struct core *core, const struct job *job, enum tier tier)
 {
-        char why[THROTTLE_TEXT];
-        struct gate_answer a = {.is_wait = true, .would_wait = true, .reason = GATE_RAMP};
         if (!parking_is_behind(core, job, tier))
                 return true;
+        char why[THROTTLE_TEXT];
+        struct gate_answer a = {.is_wait = true, .would_wait = true, .reason = GATE_RAMP};
         parking_line_up(core, job, tier, why);
         tell_deferral(core, job, tier, &a, why);
         return false;
@@ -720,7 +720,6 @@ bool throttle_admit(struct core *core, struct job *job)
 {
         struct throttle *t = core->throttle;
         enum tier tier;
-        char why[THROTTLE_TEXT];
         throttle_refresh(core);
         if (is_idle(t))
                 return !parking_has_jobs_of(job->hook) || admit_in_line(core, job, tier_of(t, job));
@@ -728,6 +727,7 @@ bool throttle_admit(struct core *core, struct job *job)
         t->decisions[a.level][tier][a.would_wait]++;
         if (!a.would_wait)
                 return admit_in_line(core, job, tier);
+        char why[THROTTLE_TEXT];
         throttle_put_reason(core, &a, tier, why);
         count_of_hook(t, name_slice(job->hook), core->now.steady_ns)->now++;
         tell_deferral(core, job, tier, &a, why);
