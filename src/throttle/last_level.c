@@ -18,14 +18,6 @@ void last_level_due(struct core *core, struct thing *t)
 
 /* ---- taken up again ---- */
 
-static int find_metric(const struct target *g, struct slice name)
-{
-        for (size_t i = 0; i < g->n_metrics; i++)
-                if (slice_eq(name, slice_str(g->metrics[i].name)))
-                        return (int)i;
-        return -1;
-}
-
 /* When the metric that made the level is none of the target any more, it begins anew, as after a
  * reload (retarget.c). */
 static void restore(struct core *core, struct target *g)
@@ -34,7 +26,7 @@ static void restore(struct core *core, struct target *g)
         if (!last)
                 return;
         const struct last_level_values *v = &last->values;
-        int metric = find_metric(g, v->metric);
+        int metric = target_metric(g, v->metric);
         if (v->level != LEVEL_NORMAL && metric < 0)
                 return;
         int64_t before_ms = core->now.wall_ms - v->at_ms;
@@ -46,21 +38,13 @@ static void restore(struct core *core, struct target *g)
                 g->leveler.since_ns = since_ns > 0 ? since_ns : 0;
 }
 
-static bool is_configured(const struct throttle *t, struct slice name)
-{
-        for (size_t i = 0; i < t->n_targets; i++)
-                if (slice_eq(name, slice_str(t->targets[i].name)))
-                        return true;
-        return false;
-}
-
 /* There are as many as there were targets: a handful. */
 static void forget_removed(struct core *core)
 {
         const struct hash *all = &core->state.things[THING_LAST_LEVEL];
         for (struct hash_node *n = hash_next(all, NULL); n;) {
                 struct thing *t = CONTAINER_OF(n, struct thing, node);
-                if (is_configured(core->throttle, thing_name(t))) {
+                if (throttle_target(core, thing_name(t)) >= 0) {
                         n = hash_next(all, n);
                         continue;
                 }

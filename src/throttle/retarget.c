@@ -19,14 +19,6 @@ static int find_target(const struct target *targets, size_t n, const char *name)
         return -1;
 }
 
-static int find_metric(const struct target *g, const char *name)
-{
-        for (size_t i = 0; i < g->n_metrics; i++)
-                if (strcmp(g->metrics[i].name, name) == 0)
-                        return (int)i;
-        return -1;
-}
-
 struct retarget *retarget_new(const struct target *old, size_t n_old, const struct target *now,
                               size_t n_now)
 {
@@ -41,7 +33,9 @@ struct retarget *retarget_new(const struct target *old, size_t n_old, const stru
                 for (size_t k = 0; k < LEVEL_METRICS_MAX; k++) {
                         bool is_there = to >= 0 && k < old[i].n_metrics;
                         r->old[i].metric[k] =
-                                is_there ? find_metric(&now[to], old[i].metrics[k].name) : -1;
+                                is_there
+                                        ? target_metric(&now[to], slice_str(old[i].metrics[k].name))
+                                        : -1;
                         r->is_same &= k >= old[i].n_metrics || r->old[i].metric[k] == (int)k;
                 }
         }

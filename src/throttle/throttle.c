@@ -1,37 +1,23 @@
-/* See throttle.h.
+/* The levels of the targets, and what follows from a change of them: the ramp and the adaptive
+ * limit.
  *
- * Samples come in on the loop; each updates the level of its target, and the worst level of all
- * targets that count is the one decided on.  A job is asked for when a claim is about to start it,
- * never before: what runs is not touched, and a job that waits costs nothing.  One that must wait
- * is parked: due again after the delay of its tier, with an event that says why, and on a list of
- * its tier so that the ramp finds it when the level falls.
- *
- * In the observe modes everything is computed and counted, and the job starts all the same. */
+ * The loop brings the samples.  Each updates the level of its target.  The worst level of all
+ * targets that count is the one that decides (admit.c). */
 #include "throttle/throttle.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/duration.h"
 #include "base/plural.h"
 #include "base/say.h"
 #include "base/shown.h"
-#include "state/cap.h"
 #include "things/setting.h"
 #include "throttle/incident.h"
 #include "throttle/last_level.h"
 #include "throttle/own_queue.h"
 #include "throttle/throttle_state.h"
 #include "throttle/throttled.h"
-
-#define HOUR_NS      (3600 * NS_PER_S)
-#define HOOKS_KEPT   4096
-#define SAY_EVERY_NS (10 * NS_PER_S)
-
-/* These come by the thousand and have a ring of their own. */
-static const char event_would_defer[] = "would_defer";
-static const char event_deferred[] = "as_action_deferred";
 
 /* ---- life ---- */
 
@@ -52,21 +38,13 @@ static void throttle_init(struct core *core)
         core->throttled = throttled_new(core->state.queues.seed);
 }
 
-static void forget_hooks(struct throttle *t)
-{
-        for (struct hash_node *n; (n = hash_next(&t->hooks, NULL));) {
-                hash_remove(&t->hooks, n);
-                free(CONTAINER_OF(n, struct hook_count, node));
-        }
-}
-
 static void throttle_release(struct core *core)
 {
         struct throttle *t = core->throttle;
         throttled_free(core->throttled);
         throttle_setup_release(t);
         incident_groups_free(t->groups);
-        forget_hooks(t);
+        throttle_forget_hooks(t);
         hash_release(&t->hooks);
         registry_free(t->registry);
         for (size_t i = 0; i < ARRAY_LEN(t->rings); i++)
@@ -79,84 +57,6 @@ void throttle_listen(struct core *core, const struct throttle_listener *listener
         struct throttle *t = core->throttle;
         ASSERT(t->n_listeners < THROTTLE_LISTENERS_MAX);
         t->listeners[t->n_listeners++] = listener;
-}
-
-/* ---- names ---- */
-
-size_t throttle_targets(const struct core *core)
-{
-        return core->throttle->n_targets;
-}
-
-const char *throttle_target_name(const struct core *core, size_t target)
-{
-        ASSERT(target < core->throttle->n_targets);
-        return core->throttle->targets[target].name;
-}
-
-int throttle_target(const struct core *core, struct slice name)
-{
-        const struct throttle *t = core->throttle;
-        if (!name.len)
-                return t->n_targets ? 0 : -1;
-        for (size_t i = 0; i < t->n_targets; i++)
-                if (slice_eq(name, slice_str(t->targets[i].name)))
-                        return (int)i;
-        return -1;
-}
-
-const char *throttle_metric_name(const struct core *core, size_t target, size_t metric)
-{
-        ASSERT(target < core->throttle->n_targets);
-        ASSERT(metric < core->throttle->targets[target].n_metrics);
-        return core->throttle->targets[target].metrics[metric].name;
-}
-
-/* "self/lag" and "shard/lag" are "lag". */
-static struct slice without_scope(struct slice name)
-{
-        static const struct slice scopes[] = {SLICE_LIT("self/"), SLICE_LIT("shard/")};
-        for (size_t i = 0; i < ARRAY_LEN(scopes); i++)
-                if (name.len > scopes[i].len && !memcmp(name.ptr, scopes[i].ptr, scopes[i].len))
-                        return slice_make(name.ptr + scopes[i].len, name.len - scopes[i].len);
-        return name;
-}
-
-static int find_metric(const struct target *g, struct slice name)
-{
-        for (size_t i = 0; i < g->n_metrics; i++)
-                if (slice_eq(name, slice_str(g->metrics[i].name)))
-                        return (int)i;
-        return -1;
-}
-
-static int first_checked(const struct target *g)
-{
-        for (size_t i = 0; i < g->n_metrics; i++)
-                if (g->metrics[i].is_checked)
-                        return (int)i;
-        return g->n_metrics ? 0 : -1;
-}
-
-int throttle_metric(const struct core *core, size_t target, struct slice name)
-{
-        static const struct {
-                const char *theirs, *ours;
-        } same[] = {
-                {"lag", "replication_lag"},
-                {"loadavg", "load_per_core"},
-                {"mysqld-loadavg", "load_per_core"},
-                {"mysqld-datadir-used-ratio", "disk_used"},
-        };
-        const struct target *g = &core->throttle->targets[target];
-        struct slice bare = without_scope(name);
-        int i = find_metric(g, bare);
-        if (i < 0 && slice_eq(bare, SLICE_LIT("default")))
-                i = first_checked(g);
-        for (size_t k = 0; i < 0 && k < ARRAY_LEN(same); k++)
-                if (slice_eq(bare, slice_str(same[k].theirs)))
-                        i = find_metric(g, slice_str(same[k].ours));
-        return i;
 }
 
 /* ---- settings ---- */
@@ -426,317 +326,6 @@ void core_sample(struct core *core, size_t target, size_t metric, double value, 
                         t->listeners[i]->sampled(core, target);
 }
 
-/* ---- decisions ---- */
-
-bool throttle_is_off(const struct core *core)
-{
-        return core->throttle->is_off;
-}
-
-bool throttle_is_full(struct core *core, const struct job *job)
-{
-        struct throttle *t = core->throttle;
-        if (t->adaptive == MODE_OFF || t->is_off)
-                return false;
-        enum tier tier = throttle_tier(core, job);
-        size_t running = 0; /* of this tier and the more important ones */
-        for (size_t i = 0; i <= tier; i++)
-                running += core->state.n_running_tier[i];
-        if (running < zone_limit(&t->zone, tier))
-                return false;
-        bool is_enforced = t->adaptive == MODE_ENFORCE;
-        t->zone_waits[is_enforced]++;
-        return is_enforced;
-}
-
-/* Once a tick of the zone: the limit follows the pressure. */
-static void run_zone(struct core *core)
-{
-        struct throttle *t = core->throttle;
-        if (t->adaptive == MODE_OFF || core->now.steady_ns < zone_next_ns(&t->zone))
-                return;
-        struct level_rule room[LEVEL_METRICS_MAX];
-        double worst = NAN;
-        for (size_t i = 0; i < t->n_targets; i++) {
-                const struct target *g = &t->targets[i];
-                double u = level_pressure(own_queue_rules(core, g, room), g->samples, g->n_metrics,
-                                          core->now.steady_ns);
-                if (isnan(worst) || u > worst)
-                        worst = u;
-        }
-        if (!zone_tick(&t->zone, worst, core->state.running.len, core->now.steady_ns))
-                return;
-        throttle_take_back(core, SIZE_MAX);
-        char text[THROTTLE_TEXT];
-        (void)snprintf(text, sizeof(text), "%s to %u at a pressure of %.2f%s",
-                       zone_step_name(t->zone.last), t->zone.limit, t->zone.average,
-                       t->adaptive == MODE_ENFORCE ? "" : " (observed)");
-        throttle_tell(core, "adaptive_limit", "%s", text);
-        incident_count(core, "adaptive_limit", SLICE_NONE, -1, text);
-}
-
-/* ---- put aside ---- */
-
-#define ASIDE "gate:"
-
-void throttle_put_aside(struct core *core, struct job *job)
-{
-        struct thing *aside = thing_get(&core->state, THING_CAP, SLICE_LIT(ASIDE));
-        state_block(&core->state, job, aside);
-        core->throttle->running_seen = core->state.running.len;
-        if (!heap_has(&aside->alarm)) /* those who come back first may be claimed by nobody */
-                thing_alarm(&core->state, aside, core->now.steady_ns + CAP_RETRY_NS);
-}
-
-void throttle_take_back(struct core *core, size_t max)
-{
-        struct thing *aside = thing_find(&core->state, THING_CAP, SLICE_LIT(ASIDE));
-        if (aside && aside->waiting.len)
-                (void)state_unblock(&core->state, aside, max);
-}
-
-static void throttle_wake(struct core *core)
-{
-        struct throttle *t = core->throttle;
-        uint32_t running = core->state.running.len;
-        if (running < t->running_seen)
-                throttle_take_back(core, t->running_seen - running);
-        t->running_seen = running;
-}
-
-void throttle_ask(struct core *core)
-{
-        struct throttle *t = core->throttle;
-        if (!t->asked || core->now.steady_ns - t->asked_ns < NS_PER_S)
-                return;
-        t->asked_ns = core->now.steady_ns;
-        t->asked(t->asked_ctx);
-}
-
-static void lower_caps(struct level_caps *caps, const struct level_caps *other)
-{
-        if (other->claim_size && (!caps->claim_size || other->claim_size < caps->claim_size))
-                caps->claim_size = other->claim_size;
-        if (other->claims && (!caps->claims || other->claims < caps->claims))
-                caps->claims = other->claims;
-}
-
-struct level_caps throttle_caps(const struct core *core)
-{
-        const struct throttle *t = core->throttle;
-        struct level_caps caps = t->policy.caps[t->effective];
-        if (t->is_enforced_unmeasured)
-                lower_caps(&caps, &t->policy.caps[LEVEL_UNKNOWN]);
-        return caps;
-}
-
-static struct hook_count *count_of_hook(struct throttle *t, struct slice hook, int64_t now_ns)
-{
-        int64_t hour = now_ns / HOUR_NS;
-        struct hash_node *n = hash_find(&t->hooks, hook);
-        struct hook_count *c = n ? CONTAINER_OF(n, struct hook_count, node) : NULL;
-        if (!c) {
-                if (t->hooks.len >= HOOKS_KEPT)
-                        forget_hooks(t);
-                c = xcalloc(1, sizeof(*c) + hook.len);
-                memcpy(c->text, hook.ptr ? hook.ptr : "", hook.len);
-                c->hour = hour;
-                hash_insert(&t->hooks, &c->node, slice_make(c->text, hook.len));
-        }
-        if (c->hour != hour) {
-                c->before = c->hour == hour - 1 ? c->now : 0;
-                c->now = 0;
-                c->hour = hour;
-        }
-        return c;
-}
-
-static uint32_t deferrals_of(const struct hook_count *c, int64_t now_ns)
-{
-        int64_t left = HOUR_NS - now_ns % HOUR_NS; /* of the hour before, still within 60 min */
-        return c->now + (uint32_t)((uint64_t)c->before * (uint64_t)(left / NS_PER_S) / 3600);
-}
-
-static enum tier tier_of(const struct throttle *t, const struct job *job)
-{
-        uint64_t own = job->extra ? job->extra->options.tier : 0;
-        return own ? (enum tier)(own - 1) : registry_tier(t->registry, name_slice(job->hook));
-}
-
-enum tier throttle_tier(const struct core *core, const struct job *job)
-{
-        return tier_of(core->throttle, job);
-}
-
-static bool is_idle(const struct throttle *t)
-{
-        return !t->policy.is_paused && t->decided == LEVEL_NORMAL;
-}
-
-/* Of a target that is not measured only its last known level is known: as long as that is so, what
- * applies to a tier is the worse of it and unknown. */
-static enum level decided_level(const struct throttle *t, enum level level, bool is_unmeasured,
-                                enum tier tier)
-{
-        return is_unmeasured ? worse_for_tier(&t->policy, level, LEVEL_UNKNOWN, tier) : level;
-}
-
-struct gate_answer throttle_look(struct core *core, const struct job *job, enum tier *ret_tier)
-{
-        struct throttle *t = core->throttle;
-        throttle_refresh(core);
-        *ret_tier = tier_of(t, job);
-        struct gate_ask ask = parking_ask(core, job, *ret_tier);
-        ask.level = decided_level(t, t->enforced, t->is_enforced_unmeasured, *ret_tier);
-        if (t->policy.deferrals_per_hour)
-                ask.hook_deferrals =
-                        deferrals_of(count_of_hook(t, name_slice(job->hook), core->now.steady_ns),
-                                     core->now.steady_ns);
-        struct policy policy = t->policy;
-        policy.mode = MODE_ENFORCE;
-        struct gate_answer a = gate_decide(&policy, &ask);
-        if (a.is_wait || t->policy.is_paused ||
-            (t->decided == t->enforced && t->is_decided_unmeasured == t->is_enforced_unmeasured))
-                return a;
-        policy.mode = MODE_OBSERVE; /* what those that are only observed would do */
-        ask.level = decided_level(t, t->decided, t->is_decided_unmeasured, *ret_tier);
-        return gate_decide(&policy, &ask);
-}
-
-/* The target that was decided on: one with that level whose mode does what was done. */
-static const struct target *target_of(const struct throttle *t, const struct gate_answer *a)
-{
-        for (size_t i = 0; i < t->n_targets; i++) {
-                const struct target *g = &t->targets[i];
-                bool is_level = g->leveler.level == a->level ||
-                                (a->level == LEVEL_UNKNOWN && g->leveler.is_unmeasured);
-                if (is_level &&
-                    throttle_mode_of(t, g) >= (a->is_wait ? MODE_ENFORCE : MODE_OBSERVE))
-                        return g;
-        }
-        return NULL;
-}
-
-/* What becomes of a job that would expire while it waits. */
-static void put_expiry(const struct gate_answer *a, char *ret, size_t size)
-{
-        char time[DURATION_TEXT_MAX];
-        ret[0] = '\0';
-        if (a->expiry == EXPIRY_STARTS)
-                (void)snprintf(ret, size, " and then starts, %s before it expires",
-                               duration_words(a->margin_ms, time));
-        else if (a->expiry == EXPIRY_PASSES)
-                (void)snprintf(ret, size, "; it expires before that");
-}
-
-/* Of the metric that is not known: how old its last value is. */
-static int64_t unknown_age_ms(const struct core *core, const struct target *g)
-{
-        const struct leveler *l = &g->leveler;
-        int64_t at_ns = g->samples[l->metric].at_ns;
-        return at_ns ? (core->now.steady_ns - at_ns) / NS_PER_MS : (int64_t)(l->value * MS_PER_S);
-}
-
-/* "critical load on shop: threads_running 150 against 15; tier normal waits 15 min"; when the value
- * has changed since the level rose: "threads_running 12, was 150 against 15".  It is kept as an
- * event: no word in it may be true only now. */
-void throttle_put_reason(const struct core *core, const struct gate_answer *a, enum tier tier,
-                         char *ret)
-{
-        const struct throttle *t = core->throttle;
-        const struct target *g = a->reason == GATE_PAUSED ? NULL : target_of(t, a);
-        const struct leveler *l = g ? &g->leveler : NULL;
-        char wait[128], time[DURATION_TEXT_MAX], most[DURATION_TEXT_MAX], last[THROTTLE_TEXT];
-        char expiry[64];
-        put_expiry(a, expiry, sizeof(expiry));
-        (void)snprintf(wait, sizeof(wait), "tier %s %s %s%s%s", tier_name(tier),
-                       a->is_wait ? "waits" : "would wait", duration_words(a->delay_ms, time),
-                       expiry, a->is_wait ? "" : " (observe)");
-        const struct level_sample *s = g && l->metric >= 0 ? &g->samples[l->metric] : NULL;
-        if (!g)
-                (void)snprintf(ret, THROTTLE_TEXT, "paused by the operator; %s", wait);
-        else if (target_is_unmeasured(g))
-                (void)snprintf(ret, THROTTLE_TEXT, "load of %s %s; %s", g->name,
-                               last_level_words(g, last), wait);
-        else if (l->metric < 0)
-                (void)snprintf(ret, THROTTLE_TEXT, "load of %s is %s; %s", g->name,
-                               level_name(a->level), wait);
-        else if (a->level == LEVEL_UNKNOWN) /* then both are ages in s */
-                (void)snprintf(ret, THROTTLE_TEXT,
-                               "unknown load on %s: %s %s old, at most %s is allowed; %s", g->name,
-                               g->metrics[l->metric].name,
-                               duration_words(unknown_age_ms(core, g), time),
-                               duration_words((int64_t)(l->threshold * MS_PER_S), most), wait);
-        else if (s->at_ns && s->value != l->value)
-                (void)snprintf(ret, THROTTLE_TEXT, "%s load on %s: %s %g, was %g against %g; %s",
-                               level_name(a->level), g->name, g->metrics[l->metric].name, s->value,
-                               l->value, l->threshold, wait);
-        else
-                (void)snprintf(ret, THROTTLE_TEXT, "%s load on %s: %s %g against %g; %s",
-                               level_name(a->level), g->name, g->metrics[l->metric].name, l->value,
-                               l->threshold, wait);
-}
-
-static void say_deferral(struct core *core, const struct job *job, const char *name,
-                         const char *text)
-{
-        struct throttle *t = core->throttle;
-        throttle_tell(core, name, "job %llu %.*s: %s", (unsigned long long)job_id(job),
-                      (int)job->hook->len, job->hook->text, text);
-        if (core->now.steady_ns - t->last_said_ns < SAY_EVERY_NS && t->last_said_ns)
-                return;
-        t->last_said_ns = core->now.steady_ns;
-        char hook[LIMIT_NAME_BYTES + 1]; /* a name has no NUL of its own */
-        (void)snprintf(hook, sizeof(hook), "%.*s", (int)job->hook->len, job->hook->text);
-        say_info("gate", name, "job", SAY_I64(job_id(job)), "hook", hook, "why", text);
-}
-
-static void tell_deferral(struct core *core, const struct job *job, enum tier tier,
-                          const struct gate_answer *a, const char *why)
-{
-        struct throttle *t = core->throttle;
-        bool is_load = a->reason != GATE_PAUSED && a->reason != GATE_RAMP;
-        const struct target *g = is_load ? target_of(t, a) : NULL;
-        throttled_deferral(core, job, tier, a, g ? g->name : "", why);
-        (a->is_wait ? t->deferred : t->observed)[tier]++;
-        const char *event = a->is_wait ? event_deferred : event_would_defer;
-        incident_count(core, event, name_slice(job->hook), (int)tier, why);
-        say_deferral(core, job, event, why);
-}
-
-/* The gate lets it run.  False: it was parked behind older jobs of its hook. */
-static bool admit_in_line(struct core *core, const struct job *job, enum tier tier)
-{
-        if (!parking_is_behind(core, job, tier))
-                return true;
-        char why[THROTTLE_TEXT];
-        struct gate_answer a = {.is_wait = true, .would_wait = true, .reason = GATE_RAMP};
-        parking_line_up(core, job, tier, why);
-        tell_deferral(core, job, tier, &a, why);
-        return false;
-}
-
-bool throttle_admit(struct core *core, struct job *job)
-{
-        struct throttle *t = core->throttle;
-        enum tier tier;
-        throttle_refresh(core);
-        if (is_idle(t))
-                return !parking_has_jobs_of(job->hook) || admit_in_line(core, job, tier_of(t, job));
-        struct gate_answer a = throttle_look(core, job, &tier);
-        t->decisions[a.level][tier][a.would_wait]++;
-        if (!a.would_wait)
-                return admit_in_line(core, job, tier);
-        char why[THROTTLE_TEXT];
-        throttle_put_reason(core, &a, tier, why);
-        count_of_hook(t, name_slice(job->hook), core->now.steady_ns)->now++;
-        tell_deferral(core, job, tier, &a, why);
-        if (!a.is_wait)
-                return admit_in_line(core, job, tier);
-        parking_park(core, job, tier, &a, why);
-        return false;
-}
-
 /* ---- the ramp ---- */
 
 static void run_ramp(struct core *core)
@@ -775,6 +364,41 @@ static void begin_after_start(struct core *core)
         if (!ramp_is_running(&t->ramp))
                 begin_ramp(core);
         parking_judge_later(core); /* tiers may have changed while weir was down */
+}
+
+/* Once a tick of the zone: the limit follows the pressure. */
+static void run_zone(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        if (t->adaptive == MODE_OFF || core->now.steady_ns < zone_next_ns(&t->zone))
+                return;
+        struct level_rule room[LEVEL_METRICS_MAX];
+        double worst = NAN;
+        for (size_t i = 0; i < t->n_targets; i++) {
+                const struct target *g = &t->targets[i];
+                double u = level_pressure(own_queue_rules(core, g, room), g->samples, g->n_metrics,
+                                          core->now.steady_ns);
+                if (isnan(worst) || u > worst)
+                        worst = u;
+        }
+        if (!zone_tick(&t->zone, worst, core->state.running.len, core->now.steady_ns))
+                return;
+        throttle_take_back(core, SIZE_MAX);
+        char text[THROTTLE_TEXT];
+        (void)snprintf(text, sizeof(text), "%s to %u at a pressure of %.2f%s",
+                       zone_step_name(t->zone.last), t->zone.limit, t->zone.average,
+                       t->adaptive == MODE_ENFORCE ? "" : " (observed)");
+        throttle_tell(core, "adaptive_limit", "%s", text);
+        incident_count(core, "adaptive_limit", SLICE_NONE, -1, text);
+}
+
+static void throttle_wake(struct core *core)
+{
+        struct throttle *t = core->throttle;
+        uint32_t running = core->state.running.len;
+        if (running < t->running_seen)
+                throttle_take_back(core, t->running_seen - running);
+        t->running_seen = running;
 }
 
 static void throttle_turn(struct core *core)

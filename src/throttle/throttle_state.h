@@ -119,6 +119,9 @@ struct throttle {
         size_t n_listeners;
 };
 
+/* Index of the metric of that name, -1 when the target has none. */
+int target_metric(const struct target *g, struct slice name);
+void throttle_forget_hooks(struct throttle *t); /* the counts of deferrals */
 /* What core_set_throttle() made. */
 void throttle_setup_release(struct throttle *t);
 /* The registry as it would be with one more pattern set; NULL: as it is.  The caller's to free. */
