@@ -31,7 +31,8 @@ static void write_again(struct core *core, struct live *live)
                 effect_of_job(CONTAINER_OF(live, struct job, live), &e);
                 break;
         case LIVE_THING:
-                effect_of_thing(CONTAINER_OF(live, struct thing, live), &core->body, &e);
+                effect_of_thing(&core->state, CONTAINER_OF(live, struct thing, live), &core->body,
+                                &e);
                 break;
         }
         core_emit(core, &e);

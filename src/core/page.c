@@ -17,7 +17,7 @@ void page_fill(struct page *p, const struct state *s, enum thing_kind kind, stru
 {
         struct needle match = needle_make(p->match);
         size_t looks = 0;
-        ASSERT(p->max > 0 && thing_ops(kind)->is_ordered);
+        ASSERT(p->max > 0 && s->kinds[kind]->is_ordered);
         p->n = 0;
         p->last = NULL;
         p->has_more = false;

@@ -334,7 +334,7 @@ static int make_backup(struct backup *b)
         int r = check_folders(b);
         if (r != OK)
                 return r;
-        state_init(&b->state, (uint64_t)clock_boot_ns());
+        state_init(&b->state, (uint64_t)clock_boot_ns(), thing_kinds);
         r = copy_log(b);
         if (r == OK)
                 r = copy_history(b);

@@ -139,7 +139,7 @@ static void put_things(struct writing *w, const struct state *s)
                         const struct thing *t = CONTAINER_OF(n, const struct thing, node);
                         if (!thing_is_durable(t))
                                 continue;
-                        effect_of_thing(t, &body, &e);
+                        effect_of_thing(s, t, &body, &e);
                         put(w, &e);
                 }
         }
@@ -240,7 +240,7 @@ int salvage(struct disk *from, const char *new_folder, file_log_bad_fn left_behi
         if (r != OK)
                 return r;
         r = file_log_salvage(from, raw, left_behind, ctx, ret, problem);
-        state_init(&f.state, (uint64_t)clock_boot_ns());
+        state_init(&f.state, (uint64_t)clock_boot_ns(), thing_kinds);
         if (r == OK)
                 r = refill(raw, log_path, &f);
         state_release(&f.state);

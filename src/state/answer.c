@@ -96,7 +96,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops answer_ops = {
-        .name = "answer",
         .text = "The kept reply to a request with an idempotency key.",
         .body = "u8 version, u8 whole or not, `expires_ns` u64, fingerprint of the request, then "
                 "the reply (state/answer.h)",

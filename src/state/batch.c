@@ -29,8 +29,9 @@ static void detach_older(struct batch *b, struct list *jobs, uint64_t first_id)
         }
 }
 
-void batch_join(struct state *s, struct job_extra *x)
+static void join(struct state *s, struct job *job)
 {
+        struct job_extra *x = job->extra;
         struct slice name = x->options.batch;
         if (!name.len || x->options.run)
                 return;
@@ -46,8 +47,9 @@ void batch_join(struct state *s, struct job_extra *x)
         batch_of(t)->n_left++;
 }
 
-void batch_part(struct state *s, struct job_extra *x)
+static void part(struct state *s, struct job *job)
 {
+        struct job_extra *x = job->extra;
         struct thing *t = x->batch;
         if (!t)
                 return;
@@ -57,9 +59,10 @@ void batch_part(struct state *s, struct job_extra *x)
                 thing_drop(s, t);
 }
 
-void batch_job_ended(struct job_extra *x)
+static void moved(struct job *job)
 {
-        if (!x->batch || x->is_batch_ended)
+        struct job_extra *x = job->extra;
+        if (job->state != JOB_FINISHED || !x->batch || x->is_batch_ended)
                 return;
         struct batch *b = batch_of(x->batch);
         list_remove(&x->batch_link);
@@ -326,7 +329,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops batch_ops = {
-        .name = "batch",
         .text = "A batch: its counts and its callbacks.",
         .fields = batch_fields,
         .n_fields = ARRAY_LEN(batch_fields),
@@ -337,5 +339,8 @@ const struct thing_ops batch_ops = {
         .put = put,
         .note = note,
         .release = release,
+        .join = join,
+        .moved = moved,
+        .part = part,
         .check = check,
 };

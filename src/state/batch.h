@@ -102,10 +102,4 @@ void batch_put_new(struct buf *body, const struct batch_terms *terms,
  * when they were true. */
 bool batch_recount(struct state *s, struct batch *b);
 
-/* For links.c.  Joins the batch that the job's options name, if it is one of its own; parts from
- * it, which may drop a batch that the log does not know of; it has ended. */
-void batch_join(struct state *s, struct job_extra *x);
-void batch_part(struct state *s, struct job_extra *x);
-void batch_job_ended(struct job_extra *x);
-
 #endif

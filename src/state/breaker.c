@@ -228,7 +228,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops breaker_ops = {
-        .name = "breaker",
         .text = "A circuit breaker: its rule, its state and recent outcomes.",
         .body = "u8 flags (1: passes everything, 2: counts handlers), salt u64, probe job varint, "
                 "reason text, number of reported jobs varint, their ids, then the packed circuit "

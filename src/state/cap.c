@@ -18,12 +18,14 @@ static struct slice full_name(const char *prefix, struct slice name, char *room,
         return slice_make(room, n + name.len);
 }
 
-struct thing *cap_join(struct state *s, struct slice key)
+static void join(struct state *s, struct job *job)
 {
         char room[320];
-        struct thing *t = thing_get(s, THING_CAP, full_name(CAP_KEY, key, room, sizeof(room)));
-        cap_of(t)->n_jobs++;
-        return t;
+        struct job_extra *x = job->extra;
+        if (!x->options.key.len)
+                return;
+        x->cap = thing_get(s, THING_CAP, full_name(CAP_KEY, x->options.key, room, sizeof(room)));
+        cap_of(x->cap)->n_jobs++;
 }
 
 static bool is_needed(const struct thing *t)
@@ -31,8 +33,12 @@ static bool is_needed(const struct thing *t)
         return CONTAINER_OF(t, const struct cap, thing)->n_jobs > 0;
 }
 
-void cap_part(struct state *s, struct thing *t)
+static void part(struct state *s, struct job *job)
 {
+        struct thing *t = job->extra->cap;
+        if (!t)
+                return;
+        job->extra->cap = NULL;
         ASSERT(cap_of(t)->n_jobs > 0);
         cap_of(t)->n_jobs--;
         if (!is_needed(t) && !thing_is_durable(t))
@@ -152,7 +158,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops cap_ops = {
-        .name = "cap",
         .text = "How many jobs of a group or key may run at once, and the weight of a group.",
         .body = "`max` varint, `weight` varint",
         .size = sizeof(struct cap),
@@ -161,5 +166,7 @@ const struct thing_ops cap_ops = {
         .put = put,
         .release = release,
         .is_needed = is_needed,
+        .join = join,
+        .part = part,
         .check = check,
 };

@@ -25,8 +25,6 @@ struct cap {
 #define CAP_KEY      "key:"
 #define CAP_GROUP    "group:"
 
-struct thing *cap_join(struct state *s, struct slice key);
-void cap_part(struct state *s, struct thing *t); /* may drop it */
 /* A job that counts for these starts or stops running. */
 void caps_count(struct state *s, struct job *job, int by);
 /* A job that was woken for a free place will not take it: wakes another. */

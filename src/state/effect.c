@@ -337,7 +337,7 @@ static void put_json_field(struct buf *b, const struct effect *e, const struct f
                 put_json_text(b, f->key, slice_str(status_text(e)));
                 break;
         case FIELD_TYPE_KIND:
-                put_json_text(b, f->key, slice_str(thing_ops(e->kind)->name));
+                put_json_text(b, f->key, slice_str(thing_kind_name(e->kind)));
                 break;
         case FIELD_TYPE_IDS:
                 put_json_ids(b, e->text);

@@ -31,7 +31,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops hold_ops = {
-        .name = "hold",
         .text = "A unique key that is held after the end of its job.",
         .body = "`until_ns` varint on the steady clock, job id varint",
         .size = sizeof(struct hold),

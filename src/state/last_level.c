@@ -83,7 +83,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops last_level_ops = {
-        .name = "last_level",
         .text = "The last load level of a target.",
         .body = "u8 version 1, then:",
         .fields = level_fields,

@@ -154,7 +154,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops limit_ops = {
-        .name = "limit",
         .text = "A rate limit: its rule and what was taken.",
         .body = "u8 flags (1: passes everything), then the packed bucket (state/bucket.c)",
         .size = sizeof(struct rate_limit),

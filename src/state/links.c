@@ -16,6 +16,9 @@
 #include "state/schedule.h"
 #include "state/state_int.h"
 
+/* The kinds of things that a job may belong to. */
+static const enum thing_kind joined[] = {THING_CAP, THING_SCHEDULE, THING_BATCH};
+
 /* All that wait for one job. */
 struct after_list {
         struct list waiting; /* struct job_after */
@@ -176,10 +179,9 @@ void links_update(struct state *s, struct job *job)
         hold_parked(s, job);
         if (job->state != JOB_HELD)
                 clear_after(s, x);
-        if (x->schedule)
-                schedule_update(job);
-        if (job->state == JOB_FINISHED)
-                batch_job_ended(x);
+        for (size_t i = 0; i < ARRAY_LEN(joined); i++)
+                if (s->kinds[joined[i]]->moved)
+                        s->kinds[joined[i]]->moved(job);
 }
 
 void links_resolve(struct state *s, struct job *job, uint64_t other_id)
@@ -215,12 +217,8 @@ bool state_next_after(const struct state *s, uint64_t id, struct job **ret)
 
 void links_begin(struct state *s, struct job *job)
 {
-        struct job_extra *x = job->extra;
-        if (x->options.key.len)
-                x->cap = cap_join(s, x->options.key);
-        if (x->options.schedule.len)
-                schedule_join(s, job);
-        batch_join(s, x);
+        for (size_t i = 0; i < ARRAY_LEN(joined); i++)
+                s->kinds[joined[i]]->join(s, job);
         link_after(s, job);
 }
 
@@ -232,12 +230,8 @@ void links_end(struct state *s, struct job *job)
         hold_unique(s, x, false);
         hold_expiry(s, x, false);
         clear_after(s, x);
-        if (x->cap)
-                cap_part(s, x->cap);
-        x->cap = NULL;
-        if (x->schedule)
-                schedule_part(s, job);
-        batch_part(s, x);
+        for (size_t i = 0; i < ARRAY_LEN(joined); i++)
+                s->kinds[joined[i]]->part(s, job);
 }
 
 void links_release(struct state *s)

@@ -256,7 +256,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops lock_ops = {
-        .name = "lock",
         .text = "A lock or semaphore and its holders.",
         .body = "`count` varint, number of holders varint, then each holder:",
         .fields = holder_fields,

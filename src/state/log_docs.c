@@ -65,8 +65,8 @@ void log_docs_md(struct buf *b)
                     "`thing_set`, `thing_note` and `thing_gone` serve all kinds. Each kind reads "
                     "and writes its own bodies.\n\n");
         for (int kind = 0; kind < THING_KINDS; kind++) {
-                const struct thing_ops *ops = thing_ops(kind);
-                buf_printf(b, "### Kind %d %s\n\n%s\n\n", kind, ops->name, ops->text);
+                const struct thing_ops *ops = thing_kinds[kind];
+                buf_printf(b, "### Kind %d %s\n\n%s\n\n", kind, thing_kind_name(kind), ops->text);
                 if (ops->body)
                         buf_printf(b, "Body: %s\n\n", ops->body);
                 if (ops->fields)

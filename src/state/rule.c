@@ -194,7 +194,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops rule_ops = {
-        .name = "rule",
         .text = "A rule about clients.",
         .body = "u8 version 1, then:",
         .fields = rule_fields,

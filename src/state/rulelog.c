@@ -182,7 +182,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops rulelog_ops = {
-        .name = "rulelog",
         .text = "The latest changes of rules.",
         .body = "number of the first entry varint, then each entry:",
         .fields = entry_fields,

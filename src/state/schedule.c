@@ -361,16 +361,20 @@ void schedule_fired(struct state *s, const struct job *job)
         arm(s, schedule_of(t));
 }
 
-void schedule_join(struct state *s, struct job *job)
+static void join(struct state *s, struct job *job)
 {
+        if (!job->extra->options.schedule.len)
+                return;
         struct thing *t = thing_get(s, THING_SCHEDULE, job->extra->options.schedule);
         job->extra->schedule = t;
         schedule_of(t)->n_tied++;
 }
 
-void schedule_update(struct job *job)
+static void moved(struct job *job)
 {
         struct job_extra *x = job->extra;
+        if (!x->schedule)
+                return;
         struct schedule *sch = schedule_of(x->schedule);
         bool is_wanted = job->state != JOB_FINISHED;
         if (is_wanted == list_is_linked(&x->sibling))
@@ -384,10 +388,12 @@ void schedule_update(struct job *job)
         }
 }
 
-void schedule_part(struct state *s, struct job *job)
+static void part(struct state *s, struct job *job)
 {
         struct job_extra *x = job->extra;
         struct thing *t = x->schedule;
+        if (!t)
+                return;
         struct schedule *sch = schedule_of(t);
         if (list_is_linked(&x->sibling)) {
                 list_remove(&x->sibling);
@@ -422,7 +428,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops schedule_ops = {
-        .name = "schedule",
         .text = "A schedule: what it creates when, and how far it has come.",
         .body = "u8 version 1, then:",
         .fields = schedule_fields,
@@ -435,6 +440,9 @@ const struct thing_ops schedule_ops = {
         .put = put,
         .note = note,
         .release = release,
+        .join = join,
+        .moved = moved,
+        .part = part,
         .is_needed = is_needed,
         .check = check,
 };

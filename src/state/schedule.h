@@ -130,11 +130,6 @@ struct job;
 /* A job of a schedule was made (apply.c): the cursor moves to its slot, if it has one. */
 void schedule_fired(struct state *s, const struct job *job);
 
-/* state/links.c: a job that names a schedule begins, changes its state, ends. */
-void schedule_join(struct state *s, struct job *job);
-void schedule_update(struct job *job);
-void schedule_part(struct state *s, struct job *job);
-
 void schedule_trouble(struct schedule *sch, const char *why); /* NULL: it is over */
 
 #endif

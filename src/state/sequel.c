@@ -73,7 +73,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops sequel_ops = {
-        .name = "sequel",
         .text = "The end of a job whose dependents are yet to be told.",
         .body = "u8 outcome; the name is the id of the job",
         .size = sizeof(struct sequel),

@@ -48,7 +48,6 @@ static void check(const struct thing *t)
 }
 
 const struct thing_ops setting_ops = {
-        .name = "setting",
         .text = "A setting that was changed while weir runs.",
         .body = "`until_ns` varint on the steady clock (0 = never), then the value",
         .size = sizeof(struct setting),

@@ -7,9 +7,10 @@
 #include "state/cap.h"
 #include "state/state_int.h"
 
-void state_init(struct state *s, uint64_t hash_seed)
+void state_init(struct state *s, uint64_t hash_seed, const struct thing_ops *const *kinds)
 {
-        *s = (struct state){.next_id = 1, .next_queue_id = 1, .meta = {.kind = LIVE_META}};
+        *s = (struct state){
+                .kinds = kinds, .next_id = 1, .next_queue_id = 1, .meta = {.kind = LIVE_META}};
         idmap_init(&s->jobs);
         idmap_init(&s->skipped);
         idmap_init(&s->queues_by_id);

@@ -22,6 +22,7 @@
 #define STATE_TIERS NAME_TIERS
 
 struct state {
+        const struct thing_ops *const *kinds; /* of named things, by enum thing_kind; not owned */
         struct live meta; /* next_id and fence have a full record of their own */
         uint64_t next_id;
         uint64_t fence;             /* the highest given out */
@@ -77,7 +78,7 @@ struct state {
         bool is_replaying;
 };
 
-void state_init(struct state *s, uint64_t hash_seed);
+void state_init(struct state *s, uint64_t hash_seed, const struct thing_ops *const *kinds);
 void state_release(struct state *s);
 
 /* `seq` is the batch the effect is in.  ERR_CORRUPT when it cannot be: in replay that stops the

@@ -9,18 +9,6 @@
 /* Record header, kind and lengths, about. */
 #define THING_RECORD_BYTES 32
 
-static const struct thing_ops *const kinds[THING_KINDS] = {
-#define X(name, text) [THING_##name] = &text##_ops,
-        THING_MAP(X)
-#undef X
-};
-
-const struct thing_ops *thing_ops(enum thing_kind kind)
-{
-        ASSERT(kind < THING_KINDS);
-        return kinds[kind];
-}
-
 void things_init(struct state *s, uint64_t hash_seed)
 {
         for (size_t i = 0; i < THING_KINDS; i++)
@@ -41,7 +29,7 @@ struct thing *thing_get(struct state *s, enum thing_kind kind, struct slice name
         struct thing *t = thing_find(s, kind, name);
         if (t)
                 return t;
-        const struct thing_ops *ops = thing_ops(kind);
+        const struct thing_ops *ops = s->kinds[kind];
         t = xcalloc(1, ops->size);
         t->name = xmalloc(name.len + 1);
         memcpy(t->name, name.ptr, name.len);
@@ -60,7 +48,7 @@ struct thing *thing_get(struct state *s, enum thing_kind kind, struct slice name
 
 static struct heap *alarms_of(struct state *s, const struct thing *t)
 {
-        return thing_ops(t->kind)->is_wall ? &s->wall_alarms : &s->alarms;
+        return s->kinds[t->kind]->is_wall ? &s->wall_alarms : &s->alarms;
 }
 
 void thing_alarm(struct state *s, struct thing *t, int64_t at)
@@ -82,7 +70,7 @@ static void forget(struct state *s, struct thing *t)
 
 void thing_drop(struct state *s, struct thing *t)
 {
-        const struct thing_ops *ops = thing_ops(t->kind);
+        const struct thing_ops *ops = s->kinds[t->kind];
         ASSERT(!thing_is_durable(t));
         (void)state_unblock(s, t, SIZE_MAX);
         heap_release(&t->waiting);
@@ -122,7 +110,7 @@ void things_release(struct state *s)
 static int cannot_be(const struct effect *e, uint64_t seq, const char *why, struct problem *problem)
 {
         return problem_set(problem, ERR_CORRUPT, "%s of %s '%.*s' in batch %llu: %s",
-                           effect_name(e->type), thing_ops(e->kind)->name, (int)e->name.len,
+                           effect_name(e->type), thing_kind_name(e->kind), (int)e->name.len,
                            e->name.ptr, (unsigned long long)seq, why);
 }
 
@@ -160,7 +148,7 @@ int thing_apply_set(struct state *s, const struct effect *e, uint64_t seq, struc
         set_skipped(s, e, false);
         if (e->is_copy)
                 return OK; /* the cleaner wrote it again: nothing changes but its place */
-        if (!thing_ops(e->kind)->set(s, t, e->body))
+        if (!s->kinds[e->kind]->set(s, t, e->body))
                 return cannot_be(e, seq, "its body is not well formed", problem);
         return OK;
 }
@@ -174,7 +162,7 @@ int thing_apply_note(struct state *s, const struct effect *e, uint64_t seq, stru
         }
         if (!t || !thing_is_durable(t))
                 return cannot_be(e, seq, "there is no such thing", problem);
-        const struct thing_ops *ops = thing_ops(e->kind);
+        const struct thing_ops *ops = s->kinds[e->kind];
         if (!ops->note || !ops->note(s, t, e->body))
                 return cannot_be(e, seq, "its body is not well formed", problem);
         return OK;
@@ -189,7 +177,7 @@ int thing_apply_gone(struct state *s, const struct effect *e, uint64_t seq, stru
         if (!t)
                 return cannot_be(e, seq, "there is no such thing", problem);
         forget(s, t);
-        const struct thing_ops *ops = thing_ops(e->kind);
+        const struct thing_ops *ops = s->kinds[e->kind];
         if (ops->is_needed && ops->is_needed(t))
                 return ops->set(s, t, SLICE_NONE) ? OK : cannot_be(e, seq, "it stays", problem);
         thing_drop(s, t);
@@ -204,14 +192,15 @@ int thing_replay_end(struct state *s, struct problem *problem)
         struct slice name = slice_make(n->key.ptr + 1, n->key.len - 1);
         return problem_set(problem, ERR_CORRUPT,
                            "the log changes %s '%.*s' (and %zu more) but does not hold it",
-                           thing_ops((enum thing_kind)n->key.ptr[0])->name, (int)name.len, name.ptr,
+                           thing_kind_name((enum thing_kind)n->key.ptr[0]), (int)name.len, name.ptr,
                            s->skipped_things.len - 1);
 }
 
-void effect_of_thing(const struct thing *t, struct buf *body, struct effect *ret)
+void effect_of_thing(const struct state *s, const struct thing *t, struct buf *body,
+                     struct effect *ret)
 {
         buf_clear(body);
-        thing_ops(t->kind)->put(t, body);
+        s->kinds[t->kind]->put(t, body);
         *ret = (struct effect){
                 .type = EFFECT_THING_SET,
                 .kind = t->kind,
@@ -226,13 +215,13 @@ void effect_of_thing(const struct thing *t, struct buf *body, struct effect *ret
 void things_check(const struct state *s, uint64_t *weight, size_t *n)
 {
         for (size_t i = 0; i < THING_KINDS; i++) {
-                order_check(&s->ordered[i], thing_ops(i)->is_ordered ? s->things[i].len : 0);
+                order_check(&s->ordered[i], s->kinds[i]->is_ordered ? s->things[i].len : 0);
                 for (struct hash_node *it = NULL; (it = hash_next(&s->things[i], it));) {
                         const struct thing *t = CONTAINER_OF(it, struct thing, node);
                         ASSERT(t->kind == i);
                         heap_check(&t->waiting);
-                        if (thing_ops(i)->check)
-                                thing_ops(i)->check(t);
+                        if (s->kinds[i]->check)
+                                s->kinds[i]->check(t);
                         if (!thing_is_durable(t))
                                 continue;
                         *weight += t->weight;
@@ -255,7 +244,7 @@ uint64_t things_digest(const struct state *s)
                                 continue;
                         buf_clear(&b);
                         buf_put_lv(&b, thing_name(t));
-                        thing_ops(i)->put(t, &b);
+                        s->kinds[i]->put(t, &b);
                         sum += hash_bytes(3 + i, buf_slice(&b)); /* no order among them */
                 }
         }

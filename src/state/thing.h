@@ -45,6 +45,7 @@ enum thing_kind {
                 THING_KINDS
 };
 
+struct job;
 struct state;
 struct effect;
 
@@ -61,7 +62,6 @@ struct thing {
 };
 
 struct thing_ops {
-        const char *name;
         const char *text;           /* for docs/log-records.md: what it is, */
         const char *body;           /* what the body of its SET begins with or consists of, */
         const struct field *fields; /* and the fields that follow; may be NULL */
@@ -81,6 +81,11 @@ struct thing_ops {
         /* Must it stay although the log forgets it (somebody waits)?  Then set() is called with an
          * empty body.  NULL: never. */
         bool (*is_needed)(const struct thing *t);
+        /* A job that names it in its options is new, has moved to another state, goes.  NULL: no
+         * job belongs to things of this kind (state/links.c), or it does not matter. */
+        void (*join)(struct state *s, struct job *job);
+        void (*moved)(struct job *job);
+        void (*part)(struct state *s, struct job *job);
         /* Asserts what must hold.  May be NULL. */
         void (*check)(const struct thing *t);
 };
@@ -89,7 +94,8 @@ struct thing_ops {
 #define X(name, text) extern const struct thing_ops text##_ops;
 THING_MAP(X)
 #undef X
-const struct thing_ops *thing_ops(enum thing_kind kind);
+extern const struct thing_ops
+        *const thing_kinds[THING_KINDS]; /* state/kinds.c: by enum thing_kind */
 
 struct thing *thing_find(const struct state *s, enum thing_kind kind, struct slice name);
 struct thing *thing_get(struct state *s, enum thing_kind kind, struct slice name); /* made */
@@ -97,6 +103,16 @@ struct thing *thing_get(struct state *s, enum thing_kind kind, struct slice name
 void thing_drop(struct state *s, struct thing *t);
 /* INT64_MAX: none.  0 or the past: at once. */
 void thing_alarm(struct state *s, struct thing *t, int64_t at);
+static inline const char *thing_kind_name(enum thing_kind kind) /* "lock" */
+{
+        static const char *const names[THING_KINDS] = {
+#define X(name, text) [THING_##name] = #text,
+                THING_MAP(X)
+#undef X
+        };
+        ASSERT(kind < THING_KINDS);
+        return names[kind];
+}
 static inline struct slice thing_name(const struct thing *t)
 {
         return t->node.key;
@@ -120,6 +136,7 @@ void things_release(struct state *s);
 void things_check(const struct state *s, uint64_t *weight, size_t *n);
 uint64_t things_digest(const struct state *s);
 /* The SET that keeps the cleaner's promise; the body is put into `body`, which must live. */
-void effect_of_thing(const struct thing *t, struct buf *body, struct effect *ret);
+void effect_of_thing(const struct state *s, const struct thing *t, struct buf *body,
+                     struct effect *ret);
 
 #endif

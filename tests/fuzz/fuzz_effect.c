@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct state s;
         struct problem problem;
         uint64_t seq = 1;
-        state_init(&s, 1);
+        state_init(&s, 1, thing_kinds);
         s.is_replaying = true;
         /* type u8, length u16, body: the checksums of real records would stop the fuzzer early. */
         while (size >= 3) {

@@ -149,7 +149,7 @@ void world_init(struct world *w, uint64_t seed)
         arena_init(&w->arena, 4 * MIB);
         text_reply_init(&w->reply);
         struct state empty;
-        state_init(&empty, 1);
+        state_init(&empty, 1, thing_kinds);
         w->digest_durable = w->digest_flying = state_digest(&empty);
         state_release(&empty);
 }

@@ -49,7 +49,7 @@ static inline void assert_damage_is_refused(struct rig *rig, enum thing_kind kin
 {
         struct buf body;
         buf_init(&body, 0);
-        thing_ops(kind)->put(thing_find(&rig->core->state, kind, SLICE_LIT("x")), &body);
+        thing_kinds[kind]->put(thing_find(&rig->core->state, kind, SLICE_LIT("x")), &body);
         assert_true(applies(rig, kind, EFFECT_THING_SET, buf_slice(&body)));
         for (size_t n = 0; n < body.len; n++)
                 assert_false(applies(rig, kind, EFFECT_THING_SET, slice_make(body.ptr, n)));

@@ -561,7 +561,7 @@ static void a_body_that_no_answer_has_is_not_taken(void **unused)
         struct problem problem;
         uint8_t print[ANSWER_PRINT_BYTES] = {1, 2, 3};
         struct effect e = {.type = EFFECT_THING_SET, .kind = THING_ANSWER, .name = SLICE_LIT("k")};
-        state_init(&s, 1);
+        state_init(&s, 1, thing_kinds);
         buf_init(&body, 0);
         answer_put_head(&body, 5, print, true);
         buf_put_str(&body, "tape");

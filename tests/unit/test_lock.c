@@ -707,7 +707,7 @@ static void a_body_that_cannot_be_is_refused(void **unused)
         struct lock_holder two[2] = {h, h}; /* the same fence twice */
         buf_init(&b, 0);
         for (int i = 0; i < 6; i++) {
-                state_init(&s, 1);
+                state_init(&s, 1, thing_kinds);
                 buf_clear(&b);
                 lock_put_set(&b, i == 0 ? 0 : 2, i == 1 ? two : &h, i == 1 ? 2 : 1);
                 if (i == 2)

@@ -167,7 +167,7 @@ static void a_name_in_the_log_that_no_rule_has_is_damage(void **unused)
                 struct problem problem;
                 struct state s;
                 struct buf body;
-                state_init(&s, 1);
+                state_init(&s, 1, thing_kinds);
                 buf_init(&body, 0);
                 rule_put(&v, &body);
                 struct effect e = {.type = EFFECT_THING_SET,

@@ -23,10 +23,10 @@ static void assert_kept(enum thing_kind kind, const char *name, struct slice bod
 {
         struct state s;
         struct buf again CLEANUP(buf_release) = {0};
-        state_init(&s, 1);
+        state_init(&s, 1, thing_kinds);
         struct thing *t = thing_get(&s, kind, slice_str(name));
-        assert_true(thing_ops(kind)->set(&s, t, body));
-        thing_ops(kind)->put(t, &again);
+        assert_true(thing_kinds[kind]->set(&s, t, body));
+        thing_kinds[kind]->put(t, &again);
         assert_true(slice_eq(buf_slice(&again), body));
         state_release(&s);
 }
