@@ -86,12 +86,6 @@ static bool flush_dirty(void *ctx)
         return has_work(s);
 }
 
-static uint64_t client_bytes(const void *ctx)
-{
-        const struct server *s = ctx;
-        return s->counter[DOOR_CLIENT_BYTES];
-}
-
 static bool is_idle(const void *ctx)
 {
         const struct server *s = ctx;
@@ -177,7 +171,6 @@ static const struct loop_ops server_ops = {
         .run = run_resumed,
         .durable = release_held,
         .flush = flush_dirty,
-        .bytes = client_bytes,
         .stop = stop,
         .cut = cut,
         .is_idle = is_idle,
@@ -256,7 +249,7 @@ int server_new(struct loop *loop, const struct server_options *options, struct s
         buf_init(&s->openapi, 0);
         openapi_put(&s->openapi, s->version, s->login.cookie);
         raise_open_files(s);
-        loop_join(loop, &server_ops, s);
+        loop_join(loop, (struct loop_member){&server_ops, s, &s->counter[DOOR_CLIENT_BYTES]});
         int r = listen_all(s, options, p);
         if (r == OK)
                 *ret = s;

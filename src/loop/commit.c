@@ -50,8 +50,9 @@ void loop_hand_over_batch(struct loop *l)
         bool is_now = n <= NOW_COMMANDS && has_quick_syncs(l) && !is_checked;
         core_log_gives_way(l->core, is_checked);
         uint64_t began_ns = is_now ? uv_hrtime() : 0;
-        if (is_now ? core_commit_now(l->core) : core_commit(l->core))
-                l->committed += n;
+        if (!(is_now ? core_commit_now(l->core) : core_commit(l->core)))
+                return;
+        l->committed += n;
         if (is_now)
                 l->turns.waited_ns += uv_hrtime() - began_ns;
 }

@@ -49,7 +49,7 @@ static uint64_t used_bytes(const struct loop *l)
 {
         uint64_t bytes = core_live_bytes(l->core);
         EACH_MEMBER (l, m)
-                bytes += m->ops->bytes(m->ctx);
+                bytes += *m->bytes;
         return bytes;
 }
 
@@ -126,13 +126,15 @@ static void end_turn(struct loop *l)
         l->has_work = has_work(l);
         if (l->has_work)
                 share_extend(&l->share, uv_hrtime());
+        uint64_t now_ns;
         do {
                 if (l->has_work)
                         run(l);
                 loop_hand_over_batch(l);
                 loop_take_durable(l);
                 l->has_work = flush(l);
-                share_look(&l->share, uv_hrtime());
+                now_ns = uv_hrtime();
+                share_look(&l->share, now_ns);
         } while (l->has_work && !l->share.is_over);
         if (l->has_work)
                 (void)uv_idle_start(&l->busy, loop_on_idle); /* fails only without a callback */
@@ -142,7 +144,7 @@ static void end_turn(struct loop *l)
                 loop_timer_start(&l->trim_timer, TRIM_LOOK_MS, TRIM_LOOK_MS);
         arm_core_timer(l);
         l->is_in_turn = false;
-        turn_watch_end(&l->turns, uv_hrtime());
+        turn_watch_end(&l->turns, now_ns);
         stop_if_done(l);
         if (IS_CHECKED)
                 loop_check(l);
@@ -236,10 +238,10 @@ void loop_set_core(struct loop *l, struct core *core, int64_t steady_base_ns)
         atomic_init(&l->durable_seq, l->durable_seen);
 }
 
-void loop_join(struct loop *l, const struct loop_ops *ops, void *ctx)
+void loop_join(struct loop *l, struct loop_member member)
 {
         ASSERT(l->core && l->n_members < LOOP_MEMBERS_MAX);
-        l->members[l->n_members++] = (struct loop_member){ops, ctx};
+        l->members[l->n_members++] = member;
 }
 
 int loop_run(struct loop *l)

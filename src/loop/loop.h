@@ -43,22 +43,22 @@ struct loop;
 
 /* What the turn asks of a member.  All within a turn, unless noted. */
 struct loop_ops {
-        bool (*has_work)(const void *ctx);  /* input that is left over; also between turns */
-        void (*run)(void *ctx);             /* runs it, until loop->share.is_over */
-        void (*durable)(void *ctx);         /* loop->durable_seen has grown */
-        bool (*flush)(void *ctx);           /* writes what may leave; returns has_work() */
-        uint64_t (*bytes)(const void *ctx); /* memory of its clients */
-        void (*stop)(void *ctx);            /* takes no more, answers what it owes */
-        void (*cut)(void *ctx);             /* stopping takes too long: closes everything */
-        bool (*is_idle)(const void *ctx);   /* nothing is open any more */
-        void (*check)(const void *ctx);     /* asserts its invariants; bounded cost */
-        void (*close)(void *ctx);           /* closes its handles; between turns */
-        void (*free)(void *ctx);            /* its handles are closed */
+        bool (*has_work)(const void *ctx); /* input that is left over; also between turns */
+        void (*run)(void *ctx);            /* runs it, until loop->share.is_over */
+        void (*durable)(void *ctx);        /* loop->durable_seen has grown */
+        bool (*flush)(void *ctx);          /* writes what may leave; returns has_work() */
+        void (*stop)(void *ctx);           /* takes no more, answers what it owes */
+        void (*cut)(void *ctx);            /* stopping takes too long: closes everything */
+        bool (*is_idle)(const void *ctx);  /* nothing is open any more */
+        void (*check)(const void *ctx);    /* asserts its invariants; bounded cost */
+        void (*close)(void *ctx);          /* closes its handles; between turns */
+        void (*free)(void *ctx);           /* its handles are closed */
 };
 
 struct loop_member {
         const struct loop_ops *ops;
         void *ctx;
+        const uint64_t *bytes; /* memory of its clients */
 };
 #define LOOP_MEMBERS_MAX 4
 
@@ -129,7 +129,7 @@ int loop_new(struct loop **ret, struct problem *problem) MUST_CHECK;
  * the first member joins. */
 void loop_set_core(struct loop *l, struct core *core, int64_t steady_base_ns);
 /* The loop owns the member from here on. */
-void loop_join(struct loop *l, const struct loop_ops *ops, void *ctx);
+void loop_join(struct loop *l, struct loop_member member);
 /* Returns when loop_stop() has done its work.  ERR_TIMEOUT: something was still open when the time
  * for stopping ran out, and was cut. */
 int loop_run(struct loop *l);
