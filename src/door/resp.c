@@ -194,11 +194,6 @@ static int run_core(struct resp_conn *rc, const struct command_def *def, const s
         return r;
 }
 
-static bool is_idempotent(const struct command_def *def)
-{
-        return (def->flags & COMMAND_DOOR) && strcmp(def->name, "IDEMPOTENT") == 0;
-}
-
 /* IDEMPOTENT key COMMAND words... */
 static int run_idempotent(struct resp_conn *rc, const struct slice *argv, size_t argc,
                           uint64_t *seq)
@@ -231,7 +226,7 @@ static void run(struct resp_conn *rc, const struct slice *argv, size_t argc)
                 r = problem_set(&s->problem, ERR_NOAUTH, "send AUTH token first");
         else if (!def)
                 r = refuse_unknown(argv[0], &s->problem);
-        else if (is_idempotent(def))
+        else if (def->id == CMD_IDEMPOTENT)
                 r = run_idempotent(rc, argv, argc, &seq);
         else if (def->flags & COMMAND_DOOR)
                 resp_command_run(rc, def, argv, argc);

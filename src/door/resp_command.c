@@ -485,24 +485,20 @@ static void run_command(struct resp_conn *rc, struct words w)
 
 /* --- dispatch ------------------------------------------------------------------------------- */
 
-static const struct row {
-        const char *name;
-        void (*run)(struct resp_conn *rc, struct words w);
-} rows[] = {
-        {"PING", run_ping},     {"ECHO", run_echo},     {"AUTH", run_auth},
-        {"HELLO", run_hello},   {"RESET", run_reset},   {"QUIT", run_quit},
-        {"SELECT", run_select}, {"CLIENT", run_client}, {"COMMAND", run_command},
-        {"INFO", run_info},     {"HELP", run_help},     {"CONFIG", run_config},
+typedef void (*run_fn)(struct resp_conn *rc, struct words w);
+
+static const run_fn runs[N_COMMANDS] = {
+        [CMD_PING] = run_ping,     [CMD_ECHO] = run_echo,     [CMD_AUTH] = run_auth,
+        [CMD_HELLO] = run_hello,   [CMD_RESET] = run_reset,   [CMD_QUIT] = run_quit,
+        [CMD_SELECT] = run_select, [CMD_CLIENT] = run_client, [CMD_COMMAND] = run_command,
+        [CMD_INFO] = run_info,     [CMD_HELP] = run_help,     [CMD_CONFIG] = run_config,
 };
 
 void resp_command_run(struct resp_conn *rc, const struct command_def *def, const struct slice *argv,
                       size_t argc)
 {
-        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-                if (strcmp(rows[i].name, def->name) == 0) {
-                        rows[i].run(rc, (struct words){argv + 1, argc - 1});
-                        return;
-                }
-        }
-        fail(rc, ERR_UNKNOWN, "this command is not spoken over RESP");
+        if (runs[def->id])
+                runs[def->id](rc, (struct words){argv + 1, argc - 1});
+        else
+                fail(rc, ERR_UNKNOWN, "this command is not spoken over RESP");
 }
