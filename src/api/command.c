@@ -58,9 +58,9 @@ _Static_assert(ARRAY_LEN(command_table) == N_COMMANDS, "an id is an index of the
 
 const struct command_def *command_find(struct slice name)
 {
-        for (size_t i = 0; i < command_table_len; i++)
-                if (command_table[i].name_len == name.len &&
-                    slice_eq_nocase(slice_make(command_table[i].name, name.len), name))
-                        return &command_table[i];
+        for (const struct command_def *def = command_table; def < command_table + N_COMMANDS; def++)
+                if (def->name_len == name.len && !((def->name[0] ^ name.ptr[0]) & ~0x20) &&
+                    slice_eq_nocase(slice_make(def->name, name.len), name))
+                        return def;
         return NULL;
 }
