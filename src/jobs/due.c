@@ -78,34 +78,38 @@ static void due_turn(struct core *core)
                             CORE_TURN_STEPS);
 }
 
+/* When the first of the heap is due, if that is before `next`; its keys are steady ns. */
+static inline int64_t sooner(const struct heap *h, int64_t next)
+{
+        if (!h->len)
+                return next;
+        int64_t at = heap_key_to_i64(heap_peek_key(h));
+        return at < next ? at : next;
+}
+
+/* The same for keys of Unix ms by a clock that shows now_ms; looks again after max_ms. */
+static int64_t sooner_by_wall(const struct core *core, const struct heap *h, int64_t now_ms,
+                              int64_t max_ms, int64_t next)
+{
+        int64_t in_ms = heap_key_to_i64(heap_peek_key(h)) - now_ms;
+        if (in_ms > max_ms)
+                in_ms = max_ms;
+        int64_t at = core->now.steady_ns + (in_ms > 0 ? in_ms : 0) * NS_PER_MS;
+        return at < next ? at : next;
+}
+
 static int64_t due_next_ns(const struct core *core)
 {
         const struct state *s = &core->state;
-        int64_t now_ns = core->now.steady_ns, wall_ms = core_steady_wall_ms(core);
-        const struct {
-                const struct heap *heap;
-                bool is_wall;   /* its keys are Unix ms; else steady ns */
-                int64_t now_ms; /* by the clock of its keys */
-                int64_t max_ms; /* look again at least so often */
-        } heaps[] = {{&s->running, false, 0, 0},
-                     {&s->grace, false, 0, 0},
-                     {&s->delayed, true, wall_ms, INT64_MAX},
-                     {&s->expiring, true, wall_ms, INT64_MAX},
-                     {&s->timed, true, core->now.wall_ms, 1000}}; /* a wall clock may jump */
-        int64_t next = INT64_MAX;
-        for (size_t i = 0; i < ARRAY_LEN(heaps); i++) {
-                if (!heaps[i].heap->len)
-                        continue;
-                int64_t at = heap_key_to_i64(heap_peek_key(heaps[i].heap));
-                if (heaps[i].is_wall) {
-                        int64_t in_ms = at - heaps[i].now_ms;
-                        if (in_ms > heaps[i].max_ms)
-                                in_ms = heaps[i].max_ms;
-                        at = now_ns + (in_ms > 0 ? in_ms : 0) * NS_PER_MS;
-                }
-                if (at < next)
-                        next = at;
-        }
+        int64_t next = sooner(&s->grace, sooner(&s->running, INT64_MAX));
+        if (s->delayed.len)
+                next = sooner_by_wall(core, &s->delayed, core_steady_wall_ms(core), INT64_MAX,
+                                      next);
+        if (s->expiring.len)
+                next = sooner_by_wall(core, &s->expiring, core_steady_wall_ms(core), INT64_MAX,
+                                      next);
+        if (s->timed.len) /* the wall clock may jump: look again each second */
+                next = sooner_by_wall(core, &s->timed, core->now.wall_ms, 1000, next);
         return next;
 }
 
