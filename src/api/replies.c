@@ -193,8 +193,8 @@ static inline void end(struct reply *r, enum reply_form form)
 #define REPLY(view, form, scope)    {#view, "{"
 #define FIELD_AS(member, key, kind) key SHAPE_OF(REPLY_KIND_##kind) " "
 #define FLAT(member, view)          #member ":+" #view " "
-#define END(view)                   "}", view##_is_component},
-#define SHAPE(name, text, scope)    {#name, text, IS_##scope},
+#define END(view)                   "}", view##_is_component, (int)view##_form == FORM_wrap},
+#define SHAPE(name, text, scope)    {#name, text, IS_##scope, false},
 const struct reply_shape reply_shapes[] = {
 #include "api/replies.def"
 };

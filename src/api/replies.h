@@ -70,6 +70,7 @@ void reply_decimal(struct reply *reply, double value, int digits);
 struct reply_shape {
         const char *name, *text;
         bool is_component; /* OpenAPI has it under its name; else it stands where it is used */
+        bool is_wrapped;   /* RESP has only the value of its one key */
 };
 
 extern const struct reply_shape reply_shapes[];

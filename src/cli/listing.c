@@ -7,6 +7,10 @@
  * like a whole one is worse than none. */
 #include "cli/listing.h"
 
+#include <string.h>
+
+#include "api/command.h"
+#include "api/replies.h"
 #include "base/clock.h"
 #include "cli/json.h"
 
@@ -25,38 +29,27 @@ void cli_put_json(struct cli *cli, const struct value *v)
         buf_put_byte(&cli->out, '\n');
 }
 
-/* Over RESP some commands answer with a list or a number alone.  Its key is the one that the answer
- * over HTTP has, so that programs read the same object from both, and a key can be added later. */
-static const struct {
-        const char *command, *key;
-} answer_keys[] = {
-        {"EVENTS", "events"},
-        {"QUEUES", "queues"},
-        {"NEXTRUNS", "next"},
-        {"SCHEDULETRY", "next"},
-        {"CAPS", "caps"},
-        {"LIMITS", "limits"},
-        {"BREAKERS", "breakers"},
-        {"STARVED", "starved"},
-        {"REGISTRY", "patterns"},
-        {"RULEHISTORY", "entries"},
-        {"SKIPPEDHOSTS", "hosts"},
-        {"SETTINGS", "settings"},
-        {"CLOSEBATCH", "status"},
-        {"CANCELBATCH", "canceled"},
-        {"FORCEUNLOCK", "released"},
-};
+/* Over RESP some commands answer with a list or a number alone.  The table of replies has the key
+ * that this answer has over HTTP, so that programs read the same object from both, and a key can be
+ * added later.  The id of a new job stays a number, as `job add` prints it. */
+static struct slice answer_key(struct slice command)
+{
+        const struct command_def *def = command_find(command);
+        if (!def || !def->reply || def->id == CMD_RUNSCHEDULE)
+                return SLICE_NONE;
+        const struct reply_shape *shape = reply_shape_find(slice_str(def->reply + 1)); /* "@name" */
+        if (!shape || !shape->is_wrapped)
+                return SLICE_NONE;
+        return slice_make(shape->text + 1, strcspn(shape->text + 1, ":~")); /* "{key:..." */
+}
 
 static void put_answer_json(struct cli *cli, struct slice command, const struct value *v)
 {
-        const char *key = NULL;
-        for (size_t i = 0; i < ARRAY_LEN(answer_keys); i++)
-                if (slice_eq(slice_str(answer_keys[i].command), command))
-                        key = answer_keys[i].key;
-        if (key)
-                buf_printf(&cli->out, "{\"%s\":", key);
+        struct slice key = answer_key(command);
+        if (key.len)
+                buf_printf(&cli->out, "{\"%.*s\":", (int)key.len, key.ptr);
         value_put_json(&cli->out, v);
-        buf_put_str(&cli->out, key ? "}\n" : "\n");
+        buf_put_str(&cli->out, key.len ? "}\n" : "\n");
 }
 
 static int ask(struct cli *cli, const struct progress *at, const struct value **ret,
