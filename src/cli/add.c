@@ -120,18 +120,6 @@ static struct slice text_or(const struct args *args, const char *option, const c
         return slice_str(text ? text : fallback);
 }
 
-/* *ret stays when the option was not given. */
-static int number_of(const struct args *args, const char *option, int64_t max, int64_t *ret,
-                     struct problem *p)
-{
-        const char *text = args_get(args, option);
-        char what[32];
-        if (!text)
-                return OK;
-        (void)snprintf(what, sizeof(what), "--%s", option);
-        return number_parse(what, text, 0, max, ret, p);
-}
-
 static void add_signed_number(struct adding *a, const char *option, const char *keyword, int64_t n,
                               uint64_t *ret)
 {
@@ -154,9 +142,9 @@ static int add_signed(struct adding *a, struct problem *p)
                 return problem_set(p, ERR_BADARG,
                                    "--sign and --conflict replace exclude each other: the job "
                                    "would get these args and keep its own signature");
-        int r = number_of(args, "priority", 255, &priority, p);
+        int r = args_number(args, "priority", (struct range){0, 255}, &priority, p);
         if (r == OK)
-                r = number_of(args, "attempts", UINT32_MAX, &attempts, p);
+                r = args_number(args, "attempts", (struct range){0, UINT32_MAX}, &attempts, p);
         if (r == OK && timeout)
                 r = duration_parse("--timeout", timeout, &timeout_ms, p);
         if (r == OK)

@@ -411,7 +411,6 @@ static int run_words(struct cli *cli, const struct cli_group *g, int argc, char 
 {
         struct problem p = {0};
         char hint[128];
-        int used;
         const struct cli_command *c = cli->command;
         if (cli_command_is_main(c)) { /* only reached when an option stands before it */
                 (void)problem_set(&p, ERR_SYNTAX, "'%s' must come before its options", g->name);
@@ -424,7 +423,7 @@ static int run_words(struct cli *cli, const struct cli_group *g, int argc, char 
                        c->name ? c->name : "", is_unsplit ? c->usage : "--help");
         cli->args.more = cli_more_options(c);
         const struct option_def *options = cli_command_options(c, &cli->options);
-        int r = args_parse(&cli->args, options, argv, argc, false, &used, &p);
+        int r = args_parse(&cli->args, options, argv, argc, &p);
         if (r == OK && args_has(&cli->args, "help")) {
                 print_command_help(stdout, g, c);
                 return fflush(stdout) == 0 ? 0 : 1;
@@ -465,7 +464,7 @@ int cli_main(int argc, char **argv)
         int used = 0;
         /* `weir job list | head` ends quietly, whatever the parent had ignored. */
         (void)signal(SIGPIPE, SIG_DFL);
-        if (args_parse(&cli.args, NULL, argv, argc, true, &used, &p) != OK)
+        if (args_parse_leading(&cli.args, argv, argc, &used, &p) != OK)
                 return complain(&p, "weir help");
         if (args_has(&cli.args, "help"))
                 return cli_help(used < argc ? argv[used] : NULL, NULL);

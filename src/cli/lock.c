@@ -18,7 +18,7 @@ static int seconds_parse(const char *what, const char *text, int64_t min_ms, int
 {
         int r = OK;
         if (text[strspn(text, "0123456789")] == '\0') {
-                r = number_parse(what, text, 0, DAY_MS / 1000, ret_ms, p);
+                r = number_parse(what, text, (struct range){0, DAY_MS / 1000}, ret_ms, p);
                 *ret_ms *= 1000;
         } else {
                 r = duration_parse(what, text, ret_ms, p);
@@ -31,16 +31,14 @@ static int seconds_parse(const char *what, const char *text, int64_t min_ms, int
 static int take_options(const struct args *args, struct lock_run *ret, struct problem *p)
 {
         const char *ttl = args_get(args, "ttl"), *wait = args_get(args, "wait");
-        const char *count = args_get(args, "count");
-        const char *code = args_get(args, "conflict-exit-code");
         int64_t n = ret->conflict_exit;
         int r = ttl ? seconds_parse("--ttl", ttl, TTL_MIN_MS, &ret->ttl_ms, p) : OK;
         if (r == OK && wait)
                 r = seconds_parse("--wait", wait, 0, &ret->wait_ms, p);
-        if (r == OK && count)
-                r = number_parse("--count", count, 1, PLACES_MAX, &ret->count, p);
-        if (r == OK && code)
-                r = number_parse("--conflict-exit-code", code, 0, 255, &n, p);
+        if (r == OK)
+                r = args_number(args, "count", (struct range){1, PLACES_MAX}, &ret->count, p);
+        if (r == OK)
+                r = args_number(args, "conflict-exit-code", (struct range){0, 255}, &n, p);
         ret->conflict_exit = (int)n;
         ret->is_verbose = args_has(args, "verbose");
         return r;

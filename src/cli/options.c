@@ -66,33 +66,25 @@ const char *nearest_name(const char *word, const char *const *names)
         return best;
 }
 
-static const struct option_def *table_find(const struct option_def *table, struct slice name)
-{
-        for (const struct option_def *o = table; o && o->name; o++)
-                if (slice_eq(slice_str(o->name), name))
-                        return o;
-        return NULL;
-}
-
 static const struct option_def *args_find(const struct args *a, struct slice name)
 {
-        const struct option_def *o = table_find(a->own, name);
-        if (!o)
-                o = table_find(a->more, name);
-        return o ? o : table_find(options_common, name);
+        const struct option_def *const tables[] = {a->own, a->more, options_common};
+        for (size_t i = 0; i < ARRAY_LEN(tables); i++)
+                for (const struct option_def *o = tables[i]; o && o->name; o++)
+                        if (slice_eq(slice_str(o->name), name))
+                                return o;
+        return NULL;
 }
 
 static int unknown_option(const struct args *a, struct slice name, struct problem *p)
 {
+        const struct option_def *const tables[] = {a->own, a->more, options_common};
         const char *names[ARGS_MAX] = {NULL};
         char word[WORD_MAX + 1] = {0};
         size_t n = 0;
-        for (const struct option_def *o = a->own; o && o->name && n + 8 < ARGS_MAX; o++)
-                names[n++] = o->name;
-        for (const struct option_def *o = a->more; o && o->name && n + 8 < ARGS_MAX; o++)
-                names[n++] = o->name;
-        for (const struct option_def *o = options_common; o->name && n + 1 < ARGS_MAX; o++)
-                names[n++] = o->name;
+        for (size_t i = 0; i < ARRAY_LEN(tables); i++)
+                for (const struct option_def *o = tables[i]; o && o->name && n + 1 < ARGS_MAX; o++)
+                        names[n++] = o->name;
         memcpy(word, name.ptr, name.len < WORD_MAX ? name.len : WORD_MAX);
         const char *near = nearest_name(word, names);
         if (near)
@@ -101,33 +93,36 @@ static int unknown_option(const struct args *a, struct slice name, struct proble
         return problem_set(p, ERR_SYNTAX, "there is no option --%s; --help lists them", word);
 }
 
-/* argv[at] is an option; *ret_used becomes 2 when its value is the next word. */
-static int parse_option(struct args *a, char **argv, int argc, int at, int *ret_used,
-                        struct problem *p)
+struct command_line {
+        char **argv;
+        int argc, at; /* `at` is the next word to read */
+};
+
+/* The next word is an option, and the word after it may be its value. */
+static int parse_option(struct args *a, struct command_line *line, struct problem *p)
 {
-        const char *word = argv[at] + 2;
+        const char *given = line->argv[line->at++];
+        const char *word = given + 2;
         const char *equals = strchr(word, '=');
         struct slice name = slice_make(word, equals ? (size_t)(equals - word) : strlen(word));
-        if (strcmp(argv[at], "-h") == 0)
+        if (strcmp(given, "-h") == 0)
                 name = SLICE_LIT("help");
-        else if (argv[at][1] != '-')
+        else if (given[1] != '-')
                 return problem_set(p, ERR_SYNTAX, "there is no option %s; --help lists them",
-                                   SHOWN_MAX(slice_str(argv[at]), 32));
+                                   SHOWN_MAX(slice_str(given), 32));
         const struct option_def *def = args_find(a, name);
         if (!def)
                 return unknown_option(a, name, p);
         const char *value = "";
-        *ret_used = 1;
         if (!def->arg && equals)
                 return problem_set(p, ERR_SYNTAX, "--%s takes no value", def->name);
         if (def->arg && equals) {
                 value = equals + 1;
         } else if (def->arg && def->arg[0] != '[') {
-                if (at + 1 >= argc)
+                if (line->at == line->argc)
                         return problem_set(p, ERR_SYNTAX, "--%s needs a value: --%s %s", def->name,
                                            def->name, def->arg);
-                value = argv[at + 1];
-                *ret_used = 2;
+                value = line->argv[line->at++];
         }
         if (a->n_given == ARGS_MAX)
                 return problem_set(p, ERR_TOOBIG, "more than %d options", ARGS_MAX);
@@ -136,32 +131,44 @@ static int parse_option(struct args *a, char **argv, int argc, int at, int *ret_
         return OK;
 }
 
-int args_parse(struct args *a, const struct option_def *own, char **argv, int argc,
-               bool stops_at_word, int *ret_used, struct problem *p)
+static int parse(struct args *a, struct command_line *line, bool stops_at_word, struct problem *p)
 {
         bool options_end = false;
-        int at = 0;
-        a->own = own;
-        while (at < argc) {
-                const char *word = argv[at];
-                int used = 1;
-                if (!options_end && strcmp(word, "--") == 0) {
-                        options_end = true;
-                } else if (!options_end && word[0] == '-' && word[1] != '\0') {
-                        int r = parse_option(a, argv, argc, at, &used, p);
+        while (line->at < line->argc) {
+                const char *word = line->argv[line->at];
+                if (!options_end && word[0] == '-' && word[1] != '\0' && strcmp(word, "--") != 0) {
+                        int r = parse_option(a, line, p);
                         if (r != OK)
                                 return r;
-                } else if (stops_at_word) {
-                        break;
-                } else if (a->n_positional == ARGS_MAX) {
-                        return problem_set(p, ERR_TOOBIG, "more than %d words", ARGS_MAX);
-                } else {
-                        a->positional[a->n_positional++] = word;
+                        continue;
                 }
-                at += used;
+                if (!options_end && word[0] == '-' && word[1] == '-')
+                        options_end = true;
+                else if (stops_at_word)
+                        break;
+                else if (a->n_positional == ARGS_MAX)
+                        return problem_set(p, ERR_TOOBIG, "more than %d words", ARGS_MAX);
+                else
+                        a->positional[a->n_positional++] = word;
+                line->at++;
         }
-        *ret_used = at;
         return OK;
+}
+
+int args_parse(struct args *a, const struct option_def *own, char **argv, int argc,
+               struct problem *p)
+{
+        struct command_line line = {.argv = argv, .argc = argc};
+        a->own = own;
+        return parse(a, &line, false, p);
+}
+
+int args_parse_leading(struct args *a, char **argv, int argc, int *ret_used, struct problem *p)
+{
+        struct command_line line = {.argv = argv, .argc = argc};
+        int r = parse(a, &line, true, p);
+        *ret_used = line.at;
+        return r;
 }
 
 const char *args_next(const struct args *a, const char *name, size_t *at)

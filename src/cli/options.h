@@ -30,10 +30,12 @@ struct args {
         size_t n_positional;
 };
 
-/* Options and positional words may be mixed; "--" ends the options; "-" is a word.  With
- * `stops_at_word` parsing ends before the first word; *ret_used says how many were read. */
+/* Options and positional words may be mixed; "--" ends the options; "-" is a word. */
 int args_parse(struct args *a, const struct option_def *own, char **argv, int argc,
-               bool stops_at_word, int *ret_used, struct problem *p) MUST_CHECK;
+               struct problem *p) MUST_CHECK;
+/* Only the common options before the first word; *ret_used is the place of that word. */
+int args_parse_leading(struct args *a, char **argv, int argc, int *ret_used,
+                       struct problem *p) MUST_CHECK;
 
 /* The last value of an option, NULL when it was not given.  The option must be in a table. */
 const char *args_get(const struct args *a, const char *name);

@@ -72,15 +72,25 @@ int size_parse(const char *what, const char *text, uint64_t max, uint64_t *ret, 
         return OK;
 }
 
-int number_parse(const char *what, const char *text, int64_t min, int64_t max, int64_t *ret,
+int number_parse(const char *what, const char *text, struct range range, int64_t *ret,
                  struct problem *p)
 {
         int64_t n;
-        if (!slice_to_i64(slice_str(text), &n) || n < min || n > max)
+        ASSERT(range.min <= range.max);
+        if (!slice_to_i64(slice_str(text), &n) || n < range.min || n > range.max)
                 return problem_set(p, ERR_BADARG, "%s: '%s' is no number from %lld to %lld", what,
-                                   SHOWN_STR(text), (long long)min, (long long)max);
+                                   SHOWN_STR(text), (long long)range.min, (long long)range.max);
         *ret = n;
         return OK;
+}
+
+int args_number(const struct args *args, const char *option, struct range range, int64_t *ret,
+                struct problem *p)
+{
+        const char *text = args_get(args, option);
+        char what[32];
+        (void)snprintf(what, sizeof(what), "--%s", option);
+        return text ? number_parse(what, text, range, ret, p) : OK;
 }
 
 struct scanner {

@@ -3,7 +3,7 @@
 #define WEIR_CLI_TEXT_H
 
 #include "base/duration.h"
-#include "base/err.h"
+#include "cli/options.h"
 
 /* "500ms", "30s", "5m", "2h", "1d", and sums such as "1h30m"; a number alone is refused.  `what`
  * names the option. */
@@ -18,8 +18,14 @@ int backoff_check(const char *text, struct problem *p) MUST_CHECK;
 int size_parse(const char *what, const char *text, uint64_t max, uint64_t *ret,
                struct problem *p) MUST_CHECK;
 
-int number_parse(const char *what, const char *text, int64_t min, int64_t max, int64_t *ret,
+struct range {
+        int64_t min, max;
+};
+int number_parse(const char *what, const char *text, struct range range, int64_t *ret,
                  struct problem *p) MUST_CHECK;
+/* The value of an option; *ret stays when the option is not given. */
+int args_number(const struct args *args, const char *option, struct range range, int64_t *ret,
+                struct problem *p) MUST_CHECK;
 
 /* "2026-11-15T10:00[:05][.5][Z|+01:00]" (a space for the T; local time without a zone),
  * "10:00[:05]" (the next time it is that late), "@1731661200" (Unix seconds). */

@@ -24,24 +24,15 @@ static int take_lease(const struct args *args, struct work_options *ret, struct 
         return r;
 }
 
-static int take_number(const struct args *args, const char *option, int64_t min, int64_t max,
-                       int64_t *ret, struct problem *p)
-{
-        char what[32];
-        const char *text = args_get(args, option);
-        (void)snprintf(what, sizeof(what), "--%s", option);
-        return text ? number_parse(what, text, min, max, ret, p) : OK;
-}
-
 static int take_numbers(const struct args *args, struct work_options *ret, struct problem *p)
 {
         const char *memory = args_get(args, "max-memory");
         int64_t slots = 1, prefetch = 0, max = 0;
-        int r = take_number(args, "slots", 1, WORK_SLOTS_MAX, &slots, p);
+        int r = args_number(args, "slots", (struct range){1, WORK_SLOTS_MAX}, &slots, p);
         if (r == OK)
-                r = take_number(args, "prefetch", 0, WORK_SLOTS_MAX, &prefetch, p);
+                r = args_number(args, "prefetch", (struct range){0, WORK_SLOTS_MAX}, &prefetch, p);
         if (r == OK)
-                r = take_number(args, "max", 1, INT64_MAX, &max, p);
+                r = args_number(args, "max", (struct range){1, INT64_MAX}, &max, p);
         if (r == OK && memory)
                 r = size_parse("--max-memory", memory, MEMORY_MAX, &ret->max_memory, p);
         ret->slots = (size_t)slots;

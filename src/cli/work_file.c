@@ -124,7 +124,7 @@ static int take_cpu(struct handler *h, const char *name, cfg_opt_t *opt, struct 
 static int take_nice(struct handler *h, const char *name, cfg_opt_t *opt, struct problem *p)
 {
         int64_t n = 0;
-        int r = number_parse(name, cfg_opt_getnstr(opt, 0), 0, 19, &n, p);
+        int r = number_parse(name, cfg_opt_getnstr(opt, 0), (struct range){0, 19}, &n, p);
         h->nice = (int)n;
         return r;
 }

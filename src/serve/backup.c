@@ -395,11 +395,10 @@ int backup_main(int argc, char **argv)
         struct args args = {0};
         struct problem p = {0};
         static char config[] = "--config";
-        int used;
         for (int i = 1; i < argc; i++)
                 if (strcmp(argv[i], "-c") == 0)
                         argv[i] = config;
-        int r = args_parse(&args, cli_backup_options, argv + 1, argc - 1, false, &used, &p);
+        int r = args_parse(&args, cli_backup_options, argv + 1, argc - 1, &p);
         if (r == OK && args_has(&args, "help"))
                 return cli_help("backup", NULL);
         if (r == OK)

@@ -397,12 +397,11 @@ int doctor_main(int argc, char **argv)
         struct args args = {0};
         struct problem p = {0};
         struct buf out CLEANUP(buf_release) = {0};
-        int used;
         static char config[] = "--config";
         for (int i = 1; i < argc; i++)
                 if (strcmp(argv[i], "-c") == 0)
                         argv[i] = config;
-        int r = args_parse(&args, cli_doctor_options, argv + 1, argc - 1, false, &used, &p);
+        int r = args_parse(&args, cli_doctor_options, argv + 1, argc - 1, &p);
         if (r == OK && args.n_positional)
                 r = problem_set(&p, ERR_SYNTAX, "unexpected argument '%s'",
                                 SHOWN_STR(args.positional[0]));

@@ -456,7 +456,6 @@ int serve_main(int argc, char **argv)
         struct daemon d = {0};
         struct problem problem = {0};
         struct args args = {0};
-        int used;
         d.args = &args;
         d.reload = (struct reload){.config = config_new(),
                                    .loaded_ms = clock_wall_ms(),
@@ -466,7 +465,7 @@ int serve_main(int argc, char **argv)
                                    .ctx = &d};
         sign_keys_init(&d.sign_keys);
         lengthen(argc, argv);
-        int r = args_parse(&args, cli_serve_options, argv + 1, argc - 1, false, &used, &problem);
+        int r = args_parse(&args, cli_serve_options, argv + 1, argc - 1, &problem);
         if (r == OK && args_has(&args, "help"))
                 return cli_help("serve", NULL);
         if (r == OK && args.n_positional)

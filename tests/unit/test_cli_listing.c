@@ -67,13 +67,12 @@ static void set_up(struct run *x, const char *answers, const char *words)
 {
         static char copy[128];
         char *argv[16], *save = NULL;
-        int argc = 0, used, fd[2];
+        int argc = 0, fd[2];
         *x = (struct run){.cli.command = &locks};
         (void)snprintf(copy, sizeof(copy), "%s", words);
         for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
                 argv[argc++] = w;
-        assert_int_equal(args_parse(&x->cli.args, options, argv, argc, false, &used, &x->problem),
-                         OK);
+        assert_int_equal(args_parse(&x->cli.args, options, argv, argc, &x->problem), OK);
         x->cli.is_json = args_has(&x->cli.args, "json");
         client_init(&x->cli.client, &x->url);
         buf_init(&x->cli.out, 0);

@@ -14,9 +14,8 @@ static const struct option_def own[] = {
 
 static int parse(struct args *a, struct problem *p, char **argv, int argc)
 {
-        int used;
         *a = (struct args){0};
-        return args_parse(a, own, argv, argc, false, &used, p);
+        return args_parse(a, own, argv, argc, p);
 }
 
 static char queue[] = "--queue", queue_eq[] = "--queue=x=y", once[] = "--once", one[] = "one",

@@ -75,12 +75,12 @@ static void check_request(const struct cli_command *c, const char *words, const 
         struct cli_request req;
         struct buf got CLEANUP(buf_release) = {0};
         char copy[128], *argv[16], *save = NULL;
-        int argc = 0, used;
+        int argc = 0;
         (void)snprintf(copy, sizeof(copy), "%s", words);
         for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save))
                 argv[argc++] = w;
         const struct option_def *options = cli_command_options(c, &cli.options);
-        assert_int_equal(args_parse(&cli.args, options, argv, argc, false, &used, &p), OK);
+        assert_int_equal(args_parse(&cli.args, options, argv, argc, &p), OK);
         if (cli_request_of_row(&req, &cli, &p) != OK) {
                 assert_string_equal(p.detail, request);
                 return;
