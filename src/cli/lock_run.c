@@ -219,7 +219,8 @@ static void release(struct run *r)
         r->state = RUN_RELEASING;
         r->release_until_ns = clock_boot_ns() + RELEASE_MS * NS_PER_MS;
         if (link_is_up(r->link))
-                link_send(r->link, argv, ARRAY_LEN(argv), RELEASE_MS, on_answered_unlock, r);
+                link_send(r->link, argv, ARRAY_LEN(argv),
+                          (struct link_answer){on_answered_unlock, r, RELEASE_MS});
         else if (r->is_lost)
                 end(r, r->exit); /* the server is away, and the lock runs out by itself */
 }
@@ -305,13 +306,12 @@ static void on_renewed(void *ctx, int err, const struct value *v, const struct p
 
 static void renew(struct run *r)
 {
-        char ttl[24];
-        (void)snprintf(ttl, sizeof(ttl), "%lld", (long long)r->options->ttl_ms);
+        int64_t ttl_ms = r->options->ttl_ms;
         const struct slice argv[] = {SLICE_LIT("RENEW"), slice_str(r->options->name),
-                                     slice_str(r->token), slice_str(ttl)};
+                                     slice_str(r->token), LINK_INT(ttl_ms)};
         r->sent_ns = clock_boot_ns();
         r->is_renewing = true;
-        link_send(r->link, argv, ARRAY_LEN(argv), r->options->ttl_ms / 3, on_renewed, r);
+        link_send(r->link, argv, ARRAY_LEN(argv), (struct link_answer){on_renewed, r, ttl_ms / 3});
 }
 
 static void on_who(void *ctx, int err, const struct value *v, const struct problem *p)
@@ -336,7 +336,8 @@ static void conflict(struct run *r)
         const struct slice argv[] = {SLICE_LIT("LOCKED"), slice_str(r->options->name)};
         r->exit = r->options->conflict_exit;
         if (r->options->is_verbose && link_is_up(r->link))
-                link_send(r->link, argv, ARRAY_LEN(argv), RELEASE_MS, on_who, r);
+                link_send(r->link, argv, ARRAY_LEN(argv),
+                          (struct link_answer){on_who, r, RELEASE_MS});
         else
                 end(r, r->options->conflict_exit);
 }
@@ -380,20 +381,17 @@ static void on_locked(void *ctx, int err, const struct value *v, const struct pr
 static void ask(struct run *r)
 {
         const struct lock_run *o = r->options;
-        char ttl[24], wait[24], count[24];
         int64_t now_ns = clock_boot_ns();
         int64_t wait_ms = now_ns < r->wait_until_ns ? (r->wait_until_ns - now_ns) / NS_PER_MS : 0;
-        (void)snprintf(ttl, sizeof(ttl), "%lld", (long long)o->ttl_ms);
-        (void)snprintf(wait, sizeof(wait), "%lld", (long long)wait_ms);
-        (void)snprintf(count, sizeof(count), "%lld", (long long)o->count);
         const struct slice argv[] = {
-                SLICE_LIT("LOCK"), slice_str(o->name), slice_str(ttl),
-                SLICE_LIT("WAIT"), slice_str(wait),    SLICE_LIT("COUNT"),
-                slice_str(count),  SLICE_LIT("OWNER"), slice_str(o->owner),
+                SLICE_LIT("LOCK"),  slice_str(o->name), LINK_INT(o->ttl_ms),
+                SLICE_LIT("WAIT"),  LINK_INT(wait_ms),  SLICE_LIT("COUNT"),
+                LINK_INT(o->count), SLICE_LIT("OWNER"), slice_str(o->owner),
         };
         r->is_asked = true;
         r->sent_ns = now_ns;
-        link_send(r->link, argv, ARRAY_LEN(argv), wait_ms + ANSWER_MS, on_locked, r);
+        link_send(r->link, argv, ARRAY_LEN(argv),
+                  (struct link_answer){on_locked, r, wait_ms + ANSWER_MS});
 }
 
 static void link_up(void *ctx)

@@ -24,11 +24,7 @@
 #define JSON_DEPTH       64
 
 struct call {
-        struct curl_loop *curl;
-        const struct handler *handler;
-        const struct job *job;
-        call_done_fn done;
-        void *ctx;
+        struct call_spec spec;
         CURL *easy;
         struct curl_slist *headers;
         struct buf url, text, body;
@@ -55,7 +51,7 @@ static curl_socket_t on_open_socket(void *ctx, curlsocktype purpose, struct curl
 {
         struct call *c = ctx;
         (void)purpose;
-        const char *why = address_refusal(&c->handler->addresses, &a->addr);
+        const char *why = address_refusal(&c->spec.handler->addresses, &a->addr);
         if (why) {
                 struct sockaddr_in6 in6;
                 const void *bytes = &((const struct sockaddr_in *)(const void *)&a->addr)->sin_addr;
@@ -78,7 +74,7 @@ static int on_ready(void *ctx, char *remote, char *local, int remote_port, int l
         (void)local;
         (void)remote_port;
         (void)local_port;
-        const char *why = address_text_refusal(&c->handler->addresses, remote);
+        const char *why = address_text_refusal(&c->spec.handler->addresses, remote);
         if (!why)
                 return CURL_PREREQFUNC_OK;
         (void)snprintf(c->address, sizeof(c->address), "%s", remote);
@@ -103,7 +99,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 {
         struct call *c = ctx;
         size_t len = size * n;
-        size_t max = is_good(status_of(c)) ? c->handler->output_max : ERROR_BODY_BYTES;
+        size_t max = is_good(status_of(c)) ? c->spec.handler->output_max : ERROR_BODY_BYTES;
         size_t room = max - c->body.len;
         if (len > room) {
                 c->is_body_cut = true;
@@ -166,12 +162,12 @@ static void put_signed_head(struct call *c, struct buf *b)
 
 static bool add_signature(struct call *c, int64_t now_s)
 {
-        const struct handler *h = c->handler;
+        const struct handler *h = c->spec.handler;
         struct buf heads[SIGN_VERSIONS] = {0};
         bool is_signed = true;
         if (h->secrets.n == 0)
                 return true;
-        buf_printf(&heads[0], "%lld.%lld.", (long long)now_s, (long long)c->job->id);
+        buf_printf(&heads[0], "%lld.%lld.", (long long)now_s, (long long)c->spec.job->id);
         put_signed_head(c, &heads[1]);
         buf_clear(&c->text);
         buf_printf(&c->text, "X-Weir-Signature: t=%lld", (long long)now_s);
@@ -179,7 +175,7 @@ static bool add_signature(struct call *c, int64_t now_s)
                 for (size_t i = 0; h->signs_with[v] && i < h->secrets.n && is_signed; i++) {
                         buf_printf(&c->text, ",v%zu=", v + 1);
                         is_signed = sign_put(&c->text, slice_str(h->secrets.argv[i]),
-                                             buf_slice(&heads[v]), buf_slice(&c->job->args));
+                                             buf_slice(&heads[v]), buf_slice(&c->spec.job->args));
                 }
                 buf_release(&heads[v]);
         }
@@ -189,7 +185,7 @@ static bool add_signature(struct call *c, int64_t now_s)
 
 static bool add_headers(struct call *c)
 {
-        const struct job *j = c->job;
+        const struct job *j = c->spec.job;
         int64_t now_s = clock_wall_ms() / MS_PER_S;
         bool is_json = json_is_valid(buf_slice(&j->args), JSON_DEPTH);
         add_header(c, is_json ? "Content-Type: application/json"
@@ -215,14 +211,14 @@ static bool add_headers(struct call *c)
 
 static void set_options(struct call *c)
 {
-        const struct handler *h = c->handler;
+        const struct handler *h = c->spec.handler;
         SET(CURLOPT_URL, buf_cstr(&c->url));
         SET(CURLOPT_REQUEST_TARGET, buf_cstr(&c->target));
         SET(CURLOPT_PRIVATE, c);
         SET(CURLOPT_ERRORBUFFER, c->curl_error);
         SET(CURLOPT_POST, 1L);
-        SET(CURLOPT_POSTFIELDS, c->job->args.len ? c->job->args.ptr : "");
-        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->job->args.len);
+        SET(CURLOPT_POSTFIELDS, c->spec.job->args.len ? c->spec.job->args.ptr : "");
+        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->spec.job->args.len);
         SET(CURLOPT_HTTPHEADER, c->headers);
         SET(CURLOPT_USERAGENT, "weir");
         SET(CURLOPT_WRITEFUNCTION, on_body);
@@ -242,19 +238,18 @@ static void set_options(struct call *c)
         if (h->ca_file)
                 SET(CURLOPT_CAINFO, h->ca_file);
         SET(CURLOPT_CONNECTTIMEOUT_MS, (long)h->connect_ms);
-        SET(CURLOPT_TIMEOUT_MS, (long)c->job->limit_ms);
+        SET(CURLOPT_TIMEOUT_MS, (long)c->spec.job->limit_ms);
 }
 
-int call_start(struct curl_loop *curl, const struct handler *h, const struct job *job,
-               call_done_fn done, void *ctx, struct call **ret, struct problem *p)
+int call_start(const struct call_spec *spec, struct call **ret, struct problem *p)
 {
         struct call *c = xcalloc(1, sizeof(*c));
-        *c = (struct call){.curl = curl, .handler = h, .job = job, .done = done, .ctx = ctx};
+        c->spec = *spec;
         buf_init(&c->url, 0);
         buf_init(&c->target, 0);
         buf_init(&c->text, 0);
         buf_init(&c->body, 0);
-        int r = call_url(h, job, &c->url, p);
+        int r = call_url(spec->handler, spec->job, &c->url, p);
         if (r == OK)
                 call_url_target(buf_cstr(&c->url), &c->target);
         c->easy = curl_easy_init();
@@ -264,7 +259,7 @@ int call_start(struct curl_loop *curl, const struct handler *h, const struct job
                 r = problem_set(p, ERR_INTERNAL, "the request cannot be signed");
         if (r == OK) {
                 set_options(c);
-                if (!curl_loop_add(curl, c->easy))
+                if (!curl_loop_add(spec->curl, c->easy))
                         r = problem_set(p, ERR_UNAVAIL, "no room for a request");
         }
         if (r != OK) {
@@ -290,8 +285,8 @@ static int64_t retry_in_ms(const struct call *c, long status)
 {
         curl_off_t seconds = 0;
         if (!has_retry_after(c, status, &seconds))
-                return handler_is_final(c->handler, status) ? HANDLER_RETRY_NEVER
-                                                            : HANDLER_RETRY_DEFAULT;
+                return handler_is_final(c->spec.handler, status) ? HANDLER_RETRY_NEVER
+                                                                 : HANDLER_RETRY_DEFAULT;
         if (seconds > HANDLER_RETRY_MAX_MS / MS_PER_S)
                 return HANDLER_RETRY_MAX_MS;
         return (int64_t)seconds * MS_PER_S;
@@ -348,12 +343,12 @@ void call_ended(void *ctx, CURLcode result)
                 if (has_answer)
                         r.retry_in_ms = retry_in_ms(c, status);
         }
-        c->done(c->ctx, &r);
+        c->spec.done(c->spec.ctx, &r);
         call_free(c);
 }
 
 void call_cancel(struct call *c)
 {
-        curl_loop_remove(c->curl, c->easy);
+        curl_loop_remove(c->spec.curl, c->easy);
         call_free(c);
 }

@@ -26,10 +26,16 @@ typedef void (*call_done_fn)(void *ctx, const struct call_result *result);
 /* For curl_loop_new(): it must be this. */
 void call_ended(void *ctx, CURLcode result);
 
-/* The job and handler are borrowed until the call has ended.  An error is a reason to fail the
- * job; `done` is not called then. */
-int call_start(struct curl_loop *curl, const struct handler *h, const struct job *job,
-               call_done_fn done, void *ctx, struct call **ret, struct problem *p) MUST_CHECK;
+struct call_spec {
+        struct curl_loop *curl;
+        const struct handler *handler; /* borrowed until the call has ended, like the job */
+        const struct job *job;
+        call_done_fn done;
+        void *ctx;
+};
+
+/* An error is a reason to fail the job; `done` is not called then. */
+int call_start(const struct call_spec *spec, struct call **ret, struct problem *p) MUST_CHECK;
 void call_cancel(struct call *c); /* `done` is not called; the call is gone */
 
 /* The address of a job: values are percent-encoded, in the host they may only be parts of names.

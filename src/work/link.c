@@ -48,8 +48,7 @@ struct conn {
 
 struct ask {
         struct list node;
-        link_reply_fn fn;
-        void *ctx;
+        struct link_answer answer;
         int64_t deadline_ns;
 };
 
@@ -136,7 +135,7 @@ static void link_drop(struct link *l, const struct problem *why)
         {
                 struct ask *ask = CONTAINER_OF(node, struct ask, node);
                 list_remove(node);
-                ask->fn(ask->ctx, why->err, NULL, why);
+                ask->answer.fn(ask->answer.ctx, why->err, NULL, why);
                 free(ask);
         }
         l->owner.down(l->owner.ctx, why, wait_ms);
@@ -179,7 +178,7 @@ static bool conn_reply(struct conn *c)
         struct problem p = {0};
         int err = v->type == VALUE_ERROR ? value_problem(v, &p) : OK;
         list_remove(node);
-        ask->fn(ask->ctx, err, v, &p);
+        ask->answer.fn(ask->answer.ctx, err, v, &p);
         free(ask);
         return c->link != NULL;
 }
@@ -233,25 +232,20 @@ static void on_written(uv_write_t *req, int status)
         free(w);
 }
 
-static void conn_send(struct conn *c, const struct slice *argv, size_t argc, struct ask *ask)
+static void conn_ask(struct conn *c, const struct slice *argv, size_t argc,
+                     struct link_answer answer)
 {
+        struct ask *ask = xcalloc(1, sizeof(*ask));
         struct write *w = xcalloc(1, sizeof(*w));
+        ask->answer = answer;
+        ask->deadline_ns = clock_boot_ns() + answer.ms * NS_PER_MS;
+        list_push_back(&c->asks, &ask->node);
         buf_init(&w->bytes, 0);
         value_put_command(&w->bytes, argv, argc);
         ASSERT(!w->bytes.failed);
-        list_push_back(&c->asks, &ask->node);
         uv_buf_t bytes = uv_buf_init(w->bytes.ptr, (unsigned)w->bytes.len);
         if (uv_write(&w->req, &c->u.stream, &bytes, 1, on_written) != 0)
                 on_written(&w->req, 0);
-}
-
-static void conn_ask(struct conn *c, const struct slice *argv, size_t argc, int64_t answer_ms,
-                     link_reply_fn fn, void *ctx)
-{
-        struct ask *ask = xcalloc(1, sizeof(*ask));
-        *ask = (struct ask){
-                .fn = fn, .ctx = ctx, .deadline_ns = clock_boot_ns() + answer_ms * NS_PER_MS};
-        conn_send(c, argv, argc, ask);
 }
 
 /* AUTH may be answered that no token is needed, and the name is only for people: both pass. */
@@ -296,9 +290,9 @@ static void on_connected(uv_connect_t *req, int status)
         const struct slice name[] = {SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"), slice_str(l->name)};
         l->state = LINK_GREETING;
         if (l->url->token[0])
-                conn_ask(c, auth, 2, DIAL_MS, on_courtesy, l);
-        conn_ask(c, name, 3, DIAL_MS, on_courtesy, l);
-        conn_ask(c, hello, 2, DIAL_MS, on_greeted, l);
+                conn_ask(c, auth, 2, (struct link_answer){on_courtesy, l, DIAL_MS});
+        conn_ask(c, name, 3, (struct link_answer){on_courtesy, l, DIAL_MS});
+        conn_ask(c, hello, 2, (struct link_answer){on_greeted, l, DIAL_MS});
 }
 
 static void on_looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
@@ -407,11 +401,10 @@ bool link_is_finished(const struct link *l)
         return l->state == LINK_FINISHED;
 }
 
-void link_send(struct link *l, const struct slice *argv, size_t argc, int64_t answer_ms,
-               link_reply_fn fn, void *ctx)
+void link_send(struct link *l, const struct slice *argv, size_t argc, struct link_answer answer)
 {
         ASSERT(link_is_up(l));
-        conn_ask(l->conn, argv, argc, answer_ms, fn, ctx);
+        conn_ask(l->conn, argv, argc, answer);
 }
 
 void link_finish(struct link *l)

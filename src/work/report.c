@@ -88,15 +88,6 @@ static void on_asked(void *ctx, int err, const struct value *v, const struct pro
                 report_lost(s, err == OK ? "another has the job" : p->detail);
 }
 
-static void slot_ask(struct slot *s)
-{
-        char id[24];
-        (void)snprintf(id, sizeof(id), "%lld", (long long)s->job.id);
-        const struct slice argv[] = {SLICE_LIT("JOB"), slice_str(id)};
-        s->is_sent = true;
-        link_send(s->worker->reports, argv, ARRAY_LEN(argv), ANSWER_MS, on_asked, s);
-}
-
 static void report_refused(struct slot *s, int err, const struct problem *p)
 {
         if (is_passing(err)) {
@@ -114,7 +105,11 @@ static void report_refused(struct slot *s, int err, const struct problem *p)
                 return;
         }
         if (!is_ours && s->is_repeated && link_is_up(s->worker->reports)) {
-                slot_ask(s); /* the first one may have arrived */
+                /* The first report may have arrived. */
+                const struct slice argv[] = {SLICE_LIT("JOB"), LINK_INT(s->job.id)};
+                s->is_sent = true;
+                link_send(s->worker->reports, argv, ARRAY_LEN(argv),
+                          (struct link_answer){on_asked, s, ANSWER_MS});
                 return;
         }
         report_lost(s, p->detail);
@@ -171,12 +166,10 @@ void slot_report(struct slot *s)
         if (s->state != SLOT_REPORTING || s->is_sent || !link_is_up(w->reports))
                 return;
         struct report_words r = {.argc = 0};
+        struct slice retry_in = LINK_INT(s->retry_in_ms);
         struct claim_words claim;
-        char id[24], retry[24];
-        (void)snprintf(id, sizeof(id), "%lld", (long long)s->job.id);
-        (void)snprintf(retry, sizeof(retry), "%lld", (long long)s->retry_in_ms);
         add(&r, names[s->report]);
-        add(&r, slice_str(id));
+        add(&r, LINK_INT(s->job.id));
         add(&r, slice_str(s->job.token));
         if (s->report != REPORT_RELEASE)
                 add(&r, buf_slice(&s->text));
@@ -184,7 +177,7 @@ void slot_report(struct slot *s)
                 add(&r, SLICE_LIT("NORETRY"));
         if (s->report == REPORT_FAIL && s->retry_in_ms >= 0) {
                 add(&r, SLICE_LIT("RETRYIN"));
-                add(&r, slice_str(retry));
+                add(&r, retry_in);
         }
         if (s->report == REPORT_RELEASE && !s->is_given_up) {
                 add(&r, SLICE_LIT("IN"));
@@ -199,7 +192,7 @@ void slot_report(struct slot *s)
                         add(&r, claim.argv[i]);
         }
         s->is_sent = true;
-        link_send(w->reports, r.argv, r.argc, ANSWER_MS, on_reported, s);
+        link_send(w->reports, r.argv, r.argc, (struct link_answer){on_reported, s, ANSWER_MS});
 }
 
 void slot_finish(struct slot *s, enum report report)

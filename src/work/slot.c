@@ -190,12 +190,10 @@ void slot_extend(struct slot *s)
                 return;
         s->extend_fence = s->job.fence;
         s->extend_sent_ns = clock_boot_ns();
-        char id[24], ms[24];
-        (void)snprintf(id, sizeof(id), "%lld", (long long)s->job.id);
-        (void)snprintf(ms, sizeof(ms), "%lld", (long long)s->job.lease_ms);
-        const struct slice argv[] = {SLICE_LIT("EXTEND"), slice_str(id), slice_str(s->job.token),
-                                     slice_str(ms)};
-        link_send(s->worker->reports, argv, ARRAY_LEN(argv), ANSWER_MS, on_extended, s);
+        const struct slice argv[] = {SLICE_LIT("EXTEND"), LINK_INT(s->job.id),
+                                     slice_str(s->job.token), LINK_INT(s->job.lease_ms)};
+        link_send(s->worker->reports, argv, ARRAY_LEN(argv),
+                  (struct link_answer){on_extended, s, ANSWER_MS});
 }
 
 static void on_extend_timer(uv_timer_t *timer)
@@ -259,10 +257,10 @@ static int slot_begin(struct slot *s, struct problem *p)
                 return problem_set(p, ERR_NOTFOUND, "no handler for hook %s in %s",
                                    SHOWN_MAX(slice_str(s->job.hook), 255), handlers->origin);
         s->job.limit_ms = limit_of(s);
-        if (s->handler->kind == HANDLER_HTTP)
-                return call_start(s->worker->curl, s->handler, &s->job, on_call_done, s, &s->call,
-                                  p);
-        return slot_spawn(s, p);
+        if (s->handler->kind != HANDLER_HTTP)
+                return slot_spawn(s, p);
+        struct call_spec spec = {s->worker->curl, s->handler, &s->job, on_call_done, s};
+        return call_start(&spec, &s->call, p);
 }
 
 bool slot_is_late(const struct slot *s)

@@ -277,7 +277,8 @@ static void worker_claim(struct worker *w)
         w->is_claiming = true;
         w->n_asked += w->n_claiming;
         w->claim_sent_ns = clock_boot_ns();
-        link_send(w->claims, argv, words.argc + 1, wait_ms + ANSWER_MS, on_claimed, w);
+        link_send(w->claims, argv, words.argc + 1,
+                  (struct link_answer){on_claimed, w, wait_ms + ANSWER_MS});
 }
 
 static bool has_ended(const struct worker *w)
@@ -372,8 +373,8 @@ static void ask_for_queues(struct worker *w)
         for (size_t i = 0; i < w->options->n_queues; i++) {
                 const char *const *name = &w->options->queues[i];
                 const struct slice argv[] = {SLICE_LIT("QUEUE"), slice_str(*name)};
-                link_send(w->reports, argv, ARRAY_LEN(argv), ANSWER_MS, on_queue_told,
-                          (void *)(uintptr_t)name);
+                link_send(w->reports, argv, ARRAY_LEN(argv),
+                          (struct link_answer){on_queue_told, (void *)(uintptr_t)name, ANSWER_MS});
         }
 }
 

@@ -165,7 +165,7 @@ static void a_refused_address_is_no_reason_when_another_was_connected_to(void **
                 assert_true(address_net_parse("127.0.0.1", &net));
                 h.addresses.nets = &net;
                 h.addresses.n_nets = 1;
-                struct call c = {.handler = &h};
+                struct call c = {.spec.handler = &h};
                 for (size_t at = 0; at < 2; at++) {
                         curl_socket_t fd = open_to(&c, orders[i][at]);
                         assert_int_equal(fd == CURL_SOCKET_BAD, orders[i][at][0] == ':');
