@@ -286,10 +286,7 @@ static int many_line(struct many *m, struct slice line, struct problem *p)
 static int many_lines(struct many *m, struct slice text, struct problem *p)
 {
         while (text.len) {
-                const char *end = memchr(text.ptr, '\n', text.len);
-                size_t len = end ? (size_t)(end - text.ptr) : text.len;
-                struct slice line = slice_make(text.ptr, len);
-                text = slice_make(text.ptr + len + (end ? 1 : 0), text.len - len - (end ? 1 : 0));
+                struct slice line = text_take_line(&text);
                 if (line.len && line.ptr[line.len - 1] == '\r')
                         line.len--;
                 int r = line.len ? many_line(m, line, p) : OK;

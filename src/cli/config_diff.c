@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "api/setting_table.h"
+#include "cli/screen.h"
 
 #define DEPTH_MAX 8
 #define STEP      '\x1f' /* between the words of a name: a title may have dots of its own */
@@ -39,10 +40,7 @@ static struct entry *add(struct entries *e, size_t at, struct slice value)
 
 static struct slice next_line(struct slice *rest)
 {
-        const char *end = memchr(rest->ptr, '\n', rest->len);
-        size_t n = end ? (size_t)(end - rest->ptr) : rest->len;
-        struct slice line = slice_make(rest->ptr, n);
-        *rest = slice_make(rest->ptr + n + (end != NULL), rest->len - n - (end != NULL));
+        struct slice line = text_take_line(rest);
         while (line.len && *line.ptr == ' ')
                 line = slice_make(line.ptr + 1, line.len - 1);
         return line;

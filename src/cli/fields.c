@@ -33,6 +33,21 @@ size_t list_len(const struct value *v)
         return v && v->type == VALUE_LIST ? v->n : 0;
 }
 
+const struct value *list_find(const struct value *list, struct slice name)
+{
+        for (size_t i = 0; name.len && i < list_len(list); i++)
+                if (slice_eq(field_text(&list->items[i], "name"), name))
+                        return &list->items[i];
+        return NULL;
+}
+
+enum tone level_tone(struct slice level)
+{
+        if (slice_eq(level, SLICE_LIT("normal")))
+                return TONE_GREEN;
+        return slice_eq(level, SLICE_LIT("critical")) ? TONE_RED : TONE_YELLOW;
+}
+
 bool is_switched_off(const struct value *v)
 {
         return value_get(v, "enabled") && !field_is_true(v, "enabled");

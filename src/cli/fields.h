@@ -13,6 +13,8 @@ bool field_is_true(const struct value *v, const char *key);
 struct slice field_text(const struct value *v, const char *key);
 bool field_is(const struct value *v, const char *key, const char *text); /* is its text that? */
 size_t list_len(const struct value *v);                                  /* 0 when it is no list */
+const struct value *list_find(const struct value *list, struct slice name); /* by "name", or NULL */
+enum tone level_tone(struct slice level); /* normal, elevated, critical, unknown */
 /* Does the answer say that the feature is disabled ("enabled": false)? */
 bool is_switched_off(const struct value *v);
 

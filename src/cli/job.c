@@ -294,15 +294,6 @@ static void show_options(struct cli *cli, const struct value *options)
         }
 }
 
-static void put_job(struct cli *cli, const struct value *job)
-{
-        put_head(cli, job);
-        show_lines(cli, head_lines, job);
-        show_times(cli, job);
-        show_options(cli, value_get(job, "options"));
-        show_lines(cli, tail_lines, job);
-}
-
 static int job_show(struct cli *cli, struct problem *p)
 {
         const struct value *v;
@@ -314,7 +305,11 @@ static int job_show(struct cli *cli, struct problem *p)
                 if (cli->out.len && cli->out.ptr[cli->out.len - 1] == '}')
                         cli->out.len--; /* the events join the map */
         } else {
-                put_job(cli, v);
+                put_head(cli, v);
+                show_lines(cli, head_lines, v);
+                show_times(cli, v);
+                show_options(cli, value_get(v, "options"));
+                show_lines(cli, tail_lines, v);
         }
         r = cli_call_named(cli, "EVENTS", &v, p);
         if (r != OK) {

@@ -90,20 +90,11 @@ static int take_text(struct job_line *l, struct slice key, const struct json_val
                        : problem_set(p, ERR_NOMEM, "no memory for %.*s", (int)key.len, key.ptr);
 }
 
-static int take_int(struct slice key, const struct json_value *v, struct slice *ret,
-                    struct problem *p)
-{
-        int64_t unused;
-        if (v->type != JSON_NUMBER || !json_to_i64(v, &unused))
-                return wrong_type(key, "a whole number", v, p);
-        *ret = v->text;
-        return OK;
-}
-
-/* [1, 2] as "1,2"; none: an empty text. */
-static int take_ids(struct job_line *l, struct slice key, const struct json_value *v,
+/* The member `after`: [1, 2] as "1,2"; none: an empty text. */
+static int take_ids(struct job_line *l, const struct json_value *v,
                     const struct job_line_rules *rules, struct slice *ret, struct problem *p)
 {
+        static const struct slice key = SLICE_LIT("after");
         struct json_iter it = {0};
         struct json_value item;
         struct buf text CLEANUP(buf_release) = {0};
@@ -163,6 +154,7 @@ static int take_member(struct job_line *l, size_t k, const struct json_value *v,
 {
         struct slice value = SLICE_NONE;
         struct buf *to = &l->options;
+        int64_t number;
         int r = OK;
         switch (keys[k].kind) {
         case KEY_HOOK:
@@ -188,10 +180,12 @@ static int take_member(struct job_line *l, size_t k, const struct json_value *v,
                         to = &l->ties;
                 break;
         case KEY_INT:
-                r = take_int(keys[k].name, v, &value, p);
+                if (v->type != JSON_NUMBER || !json_to_i64(v, &number))
+                        return wrong_type(keys[k].name, "a whole number", v, p);
+                value = v->text;
                 break;
         case KEY_IDS:
-                r = take_ids(l, keys[k].name, v, rules, &value, p);
+                r = take_ids(l, v, rules, &value, p);
                 if (r == OK && !value.len)
                         return OK;
                 l->has_after = true;
@@ -345,18 +339,10 @@ void line_reader_close(struct line_reader *r)
         buf_release(&r->bytes);
 }
 
-/* Some editors begin a file with a byte order mark. */
-static void skip_mark(struct line_reader *r)
-{
-        static const char mark[] = "\xef\xbb\xbf";
-        size_t len = sizeof(mark) - 1;
-        if (r->offset || r->at || r->bytes.len < len || memcmp(r->bytes.ptr, mark, len) != 0)
-                return;
-        r->at = r->offset = len;
-}
-
 static int read_more(struct line_reader *r, struct problem *p)
 {
+        static const char mark[] = "\xef\xbb\xbf"; /* some editors begin a file with it */
+        size_t mark_len = sizeof(mark) - 1;
         buf_drop_front(&r->bytes, r->at);
         r->at = 0;
         if (r->bytes.len > LINE_MAX_BYTES)
@@ -376,7 +362,9 @@ static int read_more(struct line_reader *r, struct problem *p)
                 return problem_set(p, ERR_IO, "cannot read on: %s", strerror(errno));
         r->bytes.len += (size_t)n;
         r->is_end = n == 0;
-        skip_mark(r);
+        if (!r->offset && !r->at && r->bytes.len >= mark_len &&
+            memcmp(r->bytes.ptr, mark, mark_len) == 0)
+                r->at = r->offset = mark_len;
         return OK;
 }
 

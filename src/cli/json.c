@@ -11,18 +11,15 @@
 
 #define PAYLOAD_DEPTH 64 /* as deep as the server takes a JSON body */
 
-static bool is_payload(struct slice key)
-{
-        return slice_eq(key, SLICE_LIT("args")) || slice_eq(key, SLICE_LIT("result"));
-}
-
 /* NOLINTNEXTLINE(misc-no-recursion): at most VALUE_DEPTH_MAX deep */
 static void put_map(struct buf *b, const struct value *v)
 {
         buf_put_byte(b, '{');
         for (size_t i = 0; i + 1 < v->n; i += 2) {
                 const struct value *key = &v->items[i], *item = &v->items[i + 1];
-                if (item->type == VALUE_TEXT && is_payload(key->text)) {
+                bool is_payload = slice_eq(key->text, SLICE_LIT("args")) ||
+                                  slice_eq(key->text, SLICE_LIT("result"));
+                if (item->type == VALUE_TEXT && is_payload) {
                         payload_put_json(b, key->text, item->text, PAYLOAD_DEPTH);
                         continue;
                 }

@@ -74,14 +74,6 @@ static void add_rows(struct progress *at, const struct value *rows)
                 table_add_row(&at->table, &rows->items[i], at->now_ms);
 }
 
-static void put_rows_json(struct cli *cli, struct progress *at, const struct value *rows)
-{
-        for (size_t i = 0; rows && i < rows->n; i++, at->n++) {
-                buf_put_str(&cli->out, at->n ? "," : "");
-                value_put_json(&cli->out, &rows->items[i]);
-        }
-}
-
 /* Whatever else a page tells goes on behind the rows; of several pages the last one counts. */
 static void keep_rest(struct cli *cli, struct progress *at, const struct value *page)
 {
@@ -105,10 +97,13 @@ static int get_page(struct cli *cli, struct progress *at, struct problem *p)
         int r = ask(cli, at, &v, p);
         if (r != OK)
                 return r;
+        const struct value *rows = value_get(v, at->listing->key);
         if (!cli->is_json)
-                add_rows(at, value_get(v, at->listing->key));
-        else
-                put_rows_json(cli, at, value_get(v, at->listing->key));
+                add_rows(at, rows);
+        for (size_t i = 0; cli->is_json && rows && i < rows->n; i++, at->n++) {
+                buf_put_str(&cli->out, at->n ? "," : "");
+                value_put_json(&cli->out, &rows->items[i]);
+        }
         keep_rest(cli, at, v);
         buf_clear(&at->cursor);
         buf_put_slice(&at->cursor, field_text(v, "cursor"));

@@ -34,21 +34,17 @@ static int compare(const void *a, const void *b)
         return r ? r : (int)is_default(x) - (int)is_default(y);
 }
 
-/* A default whose pattern was set: no hook gets its tier from it.  The defaults are a dozen. */
-static bool is_replaced(const struct value *list, const struct value *entry)
-{
-        for (size_t i = 0; is_default(entry) && i < list->n; i++)
-                if (!is_default(&list->items[i]) &&
-                    slice_eq(field_text(&list->items[i], "pattern"), field_text(entry, "pattern")))
-                        return true;
-        return false;
-}
-
+/* A default is replaced when its pattern was set: no hook gets its tier from it.  There are about a
+ * dozen defaults. */
 static const char *from_of(const struct value *list, const struct value *entry)
 {
         if (!is_default(entry))
                 return "set";
-        return is_replaced(list, entry) ? "default, replaced" : "default";
+        for (size_t i = 0; i < list->n; i++)
+                if (!is_default(&list->items[i]) &&
+                    slice_eq(field_text(&list->items[i], "pattern"), field_text(entry, "pattern")))
+                        return "default, replaced";
+        return "default";
 }
 
 static const struct column columns[] = {

@@ -155,6 +155,16 @@ size_t text_width(struct slice text)
         return width;
 }
 
+struct slice text_take_line(struct slice *rest)
+{
+        const char *end = rest->len ? memchr(rest->ptr, '\n', rest->len) : NULL;
+        size_t len = end ? (size_t)(end - rest->ptr) : rest->len;
+        struct slice line = slice_make(rest->ptr, len);
+        size_t used = end ? len + 1 : len;
+        *rest = slice_make(rest->ptr + used, rest->len - used);
+        return line;
+}
+
 /* The longest front of text that is at most `width` columns wide. */
 static struct slice text_front(struct slice text, size_t width)
 {

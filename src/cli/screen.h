@@ -24,7 +24,8 @@ void screen_put_toned(const struct screen *s, struct buf *b, enum tone tone, str
 void text_put_safe(struct buf *b, struct slice text);
 /* The same, but line feeds stay and each new line is indented. */
 void text_put_safe_lines(struct buf *b, struct slice text, size_t indent);
-size_t text_width(struct slice text); /* terminal columns of safe text */
+size_t text_width(struct slice text);            /* terminal columns of safe text */
+struct slice text_take_line(struct slice *rest); /* the first line, without its end */
 
 struct value;
 

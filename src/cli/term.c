@@ -237,34 +237,22 @@ void term_draw(const struct term *t, struct slice frame)
                 return;
         buf_put_str(&out, "\033[H");
         while (frame.len) {
-                const char *end = memchr(frame.ptr, '\n', frame.len);
-                size_t len = end ? (size_t)(end - frame.ptr) : frame.len;
-                buf_put(&out, frame.ptr, len);
+                buf_put_slice(&out, text_take_line(&frame));
                 buf_put_str(&out, "\033[K");
-                frame = slice_make(frame.ptr + len + (end ? 1 : 0),
-                                   frame.len - len - (end ? 1 : 0));
                 buf_put_str(&out, frame.len ? "\r\n" : "\033[J");
         }
         write_codes(out.ptr, out.len);
 }
 
-/* Length of the tone at the front, 0 when there is none. */
-static size_t tone_len(struct slice s)
-{
-        if (s.len < 3 || s.ptr[0] != TERM_ESCAPE || s.ptr[1] != '[')
-                return 0;
-        const char *end = memchr(s.ptr, 'm', s.len);
-        return end ? (size_t)(end - s.ptr) + 1 : 0;
-}
-
-/* The next piece of a line: a tone (0 columns) or a character. */
+/* The length of the next piece of a line: a tone (0 columns) or a character. */
 static size_t next_piece(struct slice s, size_t *ret_columns)
 {
-        size_t n = tone_len(s);
+        bool is_tone = s.len >= 3 && s.ptr[0] == TERM_ESCAPE && s.ptr[1] == '[';
+        const char *end = is_tone ? memchr(s.ptr, 'm', s.len) : NULL;
         *ret_columns = 0;
-        if (n)
-                return n;
-        n = utf8_sequence(s.ptr, s.len);
+        if (end)
+                return (size_t)(end - s.ptr) + 1;
+        size_t n = utf8_sequence(s.ptr, s.len);
         n = n ? n : 1;
         *ret_columns = text_width(slice_make(s.ptr, n));
         return n;

@@ -29,13 +29,6 @@ static int get_status(struct cli *cli, const struct value **ret, struct problem 
 
 /* ---- status ---- */
 
-static enum tone tone_of(struct slice level)
-{
-        if (slice_eq(level, SLICE_LIT("normal")))
-                return TONE_GREEN;
-        return slice_eq(level, SLICE_LIT("critical")) ? TONE_RED : TONE_YELLOW;
-}
-
 static void put_title(struct cli *cli, const char *title)
 {
         buf_printf(&cli->out, "%-8s ", title);
@@ -47,14 +40,6 @@ static void put_age(struct buf *b, int64_t ms)
                 buf_put_str(b, "never");
         else
                 duration_put(b, ms);
-}
-
-static const struct value *find_named(const struct value *list, struct slice name)
-{
-        for (size_t i = 0; i < list_len(list); i++)
-                if (slice_eq(field_text(&list->items[i], "name"), name))
-                        return &list->items[i];
-        return NULL;
 }
 
 /* "; falls in 3 s", while it dwells. */
@@ -73,7 +58,7 @@ static void put_fall(struct buf *b, const struct value *target)
 static void put_cause(struct buf *b, const struct value *target)
 {
         struct slice metric = field_text(target, "metric"), error = field_text(target, "error");
-        const struct value *m = find_named(value_get(target, "metrics"), metric);
+        const struct value *m = list_find(value_get(target, "metrics"), metric);
         struct slice now = field_text(m, "value"), last = field_text(target, "last_known");
         int64_t age_ms = field_int(target, "age_ms");
         text_put_safe(b, field_text(target, "name"));
@@ -117,9 +102,9 @@ static void put_level(struct cli *cli, const struct value *v)
         struct buf *b = &cli->out;
         struct slice level = field_text(v, "level");
         const struct value *targets = value_get(v, "targets");
-        const struct value *target = find_named(targets, field_text(v, "target"));
+        const struct value *target = list_find(targets, field_text(v, "target"));
         put_title(cli, "level");
-        screen_put_toned(&cli->screen, b, tone_of(level), level);
+        screen_put_toned(&cli->screen, b, level_tone(level), level);
         if (list_len(targets)) {
                 buf_put_str(b, " for ");
                 duration_put(b, field_int(v, "since_ms"));
@@ -132,10 +117,10 @@ static void put_level(struct cli *cli, const struct value *v)
                 put_cause(b, target);
                 buf_put_byte(b, '\n');
         }
-        const struct value *observed = find_named(targets, field_text(v, "observed_target"));
+        const struct value *observed = list_find(targets, field_text(v, "observed_target"));
         if (observed) {
                 put_title(cli, "observed");
-                screen_put_toned(&cli->screen, b, tone_of(field_text(v, "observed_level")),
+                screen_put_toned(&cli->screen, b, level_tone(field_text(v, "observed_level")),
                                  field_text(v, "observed_level"));
                 buf_put_str(b, ", which makes nothing wait: ");
                 put_cause(b, observed);
@@ -297,7 +282,7 @@ static void put_metric_note(struct buf *b, const struct value *m, int64_t now_ms
 
 static enum tone metric_tone(const struct value *m)
 {
-        return tone_of(field_text(m, "level"));
+        return level_tone(field_text(m, "level"));
 }
 
 static enum tone note_tone(const struct value *m)
@@ -333,7 +318,7 @@ static void put_targets(struct cli *cli, const struct value *v)
                 put_title(cli, "target");
                 text_put_safe(b, field_text(target, "name"));
                 buf_put_str(b, ": ");
-                screen_put_toned(&cli->screen, b, tone_of(level), level);
+                screen_put_toned(&cli->screen, b, level_tone(level), level);
                 buf_put_str(b, " for ");
                 duration_put(b, field_int(target, "since_ms"));
                 if (last.len) {

@@ -56,19 +56,6 @@ struct top {
 
 /* ---- answers ---- */
 
-static void answer_init(struct answer *a)
-{
-        *a = (struct answer){0};
-        buf_init(&a->bytes, 0);
-        arena_init(&a->arena, 0);
-}
-
-static void answer_release(struct answer *a)
-{
-        buf_release(&a->bytes);
-        arena_release(&a->arena);
-}
-
 /* Keeps the last reply of the client. */
 static int answer_take(struct answer *a, const struct client *c, struct problem *p)
 {
@@ -496,14 +483,18 @@ static int top(struct cli *cli, struct problem *p)
         top_view_init(&t->view);
         t->view.server = cli->url.text;
         t->view.has_tones = cli->screen.has_tones;
-        for (int i = 0; i < ASKS; i++)
-                answer_init(&t->answers[i]);
+        for (int i = 0; i < ASKS; i++) {
+                buf_init(&t->answers[i].bytes, 0);
+                arena_init(&t->answers[i].arena, 0);
+        }
         bool is_screen = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && !cli->is_json &&
                          !args_has(&cli->args, "once");
         if (r == OK)
                 r = is_screen ? run_screen(t, interval_ms, p) : run_once(t, p);
-        for (int i = 0; i < ASKS; i++)
-                answer_release(&t->answers[i]);
+        for (int i = 0; i < ASKS; i++) {
+                buf_release(&t->answers[i].bytes);
+                arena_release(&t->answers[i].arena);
+        }
         top_view_release(&t->view);
         free(t);
         return r;

@@ -117,13 +117,6 @@ static void put_rate(struct buf *b, const char *name, double rate)
 
 /* ---- the head ---- */
 
-static enum tone level_tone(struct slice level)
-{
-        if (slice_eq(level, SLICE_LIT("normal")))
-                return TONE_GREEN;
-        return slice_eq(level, SLICE_LIT("critical")) ? TONE_RED : TONE_YELLOW;
-}
-
 static void put_clock(struct buf *b, int64_t now_ms)
 {
         time_t now = (time_t)(now_ms / 1000);
@@ -152,15 +145,6 @@ static void put_title(const struct top_view *v, struct frame *f, struct buf *lin
         buf_put_str(line, "no job waits for load; 'weir setting set throttle.enabled true' "
                           "switches it on");
         put_line(f, line);
-}
-
-static const struct value *target_called(const struct value *throttle, struct slice name)
-{
-        const struct value *targets = value_get(throttle, "targets");
-        for (size_t i = 0; i < list_len(targets); i++)
-                if (name.len && slice_eq(field_text(&targets->items[i], "name"), name))
-                        return &targets->items[i];
-        return NULL;
 }
 
 /* "threads_running was 87, limit 60, is 12, falls in 4 s" of the metric that decided, and only what
@@ -202,9 +186,10 @@ static void put_cause(struct buf *b, const struct value *target)
 static void put_level(const struct top_view *v, struct frame *f, struct buf *line)
 {
         struct slice level = field_text(v->throttle, "level");
-        const struct value *target = target_called(v->throttle, field_text(v->throttle, "target"));
+        const struct value *targets = value_get(v->throttle, "targets");
+        const struct value *target = list_find(targets, field_text(v->throttle, "target"));
         const struct value *observed =
-                target_called(v->throttle, field_text(v->throttle, "observed_target"));
+                list_find(targets, field_text(v->throttle, "observed_target"));
         int64_t left_ms = field_int(v->throttle, "pause_left_ms");
         buf_put_str(line, "level ");
         screen_put_toned(&f->screen, line, level_tone(level), level.len ? level : SLICE_LIT("?"));
@@ -472,13 +457,6 @@ static struct slice row_key(const struct row *r)
         return r->key[0] ? slice_str(r->key) : r->name;
 }
 
-static void row_read(struct row *ret, const struct value *v, enum top_panel which)
-{
-        *ret = (struct row){.name = field_text(v, "name"), .is_paused = field_is_true(v, "paused")};
-        if (which == TOP_JOBS)
-                (void)snprintf(ret->key, sizeof(ret->key), "%lld", (long long)field_int(v, "id"));
-}
-
 static void rows_make(struct rows *r, const struct top_view *v, enum top_panel which)
 {
         const struct panel *p = &panels[which];
@@ -486,10 +464,15 @@ static void rows_make(struct rows *r, const struct top_view *v, enum top_panel w
         r->n = 0;
         table_init(&r->table, p->columns, p->n_columns);
         for (size_t i = 0; i < list_len(list) && r->n < TOP_ROWS_MAX; i++) {
+                const struct value *item = &list->items[i];
                 struct row *row = &r->rows[r->n];
                 size_t cells = r->table.n_cells;
-                row_read(row, &list->items[i], which);
-                table_add_row(&r->table, &list->items[i], v->now_ms);
+                *row = (struct row){.name = field_text(item, "name"),
+                                    .is_paused = field_is_true(item, "paused")};
+                if (which == TOP_JOBS)
+                        (void)snprintf(row->key, sizeof(row->key), "%lld",
+                                       (long long)field_int(item, "id"));
+                table_add_row(&r->table, item, v->now_ms);
                 if (which == TOP_JOBS || slice_contains(row_key(row), v->filter))
                         r->n++;
                 else
@@ -541,17 +524,6 @@ static void put_tabs(const struct top_view *v, struct frame *f)
         put_line(f, &line);
 }
 
-/* One line of the table off the front. */
-static struct slice take_line(struct slice *text)
-{
-        const char *end = text->len ? memchr(text->ptr, '\n', text->len) : NULL;
-        size_t len = end ? (size_t)(end - text->ptr) : text->len;
-        struct slice line = slice_make(text->ptr, len);
-        size_t used = len + (end ? 1 : 0);
-        *text = slice_make(text->ptr + used, text->len - used);
-        return line;
-}
-
 /* The chosen row has a mark, since not every terminal and not every eye sees tones. */
 static void put_row(struct frame *f, struct slice text, bool is_chosen)
 {
@@ -591,7 +563,7 @@ static void put_panel(struct top_view *v, struct frame *f, enum top_panel which,
         table_print(&r->table, &bare, &plain); /* tones would end the reverse of the chosen row */
         struct slice lines = buf_slice(&toned), bare_lines = buf_slice(&plain);
         for (size_t i = 0; lines.len && height && r->n; i++) {
-                struct slice line = take_line(&lines), bare_line = take_line(&bare_lines);
+                struct slice line = text_take_line(&lines), bare_line = text_take_line(&bare_lines);
                 bool is_title = i == 0, is_chosen = !v->is_whole && i == v->at + 1;
                 if (!is_title && i - 1 < v->first)
                         continue;

@@ -5,7 +5,7 @@
  * last state stays where it can be read and copied.  So nothing has to be restored, and SIGINT may
  * simply end the process.
  *
- * A server that is away is waited for: whoever watches wants to see it come back. */
+ * A server that is away is waited for: the operator wants to see it come back. */
 #include "cli/watch.h"
 
 #include <errno.h>
@@ -73,11 +73,8 @@ static void put_screen(struct buf *b, struct slice text)
         struct term_size size = term_size();
         buf_put_str(b, "\033[H");
         for (size_t line = 1; text.len && line < size.rows; line++) {
-                const char *end = memchr(text.ptr, '\n', text.len);
-                size_t len = end ? (size_t)(end - text.ptr) : text.len;
-                term_put_cut(b, slice_make(text.ptr, len), size.columns);
+                term_put_cut(b, text_take_line(&text), size.columns);
                 buf_put_str(b, "\033[K\n");
-                text = slice_make(text.ptr + len + (end ? 1 : 0), text.len - len - (end ? 1 : 0));
         }
         buf_put_str(b, "\033[J");
 }
