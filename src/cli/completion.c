@@ -1,10 +1,10 @@
 /* weir completion: what a shell needs to complete the words of weir, made from the same rows as the
  * help, so that it cannot fall behind.
  *
- * Each shell gets one script with everything in it: completing a word asks neither weir nor a
- * server, and works while none runs.  The three have the same shape: find the group and the command
- * among the words so far, then offer, in this order, the values of the option before, options when
- * the word begins with a dash, else the next word.
+ * Each shell gets one script with everything in it: completing a word runs neither weir nor a
+ * request.  The three have the same shape: find the group and the command among the words so far,
+ * then offer the values of the option before, or options when the word begins with a dash, or the
+ * next word.
  *
  * Choices come from the rows too: an argument written on|off is its own list; the names in
  * `choices` below stand for the same words in every command. */
@@ -87,25 +87,32 @@ static void put_usage_words(struct buf *b, const char *usage)
 
 /* ---- walking the rows ---- */
 
+/* How bash and zsh complete the value of an option; fish has flags for that. */
+struct shell {
+        const char *file, *folder;
+        const char *choice[2]; /* before and after the words to choose from */
+        const char *any[2];    /* before and after the name of the value; "": no message */
+};
+
 struct place {
         struct buf *out;
+        const struct shell *shell;
         const struct cli_group *group;
         const struct cli_command *command;
 };
 
-typedef void (*command_fn)(const struct place *at);
-typedef void (*option_fn)(const struct place *at, const struct option_def *o);
-
-static void each_command(struct buf *out, command_fn fn)
+static void each_command(struct buf *out, const struct shell *shell,
+                         void (*fn)(const struct place *at))
 {
         size_t n;
         const struct cli_group *const *groups = cli_groups(&n);
         for (size_t i = 0; i < n; i++)
                 for (size_t k = 0; k < groups[i]->n_commands; k++)
-                        fn(&(struct place){out, groups[i], &groups[i]->commands[k]});
+                        fn(&(struct place){out, shell, groups[i], &groups[i]->commands[k]});
 }
 
-static void each_option(const struct place *at, option_fn fn)
+static void each_option(const struct place *at,
+                        void (*fn)(const struct place *at, const struct option_def *o))
 {
         const struct cli_command *c = at->command;
         struct param_options from_row;
@@ -122,7 +129,17 @@ static const char *command_name(const struct place *at)
         return at->command->name ? at->command->name : "";
 }
 
-/* In single quotes, for all three shells; a quote within is left out of what is only shown. */
+/* The names of the groups that are one command; the word after such a name is no command. */
+static void put_whole_groups(struct buf *b, const char *separator)
+{
+        size_t n, n_put = 0;
+        const struct cli_group *const *groups = cli_groups(&n);
+        for (size_t i = 0; i < n; i++)
+                if (cli_group_is_command(groups[i]))
+                        buf_printf(b, "%s%s", n_put++ ? separator : "", groups[i]->name);
+}
+
+/* In single quotes, for all three shells.  Texts are only shown, so quotes within are left out. */
 static void put_quoted(struct buf *b, const char *text)
 {
         buf_put_byte(b, '\'');
@@ -132,8 +149,8 @@ static void put_quoted(struct buf *b, const char *text)
         buf_put_byte(b, '\'');
 }
 
-/* The end of a walk over the words, for bash and zsh: of those that are no options the first is the
- * group, the second the command. */
+/* The end of the loop over the words, for bash and zsh: the first word that is no option is the
+ * group, the second one the command. */
 static void put_word_taken(struct buf *b, const char *array)
 {
         buf_printf(b,
@@ -148,16 +165,10 @@ static void put_word_taken(struct buf *b, const char *array)
                    array, array);
 }
 
-/* How a shell of the two is told what may stand behind an option. */
-struct shell {
-        const char *file, *folder;
-        const char *choice[2]; /* before and after the words to choose from */
-        const char *any[2]; /* before and after the name of what is wanted; "": nothing is said */
-};
-
-static void put_value(const struct place *at, const struct option_def *o, const struct shell *s)
+static void put_value(const struct place *at, const struct option_def *o)
 {
         struct buf *b = at->out;
+        const struct shell *s = at->shell;
         struct buf words CLEANUP(buf_release) = {0};
         enum value_kind kind = kind_of(o->arg, &words);
         if (kind == VALUE_OF_NONE)
@@ -172,6 +183,22 @@ static void put_value(const struct place *at, const struct option_def *o, const 
         else if (s->any[0][0])
                 buf_printf(b, "%s%s%s", s->any[0], o->arg, s->any[1]);
         buf_put_str(b, " return ;;\n");
+}
+
+static void put_values(const struct place *at)
+{
+        each_option(at, put_value);
+}
+
+/* The part of a bash or zsh script that completes the values of options, and the start of the part
+ * that completes words. */
+static void put_value_cases(struct buf *b, const struct shell *shell)
+{
+        buf_put_str(b, "        case $group in\n        ");
+        put_whole_groups(b, " | ");
+        buf_put_str(b, ") command= ;;\n        esac\n        case $group/$command/$prev in\n");
+        each_command(b, shell, put_values);
+        buf_put_str(b, "        esac\n        case $group/$command in\n        '/')");
 }
 
 /* ---- bash ---- */
@@ -203,16 +230,6 @@ static const struct shell bash = {
         .any = {"", ""},
 };
 
-static void bash_value(const struct place *at, const struct option_def *o)
-{
-        put_value(at, o, &bash);
-}
-
-static void bash_values(const struct place *at)
-{
-        each_option(at, bash_value);
-}
-
 static void put_option_name(const struct place *at, const struct option_def *o)
 {
         buf_printf(at->out, " --%s", o->name);
@@ -229,26 +246,14 @@ static void bash_words(const struct place *at)
         buf_put_str(b, "' ;;\n");
 }
 
-static void put_command_names(struct buf *b, const struct cli_group *g)
-{
-        for (size_t k = 0; k < g->n_commands; k++)
-                buf_printf(b, "%s%s", k ? " " : "", g->commands[k].name);
-}
-
 static void put_bash(struct buf *b)
 {
         size_t n;
         const struct cli_group *const *groups = cli_groups(&n);
         buf_put_str(b, bash_head);
         put_word_taken(b, "COMP_WORDS");
-        /* The word after a group of one command is no command. */
-        buf_put_str(b, "        case $group in\n        ");
-        for (size_t i = 0, shown = 0; i < n; i++)
-                if (cli_group_is_command(groups[i]))
-                        buf_printf(b, "%s%s", shown++ ? " | " : "", groups[i]->name);
-        buf_put_str(b, ") command= ;;\n        esac\n        case $group/$command/$prev in\n");
-        each_command(b, bash_values);
-        buf_put_str(b, "        esac\n        case $group/$command in\n        '/') words='");
+        put_value_cases(b, &bash);
+        buf_put_str(b, " words='");
         for (size_t i = 0; i < n; i++)
                 buf_printf(b, "%s%s", i ? " " : "", groups[i]->name);
         buf_put_str(b, "'; [[ $cur == -* ]] && words='--url --token --json --help' ;;\n");
@@ -256,10 +261,11 @@ static void put_bash(struct buf *b)
                 if (cli_group_is_command(groups[i]))
                         continue;
                 buf_printf(b, "        '%s/') words='", groups[i]->name);
-                put_command_names(b, groups[i]);
+                for (size_t k = 0; k < groups[i]->n_commands; k++)
+                        buf_printf(b, "%s%s", k ? " " : "", groups[i]->commands[k].name);
                 buf_put_str(b, " --help' ;;\n");
         }
-        each_command(b, bash_words);
+        each_command(b, &bash, bash_words);
         buf_put_str(b, "        esac\n"
                        "        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
                        "}\n"
@@ -291,16 +297,6 @@ static const struct shell zsh = {
         .choice = {"compadd -- ", ";"},
         .any = {"_message '", "';"},
 };
-
-static void zsh_value(const struct place *at, const struct option_def *o)
-{
-        put_value(at, o, &zsh);
-}
-
-static void zsh_values(const struct place *at)
-{
-        each_option(at, zsh_value);
-}
 
 /* 'name:what it is', as _describe wants it. */
 static void zsh_item(struct buf *b, const char *dashes, const char *name, const char *text)
@@ -338,14 +334,8 @@ static void put_zsh(struct buf *b)
         buf_put_str(b, zsh_head);
         put_word_taken(b, "words");
         buf_put_str(b, zsh_rest);
-        buf_put_str(b, "        case $group in\n        ");
-        for (size_t i = 0, shown = 0; i < n; i++)
-                if (cli_group_is_command(groups[i]))
-                        buf_printf(b, "%s%s", shown++ ? " | " : "", groups[i]->name);
-        buf_put_str(b, ") command= ;;\n        esac\n        case $group/$command/$prev in\n");
-        each_command(b, zsh_values);
-        buf_put_str(b, "        esac\n        case $group/$command in\n        '/')\n"
-                       "                list=(\n");
+        put_value_cases(b, &zsh);
+        buf_put_str(b, "\n                list=(\n");
         for (size_t i = 0; i < n; i++)
                 zsh_item(b, "", groups[i]->name, groups[i]->summary);
         buf_put_str(b, "                )\n                _describe command list ;;\n");
@@ -358,7 +348,7 @@ static void put_zsh(struct buf *b)
                                  groups[i]->commands[k].summary);
                 buf_put_str(b, "                )\n                _describe command list ;;\n");
         }
-        each_command(b, zsh_words);
+        each_command(b, &zsh, zsh_words);
         /* Found through fpath it is the function's body; sourced, it has to be made known. */
         buf_put_str(b, "        esac\n"
                        "}\n"
@@ -442,10 +432,8 @@ static void put_fish(struct buf *b)
 {
         size_t n;
         const struct cli_group *const *groups = cli_groups(&n);
-        buf_put_str(b, "set -g __weir_whole");
-        for (size_t i = 0; i < n; i++)
-                if (cli_group_is_command(groups[i]))
-                        buf_printf(b, " %s", groups[i]->name);
+        buf_put_str(b, "set -g __weir_whole ");
+        put_whole_groups(b, " ");
         buf_put_byte(b, '\n');
         buf_put_str(b, fish_head);
         for (size_t i = 0; i < n; i++) {
@@ -455,7 +443,7 @@ static void put_fish(struct buf *b)
                         fish_name(b, groups[i]->name, groups[i]->commands[k].name,
                                   groups[i]->commands[k].summary);
         }
-        each_command(b, fish_words);
+        each_command(b, NULL, fish_words);
 }
 
 /* ---- the command ---- */
