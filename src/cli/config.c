@@ -22,16 +22,16 @@ static int call_show(struct cli *cli, bool has_defaults, const struct value **re
 
 static bool is_given(const struct value *given, struct slice name)
 {
-        for (size_t i = 0; given && given->type == VALUE_LIST && i < given->n; i++)
+        for (size_t i = 0; i < list_len(given); i++)
                 if (slice_eq(value_text(&given->items[i]), name))
                         return true;
         return false;
 }
 
-/* What the options of weir serve say wins over any file. */
+/* The options of weir serve win over any file. */
 static void note_given(struct cli *cli, const struct value *given)
 {
-        if (!given || given->type != VALUE_LIST || !given->n)
+        if (!list_len(given))
                 return;
         buf_put_str(&cli->notes, "set on the command line, whatever the file says: ");
         for (size_t i = 0; i < given->n; i++) {
@@ -43,10 +43,8 @@ static void note_given(struct cli *cli, const struct value *given)
 
 static int config_check(struct cli *cli, struct problem *p)
 {
-        struct buf text;
-        buf_init(&text, 0);
+        struct buf text CLEANUP(buf_release) = {0};
         int r = cli_config_read(cli->args.positional[0], &text, p);
-        buf_release(&text);
         if (r != OK)
                 return r;
         if (cli->is_json) {
@@ -72,13 +70,12 @@ static int config_show(struct cli *cli, struct problem *p)
         if (path.len) {
                 buf_put_str(&cli->notes, "from ");
                 text_put_safe(&cli->notes, path);
-                buf_put_byte(&cli->notes, '\n');
         } else {
                 buf_put_str(&cli->notes, "no configuration file was given");
                 if (!args_has(&cli->args, "defaults"))
                         buf_put_str(&cli->notes, "; --defaults shows what holds");
-                buf_put_byte(&cli->notes, '\n');
         }
+        buf_put_byte(&cli->notes, '\n');
         note_given(cli, value_get(v, "command_line"));
         buf_put_slice(&cli->out, value_text(value_get(v, "text")));
         return OK;
@@ -104,11 +101,10 @@ static void put_text(struct buf *out, const char *key, struct slice text)
 static void put_difference(void *ctx, struct slice name, struct slice was, struct slice now)
 {
         struct differences *d = ctx;
-        struct buf line, *out = &d->cli->out;
+        struct buf line CLEANUP(buf_release) = {0}, *out = &d->cli->out;
         bool is_restart = config_needs_restart(name);
         if (is_given(d->given, name))
                 return;
-        buf_init(&line, 0);
         if (d->cli->is_json) {
                 json_put_comma(out);
                 buf_put_byte(out, '{');
@@ -123,59 +119,42 @@ static void put_difference(void *ctx, struct slice name, struct slice was, struc
                 buf_put_str(out, is_restart ? "  (needs a restart)\n" : "\n");
         }
         d->n++;
-        buf_release(&line);
 }
 
-static size_t put_each_difference(struct cli *cli, const struct value *shown, struct slice now)
-{
-        struct differences d = {cli, value_get(shown, "command_line"), 0};
-        config_diff(value_text(value_get(shown, "text")), now, put_difference, &d);
-        return d.n;
-}
-
-static void put_differences(struct cli *cli, const struct value *shown, struct slice now)
-{
-        note_given(cli, value_get(shown, "command_line"));
-        if (!put_each_difference(cli, shown, now))
-                buf_put_str(&cli->notes, "nothing would change\n");
-}
-
-static void put_differences_json(struct cli *cli, const struct value *shown, struct slice now)
-{
-        const struct value *given = value_get(shown, "command_line");
-        buf_put_str(&cli->out, "{\"changes\":[");
-        (void)put_each_difference(cli, shown, now); /* an empty list says it too */
-        buf_put_str(&cli->out, "],\"command_line\":");
-        if (given)
-                value_put_json(&cli->out, given);
-        else
-                buf_put_str(&cli->out, "[]");
-        buf_put_str(&cli->out, "}\n");
-}
-
-/* With a file: read here, and compared with what the server shows. */
+/* Reads the file here and compares it with what the server shows. */
 static int diff_file(struct cli *cli, const char *path, struct problem *p)
 {
         const struct value *v;
-        struct buf now;
+        struct buf now CLEANUP(buf_release) = {0};
         int r = call_show(cli, true, &v, p);
+        if (r == OK)
+                r = cli_config_read(path, &now, p);
         if (r != OK)
                 return r;
-        buf_init(&now, 0);
-        r = cli_config_read(path, &now, p);
-        if (r == OK && cli->is_json)
-                put_differences_json(cli, v, buf_slice(&now));
-        else if (r == OK)
-                put_differences(cli, v, buf_slice(&now));
-        buf_release(&now);
-        return r;
+        struct differences d = {cli, value_get(v, "command_line"), 0};
+        if (cli->is_json)
+                buf_put_str(&cli->out, "{\"changes\":[");
+        else
+                note_given(cli, d.given);
+        config_diff(value_text(value_get(v, "text")), buf_slice(&now), put_difference, &d);
+        if (cli->is_json) {
+                buf_put_str(&cli->out, "],\"command_line\":");
+                if (d.given)
+                        value_put_json(&cli->out, d.given);
+                else
+                        buf_put_str(&cli->out, "[]");
+                buf_put_str(&cli->out, "}\n");
+        } else if (!d.n) {
+                buf_put_str(&cli->notes, "nothing would change\n");
+        }
+        return OK;
 }
 
 /* ---- reload ---- */
 
 static void put_lines(struct buf *out, const char *prefix, const struct value *list)
 {
-        for (size_t i = 0; list && list->type == VALUE_LIST && i < list->n; i++) {
+        for (size_t i = 0; i < list_len(list); i++) {
                 buf_put_str(out, prefix);
                 text_put_safe(out, value_text(&list->items[i]));
                 buf_put_byte(out, '\n');

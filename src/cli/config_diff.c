@@ -60,8 +60,8 @@ static void put_section(struct buf *b, struct slice line)
         }
 }
 
-/* The first target is the one of checks that name none, and the first metric of a target that of an
- * ask with a threshold: these places are settings.  Only one kind per depth may be in this list. */
+/* A check that names no target uses the first one.  An ask with a threshold uses the first metric
+ * of its target.  So the order of these sections is a setting.  One kind per depth at most. */
 static const char *ordered_kind(struct slice line)
 {
         static const char *const kinds[] = {"target", "metric"};
@@ -81,19 +81,6 @@ struct way {
         struct buf titles[DEPTH_MAX + 1]; /* theirs so far: "a", "b" */
         size_t depth;
 };
-
-static void way_init(struct way *way)
-{
-        *way = (struct way){.depth = 0};
-        for (size_t i = 0; i <= DEPTH_MAX; i++)
-                buf_init(&way->titles[i], 0);
-}
-
-static void way_release(struct way *way)
-{
-        for (size_t i = 0; i <= DEPTH_MAX; i++)
-                buf_release(&way->titles[i]);
-}
 
 static void note_place(struct way *way, struct slice name, const char *kind)
 {
@@ -158,10 +145,8 @@ static int by_name(const void *a, const void *b)
 
 static void entries_init(struct entries *e, struct slice text)
 {
-        struct way way;
-        way_init(&way);
+        struct way way = {.depth = 0};
         *e = (struct entries){.n = 0};
-        buf_init(&e->texts, 0);
         while (text.len) {
                 struct slice line = next_line(&text);
                 if (!line.len || *line.ptr == '#')
@@ -182,7 +167,8 @@ static void entries_init(struct entries *e, struct slice text)
                 (void)add(e, at, slice_make(equals + 3, line.len - n - 3)); /* complete */
         }
         end_places(e, &way);
-        way_release(&way);
+        for (size_t i = 0; i <= DEPTH_MAX; i++)
+                buf_release(&way.titles[i]);
         for (size_t i = 0; i < e->n; i++) {
                 struct entry *one = &e->all[i];
                 one->name = slice_make(e->texts.ptr + one->at, one->len);
@@ -240,11 +226,10 @@ static bool is_same_order(struct slice was, struct slice now)
         return slice_eq(x, y);
 }
 
-static bool is_different(const struct entry *was, const struct entry *now)
+static bool is_same(const struct entry *was, const struct entry *now)
 {
-        if (was->is_order)
-                return !is_same_order(was->value, now->value);
-        return !slice_eq(was->value, now->value);
+        return was->is_order ? is_same_order(was->value, now->value)
+                             : slice_eq(was->value, now->value);
 }
 
 /* The words of a name with dots between them. */
@@ -263,8 +248,7 @@ void config_diff(struct slice was, struct slice now,
 {
         struct entries a, b;
         struct slice told = SLICE_NONE; /* the section that was told last */
-        struct buf room;
-        buf_init(&room, 0);
+        struct buf room CLEANUP(buf_release) = {0};
         entries_init(&a, was);
         entries_init(&b, now);
         for (size_t i = 0, k = 0; i < a.n || k < b.n;) {
@@ -275,10 +259,9 @@ void config_diff(struct slice was, struct slice now,
                 ASSERT(first); /* one of them is there */
                 i += order <= 0;
                 k += order >= 0;
-                /* Where one is missing: who comes and goes is told by name, not by order. */
-                if (order == 0 ? !is_different(x, y) : first->is_order)
-                        continue;
-                if (is_within(first->name, told))
+                /* A list of titles that only one text has tells nothing: each title is told. */
+                bool is_silent = order == 0 ? is_same(x, y) : first->is_order;
+                if (is_silent || is_within(first->name, told))
                         continue;
                 if (order != 0 && !first->value.len)
                         told = first->name;
@@ -287,7 +270,6 @@ void config_diff(struct slice was, struct slice now,
         }
         entries_release(&a);
         entries_release(&b);
-        buf_release(&room);
 }
 
 void config_diff_put(struct buf *ret, struct slice name, struct slice was, struct slice now)
