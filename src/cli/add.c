@@ -1,12 +1,10 @@
 /* weir job add: one job, or one for each line of a file.
  *
- * An option is a row here: its name, the word ENQUEUE has for it, and how its value is read.  Names
- * and choices go through as they are, because the server knows what is allowed and says so; only
- * times are translated.
+ * Most options come from the row of ENQUEUE (cli/params.h).
  *
  * Many unsigned jobs travel in few large requests.  A signature is over one job's args, so signed
- * jobs go one by one; and what is signed (priority, attempts, timeout) is sent rather than left to
- * the server's defaults, since the signature must be over what the job has in the end. */
+ * jobs go one by one.  Their priority, attempts and timeout are always sent, because the signature
+ * must cover the values that the job has in the end, not defaults that the server may change. */
 #include "cli/add.h"
 
 #include <errno.h>
@@ -55,32 +53,19 @@ struct adding {
         char signature[SIGN_TEXT_MAX];
 };
 
-static void adding_release(struct adding *a)
+/* All ids of a repeated --after count: a job must not wait for fewer jobs than were named. */
+static int add_given(struct adding *a, struct problem *p)
 {
-        buf_release(&a->after);
-        sign_keys_release(&a->keys);
-}
-
-/* --after may be given several times: to wait for fewer jobs than were named would be a trap. */
-static void add_after(struct adding *a)
-{
+        const struct args *args = &a->cli->args;
         size_t at = 0;
-        for (const char *ids; (ids = args_next(&a->cli->args, "after", &at));) {
-                if (a->after.len)
-                        buf_put_byte(&a->after, ',');
-                buf_put_str(&a->after, ids);
-        }
-        if (args_has(&a->cli->args, "after")) {
+        if (args_has(args, "in") && args_has(args, "at"))
+                return problem_set(p, ERR_BADARG, "--in and --at exclude each other");
+        for (const char *ids; (ids = args_next(args, "after", &at));)
+                buf_printf(&a->after, "%s%s", a->after.len ? "," : "", ids);
+        if (args_has(args, "after")) {
                 cli_request_add_str(&a->req, "AFTER");
                 cli_request_add(&a->req, buf_slice(&a->after));
         }
-}
-
-static int add_given(struct adding *a, struct problem *p)
-{
-        if (args_has(&a->cli->args, "in") && args_has(&a->cli->args, "at"))
-                return problem_set(p, ERR_BADARG, "--in and --at exclude each other");
-        add_after(a);
         return cli_request_add_params(&a->req, a->cli, p);
 }
 
@@ -90,7 +75,7 @@ static int load_keys(struct adding *a, const char *path, struct problem *p)
 {
         struct stat st;
         struct problem why = {0};
-        struct buf text;
+        struct buf text CLEANUP(buf_release) = {0};
         if (stat(path, &st) != 0)
                 return problem_set(p, ERR_IO, "cannot read %s: %s", SHOWN_LONG(path),
                                    strerror(errno));
@@ -98,7 +83,6 @@ static int load_keys(struct adding *a, const char *path, struct problem *p)
                 return problem_set(p, ERR_FORBIDDEN,
                                    "%s can be read or written by others: chmod 600 it",
                                    SHOWN_LONG(path));
-        buf_init(&text, 0);
         int r = cli_read_file(path, KEYS_MAX_BYTES, &text, p);
         if (r == OK) {
                 r = sign_keys_load(&a->keys, buf_slice(&text), &why);
@@ -110,7 +94,6 @@ static int load_keys(struct adding *a, const char *path, struct problem *p)
         }
         if (text.ptr)
                 explicit_bzero(text.ptr, text.cap);
-        buf_release(&text);
         return r;
 }
 
@@ -130,7 +113,6 @@ static void add_signed_number(struct adding *a, const char *option, const char *
         cli_request_add_int(&a->req, n);
 }
 
-/* What is signed is said, not left to defaults. */
 static int add_signed(struct adding *a, struct problem *p)
 {
         const struct args *args = &a->cli->args;
@@ -340,7 +322,7 @@ static int add_many(struct adding *a, struct problem *p)
         return r;
 }
 
-/* Options given here hold for lines that do not say otherwise. */
+/* The options apply to every line that does not set them itself. */
 static int add_from_file(struct adding *a, struct problem *p)
 {
         const struct args *args = &a->cli->args;
@@ -355,35 +337,27 @@ static int add_from_file(struct adding *a, struct problem *p)
         return r == OK ? add_file(a->cli, a->req.argv + 1, a->req.argc - 1, p) : r;
 }
 
-static int check_words(const struct args *args, struct problem *p)
+int cli_job_add(struct cli *cli, struct problem *p)
 {
+        struct adding a = {.cli = cli};
+        const struct args *args = &cli->args;
+        const char *keys = args_get(args, "sign");
         bool has_file = args_has(args, "file");
+        int r = OK;
         if (!has_file && (args_has(args, "skip-bad") || args_has(args, "once")))
                 return problem_set(p, ERR_BADARG, "--skip-bad and --once need --file");
         if (!has_file && !args->n_positional)
                 return problem_set(p, ERR_SYNTAX, "missing argument: HOOK, or --file FILE");
-        return OK;
-}
-
-int cli_job_add(struct cli *cli, struct problem *p)
-{
-        struct adding a = {.cli = cli};
-        const char *keys = args_get(&cli->args, "sign");
-        int checked = check_words(&cli->args, p);
-        if (checked != OK)
-                return checked;
-        if (!keys && args_has(&cli->args, "sign-key"))
+        if (!keys && args_has(args, "sign-key"))
                 return problem_set(p, ERR_BADARG, "--sign-key needs --sign FILE");
-        buf_init(&a.after, 0);
         sign_keys_init(&a.keys);
-        if (args_has(&cli->args, "file")) {
-                int r = add_from_file(&a, p);
-                adding_release(&a);
-                return r;
-        }
-        int r = keys ? load_keys(&a, keys, p) : OK;
-        if (r == OK)
-                r = args_has(&cli->args, "many") ? add_many(&a, p) : add_one(&a, p);
-        adding_release(&a);
+        if (!has_file && keys)
+                r = load_keys(&a, keys, p);
+        if (r == OK && has_file)
+                r = add_from_file(&a, p);
+        else if (r == OK)
+                r = args_has(args, "many") ? add_many(&a, p) : add_one(&a, p);
+        buf_release(&a.after);
+        sign_keys_release(&a.keys);
         return r;
 }

@@ -1,8 +1,8 @@
 /* weir job add --file: a file of jobs, as fast as the server takes them.
  *
  * The file is read as a stream and never held whole, so that a pipe may go on for hours.  A bad
- * line ends it before anything of its chunk is sent; what was sent before stays, and the last words
- * say how much that is, to the job.  With --skip-bad bad lines are told and left out. */
+ * line ends it before anything of its chunk is sent.  Jobs that were sent before stay, and the last
+ * message counts them.  With --skip-bad bad lines are reported and left out. */
 #include "cli/add_file.h"
 
 #include <stdio.h>
@@ -17,6 +17,8 @@
 
 struct filing {
         struct cli *cli;
+        const struct job_line_rules *rules;
+        struct job_line line; /* of the job that is read */
         struct bulk *bulk;
         struct progress progress;
         uint64_t bad;
@@ -37,37 +39,28 @@ static void on_added(void *ctx, uint64_t line, uint64_t tag, int64_t id)
                 buf_put_byte(b, '\n');
 }
 
-static void tell_bad(struct filing *f, uint64_t first, uint64_t last, const struct problem *why)
+static void tell_bad(void *ctx, uint64_t first, uint64_t last, const struct problem *why)
 {
-        if (f->bad == TOLD_MAX) {
+        struct filing *f = ctx;
+        if (f->bad <= TOLD_MAX)
                 progress_end(&f->progress);
+        if (f->bad == TOLD_MAX)
                 fprintf(stderr, "weir: ... more bad lines are only counted\n");
-        }
-        if (f->bad < TOLD_MAX) {
-                progress_end(&f->progress);
-                if (first == last)
-                        fprintf(stderr, "weir: line %llu: %s\n", (unsigned long long)first,
-                                why->detail);
-                else
-                        fprintf(stderr, "weir: lines %llu to %llu were not added: %s\n",
-                                (unsigned long long)first, (unsigned long long)last, why->detail);
-        }
+        else if (f->bad < TOLD_MAX && first == last)
+                fprintf(stderr, "weir: line %llu: %s\n", (unsigned long long)first, why->detail);
+        else if (f->bad < TOLD_MAX)
+                fprintf(stderr, "weir: lines %llu to %llu were not added: %s\n",
+                        (unsigned long long)first, (unsigned long long)last, why->detail);
         f->bad += last - first + 1;
 }
 
-static void on_refused(void *ctx, uint64_t first, uint64_t last, const struct problem *why)
-{
-        tell_bad(ctx, first, last, why);
-}
-
-static int take_line(struct filing *f, struct job_line *line, struct slice text, uint64_t number,
-                     const struct job_line_rules *rules, struct problem *p)
+static int take_line(struct filing *f, struct slice text, uint64_t number, struct problem *p)
 {
         struct problem why = {0};
-        int r = job_line_parse(line, text, rules, &why);
+        int r = job_line_parse(&f->line, text, f->rules, &why);
         if (r == OK) {
-                line->job.line = number;
-                return bulk_add(f->bulk, &line->job, p);
+                f->line.job.line = number;
+                return bulk_add(f->bulk, &f->line.job, p);
         }
         tell_bad(f, number, number, &why);
         if (args_has(&f->cli->args, "skip-bad"))
@@ -76,20 +69,18 @@ static int take_line(struct filing *f, struct job_line *line, struct slice text,
         return problem_set(p, ERR_BADARG, "line %llu is no job", (unsigned long long)number);
 }
 
-static int take_lines(struct filing *f, struct line_reader *reader,
-                      const struct job_line_rules *rules, struct problem *p)
+static int take_lines(struct filing *f, struct line_reader *reader, struct problem *p)
 {
-        struct job_line line;
         struct slice text;
         int r;
-        job_line_init(&line);
+        job_line_init(&f->line);
         while ((r = line_reader_next(reader, &text, p)) == OK) {
-                r = take_line(f, &line, text, reader->line, rules, p);
+                r = take_line(f, text, reader->line, p);
                 if (r != OK)
                         break;
                 progress_tell(&f->progress, bulk_added(f->bulk), reader->offset);
         }
-        job_line_release(&line);
+        job_line_release(&f->line);
         return r == ERR_NOTFOUND ? OK : r;
 }
 
@@ -124,7 +115,7 @@ static int conclude(struct filing *f, int r, struct problem *p)
                            (unsigned long long)bulk_last_line(f->bulk));
 }
 
-static int file_lines(struct filing *f, const struct job_line_rules *rules, struct problem *p)
+static int file_lines(struct filing *f, struct problem *p)
 {
         struct line_reader reader;
         struct problem later = {0};
@@ -138,7 +129,7 @@ static int file_lines(struct filing *f, const struct job_line_rules *rules, stru
                 .is_skipping = args_has(args, "skip-bad"),
                 .once = args_get(args, "once"),
                 .added = on_added,
-                .refused = on_refused,
+                .refused = tell_bad,
                 .ctx = f,
         };
         interrupt_catch();
@@ -146,7 +137,7 @@ static int file_lines(struct filing *f, const struct job_line_rules *rules, stru
         progress_init(&f->progress, "added", "jobs", size, f->cli->is_json);
         if (f->cli->is_json)
                 buf_put_str(&f->cli->out, "{\"ids\":[");
-        r = take_lines(f, &reader, rules, p);
+        r = take_lines(f, &reader, p);
         if (r == ERR_STOPPING) /* what was collected is not on its way */
                 bulk_drop(f->bulk);
         int e = bulk_finish(f->bulk, r == OK ? p : &later);
@@ -161,16 +152,16 @@ static int file_lines(struct filing *f, const struct job_line_rules *rules, stru
 
 int add_file(struct cli *cli, const struct slice *defaults, size_t n_defaults, struct problem *p)
 {
-        struct filing f = {.cli = cli};
         struct buf words CLEANUP(buf_release) = {0};
         const char *once = args_get(&cli->args, "once");
         if (once && (!once[0] || strlen(once) > 200))
                 return problem_set(p, ERR_BADARG, "--once takes 1 to 200 bytes");
         for (size_t i = 0; i < n_defaults; i++)
                 bulk_put_word(&words, defaults[i]);
-        struct job_line_rules rules = {
+        const struct job_line_rules rules = {
                 .defaults = buf_slice(&words),
                 .hook = cli->args.n_positional ? slice_str(cli->args.positional[0]) : SLICE_NONE,
         };
-        return file_lines(&f, &rules, p);
+        struct filing f = {.cli = cli, .rules = &rules};
+        return file_lines(&f, p);
 }

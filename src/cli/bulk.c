@@ -3,10 +3,10 @@
  *      [answered] [sent] [sent] [sent] [being filled] ...
  *                 ^ tail               ^ head
  *
- * A chunk keeps its words until it is answered, since one that the server refuses may have to be
- * taken apart: with is_skipping its halves are sent again, and theirs, until the jobs that are
- * refused stand alone.  That is done when nothing else is on its way, so that answers cannot be
- * mixed up; bad jobs are rare and each costs some tens of round trips.
+ * A chunk keeps its words until the server has answered.  With is_skipping, a refused chunk is sent
+ * again in halves, and those in halves, until each refused job stands alone.  This waits until
+ * nothing else is on its way, so that answers cannot be mixed up.  Bad jobs are rare, and each
+ * costs some tens of round trips.
  *
  * With `once` each request carries an idempotency key made of the file's key and its first line.
  * Chunks are cut by the content alone, so the same file gives the same requests, and a second run
@@ -52,20 +52,13 @@ struct bulk {
         char key[320];
 };
 
-static size_t chunk_max(const struct bulk *b)
-{
-        return b->options.chunk_jobs ? b->options.chunk_jobs : BULK_CHUNK_JOBS;
-}
-
 struct bulk *bulk_new(const struct bulk_options *options)
 {
         struct bulk *b = xcalloc(1, sizeof(*b));
         b->options = *options;
-        b->argv = xcalloc(MAX_OPTIONS + 8 + 2 * chunk_max(b), sizeof(*b->argv));
-        for (size_t i = 0; i < RING; i++) {
-                buf_init(&b->chunks[i].words, 0);
-                buf_init(&b->chunks[i].options, 0);
-        }
+        if (!b->options.chunk_jobs)
+                b->options.chunk_jobs = BULK_CHUNK_JOBS;
+        b->argv = xcalloc(MAX_OPTIONS + 8 + 2 * b->options.chunk_jobs, sizeof(*b->argv));
         return b;
 }
 
@@ -159,14 +152,14 @@ static size_t request_make(struct bulk *b, struct part part)
         return argc;
 }
 
-/* Whether the job is at fault, and not the server's state. */
+/* Is the job at fault, and not the server's state? */
 static bool is_refusal(int r)
 {
         return r == ERR_BADARG || r == ERR_SYNTAX || r == ERR_TOOBIG || r == ERR_CONFLICT ||
                r == ERR_NOTFOUND || r == ERR_FORBIDDEN || r == ERR_STATE;
 }
 
-/* The connection is of no use any more. */
+/* Is the connection lost? */
 static bool is_loss(int r)
 {
         return r == ERR_UNAVAIL || r == ERR_IO || r == ERR_TIMEOUT;
@@ -218,15 +211,7 @@ static int receive(struct bulk *b, struct problem *p)
         return OK;
 }
 
-static int send_part(struct bulk *b, struct part part, struct problem *p)
-{
-        const struct value *v;
-        size_t argc = request_make(b, part);
-        int r = client_call(b->options.client, b->argv, argc, &v, p);
-        return r == OK ? take_ids(b, part, v, p) : r;
-}
-
-/* A part that was refused: one job is told, more are halved. */
+/* The server refused this part: one job is reported, more are sent again in halves. */
 /* NOLINTNEXTLINE(misc-no-recursion): no deeper than log2 of a chunk */
 static int take_apart(struct bulk *b, struct part part, const struct problem *why,
                       struct problem *p)
@@ -240,9 +225,13 @@ static int take_apart(struct bulk *b, struct part part, const struct problem *wh
                 {part.chunk, part.from + part.n / 2, part.n - part.n / 2},
         };
         for (size_t i = 0; i < ARRAY_LEN(halves); i++) {
-                int r = send_part(b, halves[i], p);
+                const struct value *v;
+                size_t argc = request_make(b, halves[i]);
+                int r = client_call(b->options.client, b->argv, argc, &v, p);
+                if (r == OK)
+                        r = take_ids(b, halves[i], v, p);
                 struct problem cause = *p;
-                if (r != OK && is_refusal(r))
+                if (is_refusal(r))
                         r = take_apart(b, halves[i], &cause, p);
                 if (r != OK)
                         return r;
@@ -267,9 +256,8 @@ static int drain(struct bulk *b, struct problem *p)
                 struct chunk *c = &b->chunks[(b->head + i) % RING];
                 if (!c->is_refused)
                         continue;
-                struct problem why = c->why;
                 if (r == OK)
-                        r = take_apart(b, (struct part){c, 0, c->n}, &why, p);
+                        r = take_apart(b, (struct part){c, 0, c->n}, &c->why, p);
                 chunk_clear(c);
         }
         return r;
@@ -310,9 +298,9 @@ static int flush(struct bulk *b, struct problem *p)
 int bulk_add(struct bulk *b, const struct bulk_job *job, struct problem *p)
 {
         const struct chunk *c = &b->chunks[b->head];
-        bool is_full =
-                c->n && (c->n >= chunk_max(b) || c->words.len + job->args.len > BULK_CHUNK_BYTES ||
-                         !slice_eq(buf_slice(&c->options), job->options));
+        bool is_full = c->n && (c->n >= b->options.chunk_jobs ||
+                                c->words.len + job->args.len > BULK_CHUNK_BYTES ||
+                                !slice_eq(buf_slice(&c->options), job->options));
         ASSERT(!b->is_over);
         int r = is_full ? flush(b, p) : OK;
         b->is_over = r != OK;

@@ -1,9 +1,9 @@
 /* weir job cancel: jobs by id, or all pending ones that fit a filter.
  *
- * A filter takes pending jobs only: to stop work that is being done, one has to name it.  Pages are
- * read newest first and go by id, so canceling does not disturb them, and jobs added meanwhile are
- * left alone.  One that was started between the look and the cancel is canceled too: the server
- * has no "only if pending".  An interruption leaves every job either canceled or untouched. */
+ * A filter takes pending jobs only: a running job is canceled by its id.  Pages are read newest
+ * first and go by id, so canceling does not disturb them, and jobs added meanwhile are left alone.
+ * A job that starts after its page was read is canceled too: the server has no "only if pending".
+ * An interruption leaves every job either canceled or untouched. */
 #include "cli/cancel.h"
 
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void put_canceled(struct cli *cli, const char *id, bool is_first)
                 buf_printf(&cli->out, "canceled job %s\n", id);
 }
 
-/* Goes on after a job that cannot be canceled; the exit code tells of the first. */
+/* Goes on after a job that cannot be canceled; the exit code is that of the first such job. */
 static int cancel_ids(struct cli *cli, struct problem *p)
 {
         size_t n = cli->args.n_positional, done = 0;
@@ -108,14 +108,14 @@ static int find_page(struct cli *cli, struct sweep *s, struct problem *p)
                 return r;
         const struct value *jobs = value_get(v, "jobs");
         s->n = 0;
-        for (size_t i = 0; jobs && i < jobs->n && s->n < PAGE_MAX; i++)
-                s->ids[s->n++] = value_int(value_get(&jobs->items[i], "id"), 0);
+        for (size_t i = 0; i < list_len(jobs) && s->n < PAGE_MAX; i++)
+                s->ids[s->n++] = field_int(&jobs->items[i], "id");
         buf_clear(&s->cursor);
-        buf_put_slice(&s->cursor, value_text(value_get(v, "cursor")));
+        buf_put_slice(&s->cursor, field_text(v, "cursor"));
         return OK;
 }
 
-/* A job that ended in between is none of our business; any other trouble ends it. */
+/* Skips a job that ended in between; any other error is final. */
 static int cancel_page(struct cli *cli, struct sweep *s, struct problem *p)
 {
         char id[24];
@@ -137,7 +137,6 @@ static int cancel_many(struct cli *cli, struct problem *p)
 {
         struct sweep *s = xcalloc(1, sizeof(*s));
         int r;
-        buf_init(&s->cursor, 0);
         do {
                 r = find_page(cli, s, p);
                 if (r == OK)
