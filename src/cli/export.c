@@ -6,9 +6,9 @@
  *      {"type":"job","id":17,"status":"pending",...}       what runs, then oldest first, so that a
  *      {"type":"end","lines":2}                            job comes after those it waits for
  *
- * It is written as it comes, a page at a time, so a million jobs take no memory here; the last line
- * tells a whole file from one that broke off.  It is not one moment: what changes meanwhile may be
- * in it or not.  `weir backup` is. */
+ * Each page is written as it comes, so a million jobs take no memory here.  The last line tells a
+ * whole file from one that broke off.  The file is no snapshot: a change made meanwhile may be in
+ * it or not.  `weir backup` makes a snapshot. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,8 +56,8 @@ static int write_some(struct exporting *x, size_t threshold, struct problem *p)
         return OK;
 }
 
-/* Payloads are bytes, and a signature is over each of them: JSON stays as it is, unless a reader of
- * the file would lose something around it, and the rest is wrapped.  None at all is left out. */
+/* Payloads are bytes, and a signature covers each byte.  So JSON is written as it is, unless a
+ * reader would lose spaces around it; everything else is base64.  An empty payload is left out. */
 static void put_bytes(struct buf *b, const char *key, struct slice bytes)
 {
         static const char spaces[] = " \t\r\n";
@@ -96,7 +96,7 @@ static void begin_line(struct buf *b, const char *type)
 
 /* ---- things ---- */
 
-/* A field by its name, or one in a callback; a callback that was made already is none any more. */
+/* A field by its name, or one of a callback ("ondone.hook") whose job was not made yet. */
 static const struct value *find_field(const struct value *v, const char *name)
 {
         const char *dot = strchr(name, '.');
@@ -138,8 +138,7 @@ static void put_thing(struct exporting *x, const struct kind *k, const struct va
         x->lines++;
 }
 
-/* One of them in full, by a question of its own; the names come from a copy of the list, since the
- * answer to the next question takes its place. */
+/* Asks for one thing in full.  `name` must be a copy: this reply replaces that of the list. */
 static int put_shown(struct exporting *x, const struct kind *k, struct slice name,
                      struct problem *p)
 {
@@ -158,7 +157,7 @@ static int put_rows(struct exporting *x, const struct kind *k, const struct valu
 {
         struct arena names;
         int r = OK;
-        size_t n = rows && rows->type == VALUE_LIST ? rows->n : 0, n_names = 0;
+        size_t n = list_len(rows), n_names = 0;
         arena_init(&names, 0);
         struct slice *list = xcalloc(n + 1, sizeof(*list));
         for (size_t i = 0; i < n; i++) {
@@ -251,13 +250,13 @@ static void put_job(struct exporting *x, const struct value *job)
         x->jobs++;
 }
 
-/* Running ones are looked for twice: see put_live_jobs(). */
+/* Running jobs are listed twice: see export_all(). */
 static void put_job_once(struct exporting *x, const struct value *job)
 {
         uint64_t id = (uint64_t)field_int(job, "id");
         if (idmap_get(&x->written, id))
                 return;
-        if (slice_eq(field_text(job, "status"), SLICE_LIT("in-progress"))) {
+        if (field_is(job, "status", "in-progress")) {
                 idmap_put(&x->written, id, x);
                 x->left.running++;
         }
@@ -282,7 +281,7 @@ static int put_jobs(struct exporting *x, const char *status, struct problem *p)
                 if (r != OK)
                         return r;
                 const struct value *jobs = value_get(v, "jobs");
-                for (size_t i = 0; jobs && i < jobs->n; i++)
+                for (size_t i = 0; i < list_len(jobs); i++)
                         put_job_once(x, &jobs->items[i]);
                 buf_clear(&x->cursor);
                 buf_put_slice(&x->cursor, field_text(v, "cursor"));
@@ -290,16 +289,6 @@ static int put_jobs(struct exporting *x, const char *status, struct problem *p)
                 r = write_some(x, WRITE_BYTES, p);
         } while (r == OK && x->cursor.len);
         return r;
-}
-
-/* Those that run first, since others may come after them; and once more at the end, since one that
- * has started meanwhile was in neither list.  One that is in both is taken in once. */
-static int put_live_jobs(struct exporting *x, struct problem *p)
-{
-        int r = put_jobs(x, "in-progress", p);
-        if (r == OK)
-                r = put_jobs(x, "pending", p);
-        return r == OK ? put_jobs(x, "in-progress", p) : r;
 }
 
 /* ---- the command ---- */
@@ -336,16 +325,14 @@ static int check_only(const struct args *args, struct problem *p)
         return OK;
 }
 
-static bool has_filter(const struct args *args)
-{
-        return args_has(args, "status") || cli_has_filter(args);
-}
-
+/* Running jobs come first, because others may wait for them.  They are listed once more at the end,
+ * because a job that has started meanwhile was in neither list. */
 static int export_all(struct exporting *x, struct problem *p)
 {
         const struct args *args = &x->cli->args;
-        const char *status = args_get(args, "status");
-        bool has_some = has_filter(args), has_jobs = is_only(args, "jobs");
+        const char *one = args_get(args, "status");
+        const char *const statuses[] = {one ? one : "in-progress", "pending", "in-progress"};
+        bool has_some = one || cli_has_filter(args), has_jobs = is_only(args, "jobs");
         struct buf *b = &x->cli->out;
         int r = OK;
         x->has_batches = has_jobs && is_only(args, "batches") && !has_some;
@@ -354,8 +341,8 @@ static int export_all(struct exporting *x, struct problem *p)
         for (size_t i = 0; i < n_kinds && r == OK; i++) /* a part of a batch would end too early */
                 if (is_only(args, kinds[i].plural) && !(kinds[i].has_jobs && has_some))
                         r = put_kind(x, &kinds[i], p);
-        if (r == OK && has_jobs)
-                r = status ? put_jobs(x, status, p) : put_live_jobs(x, p);
+        for (size_t i = 0; has_jobs && i < (one ? 1 : ARRAY_LEN(statuses)) && r == OK; i++)
+                r = put_jobs(x, statuses[i], p);
         if (r != OK)
                 return r;
         begin_line(b, "end");
@@ -369,7 +356,6 @@ static int export(struct cli *cli, struct problem *p)
         int r = check_only(&cli->args, p);
         if (r != OK)
                 return r;
-        buf_init(&x.cursor, 0);
         idmap_init(&x.written);
         progress_init(&x.progress, "exported", "jobs", 0, false);
         r = export_all(&x, p);

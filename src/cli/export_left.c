@@ -1,5 +1,5 @@
-/* What an export leaves behind: what ends with the old weir, and what begins anew in the new one.
- * An export of some kinds tells only what is left of those. */
+/* Notes about what an export does not move: things that end with the old weir, and things that
+ * start anew in the new one.  An export of some kinds has notes about those kinds only. */
 #include "cli/export_left.h"
 
 #include "base/plural.h"
@@ -12,7 +12,7 @@ static uint64_t count_holders(const struct value *lock)
 
 static uint64_t count_open(const struct value *breaker)
 {
-        return !slice_eq(field_text(breaker, "state"), SLICE_LIT("closed"));
+        return !field_is(breaker, "state", "closed");
 }
 
 static uint64_t count_used(const struct value *limit)
@@ -42,12 +42,11 @@ static void put_left(struct buf *notes, uint64_t n, const char *one, const char 
                            plural(n, one, many));
 }
 
-/* ERR_UNKNOWN: an older server has none of these. */
+/* ERR_UNKNOWN, here and below: an older server does not have the command. */
 static int put_list(struct buf *notes, struct cli *cli, size_t i, struct problem *p)
 {
         struct buf cursor CLEANUP(buf_release) = {0};
         uint64_t sum = 0;
-        int r;
         do {
                 struct cli_request req;
                 const struct value *v;
@@ -56,11 +55,11 @@ static int put_list(struct buf *notes, struct cli *cli, size_t i, struct problem
                         cli_request_add_str(&req, "CURSOR");
                         cli_request_add(&req, buf_slice(&cursor));
                 }
-                r = cli_request_call(cli, &req, &v, p);
+                int r = cli_request_call(cli, &req, &v, p);
                 if (r != OK)
                         return r == ERR_UNKNOWN ? OK : r;
                 const struct value *rows = lists[i].key ? value_get(v, lists[i].key) : v;
-                for (size_t k = 0; rows && rows->type == VALUE_LIST && k < rows->n; k++)
+                for (size_t k = 0; k < list_len(rows); k++)
                         sum += lists[i].count(&rows->items[k]);
                 buf_clear(&cursor);
                 if (lists[i].key)
@@ -70,29 +69,25 @@ static int put_list(struct buf *notes, struct cli *cli, size_t i, struct problem
         return OK;
 }
 
-static int put_history(struct buf *notes, struct cli *cli, struct problem *p)
+/* The pause of the throttle, and history. */
+static int put_rest(struct buf *notes, struct cli *cli, struct problem *p)
 {
-        static const char *const ends[] = {"complete", "failed", "canceled"};
         struct cli_request req;
         const struct value *v;
         uint64_t n = 0;
-        cli_request_init(&req, "JOBCOUNTS");
-        int r = cli_request_call(cli, &req, &v, p);
-        for (size_t i = 0; r == OK && i < ARRAY_LEN(ends); i++)
-                n += (uint64_t)field_int(v, ends[i]);
-        put_left(notes, n, "finished job: history does not move, 'weir backup' has it",
-                 "finished jobs: history does not move, 'weir backup' has it");
-        return r == ERR_UNKNOWN ? OK : r;
-}
-
-static int put_pause(struct buf *notes, struct cli *cli, struct problem *p)
-{
-        struct cli_request req;
-        const struct value *v;
         cli_request_init(&req, "THROTTLESTATUS");
         int r = cli_request_call(cli, &req, &v, p);
+        if (r != OK && r != ERR_UNKNOWN)
+                return r;
         if (r == OK && field_is_true(v, "paused"))
                 buf_put_str(notes, "left behind: the pause of the throttle\n");
+        cli_request_init(&req, "JOBCOUNTS");
+        r = cli_request_call(cli, &req, &v, p);
+        if (r == OK)
+                n = (uint64_t)(field_int(v, "complete") + field_int(v, "failed") +
+                               field_int(v, "canceled"));
+        put_left(notes, n, "finished job: history does not move, 'weir backup' has it",
+                 "finished jobs: history does not move, 'weir backup' has it");
         return r == ERR_UNKNOWN ? OK : r;
 }
 
@@ -136,9 +131,5 @@ int left_put(struct buf *notes, struct cli *cli, const struct left_jobs *jobs,
         for (size_t i = 0; i < ARRAY_LEN(lists) && r == OK; i++)
                 if (lists[i].plural ? is_only(&cli->args, lists[i].plural) : is_all)
                         r = put_list(notes, cli, i, p);
-        if (r == OK && is_all)
-                r = put_pause(notes, cli, p);
-        if (r == OK && is_all)
-                r = put_history(notes, cli, p);
-        return r;
+        return r == OK && is_all ? put_rest(notes, cli, p) : r;
 }

@@ -1,4 +1,4 @@
-/* What an export leaves behind, said so that nobody finds out later. */
+/* Notes about what an export leaves behind, for the person who moves to another weir. */
 #ifndef WEIR_CLI_EXPORT_LEFT_H
 #define WEIR_CLI_EXPORT_LEFT_H
 
@@ -13,9 +13,8 @@ struct left_jobs {
         uint64_t kinds[KINDS_MAX]; /* things of that kind that do not move */
 };
 
-/* Appends a line for each thing that the reader of the file will miss; nothing when there is none.
- * Asks the server for what the file has nothing of.  is_only: whether a kind is exported, by its
- * plural. */
+/* Appends a line for each kind of thing that is not in the file; asks the server how many there
+ * are.  is_only(): is the kind with that plural exported? */
 int left_put(struct buf *notes, struct cli *cli, const struct left_jobs *jobs,
              bool (*is_only)(const struct args *args, const char *plural),
              struct problem *p) MUST_CHECK;

@@ -39,20 +39,25 @@ struct importing {
         struct job_line line;
         struct arena arena;
         struct idmap ids; /* old id -> new id, as a pointer, or on_its_way */
-        size_t n_missing; /* ids of `after` in this line that are not known */
         struct import_batches batches;
-        bool is_unbatched; /* this line's job comes without its batch */
-        const char *once;  /* --once, or made of the time of the export; NULL: none */
-        bool is_again;     /* --again */
-        bool is_refused;   /* too old to tell whether it was imported before */
-        char own_once[40], once_key[256];
+        /* Of the line that is read: */
+        uint64_t number;        /* from 1 */
+        struct json_value root; /* the whole of it */
+        size_t n_missing;       /* ids of `after` that are not known */
+        bool is_unbatched;      /* its job comes without its batch */
+        /* Of the whole import: */
+        const char *once; /* --once, or made of the time of the export; NULL: none */
+        bool is_again;    /* --again */
+        bool is_refused;  /* too old to tell whether it was imported before */
+        char own_once[40];
         uint64_t things, finished, bad, untied, unbatched, ran;
         int64_t exported_ms;      /* when; 0: not told */
         bool is_export, is_whole; /* the first and the last line were there */
 };
 
-static void tell_bad(struct importing *m, uint64_t first, uint64_t last, const struct problem *why)
+static void tell_bad(void *ctx, uint64_t first, uint64_t last, const struct problem *why)
 {
+        struct importing *m = ctx;
         progress_end(&m->progress);
         if (m->bad < TOLD_MAX)
                 fprintf(stderr,
@@ -61,7 +66,7 @@ static void tell_bad(struct importing *m, uint64_t first, uint64_t last, const s
         m->bad += last - first + 1;
 }
 
-/* In place of a new id that the server has not told yet, and never tells of one it refuses. */
+/* Stands for a new id that the server has not told yet.  It stays for a job that is refused. */
 static char on_its_way;
 
 static void on_added(void *ctx, uint64_t line, uint64_t tag, int64_t id)
@@ -72,11 +77,6 @@ static void on_added(void *ctx, uint64_t line, uint64_t tag, int64_t id)
                 return;
         (void)idmap_take(&m->ids, tag);                 /* on_its_way */
         idmap_put(&m->ids, tag, (void *)(uintptr_t)id); // NOLINT(performance-no-int-to-ptr)
-}
-
-static void on_refused(void *ctx, uint64_t first, uint64_t last, const struct problem *why)
-{
-        tell_bad(ctx, first, last, why);
 }
 
 static uint64_t map_id(void *ctx, uint64_t id)
@@ -107,8 +107,8 @@ static int parse_job(struct importing *m, struct slice text, struct problem *p)
         return job_line_parse(&m->line, text, &rules, p);
 }
 
-/* What was said as a moment, as it is said to a server now.  With --once the request must be the
- * same the next time: then the time of the export stands for now. */
+/* Moments of the export, as options of a request.  With a key the request must be the same the next
+ * time, so "now" is then the time of the export. */
 static void put_times(const struct importing *m, struct job_line *l)
 {
         int64_t now_ms = m->once && m->exported_ms ? m->exported_ms : clock_wall_ms();
@@ -118,7 +118,7 @@ static void put_times(const struct importing *m, struct job_line *l)
                 job_line_put(l, "EXPIRES", l->expires_ms > now_ms ? l->expires_ms - now_ms : 1);
 }
 
-static int take_job(struct importing *m, struct slice text, uint64_t number, struct problem *p)
+static int take_job(struct importing *m, struct slice text, struct problem *p)
 {
         struct problem why = {0};
         struct job_line *l = &m->line;
@@ -130,7 +130,7 @@ static int take_job(struct importing *m, struct slice text, uint64_t number, str
                 r = parse_job(m, text, &why);
         }
         if (r != OK) {
-                tell_bad(m, number, number, &why);
+                tell_bad(m, m->number, m->number, &why);
                 return OK;
         }
         bool was_running = slice_eq(l->status, SLICE_LIT("in-progress"));
@@ -146,14 +146,14 @@ static int take_job(struct importing *m, struct slice text, uint64_t number, str
         m->unbatched += m->is_unbatched;
         m->ran += was_running;
         put_times(m, l);
-        l->job.line = number;
+        l->job.line = m->number;
         l->job.tag = l->id;
         return bulk_add(m->bulk, &l->job, p);
 }
 
 /* ---- things ---- */
 
-/* Whether `key` is this name, or that of the same bytes in base64. */
+/* Is `key` this name, or that of the same bytes in base64? */
 static bool is_key(struct slice key, const char *name, bool is_bytes)
 {
         size_t len = strlen(name);
@@ -167,14 +167,14 @@ static bool is_args(const char *word)
         return strcmp(word, "args") == 0;
 }
 
-/* What is passed over is lost: a key that a newer weir has written, or a slip of the hand. */
-static int check_keys(const struct kind *k, const struct json_value *root, struct problem *p)
+/* Refuses unknown keys, of a newer weir or mistyped: to ignore one would lose its value. */
+static int check_keys(const struct importing *m, const struct kind *k, struct problem *p)
 {
         struct json_iter it = {0};
         struct json_value v;
         struct slice key;
         char room[KIND_KEY_MAX];
-        while (json_object_next(root, &it, &key, &v)) {
+        while (json_object_next(&m->root, &it, &key, &v)) {
                 bool is_known = is_key(key, "type", false) ||
                                 (k->then_field && is_key(key, k->then_field, false));
                 for (size_t i = 0; k->words[i]; i++)
@@ -188,16 +188,16 @@ static int check_keys(const struct kind *k, const struct json_value *root, struc
         return OK;
 }
 
-/* The text of a member: strings without their quotes, numbers as they are written; of bytes the
- * JSON that they are, or what base64 says.  ERR_NOTFOUND: it is not there. */
-static int member_text(struct importing *m, const struct json_value *root, const char *key,
-                       bool is_bytes, struct slice *ret, struct problem *p)
+/* The text of a member of the line: a string without its quotes, a number as it is written.  Bytes
+ * are the JSON text, or decoded from base64.  ERR_NOTFOUND: there is no such member. */
+static int member_text(struct importing *m, const char *key, bool is_bytes, struct slice *ret,
+                       struct problem *p)
 {
         struct json_value v;
         char wrapped[KIND_KEY_MAX + sizeof("_base64")];
         int r;
         (void)snprintf(wrapped, sizeof(wrapped), "%s_base64", key);
-        if (is_bytes && json_get(root, wrapped, &v)) {
+        if (is_bytes && json_get(&m->root, wrapped, &v)) {
                 r = v.type == JSON_STRING ? json_to_text(&v, &m->arena, ret) : ERR_BADARG;
                 if (r == OK)
                         r = base64_take(&m->arena, *ret, ret);
@@ -205,7 +205,7 @@ static int member_text(struct importing *m, const struct json_value *root, const
                                ? problem_set(p, ERR_BADARG, "%s is not padded base64", wrapped)
                                : r;
         }
-        if (!json_get(root, key, &v) || (v.type == JSON_NULL && !is_bytes))
+        if (!json_get(&m->root, key, &v) || (v.type == JSON_NULL && !is_bytes))
                 return ERR_NOTFOUND;
         if (v.type != JSON_STRING || is_bytes) {
                 *ret = v.text;
@@ -215,7 +215,7 @@ static int member_text(struct importing *m, const struct json_value *root, const
         return r == OK ? OK : problem_set(p, r, "no memory for %s", key);
 }
 
-/* At least a second: the server takes no less, and what is over ends by itself. */
+/* At least a second, the server's minimum: a thing whose time is over then ends by itself. */
 static void put_left(struct importing *m, struct cli_request *req, struct slice text)
 {
         int64_t left_ms;
@@ -234,9 +234,8 @@ static void put_left(struct importing *m, struct cli_request *req, struct slice 
 static void put_field(struct importing *m, struct cli_request *req, const struct kind_field *f,
                       struct slice text)
 {
-        bool is_zero = slice_eq(text, SLICE_LIT("0")), is_one = slice_eq(text, SLICE_LIT("1"));
-        bool is_said = !(f->rule == FIELD_NOT_ZERO && is_zero) &&
-                       !(f->rule == FIELD_NOT_ONE && is_one) && f->keyword;
+        bool is_said = !(f->rule == FIELD_NOT_ZERO && slice_eq(text, SLICE_LIT("0"))) &&
+                       !(f->rule == FIELD_NOT_ONE && slice_eq(text, SLICE_LIT("1"))) && f->keyword;
         if (f->rule == FIELD_LEFT) {
                 put_left(m, req, text);
         } else if (f->rule == FIELD_FLAG) {
@@ -248,16 +247,16 @@ static void put_field(struct importing *m, struct cli_request *req, const struct
         }
 }
 
-/* What makes the thing, word by word; *ret_name borrows from the line or the arena. */
-static int put_words(struct importing *m, const struct kind *k, const struct json_value *root,
-                     struct cli_request *req, struct slice *ret_name, struct problem *p)
+/* Adds the words and options that make the thing; *ret_name borrows from the line or the arena. */
+static int put_words(struct importing *m, const struct kind *k, struct cli_request *req,
+                     struct slice *ret_name, struct problem *p)
 {
         struct slice text, zone;
         char room[KIND_KEY_MAX];
-        bool is_cron = member_text(m, root, "cron", false, &zone, p) == OK;
+        bool is_cron = member_text(m, "cron", false, &zone, p) == OK;
         for (size_t i = 0; k->words[i]; i++) {
                 text = SLICE_NONE;
-                int r = member_text(m, root, k->words[i], is_args(k->words[i]), &text, p);
+                int r = member_text(m, k->words[i], is_args(k->words[i]), &text, p);
                 if (r == ERR_NOTFOUND && !is_args(k->words[i]))
                         return problem_set(p, ERR_BADARG, "it has no %s", k->words[i]);
                 if (r != OK && r != ERR_NOTFOUND)
@@ -267,8 +266,7 @@ static int put_words(struct importing *m, const struct kind *k, const struct jso
         }
         for (const struct kind_field *f = k->fields; f->name; f++) {
                 bool is_zone = strcmp(f->name, "zone") == 0;
-                int r = member_text(m, root, kind_field_key(f, room), f->rule == FIELD_BYTES, &text,
-                                    p);
+                int r = member_text(m, kind_field_key(f, room), f->rule == FIELD_BYTES, &text, p);
                 if (r == OK && (!is_zone || is_cron))
                         put_field(m, req, f, text);
                 else if (r != OK && r != ERR_NOTFOUND)
@@ -277,63 +275,54 @@ static int put_words(struct importing *m, const struct kind *k, const struct jso
         return OK;
 }
 
-/* What follows at once, or when its jobs have come. */
-static int do_then(struct importing *m, const struct kind *k, const struct json_value *root,
-                   struct slice name, struct problem *p)
+/* The second request that a thing may need, such as PAUSE.  That of a batch waits for its jobs. */
+static int do_then(struct importing *m, const struct kind *k, struct slice name, struct problem *p)
 {
         const struct value *v;
         struct slice text;
-        if (!k->then_field || member_text(m, root, k->then_field, false, &text, p) != OK)
+        if (!k->then_field || k->has_jobs || member_text(m, k->then_field, false, &text, p) != OK)
                 return OK;
         const char *command = kind_then(k, text);
-        if (!command || k->has_jobs)
+        if (!command)
                 return OK;
         const struct slice then[] = {slice_str(command), name};
         return client_call(&m->cli->client, then, ARRAY_LEN(then), &v, p);
 }
 
-static void expect_jobs(struct importing *m, const struct kind *k, const struct json_value *root,
-                        struct slice name, bool is_made)
+static void expect_jobs(struct importing *m, const struct kind *k, struct slice name, bool is_made)
 {
         struct slice status = SLICE_NONE, total;
         struct problem ignored;
         uint64_t n = 0;
-        (void)!member_text(m, root, k->then_field, false, &status, &ignored); /* then it is open */
-        if (member_text(m, root, "total", false, &total, &ignored) == OK)
+        (void)!member_text(m, k->then_field, false, &status, &ignored); /* then it is open */
+        if (member_text(m, "total", false, &total, &ignored) == OK)
                 (void)slice_to_u64(total, &n); /* 0: any number will do */
         import_batches_add(&m->batches, name, n, kind_then(k, status), is_made);
 }
 
-/* Under --once a batch is made once, as its jobs are; everything else may be set again. */
-static void begin_request(struct importing *m, const struct kind *k, uint64_t number,
-                          struct cli_request *req)
-{
-        if (!m->once || !k->has_jobs) {
-                cli_request_init(req, k->set);
-                return;
-        }
-        (void)snprintf(m->once_key, sizeof(m->once_key), "%s/batch%llu", m->once,
-                       (unsigned long long)number);
-        cli_request_init(req, "IDEMPOTENT");
-        cli_request_add_str(req, m->once_key);
-        cli_request_add_str(req, k->set);
-}
-
-static int set_thing(struct importing *m, const struct kind *k, const struct json_value *root,
-                     uint64_t number, struct problem *p)
+/* With a key a batch is made once, as its jobs are; everything else may be set again. */
+static int set_thing(struct importing *m, const struct kind *k, struct problem *p)
 {
         struct cli_request req;
         const struct value *v;
         struct slice name = SLICE_NONE;
-        begin_request(m, k, number, &req);
-        int r = check_keys(k, root, p);
+        char key[256];
+        bool is_once = m->once && k->has_jobs;
+        cli_request_init(&req, is_once ? "IDEMPOTENT" : k->set);
+        if (is_once) {
+                (void)snprintf(key, sizeof(key), "%s/batch%llu", m->once,
+                               (unsigned long long)m->number);
+                cli_request_add_str(&req, key);
+                cli_request_add_str(&req, k->set);
+        }
+        int r = check_keys(m, k, p);
         if (r == OK)
-                r = put_words(m, k, root, &req, &name, p);
+                r = put_words(m, k, &req, &name, p);
         if (r == OK)
                 r = cli_request_call(m->cli, &req, &v, p);
         if (k->has_jobs && name.len)
-                expect_jobs(m, k, root, name, r == OK);
-        return r == OK ? do_then(m, k, root, name, p) : r;
+                expect_jobs(m, k, name, r == OK);
+        return r == OK ? do_then(m, k, name, p) : r;
 }
 
 static bool is_lost(int r)
@@ -341,22 +330,21 @@ static bool is_lost(int r)
         return r == ERR_UNAVAIL || r == ERR_IO || r == ERR_TIMEOUT || r == ERR_STOPPING;
 }
 
-static int take_thing(struct importing *m, const struct kind *k, const struct json_value *root,
-                      uint64_t number, struct problem *p)
+static int take_thing(struct importing *m, const struct kind *k, struct problem *p)
 {
         struct problem why = {0};
         int r = bulk_wait(m->bulk, p); /* answers must not be mixed up */
         if (r != OK)
                 return r;
-        r = set_thing(m, k, root, number, &why);
-        if (r == OK) {
-                m->things++;
-        } else if (is_lost(r)) {
+        r = set_thing(m, k, &why);
+        if (is_lost(r)) {
                 *p = why;
                 return r;
-        } else {
-                tell_bad(m, number, number, &why);
         }
+        if (r == OK)
+                m->things++;
+        else
+                tell_bad(m, m->number, m->number, &why);
         return OK;
 }
 
@@ -383,23 +371,23 @@ static int choose_key(struct importing *m, struct problem *p)
         return OK;
 }
 
-static int take_line(struct importing *m, struct slice text, uint64_t number, struct problem *p)
+static int take_line(struct importing *m, struct slice text, struct problem *p)
 {
-        struct json_value root, v;
+        struct json_value v;
         struct slice type = SLICE_NONE;
         struct problem why = {0};
         arena_clear(&m->arena);
-        int r = json_parse(text, DEPTH_MAX, &root, &why);
-        if (r == OK && json_get(&root, "type", &v))
+        int r = json_parse(text, DEPTH_MAX, &m->root, &why);
+        if (r == OK && json_get(&m->root, "type", &v))
                 (void)!json_to_text(&v, &m->arena, &type); /* else it is none we know */
         if (r == OK && slice_eq(type, SLICE_LIT("job")))
-                return take_job(m, text, number, p);
+                return take_job(m, text, p);
         const struct kind *k = kind_find(type);
         if (r == OK && k)
-                return take_thing(m, k, &root, number, p);
+                return take_thing(m, k, p);
         if (slice_eq(type, SLICE_LIT("weir"))) {
                 m->is_export = true;
-                if (json_get(&root, "at_ms", &v))
+                if (json_get(&m->root, "at_ms", &v))
                         (void)json_to_i64(&v, &m->exported_ms); /* 0 when it is no number */
                 return choose_key(m, p);
         }
@@ -409,7 +397,7 @@ static int take_line(struct importing *m, struct slice text, uint64_t number, st
         }
         if (r == OK)
                 (void)problem_set(&why, ERR_BADARG, "it is of no type that is known here");
-        tell_bad(m, number, number, &why);
+        tell_bad(m, m->number, m->number, &why);
         return OK;
 }
 
@@ -424,7 +412,8 @@ static int take_lines(struct importing *m, const char *path, struct problem *p)
         interrupt_catch();
         progress_init(&m->progress, "imported", "jobs", size, m->cli->is_json);
         while ((r = line_reader_next(&reader, &text, p)) == OK) {
-                r = take_line(m, text, reader.line, p);
+                m->number = reader.line;
+                r = take_line(m, text, p);
                 if (r != OK)
                         break;
                 progress_tell(&m->progress, bulk_added(m->bulk), reader.offset);
@@ -517,7 +506,7 @@ static int import(struct cli *cli, struct problem *p)
                 .is_skipping = true,
                 .once = m.once,
                 .added = on_added,
-                .refused = on_refused,
+                .refused = tell_bad,
                 .ctx = &m,
         };
         m.bulk = bulk_new(&options);
