@@ -112,19 +112,18 @@ static int dial(const struct sockaddr *addr, socklen_t len)
         return fd;
 }
 
-static int dial_unix(struct client *c, struct problem *p)
-{
-        struct sockaddr_un addr = {.sun_family = AF_UNIX};
-        _Static_assert(sizeof(addr.sun_path) >= sizeof(c->url->path), "a parsed path fits");
-        memcpy(addr.sun_path, c->url->path, sizeof(c->url->path));
-        c->fd = dial((const struct sockaddr *)&addr, sizeof(addr));
-        return c->fd >= 0 ? OK : connect_problem(c->url, -c->fd, p);
-}
-
-static int dial_tcp(struct client *c, struct problem *p)
+/* Connects to the socket path, or to the first address of the host that answers. */
+static int dial_url(struct client *c, struct problem *p)
 {
         struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
+        struct sockaddr_un addr = {.sun_family = AF_UNIX};
         char port[8];
+        if (c->url->is_unix) {
+                _Static_assert(sizeof(addr.sun_path) >= sizeof(c->url->path), "a path fits");
+                memcpy(addr.sun_path, c->url->path, sizeof(c->url->path));
+                c->fd = dial((const struct sockaddr *)&addr, sizeof(addr));
+                return c->fd >= 0 ? OK : connect_problem(c->url, -c->fd, p);
+        }
         (void)snprintf(port, sizeof(port), "%u", (unsigned)c->url->port);
         int r = getaddrinfo(c->url->host, port, &hints, &all);
         if (r != 0)
@@ -150,46 +149,49 @@ static int lost_problem(const struct client *c, int error, struct problem *p)
         return problem_set(p, ERR_IO, "connection to %s: %s", c->url->text, strerror(error));
 }
 
+static void forget_last_reply(struct client *c)
+{
+        buf_drop_front(&c->in, c->in_used);
+        c->in_used = 0;
+}
+
+/* Moves the bytes that have come, if any, to c->in; an error at the end of the connection. */
+static int take_input(struct client *c, struct problem *p)
+{
+        if (!buf_reserve(&c->in, 16384))
+                return problem_set(p, ERR_TOOBIG, "the answer is larger than %llu MiB",
+                                   (unsigned long long)(REPLY_MAX_BYTES / MIB));
+        ssize_t n = recv(c->fd, c->in.ptr + c->in.len, c->in.cap - c->in.len, 0);
+        if (n > 0)
+                c->in.len += (size_t)n;
+        bool is_lost = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+        return is_lost ? lost_problem(c, n == 0 ? 0 : errno, p) : OK;
+}
+
+/* Sends c->out, and empties it on success.  Replies are taken in meanwhile: a server with too much
+ * unsent output stops reading, and both sides would wait for ever. */
 static int send_all(struct client *c, int64_t deadline_ns, struct problem *p)
 {
         size_t at = 0;
         if (c->out.failed)
                 return problem_set(p, ERR_NOMEM, "no memory for the request");
+        forget_last_reply(c);
         while (at < c->out.len) {
                 ssize_t n = send(c->fd, c->out.ptr + at, c->out.len - at, MSG_NOSIGNAL);
                 int error = n < 0 ? errno : 0;
-                if (error == EAGAIN)
-                        error = wait_for(c->fd, POLLOUT, deadline_ns);
-                else if (n > 0)
+                if (n > 0)
                         at += (size_t)n;
+                if (error == EAGAIN) {
+                        error = wait_for(c->fd, POLLOUT | POLLIN, deadline_ns);
+                        int r = error ? OK : take_input(c, p);
+                        if (r != OK)
+                                return r;
+                }
                 if (error && error != EINTR)
                         return lost_problem(c, error, p);
         }
+        buf_clear(&c->out);
         return OK;
-}
-
-/* More bytes into c->in; not OK at the end of the connection. */
-static int receive(struct client *c, int64_t deadline_ns, struct problem *p)
-{
-        for (;;) {
-                if (!buf_reserve(&c->in, 16384))
-                        return problem_set(p, ERR_TOOBIG, "the answer is larger than %llu MiB",
-                                           (unsigned long long)(REPLY_MAX_BYTES / MIB));
-                ssize_t n = recv(c->fd, c->in.ptr + c->in.len, c->in.cap - c->in.len, 0);
-                if (n > 0) {
-                        c->in.len += (size_t)n;
-                        return OK;
-                }
-                int error = n < 0 ? errno : 0;
-                if (error == EINTR)
-                        continue;
-                if (error == EAGAIN)
-                        error = wait_for(c->fd, POLLIN, deadline_ns);
-                else
-                        return lost_problem(c, error, p);
-                if (error)
-                        return lost_problem(c, error, p);
-        }
 }
 
 static int foreign_problem(const struct client *c, struct problem *p)
@@ -213,9 +215,11 @@ static int receive_value(struct client *c, int64_t deadline_ns, const struct val
                         return foreign_problem(c, p);
                 if (r == 1)
                         break;
-                r = receive(c, deadline_ns, p);
-                if (r != OK)
-                        return r;
+                size_t had = c->in.len;
+                r = take_input(c, p);
+                int error = r == OK && c->in.len == had ? wait_for(c->fd, POLLIN, deadline_ns) : 0;
+                if (r != OK || error)
+                        return r != OK ? r : lost_problem(c, error, p);
         }
         c->in_used = scan.at;
         arena_clear(&c->arena);
@@ -225,12 +229,6 @@ static int receive_value(struct client *c, int64_t deadline_ns, const struct val
                                    err_text(r));
         *ret = v;
         return v->type == VALUE_ERROR ? value_problem(v, p) : OK;
-}
-
-static void forget_last_reply(struct client *c)
-{
-        buf_drop_front(&c->in, c->in_used);
-        c->in_used = 0;
 }
 
 static int greet(struct client *c, struct problem *p)
@@ -260,7 +258,7 @@ static int greet(struct client *c, struct problem *p)
 
 int client_connect(struct client *c, struct problem *p)
 {
-        int r = c->url->is_unix ? dial_unix(c, p) : dial_tcp(c, p);
+        int r = dial_url(c, p);
         if (r == OK)
                 r = greet(c, p);
         if (r != OK)
@@ -268,59 +266,20 @@ int client_connect(struct client *c, struct problem *p)
         return r;
 }
 
-/* What is there to be read while the peer takes nothing: it may be waiting for just that. */
-static int take_replies(struct client *c, struct problem *p)
-{
-        if (!buf_reserve(&c->in, 16384))
-                return problem_set(p, ERR_TOOBIG, "the answers are larger than %llu MiB",
-                                   (unsigned long long)(REPLY_MAX_BYTES / MIB));
-        ssize_t n = recv(c->fd, c->in.ptr + c->in.len, c->in.cap - c->in.len, MSG_DONTWAIT);
-        if (n > 0)
-                c->in.len += (size_t)n;
-        bool is_lost = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-        return is_lost ? lost_problem(c, n == 0 ? 0 : errno, p) : OK;
-}
-
-/* Sends what was collected.  Replies are taken in meanwhile: a server with too much unsent output
- * reads no more, and both would wait for ever. */
-static int send_collected(struct client *c, struct problem *p)
-{
-        int64_t deadline_ns = clock_boot_ns() + CLIENT_REPLY_MS * NS_PER_MS;
-        size_t at = 0;
-        if (c->out.failed)
-                return problem_set(p, ERR_NOMEM, "no memory for the request");
-        forget_last_reply(c);
-        while (at < c->out.len) {
-                ssize_t n = send(c->fd, c->out.ptr + at, c->out.len - at, MSG_NOSIGNAL);
-                int error = n < 0 ? errno : 0;
-                if (n > 0)
-                        at += (size_t)n;
-                if (error == EAGAIN) {
-                        error = wait_for(c->fd, POLLOUT | POLLIN, deadline_ns);
-                        int r = error ? OK : take_replies(c, p);
-                        if (r != OK)
-                                return r;
-                }
-                if (error && error != EINTR)
-                        return lost_problem(c, error, p);
-        }
-        buf_clear(&c->out);
-        return OK;
-}
-
 int client_send(struct client *c, const struct slice *argv, size_t argc, struct problem *p)
 {
         ASSERT(c->fd >= 0);
         value_put_command(&c->out, argv, argc);
-        return c->out.len >= SEND_BYTES ? send_collected(c, p) : OK;
+        return c->out.len < SEND_BYTES
+                       ? OK
+                       : send_all(c, clock_boot_ns() + CLIENT_REPLY_MS * NS_PER_MS, p);
 }
 
 int client_receive(struct client *c, const struct value **ret, struct problem *p)
 {
-        int r = send_collected(c, p);
+        int r = send_all(c, clock_boot_ns() + CLIENT_REPLY_MS * NS_PER_MS, p);
         if (r != OK)
                 return r;
-        forget_last_reply(c);
         return receive_value(c, clock_boot_ns() + CLIENT_REPLY_MS * NS_PER_MS, ret, p);
 }
 
@@ -329,11 +288,10 @@ int client_call_within(struct client *c, const struct slice *argv, size_t argc, 
 {
         int64_t deadline_ns = clock_boot_ns() + reply_ms * NS_PER_MS;
         ASSERT(c->fd >= 0);
-        forget_last_reply(c);
         buf_clear(&c->out);
         value_put_command(&c->out, argv, argc);
         int r = send_all(c, deadline_ns, p);
-        buf_clear(&c->out);
+        buf_clear(&c->out); /* after an error too */
         return r == OK ? receive_value(c, deadline_ns, ret, p) : r;
 }
 
