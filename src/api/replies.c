@@ -184,11 +184,11 @@ static inline void end(struct reply *r, enum reply_form form)
 #define JOIN_NAME(id, name, ...) "," name
 #define STATUS JOB_STATUS_MAP(JOIN_NAME)
 #define REASON CHECK_REASON_MAP(JOIN_NAME)
-#define TIER   "critical,high,normal,deferrable"
-#define LEVEL  "normal,elevated,critical,unknown"
+#define TIER   TIER_MAP(JOIN_NAME)
+#define LEVEL  LEVEL_MAP(JOIN_NAME)
+#define MODE   MODE_MAP(JOIN_NAME)
 #define BREAKER "closed,open,half-open"
 #define SCHEDULE "active,paused,stopped,done"
-#define MODE   "off,test_observe,observe,enforce"
 
 #define REPLY(view, form, scope)    {#view, "{"
 #define FIELD_AS(member, key, kind) key SHAPE_OF(REPLY_KIND_##kind) " "

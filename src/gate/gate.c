@@ -16,40 +16,13 @@
  */
 #include "gate/gate.h"
 
-#define MINUTES_MS 60000U
+#define MINUTES_MS     60000U
 
-static const char *const tier_names[TIERS] = {
-        [TIER_CRITICAL] = "critical",
-        [TIER_HIGH] = "high",
-        [TIER_NORMAL] = "normal",
-        [TIER_DEFERRABLE] = "deferrable",
-};
-
-static const char *const level_names[LEVELS] = {
-        [LEVEL_NORMAL] = "normal",
-        [LEVEL_ELEVATED] = "elevated",
-        [LEVEL_CRITICAL] = "critical",
-        [LEVEL_UNKNOWN] = "unknown",
-};
-
-static const char *const mode_names[MODES] = {
-        [MODE_OFF] = "off",
-        [MODE_TEST_OBSERVE] = "test_observe",
-        [MODE_OBSERVE] = "observe",
-        [MODE_ENFORCE] = "enforce",
-};
-
-static const char *const reason_names[GATE_REASONS] = {
-        [GATE_OFF] = "off",
-        [GATE_ALLOWED] = "allowed",
-        [GATE_LEVEL] = "level",
-        [GATE_PAUSED] = "paused",
-        [GATE_UNKNOWN] = "unknown",
-        [GATE_DEFERRED_MAX] = "max_deferral_reached",
-        [GATE_HOOK_MAX] = "max_defers_reached",
-        [GATE_EXPIRY] = "expires",
-        [GATE_RAMP] = "ramp",
-};
+#define NAME(id, name) name,
+static const char *const tier_names[] = {TIER_MAP(NAME)};
+static const char *const level_names[] = {LEVEL_MAP(NAME)};
+static const char *const mode_names[] = {MODE_MAP(NAME)};
+static const char *const reason_names[] = {GATE_REASON_MAP(NAME)};
 
 static int find_name(const char *const *names, int n, struct slice name)
 {
@@ -156,20 +129,6 @@ int policy_check(const struct policy *p, struct problem *problem)
         return OK;
 }
 
-static uint32_t delay_of(const struct policy *p, enum level level, enum tier tier)
-{
-        if (tier == TIER_CRITICAL || level == LEVEL_NORMAL)
-                return 0;
-        return p->delay_ms[level][tier];
-}
-
-static enum gate_reason why_wait(const struct policy *p, enum level level)
-{
-        if (p->is_paused)
-                return GATE_PAUSED;
-        return level == LEVEL_UNKNOWN ? GATE_UNKNOWN : GATE_LEVEL;
-}
-
 int64_t gate_room_ms(const struct policy *p, int64_t left_ms)
 {
         int64_t margin_ms = left_ms / 10;
@@ -210,8 +169,8 @@ struct gate_answer gate_decide(const struct policy *p, const struct gate_ask *as
         if (p->is_paused)
                 a.level = LEVEL_CRITICAL;
         a.reason = GATE_ALLOWED;
-        uint32_t delay_ms = delay_of(p, a.level, ask->tier);
-        if (delay_ms == 0)
+        uint32_t delay_ms = p->delay_ms[a.level][ask->tier];
+        if (delay_ms == 0 || ask->tier == TIER_CRITICAL || a.level == LEVEL_NORMAL)
                 return a;
         if (p->max_deferral_ms && ask->deferred_ms >= p->max_deferral_ms) {
                 a.reason = GATE_DEFERRED_MAX;
@@ -227,7 +186,9 @@ struct gate_answer gate_decide(const struct policy *p, const struct gate_ask *as
         fit_expiry(p, ask, &delay_ms, &a);
         if (a.reason == GATE_EXPIRY)
                 return a;
-        a.reason = why_wait(p, a.level);
+        a.reason = p->is_paused               ? GATE_PAUSED
+                   : a.level == LEVEL_UNKNOWN ? GATE_UNKNOWN
+                                              : GATE_LEVEL;
         a.would_wait = true;
         a.is_wait = p->mode == MODE_ENFORCE;
         a.delay_ms = delay_ms;

@@ -10,11 +10,28 @@
 #include "base/slice.h"
 
 /* Numbers are in the log. */
-enum tier { TIER_CRITICAL, TIER_HIGH, TIER_NORMAL, TIER_DEFERRABLE, TIERS };
-enum level { LEVEL_NORMAL, LEVEL_ELEVATED, LEVEL_CRITICAL, LEVEL_UNKNOWN, LEVELS };
+#define TIER_MAP(X)                                                                                \
+        X(TIER_CRITICAL, "critical")                                                               \
+        X(TIER_HIGH, "high")                                                                       \
+        X(TIER_NORMAL, "normal")                                                                   \
+        X(TIER_DEFERRABLE, "deferrable")
+#define LEVEL_MAP(X)                                                                               \
+        X(LEVEL_NORMAL, "normal")                                                                  \
+        X(LEVEL_ELEVATED, "elevated")                                                              \
+        X(LEVEL_CRITICAL, "critical")                                                              \
+        X(LEVEL_UNKNOWN, "unknown")
 /* off: nothing is computed; test_observe: metrics and levels only; observe: decisions are made,
  * counted and told as would_defer, and the work runs; enforce: it waits. */
-enum gate_mode { MODE_OFF, MODE_TEST_OBSERVE, MODE_OBSERVE, MODE_ENFORCE, MODES };
+#define MODE_MAP(X)                                                                                \
+        X(MODE_OFF, "off")                                                                         \
+        X(MODE_TEST_OBSERVE, "test_observe")                                                       \
+        X(MODE_OBSERVE, "observe")                                                                 \
+        X(MODE_ENFORCE, "enforce")
+
+#define GATE_ID(id, name) id,
+enum tier { TIER_MAP(GATE_ID) TIERS };
+enum level { LEVEL_MAP(GATE_ID) LEVELS };
+enum gate_mode { MODE_MAP(GATE_ID) MODES };
 
 const char *tier_name(enum tier tier);      /* "critical" */
 int tier_from_name(struct slice name);      /* in any case; -1 when there is no such tier */
@@ -60,18 +77,17 @@ void policy_init(struct policy *p);
  * whatever it is given. */
 int policy_check(const struct policy *p, struct problem *problem) MUST_CHECK;
 
-enum gate_reason {
-        GATE_OFF,          /* the mode does not decide */
-        GATE_ALLOWED,      /* the matrix lets it run */
-        GATE_LEVEL,        /* the matrix makes it wait */
-        GATE_PAUSED,       /* the operator's pause makes it wait */
-        GATE_UNKNOWN,      /* the load of the database is unknown, and its tier waits then */
-        GATE_DEFERRED_MAX, /* it has waited long enough: it runs */
-        GATE_HOOK_MAX,     /* its hook was deferred often enough this hour: it runs */
-        GATE_EXPIRY,       /* it waited until just before it expires: it runs */
-        GATE_RAMP,         /* older jobs of its hook return by the ramp: it waits behind them */
-        GATE_REASONS
-};
+#define GATE_REASON_MAP(X)                                                                         \
+        X(GATE_OFF, "off")         /* the mode does not decide */                                  \
+        X(GATE_ALLOWED, "allowed") /* the matrix lets it run */                                    \
+        X(GATE_LEVEL, "level")     /* the matrix makes it wait */                                  \
+        X(GATE_PAUSED, "paused")   /* the operator's pause makes it wait */                        \
+        X(GATE_UNKNOWN, "unknown") /* the load of the database is unknown, and its tier waits */   \
+        X(GATE_DEFERRED_MAX, "max_deferral_reached") /* it has waited long enough: it runs */      \
+        X(GATE_HOOK_MAX, "max_defers_reached") /* its hook was deferred often enough: it runs */   \
+        X(GATE_EXPIRY, "expires") /* it waited until just before it expires: it runs */            \
+        X(GATE_RAMP, "ramp")      /* older jobs of its hook return by the ramp: it waits */
+enum gate_reason { GATE_REASON_MAP(GATE_ID) GATE_REASONS };
 const char *gate_reason_name(enum gate_reason reason);
 
 struct gate_ask {

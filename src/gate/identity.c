@@ -102,11 +102,6 @@ static inline bool has_good_parts(const struct scan *s, const char *text)
 /* --- what was wrong ----------------------------------------------------------------------------
  */
 
-static bool is_forbidden(unsigned char c)
-{
-        return c < FIRST_GOOD || c == DEL || c == '/';
-}
-
 static int explain_part(struct slice part, size_t number, struct problem *problem)
 {
         if (part.len == 0)
@@ -122,13 +117,15 @@ static int explain_part(struct slice part, size_t number, struct problem *proble
                 return problem_set(problem, ERR_BADARG,
                                    "part %zu of the identity is \"all\", the name of everybody",
                                    number);
-        for (size_t i = 0; i < part.len; i++)
-                if (is_forbidden((unsigned char)part.ptr[i]))
+        for (size_t i = 0; i < part.len; i++) {
+                unsigned char c = (unsigned char)part.ptr[i];
+                if (c < FIRST_GOOD || c == DEL || c == '/')
                         return problem_set(
                                 problem, ERR_BADARG,
                                 "part %zu of the identity has byte 0x%02x in it; spaces, "
                                 "control characters and '/' are not allowed",
-                                number, (unsigned char)part.ptr[i]);
+                                number, c);
+        }
         return OK;
 }
 

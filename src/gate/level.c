@@ -27,6 +27,13 @@
 
 enum freshness { KNOWN, PENDING, MISSING };
 
+struct input {
+        const struct level_rule *rules;
+        const struct level_sample *samples;
+        size_t n;
+        int64_t dwell_ns, now_ns;
+};
+
 /* What one look at all samples says. */
 struct look {
         enum level worst; /* of the known metrics */
@@ -77,16 +84,11 @@ int64_t level_good_until_ns(const struct level_rule *rule, const struct level_sa
         return isfinite(sample->value) ? sample->at_ns + patience_ns(rule, sample) : sample->at_ns;
 }
 
-static bool is_stale(const struct level_rule *rule, const struct level_sample *s, int64_t now_ns)
-{
-        if (s->state == SAMPLE_FAILED)
-                return true;
-        return rule->stale_ns > 0 && now_ns - s->at_ns > patience_ns(rule, s);
-}
-
 static bool is_fresh(const struct level_rule *rule, const struct level_sample *s, int64_t now_ns)
 {
-        return s->at_ns != 0 && isfinite(s->value) && !is_stale(rule, s, now_ns);
+        if (!s->at_ns || !isfinite(s->value) || s->state == SAMPLE_FAILED)
+                return false;
+        return rule->stale_ns <= 0 || now_ns - s->at_ns <= patience_ns(rule, s);
 }
 
 /* Has a metric that was never sampled still time?  When the target is silent it has little of it,
@@ -160,20 +162,19 @@ static bool is_known(const struct leveler *l, int metric)
 }
 
 /* Who is known, who is waited for, who is missing. */
-static struct look look_who(struct leveler *l, const struct level_rule *rules,
-                            const struct level_sample *samples, size_t n, int64_t now_ns)
+static struct look look_who(struct leveler *l, const struct input *in)
 {
         struct look look = {.lost_metric = -1, .missing = -1};
 
         l->known_mask = l->pending_mask = 0;
-        for (size_t i = 0; i < n; i++) {
-                enum freshness f = freshness(l, &rules[i], &samples[i], now_ns);
+        for (size_t i = 0; i < in->n; i++) {
+                enum freshness f = freshness(l, &in->rules[i], &in->samples[i], in->now_ns);
                 if (f == KNOWN)
                         l->known_mask |= 1U << i;
                 else if (f == PENDING)
                         l->pending_mask |= 1U << i;
                 else
-                        look_at_missing(l, &rules[i], i, &look);
+                        look_at_missing(l, &in->rules[i], i, &look);
         }
         if (look.missing >= 0 && !l->known_mask && !l->pending_mask)
                 look.is_blind = true;
@@ -182,21 +183,20 @@ static struct look look_who(struct leveler *l, const struct level_rule *rules,
 
 /* Whether the target is critical is found out first: it must not matter for the others in which
  * order metrics stand, nor how often the same samples are looked at. */
-static struct look look_at(struct leveler *l, const struct level_rule *rules,
-                           const struct level_sample *samples, size_t n, int64_t now_ns)
+static struct look look_at(struct leveler *l, const struct input *in)
 {
-        struct look look = look_who(l, rules, samples, n, now_ns);
+        struct look look = look_who(l, in);
         bool is_critical = l->held == LEVEL_CRITICAL;
 
-        for (size_t i = 0; i < n && !is_critical; i++)
-                is_critical =
-                        is_known(l, (int)i) && own_level(&rules[i], (enum level)l->reached[i], true,
-                                                         samples[i].value) == LEVEL_CRITICAL;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < in->n && !is_critical; i++)
+                is_critical = is_known(l, (int)i) &&
+                              own_level(&in->rules[i], (enum level)l->reached[i], true,
+                                        in->samples[i].value) == LEVEL_CRITICAL;
+        for (size_t i = 0; i < in->n; i++) {
                 if (!is_known(l, (int)i))
                         continue;
-                enum level own = own_level(&rules[i], (enum level)l->reached[i], is_critical,
-                                           samples[i].value);
+                enum level own = own_level(&in->rules[i], (enum level)l->reached[i], is_critical,
+                                           in->samples[i].value);
                 l->metric_level[i] = (int8_t)own;
                 if (own > (enum level)l->reached[i])
                         l->reached[i] = (int8_t)own;
@@ -209,17 +209,16 @@ static struct look look_at(struct leveler *l, const struct level_rule *rules,
 }
 
 /* The known metric at that level that is farthest above its threshold; -1: none is. */
-static int find_worst(const struct leveler *l, const struct level_rule *rules,
-                      const struct level_sample *samples, size_t n, enum level level)
+static int find_worst(const struct leveler *l, const struct input *in, enum level level)
 {
         int worst = -1;
         double most = -INFINITY;
 
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < in->n; i++) {
                 if (!is_known(l, (int)i) || l->metric_level[i] != (int8_t)level)
                         continue;
-                double enter = rules[i].enter[level - 1];
-                double over = enter > 0 ? samples[i].value / enter : samples[i].value - enter;
+                double enter = in->rules[i].enter[level - 1], value = in->samples[i].value;
+                double over = enter > 0 ? value / enter : value - enter;
                 if (worst < 0 || over > most) {
                         worst = (int)i;
                         most = over;
@@ -230,22 +229,22 @@ static int find_worst(const struct leveler *l, const struct level_rule *rules,
 
 /* Names the metric that makes the level, and goes on naming it while it does.  When all are calm it
  * is the last one until dwell is over; after a gap in which that was lost, the worst there is. */
-static void name_metric(struct leveler *l, const struct level_rule *rules,
-                        const struct level_sample *samples, size_t n)
+static void name_metric(struct leveler *l, const struct input *in)
 {
         if (is_known(l, l->metric) && l->metric_level[l->metric] == (int8_t)l->level)
                 return;
         int level = (int)l->level;
-        int worst = find_worst(l, rules, samples, n, l->level);
+        int worst = find_worst(l, in, l->level);
         while (worst < 0 && l->metric < 0 && --level > LEVEL_NORMAL)
-                worst = find_worst(l, rules, samples, n, (enum level)level);
+                worst = find_worst(l, in, (enum level)level);
         if (worst < 0)
                 return;
+        const struct level_rule *rule = &in->rules[worst];
         l->metric = worst;
-        l->value = samples[worst].value;
-        l->threshold = is_entered(&rules[worst], (enum level)level, l->value)
-                               ? rules[worst].enter[level - 1]
-                               : exit_of(&rules[worst], (enum level)level);
+        l->value = in->samples[worst].value;
+        l->threshold = is_entered(rule, (enum level)level, l->value)
+                               ? rule->enter[level - 1]
+                               : exit_of(rule, (enum level)level);
 }
 
 static void change(struct leveler *l, enum level level, int64_t now_ns)
@@ -262,85 +261,80 @@ static void let_go(struct leveler *l, enum level held)
         memcpy(l->reached, l->metric_level, sizeof(l->reached));
 }
 
-static bool to_unknown(struct leveler *l, const struct level_rule *rules,
-                       const struct level_sample *samples, int metric, int64_t now_ns)
+static bool to_unknown(struct leveler *l, const struct input *in, int metric)
 {
         bool changed = l->level != LEVEL_UNKNOWN;
-        int64_t at_ns = samples[metric].at_ns ? samples[metric].at_ns : l->began_ns;
+        const struct level_sample *s = &in->samples[metric];
+        int64_t at_ns = s->at_ns ? s->at_ns : l->began_ns;
 
         if (changed)
-                change(l, LEVEL_UNKNOWN, now_ns);
+                change(l, LEVEL_UNKNOWN, in->now_ns);
         l->calm_since_ns = 0;
         if (changed || l->metric != metric) {
                 l->metric = l->cause = metric;
-                l->value = (double)(now_ns - at_ns) / (double)NS_PER_S;
-                l->threshold =
-                        (double)patience_ns(&rules[metric], &samples[metric]) / (double)NS_PER_S;
+                l->value = (double)(in->now_ns - at_ns) / (double)NS_PER_S;
+                l->threshold = (double)patience_ns(&in->rules[metric], s) / (double)NS_PER_S;
         }
         return changed;
 }
 
-static bool to_level(struct leveler *l, const struct level_rule *rules,
-                     const struct level_sample *samples, size_t n, int64_t now_ns)
+static bool to_level(struct leveler *l, const struct input *in)
 {
         bool changed = l->level != l->held;
 
         if (changed) {
-                change(l, l->held, now_ns);
+                change(l, l->held, in->now_ns);
                 l->metric = -1;
         }
-        name_metric(l, rules, samples, n);
+        name_metric(l, in);
         if (changed)
                 l->cause = l->metric;
         return changed;
 }
 
 /* The last metric that decided says what it is now, and which threshold it is below. */
-static bool to_normal(struct leveler *l, const struct level_rule *rules,
-                      const struct level_sample *samples, int64_t now_ns)
+static bool to_normal(struct leveler *l, const struct input *in)
 {
         enum level was = l->level == LEVEL_CRITICAL ? LEVEL_CRITICAL : LEVEL_ELEVATED;
         int metric = l->metric;
 
-        change(l, LEVEL_NORMAL, now_ns);
+        change(l, LEVEL_NORMAL, in->now_ns);
         let_go(l, LEVEL_NORMAL);
         l->metric = -1;
         l->cause = metric;
         l->value = l->threshold = 0;
         if (is_known(l, metric)) {
-                double at = exit_of(&rules[metric], was);
-                l->value = samples[metric].value;
+                double at = exit_of(&in->rules[metric], was);
+                l->value = in->samples[metric].value;
                 l->threshold = isnan(at) ? 0 : at;
         }
         return true;
 }
 
 /* All that is known is below what is held, or just normal: dwell decides. */
-static bool calm(struct leveler *l, const struct level_rule *rules,
-                 const struct level_sample *samples, size_t n, const struct look *look,
-                 int64_t dwell_ns, int64_t now_ns)
+static bool calm(struct leveler *l, const struct input *in, const struct look *look)
 {
         bool is_lost = look->worst == LEVEL_NORMAL && look->lost > LEVEL_NORMAL;
 
         if (l->level == LEVEL_UNKNOWN && look->worst > LEVEL_NORMAL) {
-                bool changed = to_level(l, rules, samples, n, now_ns);
-                l->calm_since_ns = now_ns;
+                bool changed = to_level(l, in);
+                l->calm_since_ns = in->now_ns;
                 return changed;
         }
         if (l->level == LEVEL_UNKNOWN && is_lost)
-                return to_unknown(l, rules, samples, look->lost_metric, now_ns);
+                return to_unknown(l, in, look->lost_metric);
         if (!l->calm_since_ns)
-                l->calm_since_ns = now_ns;
-        if (now_ns - l->calm_since_ns < dwell_ns)
+                l->calm_since_ns = in->now_ns;
+        if (in->now_ns - l->calm_since_ns < in->dwell_ns)
                 return false;
         if (look->worst > LEVEL_NORMAL) {
                 let_go(l, look->worst);
-                return to_level(l, rules, samples, n, now_ns);
+                return to_level(l, in);
         }
         if (!is_lost)
-                return to_normal(l, rules, samples, now_ns);
+                return to_normal(l, in);
         let_go(l, LEVEL_NORMAL);
-        return to_unknown(l, rules, samples, look->lost_metric, now_ns);
+        return to_unknown(l, in, look->lost_metric);
 }
 
 /* Does what was last known still hold?  Else the target counts as measured from now on. */
@@ -359,22 +353,23 @@ bool leveler_update(struct leveler *l, const struct level_rule *rules,
                     const struct level_sample *samples, size_t n, int64_t dwell_ns, int64_t now_ns)
 {
         ASSERT(n <= LEVEL_METRICS_MAX);
+        const struct input in = {rules, samples, n, dwell_ns, now_ns};
         bool was_unmeasured = l->is_unmeasured;
-        struct look look = look_at(l, rules, samples, n, now_ns);
+        struct look look = look_at(l, &in);
 
         if (is_still_unmeasured(l, &look))
                 return false;
         if (look.is_blind)
-                return to_unknown(l, rules, samples, look.missing, now_ns);
+                return to_unknown(l, &in, look.missing);
         if (look.worst > LEVEL_NORMAL && look.worst == l->held) {
                 l->calm_since_ns = 0;
-                return to_level(l, rules, samples, n, now_ns);
+                return to_level(l, &in);
         }
         if (l->level == LEVEL_NORMAL)
                 return false;
         if (was_unmeasured && l->held == LEVEL_NORMAL)
-                return to_normal(l, rules, samples, now_ns);
-        return calm(l, rules, samples, n, &look, dwell_ns, now_ns);
+                return to_normal(l, &in);
+        return calm(l, &in, &look);
 }
 
 int64_t leveler_next_ns(const struct leveler *l, const struct level_rule *rules,

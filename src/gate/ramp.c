@@ -32,16 +32,6 @@ void ramp_stop(struct ramp *r)
         r->last_ns = 0;
 }
 
-/* Deals the share out from the most important tier on. */
-static void deal(uint64_t share, const size_t n_parked[TIERS], size_t ret_release[TIERS])
-{
-        for (size_t tier = 0; tier < TIERS; tier++) {
-                size_t n = n_parked[tier] < share ? n_parked[tier] : (size_t)share;
-                ret_release[tier] = n;
-                share -= n;
-        }
-}
-
 void ramp_step(struct ramp *r, int64_t now_ns, const size_t n_parked[TIERS],
                size_t ret_release[TIERS])
 {
@@ -58,7 +48,11 @@ void ramp_step(struct ramp *r, int64_t now_ns, const size_t n_parked[TIERS],
         }
         unsigned left = r->cycles - r->cycle;
         uint64_t share = parked / left + (parked % left != 0);
-        deal(share, n_parked, ret_release);
+        uint64_t rest = share; /* dealt out from the most important tier on */
+        for (size_t tier = 0; tier < TIERS; tier++) {
+                ret_release[tier] = n_parked[tier] < rest ? n_parked[tier] : (size_t)rest;
+                rest -= ret_release[tier];
+        }
         r->cycle++;
         if (r->cycle == r->cycles)
                 r->last_ns = now_ns;

@@ -256,18 +256,6 @@ static inline uint32_t gram_hash(uint32_t gram)
         return (uint32_t)(h >> 32);
 }
 
-static inline bool is_marked(const struct grams *g, uint32_t hash)
-{
-        uint32_t bit = hash % GRAM_BITS;
-        return g->bits[bit / 64] >> bit % 64 & 1;
-}
-
-static inline void mark(struct grams *g, uint32_t hash)
-{
-        uint32_t bit = hash % GRAM_BITS;
-        g->bits[bit / 64] |= 1ULL << bit % 64;
-}
-
 /* The slot of a gram: its own, or the empty one where it would be. */
 static uint32_t *gram_slot(const struct grams *g, uint32_t gram, uint32_t hash)
 {
@@ -359,9 +347,9 @@ static void grams_init(struct grams *g, const struct registry *r, const uint32_t
         memset(g->slots, 0xff, (g->mask + 1UL) * sizeof(*g->slots));
         g->bits = xcalloc(GRAM_BITS / 64, sizeof(*g->bits));
         for (uint32_t i = n; i-- > 0;) { /* the first of a run is written last */
-                uint32_t hash = gram_hash(g->filed[i].gram);
+                uint32_t hash = gram_hash(g->filed[i].gram), bit = hash % GRAM_BITS;
                 *gram_slot(g, g->filed[i].gram, hash) = i;
-                mark(g, hash);
+                g->bits[bit / 64] |= 1ULL << bit % 64;
         }
 }
 
@@ -380,7 +368,8 @@ static uint32_t find_gram(const struct registry *r, const struct grams *g, size_
                 return best;
         for (size_t i = 0; i + size <= hook.len; i++) {
                 uint32_t gram = gram_at(hook.ptr + i, size), hash = gram_hash(gram);
-                if (!is_marked(g, hash))
+                uint32_t bit = hash % GRAM_BITS;
+                if (!(g->bits[bit / 64] >> bit % 64 & 1))
                         continue;
                 for (uint32_t k = *gram_slot(g, gram, hash);
                      k < g->n && g->filed[k].gram == gram && g->filed[k].entry < best; k++)
@@ -493,18 +482,18 @@ static uint32_t find(const struct registry *r, struct slice hook)
         return best;
 }
 
-enum tier registry_tier(const struct registry *r, struct slice hook)
-{
-        uint32_t i = find(r, hook);
-        return i == NONE ? TIER_NORMAL : (enum tier)r->entries[i].tier;
-}
-
 enum tier registry_explain(const struct registry *r, struct slice hook, struct slice *ret_pattern)
 {
         uint32_t i = find(r, hook);
 
         *ret_pattern = i == NONE ? SLICE_NONE : r->entries[i].pattern;
         return i == NONE ? TIER_NORMAL : (enum tier)r->entries[i].tier;
+}
+
+enum tier registry_tier(const struct registry *r, struct slice hook)
+{
+        struct slice pattern;
+        return registry_explain(r, hook, &pattern);
 }
 
 #define DEFAULT(text, of)                                                                          \
