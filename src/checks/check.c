@@ -29,29 +29,23 @@
 #define WAIT_MAX_MS         60000
 #define WAIT_USUAL_MS       1000
 #define POOL_EVERY_NS       NS_PER_S
-#define RULE_MAX_MS         (7LL * 24 * 3600 * 1000)
-#define STARVED_MS          (5LL * 60 * 1000)
 #define EXEMPT_BUDGET       0.2
 
 /* ---- life ---- */
 
-static void fill_defaults(struct core_checks *c)
-{
-        if (!c->rule_max_ms)
-                c->rule_max_ms = RULE_MAX_MS;
-        if (!c->starved_ms)
-                c->starved_ms = STARVED_MS;
-        if (!(c->exempt_budget > 0))
-                c->exempt_budget = EXEMPT_BUDGET;
-        if (!(c->credit.aim > 0))
-                credit_rule_init(&c->credit);
-}
-
 void checking_reset(struct core *core)
 {
         struct check_ctx *c = core->checking;
+        struct core_checks *options = &core->checks;
         ASSERT(!c->n_waiting);
-        fill_defaults(&core->checks);
+        if (!options->rule_max_ms)
+                options->rule_max_ms = RULE_MAX_DEFAULT_MS;
+        if (!options->starved_ms)
+                options->starved_ms = STARVED_DEFAULT_MS;
+        if (!(options->exempt_budget > 0))
+                options->exempt_budget = EXEMPT_BUDGET;
+        if (!(options->credit.aim > 0))
+                credit_rule_init(&options->credit);
         free(c->targets);
         c->n_targets = throttle_targets(core);
         c->targets = xcalloc(c->n_targets + 1, sizeof(*c->targets));
@@ -111,14 +105,6 @@ static int no_metric(const struct target *g, struct slice name, struct problem *
                            SHOWN(name), names);
 }
 
-/* Whether the operator's hand may refuse an ask on a target that does not exist. */
-static bool may_be_refused(struct core *core, const struct identity *who)
-{
-        struct rule_match match;
-        rule_match(core, who, SLICE_NONE, &match);
-        return match.share || core->throttle->policy.is_paused;
-}
-
 static int look_up_target(struct core *core, const struct check_ask *ask, struct ask_ctx *a,
                           struct problem *problem)
 {
@@ -131,8 +117,12 @@ static int look_up_target(struct core *core, const struct check_ask *ask, struct
         if (!a->is_lost)
                 return OK;
         a->target = -1;
-        if (ask->is_rules_first && may_be_refused(core, &a->who))
-                return OK;
+        if (ask->is_rules_first) { /* a rule or a pause may refuse it even so */
+                struct rule_match match;
+                rule_match(core, &a->who, SLICE_NONE, &match);
+                if (match.share || core->throttle->policy.is_paused)
+                        return OK;
+        }
         return no_target(core, ask->target, problem);
 }
 
@@ -157,7 +147,7 @@ static int look_up_metrics(struct core *core, const struct check_ask *ask, struc
         return OK;
 }
 
-/* That of the most specific part that the registry knows. */
+/* The tier of the most specific part that is registered. */
 static enum tier registered_tier(const struct core *core, const struct identity *who)
 {
         for (size_t i = 0; i < who->n; i++) {
@@ -381,15 +371,11 @@ static void name_rule(const struct rule_match *match, struct check_answer *ret)
                 r = match->threshold;
         if (r)
                 put_rule_name(r, ret);
-}
-
-/* A copy: an exemption that is past its budget is gone when the answer is told. */
-static void name_matched(const struct rule *r, struct check_answer *ret)
-{
-        size_t len = r ? r->who.len : 0;
+        /* A copy: an exemption that is past its budget is gone when the answer is told. */
+        size_t len = match->share ? match->share->who.len : 0;
         ASSERT(len <= IDENTITY_BYTES);
         if (len)
-                memcpy(ret->matched, r->who.ptr, len);
+                memcpy(ret->matched, match->share->who.ptr, len);
         ret->matched[len] = '\0';
 }
 
@@ -424,9 +410,8 @@ static struct check_case case_of(struct core *core, const struct ask_ctx *a,
         };
 }
 
-/* Of an ask that is granted by its metrics: what lists that only observe would have said to it. */
-static void look_at_trial(struct core *core, const struct ask_ctx *a, struct slice target,
-                          struct check_answer *ret)
+/* For an ask that its metrics grant: what the lists that only observe would have answered. */
+static void look_at_trial(struct core *core, const struct ask_ctx *a, struct check_answer *ret)
 {
         struct check_answer *trial = &core->checking->trial;
         struct rule_match match;
@@ -434,7 +419,7 @@ static void look_at_trial(struct core *core, const struct ask_ctx *a, struct sli
         if (!ret->verdict.is_granted || ret->verdict.reason != CHECK_GRANTED ||
             ret->verdict.would_refuse || a->target < 0)
                 return;
-        const struct rule *r = rule_match_trial(core, &a->who, target, &match);
+        const struct rule *r = rule_match_trial(core, &a->who, ret->target, &match);
         if (!r)
                 return;
         choose_metrics(core, a, &match, trial);
@@ -454,24 +439,25 @@ static void look_at_trial(struct core *core, const struct ask_ctx *a, struct sli
 
 /* ---- the answer ---- */
 
-static void decide(struct core *core, const struct ask_ctx *a, struct rule_match *match,
-                   struct check_answer *ret)
+void check_answer(struct core *core, const struct ask_ctx *a, struct check_answer *ret)
 {
+        struct rule_match match;
         ret->target =
                 a->target < 0 ? SLICE_NONE : slice_str(core->throttle->targets[a->target].name);
-        rule_match(core, &a->who, ret->target, match);
-        choose_metrics(core, a, match, ret);
-        if (match->threshold || !isnan(a->threshold))
-                set_thresholds(core, a, match, ret);
-        struct check_case c = case_of(core, a, match, ret);
+        rule_match(core, &a->who, ret->target, &match);
+        choose_metrics(core, a, &match, ret);
+        if (match.threshold || !isnan(a->threshold))
+                set_thresholds(core, a, &match, ret);
+        struct check_case c = case_of(core, a, &match, ret);
         ret->verdict = check_decide(&c, core->options.rng);
         ret->tier = a->tier;
-        name_rule(match, ret);
-        name_matched(match->share, ret);
-        look_at_trial(core, a, ret->target, ret);
+        name_rule(&match, ret);
+        look_at_trial(core, a, ret);
         ret->credits = ret->credit_ms = ret->wait_ms = 0;
         if (!ret->verdict.is_granted)
-                ret->wait_ms = wait_of(core, a, match, ret);
+                ret->wait_ms = wait_of(core, a, &match, ret);
+        if (ret->verdict.reason == CHECK_EXEMPT && ret->verdict.is_over)
+                check_spend_budget(core, a, match.share);
 }
 
 void check_give_credits(struct core *core, const struct ask_ctx *a, struct check_answer *ret)
@@ -499,14 +485,6 @@ int64_t check_paced_ns(const struct ask_ctx *a)
 {
         const struct client_note *note = client_note(a->client);
         return note->paced_target == target_number(a->target) ? note->paced_ns : 0;
-}
-
-void check_answer(struct core *core, const struct ask_ctx *a, struct check_answer *ret)
-{
-        struct rule_match match;
-        decide(core, a, &match, ret);
-        if (ret->verdict.reason == CHECK_EXEMPT && ret->verdict.is_over)
-                check_spend_budget(core, a, match.share);
 }
 
 /* "a metric is above its threshold: threads_running 150 against 15" */

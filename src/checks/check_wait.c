@@ -55,23 +55,19 @@ static struct check_wait *wait_of(struct session_wait *w)
 
 /* ---- telling ---- */
 
-static void write_number(struct told_number *n, double value)
+/* Printing a fraction is a quarter of a pipelined check, and samples are fewer than asks. */
+static struct slice number_text(struct told_number *n, double value)
 {
+        if (isnan(value))
+                return SLICE_NONE;
+        if (n->len && n->value == value)
+                return slice_make(n->text, n->len);
         bool is_whole = fabs(value) < 1e15 && (double)(int64_t)value == value;
         int len = is_whole ? snprintf(n->text, sizeof(n->text), "%lld", (long long)value)
                            : snprintf(n->text, sizeof(n->text), "%.10g", value);
         ASSERT(len > 0 && (size_t)len < sizeof(n->text));
         n->len = (uint8_t)len;
         n->value = value;
-}
-
-/* Printing a fraction is a quarter of a pipelined check, and samples are fewer than asks. */
-static struct slice number_text(struct told_number *n, double value)
-{
-        if (isnan(value))
-                return SLICE_NONE;
-        if (!n->len || n->value != value)
-                write_number(n, value);
         return slice_make(n->text, n->len);
 }
 
@@ -208,6 +204,17 @@ static void note_due(struct check_state *s, int64_t again_ns)
                 s->due_ns = again_ns;
 }
 
+/* Puts an ask at the end of the lane of its identity and target. */
+static void enter_lane(struct core *core, struct check_wait *w)
+{
+        struct check_state *s = check_state_of(core, w->ask.target);
+        w->lane = lane_get(core, &w->ask);
+        list_push_back(&w->lane->waits, &w->link);
+        note_due(s, w->again_ns);
+        s->n_waiting++;
+        core->checking->n_waiting++;
+}
+
 static int park(struct core *core, struct session *session, const struct ask_ctx *a,
                 int64_t again_ns, int64_t wait_ms)
 {
@@ -223,11 +230,7 @@ static int park(struct core *core, struct session *session, const struct ask_ctx
         w->ask.roll = NULL;
         keep_texts(w, a);
         wait_begin(core, &w->base, &check_wait_ops, session);
-        w->lane = lane_get(core, &w->ask);
-        list_push_back(&w->lane->waits, &w->link);
-        check_state_of(core, a->target)->n_waiting++;
-        note_due(check_state_of(core, a->target), again_ns);
-        core->checking->n_waiting++;
+        enter_lane(core, w);
         core->checking->parked++;
         wait_until(core, &w->base, core->now.steady_ns + wait_ms * NS_PER_MS);
         return CORE_LATER;
@@ -344,7 +347,7 @@ int64_t checking_next_ns(const struct core *core)
 /* ---- the targets are set up again ---- */
 
 /* All parked asks, in the order of their turns; off their lanes, which are gone. */
-static size_t take_all(struct core *core, struct list *ret)
+static void take_all(struct core *core, struct list *ret)
 {
         struct check_ctx *c = core->checking;
         size_t n = 0;
@@ -365,7 +368,6 @@ static size_t take_all(struct core *core, struct list *ret)
         }
         ASSERT(n == c->n_waiting);
         c->n_waiting = 0;
-        return n;
 }
 
 static void answer_gone(struct core *core, struct check_wait *w, const struct target *old)
@@ -400,44 +402,32 @@ static bool renumber(struct ask_ctx *a, const struct retarget *map)
         return true;
 }
 
-static void park_again(struct core *core, struct check_wait *w)
-{
-        w->lane = lane_get(core, &w->ask);
-        list_push_back(&w->lane->waits, &w->link);
-        note_due(check_state_of(core, w->ask.target), w->again_ns);
-        check_state_of(core, w->ask.target)->n_waiting++;
-        core->checking->n_waiting++;
-}
-
-/* What is known of a target beside its parked asks. */
-static void carry_state(struct check_state *to, const struct check_state *from)
-{
-        to->pool = from->pool;
-        to->refused_ns = from->refused_ns;
-        to->healthy_ms = from->healthy_ms;
-        to->served_ns = from->served_ns;
-}
-
 void checking_retarget(struct core *core, const struct retarget *map, const struct target *old)
 {
         struct check_ctx *c = core->checking;
         struct check_state *states = c->targets;
         struct list parked;
         list_init(&parked);
-        (void)take_all(core, &parked); /* none is fine */
+        take_all(core, &parked);
         c->targets = NULL;
         checking_reset(core);
         ASSERT(c->targets);
-        for (size_t i = 0; i < map->n_old; i++)
-                if (map->old[i].target >= 0)
-                        carry_state(&c->targets[map->old[i].target], &states[i]);
+        for (size_t i = 0; i < map->n_old; i++) {
+                if (map->old[i].target < 0)
+                        continue;
+                struct check_state *to = &c->targets[map->old[i].target];
+                to->pool = states[i].pool;
+                to->refused_ns = states[i].refused_ns;
+                to->healthy_ms = states[i].healthy_ms;
+                to->served_ns = states[i].served_ns;
+        }
         free(states);
         LIST_FOREACH(&parked, it)
         {
                 struct check_wait *w = CONTAINER_OF(it, struct check_wait, link);
                 list_remove(it);
                 if (renumber(&w->ask, map))
-                        park_again(core, w);
+                        enter_lane(core, w);
                 else
                         answer_gone(core, w, old);
         }

@@ -24,10 +24,8 @@
 #include "checks/client_int.h"
 
 #define MINUTES_BYTES (64 * MIB)
-#define MS_PER_MINUTE 60000
 #define NEVER         (INT64_MIN / 2) /* far enough back, and differences do not overflow */
 #define SPANS         10              /* of the time after which one is starved */
-#define STARVED_MS    300000
 
 struct clients *clients_new(void)
 {
@@ -67,8 +65,9 @@ struct clients *clients_free(struct clients *c)
 
 static void stamp_turn(struct core *core, struct client_stamp *s)
 {
-        int64_t starved_ms = core->checks.starved_ms > 0 ? core->checks.starved_ms : STARVED_MS;
-        int64_t minute = floor_div(core->now.wall_ms, MS_PER_MINUTE);
+        int64_t starved_ms =
+                core->checks.starved_ms > 0 ? core->checks.starved_ms : STARVED_DEFAULT_MS;
+        int64_t minute = floor_div(core->now.wall_ms, MS_PER_MIN);
         s->now = core->now;
         s->hour = floor_div(minute, MINUTES_PER_HOUR);
         s->minute = (unsigned)floor_mod(minute, MINUTES_PER_HOUR);
@@ -159,10 +158,13 @@ static struct client *find(const struct clients *c, struct slice name)
         return n ? CONTAINER_OF(n, struct client, node) : NULL;
 }
 
-static struct client *make(struct core *core, struct slice name, size_t n_parts)
+static struct client *find_or_make(struct core *core, struct slice name, size_t n_parts)
 {
         struct clients *c = core->clients;
-        struct client *e = xcalloc(1, sizeof(*e) + n_parts * sizeof(struct client *) + name.len);
+        struct client *e = find(c, name);
+        if (e)
+                return e;
+        e = xcalloc(1, sizeof(*e) + n_parts * sizeof(struct client *) + name.len);
         char *text = (char *)(e->parts + n_parts);
         if (!c->names.len)
                 c->names.seed = core->state.queues.seed; /* nobody chooses who collides */
@@ -217,24 +219,12 @@ static size_t count_missing(const struct clients *c, const struct identity *who)
         return n;
 }
 
-/* The oldest goes until there is room; it may have had parts that are now missing, too. */
-static void make_room(struct core *core, const struct identity *who)
-{
-        struct clients *c = core->clients;
-        while (c->names.len + count_missing(c, who) > LIMIT_CLIENTS)
-                drop(core, CONTAINER_OF(list_peek_front(&c->recent), struct client, recent));
-}
-
-static struct client *find_or_make(struct core *core, struct slice name, size_t n_parts)
-{
-        struct client *e = find(core->clients, name);
-        return e ? e : make(core, name, n_parts);
-}
-
 static struct client *make_whole(struct core *core, const struct identity *who)
 {
         struct clients *c = core->clients;
-        make_room(core, who);
+        /* The oldest goes until there is room; it may have had parts that are now missing, too. */
+        while (c->names.len + count_missing(c, who) > LIMIT_CLIENTS)
+                drop(core, CONTAINER_OF(list_peek_front(&c->recent), struct client, recent));
         struct client *e = find_or_make(core, who->whole, who->n > 1 ? who->n : 0);
         e->is_whole = true;
         e->since_ns = e->asked_ns = NEVER;

@@ -17,7 +17,6 @@
 
 #define LIST_LIMIT_DEFAULT 50
 #define MINUTES_DEFAULT    60
-#define MS_PER_MINUTE      60000
 #define STORY_GAP          2
 #define STORY_MINUTES      2
 #define STORY_REFUSALS     10
@@ -26,7 +25,6 @@
 #define LABEL_TEXT         (2 * IDENTITY_BYTES + 64) /* every byte may need a backslash */
 
 enum { KIND_IDENTITY, KIND_PART };
-enum { ORDER_NAME, ORDER_ASKS, ORDER_REFUSED };
 
 static const char *target_name(const struct core *core, size_t target)
 {
@@ -92,12 +90,6 @@ static int64_t waiting_ms(const struct core *core, const struct client *e)
         return e->is_whole && e->streak ? (core->now.steady_ns - e->since_ns) / NS_PER_MS : 0;
 }
 
-static struct slice last_address(const struct client *e)
-{
-        return e->n_addresses ? slice_make(e->addresses[0].text, e->addresses[0].len)
-                              : SLICE_LIT("");
-}
-
 #define SHARE_TEXT 32
 
 /* RESP has no fractions that every client reads: the share is told as text, in `share`. */
@@ -115,7 +107,7 @@ static struct client_row_reply row_of(const struct core *core, const struct clie
                 .observed = (int64_t)t.observed,
                 .share_refused = share,
                 .last_ms = e->last_ms,
-                .address = last_address(e),
+                .address = slice_make(e->addresses[0].text, e->addresses[0].len), /* or "" */
                 .waiting_ms = waiting_ms(core, e),
                 .starved = e->is_starved,
         };
@@ -131,28 +123,20 @@ static void tell_rows(struct reply *reply, const struct reply_items *items)
         }
 }
 
-static int check_order(const struct command *cmd, struct problem *problem)
-{
-        return cmd->arg[P_CLIENTS_ORDER].num != ORDER_NAME && cmd->arg[P_CLIENTS_CURSOR].text.len
-                       ? problem_set(problem, ERR_BADARG, "cursor goes with order name")
-                       : OK;
-}
-
 int exec_clients(struct core *core, struct session *session, const struct command *cmd,
                  struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may look */
-        static int (*const orders[])(const struct client *,
-                                     const struct client *) = {by_name, by_asks, by_refused};
+        static int (*const orders[])(const struct client *, const struct client *) = {
+                by_name, by_asks, by_refused}; /* as the choices of ORDER */
         const struct clients *c = core->clients;
         const struct arg *limit = &cmd->arg[P_CLIENTS_LIMIT];
         const struct client *room[LIMIT_LIST_CLIENTS];
         struct client_top top = {.clients = room,
                                  .max = limit->is_set ? (size_t)limit->num : LIST_LIMIT_DEFAULT,
                                  .compare = orders[cmd->arg[P_CLIENTS_ORDER].num]};
-        int r = check_order(cmd, problem);
-        if (r != OK)
-                return r;
+        if (top.compare != by_name && cmd->arg[P_CLIENTS_CURSOR].text.len)
+                return problem_set(problem, ERR_BADARG, "cursor goes with order name");
         for (struct hash_node *n = NULL; (n = hash_next(&c->names, n));) {
                 const struct client *e = CONTAINER_OF(n, const struct client, node);
                 if (is_wanted(e, cmd))
@@ -264,8 +248,8 @@ static void tell_run(const struct core *core, struct reply *reply, const struct 
         put_because(core, &text, run);
         const struct client_story_reply told = {
                 .text = buf_slice(&text),
-                .from_ms = run->from * MS_PER_MINUTE,
-                .to_ms = (run->to + 1) * MS_PER_MINUTE,
+                .from_ms = run->from * MS_PER_MIN,
+                .to_ms = (run->to + 1) * MS_PER_MIN,
                 .refused = (int64_t)run->refused,
                 .reason = check_reason_name(reason),
                 .metric = has_metric ? metric_name(core, run->target, run->metric) : "",
@@ -278,7 +262,7 @@ static void tell_run(const struct core *core, struct reply *reply, const struct 
 /* The minutes of the day that ends now: the first and the last. */
 static int64_t last_minute(const struct core *core)
 {
-        return floor_div(core->now.wall_ms, MS_PER_MINUTE);
+        return floor_div(core->now.wall_ms, MS_PER_MIN);
 }
 static int64_t first_minute(const struct core *core)
 {
@@ -312,7 +296,7 @@ static void tell_minute(const struct core *core, struct reply *reply, int64_t mi
                 by_reason[i] = m->by_reason[i];
         bool has_reason = m->refused || m->observed;
         const struct client_minute_reply told = {
-                .at_ms = minute * MS_PER_MINUTE,
+                .at_ms = minute * MS_PER_MIN,
                 .asks = (int64_t)m->granted + m->refused,
                 .granted = m->granted,
                 .refused = m->refused,
@@ -395,11 +379,10 @@ static int64_t counted_from_ms(const struct core *core, const struct client *e)
 static int64_t minutes_from_ms(const struct core *core, const struct client *e)
 {
         int64_t lost_hour = core->clients->minutes.lost_hour;
-        int64_t day_ms = core->now.wall_ms - CLIENT_MINUTES * (int64_t)MS_PER_MINUTE;
+        int64_t day_ms = core->now.wall_ms - CLIENT_MINUTES * MS_PER_MIN;
         int64_t from_ms = counted_from_ms(core, e);
-        int64_t kept_ms = lost_hour == INT64_MIN
-                                  ? 0
-                                  : (lost_hour + 1) * MINUTES_PER_HOUR * (int64_t)MS_PER_MINUTE;
+        int64_t kept_ms =
+                lost_hour == INT64_MIN ? 0 : (lost_hour + 1) * MINUTES_PER_HOUR * MS_PER_MIN;
         from_ms = kept_ms > from_ms ? kept_ms : from_ms;
         return day_ms > from_ms ? day_ms : from_ms;
 }

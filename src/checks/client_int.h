@@ -2,21 +2,23 @@
 #ifndef WEIR_CHECKS_CLIENT_INT_H
 #define WEIR_CHECKS_CLIENT_INT_H
 
+#include "base/duration.h"
 #include "base/hash.h"
 #include "checks/client.h"
 #include "checks/minutes.h"
 
-#define CLIENT_NOWHERE    255 /* no target, no metric */
-#define CLIENT_TARGETS    8   /* of one identity that are told apart; the last asked about */
-#define CLIENT_ADDRESS    46  /* as session.address: an IPv6 address and its NUL */
-#define CLIENT_ACTIVE_S   5
-#define CLIENT_SECONDS    8 /* a ring: a power of two above CLIENT_ACTIVE_S + 1 */
-#define CLIENT_GRANT_SPAN 64
+#define CLIENT_NOWHERE     255 /* no target, no metric */
+#define CLIENT_TARGETS     8   /* of one identity that are told apart; the last asked about */
+#define CLIENT_ADDRESS     46  /* as session.address: an IPv6 address and its NUL */
+#define CLIENT_ACTIVE_S    5
+#define CLIENT_SECONDS     8 /* a ring: a power of two above CLIENT_ACTIVE_S + 1 */
+#define CLIENT_GRANT_SPAN  64
 
-#define STARVED_ASKS      3                /* fewer refusals are bad luck */
-#define STARVED_ASKED_NS  (30 * NS_PER_S)  /* it still asks: no longer ago than this, ... */
-#define STARVED_LEAST_NS  (2 * NS_PER_S)   /* ... half of the configured time, but seen by a turn */
-#define STARVED_QUIET_NS  (300 * NS_PER_S) /* who asks no more is not starved */
+#define STARVED_DEFAULT_MS (5 * MS_PER_MIN)
+#define STARVED_ASKS       3               /* fewer refusals are bad luck */
+#define STARVED_ASKED_NS   (30 * NS_PER_S) /* it still asks: no longer ago than this, ... */
+#define STARVED_LEAST_NS   (2 * NS_PER_S)  /* ... half of the configured time, but seen by a turn */
+#define STARVED_QUIET_NS   (300 * NS_PER_S) /* who asks no more is not starved */
 
 struct client_totals {
         uint64_t granted, refused, observed; /* observed: some of the granted */

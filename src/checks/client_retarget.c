@@ -38,13 +38,6 @@ static void renumber_uses(const struct retarget *r, struct client *e)
         e->use = NULL; /* found again with the next ask */
 }
 
-static void renumber_minutes(const struct retarget *r, struct minutes *m)
-{
-        for (size_t h = 0; h < MINUTES_HOURS; h++)
-                for (size_t i = 0; m->hours[h] && i < MINUTES_PER_HOUR; i++)
-                        renumber(r, &m->hours[h]->cells[i].target, &m->hours[h]->cells[i].metric);
-}
-
 void clients_retarget(struct core *core, const struct retarget *r)
 {
         struct clients *c = core->clients;
@@ -55,7 +48,11 @@ void clients_retarget(struct core *core, const struct retarget *r)
                 renumber_uses(r, e);
                 renumber(r, &e->last_target, &e->last_metric);
                 e->note.paced_target = new_target(r, e->note.paced_target);
-                renumber_minutes(r, &e->minutes);
+                for (size_t k = 0; k < MINUTES_HOURS; k++) {
+                        struct minute_hour *h = e->minutes.hours[k];
+                        for (size_t i = 0; h && i < MINUTES_PER_HOUR; i++)
+                                renumber(r, &h->cells[i].target, &h->cells[i].metric);
+                }
         }
         struct client_activity active[CLIENT_NOWHERE] = {0};
         for (size_t i = 0; i < r->n_old; i++)

@@ -1,10 +1,9 @@
-/* The watch for the starved: who goes on asking and is never granted, and who is meanwhile.
+/* The watch for the starved: identities that go on asking and are never granted.
  *
- * State           entered by                          leaves by
- *   none          its first ask; a grant; quiet       client_count at the third refusal in a row
- *   hungry        client_count                        clients_turn: granted since, quiet, or
- * starved starved       clients_turn                        starved_granted at once; clients_turn:
- * quiet
+ * State       entered by                      leaves by
+ *   none      its first ask; a grant; quiet   client_count at the third refusal in a row
+ *   hungry    client_count                    clients_turn: granted since, quiet, or starved
+ *   starved   clients_turn                    starved_granted at once; clients_turn: quiet
  *
  * What counts is the time since the first refusal of the run that is still going on.  The time
  * between the last grant and that refusal does not: a client that asked for nothing did not wait.
@@ -60,11 +59,18 @@ static int64_t first_span(const struct client_stamp *s, int64_t since_ns)
         return span > oldest ? span : oldest;
 }
 
+/* Does the memo answer for this one, too? */
+static bool is_same(const struct core *core, const struct client *e, const struct starver *memo)
+{
+        return memo->is_known && memo->target == e->last_target &&
+               memo->span == first_span(&core->clients->stamp, e->since_ns);
+}
+
 void client_starver(struct core *core, const struct client *starved, struct starver *memo)
 {
         const struct clients *c = core->clients;
         int64_t span = first_span(client_stamp(core), starved->since_ns);
-        if (memo->is_known && memo->target == starved->last_target && memo->span == span)
+        if (is_same(core, starved, memo))
                 return;
         *memo = (struct starver){.is_known = true, .target = starved->last_target, .span = span};
         /* From the last that asked back to the starved one's first refusal. */
@@ -158,12 +164,6 @@ static bool is_due(const struct core *core, const struct client *e)
         if (asked_ns < STARVED_LEAST_NS)
                 asked_ns = STARVED_LEAST_NS;
         return now_ns - e->since_ns > starved_ns && now_ns - e->asked_ns <= asked_ns;
-}
-
-static bool is_same(const struct core *core, const struct client *e, const struct starver *memo)
-{
-        return memo->is_known && memo->target == e->last_target &&
-               memo->span == first_span(&core->clients->stamp, e->since_ns);
 }
 
 /* The list begins here next time: after as many turns as it takes, all of it was looked at. */

@@ -147,15 +147,6 @@ static void match_share(struct matching *m, struct rule *r)
                 m->ret->observed = r;
 }
 
-/* An emergency stop stops, whatever a more specific rule says. */
-static void put_holds_first(const struct matching *m)
-{
-        if (m->hold)
-                m->ret->share = m->hold;
-        if (m->observed_hold)
-                m->ret->observed = m->observed_hold;
-}
-
 static bool counts(struct matching *m, const struct rule *r)
 {
         if (!r || (r->mode != MODE_ENFORCE && !m->is_trial))
@@ -221,7 +212,11 @@ static void match(struct core *core, const struct identity *who, struct slice ta
         for (size_t i = 0; i < who->n && who->n > 1; i++) /* a single part is the whole */
                 match_name(core, who->part[i], target, true, m);
         match_name(core, SLICE_LIT("all"), target, m->ret->n_metrics == 0, m);
-        put_holds_first(m);
+        /* An emergency stop stops, whatever a more specific rule says. */
+        if (m->hold)
+                m->ret->share = m->hold;
+        if (m->observed_hold)
+                m->ret->observed = m->observed_hold;
 }
 
 void rule_match(struct core *core, const struct identity *who, struct slice target,

@@ -21,11 +21,6 @@
 
 enum { CHOICE_OBSERVE, CHOICE_ENFORCE, MODE_CHOICES }; /* of MODE */
 
-static struct slice address_of(const struct session *session)
-{
-        return slice_str(session->address);
-}
-
 /* OK; and a warning when no client uses the name: perhaps it is misspelt, and steers nothing. */
 static void reply_set(const struct core *core, struct reply *reply, struct slice who)
 {
@@ -83,7 +78,7 @@ int exec_ruleset(struct core *core, struct session *session, const struct comman
                            .flags = arg[P_RULESET_SELFENDING].num ? RULE_ENDS_ITSELF : 0,
                            .author = arg[P_RULESET_AUTHOR].text,
                            .reason = arg[P_RULESET_REASON].text,
-                           .address = address_of(session)},
+                           .address = slice_str(session->address)},
         };
         if (arg[P_RULESET_MODE].is_set && arg[P_RULESET_MODE].num == CHOICE_OBSERVE)
                 set.values.mode = MODE_OBSERVE;
@@ -107,7 +102,7 @@ int exec_prioritize(struct core *core, struct session *session, const struct com
                            .mode = MODE_ENFORCE,
                            .author = arg[P_PRIORITIZE_AUTHOR].text,
                            .reason = arg[P_PRIORITIZE_REASON].text,
-                           .address = address_of(session)},
+                           .address = slice_str(session->address)},
         };
         struct rule_set sets[RULE_SET_MAX] = {first, first};
         sets[0].who = SLICE_LIT("all");
@@ -163,7 +158,8 @@ int exec_ruleunset(struct core *core, struct session *session, const struct comm
                 if (!rule || (kind->is_set && kind->num != (int64_t)rule->kind) ||
                     (mode->is_set && mode->num != choice))
                         continue;
-                n += rule_unset(core, &place, arg[P_RULEUNSET_AUTHOR].text, address_of(session));
+                n += rule_unset(core, &place, arg[P_RULEUNSET_AUTHOR].text,
+                                slice_str(session->address));
         }
         if (!n)
                 return no_rule(arg, problem);
@@ -200,7 +196,8 @@ int exec_unprioritize(struct core *core, struct session *session, const struct c
                       struct reply *reply, struct problem *problem)
 {
         const struct arg *arg = cmd->arg;
-        struct slice author = arg[P_UNPRIORITIZE_AUTHOR].text, address = address_of(session);
+        struct slice author = arg[P_UNPRIORITIZE_AUTHOR].text,
+                     address = slice_str(session->address);
         struct rule_place first =
                 share_of(arg[P_UNPRIORITIZE_NAME].text, arg[P_UNPRIORITIZE_TARGET].text);
         struct rule_place others = share_of(SLICE_LIT("all"), first.target);
