@@ -265,8 +265,9 @@ static void walk_step(struct core *core, struct scan *scan)
 static void delete_found(struct archive_query *q);
 static void delete_removed(struct archive_removal *r);
 
-static void ask_page(struct core *core, struct bulk *b)
+static void delete_ask(struct core *core, struct asker *a)
 {
+        struct bulk *b = CONTAINER_OF(a, struct bulk, asker);
         struct archive_query *q = &b->query;
         q->done = delete_found;
         q->ctx = b;
@@ -280,11 +281,6 @@ static void ask_page(struct core *core, struct bulk *b)
         b->is_with_archive = true;
         filter_lend_registry(core, &q->filter);
         core->options.archive->ops->query(core->options.archive, q);
-}
-
-static void delete_ask(struct core *core, struct asker *a)
-{
-        ask_page(core, CONTAINER_OF(a, struct bulk, asker));
 }
 
 static void delete_refuse(struct core *core, struct asker *a)
@@ -307,19 +303,17 @@ static bool next_page(struct bulk *b)
         return is_more && b->query.before_id > 1;
 }
 
-/* The page is dealt with.  The next one asks in line again: whoever waits there is not kept. */
+/* The page is dealt with.  The next one asks at the end of the line, so that others get a turn. */
 static void page_done(struct core *core, struct bulk *b, bool is_more)
 {
         asker_leave(&b->asker);
-        if (is_more) {
-                asker_queue(core, &b->asker);
-                ask_next(core);
-        } else {
+        if (is_more)
+                asker_begin(core, &b->asker);
+        else
                 bulk_finish(core, b); /* asks the next in line */
-        }
 }
 
-/* Is it what the command deletes, or would retry? */
+/* Keeps the rows of jobs that are not live again; returns how many. */
 static size_t drop_live(const struct core *core, struct archive_query *q)
 {
         size_t n = 0;
@@ -389,7 +383,7 @@ static void delete_removed(struct archive_removal *r)
                 page_done(core, b, b->is_more);
 }
 
-/* The archive has reported n jobs: whoever waits for them goes on. */
+/* The archive has reported n jobs: commands that waited for them go on. */
 static void bulk_stored(struct core *core, size_t n)
 {
         LIST_FOREACH(&core->bulk_waits, it)
@@ -409,12 +403,10 @@ static void bulk_stored(struct core *core, size_t n)
 
 static void delete_wait(struct core *core, struct bulk *b)
 {
-        if (b->n_before) {
+        if (b->n_before)
                 list_push_back(&core->bulk_waits, &b->storing);
-        } else {
-                asker_queue(core, &b->asker);
-                ask_next(core);
-        }
+        else
+                asker_begin(core, &b->asker);
 }
 
 /* The archive reads its memory: it reports it back instead of storing it. */
@@ -450,7 +442,7 @@ static void forget_step(struct core *core, struct scan *scan)
         delete_wait(core, b);
 }
 
-/* The archive cannot write: whoever waits for it goes on without. */
+/* The archive cannot write: commands that wait for it go on without it. */
 static void bulk_stuck(struct core *core)
 {
         LIST_FOREACH(&core->bulk_waits, it)
@@ -515,7 +507,7 @@ static int take_ids(struct bulk *b, struct slice text, struct problem *problem)
         return OK;
 }
 
-/* Without a filter it would be all jobs there are: that is to be said, not forgotten. */
+/* Without a filter the command would change every job, so an explicit one is required. */
 static int take_meaning(struct bulk *b, const struct command *cmd, struct slice ids,
                         struct problem *problem)
 {
@@ -603,7 +595,7 @@ static void bulk_turn(struct core *core)
                 bulk_stuck(core);
 }
 
-/* Whoever waits for the archive is to hear when it is stuck. */
+/* A command that waits for the archive must learn when the archive is stuck. */
 static int64_t bulk_next_ns(const struct core *core)
 {
         return list_is_empty(&core->bulk_waits) ? INT64_MAX : keeping_looks_ns(core);

@@ -39,8 +39,7 @@ struct find {
         struct job_view *live;      /* matching live jobs, in the order of the page */
         size_t n_live;
         struct live_walk walk;
-        uint64_t
-                live_end; /* the walk ended here: matches beyond are not in `live`; 0: it did not */
+        uint64_t live_end; /* where the walk stopped early; 0: it saw all */
         size_t copied_bytes;
         int64_t began_ns; /* by the watch */
 };
@@ -457,22 +456,17 @@ int exec_jobs(struct core *core, struct session *session, const struct command *
 
 /* ---- counts ---- */
 
-struct job_counts {
-        uint64_t ready, scheduled, waiting, running, completed, failed, canceled, parked;
-        uint64_t returning;
-};
-
-static void count_queue(struct job_counts *c, const struct queue *q)
+static void count_queue(struct job_counts_reply *c, const struct queue *q)
 {
-        c->ready += q->n_ready;
-        c->scheduled += q->n_scheduled;
-        c->waiting += q->n_waiting;
-        c->running += q->n_running;
-        c->completed += q->completed;
-        c->failed += q->failed;
-        c->canceled += q->canceled;
-        c->parked += q->n_parked;
-        c->returning += q->n_returning;
+        c->ready += (int64_t)q->n_ready;
+        c->scheduled += (int64_t)q->n_scheduled;
+        c->waiting += (int64_t)q->n_waiting;
+        c->running += (int64_t)q->n_running;
+        c->complete += (int64_t)q->completed;
+        c->failed += (int64_t)q->failed;
+        c->canceled += (int64_t)q->canceled;
+        c->parked += (int64_t)q->n_parked;
+        c->returning += (int64_t)q->n_returning;
 }
 
 int exec_jobcounts(struct core *core, struct session *session, const struct command *cmd,
@@ -481,28 +475,17 @@ int exec_jobcounts(struct core *core, struct session *session, const struct comm
         (void)session; /* anybody may look */
         const struct hash *queues = &core->state.queues;
         struct slice name = cmd->arg[P_JOBCOUNTS_QUEUE].text;
-        struct job_counts c = {0};
+        struct job_counts_reply told = {0};
         if (name.len) {
                 const struct queue *q = state_queue_find(&core->state, name);
                 if (!q)
                         return problem_set(problem, ERR_NOTFOUND, "there is no queue '%.*s'",
                                            (int)name.len, name.ptr);
-                count_queue(&c, q);
+                count_queue(&told, q);
         }
         for (struct hash_node *n = NULL; !name.len && (n = hash_next(queues, n));)
-                count_queue(&c, CONTAINER_OF(n, const struct queue, node));
-        const struct job_counts_reply told = {
-                .pending = (int64_t)(c.ready + c.scheduled + c.waiting),
-                .running = (int64_t)c.running,
-                .complete = (int64_t)c.completed,
-                .failed = (int64_t)c.failed,
-                .canceled = (int64_t)c.canceled,
-                .ready = (int64_t)c.ready,
-                .scheduled = (int64_t)c.scheduled,
-                .waiting = (int64_t)c.waiting,
-                .parked = (int64_t)c.parked,
-                .returning = (int64_t)c.returning,
-        };
+                count_queue(&told, CONTAINER_OF(n, const struct queue, node));
+        told.pending = told.ready + told.scheduled + told.waiting;
         reply_job_counts(reply, &told);
         return OK;
 }

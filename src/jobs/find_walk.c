@@ -1,8 +1,8 @@
 /* See find_walk.h.
  *
- * Jobs are all over the memory, and what takes the time is waiting for it: 100 ns for a job that is
- * not in the cache.  So a leaf of the id map (16 jobs) is fetched ahead before the one before it is
- * looked at.  With that a million jobs are walked in 25-40 ms, as many turns. */
+ * Jobs are all over the memory, and a job that is not in the cache takes 100 ns to arrive.  So the
+ * next leaf of the id map (16 jobs) is fetched before the present one is looked at.  A million jobs
+ * are walked in 25-40 ms, over as many turns. */
 #include "jobs/find_walk.h"
 
 #define TURN_NS    NS_PER_MS
@@ -50,7 +50,7 @@ static void scan_turn(struct core *core)
                 struct list *it = core->scans.next;
                 struct scan *scan = CONTAINER_OF(it, struct scan, link);
                 bool is_last = it == last;
-                list_remove(it); /* who comes first takes turns */
+                list_remove(it); /* the scans take turns at being first */
                 list_push_back(&core->scans, it);
                 scan->step(core, scan);
                 if (is_last)
@@ -71,30 +71,29 @@ struct live_walk live_walk_up(uint64_t after_id)
                 .at = after_id + 1, .is_up = true, .is_over = after_id == UINT64_MAX};
 }
 
-/* A job's fields are in its first two lines of memory; then come its args. */
-static void fetch_ahead(void *const *jobs, size_t n, bool has_text)
-{
-        for (size_t i = 0; i < n; i++) {
-                const char *at = jobs[i];
-                __builtin_prefetch(at);
-                __builtin_prefetch(at + 64);
-                if (has_text)
-                        __builtin_prefetch(at + 128);
-        }
-}
-
-struct some {
+/* The jobs of one leaf of the id map, in the order of the walk. */
+struct leaf {
         uint64_t ids[IDMAP_SOME];
         void *jobs[IDMAP_SOME];
         size_t n;
 };
 
-static void get_some(const struct core *core, const struct live_walk *w, struct some *ret)
+/* Reads the next leaf and fetches its jobs ahead.  The fields of a job are in its first two lines
+ * of memory; then come its args. */
+static void get_leaf(const struct core *core, const struct live_walk *w, bool has_text,
+                     struct leaf *ret)
 {
         const struct idmap *jobs = &core->state.jobs;
         ret->n = w->is_over ? 0
                  : w->is_up ? idmap_next_some(jobs, w->at, ret->ids, ret->jobs)
                             : idmap_prev_some(jobs, w->at, ret->ids, ret->jobs);
+        for (size_t i = 0; i < ret->n; i++) {
+                const char *at = ret->jobs[i];
+                __builtin_prefetch(at);
+                __builtin_prefetch(at + 64);
+                if (has_text)
+                        __builtin_prefetch(at + 128);
+        }
 }
 
 /* Everything up to this id was seen. */
@@ -105,28 +104,26 @@ static void pass(struct live_walk *w, uint64_t id)
                 w->at = w->is_up ? id + 1 : id - 1;
 }
 
-/* Looks at those of one leaf; false when fn wants no more. */
-static bool look_at_some(struct live_walk *w, struct live_filter *l, const struct some *some,
+/* Looks at the jobs of one leaf; false when fn wants no more. */
+static bool look_at_leaf(struct live_walk *w, struct live_filter *l, const struct leaf *leaf,
                          bool (*fn)(void *ctx, struct job *job), void *ctx)
 {
-        for (size_t i = 0; i < some->n; i++) {
-                struct job *job = some->jobs[i];
-                if (!live_filter_has(l, job))
-                        continue;
-                if (!fn(ctx, job)) {
-                        pass(w, some->ids[i]);
+        for (size_t i = 0; i < leaf->n; i++) {
+                struct job *job = leaf->jobs[i];
+                if (live_filter_has(l, job) && !fn(ctx, job)) {
+                        pass(w, leaf->ids[i]);
                         return false;
                 }
         }
-        pass(w, some->ids[some->n - 1]);
+        pass(w, leaf->ids[leaf->n - 1]);
         return true;
 }
 
-static int64_t units_of(const struct some *some, bool has_text)
+static int64_t units_of(const struct leaf *leaf, bool has_text)
 {
-        int64_t units = (int64_t)some->n;
-        for (size_t i = 0; has_text && i < some->n; i++)
-                units += ((const struct job *)some->jobs[i])->args_len / UNIT_BYTES;
+        int64_t units = (int64_t)leaf->n;
+        for (size_t i = 0; has_text && i < leaf->n; i++)
+                units += ((const struct job *)leaf->jobs[i])->args_len / UNIT_BYTES;
         return units;
 }
 
@@ -134,20 +131,18 @@ bool live_walk_step(struct core *core, struct live_walk *w, const struct job_fil
                     bool (*fn)(void *ctx, struct job *job), void *ctx)
 {
         struct live_filter l;
-        struct some now, next;
+        struct leaf now, next;
         bool has_text = f->match.len > 0;
         live_filter_begin(&l, core, f);
         if (l.is_none)
                 w->is_over = true;
-        get_some(core, w, &now);
-        fetch_ahead(now.jobs, now.n, has_text);
+        get_leaf(core, w, has_text, &now);
         while (now.n) {
                 struct live_walk ahead = *w;
                 pass(&ahead, now.ids[now.n - 1]);
-                get_some(core, &ahead, &next);
-                fetch_ahead(next.jobs, next.n, has_text);
+                get_leaf(core, &ahead, has_text, &next);
                 int64_t units = units_of(&now, has_text);
-                if (!look_at_some(w, &l, &now, fn, ctx))
+                if (!look_at_leaf(w, &l, &now, fn, ctx))
                         return true;
                 if (!scan_spend(core, units) && next.n)
                         return false;

@@ -13,21 +13,12 @@
 #include "state/backoff.h"
 #include "things/breaker.h"
 
-static int no_such_job(uint64_t id, const struct core *core, struct problem *problem)
-{
-        if (id < core->state.next_id)
-                return problem_set(problem, ERR_STATE,
-                                   "job %llu has ended and is history: JOB %llu shows it",
-                                   (unsigned long long)id, (unsigned long long)id);
-        return problem_set(problem, ERR_NOTFOUND, "there is no job %llu", (unsigned long long)id);
-}
-
 static int find_live(struct core *core, const struct command *cmd, struct job **ret,
                      struct problem *problem)
 {
         uint64_t id = (uint64_t)cmd->arg[P_COMPLETE_ID].num;
         *ret = state_job(&core->state, id);
-        return *ret ? OK : no_such_job(id, core, problem);
+        return *ret ? OK : job_not_live(core, id, problem);
 }
 
 /* Constant time is not needed to find a lease, but costs nothing either. */

@@ -1,4 +1,4 @@
-/* See ends.h; what follows from an end for jobs that come after it is in sequel.c. */
+/* See job_end.h; what follows from an end for jobs that come after it is in dependents.c. */
 #include "jobs/job_end.h"
 
 #include "base/say.h"
@@ -63,6 +63,15 @@ void job_fail_unstarted(struct core *core, struct job *job, struct slice why)
         core->totals.failed++;
         job_ending(core, job, JOB_FAILED, false);
         core_emit(core, &e);
+}
+
+int job_not_live(const struct core *core, uint64_t id, struct problem *problem)
+{
+        if (id < core->state.next_id)
+                return problem_set(problem, ERR_STATE,
+                                   "job %llu has ended and is history: JOB %llu shows it",
+                                   (unsigned long long)id, (unsigned long long)id);
+        return problem_set(problem, ERR_NOTFOUND, "there is no job %llu", (unsigned long long)id);
 }
 
 /* ---- trust ---- */

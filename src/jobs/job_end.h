@@ -13,6 +13,9 @@ void job_ending(struct core *core, const struct job *job, enum job_status outcom
 void job_cancel(struct core *core, struct job *job, struct slice why);
 void job_fail_unstarted(struct core *core, struct job *job, struct slice why);
 
+/* Refuses a command about a job that is not live: it is history, or there is none. */
+int job_not_live(const struct core *core, uint64_t id, struct problem *problem);
+
 /* Is its signature right, where signatures are wanted?  If not it is failed and false returned. */
 bool job_is_trusted(struct core *core, struct job *job);
 

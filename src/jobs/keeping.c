@@ -45,7 +45,7 @@ bool keeping_keeps(const struct core *core, const struct queue *queue, enum job_
         return keeps(policy_of_name(core, queue, name_slice(queue->name)), outcome);
 }
 
-/* On the archive's threads. */
+/* Runs on the archive's threads. */
 static bool is_wanted(const struct job *job)
 {
         uint8_t policy = atomic_load_explicit(&job->queue->history_now, memory_order_relaxed);
@@ -60,7 +60,7 @@ static void keeping_mark(struct core *core, struct queue *queue)
         atomic_store_explicit(&queue->history_now, (uint8_t)policy, memory_order_relaxed);
 }
 
-void keeping_changed(struct core *core)
+void core_history_changed(struct core *core)
 {
         struct archive *archive = core->options.archive;
         if (!archive)
@@ -70,11 +70,6 @@ void keeping_changed(struct core *core)
         core->keeping.counted_ns = INT64_MIN;
         if (archive->ops->wake)
                 archive->ops->wake(archive);
-}
-
-void core_history_changed(struct core *core)
-{
-        keeping_changed(core);
 }
 
 /* ---- room ---- */

@@ -4,9 +4,6 @@
 
 #include "core/kernel.h"
 
-/* Policies have changed, by a command or by the configuration: ended jobs that nobody wants any
- * more are let go of, also those that wait for room. */
-void keeping_changed(struct core *core);
 /* Is a job of this queue that ends so kept? */
 bool keeping_keeps(const struct core *core, const struct queue *queue, enum job_status outcome);
 

@@ -211,10 +211,10 @@ struct backoff queue_backoff(const struct core *core, const struct queue *q)
 {
         struct backoff backoff = {.kind = BACKOFF_NONE};
         struct slice packed = q->settings.backoff;
-        if (packed.len)
-                ASSERT(backoff_unpack(&backoff, &packed)); /* checked when it was set */
-        else if (core->options.backoff)
-                backoff = *core->options.backoff;
+        if (!packed.len)
+                return core->options.backoff ? *core->options.backoff : backoff;
+        bool is_read = backoff_unpack(&backoff, &packed);
+        ASSERT(is_read); /* checked when it was set */
         return backoff;
 }
 
@@ -279,7 +279,7 @@ int exec_queueset(struct core *core, struct session *session, const struct comma
                 };
                 core_emit(core, &e);
                 if (cmd->arg[P_QUEUESET_HISTORY].is_set)
-                        keeping_changed(core);
+                        core_history_changed(core);
                 reply_ok(reply);
         }
         buf_release(&room);

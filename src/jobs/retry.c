@@ -370,6 +370,12 @@ void ask_next(struct core *core)
         }
 }
 
+void asker_begin(struct core *core, struct asker *a)
+{
+        asker_queue(core, a);
+        ask_next(core);
+}
+
 static struct retry *retry_of(struct asker *a)
 {
         return CONTAINER_OF(a, struct retry, asker);
@@ -578,8 +584,7 @@ static void retry_done(struct archive_query *q)
                 err = r->is_many ? finish_page(core, r, &problem) : finish_one(core, r, &problem);
         struct page page = r->page;
         if (err == OK && next_ids(r)) {
-                asker_queue(core, &r->asker);
-                ask_next(core);
+                asker_begin(core, &r->asker);
                 return;
         }
         if (err == CORE_LATER) {
@@ -625,12 +630,10 @@ int exec_retry(struct core *core, struct session *session, const struct command 
         struct retry *r = retry_new(core, session);
         r->query.id = id;
         r->is_forced = is_forced;
-        if (job) {
+        if (job)
                 wait_for_history(core, r);
-        } else {
-                asker_queue(core, &r->asker);
-                ask_next(core);
-        }
+        else
+                asker_begin(core, &r->asker);
         return CORE_LATER;
 }
 
@@ -691,12 +694,10 @@ int exec_retrymany(struct core *core, struct session *session, const struct comm
                 retry_free(r);
                 return err;
         }
-        if (r->n_before) {
+        if (r->n_before)
                 wait_for_history(core, r);
-        } else {
-                asker_queue(core, &r->asker);
-                ask_next(core);
-        }
+        else
+                asker_begin(core, &r->asker);
         return CORE_LATER;
 }
 

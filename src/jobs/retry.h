@@ -10,13 +10,14 @@ struct asker {
         struct list link;
         bool is_asked; /* it is its turn */
         void (*ask)(struct core *core, struct asker *a);
-        void (*refuse)(struct core *core,
-                       struct asker *a); /* weir is stopping; it is not in line */
+        /* weir is stopping; it is not in line any more */
+        void (*refuse)(struct core *core, struct asker *a);
 };
-void asker_queue(struct core *core, struct asker *a);
-/* It is done, or wants its turn no longer; in line or not.  ask_next: the next one may. */
+void asker_queue(struct core *core, struct asker *a); /* at the end of the line */
+/* It is done, or wants its turn no longer; in line or not. */
 void asker_leave(struct asker *a);
-void ask_next(struct core *core);
+void ask_next(struct core *core);                     /* the first in line has its turn */
+void asker_begin(struct core *core, struct asker *a); /* asker_queue(), then ask_next() */
 
 /* A pending job that waits for its time waits no longer. */
 int job_be_due(struct core *core, const struct job *job, struct slice why,

@@ -105,7 +105,7 @@ static int64_t due_in_ms(const struct why *w)
         return is_timed && job->due_ms > now ? job->due_ms - now : 0;
 }
 
-/* Its last word about the gate: why it lets the job go, or makes it wait. */
+/* The newest event about the gate: why it lets the job go, or makes it wait. */
 static struct slice gate_event(const struct job *job, enum event_type *ret_type)
 {
         struct slice rest = job->more ? buf_slice(&job->more->events) : SLICE_NONE;
@@ -141,9 +141,8 @@ static void say_due(struct why *w)
         char text[DURATION_TEXT_MAX];
         if (!in_ms)
                 return;
-        if (job_is_parked(
-                    w->job)) /* say_gate() tells it; a level that falls brings it back earlier */
-                return;
+        if (job_is_parked(w->job))
+                return; /* say_gate() tells it; a level that falls brings it back earlier */
         if (job_is_returning(w->job)) {
                 say_returning(w, in_ms);
                 return;
@@ -410,13 +409,8 @@ int exec_why(struct core *core, struct session *session, const struct command *c
         uint64_t id = (uint64_t)cmd->arg[P_WHY_ID].num;
         const struct job *job = state_job(&core->state, id);
         (void)session; /* anybody may ask */
-        if (!job && id < core->state.next_id)
-                return problem_set(problem, ERR_STATE,
-                                   "job %llu has ended and is history: JOB %llu shows it",
-                                   (unsigned long long)id, (unsigned long long)id);
         if (!job)
-                return problem_set(problem, ERR_NOTFOUND, "there is no job %llu",
-                                   (unsigned long long)id);
+                return job_not_live(core, id, problem);
         struct why w = {.core = core, .job = job, .ahead = UNKNOWN};
         find_blockers(&w);
         const struct why_reply told = {

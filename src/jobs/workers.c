@@ -199,28 +199,18 @@ static void add_waiting(void *ctx, struct slice worker)
                 r->waiting++;
 }
 
-static bool is_old(const struct core *core, const struct note *n)
-{
-        return core->now.steady_ns / NS_PER_S - n->second >= FORGET_S;
-}
-
-/* Who has not claimed for long, and has nothing in hand. */
+/* Forgets workers that have not claimed for long and have nothing in hand. */
 static void forget_old(struct roll *roll, struct workers *w)
 {
+        int64_t second = roll->core->now.steady_ns / NS_PER_S;
         LIST_FOREACH(&w->recent, it)
         {
                 struct note *n = CONTAINER_OF(it, struct note, recent);
-                if (!is_old(roll->core, n))
+                if (second - n->second < FORGET_S)
                         return;
                 if (!hash_find(&roll->names, n->node.key))
                         forget(w, n);
         }
-}
-
-static void add_notes(struct roll *roll, const struct workers *w)
-{
-        for (struct list *it = w->recent.prev; it != &w->recent; it = it->prev)
-                (void)row_of(roll, CONTAINER_OF(it, struct note, recent)->node.key);
 }
 
 /* With jobs in hand, then waiting for some, then the rest; each by name. */
@@ -289,7 +279,8 @@ int exec_workers(struct core *core, struct session *session, const struct comman
         add_running(&roll);
         claim_each_waiting(core, add_waiting, &roll);
         forget_old(&roll, w);
-        add_notes(&roll, w);
+        for (struct list *it = w->recent.prev; it != &w->recent; it = it->prev)
+                (void)row_of(&roll, CONTAINER_OF(it, struct note, recent)->node.key);
         qsort(roll.rows, roll.n, sizeof(struct row), by_use);
         for (size_t i = 0; i < roll.n; i++)
                 qsort(roll.rows[i].jobs, roll.rows[i].n_jobs, sizeof(roll.rows[i].jobs[0]),
