@@ -135,23 +135,22 @@ static int best_queue(const struct claim_ctx *c)
         return best;
 }
 
+/* By the job, the claim or the queue, in this order; never longer than the job may run. */
 static uint32_t lease_ms_of(const struct job *job, const struct claim_spec *spec)
 {
-        if (job->timeout_ms)
-                return job->timeout_ms;
-        if (spec->lease_ms)
-                return spec->lease_ms;
-        uint64_t of_queue = job->queue->settings.lease_ms;
-        return of_queue ? (uint32_t)of_queue : JOB_LEASE_DEFAULT_MS;
+        uint64_t maxrun_ms = job->extra ? job->extra->options.maxrun_ms : 0;
+        uint32_t ms = job->timeout_ms ? job->timeout_ms : spec->lease_ms;
+        if (!ms)
+                ms = (uint32_t)job->queue->settings.lease_ms;
+        if (!ms)
+                ms = JOB_LEASE_DEFAULT_MS;
+        return maxrun_ms && maxrun_ms < ms ? (uint32_t)maxrun_ms : ms;
 }
 
 static void grant(struct claim_ctx *c, struct job *job, size_t queue)
 {
         struct core *core = c->core;
         uint32_t lease_ms = lease_ms_of(job, c->spec);
-        uint64_t maxrun_ms = job->extra ? job->extra->options.maxrun_ms : 0;
-        if (maxrun_ms && maxrun_ms < lease_ms)
-                lease_ms = (uint32_t)maxrun_ms;
         struct effect e = {
                 .type = EFFECT_JOB_START,
                 .id = job_id(job),
@@ -294,6 +293,13 @@ static void claim_jobs(struct claim_ctx *c)
         }
 }
 
+/* On a list of queues to serve, unless it is on one. */
+static void serve_later(struct list *queues, struct queue *q)
+{
+        if (!list_is_linked(&q->to_serve))
+                list_push_back(queues, &q->to_serve);
+}
+
 static void tell_jobs(const struct claim_ctx *c, struct reply *reply)
 {
         const struct claim_reply told = {{c->n_jobs, tell_granted, c->core, c->jobs}};
@@ -321,14 +327,14 @@ static int wait_for_jobs(struct core *core, struct session *session, const struc
                 struct queue *q = state_queue_get(&core->state, spec->queues[i]);
                 w->links[i] = (struct claim_link){.queue = q, .wait = w};
                 list_push_back(&q->waiters, &w->links[i].link);
-                if (is_cut(core->claiming) && !list_is_linked(&q->to_serve))
-                        list_push_back(&core->queues_to_serve, &q->to_serve);
+                if (is_cut(core->claiming))
+                        serve_later(&core->queues_to_serve, q);
         }
         wait_until(core, &w->base, core->now.steady_ns + spec->wait_ms * NS_PER_MS);
         return CORE_LATER;
 }
 
-/* Names of queues that are not there yet must fit the limit before anybody waits on them. */
+/* A claim that waits makes the queues it names: they must fit the limit first. */
 int claim_check(struct core *core, const struct claim_spec *spec, struct problem *problem)
 {
         size_t missing = 0;
@@ -342,7 +348,7 @@ int claim_run(struct core *core, struct session *session, const struct claim_spe
 {
         struct claim_ctx *c = core->claiming;
         workers_claim(core, session, spec);
-        /* Not for those who wait: what one of them brings back would wake the next for ever. */
+        /* Not for claims that wait: what one of them takes back would wake the next for ever. */
         throttle_take_back(core,
                            spec->max < CLAIM_TAKEN_BACK_MAX ? spec->max : CLAIM_TAKEN_BACK_MAX);
         claiming_init(c, core, spec, spec->n_queues);
@@ -362,22 +368,24 @@ int exec_claim(struct core *core, struct session *session, const struct command 
         return r == OK ? claim_run(core, session, &cmd->claim, reply) : r;
 }
 
-static void claim_cancel(struct core *core, struct session_wait *base)
+static void leave_queues(struct core *core, struct claim_wait *w)
 {
-        struct claim_wait *w = claim_of(base);
         for (size_t i = 0; i < w->n_links; i++)
                 list_remove(&w->links[i].link);
-        wait_end(core, base);
-        free(w);
+        wait_end(core, &w->base);
+}
+
+static void claim_cancel(struct core *core, struct session_wait *base)
+{
+        leave_queues(core, claim_of(base));
+        free(claim_of(base));
 }
 
 /* Answers a waiting claim with what was granted; with nothing when its time is over. */
 static void answer(struct core *core, struct claim_wait *w, const struct claim_ctx *c)
 {
         struct session *session = w->base.session;
-        for (size_t i = 0; i < w->n_links; i++)
-                list_remove(&w->links[i].link);
-        wait_end(core, &w->base);
+        leave_queues(core, w);
         tell_jobs(c, session->ops->reply_begin(session));
         free(w);
         session->ops->reply_end(session);
@@ -405,8 +413,8 @@ static bool serve_first(struct core *core, struct queue *q, struct list *unseen)
         for (size_t i = 0; i < w->n_links; i++)
                 c->queues[i] = w->links[i].queue;
         claim_jobs(c);
-        if (is_cut(c) && !list_is_linked(&q->to_serve))
-                list_push_back(unseen, &q->to_serve);
+        if (is_cut(c))
+                serve_later(unseen, q);
         if (!c->n_jobs)
                 return false;
         answer(core, w, c);
@@ -417,12 +425,12 @@ void claim_wake_all(struct core *core)
 {
         for (struct hash_node *n = NULL; (n = hash_next(&core->state.queues, n));) {
                 struct queue *q = CONTAINER_OF(n, struct queue, node);
-                if (q->n_ready && !list_is_empty(&q->waiters) && !list_is_linked(&q->to_serve))
-                        list_push_back(&core->queues_to_serve, &q->to_serve);
+                if (q->n_ready && !list_is_empty(&q->waiters))
+                        serve_later(&core->queues_to_serve, q);
         }
 }
 
-/* The archive has caught up: whoever waited because of it is served like after news. */
+/* The archive has caught up: claims that waited because of it are served. */
 static void claim_wake_slowed(struct core *core, size_t n_stored)
 {
         (void)n_stored;
@@ -451,8 +459,7 @@ static void claim_serve(struct core *core)
                 while (serve_first(core, q, &unseen)) {
                         if (!core_is_congested(core))
                                 continue;
-                        if (!list_is_linked(&q->to_serve))
-                                list_push_back(&unseen, &q->to_serve); /* more of it next turn */
+                        serve_later(&unseen, q); /* more of it next turn */
                         break;
                 }
         }
@@ -477,8 +484,8 @@ static int64_t claims_next_ns(const struct core *core)
 static void on_ready(void *ctx, struct queue *queue)
 {
         struct core *core = ctx;
-        if (!list_is_empty(&queue->waiters) && !list_is_linked(&queue->to_serve))
-                list_push_back(&core->queues_to_serve, &queue->to_serve);
+        if (!list_is_empty(&queue->waiters))
+                serve_later(&core->queues_to_serve, queue);
 }
 
 static void claims_init(struct core *core)

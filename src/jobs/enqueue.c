@@ -33,7 +33,7 @@ static int check_queues(struct core *core, const struct command *cmd, struct pro
 
 /* ---- options ---- */
 
-/* What a job comes after is there before the request is. */
+/* A job may only come after jobs that exist before the request. */
 static int check_after(const struct core *core, const struct command *cmd, struct problem *problem)
 {
         for (size_t i = 0; i < cmd->n_specs; i++) {
@@ -48,13 +48,6 @@ static int check_after(const struct core *core, const struct command *cmd, struc
                                         (unsigned long long)id);
         }
         return OK;
-}
-
-static void pack_after(struct slice text, struct buf *ret)
-{
-        uint64_t id;
-        while (ids_next(&text, &id))
-                buf_put_varint(ret, id);
 }
 
 /* "*" stands for hook, group and args.  Args that are JSON count by their value: clients write the
@@ -90,7 +83,9 @@ static int pack_options(struct core *core, const struct job_spec *spec, struct s
                         backoff_pack(&backoff, &packed_backoff);
                 o.backoff = buf_slice(&packed_backoff);
         }
-        pack_after(spec->after, &after);
+        struct slice ids = spec->after;
+        for (uint64_t id; ids_next(&ids, &id);)
+                buf_put_varint(&after, id);
         o.after = buf_slice(&after);
         buf_clear(&core->packed);
         options_pack(&o, &core->packed);
@@ -256,11 +251,6 @@ static int check_batches(struct core *core, const struct command *cmd, struct pr
         return r;
 }
 
-static uint64_t record_bytes(const struct job_spec *spec)
-{
-        return spec->args.len + NEW_RECORD_BYTES + (spec->has_options ? OPTIONS_BYTES : 0);
-}
-
 /* Will history take them, where it is to?  Neighbours mostly share a queue. */
 static int check_keeping(struct core *core, const struct command *cmd, uint64_t bytes,
                          struct problem *problem)
@@ -277,9 +267,9 @@ static int check_keeping(struct core *core, const struct command *cmd, uint64_t 
 /* All that can be known before the first change. */
 static int check_request(struct core *core, const struct command *cmd, struct problem *problem)
 {
-        uint64_t bytes = 0;
+        uint64_t bytes = cmd->n_specs * NEW_RECORD_BYTES;
         for (size_t i = 0; i < cmd->n_specs; i++)
-                bytes += record_bytes(&cmd->specs[i]);
+                bytes += cmd->specs[i].args.len + (cmd->specs[i].has_options ? OPTIONS_BYTES : 0);
         int r = core_admit(core, bytes, cmd->n_specs, problem);
         if (r == OK)
                 r = check_keeping(core, cmd, bytes, problem);
@@ -302,7 +292,7 @@ static void tell_ids(struct reply *reply, const struct reply_items *items)
 int exec_enqueue(struct core *core, struct session *session, const struct command *cmd,
                  struct reply *reply, struct problem *problem)
 {
-        (void)session; /* whoever asks may add work */
+        (void)session; /* anybody may add work */
         int r = check_request(core, cmd, problem);
         uint64_t first_id = core->state.next_id, one = 0;
         uint64_t *ids = cmd->n_specs > 1 ? xcalloc(cmd->n_specs, sizeof(*ids)) : &one;

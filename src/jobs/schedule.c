@@ -94,13 +94,11 @@ static int check_room(struct core *core, const struct schedule *sch, struct prob
 {
         if (core_is_congested(core))
                 return problem_set(problem, ERR_UNAVAIL, "the log is behind");
+        size_t bytes = JOB_BYTES + sch->def.args.len;
         int r = queue_admit(core, sch->def.queue, problem);
-        if (r != OK)
-                return r;
-        r = core_admit(core, JOB_BYTES + sch->def.args.len, 1, problem);
-        if (r != OK)
-                return r;
-        return keeping_admit(core, sch->def.queue, JOB_BYTES + sch->def.args.len, 1, problem);
+        if (r == OK)
+                r = core_admit(core, bytes, 1, problem);
+        return r == OK ? keeping_admit(core, sch->def.queue, bytes, 1, problem) : r;
 }
 
 int schedule_fire(struct core *core, struct schedule *sch, int64_t slot_ms, uint64_t *ret_id,

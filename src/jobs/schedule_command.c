@@ -6,7 +6,8 @@
  * a new definition may be the repair, and jobs of the old one do not count for it.
  *
  * While a schedule is paused or stopped its slots go by, and RESUMESCHEDULE does not make up for
- * them whatever MISSED says: somebody wanted them not to run.  MISSED is for what nobody wanted. */
+ * them whatever MISSED says: a person wanted them not to run.  MISSED is about an absence of weir.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -275,40 +276,39 @@ int exec_unschedule(struct core *core, struct session *session, const struct com
         return OK;
 }
 
-int exec_pauseschedule(struct core *core, struct session *session, const struct command *cmd,
-                       struct reply *reply, struct problem *problem)
+static int set_paused(struct core *core, const struct command *cmd, bool is_paused,
+                      struct reply *reply, struct problem *problem)
 {
-        (void)session; /* anybody may pause */
         struct schedule *sch;
         int r = find_named(core, cmd, &sch, problem);
         if (r != OK)
                 return r;
-        if (sch->past.status != SCHEDULE_PAUSED) {
+        if (sch->past.status != (is_paused ? SCHEDULE_PAUSED : SCHEDULE_ACTIVE)) {
                 buf_clear(&core->body);
-                schedule_put_pause(&core->body);
+                if (is_paused)
+                        schedule_put_pause(&core->body);
+                else
+                        schedule_put_resume(&core->body);
                 thing_note(core, &sch->thing, buf_slice(&core->body));
-                say_info("core", "schedule paused", "schedule", sch->thing.name);
+                say_info("core", is_paused ? "schedule paused" : "schedule resumed", "schedule",
+                         sch->thing.name);
         }
         reply_ok(reply);
         return OK;
+}
+
+int exec_pauseschedule(struct core *core, struct session *session, const struct command *cmd,
+                       struct reply *reply, struct problem *problem)
+{
+        (void)session; /* anybody may pause */
+        return set_paused(core, cmd, true, reply, problem);
 }
 
 int exec_resumeschedule(struct core *core, struct session *session, const struct command *cmd,
                         struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may resume */
-        struct schedule *sch;
-        int r = find_named(core, cmd, &sch, problem);
-        if (r != OK)
-                return r;
-        if (sch->past.status != SCHEDULE_ACTIVE) {
-                buf_clear(&core->body);
-                schedule_put_resume(&core->body);
-                thing_note(core, &sch->thing, buf_slice(&core->body));
-                say_info("core", "schedule resumed", "schedule", sch->thing.name);
-        }
-        reply_ok(reply);
-        return OK;
+        return set_paused(core, cmd, false, reply, problem);
 }
 
 int exec_runschedule(struct core *core, struct session *session, const struct command *cmd,

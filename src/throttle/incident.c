@@ -1,8 +1,8 @@
 /* See incident.h.
  *
  * Numbers go on from the largest in the archive.  The newest THROTTLE_EVENTS incidents of this
- * process are in the ring of the throttle, numbered without a gap; whatever is older is asked of
- * the archive.  So what is not written yet is told all the same, and nothing is told twice. */
+ * process are in the ring of the throttle, numbered without a gap; older ones are read from the
+ * archive.  So an incident that is not written yet is told too, and none is told twice. */
 #include "throttle/incident.h"
 
 #include <stdlib.h>
@@ -31,12 +31,18 @@ struct incident_groups {
 
 static const char *const frequent[] = {"would_defer", "as_action_deferred", "adaptive_limit"};
 
+/* The place of the event among the frequent ones; their number when it is rare. */
+static size_t frequent_place(const char *event)
+{
+        size_t i = 0;
+        while (i < ARRAY_LEN(frequent) && strcmp(event, frequent[i]) != 0)
+                i++;
+        return i;
+}
+
 bool incident_is_frequent(const char *event)
 {
-        for (size_t i = 0; i < ARRAY_LEN(frequent); i++)
-                if (strcmp(event, frequent[i]) == 0)
-                        return true;
-        return false;
+        return frequent_place(event) < ARRAY_LEN(frequent);
 }
 
 /* ---- groups ---- */
@@ -56,19 +62,15 @@ static void close_group(struct incident_groups *g, struct group *group)
         group->is_open = false;
 }
 
-static void drop_group(struct incident_groups *g, struct group *group)
-{
-        close_group(g, group);
-        list_remove(&group->link);
-        g->n--;
-        free(group);
-}
-
 static void drop_first(struct incident_groups *g)
 {
         struct list *first = list_peek_front(&g->all);
         ASSERT(first);
-        drop_group(g, CONTAINER_OF(first, struct group, link));
+        struct group *group = CONTAINER_OF(first, struct group, link);
+        close_group(g, group);
+        list_remove(&group->link);
+        g->n--;
+        free(group);
 }
 
 struct incident_groups *incident_groups_free(struct incident_groups *g)
@@ -84,18 +86,10 @@ struct incident_groups *incident_groups_free(struct incident_groups *g)
 
 #define KEY_PREFIX 2 /* bytes of the key before the hook */
 
-static struct slice group_hook(const struct group *group)
-{
-        return slice_make(group->key + KEY_PREFIX, group->hook_len);
-}
-
-/* *ret_key is the key, in room. */
+/* The key, made in `room`. */
 static struct slice key_of(const char *event, struct slice hook, int tier, char *room)
 {
-        size_t i = 0;
-        while (i < ARRAY_LEN(frequent) && strcmp(event, frequent[i]) != 0)
-                i++;
-        room[0] = (char)i;
+        room[0] = (char)frequent_place(event);
         room[1] = (char)(tier + 1);
         size_t len = hook.len < LIMIT_NAME_BYTES ? hook.len : LIMIT_NAME_BYTES;
         if (len)
@@ -151,7 +145,7 @@ static void tell_groups(struct reply *reply, const struct reply_items *items)
                 const struct group *group = CONTAINER_OF(it, struct group, link);
                 const struct incident_deferral_reply told = {
                         .event = group->event,
-                        .hook = group_hook(group),
+                        .hook = slice_make(group->key + KEY_PREFIX, group->hook_len),
                         .tier = group->tier >= 0 ? tier_name((enum tier)group->tier) : "",
                         .count = (int64_t)group->count,
                         .from_ms = group->from_ms,

@@ -18,16 +18,28 @@
 
 /* ---- what is done ---- */
 
-static struct effect gate_effect(const struct job *job, enum tier tier, enum park_step step,
-                                 const char *why)
+/* How a wait at the gate begins, goes on or ends. */
+struct gate_step {
+        enum park_step step;
+        unsigned how;  /* PARKED_ bits */
+        int64_t in_ms; /* the job is due so much later; 0 or less: now */
+        const char *why;
+};
+
+static void emit_step(struct core *core, const struct job *job, enum tier tier, struct gate_step s)
 {
-        return (struct effect){
+        struct effect e = {
                 .type = EFFECT_JOB_GATE,
                 .id = job_id(job),
                 .priority = (uint8_t)tier,
-                .flags = (uint8_t)step,
-                .text = slice_str(why),
+                .flags = (uint8_t)(s.step | s.how << PARK_HOW_SHIFT),
+                .text = slice_str(s.why),
         };
+        if (s.in_ms > 0) {
+                e.due_ms = core_due_in(core, s.in_ms);
+                e.deadline_ns = s.in_ms * NS_PER_MS;
+        }
+        core_emit(core, &e);
 }
 
 static unsigned last_call(const struct gate_answer *a)
@@ -38,30 +50,13 @@ static unsigned last_call(const struct gate_answer *a)
 void parking_park(struct core *core, const struct job *job, enum tier tier,
                   const struct gate_answer *a, const char *why)
 {
-        struct effect e = gate_effect(job, tier, PARK_BEGINS, why);
-        e.flags |= (uint8_t)(last_call(a) << PARK_HOW_SHIFT);
-        e.due_ms = core_due_in(core, a->delay_ms);
-        e.deadline_ns = a->delay_ms * NS_PER_MS;
-        core_emit(core, &e);
+        emit_step(core, job, tier, (struct gate_step){PARK_BEGINS, last_call(a), a->delay_ms, why});
 }
 
 /* It is due now: the next claim asks for it. */
 static void let_go(struct core *core, const struct job *job, enum tier tier, const char *why)
 {
-        struct effect e = gate_effect(job, tier, PARK_RETURNS, why);
-        e.flags |= PARKED_RETURNS << PARK_HOW_SHIFT;
-        core_emit(core, &e);
-}
-
-/* The wait goes on, for `left_ms` from now. */
-static void move(struct core *core, const struct job *job, enum tier tier, int64_t left_ms,
-                 uint64_t how, const char *why)
-{
-        struct effect e = gate_effect(job, tier, PARK_MOVES, why);
-        e.flags |= (uint8_t)(how << PARK_HOW_SHIFT);
-        e.due_ms = core_due_in(core, left_ms);
-        e.deadline_ns = left_ms * NS_PER_MS;
-        core_emit(core, &e);
+        emit_step(core, job, tier, (struct gate_step){PARK_RETURNS, PARKED_RETURNS, 0, why});
 }
 
 /* ---- judging again ---- */
@@ -147,10 +142,13 @@ static void judge_parked(struct core *core, struct job *job, bool is_moved)
                 let_go(core, job, tier, why);
         } else if (a.is_wait && left < left_ms(core, job)) {
                 (void)snprintf(why, sizeof(why), "tier %s waits less", tier_name(tier));
-                move(core, job, tier, left, last_call(&a), why);
+                emit_step(core, job, tier,
+                          (struct gate_step){PARK_MOVES, last_call(&a), left, why});
         } else if (tier != was) {
                 (void)snprintf(why, sizeof(why), "%s, as registered", tier_name(tier));
-                move(core, job, tier, left_ms(core, job), job->extra->options.parked_how, why);
+                emit_step(core, job, tier,
+                          (struct gate_step){PARK_MOVES, (unsigned)job->extra->options.parked_how,
+                                             left_ms(core, job), why});
         }
 }
 
@@ -162,7 +160,9 @@ static void judge_returning(struct core *core, struct job *job)
         if (tier == TIER_CRITICAL)
                 let_go(core, job, tier, "tier critical need not wait");
         else if (tier != job->extra->parked_tier)
-                move(core, job, tier, left_ms(core, job), job->extra->options.parked_how, "");
+                emit_step(core, job, tier,
+                          (struct gate_step){PARK_MOVES, (unsigned)job->extra->options.parked_how,
+                                             left_ms(core, job), ""});
 }
 
 void parking_judge_one(struct core *core, struct job *job)
@@ -198,14 +198,8 @@ static void release_one(struct core *core, enum tier tier)
         char why[WHY_BYTES];
         (void)snprintf(why, sizeof(why), "let go by the ramp; the level is %s",
                        level_name(t->effective));
-        struct effect e = gate_effect(job, tier, PARK_RETURNS, why);
-        e.flags |= PARKED_RETURNS << PARK_HOW_SHIFT;
-        if (in_ms > 0) {
-                e.due_ms = core_due_in(core, in_ms);
-                e.deadline_ns = in_ms * NS_PER_MS;
-        }
         t->released[tier]++;
-        core_emit(core, &e);
+        emit_step(core, job, tier, (struct gate_step){PARK_RETURNS, PARKED_RETURNS, in_ms, why});
 }
 
 static void release_some(struct core *core)
@@ -271,14 +265,9 @@ void parking_line_up(struct core *core, const struct job *job, enum tier tier, c
         uint32_t n = job->hook->n_parked[tier];
         (void)snprintf(ret_why, THROTTLE_TEXT, "%u %s of its hook %s before it", n,
                        plural(n, "job", "jobs"), plural(n, "returns", "return"));
-        struct effect e = gate_effect(job, tier, PARK_BEGINS, ret_why);
-        if (ramp_is_last(ramp)) /* no cycle is left that would bring it back */
-                e.flags |= PARKED_RETURNS << PARK_HOW_SHIFT;
-        if (in_ms > 0) {
-                e.due_ms = core_due_in(core, in_ms);
-                e.deadline_ns = in_ms * NS_PER_MS;
-        }
-        core_emit(core, &e);
+        /* After the last cycle no step of the ramp would bring it back. */
+        unsigned how = ramp_is_last(ramp) ? PARKED_RETURNS : 0;
+        emit_step(core, job, tier, (struct gate_step){PARK_BEGINS, how, in_ms, ret_why});
 }
 
 /* ---- the walk ---- */

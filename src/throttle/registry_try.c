@@ -17,8 +17,7 @@
 #define STEP_JOBS   20000
 #define HOOKS_KNOWN 512 /* a power of two */
 
-struct
-try {
+struct trial {
         struct session_wait base;
         struct list link; /* on throttle.tries */
         struct registry *now, *then;
@@ -31,14 +30,14 @@ struct known_hook {
         uint8_t from, to;
 };
 
-static void try_free(struct try *y)
+static void trial_free(struct trial *y)
 {
         registry_free(y->now);
         registry_free(y->then);
         free(y);
 }
 
-static const struct known_hook *look_up(const struct try *y, struct known_hook *known,
+static const struct known_hook *look_up(const struct trial *y, struct known_hook *known,
                                         const struct name *hook)
 {
         /* Names are allocated: their low bits say nothing. */
@@ -49,13 +48,8 @@ static const struct known_hook *look_up(const struct try *y, struct known_hook *
         return k;
 }
 
-static bool is_waiting(const struct job *job)
-{
-        return job->state != JOB_LEASED && job->state != JOB_FINISHED;
-}
-
 /* True when all have been looked at. */
-static bool step(const struct core *core, struct try *y)
+static bool step(const struct core *core, struct trial *y)
 {
         struct known_hook known[HOOKS_KNOWN] = {{0}};
         for (size_t n = 0; n < STEP_JOBS; n++) {
@@ -65,8 +59,9 @@ static bool step(const struct core *core, struct try *y)
                 if (!job)
                         return true;
                 y->at = id;
-                if (!is_waiting(job) || (job->extra && job->extra->options.tier))
-                        continue; /* one that has a tier of its own keeps it */
+                bool is_waiting = job->state != JOB_LEASED && job->state != JOB_FINISHED;
+                if (!is_waiting || (job->extra && job->extra->options.tier))
+                        continue; /* a job with a tier of its own keeps it */
                 const struct known_hook *k = look_up(y, known, job->hook);
                 y->moves[k->from][k->to]++;
         }
@@ -75,7 +70,7 @@ static bool step(const struct core *core, struct try *y)
 
 static void tell_moves(struct reply *reply, const struct reply_items *items)
 {
-        const struct try *y = items->of;
+        const struct trial *y = items->of;
         for (size_t from = 0; from < TIERS; from++)
                 for (size_t to = 0; to < TIERS; to++) {
                         const struct tier_move_reply told = {
@@ -88,7 +83,7 @@ static void tell_moves(struct reply *reply, const struct reply_items *items)
                 }
 }
 
-static void tell(const struct try *y, struct reply *reply)
+static void tell(const struct trial *y, struct reply *reply)
 {
         struct registry_try_reply told = {.moves = {0, tell_moves, NULL, y}};
         for (size_t from = 0; from < TIERS; from++)
@@ -102,19 +97,19 @@ static void tell(const struct try *y, struct reply *reply)
 
 static void cancel(struct core *core, struct session_wait *w)
 {
-        struct try *y = CONTAINER_OF(w, struct try, base);
+        struct trial *y = CONTAINER_OF(w, struct trial, base);
         list_remove(&y->link);
         wait_end(core, w);
-        try_free(y);
+        trial_free(y);
 }
 
-static const struct wait_ops try_wait_ops = {.cancel = cancel};
+static const struct wait_ops trial_wait_ops = {.cancel = cancel};
 
 static void registry_try_turn(struct core *core)
 {
         LIST_FOREACH(&core->throttle->tries, it)
         {
-                struct try *y = CONTAINER_OF(it, struct try, link);
+                struct trial *y = CONTAINER_OF(it, struct trial, link);
                 struct session *session = y->base.session;
                 if (!step(core, y))
                         continue;
@@ -122,7 +117,7 @@ static void registry_try_turn(struct core *core)
                 wait_end(core, &y->base);
                 tell(y, session->ops->reply_begin(session));
                 session->ops->reply_end(session);
-                try_free(y);
+                trial_free(y);
         }
 }
 
@@ -134,16 +129,16 @@ int exec_registrytry(struct core *core, struct session *session, const struct co
         if (r != OK)
                 return r;
         const struct registry_entry more = {pattern, (enum tier)cmd->arg[P_REGISTRYTRY_TIER].num};
-        struct try *y = xcalloc(1, sizeof(*y));
+        struct trial *y = xcalloc(1, sizeof(*y));
         y->now = throttle_build_registry(core, NULL);
         y->then = throttle_build_registry(core, &more);
         y->at = core->state.next_id;
         if (step(core, y)) {
                 tell(y, reply);
-                try_free(y);
+                trial_free(y);
                 return OK;
         }
-        wait_begin(core, &y->base, &try_wait_ops, session);
+        wait_begin(core, &y->base, &trial_wait_ops, session);
         list_push_back(&core->throttle->tries, &y->link);
         return CORE_LATER;
 }
