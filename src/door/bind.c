@@ -40,11 +40,6 @@ static bool is_in_body(const struct param_def *p)
         return !(p->flags & (PARAM_IN_PATH | PARAM_IN_QUERY));
 }
 
-static const char *comma(const struct buf *b)
-{
-        return b->len ? ", " : "";
-}
-
 /* "queue, group, ..." of the parameters that may stand here. */
 static int refuse_key(const struct command_def *def, bool is_query, struct slice key,
                       struct problem *problem)
@@ -54,7 +49,7 @@ static int refuse_key(const struct command_def *def, bool is_query, struct slice
         for (size_t i = 0; i < def->n_params; i++) {
                 const struct param_def *p = &def->params[i];
                 if (is_query ? (p->flags & PARAM_IN_QUERY) != 0 : is_in_body(p))
-                        buf_printf(&names, "%s%s", comma(&names), p->name);
+                        buf_printf(&names, "%s%s", names.len ? ", " : "", p->name);
         }
         int r = problem_set(problem, ERR_BADARG, "'%s' is not known here; known are: %s",
                             SHOWN(key), names.len ? buf_cstr(&names) : "none");

@@ -595,13 +595,6 @@ static void set_authed(struct conn *c, bool is_authed)
         c->is_authed = is_authed;
 }
 
-static void join_peer(struct conn *c)
-{
-        c->peer = peer_join(&c->server->peers, c->session.address, c->is_near);
-        if (!c->is_authed)
-                count_stranger(c, true);
-}
-
 static void leave_peer(struct conn *c)
 {
         if (!c->peer)
@@ -760,7 +753,9 @@ int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener
                 (void)uv_tcp_nodelay(&c->uv.tcp, 1); /* slower without it, but not wrong */
                 take_address(c);
         }
-        join_peer(c);
+        c->peer = peer_join(&s->peers, c->session.address, c->is_near);
+        if (!c->is_authed)
+                count_stranger(c, true);
         if (!admit_conn(c))
                 return OK;
         if (!c->is_authed)

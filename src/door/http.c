@@ -470,12 +470,6 @@ static int answer_live(struct http_conn *hc, const char *bytes, const struct sit
         return OK;
 }
 
-static void answer_text(struct http_conn *hc, const struct site_page *page)
-{
-        int status = page->put(hc->conn.server, begin_body(hc));
-        answer(hc, status, page->content_type, SLICE_LIT(COMMON_LINES));
-}
-
 /* Returns what the reply waits for. */
 static uint64_t answer_page(struct http_conn *hc, const char *bytes, const struct site_match *match)
 {
@@ -483,7 +477,8 @@ static uint64_t answer_page(struct http_conn *hc, const char *bytes, const struc
         if (match->asset)
                 answer_asset(hc, bytes, match->asset);
         else if (page->kind == SITE_TEXT)
-                answer_text(hc, page);
+                answer(hc, page->put(hc->conn.server, begin_body(hc)), page->content_type,
+                       SLICE_LIT(COMMON_LINES));
         else
                 answer_session(hc, bytes, page);
         return page && !page->is_open ? core_reply_seq(hc->conn.server->core) : 0;

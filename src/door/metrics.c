@@ -66,42 +66,40 @@ struct walk {
         int64_t wall_ms;
 };
 
+/* label: NULL without one. */
 static void put_sample(struct buf *b, const char *name, struct slice queue, const char *label,
-                       const char *label_value, uint64_t value)
+                       uint64_t value)
 {
         buf_printf(b, "weir_%s{queue=\"", name);
         metrics_put_label(b, queue);
-        if (label)
-                buf_printf(b, "\",%s=\"%s", label, label_value);
-        buf_put_str(b, "\"} ");
-        buf_put_u64(b, value);
-        buf_put_byte(b, '\n');
+        buf_printf(b, "\"%s%s} %llu\n", label ? "," : "", label ? label : "",
+                   (unsigned long long)value);
 }
 
 static void put_queue_jobs(void *ctx, const struct queue_stat *q)
 {
         struct buf *b = ((struct walk *)ctx)->b;
-        put_sample(b, "queue_jobs", q->name, "state", "ready", q->ready);
-        put_sample(b, "queue_jobs", q->name, "state", "scheduled",
+        put_sample(b, "queue_jobs", q->name, "state=\"ready\"", q->ready);
+        put_sample(b, "queue_jobs", q->name, "state=\"scheduled\"",
                    q->scheduled - q->parked - q->returning);
-        put_sample(b, "queue_jobs", q->name, "state", "waiting", q->waiting);
-        put_sample(b, "queue_jobs", q->name, "state", "parked", q->parked);
-        put_sample(b, "queue_jobs", q->name, "state", "returning", q->returning);
-        put_sample(b, "queue_jobs", q->name, "state", "running", q->running);
+        put_sample(b, "queue_jobs", q->name, "state=\"waiting\"", q->waiting);
+        put_sample(b, "queue_jobs", q->name, "state=\"parked\"", q->parked);
+        put_sample(b, "queue_jobs", q->name, "state=\"returning\"", q->returning);
+        put_sample(b, "queue_jobs", q->name, "state=\"running\"", q->running);
 }
 
 static void put_queue_totals(void *ctx, const struct queue_stat *q)
 {
         struct buf *b = ((struct walk *)ctx)->b;
-        put_sample(b, "queue_events_total", q->name, "event", "enqueued", q->enqueued);
-        put_sample(b, "queue_events_total", q->name, "event", "completed", q->completed);
-        put_sample(b, "queue_events_total", q->name, "event", "failed", q->failed);
-        put_sample(b, "queue_events_total", q->name, "event", "canceled", q->canceled);
+        put_sample(b, "queue_events_total", q->name, "event=\"enqueued\"", q->enqueued);
+        put_sample(b, "queue_events_total", q->name, "event=\"completed\"", q->completed);
+        put_sample(b, "queue_events_total", q->name, "event=\"failed\"", q->failed);
+        put_sample(b, "queue_events_total", q->name, "event=\"canceled\"", q->canceled);
 }
 
 static void put_queue_paused(void *ctx, const struct queue_stat *q)
 {
-        put_sample(((struct walk *)ctx)->b, "queue_paused", q->name, NULL, NULL, q->is_paused);
+        put_sample(((struct walk *)ctx)->b, "queue_paused", q->name, NULL, q->is_paused);
 }
 
 static void put_queue_age(void *ctx, const struct queue_stat *q)

@@ -39,13 +39,6 @@ static void put_number(struct buf *b, const char *key, int64_t v)
         buf_put_i64(b, v);
 }
 
-static void put_text_schema(struct buf *b, const struct param_def *p)
-{
-        put_string(b, "type", "string");
-        put_number(b, "minLength", p->min);
-        put_number(b, "maxLength", p->max);
-}
-
 static void put_status_schema(struct buf *b)
 {
         put_string(b, "type", "string");
@@ -92,7 +85,9 @@ static void put_schema(struct buf *b, const struct param_def *p)
         switch (p->type) {
         case PARAM_NAME:
         case PARAM_TEXT:
-                put_text_schema(b, p);
+                put_string(b, "type", "string");
+                put_number(b, "minLength", p->min);
+                put_number(b, "maxLength", p->max);
                 break;
         case PARAM_INT:
         case PARAM_ID:
@@ -379,19 +374,15 @@ static void put_page_request(struct buf *b, const struct site_page *page)
                 RAW(b, ",\"security\":[{}]");
 }
 
-static void put_cookie_header(struct buf *b, const struct site_page *page)
-{
-        RAW(b, ",\"headers\":{\"Set-Cookie\":{\"required\":");
-        RAW(b, page->kind == SITE_LOGOUT ? "true" : "false");
-        RAW(b, ",\"schema\":{\"type\":\"string\"}}}");
-}
-
 static void put_page_answer(struct buf *b, const struct site_page *page)
 {
         RAW(b, ",\"responses\":{\"200\":{");
         put_string(b, "description", page->returns);
         if (page->kind == SITE_SESSION || page->kind == SITE_LOGIN || page->kind == SITE_LOGOUT)
-                put_cookie_header(b, page);
+                buf_printf(b,
+                           ",\"headers\":{\"Set-Cookie\":{\"required\":%s,\"schema\":{"
+                           "\"type\":\"string\"}}}",
+                           page->kind == SITE_LOGOUT ? "true" : "false");
         json_put_key(b, "content");
         buf_put_byte(b, '{');
         json_put_key(b, page->content_type);

@@ -178,13 +178,14 @@ static int refuse_unknown(struct slice name, struct problem *p)
                            SHOWN(name));
 }
 
-/* A command of the core; key: NULL without one.  *seq is set when the core was asked. */
-static int run_core(struct resp_conn *rc, const struct command_def *def, const struct slice *argv,
-                    size_t argc, const struct slice *key, uint64_t *seq)
+/* A command of the core, with the words after its name; key: NULL without one.  *seq is set when
+ * the core was asked. */
+static int run_core(struct resp_conn *rc, const struct command_def *def, struct words w,
+                    const struct slice *key, uint64_t *seq)
 {
         struct server *s = rc->conn.server;
         struct problem *p = &s->problem;
-        int r = command_bind_argv(def, argv + 1, argc - 1, &s->arena, &s->command, p);
+        int r = command_bind_argv(def, w.argv, w.argc, &s->arena, &s->command, p);
         if (r == OK && key)
                 r = command_set_key(&s->command, *key, p);
         if (r != OK)
@@ -195,18 +196,17 @@ static int run_core(struct resp_conn *rc, const struct command_def *def, const s
 }
 
 /* IDEMPOTENT key COMMAND words... */
-static int run_idempotent(struct resp_conn *rc, const struct slice *argv, size_t argc,
-                          uint64_t *seq)
+static int run_idempotent(struct resp_conn *rc, struct words w, uint64_t *seq)
 {
         struct problem *p = &rc->conn.server->problem;
-        if (argc < 3)
+        if (w.argc < 2)
                 return problem_set(p, ERR_SYNTAX, "usage: IDEMPOTENT key COMMAND [argument...]");
-        const struct command_def *def = command_find(argv[2]);
+        const struct command_def *def = command_find(w.argv[1]);
         if (!def)
-                return refuse_unknown(argv[2], p);
+                return refuse_unknown(w.argv[1], p);
         if (def->flags & COMMAND_DOOR) /* which cannot be bound */
                 return problem_set(p, ERR_BADARG, "%s takes no idempotency key", def->name);
-        return run_core(rc, def, argv + 2, argc - 2, &argv[1], seq);
+        return run_core(rc, def, (struct words){w.argv + 2, w.argc - 2}, &w.argv[0], seq);
 }
 
 /* Runs one command; its reply is in the output afterwards unless it comes later. */
@@ -215,6 +215,7 @@ static void run(struct resp_conn *rc, const struct slice *argv, size_t argc)
         struct conn *c = &rc->conn;
         struct server *s = c->server;
         const struct command_def *def = command_find(argv[0]);
+        struct words w = {argv + 1, argc - 1};
         uint64_t seq = 0;
         int r = OK;
 
@@ -227,11 +228,11 @@ static void run(struct resp_conn *rc, const struct slice *argv, size_t argc)
         else if (!def)
                 r = refuse_unknown(argv[0], &s->problem);
         else if (def->id == CMD_IDEMPOTENT)
-                r = run_idempotent(rc, argv, argc, &seq);
+                r = run_idempotent(rc, w, &seq);
         else if (def->flags & COMMAND_DOOR)
-                resp_command_run(rc, def, argv, argc);
+                resp_command_run(rc, def, w);
         else
-                r = run_core(rc, def, argv, argc, NULL, &seq);
+                r = run_core(rc, def, w, NULL, &seq);
         if (r == CORE_LATER)
                 return;
         if (r != OK)

@@ -14,11 +14,16 @@ struct resp_conn {
         char *name;    /* CLIENT SETNAME; NULL = none */
 };
 
+/* Words of a request. */
+struct words {
+        const struct slice *argv;
+        size_t argc;
+};
+
 void resp_error(struct resp_conn *rc, const struct problem *problem);
 
 /* door/resp_command.c: the commands that concern the connection or the server, not the jobs
- * (COMMAND_DOOR).  argv[0] is the name. */
-void resp_command_run(struct resp_conn *rc, const struct command_def *def, const struct slice *argv,
-                      size_t argc);
+ * (COMMAND_DOOR).  The words are those after the name. */
+void resp_command_run(struct resp_conn *rc, const struct command_def *def, struct words w);
 
 #endif

@@ -11,12 +11,6 @@
 #include "door/resp.h"
 #include "wire/resp.h"
 
-/* A command's words after its name. */
-struct words {
-        const struct slice *argv;
-        size_t argc;
-};
-
 static bool is_word(struct slice s, const char *word)
 {
         return slice_eq_nocase(s, slice_str(word));
@@ -494,11 +488,10 @@ static const run_fn runs[N_COMMANDS] = {
         [CMD_INFO] = run_info,     [CMD_HELP] = run_help,     [CMD_CONFIG] = run_config,
 };
 
-void resp_command_run(struct resp_conn *rc, const struct command_def *def, const struct slice *argv,
-                      size_t argc)
+void resp_command_run(struct resp_conn *rc, const struct command_def *def, struct words w)
 {
         if (runs[def->id])
-                runs[def->id](rc, (struct words){argv + 1, argc - 1});
+                runs[def->id](rc, w);
         else
                 fail(rc, ERR_UNKNOWN, "this command is not spoken over RESP");
 }
