@@ -42,15 +42,6 @@ static bool starts(const struct scan *s, const char *with)
         return s->rest.len >= n && memcmp(s->rest.ptr, with, n) == 0;
 }
 
-/* Up to and with `end`, or all that is left. */
-static void skip_past(struct scan *s, const char *end)
-{
-        while (s->rest.len && !starts(s, end))
-                skip(s, 1);
-        size_t n = strlen(end);
-        skip(s, s->rest.len < n ? s->rest.len : n);
-}
-
 static void skip_comment(struct scan *s)
 {
         unsigned line = s->line;
@@ -66,7 +57,8 @@ static void skip_blanks(struct scan *s)
 {
         for (;;) {
                 if (starts(s, "#") || starts(s, "//"))
-                        skip_past(s, "\n");
+                        while (s->rest.len && *s->rest.ptr != '\n')
+                                skip(s, 1);
                 else if (starts(s, "/*"))
                         skip_comment(s);
                 else if (s->rest.len && strchr(" \t\r\n", *s->rest.ptr) && *s->rest.ptr)

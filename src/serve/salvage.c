@@ -32,24 +32,20 @@ struct refuge {
         struct problem *problem;
 };
 
-static void leave_behind(struct refuge *f, uint64_t seq, const char *why)
-{
-        char place[40];
-        (void)snprintf(place, sizeof(place), "batch %llu", (unsigned long long)seq);
-        f->left_behind(f->ctx, place, 0, why);
-        f->report->bad_places++;
-}
-
 static int replay_batch(void *ctx, uint64_t seq, struct slice batch)
 {
         struct refuge *f = ctx;
         struct record record;
         struct effect effect;
         struct problem why = {0};
+        char place[40];
+        (void)snprintf(place, sizeof(place), "batch %llu", (unsigned long long)seq);
         while (record_next(&batch, &record) == OK) {
-                if (effect_read(&record, &effect, &why) != OK ||
-                    state_apply(&f->state, &effect, seq, &why) != OK)
-                        leave_behind(f, seq, why.detail);
+                if (effect_read(&record, &effect, &why) == OK &&
+                    state_apply(&f->state, &effect, seq, &why) == OK)
+                        continue;
+                f->left_behind(f->ctx, place, 0, why.detail);
+                f->report->bad_places++;
         }
         return OK;
 }

@@ -444,13 +444,6 @@ static void lengthen(int argc, char **argv)
         }
 }
 
-static int fail(const struct problem *problem)
-{
-        (void)fflush(stdout); /* order on a terminal only */
-        fprintf(stderr, "weir serve: %s\n", problem->detail);
-        return err_exit(problem->err);
-}
-
 int serve_main(int argc, char **argv)
 {
         struct daemon d = {0};
@@ -488,9 +481,10 @@ int serve_main(int argc, char **argv)
         if (r == OK)
                 r = start(&d, &problem);
         if (r != OK) {
-                int code = fail(&problem);
+                (void)fflush(stdout); /* order on a terminal only */
+                fprintf(stderr, "weir serve: %s\n", problem.detail);
                 close_all(&d);
-                return code;
+                return err_exit(problem.err);
         }
         r = run(&d);
         close_all(&d);
