@@ -419,9 +419,10 @@ static bool read_statuses(const struct status_row *rows, size_t n, const char *c
         return true;
 }
 
-static void read_metric(const struct my *m, size_t i, struct plan *plan,
-                        const struct status_row *rows, size_t n, struct reading *ret)
+static void read_metric(struct my *m, size_t i, const struct status_row *rows, size_t n,
+                        struct reading *ret)
 {
+        struct plan *plan = &m->plans[i];
         const char *source = metric_source(&m->options->metrics[i]);
         double values[3] = {0};
         if (plan->status) {
@@ -465,7 +466,7 @@ static int ask_statuses(struct my *m, const struct probe_wait *w, struct reading
                 if (m->plans[i].sql || m->plans[i].is_lag)
                         continue;
                 if (r == OK)
-                        read_metric(m, i, &m->plans[i], rows, n, &ret[i]);
+                        read_metric(m, i, rows, n, &ret[i]);
                 else
                         (void)fail_by(m, r, &problem, &ret[i]);
         }

@@ -167,12 +167,6 @@ struct attempt {
         char *host; /* the library's: the address, then the name */
 };
 
-static int no_thread(const struct my_dial *d, struct problem *problem)
-{
-        return problem_set(problem, ERR_IO,
-                           "cannot connect to %s: no thread is left to watch over it", d->where);
-}
-
 /* What to wait for; 0: it has failed at once. */
 static int start(struct attempt *a, MYSQL **ret_done)
 {
@@ -233,7 +227,10 @@ static int run(struct attempt *a, const struct probe_wait *w, struct problem *pr
                 guard = guard_begin(w, (int)mysql_get_socket(a->db));
                 if (!guard) {
                         (void)my_watch_end();
-                        return no_thread(a->dial, problem);
+                        return problem_set(
+                                problem, ERR_IO,
+                                "cannot connect to %s: no thread is left to watch over it",
+                                a->dial->where);
                 }
         }
         int r = finish(a, status, w, &done), watched = my_watch_end();
@@ -248,10 +245,9 @@ static int run(struct attempt *a, const struct probe_wait *w, struct problem *pr
         return judge(a, done, problem);
 }
 
-static int dial(const struct my_dial *d, const char *address, enum probe_tls_mode mode,
-                const struct probe_wait *w, MYSQL **ret, struct problem *problem)
+static int dial(struct attempt a, const struct probe_wait *w, MYSQL **ret, struct problem *problem)
 {
-        struct attempt a = {.dial = d, .address = address, .mode = mode, .db = mysql_init(NULL)};
+        a.db = mysql_init(NULL);
         ASSERT(a.db);
         int r = run(&a, w, problem);
         *ret = r == OK ? a.db : my_hang_up(a.db);
@@ -262,9 +258,11 @@ static int dial(const struct my_dial *d, const char *address, enum probe_tls_mod
 int my_dial(const struct my_dial *d, const char *address, const struct probe_wait *w, MYSQL **ret,
             struct problem *problem)
 {
-        enum probe_tls_mode mode = server_tls_mode(d->options, d->server);
-        int r = dial(d, address, mode, w, ret, problem);
-        if (r == ERR_STATE && mode == PROBE_TLS_PREFER)
-                r = dial(d, address, PROBE_TLS_OFF, w, ret, problem);
-        return r;
+        struct attempt a = {
+                .dial = d, .address = address, .mode = server_tls_mode(d->options, d->server)};
+        int r = dial(a, w, ret, problem);
+        if (r != ERR_STATE || a.mode != PROBE_TLS_PREFER)
+                return r;
+        a.mode = PROBE_TLS_OFF;
+        return dial(a, w, ret, problem);
 }

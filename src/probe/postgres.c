@@ -235,11 +235,6 @@ static int run(struct pg *p, struct plan *plan, const struct probe_wait *w, PGre
         return take_result(p, w, ret, problem);
 }
 
-static bool is_dead(int err)
-{
-        return is_silence(err) || err == ERR_TOOBIG;
-}
-
 /* ---- lag ---- */
 
 /* When there are too many, every other one goes: it is needed over seconds at first and over hours
@@ -341,7 +336,7 @@ static int ask(struct pg *p, struct plan *plan, bool is_own, const struct probe_
         } else {
                 plan->rest = (struct rest){0};
         }
-        return is_dead(r) || r == ERR_UNAVAIL ? r : OK;
+        return is_silence(r) || r == ERR_TOOBIG || r == ERR_UNAVAIL ? r : OK;
 }
 
 enum { PASS_BUILT_IN, PASS_OWN, PASS_SLOW, PASSES };

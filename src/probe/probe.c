@@ -128,10 +128,9 @@ const char *metric_source(const struct probe_metric *m)
 /* ---- samples ---- */
 
 /* The mutex is held. */
-static void put(struct probe *p, struct target *t, size_t metric, const struct reading *r,
-                int64_t at_ns, const char *tls)
+static void put(struct probe *p, struct sample_box *box, const struct reading *r, int64_t at_ns,
+                const char *tls)
 {
-        struct sample_box *box = &t->boxes[metric];
         struct probe_sample *s = &box->sample;
         s->value = r->value;
         s->at_ns = at_ns;
@@ -160,7 +159,7 @@ static bool put_lag(struct probe *p, struct target *t, int64_t at_ns)
                 return false;
         for (size_t i = 0; i < t->options->n_metrics; i++)
                 if (is_lag(t, i))
-                        put(p, t, i, &all, all.is_error ? at_ns : all_at_ns, "");
+                        put(p, &t->boxes[i], &all, all.is_error ? at_ns : all_at_ns, "");
         return true;
 }
 
@@ -187,7 +186,7 @@ static void post(struct worker *w, int64_t at_ns)
                 for (size_t i = 0; i < w->n_readings; i++) {
                         if (w->readings[i].is_skipped || is_lag(w->target, i))
                                 continue;
-                        put(p, w->target, i, &w->readings[i], at_ns, tls ? tls : "");
+                        put(p, &w->target->boxes[i], &w->readings[i], at_ns, tls ? tls : "");
                         is_news = true;
                 }
         }
