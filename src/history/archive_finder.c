@@ -405,11 +405,6 @@ static int walk_spans(struct walk *w, sqlite3_stmt *spans, int64_t low, int64_t 
 
 /* --- a listing --- */
 
-static bool is_indexed(const struct job_filter *f)
-{
-        return f->status == JOB_FAILED || f->status == JOB_CANCELED;
-}
-
 /* Made for each listing: preparing takes some 30 us. */
 static int prepare_look(struct archive_finder *f, const struct archive_query *q, sqlite3_stmt **ret)
 {
@@ -423,7 +418,7 @@ static int prepare_look(struct archive_finder *f, const struct archive_query *q,
                    has_match ? "error" : "NULL", has_match ? "result" : "NULL",
                    has_match ? "args" : "NULL", q->is_brief ? "run" : "NULL",
                    q->is_brief || l->ended_since_ms ? "finished_ms" : "NULL");
-        if (is_indexed(l))
+        if (l->status == JOB_FAILED || l->status == JOB_CANCELED)
                 buf_printf(&sql,
                            " FROM job INDEXED BY job_not_complete WHERE status > 2 AND status = %d "
                            "AND id BETWEEN ?1 AND ?2",
