@@ -82,9 +82,9 @@ LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 
 objects = $(patsubst %.c,$(OUT)/%.o,$(1))
 
-# A fuzz target is a parser or a format: it may use the rooms below the core, and needs no other.
-ROOMS   := $(if $(filter fuzz,$(VARIANT)),base gate log state wire,*)
-SRC     := $(sort $(foreach r,$(ROOMS),$(wildcard src/$(r)/*.c)))
+# A fuzz target is a parser or a format: it may use the rooms up to things, and the table of kinds.
+ROOMS   := $(if $(filter fuzz,$(VARIANT)),base gate log state wire api core things,*)
+SRC     := $(sort $(foreach r,$(ROOMS),$(wildcard src/$(r)/*.c)) src/features/kinds.c)
 UI      := $(sort $(foreach x,html css js svg,$(wildcard src/ui/*.$(x))))
 OBJ     := $(call objects,$(SRC)) $(patsubst %,$(OUT)/llhttp/%.o,llhttp api http) $(OUT)/ui_assets.o
 TEST_C  := $(sort $(foreach p,test prop sim fault,$(wildcard tests/*/$(p)_*.c)))

@@ -49,7 +49,7 @@ struct core *core_new(const struct core_options *options)
                 core->options.log_slack_bytes = LOG_SLACK_DEFAULT;
         if (!core->options.turn_steps)
                 core->options.turn_steps = CORE_TURN_STEPS;
-        state_init(&core->state, rng_u64(options->rng), thing_kinds);
+        state_init(&core->state, rng_u64(options->rng), options->parts->thing_kinds);
         core->state.ctx = core;
         buf_init(&core->batch[0], LOG_BATCH_MAX);
         buf_init(&core->batch[1], LOG_BATCH_MAX);

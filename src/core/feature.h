@@ -14,6 +14,7 @@
 struct core;
 struct queue;
 struct thing;
+struct thing_ops;
 
 struct feature {
         const char *name;
@@ -47,8 +48,9 @@ typedef void (*thing_due)(struct core *core, struct thing *t);
 struct core_parts {
         const struct feature *const *features;
         size_t n_features;
-        const thing_due *thing_due; /* by enum thing_kind */
-        const command_exec *execs;  /* by enum command_id */
+        const struct thing_ops *const *thing_kinds; /* by enum thing_kind, state/thing.h */
+        const thing_due *thing_due;                 /* by enum thing_kind */
+        const command_exec *execs;                  /* by enum command_id */
 };
 
 #define CORE_FEATURES_MAX 32

@@ -35,5 +35,6 @@ static const thing_due due[THING_KINDS] = {
 
 const struct core_parts weir_parts = {.features = features,
                                       .n_features = ARRAY_LEN(features),
+                                      .thing_kinds = thing_kinds,
                                       .thing_due = due,
                                       .execs = command_execs};

@@ -20,9 +20,9 @@
 #include "api/limits.h"
 #include "base/buf.h"
 #include "door/openapi.h"
+#include "serve/log_docs.h"
 #include "serve/reference_settings.h"
 #include "serve/serve.h"
-#include "state/log_docs.h"
 
 /* What differs between the two pages. */
 struct style {

@@ -95,7 +95,7 @@ struct thing_ops {
 THING_MAP(X)
 #undef X
 extern const struct thing_ops
-        *const thing_kinds[THING_KINDS]; /* state/kinds.c: by enum thing_kind */
+        *const thing_kinds[THING_KINDS]; /* features/kinds.c: by enum thing_kind */
 
 struct thing *thing_find(const struct state *s, enum thing_kind kind, struct slice name);
 struct thing *thing_get(struct state *s, enum thing_kind kind, struct slice name); /* made */

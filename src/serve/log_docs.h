@@ -1,6 +1,6 @@
 /* docs/log-records.md, written from the tables that make the bytes. */
-#ifndef WEIR_STATE_LOG_DOCS_H
-#define WEIR_STATE_LOG_DOCS_H
+#ifndef WEIR_SERVE_LOG_DOCS_H
+#define WEIR_SERVE_LOG_DOCS_H
 
 #include "base/buf.h"
 

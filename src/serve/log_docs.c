@@ -1,5 +1,5 @@
 /* See log_docs.h.  effect_map.h, option.h, queue.h and the files of the kinds have the rows. */
-#include "state/log_docs.h"
+#include "serve/log_docs.h"
 
 #include "state/effect.h"
 #include "state/thing.h"
