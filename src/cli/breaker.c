@@ -1,6 +1,5 @@
 /* weir breaker: circuit breakers, and a command that runs behind one. */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +10,7 @@
 #include "cli/listing.h"
 #include "cli/text.h"
 
-#define TOKEN_DIGITS  32
-#define EXIT_NOEXEC   126
-#define EXIT_NOTFOUND 127
+#define TOKEN_DIGITS 32
 
 static void put_retry(struct buf *b, const struct value *v, int64_t now_ms)
 {
@@ -99,12 +96,11 @@ static void show_breaker(struct cli *cli, const struct value *v)
 
 /* ---- run ---- */
 
-/* On a connection of its own: the command may take hours, and nobody keeps one open for that. */
+/* On a connection of its own: the command may take hours, too long to keep one open. */
 static int call_alone(struct cli *cli, const struct cli_request *req, const struct value **ret,
                       struct problem *p)
 {
-        client_release(&cli->client);
-        client_init(&cli->client, &cli->url);
+        client_hang_up(&cli->client);
         int r = client_connect(&cli->client, p);
         return r == OK ? cli_request_call(cli, req, ret, p) : r;
 }
@@ -140,8 +136,8 @@ static void pass_on(int sig)
                 (void)kill(child, sig);
 }
 
-/* Ctrl-C reaches the command by itself; what is sent to us alone is passed on.  Either way we stay
- * to report how it ended. */
+/* The terminal sends Ctrl-C to the command too; other signals come to us alone and are passed on.
+ * Either way we stay to report how the command ended. */
 static void set_signals(bool is_on)
 {
         const struct sigaction forward = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
@@ -188,8 +184,7 @@ static int breaker_run(struct cli *cli, struct problem *p)
         int r = ask(cli, token, p);
         if (r != OK)
                 return r;
-        client_release(&cli->client);
-        client_init(&cli->client, &cli->url);
+        client_hang_up(&cli->client);
         cli->exit_code = run_child(cli->rest);
         cli_request_init_named(&req, cli, "REPORT");
         cli_request_add_str(&req, token);

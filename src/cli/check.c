@@ -5,10 +5,10 @@
  * server, which answers the moment it may go; one ask is parked for ASK_WAIT_MS at most and then
  * asked again, so that a server that hangs is noticed.
  *
- * When weir is away, somebody has to decide, and that is not for weir to guess.  The work either
- * stops (closed: the database is worth more), goes on (open: the work is worth more), or tries for
- * a while and then goes on (--fail-after).  Wrong tokens, names and options are never "away": they
- * fail at once, in every mode, or nobody would find them. */
+ * When weir is away, the caller's options decide.  The work either stops (closed: the database is
+ * worth more), goes on (open: the work is worth more), or tries for a while and then goes on
+ * (--fail-after).  Wrong tokens, names and options are never "away": they fail at once in every
+ * mode, so that they are noticed. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,8 +28,6 @@
 #define RETRY_MAX_MS  1000
 #define EXIT_REFUSED  1
 #define EXIT_TEMPFAIL 75 /* sysexits.h: try later; 1 would look like the command's own failure */
-#define EXIT_NOEXEC   126
-#define EXIT_NOTFOUND 127
 
 struct ask_ctx {
         int64_t until_ns;      /* --wait: until then a refusal is not taken; INT64_MAX: for ever */
@@ -39,7 +37,7 @@ struct ask_ctx {
         int64_t retry_ms;      /* pause before the next try while it is away */
 };
 
-/* ---- what was asked for ---- */
+/* ---- options ---- */
 
 static int read_wait(const struct args *args, struct ask_ctx *ret, struct problem *p)
 {
@@ -91,12 +89,6 @@ static int64_t left_ms(const struct ask_ctx *a)
         return left_ns > 0 ? (left_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
 }
 
-static void hang_up(struct cli *cli)
-{
-        client_release(&cli->client);
-        client_init(&cli->client, &cli->url);
-}
-
 static int ask(struct cli *cli, int64_t wait_ms, const struct value **ret, struct problem *p)
 {
         const struct args *args = &cli->args;
@@ -128,7 +120,7 @@ static void pause_for(int64_t ms)
         (void)nanosleep(&t, NULL); /* cut short by a signal: then the next try is earlier */
 }
 
-/* Weir is away: true when it is worth another try, after a pause.  False: the time is over. */
+/* Weir is away: true, after a pause, when it is time for another try; false when time is over. */
 static bool try_again(const struct cli *cli, struct ask_ctx *a, const struct problem *p)
 {
         int64_t now_ns = clock_boot_ns(), until_ns = a->until_ns;
@@ -152,7 +144,7 @@ static bool try_again(const struct cli *cli, struct ask_ctx *a, const struct pro
         return true;
 }
 
-/* OK with an answer; an error that is_away() when weir was not there for as long as was said. */
+/* OK with an answer; an error that is_away() when weir was away for the whole time allowed. */
 static int ask_until(struct cli *cli, struct ask_ctx *a, const struct value **ret,
                      struct verdict *ret_verdict, struct problem *p)
 {
@@ -161,7 +153,7 @@ static int ask_until(struct cli *cli, struct ask_ctx *a, const struct value **re
                 int64_t wait_ms = rest_ms < ASK_WAIT_MS ? rest_ms : ASK_WAIT_MS;
                 int r = ask(cli, wait_ms, ret, p);
                 if (is_away(r)) {
-                        hang_up(cli);
+                        client_hang_up(&cli->client);
                         if (try_again(cli, a, p))
                                 continue;
                 }
@@ -174,7 +166,7 @@ static int ask_until(struct cli *cli, struct ask_ctx *a, const struct value **re
                 rest_ms = left_ms(a);
                 if (ret_verdict->is_granted || rest_ms == 0)
                         return OK;
-                /* Usually it was parked all the while; one that stops does not park. */
+                /* The server usually parks an ask for all of wait_ms; one that stops does not. */
                 int64_t parked_ms = (clock_boot_ns() - asked_ns) / NS_PER_MS;
                 int64_t pause_ms =
                         ret_verdict->wait_ms > RETRY_MIN_MS ? ret_verdict->wait_ms : RETRY_MIN_MS;
@@ -183,12 +175,12 @@ static int ask_until(struct cli *cli, struct ask_ctx *a, const struct value **re
         }
 }
 
-/* ---- what follows ---- */
+/* ---- the command ---- */
 
 /* Returns only when the command could not be started. */
 static void run_rest(struct cli *cli)
 {
-        hang_up(cli);
+        client_hang_up(&cli->client);
         fputs(buf_cstr(&cli->notes), stderr);
         buf_clear(&cli->notes);
         (void)execvp(cli->rest[0], cli->rest);
@@ -205,7 +197,7 @@ static void say(struct cli *cli, const struct value *answer, const struct verdic
         buf_put_byte(&cli->out, '\n');
 }
 
-/* The note is for people and for logs: work that goes unasked must leave a trace. */
+/* Work that goes on unasked leaves a trace, even with --quiet. */
 static void go_unasked(struct cli *cli, const struct problem *p)
 {
         buf_printf(&cli->notes, "weir: %s; going on without asking\n", p->detail);

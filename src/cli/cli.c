@@ -5,7 +5,7 @@
  * is written at the end, so a half-printed table never mixes with an error, and a failed write
  * (a full disk behind a redirection) is noticed and makes the exit code.
  *
- * Data goes to standard output, everything said about it to standard error. */
+ * Data goes to standard output, messages about it to standard error. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "cli/text.h"
 #include "cli/watch.h"
 
-/* Rows of commands that main() runs itself: they are here to be listed and explained. */
+/* Rows of commands that main() runs itself: help and completion read them. */
 const struct option_def cli_serve_options[] = {
         {"config", "FILE", "read settings from FILE, see weir.conf(5); also -c"},
         {"data", "DIR", "folder of the log and of history (./data)"},
@@ -165,8 +165,8 @@ static const struct cli_command *command_find(const struct cli_group *g, const c
         return NULL;
 }
 
-/* A sentence in the column behind the names of options, which begins on a new line after a long
- * name. */
+/* A sentence in the column after the names of options; is_below: on a new line, after a long name.
+ */
 static void print_wrapped(FILE *out, bool is_below, const char *text)
 {
         const int first = 26, last = 100;
@@ -199,7 +199,7 @@ static void print_options(FILE *out, const char *title, const struct option_def 
         }
 }
 
-/* "NAME -- COMMAND", "NAME [-- COMMAND]": what follows the dashes is not ours to read. */
+/* "NAME -- COMMAND", "NAME [-- COMMAND]": we do not parse the words after the dashes. */
 static bool takes_command(const struct cli_command *c)
 {
         return strstr(c->usage, "-- ") != NULL;
@@ -331,13 +331,14 @@ int cli_help(const char *group, const char *name)
         return fflush(stdout) == 0 ? 0 : 1;
 }
 
-static int write_out(const struct cli *cli, struct problem *p)
+int cli_write_out(struct cli *cli, struct problem *p)
 {
         if (cli->out.failed)
                 return problem_set(p, ERR_NOMEM, "no memory for the output");
         size_t n = cli->out.len ? fwrite(cli->out.ptr, 1, cli->out.len, stdout) : 0;
         if (n != cli->out.len || fflush(stdout) != 0)
                 return problem_set(p, ERR_IO, "cannot write the output: %s", strerror(errno));
+        buf_clear(&cli->out);
         return OK;
 }
 
@@ -374,15 +375,13 @@ static int run_command(struct cli *cli, struct problem *p)
         if (r != OK)
                 return r;
         client_init(&cli->client, &cli->url);
-        buf_init(&cli->out, 0);
-        buf_init(&cli->notes, 0);
         screen_init(&cli->screen);
         r = c->is_local ? OK : client_connect(&cli->client, p);
         if (r == OK)
                 r = args_find_value(&cli->args, "watch") ? watch_run(cli, p)
                                                          : watch_run_once(cli, p);
         struct problem unwritten;
-        int written = write_out(cli, &unwritten);
+        int written = cli_write_out(cli, &unwritten);
         if (cli->notes.len)
                 fputs(buf_cstr(&cli->notes), stderr);
         client_release(&cli->client);
@@ -395,7 +394,7 @@ static int run_command(struct cli *cli, struct problem *p)
         return r;
 }
 
-/* The words before "--"; what follows belongs to a command that we do not read. */
+/* Returns how many words stand before "--"; cli->rest are those after it. */
 static int split_rest(struct cli *cli, int argc, char **argv)
 {
         for (int i = 0; i < argc; i++) {
@@ -462,7 +461,7 @@ int cli_main(int argc, char **argv)
         struct cli cli = {0};
         struct problem p = {0};
         int used = 0;
-        /* `weir job list | head` ends quietly, whatever the parent had ignored. */
+        /* `weir job list | head` ends quietly, even when the parent ignores SIGPIPE. */
         (void)signal(SIGPIPE, SIG_DFL);
         if (args_parse_leading(&cli.args, argv, argc, &used, &p) != OK)
                 return complain(&p, "weir help");

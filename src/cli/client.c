@@ -32,7 +32,7 @@ void client_init(struct client *c, const struct server_url *url)
         arena_init(&c->arena, REPLY_MAX_BYTES);
 }
 
-static void client_hang_up(struct client *c)
+void client_hang_up(struct client *c)
 {
         if (c->fd >= 0)
                 (void)close(c->fd);

@@ -22,6 +22,7 @@ struct client {
 
 void client_init(struct client *c, const struct server_url *url);
 void client_release(struct client *c);
+void client_hang_up(struct client *c); /* client_connect() may follow */
 int client_connect(struct client *c, struct problem *p) MUST_CHECK;
 int client_call(struct client *c, const struct slice *argv, size_t argc, const struct value **ret,
                 struct problem *p) MUST_CHECK;

@@ -6,10 +6,14 @@
 #include "cli/options.h"
 #include "cli/screen.h"
 
+/* Exit codes of commands that run another one and cannot: as a shell has them. */
+#define EXIT_NOEXEC   126
+#define EXIT_NOTFOUND 127
+
 struct cli_command;
 struct listing;
 
-/* Options that come from the server's rows, with the texts that were made for them. */
+/* Options made from the server's rows, and their texts. */
 #define PARAM_OPTIONS_MAX 48
 struct param_options {
         struct option_def rows[PARAM_OPTIONS_MAX + 2];
@@ -18,7 +22,7 @@ struct param_options {
         size_t n_text;
 };
 
-/* One run of a command: what it was told, and what it says. */
+/* One run of a command: its input and its output. */
 struct cli {
         const struct cli_command *command;
         struct args args;
@@ -94,6 +98,9 @@ extern const struct cli_group cli_group_top;
 extern const struct cli_group cli_group_export;
 extern const struct cli_group cli_group_import;
 extern const struct cli_group cli_group_completion;
+
+/* Writes cli->out to standard output and empties it. */
+int cli_write_out(struct cli *cli, struct problem *p) MUST_CHECK;
 
 /* All of them, those of main() too, in the order of the help. */
 const struct cli_group *const *cli_groups(size_t *ret_n);

@@ -9,7 +9,6 @@
  * Each page is written as it comes, so a million jobs take no memory here.  The last line tells a
  * whole file from one that broke off.  The file is no snapshot: a change made meanwhile may be in
  * it or not.  `weir backup` makes a snapshot. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,17 +42,10 @@ struct exporting {
 
 /* ---- writing ---- */
 
-static int write_some(struct exporting *x, size_t threshold, struct problem *p)
+static int write_some(struct exporting *x, struct problem *p)
 {
-        struct buf *b = &x->cli->out;
-        if (b->failed)
-                return problem_set(p, ERR_NOMEM, "no memory for the output");
-        if (b->len < threshold || !b->len)
-                return OK;
-        if (fwrite(b->ptr, 1, b->len, stdout) != b->len || fflush(stdout) != 0)
-                return problem_set(p, ERR_IO, "cannot write the output: %s", strerror(errno));
-        buf_clear(b);
-        return OK;
+        const struct buf *b = &x->cli->out;
+        return b->len < WRITE_BYTES && !b->failed ? OK : cli_write_out(x->cli, p);
 }
 
 /* Payloads are bytes, and a signature covers each byte.  So JSON is written as it is, unless a
@@ -198,7 +190,7 @@ static int put_kind(struct exporting *x, const struct kind *k, struct problem *p
                         buf_put_slice(&x->cursor, field_text(v, "cursor"));
                 r = put_rows(x, k, k->key ? value_get(v, k->key) : v, p);
                 if (r == OK)
-                        r = write_some(x, WRITE_BYTES, p);
+                        r = write_some(x, p);
         } while (r == OK && x->cursor.len);
         return r;
 }
@@ -286,7 +278,7 @@ static int put_jobs(struct exporting *x, const char *status, struct problem *p)
                 buf_clear(&x->cursor);
                 buf_put_slice(&x->cursor, field_text(v, "cursor"));
                 progress_tell(&x->progress, x->jobs, 0);
-                r = write_some(x, WRITE_BYTES, p);
+                r = write_some(x, p);
         } while (r == OK && x->cursor.len);
         return r;
 }
@@ -347,7 +339,7 @@ static int export_all(struct exporting *x, struct problem *p)
                 return r;
         begin_line(b, "end");
         buf_printf(b, ",\"lines\":%llu}\n", (unsigned long long)x->lines);
-        return write_some(x, 1, p);
+        return cli_write_out(x->cli, p);
 }
 
 static int export(struct cli *cli, struct problem *p)
