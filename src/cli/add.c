@@ -17,16 +17,15 @@
 #include "base/plural.h"
 #include "base/shown.h"
 #include "cli/add_file.h"
+#include "cli/bulk.h"
 #include "cli/json.h"
 #include "cli/params.h"
 #include "cli/text.h"
 #include "wire/sign.h"
 
 #define KEYS_MAX_BYTES (16 * KIB) /* of a key file; all keys that may be in one fit */
-#define MANY_MAX_JOBS  10000      /* in one ENQUEUEMANY */
-#define MANY_MAX_BYTES (16 * MIB) /* well below the server's limit of a request */
 
-/* What the server takes when a job names none; only for jobs that are signed. */
+/* The server's defaults, which a signature must cover. */
 #define PRIORITY_DEFAULT   100
 #define ATTEMPTS_DEFAULT   3
 #define TIMEOUT_DEFAULT_MS 300000
@@ -254,8 +253,8 @@ static int many_line(struct many *m, struct slice line, struct problem *p)
                         many_added(m, v);
                 return r;
         }
-        bool is_full = m->argc - m->first >= 2 * (size_t)MANY_MAX_JOBS ||
-                       m->bytes + line.len > MANY_MAX_BYTES;
+        bool is_full = m->argc - m->first >= 2 * (size_t)BULK_CHUNK_JOBS ||
+                       m->bytes + line.len > BULK_CHUNK_BYTES;
         int r = is_full ? many_flush(m, p) : OK;
         if (r != OK)
                 return r;
@@ -301,7 +300,7 @@ static int add_many(struct adding *a, struct problem *p)
                 r = cli_read_file(args_get(&cli->args, "many"), 1024 * MIB, &text, p);
         if (r != OK)
                 return r;
-        m.argv = xcalloc(REQUEST_WORDS_MAX + 2 * (size_t)MANY_MAX_JOBS, sizeof(*m.argv));
+        m.argv = xcalloc(REQUEST_WORDS_MAX + 2 * (size_t)BULK_CHUNK_JOBS, sizeof(*m.argv));
         memcpy(m.argv, a->req.argv, a->req.argc * sizeof(*m.argv));
         m.argc = m.first = a->req.argc;
         if (cli->is_json)

@@ -1,15 +1,15 @@
 /* Many jobs to a server at full speed: `weir job add --file` and `weir import`.
  *
- * Jobs that follow each other with the same options travel in one ENQUEUEMANY, which is added whole
- * or not at all, and several of those are on their way at once.  Everything is copied; a job may be
- * forgotten when bulk_add() returned. */
+ * Jobs in a row with the same options travel in one ENQUEUEMANY, which the server adds whole or not
+ * at all.  Several of these requests are on their way at once.  bulk_add() copies the job. */
 #ifndef WEIR_CLI_BULK_H
 #define WEIR_CLI_BULK_H
 
+#include "api/limits.h"
 #include "cli/client.h"
 
-#define BULK_CHUNK_JOBS  10000      /* the server's most in one ENQUEUEMANY */
-#define BULK_CHUNK_BYTES (16 * MIB) /* half of its largest request */
+#define BULK_CHUNK_JOBS  LIMIT_BULK_JOBS
+#define BULK_CHUNK_BYTES (LIMIT_COMMAND_BYTES / 2)
 
 struct bulk_job {
         struct slice hook, args;
@@ -38,16 +38,15 @@ void bulk_set_once(struct bulk *b, const char *once);
 
 /* ERR_... of the server or the connection is final: nothing more is sent. */
 int bulk_add(struct bulk *b, const struct bulk_job *job, struct problem *p) MUST_CHECK;
-/* Sends what was collected and waits for every answer; more may be added afterwards. */
+/* Sends the jobs that were not sent yet, and waits for every answer; more may be added then. */
 int bulk_wait(struct bulk *b, struct problem *p) MUST_CHECK;
-/* Drops what was collected and not sent: a line of that chunk is bad. */
+/* Drops the jobs that were not sent yet: a line of their chunk is bad. */
 void bulk_drop(struct bulk *b);
-/* Sends the rest and waits for every answer.  After an error too: what is on its way is waited for,
- * so that bulk_added() is exact. */
+/* Sends the rest and waits for every answer, after an error too, so that bulk_added() is exact. */
 int bulk_finish(struct bulk *b, struct problem *p) MUST_CHECK;
 
 uint64_t bulk_added(const struct bulk *b);
-/* Jobs that were sent and never answered for, since the connection broke: added or not. */
+/* Jobs without an answer because the connection broke: the server may have added them. */
 uint64_t bulk_unknown(const struct bulk *b);
 uint64_t bulk_last_line(const struct bulk *b); /* the last that was sent; 0: none */
 

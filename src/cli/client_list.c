@@ -211,7 +211,7 @@ static const struct column minute_columns[] = {
         {"WHY", .may_shrink = true},
 };
 
-/* As long as the minute was busy beside the busiest; what was refused is on its left. */
+/* Its length is the share of the busiest minute; its left part the share that was refused. */
 static void put_bar(struct buf *b, int64_t asks, int64_t refused, int64_t most)
 {
         int64_t width = most > 0 ? (asks * BAR_WIDTH + most - 1) / most : 0;

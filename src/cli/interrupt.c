@@ -36,7 +36,7 @@ int interrupt_wait(int fd, struct problem *p)
         struct pollfd fds[] = {{.fd = ends[0], .events = POLLIN}, {.fd = fd, .events = POLLIN}};
         while (!seen && poll(fds, ARRAY_LEN(fds), -1) < 0)
                 if (errno != EINTR)
-                        break; /* whoever reads is told what is wrong */
+                        break; /* the next read reports the error */
         return seen ? problem_set(p, ERR_STOPPING, "interrupted") : OK;
 }
 
