@@ -467,8 +467,7 @@ static void settle(struct conn *c)
                 return;
         size_t pending = c->in.len - c->in_at;
         bool is_waiting = session_is_waiting(&c->session), can_run = is_free_to_run(c);
-        bool is_spent = can_run && pending && pending >= c->need && !has_share(c);
-        if (is_spent) {
+        if (can_run && pending && pending >= c->need && !has_share(c)) {
                 can_run = false;
                 wait_for_go(c);
         }

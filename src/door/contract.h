@@ -2,8 +2,8 @@
  * way from a request to an answer, and the spellings of Go, in which both were written.
  *
  * A contract answers at once, out of the core's memory.  A check changes nothing durable, and its
- * reply does not wait for the log; that of every other route does, as whoever sees a rule must see
- * one that is on disk.
+ * reply does not wait for the log; that of every other route does, as a client that sees a rule
+ * must see one that is on disk.
  *
  * Loop thread only.  Everything a call borrows lives until its answer is written. */
 #ifndef WEIR_DOOR_CONTRACT_H

@@ -1,5 +1,5 @@
 /* What the files of this room share: the server, its counters, and what a door must provide.
- * Nobody outside door/ includes this. */
+ * Only files in door/ include this. */
 #ifndef WEIR_DOOR_DOOR_INT_H
 #define WEIR_DOOR_DOOR_INT_H
 

@@ -263,7 +263,7 @@ static void release(struct history *h)
 {
         archive_finder_close(&h->finder);
         archive_writer_close(&h->writer);
-        (void)pthread_cond_destroy(&h->writer_wake); /* nobody waits any more */
+        (void)pthread_cond_destroy(&h->writer_wake); /* no thread waits any more */
         (void)pthread_cond_destroy(&h->finder_wake);
         (void)pthread_cond_destroy(&h->swept);
         (void)pthread_mutex_destroy(&h->lock);
@@ -291,7 +291,7 @@ static struct archive *do_close(struct archive *a)
 {
         struct history *h = of(a);
         stop(h);
-        (void)pthread_join(h->finder_thread, NULL); /* a thread of ours that nobody else joins */
+        (void)pthread_join(h->finder_thread, NULL); /* a thread of ours, joined only here */
         (void)pthread_join(h->writer_thread, NULL);
         history_remove_asked(h, true); /* what came after its last look */
         do_poll(a);

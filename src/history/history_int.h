@@ -1,4 +1,4 @@
-/* What the files of the archive share: its state, by the thread that may touch it.  Nobody outside
+/* What the files of the archive share: its state, by the thread that may touch it.  Only
  * history/ includes this.
  *
  * Invariants, checked by history_check() on the loop thread, with the lock:

@@ -37,12 +37,6 @@ static bool flush(const struct loop *l)
         return is_left;
 }
 
-static void run(const struct loop *l)
-{
-        EACH_MEMBER (l, m)
-                m->ops->run(m->ctx);
-}
-
 /* --- memory --------------------------------------------------------------------------------- */
 
 static uint64_t used_bytes(const struct loop *l)
@@ -53,21 +47,18 @@ static uint64_t used_bytes(const struct loop *l)
         return bytes;
 }
 
-static void give_back(void)
-{
-#ifdef __GLIBC__
-        uint64_t began_ns = uv_hrtime();
-        (void)malloc_trim(0); /* whether there was something to give */
-        say_debug("loop", "gave freed memory back", "us", SAY_I64((uv_hrtime() - began_ns) / 1000));
-#endif
-}
-
 static void on_trim(void *ctx)
 {
         struct loop *l = ctx;
         uint64_t bytes = used_bytes(l);
-        if (trim_look(&l->trim, bytes, clock_boot_ns()))
-                give_back();
+        if (trim_look(&l->trim, bytes, clock_boot_ns())) {
+#ifdef __GLIBC__
+                uint64_t began_ns = uv_hrtime();
+                (void)malloc_trim(0); /* whether there was something to give */
+                say_debug("loop", "gave freed memory back", "us",
+                          SAY_I64((uv_hrtime() - began_ns) / 1000));
+#endif
+        }
         if (!trim_note(&l->trim, bytes))
                 loop_timer_stop(&l->trim_timer);
 }
@@ -129,7 +120,8 @@ static void end_turn(struct loop *l)
         uint64_t now_ns;
         do {
                 if (l->has_work)
-                        run(l);
+                        EACH_MEMBER (l, m)
+                                m->ops->run(m->ctx);
                 loop_hand_over_batch(l);
                 loop_take_durable(l);
                 l->has_work = flush(l);
@@ -193,7 +185,7 @@ void loop_stop(struct loop *l)
         loop_turn_begin(l);
         l->is_stopping = true;
         loop_timer_start(&l->stop_timer, LOOP_STOP_MS, 0);
-        core_stop(l->core); /* ends the waits, so that members see nobody wait */
+        core_stop(l->core); /* ends the waits, so that members see none */
         EACH_MEMBER (l, m)
                 m->ops->stop(m->ctx);
 }

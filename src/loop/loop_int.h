@@ -1,4 +1,4 @@
-/* What the files of this room share.  Nobody outside loop/ includes this. */
+/* What the files of this room share.  Only files in loop/ include this. */
 #ifndef WEIR_LOOP_LOOP_INT_H
 #define WEIR_LOOP_LOOP_INT_H
 

@@ -9,7 +9,7 @@
  * last value holds a moment longer for silence alone.
  *
  * A replica that the operator skips is as good as not there, but for the remark: it uses up no
- * ignored place, and nobody waits for its first answer.  Of those that are left at least one
+ * ignored place, and its first answer is not waited for.  Of those that are left at least one
  * counts, however many are to be ignored; when none is left the lag is unknown. */
 #include "probe/probe_int.h"
 

@@ -9,8 +9,8 @@
  *    tries them all: mysql_native_password, client_ed25519, caching_sha2_password.
  * 2. The third one may go on to ask for the whole password.  It is our own here, in place of the
  *    library's, and gives that only over TLS or a Unix socket.  It never takes a public key from
- *    the server: whoever answers has the other half of it.
- * 3. The library tells everything it has read to who wants to know.  That is how the greeting is
+ *    the server: an impostor would hold the other half of it.
+ * 3. The library reports everything it has read to a callback.  That is how the greeting is
  *    seen before the library can answer it: where TLS is required and not offered, the connection
  *    is cut there.  A first packet that is no greeting is cut as well and never reaches the
  *    library, which some would crash.  What is read after that is counted, and cut when it is too

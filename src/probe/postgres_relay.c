@@ -75,7 +75,7 @@ struct pg_relay *pg_relay_begin(int fd, bool is_open_login)
         r->near_fd = pair[0];
         r->pq_fd = fd;
         int put = dup3(pair[1], fd, O_CLOEXEC);
-        ASSERT(put == fd); /* both are valid, and nobody else opens or closes them */
+        ASSERT(put == fd); /* both are valid, and no other thread opens or closes them */
         (void)close(pair[1]);
         return r;
 }

@@ -311,7 +311,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
         (void)st;
         (void)type;
         (void)at;
-        (void)remove(path); /* what cannot be removed is found by whoever tries again */
+        (void)remove(path); /* what cannot be removed is found by the next try */
         return 0;
 }
 

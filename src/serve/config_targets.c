@@ -288,7 +288,7 @@ static int take_check(const struct config_at *at, struct config_target *level, c
         return take_unknown(level, cfg, at);
 }
 
-/* Sleeping probes must still be fresh when somebody asks. */
+/* Sleeping probes must still be fresh when a client checks. */
 static void set_hibernation(struct probe_options *o, const struct config_target *level)
 {
         int64_t every_ms = HIBERNATE_EVERY_MS;
@@ -337,7 +337,7 @@ static int take_replicas(const struct config_at *at, cfg_t *cfg)
                 cfg_t *section = cfg_getnsec(cfg, "replica", i);
                 struct probe_server *s = &o->replicas[o->n_replicas++];
                 s->name = xstrdup(cfg_title(section));
-                if (!core_is_host_name(slice_str(s->name))) /* else nobody could skip it */
+                if (!core_is_host_name(slice_str(s->name))) /* else a client could not skip it */
                         return config_wrong(at, ERR_BADARG,
                                             "replica \"%s\" must be named with 1 to %d bytes of "
                                             "UTF-8 without blanks and control characters",

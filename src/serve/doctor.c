@@ -1,4 +1,4 @@
-/* A set-up looked over, as somebody would who has seen many go wrong: each line is one thing, what
+/* Checks a set-up for known mistakes: each line is one thing, what
  * it is like, and when it is not right, what to do.
  *
  * Nothing is changed: the one file that is written (to time the disk) is gone before it is used.

@@ -206,7 +206,7 @@ static int verify_history(const char *dir, struct problem *problem)
         int m = snprintf(log, sizeof(log), "%s/log", dir);
         if (n < 0 || n >= (int)sizeof(path) || m < 0 || m >= (int)sizeof(log))
                 return problem_set(problem, ERR_BADARG, "the path is too long");
-        /* Of a file by itself nobody can tell: then a -shm file may be made beside it. */
+        /* A lone file does not tell: then a -shm file may be made beside it. */
         bool is_in_use = !is_folder || disk_is_in_use(log);
         int r = archive_file_verify(path, is_in_use, tell_damage, NULL, &report, problem);
         if (r != OK)

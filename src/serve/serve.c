@@ -8,7 +8,7 @@
  * again.
  *
  * When the log fails there is nothing left to promise: the process says why and ends at once,
- * answering nobody. */
+ * without answering any client. */
 #include "serve/serve.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ static void on_durable(void *ctx, uint64_t seq)
         loop_log_durable(d->loop, seq);
 }
 
-/* On the log's thread.  Nobody may be answered any more: no flush, no exit handlers. */
+/* On the log's thread.  No client may be answered any more: no flush, no exit handlers. */
 static void on_log_failed(void *ctx, const struct problem *problem)
 {
         (void)ctx; /* nothing of the daemon may be touched from here */
@@ -180,7 +180,7 @@ static int open_core(struct daemon *d, struct problem *problem)
         return OK;
 }
 
-/* Tells systemd; without NOTIFY_SOCKET nobody asked. */
+/* Tells systemd, if NOTIFY_SOCKET is set. */
 static void notify_systemd(const char *text)
 {
         const char *path = getenv("NOTIFY_SOCKET");
@@ -282,7 +282,7 @@ static void print_ready(const struct daemon *d)
                        "Ctrl-C stops it; nothing accepted is lost.\n",
                        http, d->reload.config->data, http);
         }
-        (void)fflush(stdout); /* nobody may be reading */
+        (void)fflush(stdout); /* there may be no reader */
         notify_systemd("READY=1");
 }
 
