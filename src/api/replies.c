@@ -1,4 +1,4 @@
-/* The functions that tell the views, and the texts of their schemas.
+/* The functions that write the views, and the texts of their schemas.
  *
  * Both come from api/replies.def, which is read once for each of them.  The functions are
  * straight-line code: the form and the presence of a field are constants there, so a reply costs
@@ -15,7 +15,7 @@
 
 /* ---- values ---- */
 
-/* Thousands of them are told at once, mostly whole ones: those go without printf. */
+/* A reply may have thousands of numbers, mostly whole ones: those go without printf. */
 static struct slice whole_text(uint64_t v, bool is_negative, char *end)
 {
         char *at = end;

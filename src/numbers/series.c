@@ -65,34 +65,23 @@ static uint32_t bounded(uint64_t v)
         return v < UINT32_MAX ? (uint32_t)v : UINT32_MAX;
 }
 
-static uint32_t n_parked(const struct core *core)
-{
-        uint64_t n = 0;
-        for (size_t i = 0; i < STATE_TIERS; i++)
-                n += core->state.n_parked[i];
-        return bounded(n);
-}
-
-static uint32_t n_ready(const struct core *core)
-{
-        uint64_t n = 0;
-        for (struct hash_node *it = NULL; (it = hash_next(&core->state.queues, it));)
-                n += CONTAINER_OF(it, struct queue, node)->n_ready;
-        return bounded(n);
-}
-
 /* Writes the second that is over, and those after it in which nothing happened. */
 static void close_second(struct core *core, int64_t now)
 {
         struct series *s = core->series;
         uint64_t totals[SERIES_COUNTS];
         uint32_t row[SERIES_IDS];
+        uint64_t n_parked = 0, n_ready = 0;
+        for (size_t i = 0; i < STATE_TIERS; i++)
+                n_parked += core->state.n_parked[i];
+        for (struct hash_node *it = NULL; (it = hash_next(&core->state.queues, it));)
+                n_ready += CONTAINER_OF(it, struct queue, node)->n_ready;
         add_up(core, totals);
         for (size_t i = 0; i < SERIES_COUNTS; i++)
                 row[i] = bounded(totals[i] - s->seen[i]);
         memcpy(s->seen, totals, sizeof(totals));
-        row[SERIES_PARKED] = n_parked(core);
-        row[SERIES_READY] = n_ready(core);
+        row[SERIES_PARKED] = bounded(n_parked);
+        row[SERIES_READY] = bounded(n_ready);
         int64_t at = s->second, oldest = now - KEPT;
         for (; at < now; at++) {
                 if (at < oldest)

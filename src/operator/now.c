@@ -1,7 +1,4 @@
-/* See now.h.
- *
- * NOW is made of what other rooms count; nothing is kept for it. */
-
+/* The command NOW: made of what other rooms count; nothing is kept for it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

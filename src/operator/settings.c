@@ -331,30 +331,14 @@ static int value_parse(const struct setting_def *def, struct slice text, struct 
 static const struct {
         uint16_t offset, size;
 } in_policy[SETTING_IDS] = {
-#define AT_POLICY(m)                                                                               \
-        {                                                                                          \
-                offsetof(struct policy, m), sizeof(((struct policy *)NULL)->m)                     \
-        }
-#define AT_OWN(m)                                                                                  \
-        {                                                                                          \
-                0                                                                                  \
-        }
-#define AT_LIST(m)                                                                                 \
-        {                                                                                          \
-                0                                                                                  \
-        }
-#define AT_AT(m)                                                                                   \
-        {                                                                                          \
-                0                                                                                  \
-        }
-#define AT_PROBE(m)                                                                                \
-        {                                                                                          \
-                0                                                                                  \
-        }
-#define AT_NONE(m)                                                                                 \
-        {                                                                                          \
-                0                                                                                  \
-        }
+/* clang-format off */
+#define AT_POLICY(m) {offsetof(struct policy, m), sizeof(((struct policy *)NULL)->m)}
+#define AT_NONE(m)   {0}
+/* clang-format on */
+#define AT_OWN(m)        AT_NONE(m)
+#define AT_LIST(m)       AT_NONE(m)
+#define AT_AT(m)         AT_NONE(m)
+#define AT_PROBE(m)      AT_NONE(m)
 #define SETTINGS_SECTION 0
 #define SETTING(section, name, type, kept, member, ...)                                            \
         [SET_##section##_##name] = AT_##kept(member),
@@ -397,7 +381,7 @@ static struct value policy_value(const struct policy *from, const struct live_se
         return (struct value){.num = (int64_t)large};
 }
 
-/* Not the mode: throttle_refresh() knows it from elsewhere, with the pause. */
+/* Not the mode: throttle_refresh() takes it from its own setting, with the pause. */
 static void put_policy(struct policy *p, const struct live_setting *s, const struct value *v)
 {
         size_t size;
@@ -410,12 +394,6 @@ static void put_policy(struct policy *p, const struct live_setting *s, const str
                 *(bool *)place = v->num != 0;
         else
                 memcpy(place, size == sizeof(large) ? (void *)&large : (void *)&small, size);
-}
-
-static struct value rule_value(const struct level_rule *rule, const struct live_setting *s)
-{
-        int i = s->id == SET_METRIC_critical;
-        return (struct value){.a = rule->enter[i], .b = rule->exit[i]};
 }
 
 static struct value configured_value(const struct core *core, const struct live_setting *s)
@@ -436,7 +414,9 @@ static struct value configured_value(const struct core *core, const struct live_
                 return (struct value){.num = g->dwell_configured_ns / NS_PER_MS};
         if (s->id == SET_METRIC_threshold)
                 return (struct value){.a = g->metrics[s->metric].check_configured};
-        return rule_value(&g->metrics[s->metric].configured, s);
+        const struct level_rule *rule = &g->metrics[s->metric].configured;
+        int i = s->id == SET_METRIC_critical;
+        return (struct value){.a = rule->enter[i], .b = rule->exit[i]};
 }
 
 /* False: it depends on the metric, and only what is configured is known. */
@@ -552,12 +532,6 @@ void core_set_locks(struct core *core, bool is_off)
 
 /* ---- for the configuration ---- */
 
-static bool is_registry(const struct hash_node *n)
-{
-        const size_t skip = sizeof(SETTING_REGISTRY) - 1;
-        return n->key.len > skip && memcmp(n->key.ptr, SETTING_REGISTRY, skip) == 0;
-}
-
 void core_each_pattern(const struct core *core,
                        void (*fn)(void *ctx, struct slice pattern, enum tier tier), void *ctx)
 {
@@ -565,18 +539,20 @@ void core_each_pattern(const struct core *core,
         const size_t skip = sizeof(SETTING_REGISTRY) - 1;
         for (struct hash_node *it = NULL; (it = hash_next(all, it));) {
                 const struct setting *s = CONTAINER_OF(it, const struct setting, thing.node);
-                int tier = is_registry(it) ? tier_from_name(buf_slice(&s->bytes)) : -1;
+                if (it->key.len <= skip || memcmp(it->key.ptr, SETTING_REGISTRY, skip) != 0)
+                        continue;
+                int tier = tier_from_name(buf_slice(&s->bytes));
                 if (tier >= 0)
                         fn(ctx, slice_make(it->key.ptr + skip, it->key.len - skip),
                            (enum tier)tier);
         }
 }
 
-static void count_pattern(void *ctx, struct slice pattern, enum tier tier)
+static void note_pattern(void *is_any, struct slice pattern, enum tier tier)
 {
         (void)pattern; /* that there is one is enough */
         (void)tier;
-        *(bool *)ctx = true;
+        *(bool *)is_any = true;
 }
 
 void core_effective(struct core *core, struct core_effective *ret)
@@ -591,7 +567,7 @@ void core_effective(struct core *core, struct core_effective *ret)
                                        .are_locks_off = core->are_locks_off};
         ret->policy.mode = t->mode;
         ret->policy.is_paused = false;
-        core_each_pattern(core, count_pattern, &ret->is_throttle_changed);
+        core_each_pattern(core, note_pattern, &ret->is_throttle_changed);
         for (size_t i = 0; setting_at(core, i, &s); i++) {
                 if (s.target >= 0 || !set_value(core, &s, &v))
                         continue;
@@ -773,24 +749,20 @@ int exec_settingset(struct core *core, struct session *session, const struct com
         return OK;
 }
 
-/* Set for a target that is gone meanwhile: nothing reads it, and it may be taken back. */
-static bool is_left_over(const struct core *core, struct slice name)
-{
-        return name.len > 7 && memcmp(name.ptr, "target.", 7) == 0 && find_setting(core, name);
-}
-
 int exec_settingunset(struct core *core, struct session *session, const struct command *cmd,
                       struct reply *reply, struct problem *problem)
 {
         (void)session; /* whoever has the token may steer */
         struct slice name = cmd->arg[P_SETTINGUNSET_NAME].text;
         struct live_setting s;
-        bool is_known = live_find(core, name, &s);
-        if (!is_known && !is_left_over(core, name))
+        bool is_known = live_find(core, name, &s), is_set = find_setting(core, name);
+        /* What was set for a target that is gone is read by nobody, and may be taken back. */
+        bool is_left_over = is_set && name.len > 7 && memcmp(name.ptr, "target.", 7) == 0;
+        if (!is_known && !is_left_over)
                 return unknown_name(name, problem);
         if (!is_known)
                 (void)setting_unset(core, name); /* it is there */
-        else if (find_setting(core, name))
+        else if (is_set)
                 change(core, &s, NULL);
         throttle_refresh(core);
         parking_turn(core);

@@ -1,5 +1,5 @@
-/* The operator's hand on the gate: what it does and why, pause and resume, the mode, the registry.
- */
+/* The operator's commands for the gate: its status and history, pause and resume, the mode, the
+ * registry. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "base/say.h"
 #include "checks/check_ctx.h"
 #include "numbers/series.h"
+#include "operator/settings.h"
 #include "state/setting.h"
 #include "things/setting.h"
 #include "throttle/incident.h"
@@ -223,19 +224,6 @@ int exec_throttlestatus(struct core *core, struct session *session, const struct
         return OK;
 }
 
-/* The newest event of the ring that is not yet told; NULL when there is none. */
-static const struct throttle_event *newest(const struct throttle_ring *r, size_t told)
-{
-        if (told >= THROTTLE_EVENTS || told >= r->n)
-                return NULL;
-        return &r->events[(r->n - 1 - told) % THROTTLE_EVENTS];
-}
-
-static size_t n_kept(const struct throttle_ring *r)
-{
-        return r->n < THROTTLE_EVENTS ? (size_t)r->n : THROTTLE_EVENTS;
-}
-
 static int tell_history(struct core *core, struct session *session, const struct arg *count,
                         const struct arg *before, struct reply *reply)
 {
@@ -260,8 +248,8 @@ uint64_t core_n_events(const struct core *core)
 /* The oldest event of the ring that is not yet told; NULL when there is none. */
 static const struct throttle_event *oldest(const struct throttle_ring *r, size_t told)
 {
-        size_t n = n_kept(r);
-        return told < n ? newest(r, n - 1 - told) : NULL;
+        uint64_t n = r->n < THROTTLE_EVENTS ? r->n : THROTTLE_EVENTS;
+        return told < n ? &r->events[(r->n - n + told) % THROTTLE_EVENTS] : NULL;
 }
 
 void core_each_event(const struct core *core, uint64_t from, uint64_t to,
@@ -422,37 +410,32 @@ int exec_registryunset(struct core *core, struct session *session, const struct 
         return OK;
 }
 
-static bool is_registry(const struct hash_node *n)
+static void tell_pattern(struct reply *reply, struct slice pattern, enum tier tier, bool is_default)
 {
-        const size_t skip = sizeof(SETTING_REGISTRY) - 1;
-        return n->key.len > skip && memcmp(n->key.ptr, SETTING_REGISTRY, skip) == 0;
+        const struct pattern_reply told = {pattern, slice_str(tier_name(tier)), is_default};
+        reply_pattern(reply, &told);
 }
 
-static void tell_pattern(struct reply *reply, const struct registry_entry *e, bool is_default)
+static void tell_set_pattern(void *reply, struct slice pattern, enum tier tier)
 {
-        const struct pattern_reply told = {e->pattern, slice_str(tier_name(e->tier)), is_default};
-        reply_pattern(reply, &told);
+        tell_pattern(reply, pattern, tier, false);
+}
+
+static void count_set_pattern(void *n, struct slice pattern, enum tier tier)
+{
+        (void)pattern;
+        (void)tier;
+        ++*(size_t *)n;
 }
 
 static void tell_patterns(struct reply *reply, const struct reply_items *items)
 {
-        const struct hash *all = items->of;
-        const size_t skip = sizeof(SETTING_REGISTRY) - 1;
         const struct throttle *t = items->core->throttle;
-        for (struct hash_node *it = NULL; (it = hash_next(all, it));) {
-                const struct setting *s = CONTAINER_OF(it, const struct setting, thing.node);
-                if (!is_registry(it))
-                        continue;
-                const struct pattern_reply told = {
-                        .pattern = slice_make(it->key.ptr + skip, it->key.len - skip),
-                        .tier = buf_slice(&s->bytes),
-                };
-                reply_pattern(reply, &told);
-        }
+        core_each_pattern(items->core, tell_set_pattern, reply);
         for (size_t i = 0; i < t->n_own; i++)
-                tell_pattern(reply, &t->own[i], false);
+                tell_pattern(reply, t->own[i].pattern, t->own[i].tier, false);
         for (size_t i = 0; i < registry_defaults_len; i++)
-                tell_pattern(reply, &registry_defaults[i], true);
+                tell_pattern(reply, registry_defaults[i].pattern, registry_defaults[i].tier, true);
 }
 
 int exec_registry(struct core *core, struct session *session, const struct command *cmd,
@@ -461,12 +444,9 @@ int exec_registry(struct core *core, struct session *session, const struct comma
         (void)session; /* anybody may look */
         (void)cmd;
         (void)problem;
-        const struct hash *all = &core->state.things[THING_SETTING];
-        const struct throttle *t = core->throttle;
-        size_t n = registry_defaults_len + t->n_own;
-        for (struct hash_node *it = NULL; (it = hash_next(all, it));)
-                n += is_registry(it);
-        const struct registry_reply told = {{n, tell_patterns, core, all}};
+        size_t n = registry_defaults_len + core->throttle->n_own;
+        core_each_pattern(core, count_set_pattern, &n);
+        const struct registry_reply told = {{n, tell_patterns, core, NULL}};
         reply_registry(reply, &told);
         return OK;
 }
