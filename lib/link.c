@@ -66,13 +66,7 @@ void link_release(struct link *l)
         explicit_bzero(l->url.token, sizeof(l->url.token));
 }
 
-static int fail(struct link *l, int error)
-{
-        link_close(l);
-        return error;
-}
-
-/* 0 or an errno: ETIMEDOUT when the deadline passed, EINTR only to whom it is of use. */
+/* 0 or an errno: ETIMEDOUT when the deadline passed, EINTR only if is_interruptible. */
 static int wait_for(int fd, short events, int64_t deadline_ns, bool is_interruptible)
 {
         for (;;) {
@@ -141,15 +135,6 @@ static int dial(struct link *l, const struct sockaddr *addr, socklen_t len, int6
         return 0;
 }
 
-static int dial_unix(struct link *l, int64_t deadline_ns)
-{
-        struct sockaddr_un addr = {.sun_family = AF_UNIX};
-
-        _Static_assert(sizeof(addr.sun_path) >= sizeof(l->url.path), "a parsed path fits");
-        memcpy(addr.sun_path, l->url.path, sizeof(l->url.path));
-        return dial(l, (const struct sockaddr *)&addr, sizeof(addr), deadline_ns);
-}
-
 /* All the addresses of a name share the deadline: together they are one attempt. */
 static int dial_tcp(struct link *l, int64_t deadline_ns, int *ret_errno)
 {
@@ -174,7 +159,10 @@ int link_connect(struct link *l, int64_t deadline_ns)
 
         link_close(l);
         if (l->url.is_unix) {
-                error = dial_unix(l, deadline_ns);
+                struct sockaddr_un addr = {.sun_family = AF_UNIX};
+                _Static_assert(sizeof(addr.sun_path) >= sizeof(l->url.path), "a parsed path fits");
+                memcpy(addr.sun_path, l->url.path, sizeof(l->url.path));
+                error = dial(l, (const struct sockaddr *)&addr, sizeof(addr), deadline_ns);
         } else {
                 int r = dial_tcp(l, deadline_ns, &error);
                 if (r != WEIR_OK)
@@ -343,8 +331,9 @@ int link_ask(struct link *l, int64_t deadline_ns, const struct value **ret)
         if (l->out.failed)
                 return no_memory(l);
         int r = exchange(l, deadline_ns, ret);
-        if (r != WEIR_OK)
-                return fail(l, r);
-        l->is_fresh = false;
-        return WEIR_OK;
+        if (r == WEIR_OK)
+                l->is_fresh = false;
+        else
+                link_close(l);
+        return r;
 }

@@ -193,6 +193,17 @@ int cli_change(struct cli *cli, const struct cli_request *req, const char *done,
         return r;
 }
 
+int cli_everything_is_paused(struct cli *cli, bool *ret, struct problem *p)
+{
+        struct cli_request req;
+        const struct value *now;
+        cli_request_init(&req, "NOW");
+        int r = cli_request_call(cli, &req, &now, p);
+        if (r == OK)
+                *ret = field_is_true(now, "everything_paused");
+        return r;
+}
+
 int cli_run_row(struct cli *cli, struct problem *p)
 {
         const struct cli_command *c = cli->command;

@@ -28,6 +28,9 @@ int listing_run(struct cli *cli, const struct listing *l, struct problem *p) MUS
 /* A command that is one request: builds it by the server's row, sends it and shows the answer. */
 int cli_run_row(struct cli *cli, struct problem *p) MUST_CHECK;
 
+/* Is 'weir pause' in effect?  *ret is set only on success. */
+int cli_everything_is_paused(struct cli *cli, bool *ret, struct problem *p) MUST_CHECK;
+
 /* The answer as it is, on a line of its own. */
 void cli_put_json(struct cli *cli, const struct value *v);
 

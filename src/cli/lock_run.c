@@ -183,15 +183,6 @@ static void kill_group(const struct run *r, int sig)
                 (void)kill(-r->pid, SIGCONT); /* one that is stopped hears nothing */
 }
 
-/* Ctrl-Z stopped the command: whoever started us must see that we stop, too. */
-static void stop_along(struct run *r)
-{
-        take_terminal(r, getpgrp());
-        (void)raise(SIGSTOP);
-        take_terminal(r, r->pid);
-        kill_group(r, SIGCONT);
-}
-
 static void lose(struct run *r, const char *why)
 {
         int64_t grace_ms = r->options->ttl_ms / 6;
@@ -242,10 +233,15 @@ static void on_child(struct run *r)
         int status;
         if (r->state != RUN_RUNNING || waitpid(r->pid, &status, WNOHANG | WUNTRACED) != r->pid)
                 return;
-        if (!WIFSTOPPED(status))
+        if (!WIFSTOPPED(status)) {
                 on_ended(r, status);
-        else if (r->has_terminal)
-                stop_along(r);
+        } else if (r->has_terminal) {
+                /* Ctrl-Z stopped the command: the shell must see that this process stops too. */
+                take_terminal(r, getpgrp());
+                (void)raise(SIGSTOP);
+                take_terminal(r, r->pid);
+                kill_group(r, SIGCONT);
+        }
 }
 
 static void start(struct run *r)
@@ -516,7 +512,8 @@ int lock_run(const struct lock_run *options, int *ret_exit, struct problem *p)
         r.link = link_new(&r.loop, options->url, "lock", &r.rng, &owner);
         step(&r);
         (void)uv_run(&r.loop, UV_RUN_DEFAULT);
-        ASSERT(uv_loop_close(&r.loop) == 0);
+        uv = uv_loop_close(&r.loop);
+        ASSERT(uv == 0);
         *ret_exit = r.exit;
         *p = r.problem;
         return r.problem.err;

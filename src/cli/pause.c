@@ -18,24 +18,14 @@ static int check_words(const struct cli *cli, const char *verb, struct problem *
                            SHOWN_STR(args->positional[args->n_positional - 1]));
 }
 
-static int is_paused(struct cli *cli, bool *ret, struct problem *p)
-{
-        struct cli_request req;
-        const struct value *now;
-        cli_request_init(&req, "NOW");
-        int r = cli_request_call(cli, &req, &now, p);
-        *ret = r == OK && field_is_true(now, "everything_paused");
-        return r;
-}
-
 static int change(struct cli *cli, bool is_pause, struct problem *p)
 {
-        bool was_paused;
+        bool was_paused = false;
         struct cli_request req;
         const struct value *v;
         int r = check_words(cli, is_pause ? "pause" : "resume", p);
         if (r == OK)
-                r = is_paused(cli, &was_paused, p);
+                r = cli_everything_is_paused(cli, &was_paused, p);
         cli_request_init(&req, is_pause ? "SETTINGSET" : "SETTINGUNSET");
         cli_request_add_str(&req, SETTING);
         if (is_pause)

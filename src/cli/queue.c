@@ -52,14 +52,12 @@ static const struct listing listing = {
 
 static int queue_list(struct cli *cli, struct problem *p)
 {
-        const struct value *now;
-        struct cli_request req;
+        bool is_paused = false;
         int r = listing_run(cli, &listing, p);
         if (r != OK || cli->is_json)
                 return r;
-        cli_request_init(&req, "NOW");
-        r = cli_request_call(cli, &req, &now, p);
-        if (r == OK && field_is_true(now, "everything_paused"))
+        r = cli_everything_is_paused(cli, &is_paused, p);
+        if (is_paused)
                 buf_put_str(&cli->notes, "everything is paused: no job starts before 'weir "
                                          "resume'\n");
         return r;

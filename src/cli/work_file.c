@@ -480,15 +480,6 @@ static int check_kind(cfg_t *section, const struct handler *h, struct problem *p
         return OK;
 }
 
-static bool has_env(const struct handler *h, const char *name)
-{
-        size_t len = strlen(name);
-        for (size_t i = 0; i < h->env.n; i++)
-                if (strncmp(h->env.argv[i], name, len) == 0 && h->env.argv[i][len] == '=')
-                        return true;
-        return false;
-}
-
 /* What login(1) would set; `env` may say otherwise. */
 static void add_account_env(struct handler *h)
 {
@@ -502,7 +493,7 @@ static void add_account_env(struct handler *h)
         for (size_t i = 0; h->account.user && i < ARRAY_LEN(rows); i++) {
                 struct buf entry CLEANUP(buf_release) = {0};
                 buf_printf(&entry, "%s=%s", rows[i].name, rows[i].value);
-                if (!has_env(h, rows[i].name))
+                if (!env_get(h->env.argv, rows[i].name))
                         words_add(&h->env, buf_cstr(&entry));
         }
 }

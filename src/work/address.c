@@ -127,17 +127,11 @@ static bool text_holds(const char *text, const uint8_t *bytes)
         return net_holds(&net, bytes);
 }
 
-static bool is_metadata(const uint8_t *bytes)
-{
-        for (size_t i = 0; i < ARRAY_LEN(metadata); i++)
-                if (text_holds(metadata[i], bytes))
-                        return true;
-        return false;
-}
-
 static const char *judge(const struct address_rules *rules, const uint8_t *bytes)
 {
-        bool is_credential_source = is_metadata(bytes);
+        bool is_credential_source = false;
+        for (size_t i = 0; i < ARRAY_LEN(metadata); i++)
+                is_credential_source |= text_holds(metadata[i], bytes);
         for (size_t i = 0; i < rules->n_nets; i++)
                 if (net_holds(&rules->nets[i], bytes) &&
                     (!is_credential_source || rules->nets[i].bits == ADDRESS_BITS))

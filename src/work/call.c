@@ -272,19 +272,13 @@ int call_start(const struct call_spec *spec, struct call **ret, struct problem *
 
 /* ---- the answer ---- */
 
-/* RFC 9110, 10.2.3: these three may say when it is over, and a 413 that does is a passing one. */
-static bool has_retry_after(const struct call *c, long status, curl_off_t *ret_seconds)
-{
-        if (status != 413 && status != 429 && status != 503)
-                return false;
-        return curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, ret_seconds) == CURLE_OK &&
-               *ret_seconds > 0;
-}
-
+/* RFC 9110, 10.2.3: these three may have a Retry-After, and a 413 with one will pass. */
 static int64_t retry_in_ms(const struct call *c, long status)
 {
         curl_off_t seconds = 0;
-        if (!has_retry_after(c, status, &seconds))
+        bool may_tell = status == 413 || status == 429 || status == 503;
+        if (!may_tell || curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK ||
+            seconds <= 0)
                 return handler_is_final(c->spec.handler, status) ? HANDLER_RETRY_NEVER
                                                                  : HANDLER_RETRY_DEFAULT;
         if (seconds > HANDLER_RETRY_MAX_MS / MS_PER_S)

@@ -82,15 +82,6 @@ static char *env_number(const char *name, int64_t value)
         return env_entry(name, digits);
 }
 
-static bool is_set(const struct words *extra, const char *name)
-{
-        size_t len = strlen(name);
-        for (size_t i = 0; i < extra->n; i++)
-                if (strncmp(extra->argv[i], name, len) == 0 && extra->argv[i][len] == '=')
-                        return true;
-        return false;
-}
-
 char **job_env(const struct job *j, const char *url, const struct words *extra)
 {
         static const char *const kept[] = {"PATH", "LANG", "HOME"};
@@ -98,7 +89,7 @@ char **job_env(const struct job *j, const char *url, const struct words *extra)
         char **env = xcalloc(ARRAY_LEN(kept) + extra->n + 11, sizeof(*env));
         for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
                 const char *value = getenv(kept[i]);
-                if (value && !is_set(extra, kept[i]))
+                if (value && !env_get(extra->argv, kept[i]))
                         env[at++] = env_entry(kept[i], value);
         }
         for (size_t i = 0; i < extra->n; i++)

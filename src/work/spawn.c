@@ -31,15 +31,6 @@ struct report {
         int error;
 };
 
-static const char *env_get(char **env, const char *name)
-{
-        size_t len = strlen(name);
-        for (; *env; env++)
-                if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
-                        return *env + len + 1;
-        return NULL;
-}
-
 static bool is_program(const char *file)
 {
         struct stat st;
@@ -109,21 +100,14 @@ static bool take_stdio(const int *from)
         return true;
 }
 
-/* A pipe belongs to who made it, and /dev/stderr can be opened by its owner alone. */
-static bool give_stdio(const struct account *a)
-{
-        for (int i = 0; i < 3; i++)
-                if (fchown(i, a->uid, a->gid) != 0)
-                        return false;
-        return true;
-}
-
 /* The account last of what needs rights, and the folder after it: it must be one that the account
  * may enter. */
 static const char *change_account(const struct spawn *s)
 {
-        if (s->account && !give_stdio(s->account))
-                return "fchown";
+        /* Only its owner can open /dev/stderr, and a pipe belongs to the process that made it. */
+        for (int i = 0; s->account && i < 3; i++)
+                if (fchown(i, s->account->uid, s->account->gid) != 0)
+                        return "fchown";
         const char *failed = s->account ? account_become(s->account) : NULL;
         if (failed)
                 return failed;

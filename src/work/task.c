@@ -159,14 +159,6 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *ret)
         *ret = uv_buf_init(shared, sizeof(shared));
 }
 
-static void keep_output(struct task *t, const char *bytes, size_t n)
-{
-        size_t room = t->output_max - t->out.kept.len;
-        if (n > room)
-                t->is_cut = true;
-        buf_put(&t->out.kept, bytes, n < room ? n : room);
-}
-
 static void keep_errors(struct task *t, const char *bytes, size_t n)
 {
         if (t->passes_errors)
@@ -181,10 +173,13 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
         struct stream *s = CONTAINER_OF(stream, struct stream, pipe);
         struct task *t = s->task;
-        if (n > 0 && s->is_errors)
-                keep_errors(t, buf->base, (size_t)n);
-        else if (n > 0)
-                keep_output(t, buf->base, (size_t)n);
+        size_t len = n > 0 ? (size_t)n : 0, room = t->output_max - t->out.kept.len;
+        if (len && s->is_errors) {
+                keep_errors(t, buf->base, len);
+        } else if (len) {
+                t->is_cut |= len > room;
+                buf_put(&t->out.kept, buf->base, len < room ? len : room);
+        }
         if (n >= 0)
                 return;
         s->is_ended = true;

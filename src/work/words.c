@@ -29,6 +29,15 @@ void words_add(struct words *w, const char *word)
         w->argv[w->n] = NULL;
 }
 
+const char *env_get(char *const *env, const char *name)
+{
+        size_t len = strlen(name);
+        for (; env && *env; env++)
+                if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
+                        return *env + len + 1;
+        return NULL;
+}
+
 static void words_end(struct words *w, struct buf *word)
 {
         words_add(w, buf_cstr(word));

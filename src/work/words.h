@@ -17,6 +17,9 @@ int words_split(const char *text, struct words *ret, struct problem *p) MUST_CHE
 void words_release(struct words *w);
 void words_add(struct words *w, const char *word); /* copied */
 
+/* The value of a variable among words NAME=VALUE, ended by NULL; NULL when it is not set. */
+const char *env_get(char *const *env, const char *name);
+
 struct word_value {
         const char *name; /* "id" for {id} */
         struct slice value;

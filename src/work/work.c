@@ -211,15 +211,6 @@ static void on_tick(uv_timer_t *timer)
         worker_step(w);
 }
 
-static size_t take_rows(struct worker *w, const struct value *v)
-{
-        size_t n = 0;
-        for (size_t i = 0; i < w->n_slots && n < v->n; i++)
-                if (w->slots[i].state == SLOT_FREE)
-                        slot_take(&w->slots[i], &v->items[n++]);
-        return n;
-}
-
 /* An empty answer long before the wait was over: the server is stopping, or cannot wait. */
 static bool is_hasty(const struct worker *w)
 {
@@ -244,7 +235,10 @@ static void on_claimed(void *ctx, int err, const struct value *v, const struct p
         } else if (v->n > 0) {
                 w->n_granted += v->n;
                 w->is_dry = false;
-                size_t taken = take_rows(w, v);
+                size_t taken = 0;
+                for (size_t i = 0; i < w->n_slots && taken < v->n; i++)
+                        if (w->slots[i].state == SLOT_FREE)
+                                slot_take(&w->slots[i], &v->items[taken++]);
                 ASSERT(taken == v->n || v->n > w->n_claiming);
                 worker_step(w);
         } else {
@@ -405,14 +399,6 @@ static bool is_refusal(int err)
                err == ERR_UNKNOWN || err == ERR_FORBIDDEN;
 }
 
-/* What trying again would not change, as long as we never got through. */
-static bool is_hopeless(const struct worker *w, const struct problem *why)
-{
-        if (w->has_been_up)
-                return false;
-        return is_refusal(why->err) || (w->options->is_once && w->n_dials >= ONCE_DIALS);
-}
-
 static void on_reports_down(void *ctx, const struct problem *why, int64_t wait_ms)
 {
         struct worker *w = ctx;
@@ -420,7 +406,9 @@ static void on_reports_down(void *ctx, const struct problem *why, int64_t wait_m
         if (w->is_closed)
                 return;
         w->n_dials++;
-        if (is_hopeless(w, why)) {
+        /* Another attempt would not help a worker that was never connected. */
+        if (!w->has_been_up &&
+            (is_refusal(why->err) || (w->options->is_once && w->n_dials >= ONCE_DIALS))) {
                 worker_fail(w, why);
                 return;
         }
@@ -485,7 +473,8 @@ static int worker_init(struct worker *w, const struct work_options *options, str
                 if (options->handlers->all[i].kind == HANDLER_HTTP)
                         r = curl_loop_new(&w->loop, options->slots, call_ended, &w->curl, p);
         if (r != OK) {
-                ASSERT(uv_loop_close(&w->loop) == 0);
+                int closed = uv_loop_close(&w->loop);
+                ASSERT(closed == 0);
                 return r;
         }
         rng_init_system(&w->rng);
@@ -561,7 +550,8 @@ int work_run(const struct work_options *options, struct problem *p)
         (void)signal(SIGPIPE, SIG_IGN);
         (void)signal(SIGCHLD, SIG_DFL);
         (void)uv_run(&w->loop, UV_RUN_DEFAULT);
-        ASSERT(uv_loop_close(&w->loop) == 0);
+        r = uv_loop_close(&w->loop);
+        ASSERT(r == 0);
         if (w->has_been_up)
                 say_info("work", "ended", "completed", SAY_I64(w->completed), "failed",
                          SAY_I64(w->failed), "released", SAY_I64(w->released), "lost",
