@@ -16,8 +16,8 @@
  * so a loop that is refused for an hour asks once a second, and is at full speed one second after
  * the database is well.
  *
- * History is a ring of cells, moved on by whoever looks at it; a pause longer than the ring empties
- * it.  Everything is O(LANE_CELLS) with no allocation but the key's. */
+ * History is a ring of cells, moved on by each function that reads it; a pause longer than the ring
+ * empties it.  Everything is O(LANE_CELLS) with no allocation but the key's. */
 #include "lane.h"
 
 void lane_init(struct lane *l)
@@ -143,7 +143,7 @@ struct lane *lanes_find(struct lanes *all, struct slice key, int64_t now_ns)
         buf_put_slice(&oldest->key, key);
         if (!oldest->key.failed)
                 return oldest;
-        buf_clear(&oldest->key); /* empty, which no question is: nobody finds it */
+        buf_clear(&oldest->key); /* no question has an empty key: it is never found */
         return NULL;
 }
 

@@ -1,7 +1,7 @@
 /* The connection of a handle: one question at a time, every step with a deadline.
  *
  * Functions return WEIR_OK or an enum weir_error with a sentence in `trouble`, and then the
- * connection is closed: after half an answer nobody knows what the next bytes mean. */
+ * connection is closed: after half an answer the next bytes have no meaning. */
 #ifndef WEIR_LIB_LINK_H
 #define WEIR_LIB_LINK_H
 

@@ -298,7 +298,7 @@ static int attempt(struct weir *w, const struct weir_ask *ask, struct lane *lane
                 w->link.trouble = w->lost;
                 return w->lost.err;
         }
-        /* Whoever was lost must answer at once to be trusted with a wait again. */
+        /* A server that was lost must answer at once before a wait is sent to it again. */
         int r = ask_on_link(w, ask, w->lost_ns ? 0 : until_ns, &v);
         if (r == WEIR_OK && v->type == VALUE_ERROR) {
                 r = error_of_reply(w, v);

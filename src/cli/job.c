@@ -58,7 +58,7 @@ static void put_attempt(struct buf *b, const struct value *job, int64_t now_ms)
                    (long long)field_int(job, "attempts"));
 }
 
-/* A listing shows the beginning; a megabyte in a row helps nobody, pipe or not. */
+/* A listing shows the beginning only, also in a pipe: a row of a megabyte is of no use. */
 static void put_detail(struct buf *b, const struct value *job, int64_t now_ms)
 {
         struct slice error = field_text(job, "error"), progress = field_text(job, "progress");

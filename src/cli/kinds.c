@@ -106,7 +106,7 @@ static bool is_own(const struct value *v)
         return !field_is_true(v, "default");
 }
 
-/* Made by somebody's take or ask, and forgotten again by itself. */
+/* A client's TAKE or ASK made it, and the server forgets it by itself. */
 static bool is_set(const struct value *v)
 {
         return !field_is_true(v, "passing");

@@ -17,7 +17,7 @@
  * server
  *
  * Two thirds of the time are left for a server that restarts or a network that comes back.  A
- * renewal that is refused means that somebody else may already hold the lock: TERM at once.
+ * renewal that is refused means that another client may hold the lock: TERM at once.
  *
  * A wait goes on when the server goes away and comes back: the lock is asked for again, for what is
  * left of the time, at the end of the line.  Only a server that was never reached ends it at once.
@@ -129,7 +129,7 @@ _Noreturn static void become(char **argv, bool has_terminal, pid_t parent, int b
         (void)signal(SIGPIPE, SIG_DFL);
         (void)sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
-        /* Without us nobody renews the lock. */
+        /* The lock is not renewed after this process ends. */
         if (prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent)
                 (void)execvp(argv[0], argv);
         int error = errno;
@@ -154,7 +154,7 @@ static int spawn(struct run *r)
         if (pid < 0)
                 error = errno;
         else
-                (void)setpgid(pid, pid); /* whoever of us comes first */
+                (void)setpgid(pid, pid); /* parent or child, whichever runs first */
         (void)sigprocmask(SIG_SETMASK, &before, NULL);
         (void)close(back[1]);
         while (pid > 0 && read(back[0], &error, sizeof(error)) < 0 && errno == EINTR)
@@ -479,7 +479,7 @@ static void on_signal(uv_signal_t *handle, int sig)
                 end(r, 128 + sig);
 }
 
-/* What whoever started us has ignored (nohup) stays ignored, here and in the command. */
+/* A signal that was ignored at the start (nohup) stays ignored, here and in the command. */
 static void catch_signals(struct run *r)
 {
         for (size_t i = 0; i < ARRAY_LEN(r->signals); i++) {

@@ -9,7 +9,7 @@
 #include "cli/text.h"
 
 #define BAR_WIDTH  24
-#define TTY_NS     (100 * NS_PER_MS) /* more often nobody can read */
+#define TTY_NS     (100 * NS_PER_MS) /* faster changes cannot be read */
 #define ELSE_NS    (10 * NS_PER_S)
 #define ERASE_LINE "\r\033[K"
 

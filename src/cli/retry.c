@@ -82,7 +82,7 @@ static int retry_ids(struct cli *cli, struct problem *p)
                         buf_printf(&cli->notes, "weir: %s\n", why.detail);
                 if (!first.err)
                         first = why;
-                if (r == ERR_IO) /* nobody is there any more */
+                if (r == ERR_IO) /* the connection is lost */
                         break;
         }
         if (cli->is_json)

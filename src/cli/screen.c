@@ -5,7 +5,7 @@
  * decoded here (strictly) and wcwidth() knows the wide and the combining characters, for which
  * the character type of the locale must be a UTF-8 one: screen_init() sees to that.
  *
- * Payloads, errors and names come from whoever enqueued the job.  A terminal obeys escape
+ * Payloads, errors and names come from the client that enqueued the job.  A terminal obeys escape
  * sequences, so every control character is shown instead of sent. */
 #include "cli/screen.h"
 

@@ -2,7 +2,7 @@
  *
  * A duration without a unit is refused rather than guessed: "30" is seconds to one and
  * milliseconds to another, and the difference is a job that runs now or in half a minute.
- * A moment without a zone is local, as the clock on the wall of whoever types it. */
+ * A moment without a zone is local, as the clock of the person who types it. */
 #include "cli/text.h"
 
 #include <stdio.h>

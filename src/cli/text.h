@@ -10,8 +10,8 @@
 int duration_parse(const char *what, const char *text, int64_t *ret_ms,
                    struct problem *p) MUST_CHECK;
 
-/* The delays of a --backoff have units: to the server a number alone is milliseconds, and who types
- * "fixed:5" means seconds.  Everything else about it is the server's to judge. */
+/* The delays of a --backoff need units: to the server a bare number is milliseconds, and a person
+ * who types "fixed:5" means seconds.  The server checks everything else. */
 int backoff_check(const char *text, struct problem *p) MUST_CHECK;
 
 /* "4096", "64k", "1m", "1g" (1024s); at most max. */

@@ -11,7 +11,7 @@
 
 enum top_panel { TOP_QUEUES, TOP_JOBS, TOP_CLIENTS, TOP_STARVED, TOP_PANELS };
 
-#define TOP_ROWS_MAX 500 /* of a panel: nobody scrolls further, a filter is better */
+#define TOP_ROWS_MAX 500 /* of a panel; a filter finds the others */
 
 /* Per second; negative: not known. */
 struct top_rates {

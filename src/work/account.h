@@ -1,7 +1,7 @@
-/* Whom a command runs as.
+/* The user and groups that a command runs as.
  *
  * Looked up once, at the start: between fork and exec nothing may be looked up any more.  A
- * command whose account cannot be taken on does not run; it never runs as somebody else. */
+ * command whose account cannot be taken on does not run; it never runs as another user. */
 #ifndef WEIR_WORK_ACCOUNT_H
 #define WEIR_WORK_ACCOUNT_H
 

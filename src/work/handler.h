@@ -50,7 +50,7 @@ struct handler {
         int64_t cpu_s;
         int nice;               /* added to ours */
         int umask;              /* -1 = ours */
-        struct account account; /* whom it runs as */
+        struct account account; /* the user it runs as */
         bool passes_errors;
 
         /* http */

@@ -1,4 +1,4 @@
-/* A worker's health for whoever watches it: a file of JSON, replaced as a whole. */
+/* A worker's health for a monitor: a file of JSON, replaced as a whole. */
 #ifndef WEIR_WORK_HEALTH_H
 #define WEIR_WORK_HEALTH_H
 

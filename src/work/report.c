@@ -145,7 +145,7 @@ static void add(struct report_words *r, struct slice word)
         r->argv[r->argc++] = word;
 }
 
-/* One free slot and nobody asking: the answer to COMPLETE may bring the next job. */
+/* A slot becomes free and no CLAIM is sent: the answer to COMPLETE may bring the next job. */
 static bool may_claim(const struct slot *s)
 {
         const struct worker *w = s->worker;

@@ -165,7 +165,7 @@ static void write_health(struct worker *w, const char *state)
         w->health_sum = w->completed + w->failed + w->released + w->lost;
 }
 
-/* Writes when there is news, and every HEALTH_MS to show that somebody is there. */
+/* Writes when there is news, and every HEALTH_MS to show that the worker is alive. */
 static void show_health(struct worker *w)
 {
         const char *state = health_state(w);
