@@ -1,8 +1,8 @@
 /* Circuit breakers: for clients that ask, for jobs that start.
  *
- * The circuit decides (state/circuit.h); here every decision becomes an effect before anybody hears
- * of it, so that a restart knows which probe is out.  All is done by the loop thread: two clients
- * that ask in the same instant cannot both be the probe.
+ * The circuit decides (state/circuit.h); here every decision becomes an effect before a client
+ * hears of it, so that a restart knows which probe is out.  All is done by the loop thread: two
+ * clients that ask in the same instant cannot both be the probe.
  *
  * Jobs that an open breaker keeps wait on thing.waiting.  When it closes they are let go, a bounded
  * number per turn; when it is half-open one is let go, and as long as no probe runs one more each
@@ -19,6 +19,7 @@
 #include "api/replies.h"
 #include "base/say.h"
 #include "state/breaker.h"
+#include "things/scope.h"
 
 /* A SET in the log at most: name, reason, the last reports, the circuit. */
 #define ASK_BYTES 2048
@@ -41,26 +42,11 @@ static bool is_queue_name(struct slice name)
 
 /* ---- changes ---- */
 
-static void tell_change(const struct breaker *b, enum circuit_state from, const char *why)
-{
-        say_info("core", "breaker changed", "name", b->thing.name, "from", circuit_state_name(from),
-                 "to", circuit_state_name(b->circuit.state), "why", why);
-}
-
 /* The queue it stands before; NULL when there is none. */
 static struct queue *queue_of(const struct core *core, const struct breaker *b)
 {
-        struct slice name = thing_name(&b->thing);
-        size_t prefix = sizeof(BREAKER_QUEUE_PREFIX) - 1;
-        if (!b->is_of_queue)
-                return NULL;
-        return state_queue_find(&core->state, slice_make(name.ptr + prefix, name.len - prefix));
-}
-
-static void wake_queue(struct core *core, struct queue *q)
-{
-        if (q)
-                core->state.on_ready(core->state.ctx, q);
+        return b->is_of_queue ? scope_queue(core, &b->thing, SLICE_LIT(BREAKER_QUEUE_PREFIX))
+                              : NULL;
 }
 
 static bool is_refusing(const struct circuit *c)
@@ -68,14 +54,14 @@ static bool is_refusing(const struct circuit *c)
         return c->state == CIRCUIT_OPEN || c->probe_id;
 }
 
-/* Lets go who may try now. */
+/* Lets go the jobs that may try now. */
 static void wake(struct core *core, struct breaker *b)
 {
         if (is_refusing(&b->circuit))
                 return;
         bool is_closed = b->circuit.state == CIRCUIT_CLOSED;
         (void)state_unblock(&core->state, &b->thing, is_closed ? WAKE_STEPS : 1);
-        wake_queue(core, queue_of(core, b));
+        scope_wake(core, queue_of(core, b));
         breaker_arm(&core->state, b, core->now.steady_ns);
 }
 
@@ -86,7 +72,9 @@ static void change(struct core *core, struct breaker *b, const char *why)
         bool was_refusing = is_refusing(&b->circuit);
         thing_note(core, &b->thing, buf_slice(&core->body));
         if (b->circuit.state != from)
-                tell_change(b, from, why);
+                say_info("core", "breaker changed", "name", b->thing.name, "from",
+                         circuit_state_name(from), "to", circuit_state_name(b->circuit.state),
+                         "why", why);
         if (was_refusing)
                 wake(core, b);
 }
@@ -123,17 +111,12 @@ static void settle(struct core *core, struct breaker *b)
         }
 }
 
-static bool is_forgettable(const struct core *core, const struct breaker *b)
-{
-        return breaker_forget_ns(b) <= core->now.steady_ns;
-}
-
 void breaker_due(struct core *core, struct thing *t)
 {
         struct breaker *b = breaker_of(t);
         bool was_refusing = is_refusing(&b->circuit);
         settle(core, b);
-        if (is_forgettable(core, b)) {
+        if (breaker_forget_ns(b) <= core->now.steady_ns) {
                 thing_gone(core, t);
                 return;
         }
@@ -175,13 +158,9 @@ static struct breaker *find_of_queue(const struct core *core, const struct queue
 {
         if (!core->state.n_queue_breakers)
                 return NULL;
-        struct slice prefix = SLICE_LIT(BREAKER_QUEUE_PREFIX), name = name_slice(queue->name);
-        char text[LIMIT_NAME_BYTES]; /* zeroed here: after the return that most claims take */
-        if (!name.len || prefix.len + name.len > sizeof(text))
-                return NULL;
-        memcpy(text, prefix.ptr, prefix.len);
-        memcpy(text + prefix.len, name.ptr, name.len);
-        return find(core, slice_make(text, prefix.len + name.len));
+        struct thing *t = scope_find(core, THING_BREAKER, SLICE_LIT(BREAKER_QUEUE_PREFIX),
+                                     name_slice(queue->name));
+        return t ? breaker_of(t) : NULL;
 }
 
 static struct slice target_of(const struct job *job)
@@ -407,7 +386,7 @@ int exec_unbreaker(struct core *core, struct session *session, const struct comm
         struct queue *q = queue_of(core, b);
         say_info("core", "breaker removed", "name", b->thing.name);
         thing_gone(core, &b->thing); /* lets its jobs go */
-        wake_queue(core, q);
+        scope_wake(core, q);
         reply_ok(reply);
         return OK;
 }
@@ -469,12 +448,6 @@ int exec_breakerstate(struct core *core, struct session *session, const struct c
         return OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-        struct thing *const *x = a, *const *y = b;
-        return slice_cmp(thing_name(*x), thing_name(*y));
-}
-
 static void tell_sorted(struct reply *reply, const struct reply_items *items)
 {
         struct thing *const *sorted = items->of;
@@ -488,12 +461,8 @@ int exec_breakers(struct core *core, struct session *session, const struct comma
         (void)session; /* anybody may look */
         (void)cmd;
         (void)problem;
-        const struct hash *all = &core->state.things[THING_BREAKER];
-        struct thing **sorted = xcalloc(all->len + 1, sizeof(struct thing *));
-        size_t n = 0;
-        for (struct hash_node *it = NULL; (it = hash_next(all, it));)
-                sorted[n++] = CONTAINER_OF(it, struct thing, node);
-        qsort(sorted, n, sizeof(struct thing *), by_name);
+        size_t n;
+        struct thing **sorted = scope_sorted(core, THING_BREAKER, &n);
         const struct breakers_reply told = {{n, tell_sorted, core, sorted}};
         reply_breakers(reply, &told);
         free(sorted);

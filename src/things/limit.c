@@ -1,17 +1,18 @@
 /* Rate limits: for clients that take, for jobs that start.
  *
  * Every take is decided on the loop thread with the time that its batch records, and is on disk
- * before anybody hears of it.  So there is no window between reading and writing in which two could
- * take the last one, and none after a crash either.
+ * before the client hears of it.  So there is no window between reading and writing in which two
+ * could take the last one, and none after a crash either.
  *
- * Who cannot be served now waits in one of three places, and the thing's one alarm wakes them:
+ * A client or job that cannot be served now waits in one of three places, and the thing's one alarm
+ * wakes it:
  *   asks            clients that take with WAIT, in the order they came.  While one of them waits,
- *                   nobody else takes: a small take must not overtake a large one for ever.
+ *                   no other take is granted: a small one must not overtake a large one for ever.
  *   thing.waiting   jobs that carry the limit or whose hook it is; best job first.  As many are let
  *                   go as could start.  A job let go that is not started (no worker is free, it was
  *                   canceled) would keep its place for nothing, so a second later others may try.
- *   is_wanted       somebody was, or is about to be, put aside: a job, or a queue that claims
- * passed over, whose waiting claims are then served again.
+ *   is_wanted       a job was, or is about to be, put aside, or claims passed over a queue, whose
+ *                   waiting claims are then served again.
  *
  * A limit made by a TAKE is forgotten when it is idle: a new one would answer the same. */
 #include "things/limit.h"
@@ -24,6 +25,7 @@
 #include "base/say.h"
 #include "core/kernel.h"
 #include "state/limit.h"
+#include "things/scope.h"
 
 /* A take in the log: record header, name and a few bytes. */
 #define TAKE_BYTES 512
@@ -75,7 +77,8 @@ static int set_rule(struct core *core, struct slice name, struct rate_limit *l,
                 bucket_pack(&l->bucket, &core->body);
                 struct slice packed = buf_slice(&core->body);
                 bucket_release(&bucket);
-                ASSERT(bucket_unpack(&bucket, &packed));
+                bool is_read = bucket_unpack(&bucket, &packed);
+                ASSERT(is_read);
                 bucket_set_rule(&bucket, rule, core->now.steady_ns);
                 buf_clear(&core->body);
         }
@@ -199,17 +202,9 @@ static void serve_asks(struct core *core, struct rate_limit *l)
 /* The queue whose starts it limits; NULL when there is none. */
 static struct queue *queue_of(const struct core *core, const struct rate_limit *l)
 {
-        struct slice name = thing_name(&l->thing);
-        size_t prefix = sizeof(LIMIT_QUEUE_PREFIX) - 1;
-        if (l->scope != LIMIT_OF_QUEUE)
-                return NULL;
-        return state_queue_find(&core->state, slice_make(name.ptr + prefix, name.len - prefix));
-}
-
-static void wake_queue(struct core *core, struct queue *q)
-{
-        if (q)
-                core->state.on_ready(core->state.ctx, q);
+        return l->scope == LIMIT_OF_QUEUE
+                       ? scope_queue(core, &l->thing, SLICE_LIT(LIMIT_QUEUE_PREFIX))
+                       : NULL;
 }
 
 static void serve_jobs(struct core *core, struct rate_limit *l)
@@ -224,7 +219,7 @@ static void serve_jobs(struct core *core, struct rate_limit *l)
         if (!l->is_wanted)
                 return;
         l->is_wanted = false;
-        wake_queue(core, queue_of(core, l));
+        scope_wake(core, queue_of(core, l));
 }
 
 static void serve(struct core *core, struct rate_limit *l)
@@ -252,40 +247,36 @@ static bool is_blocking(const struct core *core, const struct rate_limit *l)
         return !list_is_empty(&l->asks) || bucket_wait(&l->bucket, 1, core->now.steady_ns) > 0;
 }
 
-/* The limit of that prefix and name, if there is one. */
-static struct rate_limit *find_scoped(const struct core *core, struct slice prefix,
-                                      struct slice name)
+static struct rate_limit *limit_or_null(struct thing *t)
 {
-        char text[LIMIT_NAME_BYTES];
-        if (!name.len || prefix.len + name.len > sizeof(text))
-                return NULL; /* no limit has such a name */
-        memcpy(text, prefix.ptr, prefix.len);
-        memcpy(text + prefix.len, name.ptr, name.len);
-        struct thing *t =
-                thing_find(&core->state, THING_LIMIT, slice_make(text, prefix.len + name.len));
         return t ? limit_of(t) : NULL;
+}
+
+static struct rate_limit *find(const struct core *core, struct slice name)
+{
+        return limit_or_null(thing_find(&core->state, THING_LIMIT, name));
 }
 
 static struct rate_limit *find_of_queue(const struct core *core, const struct queue *queue)
 {
         if (!core->state.n_queue_limits)
                 return NULL;
-        return find_scoped(core, SLICE_LIT(LIMIT_QUEUE_PREFIX), name_slice(queue->name));
+        return limit_or_null(scope_find(core, THING_LIMIT, SLICE_LIT(LIMIT_QUEUE_PREFIX),
+                                        name_slice(queue->name)));
 }
 
 static struct rate_limit *find_of_hook(const struct core *core, const struct job *job)
 {
         if (!core->state.n_hook_limits)
                 return NULL;
-        return find_scoped(core, SLICE_LIT(LIMIT_HOOK_PREFIX), name_slice(job->hook));
+        return limit_or_null(
+                scope_find(core, THING_LIMIT, SLICE_LIT(LIMIT_HOOK_PREFIX), name_slice(job->hook)));
 }
 
 static struct rate_limit *find_of_option(const struct core *core, const struct job *job)
 {
-        if (!job->extra || !job->extra->options.limit.len)
-                return NULL;
-        struct thing *t = thing_find(&core->state, THING_LIMIT, job->extra->options.limit);
-        return t ? limit_of(t) : NULL;
+        struct slice name = job->extra ? job->extra->options.limit : SLICE_NONE;
+        return name.len ? find(core, name) : NULL;
 }
 
 void limit_want(struct core *core, struct thing *t)
@@ -344,12 +335,6 @@ static int no_limit(struct slice name, struct problem *problem)
                            name.ptr);
 }
 
-static struct rate_limit *find(const struct core *core, struct slice name)
-{
-        struct thing *t = thing_find(&core->state, THING_LIMIT, name);
-        return t ? limit_of(t) : NULL;
-}
-
 /* From the four parameters that LIMIT and TAKE share, the first of them at `args`. */
 static int read_rule(const struct arg *args, struct bucket_rule *ret, struct problem *problem)
 {
@@ -402,7 +387,7 @@ int exec_unlimit(struct core *core, struct session *session, const struct comman
         say_info("core", "rate limit removed", "name", l->thing.name);
         struct queue *q = queue_of(core, l);
         thing_gone(core, &l->thing); /* lets its jobs go */
-        wake_queue(core, q);
+        scope_wake(core, q);
         reply_ok(reply);
         return OK;
 }
@@ -451,12 +436,6 @@ int exec_usage(struct core *core, struct session *session, const struct command 
         return OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-        struct thing *const *x = a, *const *y = b;
-        return slice_cmp(thing_name(*x), thing_name(*y));
-}
-
 static void tell_sorted(struct reply *reply, const struct reply_items *items)
 {
         struct thing *const *sorted = items->of;
@@ -470,12 +449,8 @@ int exec_limits(struct core *core, struct session *session, const struct command
         (void)session; /* anybody may look */
         (void)cmd;
         (void)problem;
-        const struct hash *all = &core->state.things[THING_LIMIT];
-        struct thing **sorted = xcalloc(all->len + 1, sizeof(struct thing *));
-        size_t n = 0;
-        for (struct hash_node *it = NULL; (it = hash_next(all, it));)
-                sorted[n++] = CONTAINER_OF(it, struct thing, node);
-        qsort(sorted, n, sizeof(struct thing *), by_name);
+        size_t n;
+        struct thing **sorted = scope_sorted(core, THING_LIMIT, &n);
         const struct limits_reply told = {{n, tell_sorted, core, sorted}};
         reply_limits(reply, &told);
         free(sorted);
