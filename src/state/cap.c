@@ -47,9 +47,9 @@ static void part(struct state *s, struct job *job)
 
 struct thing *cap_of_group(const struct state *s, const struct job *job)
 {
-        char room[320];
         if (!s->n_group_caps || !job->group)
                 return NULL;
+        char room[320]; /* behind the return: the compiler zeroes it */
         return thing_find(s, THING_CAP,
                           full_name(CAP_GROUP, name_slice(job->group), room, sizeof(room)));
 }
