@@ -96,16 +96,16 @@ bool effect_next_id(struct slice *rest, uint64_t *at)
 #define READS_V2(e)      ((e)->version >= 2)
 #define READS_MORE(e)    (e)->has_more
 
-#define WRITE(type, at, when, key, text)                                                           \
+#define WRITE(type, at, when, label, says)                                                         \
         if (WRITES_##when(o)) {                                                                    \
                 PUT_##type(b, o, at);                                                              \
         }
-#define READ(type, at, when, key, text)                                                            \
+#define READ(type, at, when, label, says)                                                          \
         if (READS_##when(o)) {                                                                     \
                 GET_##type(r, o, at);                                                              \
         }
-#define ROW(type, at, when, key, text)                                                             \
-        {key, text, FIELD_TYPE_##type, WHEN_##when, offsetof(struct effect, at)},
+#define ROW(type, at, when, label, says)                                                           \
+        {label, says, FIELD_TYPE_##type, WHEN_##when, offsetof(struct effect, at)},
 
 #define X(NAME, name, subject, text)                                                               \
         static void name##_write(struct buf *b, const struct effect *o)                            \

@@ -120,9 +120,9 @@ static inline void get_bytes(struct reader *r, void *ret, size_t n)
 #define GET_TEXT(r, o, at)   (o)->at = reader_lv(r)
 
 /* For the bodies of things, whose fields are always present. */
-#define PUT_FIELD(type, at, when, key, text) PUT_##type(b, o, at);
-#define GET_FIELD(type, at, when, key, text) GET_##type(r, o, at);
-#define DOC_FIELD(type, at, when, key, text) {key, text, FIELD_TYPE_##type, 0, 0},
+#define PUT_FIELD(type, at, when, label, says) PUT_##type(b, o, at);
+#define GET_FIELD(type, at, when, label, says) GET_##type(r, o, at);
+#define DOC_FIELD(type, at, when, label, says) {label, says, FIELD_TYPE_##type, 0, 0},
 
 /* ---- packed options ----
  *
@@ -134,23 +134,23 @@ static inline void get_bytes(struct reader *r, void *ret, size_t n)
  *
  * and these macros make the members, the writer (locals `o`, `b`) and the cases of a switch over
  * the tag (locals `o`, `r`). */
-#define MEMBER_TEXT(tag, at, text) struct slice at;
-#define MEMBER_NUM(tag, at, text)  uint64_t at;
-#define PACK_TEXT(tag, at, text)                                                                   \
+#define MEMBER_TEXT(tag, at, says) struct slice at;
+#define MEMBER_NUM(tag, at, says)  uint64_t at;
+#define PACK_TEXT(tag, at, says)                                                                   \
         if (o->at.len) {                                                                           \
                 buf_put_byte(b, tag);                                                              \
                 buf_put_lv(b, o->at);                                                              \
         }
-#define PACK_NUM(tag, at, text)                                                                    \
+#define PACK_NUM(tag, at, says)                                                                    \
         if (o->at) {                                                                               \
                 buf_put_byte(b, tag);                                                              \
                 buf_put_varint(b, o->at);                                                          \
         }
-#define UNPACK_TEXT(tag, at, text)                                                                 \
+#define UNPACK_TEXT(tag, at, says)                                                                 \
         case tag:                                                                                  \
                 o->at = reader_lv(&r);                                                             \
                 break;
-#define UNPACK_NUM(tag, at, text)                                                                  \
+#define UNPACK_NUM(tag, at, says)                                                                  \
         case tag:                                                                                  \
                 o->at = reader_varint(&r);                                                         \
                 break;
