@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-# weir-test: timeout=120 alone bin=release
-"""What probing costs at its fastest, start and printing of every sample included."""
+# weir-test: skip
+"""What probing costs at its fastest, start and printing of every sample included.  A share of a core
+can only be measured on an idle machine: tools/soak runs it."""
 import os
 import sys
 
