@@ -84,12 +84,12 @@ struct core {
         struct series *series;
         struct last_hour *last_hour;
         int64_t start_ms; /* Unix time of the first turn: what only memory counts began then */
-        struct throttled *throttled; /* now.c: what was held back last */
+        struct throttled *throttled; /* what was held back last */
         struct workers *workers;
         struct claim_ctx *claiming;  /* claim.c's scratch: too large for the stack */
         struct list queues_to_serve; /* queues with a ready job, for waiting workers */
-        /* sequel.c: how many jobs may still be told of an end in this turn; questions to the
-         * archive about jobs that others come after */
+        /* jobs/dependents.c: jobs that may still be told of an end in this turn, and questions to
+         * the archive about jobs that others wait for. */
         int dependents_steps;
         struct list lookups;
         size_t n_lookups;

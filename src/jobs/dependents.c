@@ -1,4 +1,4 @@
-/* See sequel.h, and state/sequel.h for what is in the log.
+/* See dependents.h, and state/sequel.h for what is in the log.
  *
  * A job that ends may release, cancel or fail others, and those may do the same: a tree as wide and
  * as deep as clients make it.  So it is walked by a list (state->sequels) and not by recursion, and
