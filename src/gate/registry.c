@@ -78,7 +78,7 @@ static bool is_wild(char c)
 
 /* After a mismatch, the last `*` takes one byte more; earlier ones never need to, since the last
  * one can take whatever they would.  O(pattern x text) at worst. */
-static bool matches(struct slice pattern, struct slice text)
+bool registry_matches(struct slice pattern, struct slice text)
 {
         size_t p = 0, t = 0, star = SIZE_MAX, taken = 0;
 
@@ -373,7 +373,7 @@ static uint32_t find_gram(const struct registry *r, const struct grams *g, size_
                         continue;
                 for (uint32_t k = *gram_slot(g, gram, hash);
                      k < g->n && g->filed[k].gram == gram && g->filed[k].entry < best; k++)
-                        if (matches(r->entries[g->filed[k].entry].pattern, hook))
+                        if (registry_matches(r->entries[g->filed[k].entry].pattern, hook))
                                 best = g->filed[k].entry;
         }
         return best;
@@ -477,7 +477,7 @@ static uint32_t find(const struct registry *r, struct slice hook)
         best = find_gram(r, &r->four, 4, hook, best);
         best = find_gram(r, &r->two, 2, hook, best);
         for (uint32_t i = 0; i < r->n_bare && r->bare[i] < best; i++)
-                if (matches(r->entries[r->bare[i]].pattern, hook))
+                if (registry_matches(r->entries[r->bare[i]].pattern, hook))
                         return r->bare[i];
         return best;
 }

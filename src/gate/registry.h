@@ -30,6 +30,8 @@ enum tier registry_tier(const struct registry *r, struct slice hook);
 /* The same, and the pattern that decided (empty: none did). */
 enum tier registry_explain(const struct registry *r, struct slice hook, struct slice *ret_pattern);
 
+/* One pattern alone. */
+bool registry_matches(struct slice pattern, struct slice text);
 /* 1..255 bytes of UTF-8 without control characters. */
 int registry_check_pattern(struct slice pattern, struct problem *problem) MUST_CHECK;
 
