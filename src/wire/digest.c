@@ -1,7 +1,10 @@
 /* See digest.h.  A file of its own because OpenSSL's headers claim names that ours use. */
 #include "wire/digest.h"
 
+#include <limits.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include "base/bytes.h"
 
@@ -48,4 +51,18 @@ void digest_text(const struct slice *parts, size_t n, char ret[DIGEST_TEXT])
         bool is_good = digest_end(&d, hash);
         ASSERT(is_good);
         hex_from_bytes(hash, sizeof(hash), ret);
+}
+
+bool digest_mac(struct slice key, struct slice bytes, uint8_t ret[DIGEST_BYTES])
+{
+        unsigned n = 0;
+        ASSERT(key.len <= INT_MAX);
+        return HMAC(EVP_sha256(), key.ptr, (int)key.len, (const uint8_t *)bytes.ptr, bytes.len, ret,
+                    &n) &&
+               n == DIGEST_BYTES;
+}
+
+bool digest_is_same(const uint8_t a[DIGEST_BYTES], const uint8_t b[DIGEST_BYTES])
+{
+        return CRYPTO_memcmp(a, b, DIGEST_BYTES) == 0;
 }

@@ -26,4 +26,9 @@ bool digest_end(struct digest *d, uint8_t ret[DIGEST_BYTES]) MUST_CHECK;
 /* Of several parts, in hex. */
 void digest_text(const struct slice *parts, size_t n, char ret[DIGEST_TEXT]);
 
+/* HMAC-SHA256.  False: no memory. */
+bool digest_mac(struct slice key, struct slice bytes, uint8_t ret[DIGEST_BYTES]) MUST_CHECK;
+/* Whether they are the same, in the same time for all. */
+bool digest_is_same(const uint8_t a[DIGEST_BYTES], const uint8_t b[DIGEST_BYTES]);
+
 #endif
