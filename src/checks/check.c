@@ -343,6 +343,7 @@ static uint32_t wait_of(struct core *core, const struct ask_ctx *a, const struct
         case CHECK_RATIO:
         case CHECK_UNKNOWN:
         case CHECK_THRESHOLD:
+        case CHECK_LIMIT:
         case CHECK_REASONS:
                 break;
         }

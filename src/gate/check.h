@@ -32,7 +32,8 @@
         X(RATIO, "ratio", "a rule refuses a share of its asks")                                    \
         X(LEVEL, "level", "the load level makes its tier wait")                                    \
         X(UNKNOWN, "unknown", "a metric is not known")                                             \
-        X(THRESHOLD, "threshold", "a metric is above its threshold")
+        X(THRESHOLD, "threshold", "a metric is above its threshold")                               \
+        X(LIMIT, "limit", "a limit of its class is reached") /* of the MySQL proxy only */
 
 enum check_reason {
 #define X(id, name, text) CHECK_##id,
@@ -42,6 +43,11 @@ enum check_reason {
 };
 const char *check_reason_name(enum check_reason reason);
 const char *check_reason_text(enum check_reason reason);
+/* Is it about what was measured?  Then a metric, its value and its threshold say more. */
+static inline bool check_reason_has_detail(enum check_reason reason)
+{
+        return reason == CHECK_LEVEL || reason == CHECK_UNKNOWN || reason == CHECK_THRESHOLD;
+}
 
 /* What an ask gets while a metric is unknown. */
 enum unknown_policy { UNKNOWN_OPEN, UNKNOWN_CLOSED, UNKNOWN_WAIT };
