@@ -15,10 +15,10 @@
 #include "door/login.h"
 #include "door/muffle.h"
 #include "door/peer.h"
-#include "door/secret.h"
 #include "door/server.h"
 #include "door/stream.h"
 #include "loop/loop.h"
+#include "wire/secret.h"
 
 /* One read takes at most this much; a request that is complete in it is never copied. */
 #define SERVER_READ_BYTES (256 * KIB)

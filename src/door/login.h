@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/rand.h"
-#include "door/secret.h"
+#include "wire/secret.h"
 
 #define LOGIN_COOKIE     "weir_session" /* '_' and hex digits of this weir follow */
 #define LOGIN_TAIL_BYTES 4              /* of which those are made */

@@ -1,6 +1,6 @@
-/* The access token, kept as its hash and compared without telling how much was right. */
-#ifndef WEIR_DOOR_SECRET_H
-#define WEIR_DOOR_SECRET_H
+/* An access token, kept as its hash and compared without telling how much was right. */
+#ifndef WEIR_WIRE_SECRET_H
+#define WEIR_WIRE_SECRET_H
 
 #include "base/slice.h"
 

@@ -3,7 +3,7 @@
  * Both sides are hashed and the hashes compared in constant time: neither the length nor the
  * first wrong byte can be read off the clock, and the token itself does not stay in memory here.
  * A file of its own because OpenSSL's headers claim names that ours use. */
-#include "door/secret.h"
+#include "wire/secret.h"
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
