@@ -169,7 +169,8 @@ $(OUT)/weir: $(OUT)/src/main.o $(OUT)/libweir.a
 # can be seen (a program may well have a buf_init() of its own), without what it does not use.
 # $(OUT)/libweir.a is not it, but all of weir itself.
 CLIENT_SRC := $(addprefix src/,base/arena.c base/buf.c base/err.c base/shown.c base/slice.c \
-                wire/resp.c wire/resp_reply.c wire/server_url.c)
+                wire/resp.c wire/resp_reply.c wire/server_url.c wire/tls_client.c)
+CLIENT_LIBS := $(shell pkg-config --libs openssl 2>/dev/null)
 LIB_OBJ    := $(call objects,$(LIB_C))
 CLIENT_OBJ := $(LIB_OBJ) $(patsubst %.c,$(OUT)/client/%.o,$(CLIENT_SRC))
 CLIENT_CC   = mkdir -p $(@D); echo "  cc  $(VARIANT)  $<  (libweir)"; \
@@ -188,7 +189,7 @@ $(OUT)/client/libweir.a: $(OUT)/client/libweir.o
 	@rm -f $@; ar qcs $@ $<
 $(OUT)/client/libweir.so.0: $(OUT)/client/libweir.o lib/libweir.map
 	@echo "  ld  $@"; $(CC) -shared $(filter-out -pie,$(LDFLAGS)) -Wl,-z,defs -Wl,-soname,$(@F) \
-	        -Wl,--version-script=lib/libweir.map $< -o $@
+	        -Wl,--version-script=lib/libweir.map $< $(CLIENT_LIBS) -o $@
 LIB_TESTS := $(filter $(OUT)/tests/unit/test_libweir%,$(TESTS))
 $(LIB_TESTS:=.o) $(OUT)/tests/integration/client_library.o: CPPFLAGS += -Ilib
 $(LIB_TESTS): $(LIB_OBJ)

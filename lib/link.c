@@ -11,6 +11,9 @@
  * side has hung up or said something unasked.  Bytes from before the question must never be taken
  * for its answer, and a daemon that was restarted costs no failed question.
  *
+ * With TLS, l->out and l->in stay plain; send_all() and receive_some() are the only places that
+ * know. A close says no goodbye: after fork() the child must not end the connection of its parent.
+ *
  * What is not bounded here: getaddrinfo(), which has the resolver's own timeout.  Where that
  * matters, give an address or a unix socket. */
 #include "link.h"
@@ -53,6 +56,7 @@ void link_close(struct link *l)
         if (l->fd >= 0)
                 (void)close(l->fd);
         l->fd = -1;
+        l->tls = tls_client_free(l->tls);
         buf_clear(&l->in);
         l->in_at = 0;
 }
@@ -135,7 +139,8 @@ static int dial(struct link *l, const struct sockaddr *addr, socklen_t len, int6
         return 0;
 }
 
-/* All the addresses of a name share the deadline: together they are one attempt. */
+/* All the addresses of a name share the deadline: together they are one attempt.  Each has its part
+ * of what is left, so that a machine that is mute does not keep the attempt from the next one. */
 static int dial_tcp(struct link *l, int64_t deadline_ns, int *ret_errno)
 {
         struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
@@ -147,10 +152,174 @@ static int dial_tcp(struct link *l, int64_t deadline_ns, int *ret_errno)
                 return problem_set(&l->trouble, WEIR_EAWAY, "cannot find the host '%s': %s",
                                    l->url.host, gai_strerror(r));
         *ret_errno = EADDRNOTAVAIL;
-        for (struct addrinfo *a = all; a && *ret_errno != 0 && *ret_errno != EINTR; a = a->ai_next)
-                *ret_errno = dial(l, a->ai_addr, a->ai_addrlen, deadline_ns);
+        int64_t n_left = 0;
+        for (const struct addrinfo *a = all; a; a = a->ai_next)
+                n_left++;
+        for (struct addrinfo *a = all; a && *ret_errno != 0 && *ret_errno != EINTR;
+             a = a->ai_next) {
+                int64_t now_ns = link_now_ns();
+                *ret_errno = dial(l, a->ai_addr, a->ai_addrlen,
+                                  now_ns + (deadline_ns - now_ns) / n_left--);
+        }
         freeaddrinfo(all);
         return WEIR_OK;
+}
+
+/* What TLS failed by, as an error of the library. */
+static int tls_trouble(struct link *l, int err)
+{
+        l->trouble.err = err == ERR_NOMEM ? WEIR_ENOMEM : WEIR_ETLS;
+        return l->trouble.err;
+}
+
+static int lost_trouble(struct link *l, int error)
+{
+        const char *where = l->url.text;
+        bool is_cut = error == 0 || error == EPIPE || error == ECONNRESET;
+
+        if (l->tls && !tls_client_is_up(l->tls) && (is_cut || error == ETIMEDOUT)) {
+                (void)(is_cut ? tls_client_cut : tls_client_silent)(l->tls, &l->trouble);
+                l->trouble.err = is_cut ? WEIR_EAWAY : WEIR_ETIMEDOUT;
+                return l->trouble.err;
+        }
+        if (error == EINTR)
+                return problem_set(&l->trouble, WEIR_EINTR, "a signal came before %s answered",
+                                   where);
+        if (error == ETIMEDOUT)
+                return problem_set(&l->trouble, WEIR_ETIMEDOUT,
+                                   "%s took the connection but gives no answer in time", where);
+        if (is_cut && l->is_fresh && !l->tls && !l->url.is_unix)
+                return problem_set(&l->trouble, WEIR_EAWAY,
+                                   "%s closed the connection before it answered; if it is a TLS "
+                                   "port, use rediss://%s",
+                                   where, where);
+        if (is_cut)
+                return problem_set(&l->trouble, WEIR_EAWAY,
+                                   "%s closed the connection before it answered", where);
+        return problem_set(&l->trouble, WEIR_EAWAY, "connection to %s: %s", where,
+                           ERRNO_TEXT(error));
+}
+
+static int no_memory(struct link *l)
+{
+        return problem_set(&l->trouble, WEIR_ENOMEM, "no memory to ask %s", l->url.text);
+}
+
+static int no_weir(struct link *l)
+{
+        if (l->in.len >= 5 && memcmp(l->in.ptr, "HTTP/", 5) == 0)
+                return problem_set(&l->trouble, WEIR_EPROTO,
+                                   "%s speaks HTTP: name the RESP address, usually port %d",
+                                   l->url.text, SERVER_PORT_DEFAULT);
+        if (l->in.len >= 2 && !l->tls && memcmp(l->in.ptr, "\x15\x03", 2) == 0) /* an alert */
+                return problem_set(&l->trouble, WEIR_EPROTO, "%s speaks TLS: use rediss://%s",
+                                   l->url.text, l->url.text);
+        return problem_set(&l->trouble, WEIR_EPROTO, "what answers on %s is no weir", l->url.text);
+}
+
+/* What recv() returned for bytes that are now in l->in, deciphered: 0 is the end, and less than 0
+ * an errno. *ret_trouble: TLS failed. */
+static ssize_t receive_some(struct link *l, int *ret_trouble)
+{
+        char room[RECEIVE_BYTES];
+        char *to = l->tls ? room : l->in.ptr + l->in.len;
+
+        *ret_trouble = WEIR_OK;
+        if (l->tls && tls_client_is_ended(l->tls))
+                return 0;
+        ssize_t n = recv(l->fd, to, RECEIVE_BYTES, MSG_DONTWAIT);
+        if (n <= 0)
+                return n < 0 ? -errno : 0;
+        if (!l->tls) {
+                l->in.len += (size_t)n;
+                return n;
+        }
+        int r = tls_client_take(l->tls, slice_make(room, (size_t)n), &l->in, &l->trouble);
+        if (r != OK)
+                *ret_trouble = r == ERR_TOOBIG ? no_weir(l) : tls_trouble(l, r);
+        return n;
+}
+
+/* More bytes into l->in; with TLS there may be none yet when it returns. */
+static int receive(struct link *l, int64_t deadline_ns)
+{
+        for (;;) {
+                int trouble;
+                if (l->in.len + RECEIVE_BYTES > REPLY_MAX_BYTES)
+                        return no_weir(l);
+                if (!buf_reserve(&l->in, RECEIVE_BYTES))
+                        return no_memory(l);
+                ssize_t n = receive_some(l, &trouble);
+                if (trouble != WEIR_OK || n > 0)
+                        return trouble;
+                int error = (int)-n;
+                if (error == EAGAIN)
+                        error = wait_for(l->fd, POLLIN, deadline_ns, l->is_interruptible);
+                else if (error != EINTR || l->is_interruptible)
+                        return lost_trouble(l, error);
+                if (error && (error != EINTR || l->is_interruptible))
+                        return lost_trouble(l, error);
+        }
+}
+
+/* A server that closes while something is sent to it over TLS may have said why. */
+static int send_trouble(struct link *l, int error)
+{
+        int trouble = WEIR_OK;
+
+        while (l->tls && (error == EPIPE || error == ECONNRESET) && trouble == WEIR_OK &&
+               receive_some(l, &trouble) > 0)
+                ;
+        return trouble != WEIR_OK ? trouble : lost_trouble(l, error);
+}
+
+static int send_bytes(struct link *l, struct slice bytes, int64_t deadline_ns)
+{
+        while (bytes.len > 0) {
+                ssize_t n = send(l->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL);
+                int error = n < 0 ? errno : 0;
+                if (error == EAGAIN)
+                        error = wait_for(l->fd, POLLOUT, deadline_ns, l->is_interruptible);
+                else if (n > 0)
+                        bytes = slice_make(bytes.ptr + n, bytes.len - (size_t)n);
+                else if (error == EINTR && !l->is_interruptible)
+                        error = 0;
+                if (error)
+                        return send_trouble(l, error);
+        }
+        return WEIR_OK;
+}
+
+static int send_all(struct link *l, struct slice plain, int64_t deadline_ns)
+{
+        if (!l->tls)
+                return send_bytes(l, plain, deadline_ns);
+        int r = tls_client_put(l->tls, plain, &l->trouble);
+        if (r != OK)
+                return tls_trouble(l, r);
+        r = send_bytes(l, buf_slice(tls_client_out(l->tls)), deadline_ns);
+        buf_clear(tls_client_out(l->tls));
+        return r;
+}
+
+static int secure(struct link *l, int64_t deadline_ns)
+{
+        int err = tls_client_new(&l->url, &l->tls, &l->trouble);
+        int r = err == OK ? WEIR_OK : tls_trouble(l, err);
+
+        while (r == WEIR_OK) {
+                struct buf *out = tls_client_out(l->tls);
+                r = send_bytes(l, buf_slice(out), deadline_ns);
+                buf_clear(out);
+                if (r != WEIR_OK || tls_client_is_up(l->tls))
+                        break;
+                r = receive(l, deadline_ns);
+        }
+        if (r == WEIR_ETLS && l->tls) { /* the alert, if the socket takes it at once */
+                const struct buf *out = tls_client_out(l->tls);
+                (void)send(l->fd, out->ptr, out->len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
+        return r;
 }
 
 int link_connect(struct link *l, int64_t deadline_ns)
@@ -168,89 +337,34 @@ int link_connect(struct link *l, int64_t deadline_ns)
                 if (r != WEIR_OK)
                         return r;
         }
-        return error ? connect_trouble(l, error) : WEIR_OK;
+        if (error)
+                return connect_trouble(l, error);
+        int r = l->url.is_tls ? secure(l, deadline_ns) : WEIR_OK;
+        if (r != WEIR_OK)
+                link_close(l);
+        return r;
 }
 
+/* With TLS the server may send what is no answer: a ticket, a new key. */
 void link_look(struct link *l)
 {
         char byte;
+        int trouble = WEIR_OK;
+        ssize_t n;
 
         if (l->fd < 0)
                 return;
-        ssize_t n = recv(l->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-        if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+        if (l->tls) {
+                buf_clear(&l->in);
+                do {
+                        n = receive_some(l, &trouble);
+                } while (n > 0 && trouble == WEIR_OK && l->in.len == 0);
+        } else {
+                n = recv(l->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+                n = n < 0 ? -errno : n;
+        }
+        if (trouble != WEIR_OK || (n != -EAGAIN && n != -EINTR))
                 link_close(l);
-}
-
-static int lost_trouble(struct link *l, int error)
-{
-        const char *where = l->url.text;
-
-        if (error == EINTR)
-                return problem_set(&l->trouble, WEIR_EINTR, "a signal came before %s answered",
-                                   where);
-        if (error == ETIMEDOUT)
-                return problem_set(&l->trouble, WEIR_ETIMEDOUT,
-                                   "%s took the connection but gives no answer in time", where);
-        if (error == 0 || error == EPIPE || error == ECONNRESET)
-                return problem_set(&l->trouble, WEIR_EAWAY,
-                                   "%s closed the connection before it answered", where);
-        return problem_set(&l->trouble, WEIR_EAWAY, "connection to %s: %s", where,
-                           ERRNO_TEXT(error));
-}
-
-static int send_all(struct link *l, struct slice bytes, int64_t deadline_ns)
-{
-        while (bytes.len > 0) {
-                ssize_t n = send(l->fd, bytes.ptr, bytes.len, MSG_NOSIGNAL);
-                int error = n < 0 ? errno : 0;
-                if (error == EAGAIN)
-                        error = wait_for(l->fd, POLLOUT, deadline_ns, l->is_interruptible);
-                else if (n > 0)
-                        bytes = slice_make(bytes.ptr + n, bytes.len - (size_t)n);
-                else if (error == EINTR && !l->is_interruptible)
-                        error = 0;
-                if (error)
-                        return lost_trouble(l, error);
-        }
-        return WEIR_OK;
-}
-
-static int no_memory(struct link *l)
-{
-        return problem_set(&l->trouble, WEIR_ENOMEM, "no memory to ask %s", l->url.text);
-}
-
-static int no_weir(struct link *l)
-{
-        if (l->in.len >= 5 && memcmp(l->in.ptr, "HTTP/", 5) == 0)
-                return problem_set(&l->trouble, WEIR_EPROTO,
-                                   "%s speaks HTTP: name the RESP address, usually port %d",
-                                   l->url.text, SERVER_PORT_DEFAULT);
-        return problem_set(&l->trouble, WEIR_EPROTO, "what answers on %s is no weir", l->url.text);
-}
-
-/* More bytes into l->in. */
-static int receive(struct link *l, int64_t deadline_ns)
-{
-        for (;;) {
-                if (l->in.len + RECEIVE_BYTES > REPLY_MAX_BYTES)
-                        return no_weir(l);
-                if (!buf_reserve(&l->in, RECEIVE_BYTES))
-                        return no_memory(l);
-                ssize_t n = recv(l->fd, l->in.ptr + l->in.len, RECEIVE_BYTES, 0);
-                if (n > 0) {
-                        l->in.len += (size_t)n;
-                        return WEIR_OK;
-                }
-                int error = n < 0 ? errno : 0;
-                if (error == EAGAIN)
-                        error = wait_for(l->fd, POLLIN, deadline_ns, l->is_interruptible);
-                else if (error != EINTR || l->is_interruptible)
-                        return lost_trouble(l, error);
-                if (error && (error != EINTR || l->is_interruptible))
-                        return lost_trouble(l, error);
-        }
 }
 
 static int receive_value(struct link *l, int64_t deadline_ns, const struct value **ret)
@@ -299,8 +413,9 @@ static int receive_greeting(struct link *l, int64_t deadline_ns)
 
 static int exchange(struct link *l, int64_t deadline_ns, const struct value **ret)
 {
-        bool has_greeting = l->is_fresh && l->url.token[0] != '\0';
-        const struct slice auth[] = {SLICE_LIT("AUTH"), slice_str(l->url.token)};
+        struct slice auth[SERVER_AUTH_WORDS];
+        size_t n_auth = l->is_fresh ? server_url_auth(&l->url, auth) : 0;
+        bool has_greeting = n_auth > 0;
         int r = WEIR_OK;
 
         buf_clear(&l->in);
@@ -308,7 +423,7 @@ static int exchange(struct link *l, int64_t deadline_ns, const struct value **re
         if (has_greeting) {
                 struct buf greeting;
                 buf_init(&greeting, 0);
-                value_put_command(&greeting, auth, 2);
+                value_put_command(&greeting, auth, n_auth);
                 buf_put_slice(&greeting, buf_slice(&l->out));
                 r = greeting.failed ? no_memory(l) : send_all(l, buf_slice(&greeting), deadline_ns);
                 if (greeting.ptr)

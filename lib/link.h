@@ -9,13 +9,15 @@
 
 #include "wire/resp_reply.h"
 #include "wire/server_url.h"
+#include "wire/tls_client.h"
 
 struct link {
         struct server_url url;
-        int fd;                /* -1: closed */
-        bool is_fresh;         /* nothing was answered yet on this connection */
-        bool is_interruptible; /* a signal ends a wait */
-        struct buf out;        /* the question, filled by the caller */
+        int fd;                 /* -1: closed */
+        struct tls_client *tls; /* NULL: the bytes are plain */
+        bool is_fresh;          /* nothing was answered yet on this connection */
+        bool is_interruptible;  /* a signal ends a wait */
+        struct buf out;         /* the question, filled by the caller */
         struct buf in;
         size_t in_at; /* bytes of `in` that were read as replies */
         struct arena arena;

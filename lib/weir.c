@@ -528,7 +528,7 @@ static int find_url(const char *text, struct server_url *ret)
                 url = secure_getenv("WEIR_URL");
         if (!url || (!text && !*url))
                 url = SERVER_URL_DEFAULT;
-        if (server_url_parse(url, ret, &unused) != OK)
+        if (server_url_parse(url, ret, &unused) != OK || server_url_add_env(ret, &unused) != OK)
                 return WEIR_EURL;
         return text ? WEIR_OK : token_from_environment(ret);
 }
@@ -604,8 +604,9 @@ const char *weir_strerror(int error)
                 [WEIR_ESERVER] = "weir answered with an error of its own",
                 [WEIR_EINTR] = "a signal ended the wait",
                 [WEIR_ENOMEM] = "no memory is left",
-                [WEIR_EURL] = "the url is not redis://[:token@]host[:port], unix:/path, host:port",
+                [WEIR_EURL] = "the url is not redis:// or rediss://host, unix:/path or host:port",
                 [WEIR_EINVAL] = "no such setting, or a value out of its bounds",
+                [WEIR_ETLS] = "TLS failed: a certificate is refused, or a file cannot be used",
         };
 
         if (error < 0 || (size_t)error >= ARRAY_LEN(texts))

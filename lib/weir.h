@@ -19,7 +19,8 @@
  * weir_message() says what was wrong.
  *
  * The library has no global state, starts no thread, installs no signal handler, never raises
- * SIGPIPE, prints nothing and never ends the process.  A handle belongs to one thread at a time;
+ * SIGPIPE, prints nothing and never ends the process.  OpenSSL, which it uses for rediss:// alone,
+ * keeps the state that it has for every program.  A handle belongs to one thread at a time;
  * threads that ask at once have a handle each.  After fork(2) the child may go on with the handle:
  * it notices, and makes a connection of its own.  Times are milliseconds on CLOCK_BOOTTIME.
  *
@@ -66,6 +67,7 @@ enum weir_error {
         WEIR_ENOMEM,    /* no memory left in this process */
         WEIR_EURL,      /* not an address of weir */
         WEIR_EINVAL,    /* no such setting, or a value out of its bounds */
+        WEIR_ETLS,      /* TLS failed: a certificate is refused, or a file cannot be used */
 };
 
 /* Who gave an answer. */
@@ -108,7 +110,18 @@ struct weir_answer {
         uint64_t reserved[4];
 };
 
-/* url: redis://[:token@]host[:port], unix:/path, host:port; a `%` escape in a token is decoded.
+/* url: redis://[[user]:token@]host[:port], unix:/path, host:port; or, over TLS 1.2 or 1.3,
+ * rediss://[[user]:token@]host[:port][?option=value&...] with port 7381 when there is none.  A `%`
+ * escape is decoded.
+ *
+ * The options of TLS, each also in the environment for a url without it:
+ *      ca=FILE      WEIR_TLS_CA      authorities to trust, in PEM form; default: the system's
+ *      cert=FILE    WEIR_TLS_CERT    certificate of this client, and the chain to its authority
+ *      key=FILE     WEIR_TLS_KEY     its key, without a passphrase; default: it is in `cert`
+ *      name=NAME    WEIR_TLS_NAME    name in the server's certificate; default: the host
+ *      verify=off   WEIR_TLS_VERIFY  takes any certificate: encrypted, but anybody can be the
+ * server The files are read for each connection; one that cannot be used is WEIR_ETLS of the ask.
+ *
  * NULL: $WEIR_URL with $WEIR_TOKEN, else 127.0.0.1:7379.  Does not connect: the first ask does.
  * WEIR_EURL, WEIR_ENOMEM or WEIR_EINVAL, and then *ret is NULL. */
 WEIR_API int weir_new(const char *url, enum weir_policy policy, struct weir **ret);

@@ -4,7 +4,10 @@
  * deadline: a server that is stopped, or that is no weir at all, must not hang a cron job.  All
  * the addresses of a name are tried in turn.
  *
- * The token goes first (AUTH), then HELLO 3, in one write: two round trips become one. */
+ * The token goes first (AUTH), then HELLO 3, in one write: two round trips become one.
+ *
+ * With TLS, c->out and c->in stay plain: send_all() and take_input() are the only places that know.
+ */
 #include "cli/client.h"
 
 #include <errno.h>
@@ -23,6 +26,7 @@
 
 #define SEND_BYTES      (64 * KIB)   /* small requests are collected up to this */
 #define REPLY_MAX_BYTES (2048 * MIB) /* 1,000 listed jobs of 1 MiB args and 1 MiB result */
+#define TAKE_BYTES      (16 * KIB)   /* a whole record of TLS */
 
 void client_init(struct client *c, const struct server_url *url)
 {
@@ -32,8 +36,21 @@ void client_init(struct client *c, const struct server_url *url)
         arena_init(&c->arena, REPLY_MAX_BYTES);
 }
 
+/* What TLS still has to tell the server: goodbye, or why its certificate is refused.  As far as the
+ * socket takes it at once; a server that does not hear it sees the end of the connection. */
+static void send_last_words(struct client *c)
+{
+        tls_client_end(c->tls);
+        const struct buf *out = tls_client_out(c->tls);
+        if (out->len)
+                (void)send(c->fd, out->ptr, out->len, MSG_NOSIGNAL);
+}
+
 void client_hang_up(struct client *c)
 {
+        if (c->tls)
+                send_last_words(c);
+        c->tls = tls_client_free(c->tls);
         if (c->fd >= 0)
                 (void)close(c->fd);
         c->fd = -1;
@@ -138,10 +155,18 @@ static int dial_url(struct client *c, struct problem *p)
 
 static int lost_problem(const struct client *c, int error, struct problem *p)
 {
+        bool is_cut = error == 0 || error == EPIPE || error == ECONNRESET;
+        if (c->tls && !tls_client_is_up(c->tls) && (is_cut || error == ETIMEDOUT))
+                return is_cut ? tls_client_cut(c->tls, p) : tls_client_silent(c->tls, p);
         if (error == ETIMEDOUT)
                 return problem_set(p, ERR_TIMEOUT, "%s took the connection but gives no answer",
                                    c->url->text);
-        if (error == 0 || error == EPIPE || error == ECONNRESET)
+        if (is_cut && c->is_greeting && !c->tls && !c->url->is_unix)
+                return problem_set(p, ERR_UNAVAIL,
+                                   "%s closed the connection before it answered: if it is a TLS "
+                                   "port, use rediss://%s",
+                                   c->url->text, c->url->text);
+        if (is_cut)
                 return problem_set(p, ERR_UNAVAIL,
                                    "%s closed the connection before it answered; whether it did "
                                    "what was asked is not known",
@@ -155,43 +180,58 @@ static void forget_last_reply(struct client *c)
         c->in_used = 0;
 }
 
-/* Moves the bytes that have come, if any, to c->in; an error at the end of the connection. */
-static int take_input(struct client *c, struct problem *p)
+/* Moves the bytes that have come, if any, to c->in; an error at the end of the connection.
+ * *ret_is_more: there were some. */
+static int take_input(struct client *c, bool *ret_is_more, struct problem *p)
 {
-        if (!buf_reserve(&c->in, 16384))
+        char room[TAKE_BYTES];
+        *ret_is_more = false;
+        if (!buf_reserve(&c->in, TAKE_BYTES))
                 return problem_set(p, ERR_TOOBIG, "the answer is larger than %llu MiB",
                                    (unsigned long long)(REPLY_MAX_BYTES / MIB));
-        ssize_t n = recv(c->fd, c->in.ptr + c->in.len, c->in.cap - c->in.len, 0);
-        if (n > 0)
-                c->in.len += (size_t)n;
-        bool is_lost = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-        return is_lost ? lost_problem(c, n == 0 ? 0 : errno, p) : OK;
+        ssize_t n = c->tls ? recv(c->fd, room, sizeof(room), 0)
+                           : recv(c->fd, c->in.ptr + c->in.len, c->in.cap - c->in.len, 0);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+                return lost_problem(c, n == 0 ? 0 : errno, p);
+        if (n < 0)
+                return OK;
+        *ret_is_more = true;
+        if (c->tls)
+                return tls_client_take(c->tls, slice_make(room, (size_t)n), &c->in, p);
+        c->in.len += (size_t)n;
+        return OK;
 }
 
-/* Sends c->out, and empties it on success.  Replies are taken in meanwhile: a server with too much
- * unsent output stops reading, and both sides would wait for ever. */
+/* Sends c->out, and empties it.  Replies are taken in meanwhile: a server with too much
+ * unsent output stops reading, and both sides would wait for ever.  A server that closes while
+ * something is sent to it may have said why. */
 static int send_all(struct client *c, int64_t deadline_ns, struct problem *p)
 {
+        struct buf *out = c->tls ? tls_client_out(c->tls) : &c->out;
         size_t at = 0;
         if (c->out.failed)
                 return problem_set(p, ERR_NOMEM, "no memory for the request");
         forget_last_reply(c);
-        while (at < c->out.len) {
-                ssize_t n = send(c->fd, c->out.ptr + at, c->out.len - at, MSG_NOSIGNAL);
+        int r = c->tls && c->out.len ? tls_client_put(c->tls, buf_slice(&c->out), p) : OK;
+        while (r == OK && at < out->len) {
+                ssize_t n = send(c->fd, out->ptr + at, out->len - at, MSG_NOSIGNAL);
                 int error = n < 0 ? errno : 0;
+                bool is_more = true;
                 if (n > 0)
                         at += (size_t)n;
                 if (error == EAGAIN) {
                         error = wait_for(c->fd, POLLOUT | POLLIN, deadline_ns);
-                        int r = error ? OK : take_input(c, p);
-                        if (r != OK)
-                                return r;
+                        r = error ? OK : take_input(c, &is_more, p);
+                } else if (c->tls && (error == EPIPE || error == ECONNRESET)) {
+                        while (r == OK && is_more)
+                                r = take_input(c, &is_more, p);
                 }
-                if (error && error != EINTR)
-                        return lost_problem(c, error, p);
+                if (r == OK && error && error != EINTR)
+                        r = lost_problem(c, error, p);
         }
+        buf_clear(out);
         buf_clear(&c->out);
-        return OK;
+        return r;
 }
 
 static int foreign_problem(const struct client *c, struct problem *p)
@@ -200,6 +240,9 @@ static int foreign_problem(const struct client *c, struct problem *p)
                 return problem_set(p, ERR_SYNTAX,
                                    "%s speaks HTTP: name the RESP address, usually port %d",
                                    c->url->text, SERVER_PORT_DEFAULT);
+        if (c->in.len >= 2 && !c->tls && memcmp(c->in.ptr, "\x15\x03", 2) == 0) /* an alert */
+                return problem_set(p, ERR_SYNTAX, "%s speaks TLS: use rediss://%s", c->url->text,
+                                   c->url->text);
         return problem_set(p, ERR_SYNTAX, "what answers on %s is no weir", c->url->text);
 }
 
@@ -215,9 +258,11 @@ static int receive_value(struct client *c, int64_t deadline_ns, const struct val
                         return foreign_problem(c, p);
                 if (r == 1)
                         break;
-                size_t had = c->in.len;
-                r = take_input(c, p);
-                int error = r == OK && c->in.len == had ? wait_for(c->fd, POLLIN, deadline_ns) : 0;
+                if (c->tls && tls_client_is_ended(c->tls))
+                        return lost_problem(c, 0, p);
+                bool is_more;
+                r = take_input(c, &is_more, p);
+                int error = r == OK && !is_more ? wait_for(c->fd, POLLIN, deadline_ns) : 0;
                 if (r != OK || error)
                         return r != OK ? r : lost_problem(c, error, p);
         }
@@ -231,16 +276,34 @@ static int receive_value(struct client *c, int64_t deadline_ns, const struct val
         return v->type == VALUE_ERROR ? value_problem(v, p) : OK;
 }
 
+static int secure(struct client *c, struct problem *p)
+{
+        int64_t deadline_ns = clock_boot_ns() + CLIENT_CONNECT_MS * NS_PER_MS;
+        int r = tls_client_new(c->url, &c->tls, p);
+        buf_clear(&c->out);
+        if (r == OK)
+                r = send_all(c, deadline_ns, p);
+        while (r == OK && !tls_client_is_up(c->tls)) {
+                int error = wait_for(c->fd, POLLIN, deadline_ns);
+                bool is_more;
+                r = error ? lost_problem(c, error, p) : take_input(c, &is_more, p);
+                if (r == OK)
+                        r = send_all(c, deadline_ns, p);
+        }
+        return r;
+}
+
 static int greet(struct client *c, struct problem *p)
 {
-        const struct slice auth[] = {SLICE_LIT("AUTH"), slice_str(c->url->token)};
         const struct slice hello[] = {SLICE_LIT("HELLO"), SLICE_LIT("3")};
         int64_t deadline_ns = clock_boot_ns() + CLIENT_CONNECT_MS * NS_PER_MS;
-        bool has_token = c->url->token[0] != '\0';
+        struct slice auth[SERVER_AUTH_WORDS];
+        size_t n_auth = server_url_auth(c->url, auth);
+        bool has_token = n_auth > 0;
         const struct value *v;
         buf_clear(&c->out);
         if (has_token)
-                value_put_command(&c->out, auth, 2);
+                value_put_command(&c->out, auth, n_auth);
         value_put_command(&c->out, hello, 2);
         int r = send_all(c, deadline_ns, p);
         buf_clear(&c->out);
@@ -259,8 +322,12 @@ static int greet(struct client *c, struct problem *p)
 int client_connect(struct client *c, struct problem *p)
 {
         int r = dial_url(c, p);
+        if (r == OK && c->url->is_tls)
+                r = secure(c, p);
+        c->is_greeting = true;
         if (r == OK)
                 r = greet(c, p);
+        c->is_greeting = false;
         if (r != OK)
                 client_hang_up(c);
         return r;

@@ -8,6 +8,7 @@
 
 #include "wire/resp_reply.h"
 #include "wire/server_url.h"
+#include "wire/tls_client.h"
 
 #define CLIENT_CONNECT_MS 5000
 #define CLIENT_REPLY_MS   30000 /* nothing the command line asks takes that long */
@@ -15,8 +16,10 @@
 struct client {
         int fd; /* -1 = not connected */
         const struct server_url *url;
-        struct buf out, in;
-        size_t in_used; /* bytes of `in` that belong to the last reply */
+        struct tls_client *tls; /* NULL: the connection is plain, or there is none */
+        struct buf out, in;     /* plain bytes */
+        bool is_greeting;       /* nothing was asked yet */
+        size_t in_used;         /* bytes of `in` that belong to the last reply */
         struct arena arena;
 };
 

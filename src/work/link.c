@@ -1,14 +1,19 @@
 /* The worker's connection.
  *
  *      state        entered by                    leaves by
- *        WAITING    link_drop                     retry timer -> DIALING
- *        DIALING    link_dial                     connected -> GREETING, else link_drop
- *        GREETING   on_connected                  HELLO answered -> UP, refused -> link_drop
+ *        WAITING    link_drop, link_dial_next     retry timer -> DIALING
+ *        DIALING    link_dial                     connected -> SECURING or GREETING, else
+ *                                                 link_dial_next, after the last address link_drop
+ *        SECURING   on_connected, with TLS        handshake over -> GREETING, else link_drop
+ *        GREETING   link_greet                    HELLO answered -> UP, refused -> link_drop
  *        UP         on_greeted                    end, error, silence -> link_drop
  *        FINISHED   link_finish, end of input     link_close
  *
  * A libuv handle cannot be connected twice, so each attempt is a struct conn of its own that
  * outlives the link's interest in it until libuv has let go of handle and lookup.
+ *
+ * A name may have several addresses, of machines of a cluster for example.  An attempt tries all of
+ * them, and begins after the one that was used last: that one was lost.
  *
  * Waits between attempts double from 100 ms to 5 s, each shortened by up to a half at random, so
  * that a hundred workers do not come back in the same moment. */
@@ -20,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "wire/tls_client.h"
 
 #define DIAL_MS        5000
 #define RETRY_FIRST_MS 100
@@ -27,7 +33,14 @@
 #define WATCH_MS       1000
 #define REPLY_MAX      (2048 * MIB) /* a CLAIM of many jobs with large arguments */
 
-enum link_state { LINK_WAITING, LINK_DIALING, LINK_GREETING, LINK_UP, LINK_FINISHED };
+enum link_state {
+        LINK_WAITING,
+        LINK_DIALING,
+        LINK_SECURING,
+        LINK_GREETING,
+        LINK_UP,
+        LINK_FINISHED
+};
 
 struct conn {
         struct link *link; /* NULL when the link has given it up */
@@ -41,7 +54,9 @@ struct conn {
         uv_shutdown_t shutdown;
         uv_getaddrinfo_t lookup;
         bool has_handle, is_looking_up;
-        struct buf in;
+        struct tls_client *tls; /* NULL: the bytes are plain */
+        struct buf cipher;      /* with TLS: room for the socket's bytes */
+        struct buf in;          /* plain bytes */
         struct value_scan scan;
         struct list asks; /* struct ask, oldest first */
 };
@@ -62,18 +77,24 @@ struct link {
         struct conn *conn;
         uv_timer_t retry, watch;
         unsigned n_timers; /* not yet closed; the last one frees the link */
-        unsigned attempt;  /* since the last success; also picks the address of a name */
+        unsigned attempt;  /* since the last success */
+        unsigned address;  /* which one of the name's is next, modulo their number */
+        unsigned n_left;   /* addresses that this attempt has not tried yet */
+        bool is_counted;   /* n_left is that of this attempt */
         int64_t dial_deadline_ns;
         bool is_finishing;
         struct arena arena;
 };
 
 static void link_dial(struct link *l);
+static void link_greet(struct link *l);
 
 static void conn_try_free(struct conn *c)
 {
         if (c->has_handle || c->is_looking_up || c->link)
                 return;
+        (void)tls_client_free(c->tls);
+        buf_release(&c->cipher);
         buf_release(&c->in);
         free(c);
 }
@@ -123,6 +144,7 @@ static void link_drop(struct link *l, const struct problem *why)
 {
         struct list asks;
         conn_abandon(TAKE_PTR(l->conn), &asks);
+        l->is_counted = false;
         int64_t wait_ms = 0;
         if (l->is_finishing) {
                 l->state = LINK_FINISHED;
@@ -141,14 +163,36 @@ static void link_drop(struct link *l, const struct problem *why)
         l->owner.down(l->owner.ctx, why, wait_ms);
 }
 
+/* This address took no connection.  False: it was the last one. */
+static bool link_dial_next(struct link *l)
+{
+        struct list none; /* nothing was asked yet */
+        if (l->state != LINK_DIALING || !l->is_counted || !l->n_left || l->is_finishing)
+                return false;
+        l->n_left--;
+        conn_abandon(TAKE_PTR(l->conn), &none);
+        l->state = LINK_WAITING;
+        (void)uv_timer_start(&l->retry, on_retry, 0, 0);
+        return true;
+}
+
 static void link_drop_uv(struct link *l, const char *what, int r)
 {
         struct problem p;
+        if (link_dial_next(l))
+                return;
+        bool is_cut = r == UV_EOF || r == UV_ECONNRESET;
         if (r == UV_ECONNREFUSED || r == UV_ENOENT)
                 (void)problem_set(&p, ERR_UNAVAIL,
                                   "nothing answers on %s: is it running? start it with 'weir "
                                   "serve', or name another with --url",
                                   l->url->text);
+        else if (is_cut && l->state == LINK_SECURING)
+                (void)tls_client_cut(l->conn->tls, &p);
+        else if (is_cut && l->state == LINK_GREETING && !l->url->is_tls && !l->url->is_unix)
+                (void)problem_set(&p, ERR_UNAVAIL,
+                                  "%s closed the connection: if it is a TLS port, use rediss://%s",
+                                  l->url->text, l->url->text);
         else if (r == UV_EOF)
                 (void)problem_set(&p, ERR_UNAVAIL, "%s closed the connection", l->url->text);
         else
@@ -159,9 +203,76 @@ static void link_drop_uv(struct link *l, const char *what, int r)
 static void link_drop_foreign(struct link *l)
 {
         struct problem p;
-        (void)problem_set(&p, ERR_SYNTAX, "what answers on %s does not speak RESP", l->url->text);
+        const struct buf *in = &l->conn->in;
+        if (in->len >= 2 && !l->url->is_tls && memcmp(in->ptr, "\x15\x03", 2) == 0) /* an alert */
+                (void)problem_set(&p, ERR_SYNTAX, "%s speaks TLS: use rediss://%s", l->url->text,
+                                  l->url->text);
+        else
+                (void)problem_set(&p, ERR_SYNTAX, "what answers on %s does not speak RESP",
+                                  l->url->text);
         link_drop(l, &p);
 }
+
+/* ---- bytes ---- */
+
+struct write {
+        uv_write_t req;
+        struct buf bytes;
+};
+
+static void on_written(uv_write_t *req, int status)
+{
+        struct write *w = CONTAINER_OF(req, struct write, req);
+        (void)status; /* the read side hears of a broken connection too */
+        buf_release(&w->bytes);
+        free(w);
+}
+
+/* Takes the bytes over and leaves the buffer empty. */
+static void conn_write(struct conn *c, struct buf *bytes)
+{
+        struct write *w = xcalloc(1, sizeof(*w));
+        w->bytes = *bytes;
+        *bytes = (struct buf){.max = bytes->max};
+        uv_buf_t b = uv_buf_init(w->bytes.ptr, (unsigned)w->bytes.len);
+        if (uv_write(&w->req, &c->u.stream, &b, 1, on_written) != 0)
+                on_written(&w->req, 0);
+}
+
+/* Sends what TLS has ready. */
+static void conn_flush(struct conn *c)
+{
+        struct buf *out = tls_client_out(c->tls);
+        if (out->len)
+                conn_write(c, out);
+}
+
+static int conn_shutdown(struct conn *c)
+{
+        if (c->tls) {
+                tls_client_end(c->tls);
+                conn_flush(c);
+        }
+        return uv_shutdown(&c->shutdown, &c->u.stream, NULL);
+}
+
+/* Bytes of the socket into c->in: false when the connection is gone afterwards. */
+static bool conn_decipher(struct conn *c, struct slice bytes)
+{
+        struct link *l = c->link;
+        struct problem p;
+        int r = tls_client_take(c->tls, bytes, &c->in, &p);
+        conn_flush(c);
+        if (r != OK) {
+                link_drop(l, &p);
+                return false;
+        }
+        if (l->state == LINK_SECURING && tls_client_is_up(c->tls))
+                link_greet(l);
+        return true;
+}
+
+/* ---- replies ---- */
 
 /* One whole reply at the front of c->in: false when the connection is gone afterwards. */
 static bool conn_reply(struct conn *c)
@@ -186,9 +297,10 @@ static bool conn_reply(struct conn *c)
 static void on_conn_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *ret)
 {
         struct conn *c = h->data;
+        struct buf *room = c->tls ? &c->cipher : &c->in;
         (void)suggested;
-        if (buf_reserve(&c->in, 65536))
-                *ret = uv_buf_init(c->in.ptr + c->in.len, (unsigned)65536);
+        if (buf_reserve(room, 65536))
+                *ret = uv_buf_init(room->ptr + room->len, (unsigned)65536);
         else
                 *ret = uv_buf_init(NULL, 0); /* read_cb gets UV_ENOBUFS */
 }
@@ -196,18 +308,20 @@ static void on_conn_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *ret)
 static void on_conn_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
         struct conn *c = stream->data;
-        (void)buf;
         if (!c->link || n == 0)
                 return;
         if (n < 0) {
                 link_drop_uv(c->link, "connection to", (int)n);
                 return;
         }
-        c->in.len += (size_t)n;
-        for (;;) {
+        if (!c->tls)
+                c->in.len += (size_t)n;
+        else if (!conn_decipher(c, slice_make(buf->base, (size_t)n)))
+                return;
+        while (c->in.len > 0) {
                 int r = value_scan(&c->scan, buf_slice(&c->in));
                 if (r == 0)
-                        return;
+                        break;
                 if (r < 0) {
                         link_drop_foreign(c->link);
                         return;
@@ -217,35 +331,24 @@ static void on_conn_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
                 buf_drop_front(&c->in, c->scan.at);
                 value_scan_init(&c->scan);
         }
-}
-
-struct write {
-        uv_write_t req;
-        struct buf bytes;
-};
-
-static void on_written(uv_write_t *req, int status)
-{
-        struct write *w = CONTAINER_OF(req, struct write, req);
-        (void)status; /* the read side hears of a broken connection too */
-        buf_release(&w->bytes);
-        free(w);
+        if (c->tls && tls_client_is_ended(c->tls))
+                link_drop_uv(c->link, "connection to", UV_EOF);
 }
 
 static void conn_ask(struct conn *c, const struct slice *argv, size_t argc,
                      struct link_answer answer)
 {
         struct ask *ask = xcalloc(1, sizeof(*ask));
-        struct write *w = xcalloc(1, sizeof(*w));
+        struct buf bytes CLEANUP(buf_release) = {0};
         ask->answer = answer;
         ask->deadline_ns = clock_boot_ns() + answer.ms * NS_PER_MS;
         list_push_back(&c->asks, &ask->node);
-        buf_init(&w->bytes, 0);
-        value_put_command(&w->bytes, argv, argc);
-        ASSERT(!w->bytes.failed);
-        uv_buf_t bytes = uv_buf_init(w->bytes.ptr, (unsigned)w->bytes.len);
-        if (uv_write(&w->req, &c->u.stream, &bytes, 1, on_written) != 0)
-                on_written(&w->req, 0);
+        value_put_command(&bytes, argv, argc);
+        ASSERT(!bytes.failed);
+        if (!c->tls)
+                conn_write(c, &bytes);
+        else if (tls_client_put(c->tls, buf_slice(&bytes), NULL) == OK)
+                conn_flush(c); /* else there is no memory, and the answer will be missed */
 }
 
 /* AUTH may be answered that no token is needed, and the name is only for people: both pass. */
@@ -273,10 +376,25 @@ static void on_greeted(void *ctx, int err, const struct value *v, const struct p
         l->owner.up(l->owner.ctx);
 }
 
+static void link_greet(struct link *l)
+{
+        struct conn *c = l->conn;
+        struct slice auth[SERVER_AUTH_WORDS];
+        size_t n_auth = server_url_auth(l->url, auth);
+        const struct slice hello[] = {SLICE_LIT("HELLO"), SLICE_LIT("3")};
+        const struct slice name[] = {SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"), slice_str(l->name)};
+        l->state = LINK_GREETING;
+        if (n_auth)
+                conn_ask(c, auth, n_auth, (struct link_answer){on_courtesy, l, DIAL_MS});
+        conn_ask(c, name, 3, (struct link_answer){on_courtesy, l, DIAL_MS});
+        conn_ask(c, hello, 2, (struct link_answer){on_greeted, l, DIAL_MS});
+}
+
 static void on_connected(uv_connect_t *req, int status)
 {
         struct conn *c = req->data;
         struct link *l = c->link;
+        struct problem p;
         if (!l)
                 return;
         if (status == 0)
@@ -285,14 +403,27 @@ static void on_connected(uv_connect_t *req, int status)
                 link_drop_uv(l, "cannot connect to", status);
                 return;
         }
-        const struct slice auth[] = {SLICE_LIT("AUTH"), slice_str(l->url->token)};
-        const struct slice hello[] = {SLICE_LIT("HELLO"), SLICE_LIT("3")};
-        const struct slice name[] = {SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"), slice_str(l->name)};
-        l->state = LINK_GREETING;
-        if (l->url->token[0])
-                conn_ask(c, auth, 2, (struct link_answer){on_courtesy, l, DIAL_MS});
-        conn_ask(c, name, 3, (struct link_answer){on_courtesy, l, DIAL_MS});
-        conn_ask(c, hello, 2, (struct link_answer){on_greeted, l, DIAL_MS});
+        if (!l->url->is_tls) {
+                link_greet(l);
+        } else if (tls_client_new(l->url, &c->tls, &p) != OK) {
+                link_drop(l, &p);
+        } else {
+                l->state = LINK_SECURING;
+                conn_flush(c);
+        }
+}
+
+static struct addrinfo *choose_address(struct link *l, struct addrinfo *all)
+{
+        unsigned n = 1;
+        for (struct addrinfo *a = all->ai_next; a; a = a->ai_next)
+                n++;
+        if (!l->is_counted)
+                l->n_left = n - 1;
+        l->is_counted = true;
+        for (unsigned i = l->address++ % n; i > 0; i--)
+                all = all->ai_next;
+        return all;
 }
 
 static void on_looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
@@ -309,13 +440,7 @@ static void on_looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *all
                 link_drop_uv(l, "cannot find the host of", status < 0 ? status : UV_EAI_NONAME);
                 return;
         }
-        /* A name may have several addresses: each attempt takes the next. */
-        unsigned n = 1;
-        for (struct addrinfo *a = all->ai_next; a; a = a->ai_next)
-                n++;
-        struct addrinfo *chosen = all;
-        for (unsigned i = l->attempt % n; i > 0; i--)
-                chosen = chosen->ai_next;
+        struct addrinfo *chosen = choose_address(l, all);
         (void)uv_tcp_init(l->loop, &c->u.tcp);
         c->u.handle.data = c;
         c->has_handle = true;
@@ -363,14 +488,17 @@ static void on_watch(uv_timer_t *timer)
                 return;
         struct list *node = list_peek_front(&l->conn->asks);
         int64_t deadline_ns = INT64_MAX;
-        if (l->state == LINK_DIALING)
+        if (l->state == LINK_DIALING || l->state == LINK_SECURING)
                 deadline_ns = l->dial_deadline_ns;
         else if (node)
                 deadline_ns = CONTAINER_OF(node, struct ask, node)->deadline_ns;
-        if (now_ns < deadline_ns)
+        if (now_ns < deadline_ns || link_dial_next(l))
                 return;
         struct problem p;
-        (void)problem_set(&p, ERR_TIMEOUT, "%s gives no answer", l->url->text);
+        if (l->state == LINK_SECURING)
+                (void)tls_client_silent(l->conn->tls, &p);
+        else
+                (void)problem_set(&p, ERR_TIMEOUT, "%s gives no answer", l->url->text);
         link_drop(l, &p);
 }
 
@@ -415,8 +543,7 @@ void link_finish(struct link *l)
         (void)uv_timer_stop(&l->retry);
         if (l->state == LINK_WAITING) {
                 l->state = LINK_FINISHED;
-        } else if (l->state != LINK_UP ||
-                   uv_shutdown(&l->conn->shutdown, &l->conn->u.stream, NULL) != 0) {
+        } else if (l->state != LINK_UP || conn_shutdown(l->conn) != 0) {
                 struct problem p;
                 (void)problem_set(&p, ERR_UNAVAIL, "not connected to %s", l->url->text);
                 link_drop(l, &p);
