@@ -131,8 +131,8 @@ $(OUT)/.members: FORCE
 	@mkdir -p $(@D); echo '$(OBJ)' | cmp -s - $@ || echo '$(OBJ)' > $@
 
 # libmariadb's header has macros with words that are banned: its users ban them afterwards.
-BANNED = src/base/$(if $(filter src/probe/mysql.c src/probe/mysql_auth.c \
-                             src/probe/mysql_connect.c,$<),defs,banned).h
+BANNED = src/base/$(if $(filter src/sql/mysql.c src/sql/mysql_auth.c \
+                             src/sql/mysql_connect.c,$<),defs,banned).h
 $(OUT)/src/%.o: src/%.c $(OUT)/.flags
 	@mkdir -p $(@D); echo "  cc  $(VARIANT)  $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -include $(BANNED) -c $< -o $@

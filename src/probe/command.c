@@ -134,7 +134,7 @@ static void drain_rest(struct run *run)
 }
 
 /* OK when it has ended. */
-static int listen_to(struct run *run, const struct probe_wait *w)
+static int listen_to(struct run *run, const struct sql_wait *w)
 {
         for (;;) {
                 struct pollfd fds[] = {{.fd = w->stop_fd, .events = POLLIN},
@@ -198,7 +198,7 @@ static void judge(const struct run *run, const char *program, int status, struct
                 reading_set_text(ret, run->text[0], line_len(run, 0));
 }
 
-static void ask(const struct command *c, const struct probe_wait *w, struct reading *ret)
+static void ask(const struct command *c, const struct sql_wait *w, struct reading *ret)
 {
         const struct probe_options *o = c->options;
         struct run run = {.pid_fd = -1, .fds = {-1, -1}};
@@ -221,7 +221,7 @@ static void ask(const struct command *c, const struct probe_wait *w, struct read
         judge(&run, o->argv[0], status, ret);
 }
 
-static int command_sample(void *self, const struct probe_wait *w, struct reading *ret)
+static int command_sample(void *self, const struct sql_wait *w, struct reading *ret)
 {
         const struct command *c = self;
         ask(c, w, &ret[0]);
@@ -280,7 +280,7 @@ static void command_close(void *self)
         free(c);
 }
 
-static void *command_open(const struct probe_options *o, const struct probe_server *server,
+static void *command_open(const struct probe_options *o, const struct sql_server *server,
                           bool is_replica)
 {
         struct command *c = xmalloc(sizeof(*c));

@@ -133,7 +133,7 @@ static bool begin_disk(struct host *h, size_t metric, const char *path)
         return true;
 }
 
-static void read_disk(struct host *h, size_t metric, const char *path, const struct probe_wait *w,
+static void read_disk(struct host *h, size_t metric, const char *path, const struct sql_wait *w,
                       struct reading *ret)
 {
         struct aside **ask = &h->asks[metric];
@@ -151,9 +151,9 @@ static void read_disk(struct host *h, size_t metric, const char *path, const str
         }
 }
 
-static void read_disks(struct host *h, const struct probe_wait *w, struct reading *ret)
+static void read_disks(struct host *h, const struct sql_wait *w, struct reading *ret)
 {
-        static const struct probe_wait no_time; /* its deadline has long passed */
+        static const struct sql_wait no_time; /* its deadline has long passed */
         bool is_new[PROBE_METRICS_MAX] = {false};
         for (size_t i = 0; i < h->options->n_metrics; i++)
                 if (disk_of(h, i))
@@ -163,7 +163,7 @@ static void read_disks(struct host *h, const struct probe_wait *w, struct readin
                         read_disk(h, i, disk_of(h, i), is_new[i] ? w : &no_time, &ret[i]);
 }
 
-static int host_sample(void *self, const struct probe_wait *w, struct reading *ret)
+static int host_sample(void *self, const struct sql_wait *w, struct reading *ret)
 {
         struct host *h = self;
         for (size_t i = 0; i < h->options->n_metrics; i++) {
@@ -178,7 +178,7 @@ static int host_sample(void *self, const struct probe_wait *w, struct reading *r
         return OK;
 }
 
-static void *host_open(const struct probe_options *o, const struct probe_server *server,
+static void *host_open(const struct probe_options *o, const struct sql_server *server,
                        bool is_replica)
 {
         struct host *h = xcalloc(1, sizeof(*h));

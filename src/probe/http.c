@@ -126,7 +126,7 @@ static bool is_no_answer(const struct http *h, CURLcode code)
 }
 
 /* Runs the transfer to its end; what libcurl said about it in *ret. */
-static int transfer(struct http *h, const struct probe_wait *w, CURLcode *ret)
+static int transfer(struct http *h, const struct sql_wait *w, CURLcode *ret)
 {
         struct curl_waitfd stop = {.fd = w->stop_fd, .events = CURL_WAIT_POLLIN};
         int running = 0, r = OK;
@@ -172,7 +172,7 @@ static void read_body(const struct http *h, struct reading *ret)
 }
 
 /* Of a transfer that came to no end. */
-static void fail_late(struct http *h, const struct probe_wait *w, int err, struct reading *ret)
+static void fail_late(struct http *h, const struct sql_wait *w, int err, struct reading *ret)
 {
         struct problem problem;
         curl_off_t looked_up_us = 0; /* 0: not yet; never of an address or a kept connection */
@@ -186,7 +186,7 @@ static void fail_late(struct http *h, const struct probe_wait *w, int err, struc
         fail_silent(h, ret, problem.detail);
 }
 
-static int http_sample(void *self, const struct probe_wait *w, struct reading *ret)
+static int http_sample(void *self, const struct sql_wait *w, struct reading *ret)
 {
         struct http *h = self;
         CURLcode code;
@@ -234,7 +234,7 @@ static void http_close(void *self)
         free(h);
 }
 
-static void *http_open(const struct probe_options *o, const struct probe_server *server,
+static void *http_open(const struct probe_options *o, const struct sql_server *server,
                        bool is_replica)
 {
         struct http *h = xcalloc(1, sizeof(*h));

@@ -1,26 +1,23 @@
-/* MySQL and MariaDB, through libmariadb's non-blocking calls, so that every wait has our deadline
- * and can be ended: its own timeouts count each packet anew and in whole seconds.
+/* MySQL and MariaDB.
  *
  * A tick is one SHOW GLOBAL STATUS for all metrics that come from it, and one query for each of
  * the others.  The session is told to end statements a little before our own deadline, so that a
  * query that hangs does not go on in the server after we gave up, and costs only its own metric:
  * that one then rests.  It is told to be read-only, and to give no more than a
- * few rows, whatever was asked.
+ * few rows, whatever was asked.  Its time zone stays that of the server, in which a heartbeat may
+ * be.
  *
  * Our own connection is one of the running threads while it asks, and is taken off. */
 #include "probe/probe_int.h"
 
-#include <errmsg.h>
-#include <mysql.h>
 #include <mysqld_error.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/banned.h" /* late: see the Makefile */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/shown.h"
-#include "probe/mysql_connect.h"
+#include "sql/mysql.h"
 
 #define STATUS_PREFIX   "status:"
 #define RATE_PREFIX     "rate:"
@@ -28,13 +25,8 @@
 #define VARIABLES_EVERY (60 * NS_PER_S) /* settings of the server are read again */
 /* Of any answer.  SHOW STATUS obeys it too, and gives up to six for a metric. */
 #define ROWS_MAX    (6 * PROBE_METRICS_MAX)
-#define COLUMNS_MAX 256 /* SHOW REPLICA STATUS has some 60 */
-/* A statement took longer than the session allows: MariaDB's number and MySQL's.  The headers of
- * either know only their own. */
-#define TIMEOUT_MARIADB 1969
-#define TIMEOUT_MYSQL   3024
-#define AHEAD_MAX_S     1.0   /* a heartbeat may come from a clock that is ahead by so much */
-#define OTHER_MAX_S     900.0 /* so fresh would it be in the other kind of time, if it were that */
+#define AHEAD_MAX_S 1.0   /* a heartbeat may come from a clock that is ahead by so much */
+#define OTHER_MAX_S 900.0 /* so fresh would it be in the other kind of time, if it were that */
 
 struct my;
 
@@ -86,95 +78,27 @@ struct plan {
 
 struct my {
         const struct probe_options *options;
-        const struct probe_server *server;
+        struct sql_login login; /* the options own its strings */
         bool is_replica;
-        MYSQL *db;
+        struct mysql_conn *conn;
+        const char *where; /* the connection's */
         struct plan plans[PROBE_METRICS_MAX];
         struct buf status_sql; /* empty: no metric needs it */
         struct buf lag_sql;    /* of the heartbeat table */
         bool is_old_words;     /* it knows SHOW SLAVE STATUS only */
         double max_connections;
         int64_t variables_ns; /* when they were read */
-        char where[WHERE_MAX];
 };
 
 /* ---- one statement ---- */
 
-/* ERR_IO: the connection is gone; ERR_UNAVAIL: the server ended it for its time; else what is
- * wrong with the question. */
-static int statement_problem(const struct my *m, const struct probe_wait *w,
-                             struct problem *problem)
-{
-        unsigned number = mysql_errno(m->db);
-        switch (number) {
-        case CR_SERVER_GONE_ERROR:
-        case CR_SERVER_LOST:
-        case CR_SERVER_LOST_EXTENDED:
-        case CR_COMMANDS_OUT_OF_SYNC: /* it answered more than was asked */
-        case ER_SERVER_SHUTDOWN:
-        case ER_NORMAL_SHUTDOWN:
-        case ER_CONNECTION_KILLED:
-                return problem_set(problem, ERR_IO, "the connection was lost: %s",
-                                   mysql_error(m->db));
-        case TIMEOUT_MARIADB:
-        case TIMEOUT_MYSQL:
-                (void)wait_problem(w, ERR_TIMEOUT, problem);
-                return ERR_UNAVAIL;
-        case ER_PARSE_ERROR:
-                return problem_set(problem, ERR_SYNTAX, "%s", mysql_error(m->db));
-        case ER_SPECIFIC_ACCESS_DENIED_ERROR:
-        case ER_TABLEACCESS_DENIED_ERROR:
-        case ER_COLUMNACCESS_DENIED_ERROR:
-        case ER_DBACCESS_DENIED_ERROR:
-                return problem_set(problem, ERR_FORBIDDEN, "a privilege is missing: %s",
-                                   mysql_error(m->db));
-        default:
-                return problem_set(problem, ERR_BADARG, "error %u: %s", number, mysql_error(m->db));
-        }
-}
-
-static int run_unwatched(struct my *m, const char *sql, const struct probe_wait *w, MYSQL_RES **ret,
-                         struct problem *problem)
-{
-        int failed = 0, ready, r;
-        int status = mysql_real_query_start(&failed, m->db, sql, strlen(sql));
-        while (status) {
-                r = my_wait(m->db, status, w, &ready);
-                if (r != OK)
-                        return wait_problem(w, r, problem);
-                status = mysql_real_query_cont(&failed, m->db, ready);
-        }
-        if (failed)
-                return statement_problem(m, w, problem);
-        if (mysql_field_count(m->db) > COLUMNS_MAX)
-                return answer_too_long(problem);
-        status = mysql_store_result_start(ret, m->db);
-        while (status) {
-                r = my_wait(m->db, status, w, &ready);
-                if (r != OK)
-                        return wait_problem(w, r, problem);
-                status = mysql_store_result_cont(ret, m->db, ready);
-        }
-        if (!*ret && mysql_errno(m->db))
-                return statement_problem(m, w, problem);
-        return OK;
-}
-
-/* *ret may be NULL for a statement without rows; the caller frees it. */
-static int run(struct my *m, const char *sql, const struct probe_wait *w, MYSQL_RES **ret,
+static int run(struct my *m, const char *sql, const struct sql_wait *w, struct mysql_result *ret,
                struct problem *problem)
 {
-        *ret = NULL;
-        my_watch_begin(w, true, false);
-        int r = run_unwatched(m, sql, w, ret, problem), watched = my_watch_end();
-        if (watched == OK)
-                return r;
-        if (*ret)
-                mysql_free_result(*ret);
-        *ret = NULL;
-        return watched == ERR_TOOBIG ? answer_too_long(problem) : wait_problem(w, watched, problem);
+        return mysql_conn_run(m->conn, slice_str(sql), w, ret, problem);
 }
 
+/* The connection is closed. */
 static bool is_dead(int err)
 {
         return is_silence(err) || err == ERR_TOOBIG;
@@ -191,64 +115,52 @@ static int fail_by(const struct my *m, int err, const struct problem *problem, s
 
 /* One value: exactly one row of one column.  What is wrong is in the reading; an error returned
  * means that the connection cannot be used any more. */
-static int ask_value(struct my *m, const char *sql, const struct probe_wait *w, struct reading *ret,
+static int ask_value(struct my *m, const char *sql, const struct sql_wait *w, struct reading *ret,
                      int *ret_err)
 {
-        MYSQL_RES *rows = NULL;
+        CLEANUP(mysql_result_release) struct mysql_result rows = {0};
         struct problem problem = {0};
+        struct slice cell;
         int r = run(m, sql, w, &rows, &problem);
         *ret_err = r;
         if (r != OK)
                 return fail_by(m, r, &problem, ret);
-        uint64_t n_rows = rows ? mysql_num_rows(rows) : 0;
-        unsigned n_columns = rows ? mysql_num_fields(rows) : 0;
-        if (n_rows == 1 && n_columns == 1) {
-                MYSQL_ROW row = mysql_fetch_row(rows);
-                if (row[0])
-                        reading_set_text(ret, row[0], mysql_fetch_lengths(rows)[0]);
-                else
-                        reading_fail(ret, "the value is NULL, not a number");
-        } else if (n_rows == 0) {
+        if (rows.n_rows == 0)
                 reading_fail(ret, "the query gives no row");
-        } else {
+        else if (rows.n_rows > 1 || rows.n_columns > 1)
                 reading_fail(ret, "the query gives %s, not one value",
-                             n_rows > 1 ? "more than one row" : "more than one column");
-        }
-        if (rows)
-                mysql_free_result(rows);
+                             rows.n_rows > 1 ? "more than one row" : "more than one column");
+        else if (mysql_result_next(&rows, &cell, 1) && cell.ptr)
+                reading_set_text(ret, cell.ptr, cell.len);
+        else
+                reading_fail(ret, "the value is NULL, not a number");
         return OK;
 }
 
 /* ---- lag ---- */
 
-static int column(MYSQL_RES *rows, const char *name)
+static const char *find_cell(const struct mysql_result *rows, const struct slice *cells,
+                             const char *name, const char *old_name)
 {
-        const MYSQL_FIELD *fields = mysql_fetch_fields(rows);
-        for (unsigned i = 0; i < mysql_num_fields(rows); i++)
-                if (strcasecmp(fields[i].name, name) == 0)
-                        return (int)i;
-        return -1;
-}
-
-static const char *cell(MYSQL_RES *rows, MYSQL_ROW row, const char *name, const char *old_name)
-{
-        int i = column(rows, name);
+        int i = mysql_result_column(rows, name);
         if (i < 0)
-                i = column(rows, old_name);
-        return i < 0 ? NULL : row[i];
+                i = mysql_result_column(rows, old_name);
+        return i < 0 ? NULL : cells[i].ptr;
 }
 
 /* The worst of the channels of one replica. */
-static void read_replica_status(const struct my *m, MYSQL_RES *rows, struct reading *ret)
+static void read_replica_status(const struct my *m, struct mysql_result *rows, struct reading *ret)
 {
-        MYSQL_ROW row;
+        struct slice cells[MYSQL_COLUMNS_MAX];
         double worst = -1;
-        while ((row = mysql_fetch_row(rows))) {
-                const char *lag = cell(rows, row, "Seconds_Behind_Source", "Seconds_Behind_Master");
-                const char *io = cell(rows, row, "Replica_IO_Running", "Slave_IO_Running");
-                const char *sql = cell(rows, row, "Replica_SQL_Running", "Slave_SQL_Running");
-                const char *io_why = cell(rows, row, "Last_IO_Error", "Last_IO_Error");
-                const char *sql_why = cell(rows, row, "Last_SQL_Error", "Last_SQL_Error");
+        while (mysql_result_next(rows, cells, ARRAY_LEN(cells))) {
+                const char *lag =
+                        find_cell(rows, cells, "Seconds_Behind_Source", "Seconds_Behind_Master");
+                const char *io = find_cell(rows, cells, "Replica_IO_Running", "Slave_IO_Running");
+                const char *sql =
+                        find_cell(rows, cells, "Replica_SQL_Running", "Slave_SQL_Running");
+                const char *io_why = find_cell(rows, cells, "Last_IO_Error", "Last_IO_Error");
+                const char *sql_why = find_cell(rows, cells, "Last_SQL_Error", "Last_SQL_Error");
                 const char *why = sql_why && *sql_why ? sql_why : io_why;
                 if (!lag) {
                         reading_fail(ret, "%s: replication is stopped (io %s, sql %s)%s%s",
@@ -267,26 +179,23 @@ static void read_replica_status(const struct my *m, MYSQL_RES *rows, struct read
                 reading_set(ret, worst);
 }
 
-static int ask_replica_status(struct my *m, const struct probe_wait *w, struct reading *ret,
+static int ask_replica_status(struct my *m, const struct sql_wait *w, struct reading *ret,
                               int *ret_err)
 {
-        MYSQL_RES *rows = NULL;
+        CLEANUP(mysql_result_release) struct mysql_result rows = {0};
         struct problem problem = {0};
-        int r = ERR_SYNTAX;
-        if (!m->is_old_words)
+        int r = OK;
+        if (!m->is_old_words) {
                 r = run(m, "SHOW REPLICA STATUS", w, &rows, &problem);
-        if (r == ERR_SYNTAX) {
-                m->is_old_words = true; /* before MySQL 8.0.22 and MariaDB 10.5 */
-                r = run(m, "SHOW SLAVE STATUS", w, &rows, &problem);
+                /* Before MySQL 8.0.22 and MariaDB 10.5. */
+                m->is_old_words = mysql_conn_errno(m->conn) == ER_PARSE_ERROR;
         }
+        if (m->is_old_words)
+                r = run(m, "SHOW SLAVE STATUS", w, &rows, &problem);
         *ret_err = r;
         if (r != OK)
                 return fail_by(m, r, &problem, ret);
-        if (rows)
-                read_replica_status(m, rows, ret);
-        else
-                reading_fail(ret, "%s: is not a replica", m->where);
-        mysql_free_result(rows);
+        read_replica_status(m, &rows, ret);
         return OK;
 }
 
@@ -311,37 +220,35 @@ static void judge_heartbeat(const struct my *m, double lag_s, double zone_s, str
                                m->where, hint);
 }
 
-static void read_heartbeat(const struct my *m, MYSQL_RES *rows, struct reading *ret)
+static void read_heartbeat(const struct my *m, struct mysql_result *rows, struct reading *ret)
 {
         struct reading zone;
-        MYSQL_ROW row = rows && mysql_num_fields(rows) == 2 ? mysql_fetch_row(rows) : NULL;
-        if (!row || !row[0] || !row[1]) {
+        struct slice cells[2];
+        if (!mysql_result_next(rows, cells, 2) || !cells[0].ptr || !cells[1].ptr) {
                 reading_fail(ret, "%s: the heartbeat table %s is empty or has no time in ts",
                              m->where, SHOWN_STR(m->options->heartbeat_table));
                 return;
         }
-        reading_set_text(ret, row[0], mysql_fetch_lengths(rows)[0]);
-        reading_set_text(&zone, row[1], mysql_fetch_lengths(rows)[1]);
+        reading_set_text(ret, cells[0].ptr, cells[0].len);
+        reading_set_text(&zone, cells[1].ptr, cells[1].len);
         if (!ret->is_error && !zone.is_error)
                 judge_heartbeat(m, ret->value, zone.value, ret);
 }
 
-static int ask_heartbeat(struct my *m, const struct probe_wait *w, struct reading *ret,
-                         int *ret_err)
+static int ask_heartbeat(struct my *m, const struct sql_wait *w, struct reading *ret, int *ret_err)
 {
-        MYSQL_RES *rows = NULL;
+        CLEANUP(mysql_result_release) struct mysql_result rows = {0};
         struct problem problem = {0};
         int r = run(m, buf_cstr(&m->lag_sql), w, &rows, &problem);
         *ret_err = r;
         if (r != OK)
                 return fail_by(m, r, &problem, ret);
-        read_heartbeat(m, rows, ret);
-        mysql_free_result(rows);
+        read_heartbeat(m, &rows, ret);
         return OK;
 }
 
 /* As ask_value(). */
-static int ask_lag(struct my *m, const struct probe_wait *w, struct reading *ret, int *ret_err)
+static int ask_lag(struct my *m, const struct sql_wait *w, struct reading *ret, int *ret_err)
 {
         return m->lag_sql.len ? ask_heartbeat(m, w, ret, ret_err)
                               : ask_replica_status(m, w, ret, ret_err);
@@ -449,19 +356,19 @@ static void read_metric(struct my *m, size_t i, const struct status_row *rows, s
                 reading_fail(ret, "this server does not tell %s", source);
 }
 
-static int ask_statuses(struct my *m, const struct probe_wait *w, struct reading *ret)
+static int ask_statuses(struct my *m, const struct sql_wait *w, struct reading *ret)
 {
-        MYSQL_RES *result = NULL;
+        CLEANUP(mysql_result_release) struct mysql_result result = {0};
         struct problem problem = {0};
         struct status_row rows[ROWS_MAX];
+        struct slice cells[2];
         size_t n = 0;
-        MYSQL_ROW row;
         if (!m->status_sql.len)
                 return OK;
         int r = run(m, buf_cstr(&m->status_sql), w, &result, &problem);
-        while (r == OK && result && n < ARRAY_LEN(rows) && (row = mysql_fetch_row(result)))
-                if (row[0] && row[1])
-                        rows[n++] = (struct status_row){row[0], row[1]};
+        while (r == OK && n < ARRAY_LEN(rows) && mysql_result_next(&result, cells, 2))
+                if (cells[0].ptr && cells[1].ptr)
+                        rows[n++] = (struct status_row){cells[0].ptr, cells[1].ptr};
         for (size_t i = 0; i < m->options->n_metrics; i++) {
                 if (m->plans[i].sql || m->plans[i].is_lag)
                         continue;
@@ -470,8 +377,6 @@ static int ask_statuses(struct my *m, const struct probe_wait *w, struct reading
                 else
                         (void)fail_by(m, r, &problem, &ret[i]);
         }
-        if (result)
-                mysql_free_result(result);
         return is_dead(r) ? r : OK;
 }
 
@@ -479,7 +384,7 @@ static int ask_statuses(struct my *m, const struct probe_wait *w, struct reading
 
 /* A metric of its own query, unless it rests.  ERR_UNAVAIL: the server ended it for its time; the
  * connection is good, and what is left of the tick is too little for another. */
-static int ask_own(struct my *m, struct plan *plan, const struct probe_wait *w, struct reading *ret)
+static int ask_own(struct my *m, struct plan *plan, const struct sql_wait *w, struct reading *ret)
 {
         int err = OK;
         if (!rest_is_over(&plan->rest, clock_boot_ns())) {
@@ -497,7 +402,7 @@ static int ask_own(struct my *m, struct plan *plan, const struct probe_wait *w, 
 }
 
 /* Those that took too long when they were last asked come last: the others need their time. */
-static int ask_all_own(struct my *m, const struct probe_wait *w, struct reading *ret,
+static int ask_all_own(struct my *m, const struct sql_wait *w, struct reading *ret,
                        struct problem *problem)
 {
         for (int pass = 0; pass < 2; pass++) {
@@ -517,7 +422,7 @@ static int ask_all_own(struct my *m, const struct probe_wait *w, struct reading 
         return OK;
 }
 
-static int read_variables(struct my *m, const struct probe_wait *w, struct problem *problem)
+static int read_variables(struct my *m, const struct sql_wait *w, struct problem *problem)
 {
         struct reading max;
         int err;
@@ -542,7 +447,7 @@ static void fail_rest(const struct my *m, struct reading *ret, const char *why)
         }
 }
 
-static int my_sample(void *self, const struct probe_wait *w, struct reading *ret)
+static int my_sample(void *self, const struct sql_wait *w, struct reading *ret)
 {
         struct my *m = self;
         struct problem problem = {0};
@@ -566,16 +471,16 @@ static int my_sample(void *self, const struct probe_wait *w, struct reading *ret
 static void my_disconnect(void *self)
 {
         struct my *m = self;
-        m->db = my_hang_up(m->db);
+        mysql_conn_disconnect(m->conn);
 }
 
-static int set_up_session(struct my *m, const struct probe_wait *w, struct problem *problem)
+static int set_up_session(struct my *m, const struct sql_wait *w, struct problem *problem)
 {
         char sql[256];
-        MYSQL_RES *rows = NULL;
+        CLEANUP(mysql_result_release) struct mysql_result none = {0};
         double seconds = (double)m->options->timeout_ms * 0.9 / MS_PER_S;
-        bool is_mariadb = mariadb_connection(m->db);
-        int r = OK;
+        bool is_mariadb;
+        (void)mysql_conn_version(m->conn, &is_mariadb); /* only which of the two it is */
         if (is_mariadb)
                 (void)snprintf(sql, sizeof(sql),
                                "SET SESSION max_statement_time=%.3f, sql_select_limit=%d, "
@@ -586,31 +491,18 @@ static int set_up_session(struct my *m, const struct probe_wait *w, struct probl
                                "SET SESSION max_execution_time=%.0f, sql_select_limit=%d, "
                                "transaction_read_only=1",
                                seconds * MS_PER_S, ROWS_MAX);
-        r = run(m, sql, w, &rows, problem);
+        int r = run(m, sql, w, &none, problem);
         /* A server that does not know these settings is watched without them. */
         return is_dead(r) ? r : OK;
 }
 
-static int attempt(void *self, const char *address, const struct probe_wait *w,
-                   struct problem *problem)
-{
-        struct my *m = self;
-        const struct my_dial dial = {m->options, m->server, m->where};
-        int r = my_dial(&dial, address, w, &m->db, problem);
-        if (r != OK)
-                return r;
-        r = set_up_session(m, w, problem);
-        if (r != OK)
-                my_disconnect(m);
-        return r;
-}
-
-static int my_connect(void *self, const struct probe_wait *w, struct problem *problem)
+static int my_connect(void *self, const struct sql_wait *w, struct problem *problem)
 {
         struct my *m = self;
         m->variables_ns = 0;
         m->is_old_words = false; /* it may have been replaced by a newer one */
-        return server_attempt(m->server, w, attempt, m, problem);
+        int r = mysql_conn_dial(m->conn, w, problem);
+        return r == OK ? set_up_session(m, w, problem) : r;
 }
 
 /* ---- open and close ---- */
@@ -681,21 +573,18 @@ static void make_plan(struct my *m, size_t i)
 static const char *my_tls(void *self)
 {
         const struct my *m = self;
-        const char *version = NULL;
-        if (!mysql_get_ssl_cipher(m->db) ||
-            mariadb_get_infov(m->db, MARIADB_CONNECTION_TLS_VERSION, (void *)&version) != 0)
-                return NULL;
-        return version;
+        return mysql_conn_tls(m->conn);
 }
 
-static void *my_open(const struct probe_options *o, const struct probe_server *server,
+static void *my_open(const struct probe_options *o, const struct sql_server *server,
                      bool is_replica)
 {
         struct my *m = xcalloc(1, sizeof(*m));
         m->options = o;
-        m->server = server;
+        m->login = (struct sql_login){*server, o->user, o->password, o->database, o->tls};
         m->is_replica = is_replica;
-        (void)server_where(server, m->where);
+        m->conn = mysql_conn_new(&m->login);
+        m->where = mysql_conn_where(m->conn);
         buf_init(&m->status_sql, 0);
         buf_init(&m->lag_sql, 0);
         for (size_t i = 0; !is_replica && i < o->n_metrics; i++)
@@ -713,7 +602,7 @@ static void *my_open(const struct probe_options *o, const struct probe_server *s
 static void my_close(void *self)
 {
         struct my *m = self;
-        my_disconnect(m);
+        m->conn = mysql_conn_free(m->conn);
         buf_release(&m->status_sql);
         buf_release(&m->lag_sql);
         free(m);

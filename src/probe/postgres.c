@@ -17,7 +17,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/shown.h"
-#include "probe/postgres_relay.h"
+#include "sql/postgres_relay.h"
+#include "sql/tls.h"
 
 #define SQL_PREFIX "sql:"
 #define AS_MONITOR(value)                                                                          \
@@ -108,7 +109,7 @@ struct plan {
 
 struct pg {
         const struct probe_options *options;
-        const struct probe_server *server;
+        const struct sql_server *server;
         bool is_replica;
         PGconn *db;
         struct pg_relay *relay; /* of that connection */
@@ -124,7 +125,7 @@ static int say(struct problem *problem, int err, const char *before, const char 
         return problem_set(problem, err, "%s%.*s", before, (int)strcspn(text, "\n"), text);
 }
 
-static int wait_answer(struct pg *p, const struct probe_wait *w)
+static int wait_answer(struct pg *p, const struct sql_wait *w)
 {
         int left;
         while ((left = PQflush(p->db)) > 0 || (left == 0 && PQisBusy(p->db))) {
@@ -137,8 +138,7 @@ static int wait_answer(struct pg *p, const struct probe_wait *w)
         return left < 0 ? ERR_IO : OK;
 }
 
-static int result_problem(const PGresult *result, const struct probe_wait *w,
-                          struct problem *problem)
+static int result_problem(const PGresult *result, const struct sql_wait *w, struct problem *problem)
 {
         const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
         const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -158,7 +158,7 @@ static int result_problem(const PGresult *result, const struct probe_wait *w,
 }
 
 /* The last result of what was sent, and what became of it; the caller clears it. */
-static int take_result(struct pg *p, const struct probe_wait *w, PGresult **ret,
+static int take_result(struct pg *p, const struct sql_wait *w, PGresult **ret,
                        struct problem *problem)
 {
         PGresult *result;
@@ -191,7 +191,7 @@ static int lost(struct pg *p, struct problem *problem)
 }
 
 /* Else it would stay with the server for as long as the connection does. */
-static int forget(struct pg *p, struct plan *plan, const char *name, const struct probe_wait *w,
+static int forget(struct pg *p, struct plan *plan, const char *name, const struct sql_wait *w,
                   struct problem *problem)
 {
         char sql[64];
@@ -207,7 +207,7 @@ static int forget(struct pg *p, struct plan *plan, const char *name, const struc
 
 /* Prepared once per connection: planning a look at the views of the server costs more than the
  * look. */
-static int run(struct pg *p, struct plan *plan, const struct probe_wait *w, PGresult **ret,
+static int run(struct pg *p, struct plan *plan, const struct sql_wait *w, PGresult **ret,
                struct problem *problem)
 {
         char name[40];
@@ -308,7 +308,7 @@ static void read_result(const struct pg *p, const PGresult *result, bool is_own,
 
 /* ERR_UNAVAIL: the server ended it for its time; what is left of the tick is too little for
  * another.  Any other error means that the connection cannot be used any more. */
-static int ask(struct pg *p, struct plan *plan, bool is_own, const struct probe_wait *w,
+static int ask(struct pg *p, struct plan *plan, bool is_own, const struct sql_wait *w,
                struct reading *ret)
 {
         PGresult *result = NULL;
@@ -356,7 +356,7 @@ static int pass_of(const struct pg *p, size_t metric)
 
 /* The built-in ones first: they are quick, and a query that is not must not use up their time.
  * Those that took too long when they were last asked come last, for the same reason. */
-static int ask_all(struct pg *p, const struct probe_wait *w, struct reading *ret,
+static int ask_all(struct pg *p, const struct sql_wait *w, struct reading *ret,
                    const struct reading **ret_last)
 {
         const struct probe_options *o = p->options;
@@ -373,7 +373,7 @@ static int ask_all(struct pg *p, const struct probe_wait *w, struct reading *ret
         return OK;
 }
 
-static int pg_sample(void *self, const struct probe_wait *w, struct reading *ret)
+static int pg_sample(void *self, const struct sql_wait *w, struct reading *ret)
 {
         struct pg *p = self;
         const struct reading *last = NULL;
@@ -443,7 +443,7 @@ static int connect_problem(const struct pg *p, struct problem *problem)
 }
 
 /* What waiting for a connection ended with. */
-static int wait_connect_problem(const struct pg *p, const struct probe_wait *w, int err,
+static int wait_connect_problem(const struct pg *p, const struct sql_wait *w, int err,
                                 struct problem *problem)
 {
         struct problem why;
@@ -465,7 +465,7 @@ static int wait_connect_problem(const struct pg *p, const struct probe_wait *w, 
 
 /* libpq has sent its first bytes when it wants to read for the first time, and read none. */
 static int step_connect(struct pg *p, PostgresPollingStatusType step, bool is_open,
-                        const struct probe_wait *w)
+                        const struct sql_wait *w)
 {
         if (!p->relay && step == PGRES_POLLING_READING) {
                 p->relay = pg_relay_begin(PQsocket(p->db), is_open);
@@ -477,7 +477,7 @@ static int step_connect(struct pg *p, PostgresPollingStatusType step, bool is_op
         return wait_for(w, PQsocket(p->db), POLLOUT, NULL);
 }
 
-static int finish_connect(struct pg *p, bool is_open, const struct probe_wait *w,
+static int finish_connect(struct pg *p, bool is_open, const struct sql_wait *w,
                           struct problem *problem)
 {
         PostgresPollingStatusType step = PGRES_POLLING_WRITING;
@@ -494,11 +494,11 @@ static int finish_connect(struct pg *p, bool is_open, const struct probe_wait *w
 }
 
 /* Not libpq's "prefer": it would make a second connection by itself, past the relay. */
-static const char *const sslmodes[PROBE_TLS_MODES] = {
-        [PROBE_TLS_OFF] = "disable",
-        [PROBE_TLS_PREFER] = "require",
-        [PROBE_TLS_REQUIRE] = "require",
-        [PROBE_TLS_VERIFY] = "verify-full",
+static const char *const sslmodes[SQL_TLS_MODES] = {
+        [SQL_TLS_OFF] = "disable",
+        [SQL_TLS_PREFER] = "require",
+        [SQL_TLS_REQUIRE] = "require",
+        [SQL_TLS_VERIFY] = "verify-full",
 };
 
 /* What a server says unasked goes nowhere; libpq would print it. */
@@ -508,7 +508,7 @@ static void on_notice(void *unused, const PGresult *result)
         (void)result;
 }
 
-static PGconn *start_connect(const struct pg *p, const char *address, enum probe_tls_mode mode)
+static PGconn *start_connect(const struct pg *p, const char *address, enum sql_tls_mode mode)
 {
         const struct probe_options *o = p->options;
         bool is_socket = server_is_socket(p->server);
@@ -544,10 +544,10 @@ static PGconn *start_connect(const struct pg *p, const char *address, enum probe
 }
 
 /* ERR_STATE: there is a server, and TLS did not come about, or this user may come only without. */
-static int dial(struct pg *p, const char *address, enum probe_tls_mode mode,
-                const struct probe_wait *w, struct problem *problem)
+static int dial(struct pg *p, const char *address, enum sql_tls_mode mode, const struct sql_wait *w,
+                struct problem *problem)
 {
-        bool is_plain = mode == PROBE_TLS_OFF;
+        bool is_plain = mode == SQL_TLS_OFF;
         tls_forget();
         p->db = start_connect(p, address, mode);
         ASSERT(p->db);
@@ -562,18 +562,18 @@ static int dial(struct pg *p, const char *address, enum probe_tls_mode mode,
         return r;
 }
 
-static int attempt(void *self, const char *address, const struct probe_wait *w,
+static int attempt(void *self, const char *address, const struct sql_wait *w,
                    struct problem *problem)
 {
         struct pg *p = self;
-        enum probe_tls_mode mode = server_tls_mode(p->options, p->server);
+        enum sql_tls_mode mode = server_tls_mode(p->server, &p->options->tls);
         int r = dial(p, address, mode, w, problem);
-        if (r == ERR_STATE && mode == PROBE_TLS_PREFER)
-                r = dial(p, address, PROBE_TLS_OFF, w, problem);
+        if (r == ERR_STATE && mode == SQL_TLS_PREFER)
+                r = dial(p, address, SQL_TLS_OFF, w, problem);
         return r;
 }
 
-static int pg_connect(void *self, const struct probe_wait *w, struct problem *problem)
+static int pg_connect(void *self, const struct sql_wait *w, struct problem *problem)
 {
         struct pg *p = self;
         for (size_t i = 0; i < PROBE_METRICS_MAX; i++)
@@ -636,7 +636,7 @@ static const char *pg_tls(void *self)
         return PQsslInUse(p->db) ? PQsslAttribute(p->db, "protocol") : NULL;
 }
 
-static void *pg_open(const struct probe_options *o, const struct probe_server *server,
+static void *pg_open(const struct probe_options *o, const struct sql_server *server,
                      bool is_replica)
 {
         struct pg *p = xcalloc(1, sizeof(*p));

@@ -34,6 +34,7 @@
 #include "base/clock.h"
 #include "base/say.h"
 #include "probe/probe_int.h"
+#include "sql/tls.h"
 
 #define STOP_GRACE_MS                                                                              \
         2000 /* beyond the timeout of a target, for a thread that cannot be reached                \
@@ -195,7 +196,7 @@ static void post(struct worker *w, int64_t at_ns)
                 p->notify(p->ctx);
 }
 
-static bool is_skipped(const struct probe_server *s, const char *const *hosts, size_t n)
+static bool is_skipped(const struct sql_server *s, const char *const *hosts, size_t n)
 {
         for (size_t i = 0; i < n; i++)
                 if (server_is_called(s, hosts[i]))
@@ -264,7 +265,7 @@ static void fail_all(struct worker *w)
 }
 
 /* False when there is no connection; the readings say why. */
-static bool connect_worker(struct worker *w, const struct probe_wait *wait)
+static bool connect_worker(struct worker *w, const struct sql_wait *wait)
 {
         struct problem problem = {0};
         if (!w->ops->connect || w->is_connected)
@@ -291,7 +292,7 @@ static void disconnect_worker(struct worker *w)
         w->is_connected = false;
 }
 
-static int sample(struct worker *w, const struct probe_wait *wait)
+static int sample(struct worker *w, const struct sql_wait *wait)
 {
         for (size_t i = 0; i < w->n_readings; i++)
                 w->readings[i] = (struct reading){.is_skipped = true};
@@ -313,7 +314,7 @@ static void begin_rest(struct worker *w)
 static void take_sample(struct worker *w)
 {
         const struct probe_options *o = w->target->options;
-        struct probe_wait wait = {
+        struct sql_wait wait = {
                 .stop_fd = w->probe->stop_fd,
                 .deadline_ns = clock_boot_ns() + o->timeout_ms * NS_PER_MS,
                 .timeout_ms = o->timeout_ms,
@@ -354,8 +355,8 @@ static int64_t pause_ns(struct worker *w)
  * shorter than the interval. */
 static bool wait_for_tick(struct worker *w, int64_t began_ns)
 {
-        struct probe_wait wait = {.stop_fd = w->probe->stop_fd,
-                                  .deadline_ns = began_ns + pause_ns(w)};
+        struct sql_wait wait = {.stop_fd = w->probe->stop_fd,
+                                .deadline_ns = began_ns + pause_ns(w)};
         uint64_t unused;
         int r = wait_for(&wait, w->wake_fd, POLLIN, NULL);
         if (r == ERR_TIMEOUT) { /* late already?  Stopping comes first all the same. */
@@ -516,7 +517,6 @@ int probe_start(const struct probe_options *targets, size_t n, void (*notify)(vo
         p->targets = xcalloc(n + 1, sizeof(*p->targets));
         atomic_init(&p->asked_ns, clock_boot_ns());
         init_locks(p);
-        mysql_prober_setup();
         http_prober_setup();
         tls_setup();
         for (size_t i = 0; i < n; i++)

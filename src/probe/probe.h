@@ -11,6 +11,7 @@
 #define WEIR_PROBE_PROBE_H
 
 #include "base/err.h"
+#include "sql/login.h"
 
 enum probe_kind { PROBE_MYSQL, PROBE_POSTGRES, PROBE_HOST, PROBE_HTTP, PROBE_COMMAND, PROBE_KINDS };
 
@@ -33,41 +34,18 @@ struct probe_metric {
         char *source;
 };
 
-struct probe_server {
-        char *host; /* or the path of a unix socket */
-        int port;
-        char *name;     /* for people: "db2" */
-        char *tls_name; /* that its certificate must be for; NULL: the host */
-};
-
-/* How a database is spoken to over TCP; a unix socket is never encrypted.  Each asks for more than
- * the one before. */
-enum probe_tls_mode {
-        PROBE_TLS_OFF,
-        PROBE_TLS_PREFER,  /* plain when the server has no TLS, or none that works */
-        PROBE_TLS_REQUIRE, /* any certificate will do */
-        PROBE_TLS_VERIFY,  /* `ca` has signed the certificate, and it is for the server's name */
-        PROBE_TLS_MODES
-};
-
-/* Paths of PEM files, read at every connect; NULL: none.  http takes the files only: its url says
- * the rest, and a certificate is always verified. */
-struct probe_tls {
-        enum probe_tls_mode mode;
-        char *ca;
-        char *cert, *key; /* both or neither */
-};
-
 struct probe_options {
         char name[PROBE_NAME_MAX + 1]; /* of the target */
         enum probe_kind kind;
-        struct probe_server primary;
-        struct probe_server *replicas; /* replication_lag is that of the worst of them */
+        struct sql_server primary;
+        struct sql_server *replicas; /* replication_lag is that of the worst of them */
         size_t n_replicas;
         unsigned ignore_replicas;     /* number of the worst replicas to leave out */
         bool is_missing_replica_fine; /* one that is gone or stale counts as no lag, and is named */
         char *user, *password;        /* from file or environment; never logged */
-        struct probe_tls tls;         /* of the replicas too */
+        /* Of the replicas too.  http takes the files only: its url says the rest, and a certificate
+         * is always verified. */
+        struct sql_tls tls;
         char *database;
         char *heartbeat_table; /* mysql: "meta.heartbeat"; NULL: SHOW REPLICA STATUS */
         bool is_heartbeat_utc; /* its ts is in UTC, not in the time of the server */
@@ -100,8 +78,6 @@ int probe_check_source(enum probe_kind kind, const char *source,
                        struct problem *problem) MUST_CHECK;
 const char *probe_kind_name(enum probe_kind kind); /* "mysql" */
 bool probe_kind_from_name(const char *name, enum probe_kind *ret);
-const char *probe_tls_mode_name(enum probe_tls_mode mode); /* "verify" */
-bool probe_tls_mode_from_name(const char *name, enum probe_tls_mode *ret);
 
 /* Starts a thread per target.  The options must outlive it.  notify is called from those threads
  * when there is something to take. */

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/say.h"
 #include "core/core.h"
+#include "serve/config_secret.h"
 #include "serve/config_targets.h"
 #include "serve/config_throttle.h"
 #include "wire/sign.h"
@@ -46,11 +47,6 @@ struct config *config_new(void);
 struct config *config_ref(struct config *c);
 struct config *config_unref(struct config *c); /* NULL is fine; returns NULL */
 int config_read_file(struct config *c, const char *path, struct problem *problem) MUST_CHECK;
-
-/* Reads a file with a secret in it, whole, as a C string; the caller wipes it.  `what` names it.
- * Returns how many bytes it has, or an error. */
-int config_read_secret(const char *what, const char *path, char *ret, size_t size,
-                       struct problem *problem) MUST_CHECK;
 
 /* Settings that the command line has too; they replace what the file said. */
 int config_set_token_file(struct config *c, const char *path, struct problem *problem) MUST_CHECK;

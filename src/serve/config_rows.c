@@ -23,7 +23,7 @@ struct kept {
 #define STRUCT_THROTTLE struct config_throttle
 #define STRUCT_LEVEL    struct level_caps
 #define STRUCT_TARGET   struct config_target
-#define STRUCT_REPLICA  struct probe_server
+#define STRUCT_REPLICA  struct sql_server
 #define STRUCT_METRIC   struct level_rule
 #define STRUCT_LIVE     struct config
 #define FIELD(s, m)     .offset = offsetof(s, m), .size = sizeof(((s *)NULL)->m)

@@ -302,8 +302,13 @@ static void set_hibernation(struct probe_options *o, const struct config_target 
 
 /* ---- where ---- */
 
-static int take_server(cfg_t *cfg, enum probe_kind kind, struct probe_server *ret,
-                       const struct config_at *at)
+int config_usual_port(enum probe_kind kind)
+{
+        return kind == PROBE_POSTGRES ? 5432 : 3306;
+}
+
+int config_server_take(const struct config_at *at, cfg_t *cfg, int usual_port,
+                       struct sql_server *ret)
 {
         const char *host = cfg_getstr(cfg, "host"), *socket = cfg_getstr(cfg, "socket");
         long port = cfg_getint(cfg, "port");
@@ -319,7 +324,7 @@ static int take_server(cfg_t *cfg, enum probe_kind kind, struct probe_server *re
         if (r != OK)
                 return r;
         ret->host = xstrdup(socket ? socket : host ? host : "127.0.0.1");
-        ret->port = port ? (int)port : kind == PROBE_POSTGRES ? 5432 : 3306;
+        ret->port = port ? (int)port : usual_port;
         return OK;
 }
 
@@ -335,7 +340,7 @@ static int take_replicas(const struct config_at *at, cfg_t *cfg)
         o->replicas = xcalloc(n + 1, sizeof(*o->replicas));
         for (unsigned i = 0; i < n; i++) {
                 cfg_t *section = cfg_getnsec(cfg, "replica", i);
-                struct probe_server *s = &o->replicas[o->n_replicas++];
+                struct sql_server *s = &o->replicas[o->n_replicas++];
                 s->name = xstrdup(cfg_title(section));
                 if (!core_is_host_name(slice_str(s->name))) /* else a client could not skip it */
                         return config_wrong(at, ERR_BADARG,
@@ -344,17 +349,15 @@ static int take_replicas(const struct config_at *at, cfg_t *cfg)
                                             SHOWN_STR(s->name), LIMIT_NAME_BYTES);
                 if (!cfg_getstr(section, "host") && !cfg_getstr(section, "socket"))
                         return config_wrong(at, ERR_BADARG, "replica \"%s\" needs a host", s->name);
-                int r = take_server(section, o->kind, s, at);
+                int r = config_server_take(at, section, config_usual_port(o->kind), s);
                 if (r != OK)
                         return r;
         }
         return OK;
 }
 
-static int take_password(const struct config_at *at, const struct config_target *level)
+int config_password_take(const struct config_at *at, const char *file, const char *env, char **ret)
 {
-        struct probe_options *o = at->probe;
-        const char *file = level->password_file, *env = level->password_env;
         char text[PASSWORD_MAX + 3];
         struct problem why;
         if (file && env)
@@ -362,7 +365,7 @@ static int take_password(const struct config_at *at, const struct config_target 
         if (env && !getenv(env))
                 return config_wrong(at, ERR_BADARG, "the environment has no %s", env);
         if (env)
-                o->password = xstrdup(getenv(env));
+                *ret = xstrdup(getenv(env));
         if (!file)
                 return OK;
         int r = config_read_secret("password file", file, text, sizeof(text), &why);
@@ -376,9 +379,17 @@ static int take_password(const struct config_at *at, const struct config_target 
         if (n > PASSWORD_MAX || strlen(text) != n || strchr(text, '\n'))
                 r = config_wrong(at, ERR_BADARG, "password file %s must hold one line", file);
         else
-                o->password = xstrdup(text);
+                *ret = xstrdup(text);
         explicit_bzero(text, sizeof(text));
         return r;
+}
+
+void config_password_release(char **password)
+{
+        if (*password)
+                explicit_bzero(*password, strlen(*password));
+        free(*password);
+        *password = NULL;
 }
 
 /* It goes into a statement as it stands. */
@@ -407,7 +418,7 @@ static int take_database(const struct config_at *at, cfg_t *cfg)
         if (!table && has_utc)
                 return config_wrong(at, ERR_BADARG, "heartbeat_utc needs heartbeat_table");
         o->is_heartbeat_utc = has_utc && cfg_getbool(cfg, "heartbeat_utc") == cfg_true;
-        int r = take_server(cfg, o->kind, &o->primary, at);
+        int r = config_server_take(at, cfg, config_usual_port(o->kind), &o->primary);
         return r == OK ? take_replicas(at, cfg) : r;
 }
 
@@ -482,8 +493,7 @@ static int take_own(const struct config_at *at, cfg_t *cfg)
         return o->kind == PROBE_HOST ? OK : take_database(at, cfg);
 }
 
-/* It stands in addresses: /check/app/mysql/NAME. */
-static bool is_target_name(const char *name)
+bool config_is_name(const char *name)
 {
         size_t len = strlen(name);
         for (size_t i = 0; i < len; i++)
@@ -500,7 +510,7 @@ static int take_target(struct probe_options *o, struct config_target *level, cfg
                 .section = SECTION_TARGET, .own = level, .probe = o, .problem = problem};
         (void)snprintf(at.where, sizeof(at.where), "target \"%s\": ", SHOWN_STR(name));
         config_target_init(o, level);
-        if (!is_target_name(name))
+        if (!config_is_name(name))
                 return config_wrong(&at, ERR_BADARG,
                                     "a target needs a name of 1 to %d bytes of UTF-8 without '/' "
                                     "and control characters",
@@ -512,7 +522,8 @@ static int take_target(struct probe_options *o, struct config_target *level, cfg
         if (r == OK)
                 r = take_own(&at, cfg);
         if (r == OK)
-                r = take_password(&at, level);
+                r = config_password_take(&at, level->password_file, level->password_env,
+                                         &o->password);
         if (r == OK)
                 r = config_tls_take(&at, cfg);
         if (r == OK)
@@ -541,7 +552,7 @@ int config_targets_take(struct config_targets *t, cfg_t *cfg, struct problem *pr
         return OK;
 }
 
-static void release_server(struct probe_server *s)
+void config_server_release(struct sql_server *s)
 {
         free(s->host);
         free(s->name);
@@ -559,12 +570,10 @@ static void release_target(struct probe_options *o, struct config_target *level)
 {
         const struct config_at at = {.section = SECTION_TARGET, .own = level, .probe = o};
         config_rows_release(&at);
-        if (o->password)
-                explicit_bzero(o->password, strlen(o->password));
-        free(o->password);
-        release_server(&o->primary);
+        config_password_release(&o->password);
+        config_server_release(&o->primary);
         for (size_t i = 0; i < o->n_replicas; i++)
-                release_server(&o->replicas[i]);
+                config_server_release(&o->replicas[i]);
         free(o->replicas);
         free_words(o->argv);
         free_words(o->env);
@@ -582,23 +591,45 @@ void config_targets_release(struct config_targets *t)
         *t = (struct config_targets){0};
 }
 
+static void put_target_names(const struct config_targets *targets, char *ret, size_t size)
+{
+        size_t len = 0;
+        ret[0] = '\0';
+        for (size_t i = 0; i < targets->n && len < size; i++) /* cut is fine */
+                len += (size_t)snprintf(ret + len, size - len, "%s'%s'", i ? ", " : "",
+                                        SHOWN_STR(targets->probes[i].name));
+}
+
+int config_check_target(const struct config_at *at, const char *name,
+                        const struct config_targets *targets)
+{
+        char have[PROBLEM_DETAIL_MAX];
+        for (size_t i = 0; i < targets->n; i++)
+                if (strcmp(targets->probes[i].name, name) == 0)
+                        return OK;
+        put_target_names(targets, have, sizeof(have));
+        return config_wrong(at, ERR_BADARG, "target '%s' is not in this file; it has %s",
+                            SHOWN_STR(name), targets->n ? have : "no target");
+}
+
 /* ---- the same? ---- */
 
-static bool is_same_text(const char *a, const char *b)
+bool config_text_is_same(const char *a, const char *b)
 {
         return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static bool is_same_server(const struct probe_server *a, const struct probe_server *b)
+bool config_server_is_same(const struct sql_server *a, const struct sql_server *b)
 {
-        return is_same_text(a->host, b->host) && a->port == b->port &&
-               is_same_text(a->name, b->name) && is_same_text(a->tls_name, b->tls_name);
+        return config_text_is_same(a->host, b->host) && a->port == b->port &&
+               config_text_is_same(a->name, b->name) &&
+               config_text_is_same(a->tls_name, b->tls_name);
 }
 
-static bool is_same_tls(const struct probe_tls *a, const struct probe_tls *b)
+bool config_tls_is_same(const struct sql_tls *a, const struct sql_tls *b)
 {
-        return a->mode == b->mode && is_same_text(a->ca, b->ca) && is_same_text(a->cert, b->cert) &&
-               is_same_text(a->key, b->key);
+        return a->mode == b->mode && config_text_is_same(a->ca, b->ca) &&
+               config_text_is_same(a->cert, b->cert) && config_text_is_same(a->key, b->key);
 }
 
 static bool is_same_words(char *const *a, char *const *b)
@@ -617,11 +648,11 @@ static bool has_same_lists(const struct probe_options *a, const struct probe_opt
         if (a->n_replicas != b->n_replicas || a->n_metrics != b->n_metrics)
                 return false;
         for (size_t i = 0; i < a->n_replicas; i++)
-                if (!is_same_server(&a->replicas[i], &b->replicas[i]))
+                if (!config_server_is_same(&a->replicas[i], &b->replicas[i]))
                         return false;
         for (size_t i = 0; i < a->n_metrics; i++)
                 if (strcmp(a->metrics[i].name, b->metrics[i].name) != 0 ||
-                    !is_same_text(a->metrics[i].source, b->metrics[i].source))
+                    !config_text_is_same(a->metrics[i].source, b->metrics[i].source))
                         return false;
         return true;
 }
@@ -629,13 +660,15 @@ static bool has_same_lists(const struct probe_options *a, const struct probe_opt
 bool config_probe_is_same(const struct probe_options *a, const struct probe_options *b)
 {
         return strcmp(a->name, b->name) == 0 && a->kind == b->kind &&
-               is_same_server(&a->primary, &b->primary) &&
+               config_server_is_same(&a->primary, &b->primary) &&
                a->ignore_replicas == b->ignore_replicas &&
                a->is_missing_replica_fine == b->is_missing_replica_fine &&
-               is_same_text(a->user, b->user) && is_same_text(a->password, b->password) &&
-               is_same_tls(&a->tls, &b->tls) && is_same_text(a->database, b->database) &&
-               is_same_text(a->heartbeat_table, b->heartbeat_table) &&
-               a->is_heartbeat_utc == b->is_heartbeat_utc && is_same_text(a->url, b->url) &&
+               config_text_is_same(a->user, b->user) &&
+               config_text_is_same(a->password, b->password) &&
+               config_tls_is_same(&a->tls, &b->tls) &&
+               config_text_is_same(a->database, b->database) &&
+               config_text_is_same(a->heartbeat_table, b->heartbeat_table) &&
+               a->is_heartbeat_utc == b->is_heartbeat_utc && config_text_is_same(a->url, b->url) &&
                is_same_words(a->argv, b->argv) && is_same_words(a->env, b->env) &&
                a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&
                a->hibernate_after_ms == b->hibernate_after_ms &&

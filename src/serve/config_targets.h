@@ -34,6 +34,7 @@ struct config_targets {
 };
 
 struct cfg_t;
+struct config_at;
 
 /* Takes all `target` sections of a parsed file.  After an error the struct wants its release. */
 int config_targets_take(struct config_targets *t, struct cfg_t *cfg,
@@ -50,5 +51,26 @@ int64_t config_default_stale_ms(const struct probe_options *o);
 void config_target_init(struct probe_options *o, struct config_target *level);
 /* Would a probe that was started with the one do for the other? */
 bool config_probe_is_same(const struct probe_options *a, const struct probe_options *b);
+
+/* ---- what sites and doors say as targets do ---- */
+
+/* 1 to 64 bytes of UTF-8 without '/', because it stands in addresses (/check/app/mysql/NAME), and
+ * without control characters. */
+bool config_is_name(const char *name);
+int config_usual_port(enum probe_kind kind);
+/* Is it the name of one of them? */
+int config_check_target(const struct config_at *at, const char *name,
+                        const struct config_targets *targets) MUST_CHECK;
+/* host or socket, and port. */
+int config_server_take(const struct config_at *at, struct cfg_t *cfg, int usual_port,
+                       struct sql_server *ret) MUST_CHECK;
+void config_server_release(struct sql_server *s);
+/* From a file or the environment; either may be NULL.  *ret is only set when there is one. */
+int config_password_take(const struct config_at *at, const char *file, const char *env,
+                         char **ret) MUST_CHECK;
+void config_password_release(char **password);          /* wipes it */
+bool config_text_is_same(const char *a, const char *b); /* NULL is the same as NULL only */
+bool config_server_is_same(const struct sql_server *a, const struct sql_server *b);
+bool config_tls_is_same(const struct sql_tls *a, const struct sql_tls *b);
 
 #endif

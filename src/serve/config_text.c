@@ -278,7 +278,7 @@ static void put_adaptive_limit(struct writer *w, const struct config_at *at, con
 }
 
 /* host or socket, port and tls_name of a server. */
-static void put_server(struct writer *w, const struct probe_server *s, enum probe_kind kind)
+static void put_server(struct writer *w, const struct sql_server *s, enum probe_kind kind)
 {
         int usual = kind == PROBE_POSTGRES ? 5432 : 3306;
         bool is_socket = s->host && s->host[0] == '/';

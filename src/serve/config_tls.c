@@ -72,28 +72,28 @@ static int read_key(const char *path, EVP_PKEY **ret, struct problem *problem)
                            path);
 }
 
-static int check_pair(const struct probe_tls *tls, struct problem *problem)
+static int check_pair(const char *cert_path, const char *key_path, struct problem *problem)
 {
         X509 *cert = NULL;
         EVP_PKEY *key = NULL;
-        int r = read_cert("tls_cert", tls->cert, &cert, problem);
+        int r = read_cert("tls_cert", cert_path, &cert, problem);
         if (r == OK)
-                r = read_key(tls->key, &key, problem);
+                r = read_key(key_path, &key, problem);
         if (r == OK && X509_check_private_key(cert, key) != 1)
                 r = problem_set(problem, ERR_BADARG, "tls_key %s is not the key of tls_cert %s",
-                                tls->key, tls->cert);
+                                key_path, cert_path);
         ERR_clear_error();
         X509_free(cert);
         EVP_PKEY_free(key);
         return r;
 }
 
-static int check_files(const struct probe_tls *tls, struct problem *problem)
+static int check_files(const struct sql_tls *tls, struct problem *problem)
 {
         X509 *ca = NULL;
         int r = tls->ca ? read_cert("tls_ca", tls->ca, &ca, problem) : OK;
         X509_free(ca);
-        return r == OK && tls->cert ? check_pair(tls, problem) : r;
+        return r == OK && tls->cert ? check_pair(tls->cert, tls->key, problem) : r;
 }
 
 /* ---- what goes together ---- */
@@ -106,41 +106,57 @@ static bool is_any_server_remote(const struct probe_options *o)
         return is;
 }
 
-static int check_mode(const struct probe_options *o, cfg_t *cfg, struct problem *problem)
+static int check_together(const char *cert, const char *key, struct problem *problem)
+{
+        if (!cert == !key)
+                return OK;
+        return problem_set(problem, ERR_BADARG, "tls_cert and tls_key go together: %s is missing",
+                           cert ? "tls_key" : "tls_cert");
+}
+
+static int check_mode(const struct sql_tls *tls, bool is_remote, cfg_t *cfg,
+                      struct problem *problem)
 {
         bool is_said = cfg_getstr(cfg, "tls") != NULL;
-        if (is_said && o->tls.mode != PROBE_TLS_OFF && !is_any_server_remote(o))
+        if (is_said && tls->mode > SQL_TLS_PREFER && !is_remote)
                 return problem_set(problem, ERR_BADARG,
                                    "tls is for a host: what goes over a socket stays here");
-        if (o->tls.mode == PROBE_TLS_VERIFY && !o->tls.ca)
+        if (tls->mode == SQL_TLS_VERIFY && !tls->ca)
                 return problem_set(problem, ERR_BADARG,
                                    "tls verify needs tls_ca, the certificates that are trusted; "
                                    "those of the system are usually in "
                                    "/etc/ssl/certs/ca-certificates.crt");
-        if (o->tls.mode != PROBE_TLS_VERIFY && o->tls.ca)
+        if (tls->mode != SQL_TLS_VERIFY && tls->ca)
                 return problem_set(problem, ERR_BADARG,
                                    "tls_ca needs tls = \"verify\": else nothing is compared with "
                                    "it");
-        if (o->tls.mode == PROBE_TLS_OFF && o->tls.cert)
+        if (tls->mode == SQL_TLS_OFF && tls->cert)
                 return problem_set(problem, ERR_BADARG, "tls_cert makes no sense with tls off");
         return OK;
 }
 
-static int take_name(struct probe_server *s, enum probe_tls_mode mode, cfg_t *cfg,
+static int check_name(const char *setting, const char *name, struct problem *problem)
+{
+        size_t len = strlen(name);
+        if (len >= 1 && len <= NAME_MAX_LEN && slice_is_utf8(slice_make(name, len)))
+                return OK;
+        return problem_set(problem, ERR_BADARG, "%s must be 1 to %d bytes of UTF-8", setting,
+                           NAME_MAX_LEN);
+}
+
+static int take_name(struct sql_server *s, enum sql_tls_mode mode, cfg_t *cfg,
                      struct problem *problem)
 {
         const char *name = cfg_getstr(cfg, "tls_name");
         if (!name)
                 return OK;
-        size_t len = strlen(name);
-        if (mode != PROBE_TLS_VERIFY || s->host[0] == '/')
+        if (mode != SQL_TLS_VERIFY || s->host[0] == '/')
                 return problem_set(problem, ERR_BADARG,
                                    "tls_name needs tls = \"verify\" and a host");
-        if (len < 1 || len > NAME_MAX_LEN || !slice_is_utf8(slice_make(name, len)))
-                return problem_set(problem, ERR_BADARG, "tls_name must be 1 to %d bytes of UTF-8",
-                                   NAME_MAX_LEN);
-        s->tls_name = xstrdup(name);
-        return OK;
+        int r = check_name("tls_name", name, problem);
+        if (r == OK)
+                s->tls_name = xstrdup(name);
+        return r;
 }
 
 static int take_names(struct probe_options *o, cfg_t *cfg, struct problem *problem)
@@ -184,14 +200,13 @@ static int take(struct probe_options *o, cfg_t *cfg, struct problem *problem)
         bool is_database = o->kind == PROBE_MYSQL || o->kind == PROBE_POSTGRES;
         if (!is_database && o->kind != PROBE_HTTP)
                 return refuse(cfg, problem);
-        if (!o->tls.cert != !o->tls.key)
-                return problem_set(problem, ERR_BADARG,
-                                   "tls_cert and tls_key go together: %s is "
-                                   "missing",
-                                   o->tls.cert ? "tls_key" : "tls_cert");
-        int r = is_database ? check_mode(o, cfg, problem) : check_http(o, cfg, problem);
+        int r = check_together(o->tls.cert, o->tls.key, problem);
+        if (r == OK && is_database)
+                r = check_mode(&o->tls, is_any_server_remote(o), cfg, problem);
         if (r == OK && is_database)
                 r = take_names(o, cfg, problem);
+        if (r == OK && !is_database)
+                r = check_http(o, cfg, problem);
         return r == OK ? check_files(&o->tls, problem) : r;
 }
 
@@ -199,5 +214,44 @@ int config_tls_take(const struct config_at *at, cfg_t *cfg)
 {
         struct problem why;
         int r = take(at->probe, cfg, &why);
+        return r == OK ? OK : config_wrong(at, r, "%s", why.detail);
+}
+
+int config_tls_take_login(const struct config_at *at, struct sql_login *login, cfg_t *cfg)
+{
+        struct problem why;
+        struct sql_server *s = &login->server;
+        int r = check_together(login->tls.cert, login->tls.key, &why);
+        if (r == OK)
+                r = check_mode(&login->tls, s->host[0] != '/', cfg, &why);
+        if (r == OK)
+                r = take_name(s, login->tls.mode, cfg, &why);
+        if (r == OK)
+                r = check_files(&login->tls, &why);
+        return r == OK ? OK : config_wrong(at, r, "%s", why.detail);
+}
+
+int config_tls_check_pair(const struct config_at *at, const char *cert, const char *key)
+{
+        struct problem why;
+        int r = check_together(cert, key, &why);
+        if (r == OK && cert)
+                r = check_pair(cert, key, &why);
+        return r == OK ? OK : config_wrong(at, r, "%s", why.detail);
+}
+
+int config_tls_check_ca(const struct config_at *at, const char *setting, const char *path)
+{
+        struct problem why;
+        X509 *ca = NULL;
+        int r = path ? read_cert(setting, path, &ca, &why) : OK;
+        X509_free(ca);
+        return r == OK ? OK : config_wrong(at, r, "%s", why.detail);
+}
+
+int config_tls_check_name(const struct config_at *at, const char *setting, const char *name)
+{
+        struct problem why;
+        int r = name ? check_name(setting, name, &why) : OK;
         return r == OK ? OK : config_wrong(at, r, "%s", why.detail);
 }

@@ -134,7 +134,7 @@ static void put_own(struct core_target *to, const struct core_metric *depth)
         config_unknown_init(to->unknown);
 }
 
-static void set_up(struct probes *p)
+void probes_tell_core(struct probes *p)
 {
         const struct config_targets *t = &p->config->targets;
         const struct config_throttle *c = &p->config->throttle;
@@ -296,7 +296,7 @@ struct probes *probes_new(struct config *config, struct loop *loop)
         p->loop = loop;
         p->mail = (struct loop_mail){.deliver = take_news, .ctx = p};
         list_init(&p->endings);
-        set_up(p);
+        probes_tell_core(p);
         return p;
 }
 
@@ -365,7 +365,7 @@ int probes_change(struct probes *p, struct config *config, struct problem *probl
         struct config *old = p->config;
         p->config = config_ref(config);
         swap_slots(p, slots);
-        set_up(p);
+        probes_tell_core(p);
         on_skips_changed(p);
         config_unref(old);
         return OK;

@@ -14,6 +14,8 @@ struct probes;
 
 /* Tells the core of its targets; call before the loop runs.  Takes a reference to the config. */
 struct probes *probes_new(struct config *config, struct loop *loop);
+/* Tells it once more: it has forgotten them. */
+void probes_tell_core(struct probes *p);
 /* Starts the probes.  Their threads post to the loop, which takes what they have. */
 int probes_start(struct probes *p, struct problem *problem) MUST_CHECK;
 /* Another configuration: probes of targets that stay as they are go on, others are started and

@@ -5,6 +5,7 @@
 
 #include "history/history.h"
 #include "serve/config.h"
+#include "sql/tls.h"
 
 static void a_file_sets_what_it_names_and_leaves_the_rest(void **unused)
 {
@@ -189,10 +190,10 @@ static void choices_are_called_as_everywhere_else(void **unused)
         for (int k = 0; k < PROBE_KINDS; k++)
                 assert_string_equal(setting_table[SET_TARGET_kind].choices[k],
                                     probe_kind_name((enum probe_kind)k));
-        for (int k = 0; k < PROBE_TLS_MODES; k++)
+        for (int k = 0; k < SQL_TLS_MODES; k++)
                 assert_string_equal(setting_table[SET_TARGET_tls].choices[k],
-                                    probe_tls_mode_name((enum probe_tls_mode)k));
-        assert_int_equal(setting_table[SET_TARGET_tls].usual, PROBE_TLS_PREFER);
+                                    sql_tls_mode_name((enum sql_tls_mode)k));
+        assert_int_equal(setting_table[SET_TARGET_tls].usual, SQL_TLS_PREFER);
         enum say_level level;
         assert_true(
                 say_level_from_name(setting_table[SET_TOP_log_level].choices[SAY_WARN], &level));

@@ -72,18 +72,18 @@ static void tls_is_preferred_unless_the_target_says_otherwise(void **unused)
         (void)unused;
         static const struct {
                 const char *body;
-                enum probe_tls_mode mode;
+                enum sql_tls_mode mode;
         } cases[] = {
-                {"kind = mysql", PROBE_TLS_PREFER},
-                {"kind = postgres", PROBE_TLS_PREFER},
-                {"kind = mysql tls = \"off\"", PROBE_TLS_OFF},
-                {"kind = mysql tls = \"prefer\"", PROBE_TLS_PREFER},
+                {"kind = mysql", SQL_TLS_PREFER},
+                {"kind = postgres", SQL_TLS_PREFER},
+                {"kind = mysql tls = \"off\"", SQL_TLS_OFF},
+                {"kind = mysql tls = \"prefer\"", SQL_TLS_PREFER},
                 {"kind = postgres tls = \"require\" tls_cert = CERT tls_key = KEY",
-                 PROBE_TLS_REQUIRE},
-                {"kind = mysql tls = \"verify\" tls_ca = CERT", PROBE_TLS_VERIFY},
-                {"kind = mysql socket = \"/s\" tls = \"off\"", PROBE_TLS_OFF},
+                 SQL_TLS_REQUIRE},
+                {"kind = mysql tls = \"verify\" tls_ca = CERT", SQL_TLS_VERIFY},
+                {"kind = mysql socket = \"/s\" tls = \"off\"", SQL_TLS_OFF},
                 {"kind = mysql socket = \"/s\" tls = \"require\" replica \"r\" { host = \"h\" }",
-                 PROBE_TLS_REQUIRE},
+                 SQL_TLS_REQUIRE},
         };
         for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
                 struct config c;

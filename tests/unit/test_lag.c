@@ -190,7 +190,7 @@ static void a_replica_is_called_by_its_name_its_host_or_host_and_port(void **unu
         static char v4[] = "10.0.0.2", v6[] = "::1", sock[] = "/run/db.sock", name[] = "db2",
                     dns[] = "DB2.example";
         const struct {
-                struct probe_server server;
+                struct sql_server server;
                 const char *called;
                 bool is_so;
         } cases[] = {

@@ -249,7 +249,7 @@ static void a_failing_connection_is_told_at_every_interval_and_tried_rarely(void
         int fd = socket(AF_INET, SOCK_STREAM, 0);
         assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
         assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
-        o.primary = (struct probe_server){.host = host_name, .port = ntohs(at.sin_port)};
+        o.primary = (struct sql_server){.host = host_name, .port = ntohs(at.sin_port)};
         o.user = user;
         o.password = password;
         for (int kind = PROBE_MYSQL; kind <= PROBE_POSTGRES; kind++) {
@@ -574,12 +574,12 @@ static void skipping_takes_effect_at_once_and_all_skipped_is_an_error(void **unu
 {
         (void)unused;
         static char near[] = "127.0.0.1", a[] = "a", b[] = "b", user[] = "weir";
-        struct probe_server replicas[] = {{.host = near, .port = 1, .name = a},
-                                          {.host = near, .port = 2, .name = b}};
+        struct sql_server replicas[] = {{.host = near, .port = 1, .name = a},
+                                        {.host = near, .port = 2, .name = b}};
         struct probe_metric metrics[] = {{.name = "replication_lag"}};
         struct probe_options o = host(metrics, 1);
         o.kind = PROBE_MYSQL;
-        o.primary = (struct probe_server){.host = near, .port = 3};
+        o.primary = (struct sql_server){.host = near, .port = 3};
         o.replicas = replicas;
         o.n_replicas = 2;
         o.user = user;
@@ -607,14 +607,14 @@ static void two_metrics_may_both_be_the_lag_of_the_replicas(void **unused)
 {
         (void)unused;
         static char near[] = "127.0.0.1", a[] = "a", user[] = "weir", lag[] = "replication_lag";
-        struct probe_server replica = {.host = near, .port = 1, .name = a};
+        struct sql_server replica = {.host = near, .port = 1, .name = a};
         struct probe_metric metrics[] = {{.name = "replication_lag"},
                                          {.name = "lag", .source = lag}};
         struct probe_options o = host(metrics, 2);
         struct probe_sample s[2];
         struct ear ear;
         o.kind = PROBE_MYSQL;
-        o.primary = (struct probe_server){.host = near, .port = 3};
+        o.primary = (struct sql_server){.host = near, .port = 3};
         o.replicas = &replica;
         o.n_replicas = 1;
         o.user = user;

@@ -1,4 +1,4 @@
-/* A guard cuts off a socket that somebody waits for without a deadline. */
+/* A cutoff cuts a socket that a call waits for without a deadline. */
 #include "check.h"
 
 #include <sys/eventfd.h>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "probe/probe_int.h"
+#include "sql/wait.h"
 
 struct scene {
         int stop_fd;
@@ -32,51 +32,51 @@ static int tear_down(void **state)
         return 0;
 }
 
-static struct probe_wait within(const struct scene *s, int64_t ms)
+static struct sql_wait within(const struct scene *s, int64_t ms)
 {
-        return (struct probe_wait){s->stop_fd, clock_boot_ns() + ms * NS_PER_MS, ms};
+        return (struct sql_wait){s->stop_fd, clock_boot_ns() + ms * NS_PER_MS, ms};
 }
 
 static void a_read_that_would_not_end_ends_with_the_time(void **state)
 {
         const struct scene *s = *state;
-        struct probe_wait w = within(s, 20);
+        struct sql_wait w = within(s, 20);
         char byte;
-        struct guard *g = guard_begin(&w, s->ours);
-        assert_non_null(g);
+        struct cutoff *c = cutoff_begin(&w, s->ours);
+        assert_non_null(c);
         assert_int_equal(read(s->ours, &byte, 1), 0);
-        assert_int_equal(guard_end(g), ERR_TIMEOUT);
+        assert_int_equal(cutoff_end(c), ERR_TIMEOUT);
 }
 
 static void a_read_that_would_not_end_ends_when_weir_stops(void **state)
 {
         const struct scene *s = *state;
-        struct probe_wait w = within(s, 60000);
+        struct sql_wait w = within(s, 60000);
         uint64_t one = 1;
         char byte;
-        struct guard *g = guard_begin(&w, s->ours);
-        assert_non_null(g);
+        struct cutoff *c = cutoff_begin(&w, s->ours);
+        assert_non_null(c);
         assert_int_equal(write(s->stop_fd, &one, sizeof(one)), sizeof(one));
         assert_int_equal(read(s->ours, &byte, 1), 0);
-        assert_int_equal(guard_end(g), ERR_STOPPING);
+        assert_int_equal(cutoff_end(c), ERR_STOPPING);
 }
 
-static void a_guard_that_ends_in_time_leaves_the_socket_alone(void **state)
+static void a_cutoff_that_ends_in_time_leaves_the_socket_alone(void **state)
 {
         const struct scene *s = *state;
-        struct probe_wait w = within(s, 60000);
+        struct sql_wait w = within(s, 60000);
         char byte = 'x';
-        struct guard *g = guard_begin(&w, s->ours);
-        assert_non_null(g);
-        assert_int_equal(guard_end(g), OK);
+        struct cutoff *c = cutoff_begin(&w, s->ours);
+        assert_non_null(c);
+        assert_int_equal(cutoff_end(c), OK);
         assert_int_equal(write(s->theirs, &byte, 1), 1);
         assert_int_equal(read(s->ours, &byte, 1), 1);
 }
 
-static void a_socket_that_cannot_be_named_twice_gets_no_guard(void **state)
+static void a_socket_that_cannot_be_named_twice_gets_no_cutoff(void **state)
 {
-        struct probe_wait w = within(*state, 60000);
-        assert_null(guard_begin(&w, -1));
+        struct sql_wait w = within(*state, 60000);
+        assert_null(cutoff_begin(&w, -1));
 }
 
 int main(void)
@@ -85,8 +85,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
                 TEST(a_read_that_would_not_end_ends_with_the_time),
                 TEST(a_read_that_would_not_end_ends_when_weir_stops),
-                TEST(a_guard_that_ends_in_time_leaves_the_socket_alone),
-                TEST(a_socket_that_cannot_be_named_twice_gets_no_guard),
+                TEST(a_cutoff_that_ends_in_time_leaves_the_socket_alone),
+                TEST(a_socket_that_cannot_be_named_twice_gets_no_cutoff),
 #undef TEST
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
  *    library, which some would crash.  What is read after that is counted, and cut when it is too
  * much or too late; the library reads on as long as there is something to read, and stores all of
  * it. */
-#include "probe/mysql_connect.h"
+#include "sql/mysql_connect.h"
 
 #include <errmsg.h>
 #include <mysql.h>
@@ -198,7 +198,7 @@ static void on_io(int is_write, MYSQL *db, unsigned char *bytes, size_t n)
                 see_greeting(db, bytes, n);
 }
 
-void my_watch_begin(const struct probe_wait *w, bool is_greeted, bool needs_tls)
+void my_watch_begin(const struct sql_wait *w, bool is_greeted, bool needs_tls)
 {
         watch.is_on = true;
         watch.left = ANSWER_MAX;
@@ -207,6 +207,11 @@ void my_watch_begin(const struct probe_wait *w, bool is_greeted, bool needs_tls)
         watch.needs_tls = needs_tls;
         watch.len = 0;
         watch.verdict = OK;
+}
+
+void my_watch_allow(uint64_t bytes)
+{
+        watch.left = bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX;
 }
 
 int my_watch_end(void)
@@ -229,7 +234,7 @@ static void set_up(void)
         mysql_close(db);
 }
 
-void mysql_prober_setup(void)
+void my_setup(void)
 {
         static pthread_once_t once = PTHREAD_ONCE_INIT;
         (void)pthread_once(&once, set_up); /* fails for a bad argument only */

@@ -1,21 +1,17 @@
-/* Waiting with a deadline, readings, calls that are made aside, and sockets that are guarded.
+/* Waiting with a deadline, calls that are made aside, and sockets that are cut off in time.
  *
  * A call that the system offers only in a blocking form (getaddrinfo, statvfs on a network file
  * system that is gone) runs on a thread of its own, detached.  The caller waits for it as long as
  * its tick lasts; when that is over, the thread keeps what it works on until it ends by itself.
  * They do not pile up: a target whose name was not found in time rests, and a lookup ends by itself
  * at some time; a disk is not asked again before it has answered. */
-#include "probe/probe_int.h"
+#include "sql/wait.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -23,11 +19,8 @@
 
 #include "base/clock.h"
 #include "base/duration.h"
-#include "base/shown.h"
 
-#define NUMBER_MAX 64 /* characters of the longest number that makes sense */
-
-int wait_for(const struct probe_wait *w, int fd, short events, short *ret_got)
+int wait_for(const struct sql_wait *w, int fd, short events, short *ret_got)
 {
         for (;;) {
                 struct pollfd fds[2] = {{.fd = w->stop_fd, .events = POLLIN},
@@ -50,7 +43,7 @@ int wait_for(const struct probe_wait *w, int fd, short events, short *ret_got)
         }
 }
 
-int wait_problem(const struct probe_wait *w, int err, struct problem *problem)
+int wait_problem(const struct sql_wait *w, int err, struct problem *problem)
 {
         char text[DURATION_TEXT_MAX];
         if (err == ERR_STOPPING)
@@ -61,93 +54,6 @@ int wait_problem(const struct probe_wait *w, int err, struct problem *problem)
 int answer_too_long(struct problem *problem)
 {
         return problem_set(problem, ERR_TOOBIG, "the answer is longer than 1 MiB");
-}
-
-/* ---- readings ---- */
-
-void reading_set(struct reading *r, double value)
-{
-        *r = (struct reading){.value = value};
-}
-
-void reading_fail(struct reading *r, const char *fmt, ...)
-{
-        struct reading failed = {.is_error = true};
-        va_list args;
-        va_start(args, fmt);
-        shown_vprintf(failed.text, sizeof(failed.text), fmt, args);
-        va_end(args);
-        *r = failed; /* only now: what it held may be part of the sentence */
-}
-
-void reading_remark(struct reading *r, const char *fmt, ...)
-{
-        va_list args;
-        va_start(args, fmt);
-        shown_vprintf(r->text, sizeof(r->text), fmt, args);
-        va_end(args);
-}
-
-bool is_silence(int err)
-{
-        return err == ERR_TIMEOUT || err == ERR_STOPPING || err == ERR_IO;
-}
-
-bool is_nobody_there(int error)
-{
-        return error == ECONNREFUSED || error == ENOENT || error == EACCES;
-}
-
-static bool is_decimal(const char *text, size_t len)
-{
-        for (size_t i = 0; i < len; i++)
-                if (!isdigit((unsigned char)text[i]) && !strchr("+-.eE", text[i]))
-                        return false;
-        return len > 0;
-}
-
-void reading_set_text(struct reading *r, const char *text, size_t len)
-{
-        char copy[NUMBER_MAX + 1], *end = NULL;
-        while (len && isspace((unsigned char)text[len - 1]))
-                len--;
-        while (len && isspace((unsigned char)*text)) {
-                text++;
-                len--;
-        }
-        if (len <= NUMBER_MAX && is_decimal(text, len)) {
-                memcpy(copy, text, len);
-                copy[len] = '\0';
-                double value = strtod(copy, &end);
-                if (*end == '\0' && isfinite(value)) {
-                        reading_set(r, value);
-                        return;
-                }
-        }
-        if (!len)
-                reading_fail(r, "the value is empty, not a number");
-        else
-                reading_fail(r, "the value is no number: '%s'", SHOWN(slice_make(text, len)));
-}
-
-/* ---- resting ---- */
-
-void rest_begin(struct rest *r, int64_t now_ns)
-{
-        r->pause_ms = r->pause_ms ? r->pause_ms * 2 : REST_MIN_MS;
-        if (r->pause_ms > REST_MAX_MS)
-                r->pause_ms = REST_MAX_MS;
-        r->until_ns = now_ns + r->pause_ms * NS_PER_MS;
-}
-
-bool rest_is_over(const struct rest *r, int64_t now_ns)
-{
-        return now_ns >= r->until_ns;
-}
-
-bool rest_is_on(const struct rest *r)
-{
-        return r->pause_ms > 0;
 }
 
 /* ---- aside ---- */
@@ -214,7 +120,7 @@ bool aside_is_done(const struct aside *a)
         return atomic_load(&a->is_done);
 }
 
-int aside_wait(const struct aside *a, const struct probe_wait *w)
+int aside_wait(const struct aside *a, const struct sql_wait *w)
 {
         return aside_is_done(a) ? OK : wait_for(w, a->done_fd, POLLIN, NULL);
 }
@@ -225,10 +131,10 @@ const void *aside_arg(const struct aside *a)
         return a->arg;
 }
 
-/* ---- guards ---- */
+/* ---- cutting off ---- */
 
-struct guard {
-        struct probe_wait wait;
+struct cutoff {
+        struct sql_wait wait;
         /* A second name of the socket: the first may be closed and given to another meanwhile. */
         int fd;
         int done_fd;
@@ -236,49 +142,49 @@ struct guard {
         pthread_t thread;
 };
 
-static void *guard_thread(void *ctx)
+static void *cutoff_thread(void *ctx)
 {
-        struct guard *g = ctx;
-        g->err = wait_for(&g->wait, g->done_fd, POLLIN, NULL);
-        if (g->err != OK)
-                (void)shutdown(g->fd, SHUT_RDWR); /* fine when it is lost */
+        struct cutoff *c = ctx;
+        c->err = wait_for(&c->wait, c->done_fd, POLLIN, NULL);
+        if (c->err != OK)
+                (void)shutdown(c->fd, SHUT_RDWR); /* fine when it is lost */
         return NULL;
 }
 
-static void guard_free(struct guard *g)
+static void cutoff_free(struct cutoff *c)
 {
-        if (g->fd >= 0)
-                (void)close(g->fd);
-        if (g->done_fd >= 0)
-                (void)close(g->done_fd);
-        free(g);
+        if (c->fd >= 0)
+                (void)close(c->fd);
+        if (c->done_fd >= 0)
+                (void)close(c->done_fd);
+        free(c);
 }
 
-struct guard *guard_begin(const struct probe_wait *w, int fd)
+struct cutoff *cutoff_begin(const struct sql_wait *w, int fd)
 {
-        struct guard *g = xmalloc(sizeof(*g));
-        *g = (struct guard){
+        struct cutoff *c = xmalloc(sizeof(*c));
+        *c = (struct cutoff){
                 .wait = *w,
                 .fd = eventfd(0, EFD_CLOEXEC), /* only for its number */
                 .done_fd = eventfd(0, EFD_CLOEXEC),
         };
         /* Not F_DUPFD_CLOEXEC: the thread sanitizer does not see it, nor libuv's closing of what
          * had the number before, and takes ours for that. */
-        if (g->fd < 0 || g->done_fd < 0 || dup3(fd, g->fd, O_CLOEXEC) < 0 ||
-            pthread_create(&g->thread, NULL, guard_thread, g) != 0) {
-                guard_free(g);
+        if (c->fd < 0 || c->done_fd < 0 || dup3(fd, c->fd, O_CLOEXEC) < 0 ||
+            pthread_create(&c->thread, NULL, cutoff_thread, c) != 0) {
+                cutoff_free(c);
                 return NULL;
         }
-        return g;
+        return c;
 }
 
-int guard_end(struct guard *g)
+int cutoff_end(struct cutoff *c)
 {
         uint64_t one = 1;
-        ssize_t n = write(g->done_fd, &one, sizeof(one));
+        ssize_t n = write(c->done_fd, &one, sizeof(one));
         ASSERT(n == sizeof(one));            /* an eventfd with nothing in it takes one */
-        (void)pthread_join(g->thread, NULL); /* at once: it has been told */
-        int err = g->err;
-        guard_free(g);
+        (void)pthread_join(c->thread, NULL); /* at once: it has been told */
+        int err = c->err;
+        cutoff_free(c);
         return err;
 }

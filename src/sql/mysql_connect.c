@@ -3,9 +3,9 @@
  * Three things about libmariadb's TLS (3.3) shape this file:
  *
  * 1. Its handshake waits for the server by itself, inside a call that otherwise never blocks, and
- *    for as long as the server likes.  So a guard cuts the socket off when our time is over.
+ *    for as long as the server likes.  So a cutoff cuts the socket off when our time is over.
  * 2. It leaves the socket blocking and reads plain data with a flag for that, encrypted data with
- *    none.  So the socket is told not to block, once the guard has gone.
+ *    none.  So the socket is told not to block, once the cutoff has gone.
  * 3. The certificate is compared with the `host` we give, and we give an address, because a name
  *    would be looked up, which blocks.  The library reads `host` where we keep it: once for the
  *    address, before its first pause, and again when the server has greeted.  So the name is put
@@ -14,7 +14,7 @@
  * With `verify` it ends by itself where the server has no TLS; with `require` the watch of
  * mysql_auth.c does that, in either case before the login.  `require` keeps out only who listens,
  * not who answers in place of the server. */
-#include "probe/mysql_connect.h"
+#include "sql/mysql_connect.h"
 
 #include <errmsg.h>
 #include <fcntl.h>
@@ -26,9 +26,9 @@
 #include <sys/socket.h>
 
 #include "base/banned.h" /* late: see the Makefile */
-#include "base/shown.h"
+#include "sql/tls.h"
 
-int my_wait(MYSQL *db, int status, const struct probe_wait *w, int *ret)
+int my_wait(MYSQL *db, int status, const struct sql_wait *w, int *ret)
 {
         short events = 0, got = 0;
         if (status & MYSQL_WAIT_READ)
@@ -63,7 +63,7 @@ MYSQL *my_hang_up(MYSQL *db)
 /* ---- what went wrong ---- */
 
 /* "TLS/SSL error: unsupported protocol" */
-static int tls_problem(const struct my_dial *d, const char *text, enum probe_tls_mode mode,
+static int tls_problem(const struct my_dial *d, const char *text, enum sql_tls_mode mode,
                        struct problem *problem)
 {
         const char *colon = strstr(text, ": ");
@@ -71,8 +71,8 @@ static int tls_problem(const struct my_dial *d, const char *text, enum probe_tls
         if (strstr(why, "SSL is required"))
                 return tls_no_server(problem, d->where);
         if (strstr(why, "Validation of SSL server certificate failed"))
-                return tls_wrong_name(problem, d->where, d->server);
-        if (mode == PROBE_TLS_VERIFY && tls_last_code())
+                return tls_wrong_name(problem, d->where, &d->login->server);
+        if (mode == SQL_TLS_VERIFY && tls_last_code())
                 return tls_bad_certificate(problem, d->where, tls_last_code());
         return problem_set(problem, ERR_UNAVAIL, "cannot connect to %s: TLS failed: %s", d->where,
                            why);
@@ -110,7 +110,7 @@ static int connect_problem(const struct my_dial *d, MYSQL *db, bool is_plain,
                            "cannot connect to %s: %s", d->where, text);
 }
 
-static int not_in_time(const struct my_dial *d, const struct probe_wait *w, int err,
+static int not_in_time(const struct my_dial *d, const struct sql_wait *w, int err,
                        struct problem *problem)
 {
         struct problem why;
@@ -132,10 +132,12 @@ static int watch_problem(const struct my_dial *d, int err, struct problem *probl
 
 /* ---- one try ---- */
 
-static void set_options(MYSQL *db, bool is_socket)
+#define PACKET_MAX (1024 * MIB - 1) /* of the library */
+
+static void set_options(MYSQL *db, bool is_socket, uint64_t answer_max)
 {
         unsigned protocol = is_socket ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
-        unsigned long packet = ANSWER_MAX;
+        unsigned long packet = answer_max < PACKET_MAX ? answer_max : PACKET_MAX;
         unsigned infile = 0;
         /* None of these fails but for want of memory. */
         (void)mysql_options(db, MYSQL_OPT_NONBLOCK, NULL);
@@ -148,9 +150,9 @@ static void set_options(MYSQL *db, bool is_socket)
 }
 
 /* Both switches are set in either case: versions of the library differ in what they do unasked. */
-static void set_tls(MYSQL *db, const struct probe_tls *tls, enum probe_tls_mode mode)
+static void set_tls(MYSQL *db, const struct sql_tls *tls, enum sql_tls_mode mode)
 {
-        my_bool is_on = mode != PROBE_TLS_OFF, is_verified = mode == PROBE_TLS_VERIFY;
+        my_bool is_on = mode != SQL_TLS_OFF, is_verified = mode == SQL_TLS_VERIFY;
         /* None of these fails but for want of memory. */
         (void)mysql_options(db, MYSQL_OPT_SSL_ENFORCE, &is_on);
         (void)mysql_options(db, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &is_verified);
@@ -162,7 +164,7 @@ static void set_tls(MYSQL *db, const struct probe_tls *tls, enum probe_tls_mode 
 struct attempt {
         const struct my_dial *dial;
         const char *address;
-        enum probe_tls_mode mode;
+        enum sql_tls_mode mode;
         MYSQL *db;
         char *host; /* the library's: the address, then the name */
 };
@@ -170,24 +172,24 @@ struct attempt {
 /* What to wait for; 0: it has failed at once. */
 static int start(struct attempt *a, MYSQL **ret_done)
 {
-        const struct probe_options *o = a->dial->options;
-        const struct probe_server *s = a->dial->server;
+        const struct sql_login *l = a->dial->login;
+        const struct sql_server *s = &l->server;
         bool is_socket = server_is_socket(s);
         const char *name = server_tls_name(s);
         size_t size = strlen(a->address) + strlen(name) + 1;
         a->host = xmalloc(size);
         (void)snprintf(a->host, size, "%s", a->address);
-        set_options(a->db, is_socket);
-        set_tls(a->db, &o->tls, a->mode);
-        int status = mysql_real_connect_start(ret_done, a->db, is_socket ? NULL : a->host, o->user,
-                                              o->password, o->database, (unsigned)s->port,
+        set_options(a->db, is_socket, a->dial->answer_max);
+        set_tls(a->db, &l->tls, a->mode);
+        int status = mysql_real_connect_start(ret_done, a->db, is_socket ? NULL : a->host, l->user,
+                                              l->password, l->database, (unsigned)s->port,
                                               is_socket ? a->address : NULL, 0);
-        if (status && a->mode == PROBE_TLS_VERIFY)
+        if (status && a->mode == SQL_TLS_VERIFY)
                 (void)snprintf(a->host, size, "%s", name);
         return status;
 }
 
-static int finish(const struct attempt *a, int status, const struct probe_wait *w, MYSQL **ret_done)
+static int finish(const struct attempt *a, int status, const struct sql_wait *w, MYSQL **ret_done)
 {
         int ready;
         while (status) {
@@ -202,30 +204,30 @@ static int finish(const struct attempt *a, int status, const struct probe_wait *
 /* ERR_STATE: TLS did not come about. */
 static int judge(const struct attempt *a, bool is_done, struct problem *problem)
 {
-        bool is_plain = a->mode == PROBE_TLS_OFF && !server_is_socket(a->dial->server);
+        bool is_plain = a->mode == SQL_TLS_OFF && !server_is_socket(&a->dial->login->server);
         if (!is_done && mysql_errno(a->db) == CR_SSL_CONNECTION_ERROR) {
                 (void)tls_problem(a->dial, mysql_error(a->db), a->mode, problem);
                 return ERR_STATE;
         }
         if (!is_done)
                 return connect_problem(a->dial, a->db, is_plain, problem);
-        ASSERT(a->mode < PROBE_TLS_REQUIRE || mysql_get_ssl_cipher(a->db));
+        ASSERT(a->mode < SQL_TLS_REQUIRE || mysql_get_ssl_cipher(a->db));
         int fd = (int)mysql_get_socket(a->db); /* a valid one: neither call fails */
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         (void)fcntl(fd, F_SETFL, O_NONBLOCK);
         return OK;
 }
 
-static int run(struct attempt *a, const struct probe_wait *w, struct problem *problem)
+static int run(struct attempt *a, const struct sql_wait *w, struct problem *problem)
 {
         MYSQL *done = NULL;
-        struct guard *guard = NULL;
+        struct cutoff *cutoff = NULL;
         tls_forget();
-        my_watch_begin(w, false, a->mode >= PROBE_TLS_REQUIRE);
+        my_watch_begin(w, false, a->mode >= SQL_TLS_REQUIRE);
         int status = start(a, &done), cut = OK;
-        if (status && a->mode != PROBE_TLS_OFF) {
-                guard = guard_begin(w, (int)mysql_get_socket(a->db));
-                if (!guard) {
+        if (status && a->mode != SQL_TLS_OFF) {
+                cutoff = cutoff_begin(w, (int)mysql_get_socket(a->db));
+                if (!cutoff) {
                         (void)my_watch_end();
                         return problem_set(
                                 problem, ERR_IO,
@@ -234,8 +236,8 @@ static int run(struct attempt *a, const struct probe_wait *w, struct problem *pr
                 }
         }
         int r = finish(a, status, w, &done), watched = my_watch_end();
-        if (guard)
-                cut = guard_end(guard);
+        if (cutoff)
+                cut = cutoff_end(cutoff);
         if (watched != OK && watched != ERR_TIMEOUT)
                 return watch_problem(a->dial, watched, problem);
         if (cut == OK && r == OK)
@@ -245,7 +247,7 @@ static int run(struct attempt *a, const struct probe_wait *w, struct problem *pr
         return judge(a, done, problem);
 }
 
-static int dial(struct attempt a, const struct probe_wait *w, MYSQL **ret, struct problem *problem)
+static int dial(struct attempt a, const struct sql_wait *w, MYSQL **ret, struct problem *problem)
 {
         a.db = mysql_init(NULL);
         ASSERT(a.db);
@@ -255,14 +257,15 @@ static int dial(struct attempt a, const struct probe_wait *w, MYSQL **ret, struc
         return r;
 }
 
-int my_dial(const struct my_dial *d, const char *address, const struct probe_wait *w, MYSQL **ret,
+int my_dial(const struct my_dial *d, const char *address, const struct sql_wait *w, MYSQL **ret,
             struct problem *problem)
 {
-        struct attempt a = {
-                .dial = d, .address = address, .mode = server_tls_mode(d->options, d->server)};
+        struct attempt a = {.dial = d,
+                            .address = address,
+                            .mode = server_tls_mode(&d->login->server, &d->login->tls)};
         int r = dial(a, w, ret, problem);
-        if (r != ERR_STATE || a.mode != PROBE_TLS_PREFER)
+        if (r != ERR_STATE || a.mode != SQL_TLS_PREFER)
                 return r;
-        a.mode = PROBE_TLS_OFF;
+        a.mode = SQL_TLS_OFF;
         return dial(a, w, ret, problem);
 }

@@ -4,9 +4,10 @@
  * addresses only.  A name with several addresses has each tried in turn, in the order of the
  * resolver; what is left of the time is shared evenly among those that are left, so that one that
  * swallows packets does not use up all of it. */
-#include "probe/probe_int.h"
+#include "sql/login.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/shown.h"
+#include "sql/wait.h"
 
 #define ADDRESSES_MAX 8
 #define ADDRESS_MAX   320 /* a name in the DNS has 253 bytes */
@@ -29,13 +31,13 @@ struct lookup {
         char host[];
 };
 
-bool server_is_socket(const struct probe_server *s)
+bool server_is_socket(const struct sql_server *s)
 {
         return s->host[0] == '/';
 }
 
 /* "10.0.0.2:3306", "[::1]:3306", or the path of the socket; cut when it is longer than the room. */
-static void put_address(const struct probe_server *s, char *ret, size_t size)
+static void put_address(const struct sql_server *s, char *ret, size_t size)
 {
         if (server_is_socket(s))
                 (void)snprintf(ret, size, "%s", s->host);
@@ -45,7 +47,7 @@ static void put_address(const struct probe_server *s, char *ret, size_t size)
                 (void)snprintf(ret, size, "%s:%d", s->host, s->port);
 }
 
-bool server_is_called(const struct probe_server *s, const char *name)
+bool server_is_called(const struct sql_server *s, const char *name)
 {
         char address[ADDRESS_MAX];
         put_address(s, address, sizeof(address));
@@ -53,7 +55,7 @@ bool server_is_called(const struct probe_server *s, const char *name)
                (s->name && strcasecmp(s->name, name) == 0);
 }
 
-const char *server_where(const struct probe_server *s, char *ret)
+const char *server_where(const struct sql_server *s, char *ret)
 {
         char address[WHERE_MAX];
         put_address(s, address, sizeof(address));
@@ -65,14 +67,14 @@ const char *server_where(const struct probe_server *s, char *ret)
         return ret;
 }
 
-const char *server_tls_name(const struct probe_server *s)
+const char *server_tls_name(const struct sql_server *s)
 {
         return s->tls_name ? s->tls_name : s->host;
 }
 
-enum probe_tls_mode server_tls_mode(const struct probe_options *o, const struct probe_server *s)
+enum sql_tls_mode server_tls_mode(const struct sql_server *s, const struct sql_tls *tls)
 {
-        return server_is_socket(s) ? PROBE_TLS_OFF : o->tls.mode;
+        return server_is_socket(s) ? SQL_TLS_OFF : tls->mode;
 }
 
 static void look_up(void *arg)
@@ -89,7 +91,7 @@ static void look_up(void *arg)
                 freeaddrinfo(list);
 }
 
-static int resolve(const char *host, const struct probe_wait *w, struct addresses *ret,
+static int resolve(const char *host, const struct sql_wait *w, struct addresses *ret,
                    struct problem *problem)
 {
         struct in6_addr unused;
@@ -119,8 +121,8 @@ static int resolve(const char *host, const struct probe_wait *w, struct addresse
         return OK;
 }
 
-int server_attempt(const struct probe_server *s, const struct probe_wait *w,
-                   int (*attempt)(void *self, const char *address, const struct probe_wait *w,
+int server_attempt(const struct sql_server *s, const struct sql_wait *w,
+                   int (*attempt)(void *self, const char *address, const struct sql_wait *w,
                                   struct problem *problem),
                    void *self, struct problem *problem)
 {
@@ -131,7 +133,7 @@ int server_attempt(const struct probe_server *s, const struct probe_wait *w,
         if (r != OK)
                 return r;
         for (size_t i = 0; i < found.n; i++) {
-                struct probe_wait share = *w;
+                struct sql_wait share = *w;
                 int64_t now_ns = clock_boot_ns();
                 share.deadline_ns = now_ns + (w->deadline_ns - now_ns) / (int64_t)(found.n - i);
                 r = attempt(self, found.text[i], &share, problem);
@@ -141,9 +143,7 @@ int server_attempt(const struct probe_server *s, const struct probe_wait *w,
         return r;
 }
 
-bool sql_is_query(const char *sql)
+bool is_nobody_there(int error)
 {
-        sql += strspn(sql, " \t\r\n(");
-        return (strncasecmp(sql, "SELECT", 6) == 0 || strncasecmp(sql, "WITH", 4) == 0) &&
-               !strchr(sql, ';');
+        return error == ECONNREFUSED || error == ENOENT || error == EACCES;
 }

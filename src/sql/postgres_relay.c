@@ -12,8 +12,10 @@
  *   the password in clear text.  Over TLS there is nothing to be seen, nor anything to hide.
  * - No more than ANSWER_MAX is passed on for one question, and nothing after the deadline.
  * - libpq keeps some of what a server tells unasked; so a connection that has carried CARRIED_MAX
- *   is lost, and made again at once. */
-#include "probe/postgres_relay.h"
+ *   is lost, and made again at once.
+ *
+ * Where the server is trusted once it has been logged in to, libpq gets its socket back then. */
+#include "sql/postgres_relay.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +49,7 @@ struct pg_relay {
 
 /* ---- the pair ---- */
 
-/* A second name of the descriptor; see guard_begin() for why not by fcntl. */
+/* A second name of the descriptor; see cutoff_begin() for why not by fcntl. */
 static int copy_fd(int fd)
 {
         int copy = eventfd(0, EFD_CLOEXEC); /* only for its number */
@@ -179,7 +181,7 @@ static bool is_readable(int fd)
         return poll(&p, 1, 0) > 0;
 }
 
-int pg_relay_wait(struct pg_relay *r, const struct probe_wait *w)
+int pg_relay_wait(struct pg_relay *r, const struct sql_wait *w)
 {
         for (;;) {
                 pass_up(r);
@@ -206,4 +208,18 @@ struct pg_relay *pg_relay_end(struct pg_relay *r)
         (void)close(r->near_fd);
         free(r);
         return NULL;
+}
+
+bool pg_relay_leave(struct pg_relay **r)
+{
+        struct pg_relay *relay = *r;
+        if (relay->down.len || relay->up.len || is_readable(relay->pq_fd))
+                return false;
+        int put = dup3(relay->server_fd, relay->pq_fd, O_CLOEXEC);
+        ASSERT(put == relay->pq_fd); /* both are valid */
+        (void)close(relay->server_fd);
+        (void)close(relay->near_fd);
+        free(relay);
+        *r = NULL;
+        return true;
 }

@@ -1,38 +1,27 @@
-/* What the probes of databases say about TLS: the words of its settings, and the sentences for what
- * it can fail by.  The libraries do the rest.
+/* What connections to databases say about TLS: the words of its settings, and the sentences for
+ * what it can fail by.  The libraries do the rest.
  *
  * libpq does not say why a certificate was refused, libmariadb only in words, and both have let go
  * of OpenSSL's connection when they return.  OpenSSL tells everybody who asks when one of its
  * connections ends, and its verdict can still be read then. */
-#include "probe/probe_int.h"
+#include "sql/tls.h"
 
 #include <pthread.h>
 
 #include "base/openssl.h"
 #include "base/shown.h"
 
-static const char *const modes[PROBE_TLS_MODES] = {
-        [PROBE_TLS_OFF] = "off",
-        [PROBE_TLS_PREFER] = "prefer",
-        [PROBE_TLS_REQUIRE] = "require",
-        [PROBE_TLS_VERIFY] = "verify",
+static const char *const modes[SQL_TLS_MODES] = {
+        [SQL_TLS_OFF] = "off",
+        [SQL_TLS_PREFER] = "prefer",
+        [SQL_TLS_REQUIRE] = "require",
+        [SQL_TLS_VERIFY] = "verify",
 };
 
-const char *probe_tls_mode_name(enum probe_tls_mode mode)
+const char *sql_tls_mode_name(enum sql_tls_mode mode)
 {
-        ASSERT(mode < PROBE_TLS_MODES);
+        ASSERT(mode < SQL_TLS_MODES);
         return modes[mode];
-}
-
-bool probe_tls_mode_from_name(const char *name, enum probe_tls_mode *ret)
-{
-        for (size_t i = 0; i < PROBE_TLS_MODES; i++) {
-                if (strcmp(name, modes[i]) == 0) {
-                        *ret = (enum probe_tls_mode)i;
-                        return true;
-                }
-        }
-        return false;
 }
 
 int tls_no_server(struct problem *problem, const char *where)
@@ -42,7 +31,7 @@ int tls_no_server(struct problem *problem, const char *where)
                            where);
 }
 
-int tls_wrong_name(struct problem *problem, const char *where, const struct probe_server *s)
+int tls_wrong_name(struct problem *problem, const char *where, const struct sql_server *s)
 {
         return problem_set(problem, ERR_UNAVAIL,
                            "cannot connect to %s: its certificate is not for the name %s", where,
