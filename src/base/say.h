@@ -11,7 +11,8 @@
 
 #include "base/defs.h"
 
-enum say_level { SAY_DEBUG, SAY_INFO, SAY_WARN, SAY_ERROR };
+/* SAY_NOTHING is for say_setup() alone. */
+enum say_level { SAY_DEBUG, SAY_INFO, SAY_WARN, SAY_ERROR, SAY_NOTHING };
 
 void say_setup(enum say_level min, bool as_json);
 bool say_level_from_name(const char *name, enum say_level *ret);
