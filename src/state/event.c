@@ -26,13 +26,18 @@ int event_from_name(struct slice name)
         return -1;
 }
 
+static inline uint64_t zigzag_of(const struct event *e, int64_t created_ms)
+{
+        uint64_t distance = (uint64_t)e->wall_ms - (uint64_t)created_ms;
+        uint64_t sign = (distance >> 63) ? UINT64_MAX : 0;
+        return (distance << 1) ^ sign;
+}
+
 void event_pack(struct buf *b, const struct event *e, int64_t created_ms)
 {
         ASSERT((unsigned)e->type < EVENT_COUNT);
-        uint64_t distance = (uint64_t)e->wall_ms - (uint64_t)created_ms;
-        uint64_t sign = (distance >> 63) ? UINT64_MAX : 0;
         buf_put_byte(b, (char)e->type);
-        buf_put_varint(b, (distance << 1) ^ sign);
+        buf_put_varint(b, zigzag_of(e, created_ms));
         buf_put_lv(b, e->worker);
         buf_put_lv(b, e->message);
 }
@@ -57,6 +62,38 @@ bool event_next(struct slice *rest, int64_t created_ms, struct event *ret)
         };
         *rest = slice_make(r.at, reader_left(&r));
         return true;
+}
+
+static inline bool skip_byte(struct slice *rest, uint64_t byte)
+{
+        if (!rest->len || (unsigned char)*rest->ptr != byte)
+                return false;
+        rest->ptr++;
+        rest->len--;
+        return true;
+}
+
+static inline bool skip_varint(struct slice *rest, uint64_t v)
+{
+        for (; v >= 0x80; v >>= 7)
+                if (!skip_byte(rest, (v & 0x7f) | 0x80))
+                        return false;
+        return skip_byte(rest, v);
+}
+
+static inline bool skip_lv(struct slice *rest, struct slice s)
+{
+        if (!skip_varint(rest, s.len) || rest->len < s.len ||
+            !slice_eq(slice_make(rest->ptr, s.len), s))
+                return false;
+        *rest = slice_make(rest->ptr + s.len, rest->len - s.len);
+        return true;
+}
+
+bool event_skip(struct slice *rest, const struct event *e, int64_t created_ms)
+{
+        return skip_byte(rest, e->type) && skip_varint(rest, zigzag_of(e, created_ms)) &&
+               skip_lv(rest, e->worker) && skip_lv(rest, e->message);
 }
 
 size_t event_count(struct slice packed)

@@ -46,6 +46,9 @@ int event_from_name(struct slice name); /* -1 when there is no such event */
 void event_pack(struct buf *b, const struct event *e, int64_t created_ms);
 /* Takes the next event off *rest; false at the end or on bytes that are no event. */
 bool event_next(struct slice *rest, int64_t created_ms, struct event *ret);
+/* Takes e off the front of *rest when the bytes there are exactly those that event_pack() writes;
+ * else false, and *rest is anywhere. */
+bool event_skip(struct slice *rest, const struct event *e, int64_t created_ms);
 size_t event_count(struct slice packed);
 
 #endif

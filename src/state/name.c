@@ -25,6 +25,7 @@ struct name *name_get(struct name_table *t, struct slice text)
         n->refs = 1;
         n->len = (uint32_t)text.len;
         memset(n->n_parked, 0, sizeof(n->n_parked));
+        n->tally_place = 0;
         if (text.len)
                 memcpy(n->text, text.ptr, text.len);
         hash_insert(&t->table, &n->node, slice_make(n->text, n->len));

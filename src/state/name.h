@@ -14,6 +14,7 @@ struct name {
         uint32_t refs;
         uint32_t len;
         uint32_t n_parked[NAME_TIERS]; /* of a hook: its jobs that are parked or returning */
+        uint16_t tally_place;          /* of a hook: core/tally.h's; 0 at first */
         char text[];
 };
 

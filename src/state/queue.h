@@ -50,6 +50,7 @@ struct queue {
         struct list waiters;  /* core's blocked claims, first come first served */
         struct list to_serve; /* on the core's list of queues to serve waiters of */
         bool is_paused;
+        uint16_t tally_place; /* core/tally.h's; 0 at first */
         /* Not durable: enum history_policy in force, for the archive's thread (jobs/keeping.h). */
         _Atomic uint8_t history_now;
         uint64_t job_bytes; /* its share of state->live_bytes: the weights of its jobs */

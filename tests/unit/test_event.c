@@ -128,11 +128,50 @@ static void an_unknown_type_ends_the_story(void **state)
         buf_release(&b);
 }
 
+/* What is skipped is what event_pack() writes, to the last byte. */
+static void an_event_is_skipped_only_when_it_is_exactly_that(void **state)
+{
+        const struct event events[] = {
+                {EVENT_STARTED, CREATED + 120, SLICE_LIT("w1"), SLICE_NONE},
+                {EVENT_FAILED, CREATED - 70000, SLICE_LIT("w\xff"), SLICE_LIT("no route")},
+                {EVENT_CANCELED, INT64_MIN, SLICE_NONE, SLICE_NONE},
+        };
+        char message[200] = {0};
+        struct event long_one = {EVENT_RELEASED, CREATED, SLICE_NONE, slice_make(message, 200)};
+        (void)state;
+        for (size_t i = 0; i <= ARRAY_LEN(events); i++) {
+                const struct event *e = i < ARRAY_LEN(events) ? &events[i] : &long_one;
+                struct buf b;
+                buf_init(&b, 0);
+                event_pack(&b, e, CREATED);
+                for (size_t n = 0; n <= b.len; n++) {
+                        struct slice rest = slice_make(b.ptr, n);
+                        assert_int_equal(event_skip(&rest, e, CREATED), n == b.len);
+                }
+                for (size_t at = 0; at < b.len; at++) {
+                        struct slice rest = buf_slice(&b);
+                        b.ptr[at]++;
+                        assert_false(event_skip(&rest, e, CREATED));
+                        b.ptr[at]--;
+                }
+                buf_put_str(&b, "more");
+                struct slice rest = buf_slice(&b);
+                assert_true(event_skip(&rest, e, CREATED));
+                assert_slice(rest, "more");
+                buf_release(&b);
+        }
+        /* A varint that is longer than it must be says the same, in other bytes. */
+        struct slice rest = SLICE_LIT("\x06\x80\x00\x00\x00");
+        struct event canceled = {EVENT_CANCELED, CREATED, SLICE_NONE, SLICE_NONE};
+        assert_false(event_skip(&rest, &canceled, CREATED));
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(every_event_has_a_name_and_is_found_by_it),
                 cmocka_unit_test(every_status_has_a_name_and_is_found_by_it),
+                cmocka_unit_test(an_event_is_skipped_only_when_it_is_exactly_that),
                 cmocka_unit_test(events_come_back_in_order_and_exactly),
                 cmocka_unit_test(a_start_costs_the_name_and_five_bytes_a_second_after_creation),
                 cmocka_unit_test(nothing_packed_is_no_event),
