@@ -20,7 +20,7 @@ MAKEFLAGS += --no-print-directory
 
 VARIANT ?= release
 OUT     := build/$(VARIANT)
-PKGS    := libuv libconfuse openssl sqlite3 libcurl libmariadb libpq
+PKGS    := libuv libconfuse openssl sqlite3 libcurl libmariadb libpq liblz4
 LLHTTP  := /usr/share/llhttp
 ARCH    := $(shell uname -m)
 
@@ -82,9 +82,11 @@ LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 
 objects = $(patsubst %.c,$(OUT)/%.o,$(1))
 
-# A fuzz target is a parser or a format: it may use the rooms up to things, and the table of kinds.
+# A fuzz target is a parser or a format: it may use the rooms up to things, the table of kinds, and the
+# blocks of history.
 ROOMS   := $(if $(filter fuzz,$(VARIANT)),base gate log state wire api core things,*)
-SRC     := $(sort $(foreach r,$(ROOMS),$(wildcard src/$(r)/*.c)) src/features/kinds.c)
+SRC     := $(sort $(foreach r,$(ROOMS),$(wildcard src/$(r)/*.c)) src/features/kinds.c \
+                  $(wildcard src/history/block.c src/history/block_ma*.c src/history/events_json.c))
 UI      := $(sort $(foreach x,html css js svg,$(wildcard src/ui/*.$(x))))
 OBJ     := $(call objects,$(SRC)) $(patsubst %,$(OUT)/llhttp/%.o,llhttp api http) $(OUT)/ui_assets.o
 TEST_C  := $(sort $(foreach p,test prop sim fault,$(wildcard tests/*/$(p)_*.c)))

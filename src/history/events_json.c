@@ -30,24 +30,21 @@ static struct event plain_start(const struct job_view *v)
         return (struct event){EVENT_STARTED, v->started_ms, v->worker, SLICE_NONE};
 }
 
-static bool next_is(struct slice *rest, const struct job_view *v, const struct event *want)
-{
-        struct event e;
-        return event_next(rest, v->created_ms, &e) && e.type == want->type &&
-               e.wall_ms == want->wall_ms && slice_eq(e.worker, want->worker) &&
-               slice_eq(e.message, want->message);
-}
-
-static bool is_plain(const struct job_view *v)
+bool events_json_is_plain(const struct job_view *v)
 {
         struct slice rest = v->events;
         struct event start = plain_start(v);
         struct event end = plain_end(v);
-        if (v->started_ms > 0 && !next_is(&rest, v, &start))
+        if (v->started_ms > 0 && !event_skip(&rest, &start, v->created_ms))
                 return false;
-        /* The view cannot make JSON of a blob. */
-        return next_is(&rest, v, &end) && rest.len == 0 && events_json_is_text(v->worker) &&
-               events_json_is_text(end.message);
+        return event_skip(&rest, &end, v->created_ms) && rest.len == 0;
+}
+
+/* The view of the file cannot make JSON of a blob. */
+static bool is_plain_text(const struct job_view *v)
+{
+        return events_json_is_plain(v) && events_json_is_text(v->worker) &&
+               events_json_is_text(plain_end(v).message);
 }
 
 static void put_text(struct buf *b, const char *key, const char *hex_key, struct slice s)
@@ -81,10 +78,8 @@ static void put_event(struct buf *b, const struct event *e)
         buf_put_byte(b, '}');
 }
 
-void events_json_write(struct buf *b, const struct job_view *v)
+void events_json_write_all(struct buf *b, const struct job_view *v)
 {
-        if (is_plain(v))
-                return;
         struct slice rest = v->events;
         struct event e = {.type = EVENT_CREATED, .wall_ms = v->created_ms};
         buf_put_byte(b, '[');
@@ -92,6 +87,12 @@ void events_json_write(struct buf *b, const struct job_view *v)
                 put_event(b, &e);
         while (event_next(&rest, v->created_ms, &e));
         buf_put_byte(b, ']');
+}
+
+void events_json_write(struct buf *b, const struct job_view *v)
+{
+        if (!is_plain_text(v))
+                events_json_write_all(b, v);
 }
 
 /* The text under `key`, or under `hex_key`, or nothing. */

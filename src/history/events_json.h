@@ -21,6 +21,16 @@
 
 /* Appends the JSON to b, or nothing when the list is plain. */
 void events_json_write(struct buf *b, const struct job_view *v);
+/* The same, but a plain list is written out as well. */
+void events_json_write_all(struct buf *b, const struct job_view *v);
+
+/* Is the list plain, so that events_json_read() of an empty text gives exactly these bytes back?
+ * Texts that are not UTF-8 do not matter here; events_json_write() writes them out all the same. */
+bool events_json_is_plain(const struct job_view *v);
+
+/* Is the list plain, so that events_json_read() of an empty text gives exactly these bytes back?
+ * Texts that are not UTF-8 do not matter here; events_json_write() writes them out all the same. */
+bool events_json_is_plain(const struct job_view *v);
 
 /* Sets v->events (packed, in the arena) from the JSON, or from v itself when json is empty: the
  * other fields must be set.  `scratch` is emptied and used.  ERR_NOMEM, or ERR_CORRUPT when it
