@@ -20,7 +20,7 @@ MAKEFLAGS += --no-print-directory
 
 VARIANT ?= release
 OUT     := build/$(VARIANT)
-PKGS    := libuv libconfuse openssl sqlite3 libcurl libmariadb libpq liblz4
+PKGS    := libuv libconfuse openssl sqlite3 libcurl libmariadb libpq liblz4 libseccomp
 LLHTTP  := /usr/share/llhttp
 ARCH    := $(shell uname -m)
 
