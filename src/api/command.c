@@ -6,6 +6,7 @@
 #include "base/cron.h"
 #include "base/tz.h"
 #include "gate/identity.h"
+#include "log/log.h"
 #include "state/bucket.h"
 #include "state/circuit.h"
 #include "state/rulelog.h"
@@ -21,7 +22,9 @@
 #define WRITES   COMMAND_WRITE
 #define BLOCKS   COMMAND_BLOCKS
 #define FREE     COMMAND_FREE
+#define LOCAL    COMMAND_LOCAL
 #define NOAUTH   COMMAND_NOAUTH
+#define SECRET   COMMAND_SECRET
 
 /* The parameters of all commands, one after the other. */
 static const struct param_def params[] = {
@@ -40,13 +43,14 @@ enum {
 
 const struct command_def command_table[] = {
 /* clang-format off */
-#define ROW(c, group, flags, method, path, summary, returns, reply)                                \
-        {CMD_##c, #c, sizeof(#c) - 1, group, flags, method, path, summary, returns, reply,         \
+#define ROW(c, group, role, flags, method, path, summary, returns, reply)                          \
+        {CMD_##c, #c, sizeof(#c) - 1, group, ROLE_##role, flags, method, path, summary, returns,   \
+         reply,                                                                                    \
          params + FIRST_##c, N_##c##_PARAMS},
 /* clang-format on */
 #define COMMAND(c, exec, ...) ROW(c, __VA_ARGS__)
-#define DOOR_COMMAND(c, group, flags, summary, returns)                                            \
-        ROW(c, group, COMMAND_DOOR | (flags), NULL, NULL, summary, returns, NULL)
+#define DOOR_COMMAND(c, group, role, flags, summary, returns)                                      \
+        ROW(c, group, role, COMMAND_DOOR | (flags), NULL, NULL, summary, returns, NULL)
 #include "api/commands.def"
 #undef ROW
 };

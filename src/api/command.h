@@ -6,6 +6,7 @@
 #ifndef WEIR_API_COMMAND_H
 #define WEIR_API_COMMAND_H
 
+#include "api/role.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
@@ -121,6 +122,8 @@ enum command_flags {
         COMMAND_NOAUTH = 4, /* allowed before authentication */
         COMMAND_DOOR = 8,   /* answered by the door itself, without a function (HELLO, AUTH, ...) */
         COMMAND_FREE = 16,  /* depends on nothing in the log: its reply never waits for the disk */
+        COMMAND_LOCAL = 64, /* every machine of a cluster answers it itself */
+        COMMAND_SECRET = 32, /* its answer holds a secret, and is never kept */
 };
 
 struct core;
@@ -138,6 +141,7 @@ struct command_def {
         const char *name; /* upper case */
         size_t name_len;
         const char *group; /* "jobs", "workers", "locks", ...: a heading of the reference */
+        enum role role;    /* that one needs to run it (api/access.h) */
         unsigned flags;
         const char *method; /* "POST"; NULL when HTTP has no such command */
         const char *path;   /* "/v1/jobs/{id}/complete" */

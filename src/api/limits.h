@@ -29,9 +29,19 @@
           "of CONNECTIONS, those kept for clients on this machine")                                \
         X(ADDRESS_CONNECTIONS, 5000, "connections",                                                \
           "open connections from one address of another machine (IPv6: from a /64)")               \
+        X(OPERATOR_CONNECTIONS, 20, "connections",                                                 \
+          "of CONNECTIONS, those kept for tokens with the role operator or admin")                 \
+        X(ADDRESS_COMMANDS, 500000, "commands",                                                    \
+          "commands a second from one address of another machine; more have to wait")              \
+        X(ADDRESS_BYTES, 268435456, "bytes",                                                       \
+          "unfinished input and unsent output of one address of another machine")                  \
+        X(TOKEN_CONNECTIONS, 5000, "connections", "open connections of one token")                 \
+        X(TOKEN_COMMANDS, 500000, "commands", "commands a second of one token; more have to wait") \
+        X(TOKEN_BYTES, 268435456, "bytes", "unfinished input and unsent output of one token")      \
         X(OUTPUT_BYTES, 4194304, "bytes",                                                          \
           "unsent output of a connection before it is read from no more")                          \
         X(PREAUTH_BYTES, 4096, "bytes", "input before authentication")                             \
+        X(TLS_HANDSHAKE_BYTES, 65536, "bytes", "input of a TLS handshake")                         \
         X(PREAUTH_MS, 5000, "ms", "time before authentication")                                    \
         X(PREAUTH_CONNECTIONS, 1000, "connections",                                                \
           "connections of other machines before authentication; the oldest is cut")                \
@@ -81,6 +91,15 @@
         X(CLIENTS, 10000, "names", "identities and parts that are counted by themselves")          \
         X(LIST_CLIENTS, 1000, "clients", "LIMIT of CLIENTS")                                       \
         X(SKIPPED_HOSTS, 1000, "hosts", "hosts that are skipped at once")                          \
+        X(SITE_ACTIONS, 500, "actions", "LIMIT of SITEACTIONS")                                    \
+        X(SITE_LOCK_S, 86400, "s", "TTL of SITELOCK")                                              \
+        X(PROXY_CLIENTS, 1000, "clients", "LIMIT of PROXYCLIENTS")                                 \
+        X(PROXY_STATEMENTS, 1000, "statements", "LIMIT of PROXYTOP")                               \
+        X(PROXY_SQL_BYTES, 65536, "bytes", "SQL of PROXYEXPLAIN")                                  \
+        X(TOKENS, 1000, "tokens", "access tokens that commands have added")                        \
+        X(AUDIT_WAITING, 10000, "entries",                                                         \
+          "entries of the audit trail that wait for history; the oldest go")                       \
+        X(LIST_AUDIT, 1000, "entries", "LIMIT of AUDIT")                                           \
         X(LIVE, 64, "listeners", "listeners of GET /v1/live at once")                              \
         X(LOGINS, 1000, "sessions", "sessions of the page; the one unused longest goes")           \
         X(LOGIN_FAILURES, 5, "tokens", "wrong tokens a minute from one address at POST /login")
@@ -92,16 +111,20 @@ enum limit {
 };
 
 /* Bounds of single parameters, which HELP and the reference tell with the parameter. */
-#define CLIENT_MINUTES    1440 /* MINUTES of CLIENTSHOW: a day is kept */
-#define RULE_AUTHOR_BYTES 64
-#define RULE_REASON_BYTES 200
-#define RULE_LIST_BYTES   2048 /* METRICS and THRESHOLD */
-#define RULE_NAME_BYTES   (24 + IDENTITY_BYTES + 1 + LIMIT_NAME_BYTES)
-#define RULE_PAGE_MAX     1000 /* LIMIT of RULES */
-#define SERIES_SECONDS    3600
-#define SERIES_STEP_S     300 /* the longest */
-#define THROTTLED_KEPT    200
-#define THROTTLE_EVENTS   500
+#define CLIENT_MINUTES       1440 /* MINUTES of CLIENTSHOW: a day is kept */
+#define RULE_AUTHOR_BYTES    64
+#define RULE_REASON_BYTES    200
+#define RULE_LIST_BYTES      2048 /* METRICS and THRESHOLD */
+#define RULE_NAME_BYTES      (24 + IDENTITY_BYTES + 1 + LIMIT_NAME_BYTES)
+#define RULE_PAGE_MAX        1000 /* LIMIT of RULES */
+#define SERIES_SECONDS       3600 /* by the second; the rest of SERIES by the minute or more: */
+#define SERIES_STEP_S        300  /* the longest of that hour */
+#define SERIES_SECONDS_MAX   2592000
+#define SERIES_STEP_MAX_S    86400
+#define TOKEN_NAME_BYTES     64
+#define TOKEN_PATTERNS_BYTES 2048
+#define THROTTLED_KEPT       200
+#define THROTTLE_EVENTS      500
 
 struct limit_row {
         const char *name;

@@ -10,6 +10,7 @@
 
 enum setting_section {
         SECTION_TOP,
+        SECTION_TLS,
         SECTION_QUEUE,
         SECTION_LOCKS,
         SECTION_THROTTLE,
@@ -17,7 +18,13 @@ enum setting_section {
         SECTION_TARGET,
         SECTION_REPLICA, /* of a target */
         SECTION_METRIC,  /* of a target */
-        SECTION_LIVE,    /* in no file: only set while weir runs */
+        SECTION_WORDPRESS,
+        SECTION_MYSQL,
+        SECTION_CLASS,
+        SECTION_TOKEN,
+        SECTION_TELEMETRY,
+        SECTION_CLUSTER,
+        SECTION_LIVE, /* in no file: only set while weir runs */
         SECTIONS
 };
 
@@ -51,24 +58,36 @@ enum setting_flag {
 struct setting_def {
         const char *name; /* in the file */
         /* For SETTINGSET; NULL: it cannot be set while weir runs.  The words LEVEL, TIER, NAME (of
-         * a target) and METRIC stand for each of those there are. */
+         * a target or a site) and METRIC stand for each of those there are. */
         const char *live;
         enum setting_section section;
         enum setting_type type;
         unsigned flags;
         const char *choices[SETTING_CHOICES_MAX]; /* of a CHOICE, by value; NULL: no such value */
-        int64_t min, max;                         /* of INT, SIZE, DURATION; max 0: no bound */
-        int64_t usual;                            /* the default; of a CHOICE -1: none */
-        double usual_number;                      /* of a SHARE */
-        const char *usual_text;                   /* of a TEXT, and of TEXTS with one */
-        const char *otherwise;                    /* the default in words, where no value says it */
-        const char *kinds; /* of targets that it is for, with commas between; NULL: all */
-        const char *zero;  /* what 0 means, for its error */
-        const char *form;  /* how a value is written, for the man page; NULL: by its type */
-        const char *unit;  /* what an INT counts; NULL: none */
-        const char *text;  /* a sentence without capital and full stop */
-        const char *more;  /* further sentences, for the man page; NULL: none */
+        int64_t min, max;       /* of INT, NUMBER, SIZE, DURATION; max 0: no bound */
+        int64_t usual;          /* the default; of a CHOICE and a DURATION -1: none */
+        double usual_number;    /* of a SHARE */
+        const char *usual_text; /* of a TEXT, and of TEXTS with one */
+        const char *otherwise;  /* the default in words, where no value says it */
+        const char *kinds;      /* of targets that it is for, with commas between; NULL: all */
+        const char *zero;       /* what 0 means, for its error */
+        const char *form;       /* how a value is written, for the man page; NULL: by its type */
+        const char *unit;       /* what an INT counts; NULL: none */
+        const char *text;       /* a sentence without capital and full stop */
+        const char *more;       /* further sentences, for the man page; NULL: none */
 };
+
+/* Whether clients show a certificate; one that is shown must always be good. */
+enum tls_verify { TLS_VERIFY_OFF, TLS_VERIFY_ASK, TLS_VERIFY_REQUIRE };
+
+/* Errors that the `error` of a class chooses from: the number and its SQLSTATE. */
+#define CLASS_ERROR_MAP(X)                                                                         \
+        X(1213, "40001")                                                                           \
+        X(1205, "HY000")                                                                           \
+        X(1041, "HY000")                                                                           \
+        X(1040, "08004")                                                                           \
+        X(1226, "42000")                                                                           \
+        X(3024, "HY000")
 
 /* For includers of setting_table.def: which rows, 0 for all, in SETTINGS_SECTION. */
 #define SETTINGS_TOP        1
@@ -79,7 +98,14 @@ struct setting_def {
 #define SETTINGS_TARGET     6
 #define SETTINGS_REPLICA    7
 #define SETTINGS_METRIC     8
-#define SETTINGS_LIVE       9
+#define SETTINGS_WORDPRESS  9
+#define SETTINGS_MYSQL      10
+#define SETTINGS_CLASS      11
+#define SETTINGS_LIVE       12
+#define SETTINGS_TOKEN      13
+#define SETTINGS_TLS        14
+#define SETTINGS_TELEMETRY  15
+#define SETTINGS_CLUSTER    16
 #define SETTINGS_HAS(which) (SETTINGS_SECTION == 0 || SETTINGS_SECTION == (which))
 
 /* The members of a struct that the rows of its section declare: with
@@ -98,6 +124,7 @@ struct setting_def {
 #define SETTING_LIST_MAX   16 /* texts of one list */
 #define SETTING_C_BOOL     bool
 #define SETTING_C_INT      uint32_t
+#define SETTING_C_NUMBER   double
 #define SETTING_C_SHARE    double
 #define SETTING_C_SIZE     uint64_t
 #define SETTING_C_DURATION int64_t

@@ -1,7 +1,9 @@
 /* What a job is to be, from its parameters: one table says where each goes. */
 #include "api/command.h"
 #include "api/params.h"
+#include "base/shown.h"
 #include "state/backoff.h"
+#include "wire/traceparent.h"
 
 /* Where struct job_spec keeps each parameter of ENQUEUE. */
 static const size_t places[N_ENQUEUE_PARAMS] = {
@@ -42,6 +44,10 @@ int job_spec_set(struct job_spec *spec, size_t param, const struct arg *arg,
         if (param == P_ENQUEUE_TIER)
                 spec->options.tier++; /* 0 is "as its hook is registered" */
         struct backoff ignored;       /* only whether it is one */
+        struct traceparent unused;    /* the same */
+        if (param == P_ENQUEUE_TRACEPARENT && !traceparent_parse(arg->text, &unused))
+                return problem_set(problem, ERR_BADARG, "traceparent must be %s, not '%s'",
+                                   TRACEPARENT_FORM, SHOWN(arg->text));
         return param == P_ENQUEUE_BACKOFF ? backoff_parse(arg->text, &ignored, problem) : OK;
 }
 

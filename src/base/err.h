@@ -28,6 +28,7 @@
         X(LIMIT, 429, 6, "a configured limit was reached")                                         \
         X(INTERNAL, 500, 1, "weir failed at this; the log says more")                              \
         X(UNAVAIL, 503, 7, "weir cannot answer this now")                                          \
+        X(DISABLED, 503, 7, "this is switched off by a setting")                                   \
         X(STOPPING, 503, 7, "weir is shutting down")                                               \
         X(NOSPACE, 507, 8, "no disk space is left for new work")                                   \
         X(NOMEM, 507, 8, "no memory is left for this")                                             \

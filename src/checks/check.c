@@ -10,7 +10,8 @@
  *
  * The level of the target speaks only where it comes from a metric that the ask is not checked by:
  * where it is, the threshold is the finer judge, and waiting out the level's dwell on top would
- * turn a steady trickle into stop and go. */
+ * turn a steady trickle into stop and go.  For a door that decides by itself (freeze.c) it always
+ * speaks. */
 #include "checks/check.h"
 
 #include <math.h>
@@ -30,6 +31,7 @@
 #define WAIT_USUAL_MS       1000
 #define POOL_EVERY_NS       NS_PER_S
 #define EXEMPT_BUDGET       0.2
+#define WHY_TEXT            ((size_t)2 * THROTTLE_TEXT)
 
 /* ---- life ---- */
 
@@ -148,7 +150,7 @@ static int look_up_metrics(struct core *core, const struct check_ask *ask, struc
 }
 
 /* The tier of the most specific part that is registered. */
-static enum tier registered_tier(const struct core *core, const struct identity *who)
+enum tier check_registered_tier(const struct core *core, const struct identity *who)
 {
         for (size_t i = 0; i < who->n; i++) {
                 struct slice pattern = SLICE_NONE;
@@ -165,7 +167,7 @@ static enum tier tier_of(const struct core *core, const struct ask_ctx *a)
         struct client_note *note = client_note(a->client);
         if (note->registry_seen != core->throttle->registry_version) {
                 note->registry_seen = core->throttle->registry_version;
-                note->tier = registered_tier(core, &a->who);
+                note->tier = check_registered_tier(core, &a->who);
         }
         return note->tier;
 }
@@ -187,6 +189,7 @@ int check_look_up(struct core *core, const struct check_ask *ask, struct ask_ctx
         ret->tier = ask->tier >= 0 ? (enum tier)ask->tier : tier_of(core, ret);
         ret->cost = ask->cost ? ask->cost : 1;
         ret->roll = NULL;
+        ret->is_frozen = false;
         ret->is_contract = ask->is_contract;
         ret->is_low = ask->is_low;
         ret->is_read = ask->is_read;
@@ -300,6 +303,15 @@ static const struct target *target_of(const struct core *core, const struct ask_
         return &core->throttle->targets[a->target];
 }
 
+/* A metric that it is checked by is not known: the rule for that says more than the level. */
+static bool has_unknown(const struct check_answer *answer)
+{
+        for (size_t i = 0; i < answer->n_metrics; i++)
+                if (!answer->metrics[i].v.is_known)
+                        return true;
+        return false;
+}
+
 /* Does the level come from a metric that this ask is not checked by, and does its tier wait? */
 static bool waits_for_level(const struct core *core, const struct ask_ctx *a,
                             const struct check_answer *answer)
@@ -308,9 +320,13 @@ static bool waits_for_level(const struct core *core, const struct ask_ctx *a,
         if (a->is_contract || !g)
                 return false;
         const struct leveler *l = &g->leveler;
-        if (l->level == LEVEL_NORMAL || l->level == LEVEL_UNKNOWN || l->metric < 0 ||
-            has_metric(answer, g->metrics[l->metric].name))
+        bool is_unknown = l->level == LEVEL_UNKNOWN;
+        if (l->level == LEVEL_NORMAL || (is_unknown && (!a->is_frozen || has_unknown(answer))))
                 return false;
+        if (!a->is_frozen && (l->metric < 0 || has_metric(answer, g->metrics[l->metric].name)))
+                return false;
+        if (is_unknown && l->is_unmeasured && l->pending_mask)
+                return false; /* its first samples are still to come */
         return core->throttle->policy.delay_ms[l->level][a->tier] > 0;
 }
 
@@ -391,12 +407,12 @@ static struct check_case case_of(struct core *core, const struct ask_ctx *a,
         const struct throttle *t = core->throttle;
         const struct target *g = target_of(core, a);
         const struct check_state *s = check_state_of(core, a->target);
-        bool is_low = a->is_low || a->tier == TIER_DEFERRABLE;
+        bool is_low = !a->is_frozen && (a->is_low || a->tier == TIER_DEFERRABLE);
         struct check_ctx *c = core->checking;
         for (size_t i = 0; i < answer->n_metrics; i++)
                 c->values[i] = answer->metrics[i].v;
         return (struct check_case){
-                .mode = mode_of(core, g),
+                .mode = a->is_frozen ? MODE_ENFORCE : mode_of(core, g),
                 .tier = a->tier,
                 .is_paused = t->policy.is_paused && t->policy.delay_ms[LEVEL_CRITICAL][a->tier],
                 .is_low = is_low && s->refused_ns &&
@@ -457,7 +473,7 @@ void check_answer(struct core *core, const struct ask_ctx *a, struct check_answe
         ret->credits = ret->credit_ms = ret->wait_ms = 0;
         if (!ret->verdict.is_granted)
                 ret->wait_ms = wait_of(core, a, &match, ret);
-        if (ret->verdict.reason == CHECK_EXEMPT && ret->verdict.is_over)
+        if (ret->verdict.reason == CHECK_EXEMPT && ret->verdict.is_over && !a->is_frozen)
                 check_spend_budget(core, a, match.share);
 }
 
@@ -488,27 +504,44 @@ int64_t check_paced_ns(const struct ask_ctx *a)
         return note->paced_target == target_number(a->target) ? note->paced_ns : 0;
 }
 
-/* "a metric is above its threshold: threads_running 150 against 15" */
-static void put_why(const struct check_answer *answer, enum check_reason reason, char *ret,
-                    size_t size)
+/* "threads_running 150 against 15"; "" where the reason says it all. */
+void check_put_detail(const struct core *core, const struct ask_ctx *a,
+                      const struct check_answer *answer, enum check_reason reason,
+                      char ret[CHECK_TEXT])
 {
+        const struct target *g = target_of(core, a);
+        const struct leveler *l = g ? &g->leveler : NULL;
         const struct check_metric *m =
                 answer->verdict.value >= 0 ? &answer->metrics[answer->verdict.value] : NULL;
         if (answer->would.name)
                 m = &answer->would;
-        const char *text = check_reason_text(reason);
-        const char *slot_end = strchr(answer->rule, ':'); /* the slot is for machines */
+        ret[0] = '\0';
         if (reason == CHECK_THRESHOLD && m)
-                (void)snprintf(ret, size, "%s: %s %g against %g", text, m->name, m->v.value,
+                (void)snprintf(ret, CHECK_TEXT, "%s %g against %g", m->name, m->v.value,
                                m->v.threshold);
         else if (reason == CHECK_UNKNOWN && m)
-                (void)snprintf(ret, size, "%s: %s%s%s", text, m->name, m->error[0] ? ", " : "",
+                (void)snprintf(ret, CHECK_TEXT, "%s%s%s", m->name, m->error[0] ? ", " : "",
                                m->error);
-        else if ((reason == CHECK_HOLD || reason == CHECK_RATIO) && answer->rule[0])
-                (void)snprintf(ret, size, "%s: %s", text,
+        else if (reason == CHECK_LEVEL && l && l->metric >= 0)
+                (void)snprintf(ret, CHECK_TEXT, "%s by %s %g against %g", level_name(l->level),
+                               g->metrics[l->metric].name, l->value, l->threshold);
+        else if (reason == CHECK_LEVEL && l)
+                (void)snprintf(ret, CHECK_TEXT, "%s", level_name(l->level));
+}
+
+/* "a metric is above its threshold: threads_running 150 against 15" */
+static void put_why(const struct core *core, const struct ask_ctx *a,
+                    const struct check_answer *answer, enum check_reason reason, char ret[WHY_TEXT])
+{
+        const char *slot_end = strchr(answer->rule, ':'); /* the slot is for machines */
+        char detail[CHECK_TEXT];
+        check_put_detail(core, a, answer, reason, detail);
+        if ((reason == CHECK_HOLD || reason == CHECK_RATIO) && answer->rule[0])
+                (void)snprintf(ret, WHY_TEXT, "%s: %s", check_reason_text(reason),
                                SHOWN_LONG(slot_end ? slot_end + 1 : answer->rule));
         else
-                (void)snprintf(ret, size, "%s", text);
+                (void)snprintf(ret, WHY_TEXT, "%s%s%s", check_reason_text(reason),
+                               detail[0] ? ": " : "", detail);
 }
 
 static void tell_refusal(struct core *core, const struct ask_ctx *a,
@@ -519,10 +552,10 @@ static void tell_refusal(struct core *core, const struct ask_ctx *a,
                                     .is_granted = v->is_granted,
                                     .reason = v->is_granted ? v->would_reason : v->reason,
                                     .target = a->target};
-        char text[2 * THROTTLE_TEXT];
+        char text[WHY_TEXT];
         if (throttled_is_counted(core, &c))
                 return;
-        put_why(answer, c.reason, text, sizeof(text));
+        put_why(core, a, answer, c.reason, text);
         throttled_add(core, &c, answer->tier, answer->target, text);
 }
 
@@ -666,8 +699,8 @@ void checking_each_sample(const struct core *core,
         fn(ctx, "checks_waiting", "", (double)c->n_waiting);
         fn(ctx, "check_rules", "", (double)core->state.things[THING_RULE].len);
         for (size_t i = 0; i < CHECK_REASONS; i++) {
-                if (i == CHECK_GRANTED || i == CHECK_OFF || i == CHECK_EXEMPT)
-                        continue; /* nobody is refused for these */
+                if (i == CHECK_GRANTED || i == CHECK_OFF || i == CHECK_EXEMPT || i == CHECK_LIMIT)
+                        continue; /* no check is refused for these */
                 (void)snprintf(labels, sizeof(labels), "reason=\"%s\"",
                                check_reason_name((enum check_reason)i));
                 fn(ctx, "checks_refused_total", labels, (double)c->refused[i]);
@@ -737,6 +770,7 @@ static void checks_check(const struct core *core)
 }
 
 const struct feature checks_feature = {.name = "checks",
+                                       .is_local = true,
                                        .init = checks_init,
                                        .release = checks_release,
                                        .turn = checks_turn,

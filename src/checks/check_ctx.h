@@ -6,6 +6,7 @@
 #include "checks/check.h"
 #include "checks/client.h"
 #include "checks/rule.h"
+#include "gate/admission.h"
 #include "throttle/throttle_state.h"
 
 struct retarget;
@@ -21,6 +22,7 @@ struct ask_ctx {
         enum tier tier;
         uint32_t cost;
         bool is_contract, is_low, is_read;
+        bool is_frozen;     /* of a door that decides by itself: see check_freeze() */
         bool is_lost;       /* the target it named does not exist, and `target` is -1 */
         double threshold;   /* of the first metric; NAN: its own */
         const double *roll; /* as in struct check_case */
@@ -81,6 +83,35 @@ int64_t check_paced_ns(const struct ask_ctx *a);
 void checking_tick(struct core *core);
 struct check_state *check_state_of(struct core *core, int target);
 enum gate_mode check_mode(struct core *core);
+
+/* What an answer says beside its reason: "threads_running 150 against 15"; may be "". */
+void check_put_detail(const struct core *core, const struct ask_ctx *a,
+                      const struct check_answer *answer, enum check_reason reason,
+                      char ret[CHECK_TEXT]);
+/* The tier of the most specific part that is registered, else normal. */
+enum tier check_registered_tier(const struct core *core, const struct identity *who);
+
+/* ---- freeze.c: for doors that decide by themselves, on a snapshot ---- */
+
+struct check_subject {
+        struct identity who;
+        int target; /* -1: none */
+        enum tier tier;
+};
+/* What the gate says of it now in mode enforce, whatever the dice; nothing is counted.  Unlike in a
+ * check the matrix of levels and tiers always speaks: a door cannot ask again at each step. */
+void check_freeze(struct core *core, const struct check_subject *s, struct class_verdicts *ret);
+
+/* What became of its transactions since they were last told. */
+struct check_tally {
+        uint64_t granted, refused;
+        uint64_t observed; /* of the granted, those that would have waited */
+        int64_t waited_ms; /* of the granted, in all */
+        struct slice from; /* where they came from, as an address */
+};
+/* Counts them as if each had been a check; `v` is what they were decided by. */
+void check_count_frozen(struct core *core, const struct check_subject *s,
+                        const struct class_verdicts *v, const struct check_tally *tally);
 
 /* For /metrics. */
 void checking_each_sample(const struct core *core,

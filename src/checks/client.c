@@ -22,6 +22,7 @@
 #include "base/civil.h"
 #include "base/duration.h"
 #include "checks/client_int.h"
+#include "throttle/throttle_state.h"
 
 #define MINUTES_BYTES (64 * MIB)
 #define NEVER         (INT64_MIN / 2) /* far enough back, and differences do not overflow */
@@ -269,10 +270,11 @@ static inline void add_u32(uint32_t *to, uint32_t n)
 }
 
 static inline void add_reason(struct client_totals *t, struct client_minute *m,
-                              enum check_reason reason)
+                              enum check_reason reason, uint32_t n)
 {
-        t->by_reason[reason]++;
-        m->by_reason[reason] += m->by_reason[reason] != UINT16_MAX;
+        uint16_t *cell = &m->by_reason[reason];
+        t->by_reason[reason] += n;
+        *cell = n < (uint32_t)UINT16_MAX - *cell ? (uint16_t)(*cell + n) : UINT16_MAX;
 }
 
 static void turn_addresses(struct client *e, struct slice address)
@@ -309,19 +311,20 @@ static inline void count_name(struct clients *c, struct client *e, enum client_r
         const struct check_verdict *v = count->verdict;
         struct client_minute *m = minutes_at(&c->minutes, &e->minutes, s->hour, s->minute);
         struct client_totals *t = &e->total[role];
+        const uint32_t n = 1 + count->more;
         if (v->is_granted) {
-                t->granted++;
-                add_u32(&m->granted, 1);
+                t->granted += n;
+                add_u32(&m->granted, n);
                 e->granted_ms = s->now.wall_ms;
                 if (v->would_refuse) {
-                        t->observed++;
-                        add_u32(&m->observed, 1);
-                        add_reason(t, m, v->would_reason);
+                        t->observed += n;
+                        add_u32(&m->observed, n);
+                        add_reason(t, m, v->would_reason, n);
                 }
         } else {
-                t->refused++;
-                add_u32(&m->refused, 1);
-                add_reason(t, m, v->reason);
+                t->refused += n;
+                add_u32(&m->refused, n);
+                add_reason(t, m, v->reason, n);
                 e->refused_ms = s->now.wall_ms;
                 if (count->metric != CLIENT_NOWHERE) {
                         m->target = count->target;
@@ -379,7 +382,7 @@ static void use_turn(struct client_use *u, int64_t span)
 static inline void follow(struct core *core, struct client *e, const struct client_count *count)
 {
         const struct client_stamp *s = &core->clients->stamp;
-        int64_t parked_ns = count->waited_ms * NS_PER_MS;
+        int64_t parked_ns = count->waited_ms * NS_PER_MS / (1 + (int64_t)count->more);
         int64_t began_ns = s->now.steady_ns - parked_ns;
         if (began_ns - e->asked_ns > STARVED_QUIET_NS + e->patience_ns) {
                 starved_forget(core, e);
@@ -398,8 +401,39 @@ static inline void follow(struct core *core, struct client *e, const struct clie
                 e->since_ns = began_ns;
         e->last_reason = (uint8_t)count->verdict->reason;
         e->last_metric = count->metric;
-        if (++e->streak >= STARVED_ASKS && !list_is_linked(&e->watch))
+        e->streak += 1 + (uint64_t)count->more;
+        if (e->streak >= STARVED_ASKS && !list_is_linked(&e->watch))
                 list_push_back(&core->clients->hungry, &e->watch);
+}
+
+/* For the minute that is kept: by the names that have a story, and by target. */
+static void tally_count(struct core *core, struct client *e, const struct client_count *count)
+{
+        const struct check_verdict *v = count->verdict;
+        struct throttle *t = core->throttle;
+        struct target *g = count->target < t->n_targets ? &t->targets[count->target] : NULL;
+        struct tally_ask ask = {
+                .is_granted = v->is_granted,
+                .would_refuse = v->would_refuse,
+                .reason = v->is_granted ? v->would_reason : v->reason,
+                .n = 1 + count->more,
+                .waited_ms = count->waited_ms,
+        };
+        if (g && !v->is_granted && count->metric < g->n_metrics) {
+                ask.target = slice_str(g->name);
+                ask.metric = slice_str(g->metrics[count->metric].name);
+        }
+        const struct tally_who whole = {TALLY_CLIENT, client_name(e), e, &e->tally_place};
+        tally_asked(core->tally, &whole, &ask);
+        for (size_t i = 0; i < e->n_parts; i++) {
+                struct client *p = e->parts[i];
+                const struct tally_who part = {TALLY_CLIENT, client_name(p), p, &p->tally_place};
+                tally_asked(core->tally, &part, &ask);
+        }
+        if (!g)
+                return;
+        const struct tally_who target = {TALLY_TARGET, slice_str(g->name), g, &g->tally_place};
+        tally_asked(core->tally, &target, &ask);
 }
 
 void client_count(struct core *core, struct client *e, const struct client_count *count)
@@ -412,12 +446,13 @@ void client_count(struct core *core, struct client *e, const struct client_count
         if (count->verdict->is_granted) {
                 if (u->span != s->span)
                         use_turn(u, s->span);
-                add_u32(&u->granted[(uint64_t)s->span % CLIENT_GRANT_SPAN], 1);
+                add_u32(&u->granted[(uint64_t)s->span % CLIENT_GRANT_SPAN], 1 + count->more);
         }
         follow(core, e, count);
         count_name(c, e, AS_WHOLE, count);
         for (size_t i = 0; i < e->n_parts; i++)
                 count_name(c, e->parts[i], AS_PART, count);
+        tally_count(core, e, count);
 }
 
 void clients_each_address(const struct core *core,

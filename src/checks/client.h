@@ -47,6 +47,7 @@ struct client_count {
         uint32_t waited_ms;
         struct slice address; /* of the asker; may be empty */
         bool is_authenticated;
+        uint32_t more; /* asks beside this one that got the same answer, told together */
 };
 void client_count(struct core *core, struct client *e, const struct client_count *count);
 

@@ -12,7 +12,7 @@
 #include "api/params.h"
 #include "api/replies.h"
 #include "base/civil.h"
-#include "checks/client_int.h"
+#include "checks/client_day.h"
 #include "throttle/throttle_state.h"
 
 #define LIST_LIMIT_DEFAULT 50
@@ -160,8 +160,8 @@ struct run {
         int64_t from, to; /* minutes, both within */
         uint64_t refused;
         uint64_t by_reason[CHECK_REASONS];
-        uint8_t target, metric;
-        bool is_open; /* there is one */
+        const char *target, *metric; /* "": none */
+        bool is_open;                /* there is one */
 };
 
 static enum check_reason top_reason(const uint64_t *by_reason)
@@ -179,49 +179,45 @@ static bool is_told(const struct run *run)
                (run->to - run->from + 1 >= STORY_MINUTES || run->refused >= STORY_REFUSALS);
 }
 
-static void run_add(struct run *run, int64_t minute, const struct client_minute *m)
+static void run_add(struct run *run, int64_t minute, const struct day_minute *m)
 {
         if (!run->is_open)
-                *run = (struct run){.from = minute,
-                                    .target = CLIENT_NOWHERE,
-                                    .metric = CLIENT_NOWHERE,
-                                    .is_open = true};
+                *run = (struct run){.from = minute, .target = "", .metric = "", .is_open = true};
         run->to = minute;
         run->refused += m->refused;
         for (size_t i = 0; i < CHECK_REASONS; i++)
                 run->by_reason[i] += m->by_reason[i];
-        if (m->metric != CLIENT_NOWHERE) {
+        if (*m->metric) {
                 run->target = m->target;
                 run->metric = m->metric;
         }
 }
 
 /* The next run from *minute on, which moves behind it; false at the end of the day. */
-static bool run_next(const struct client *e, int64_t *minute, int64_t last, struct run *run)
+static bool run_next(const struct client_day *d, int64_t *minute, struct run *run)
 {
         *run = (struct run){0};
-        for (; *minute <= last; ++*minute) {
-                const struct client_minute *m = minutes_peek(&e->minutes, *minute);
+        for (int64_t last = day_last(d->core); *minute <= last; ++*minute) {
+                struct day_minute m;
+                bool has_asked = day_at(d, *minute, &m);
                 if (run->is_open && *minute - run->to > STORY_GAP + 1) {
                         if (is_told(run))
                                 return true;
                         run->is_open = false;
                 }
-                if (m && m->refused > m->granted)
-                        run_add(run, *minute, m);
+                if (has_asked && m.refused > m.granted)
+                        run_add(run, *minute, &m);
         }
         return is_told(run);
 }
 
-static void put_because(const struct core *core, struct buf *b, const struct run *run)
+static void put_because(struct buf *b, const struct run *run)
 {
         enum check_reason reason = top_reason(run->by_reason);
-        const char *metric = metric_name(core, run->target, run->metric);
-        const char *target = target_name(core, run->target);
-        if (reason == CHECK_THRESHOLD && *metric)
-                buf_printf(b, "because of %s on %s", metric, target);
-        else if (reason == CHECK_UNKNOWN && *metric)
-                buf_printf(b, "because %s on %s was not known", metric, target);
+        if (reason == CHECK_THRESHOLD && *run->metric)
+                buf_printf(b, "because of %s on %s", run->metric, run->target);
+        else if (reason == CHECK_UNKNOWN && *run->metric)
+                buf_printf(b, "because %s on %s was not known", run->metric, run->target);
         else
                 buf_printf(b, "because %s", check_reason_text(reason));
 }
@@ -232,101 +228,93 @@ static void put_clock(struct buf *b, int64_t minute)
         buf_printf(b, "%02d:%02d", (int)(of_day / 60), (int)(of_day % 60));
 }
 
-static void tell_run(const struct core *core, struct reply *reply, const struct client *e,
-                     const struct run *run)
+/* What is told of one name. */
+struct shown {
+        struct client_day day;
+        struct slice name;
+};
+
+static void tell_run(struct reply *reply, struct slice name, const struct run *run)
 {
         enum check_reason reason = top_reason(run->by_reason);
         bool has_metric = reason == CHECK_THRESHOLD || reason == CHECK_UNKNOWN;
         struct buf text;
         buf_init(&text, STORY_TEXT);
-        buf_put_slice(&text, client_name(e));
+        buf_put_slice(&text, name);
         buf_put_str(&text, " was mostly refused between ");
         put_clock(&text, run->from);
         buf_put_str(&text, " and ");
         put_clock(&text, run->to + 1);
         buf_put_str(&text, " UTC ");
-        put_because(core, &text, run);
+        put_because(&text, run);
         const struct client_story_reply told = {
                 .text = buf_slice(&text),
                 .from_ms = run->from * MS_PER_MIN,
                 .to_ms = (run->to + 1) * MS_PER_MIN,
                 .refused = (int64_t)run->refused,
                 .reason = check_reason_name(reason),
-                .metric = has_metric ? metric_name(core, run->target, run->metric) : "",
-                .target = has_metric ? target_name(core, run->target) : "",
+                .metric = has_metric ? run->metric : "",
+                .target = has_metric ? run->target : "",
         };
         reply_client_story(reply, &told);
         buf_release(&text);
 }
 
-/* The minutes of the day that ends now: the first and the last. */
-static int64_t last_minute(const struct core *core)
-{
-        return floor_div(core->now.wall_ms, MS_PER_MIN);
-}
-static int64_t first_minute(const struct core *core)
-{
-        return last_minute(core) - CLIENT_MINUTES + 1;
-}
-
-static size_t count_runs(const struct core *core, const struct client *e)
+static size_t count_runs(const struct client_day *d)
 {
         struct run run;
         size_t n = 0;
-        for (int64_t at = first_minute(core); run_next(e, &at, last_minute(core), &run);)
+        for (int64_t at = day_first(d->core); run_next(d, &at, &run);)
                 n++;
         return n;
 }
 
 static void tell_story(struct reply *reply, const struct reply_items *items)
 {
-        const struct core *core = items->core;
+        const struct shown *s = items->of;
         struct run run;
-        for (int64_t at = first_minute(core); run_next(items->of, &at, last_minute(core), &run);)
-                tell_run(core, reply, items->of, &run);
+        for (int64_t at = day_first(items->core); run_next(&s->day, &at, &run);)
+                tell_run(reply, s->name, &run);
 }
 
 /* ---- CLIENTSHOW: the rest ---- */
 
-static void tell_minute(const struct core *core, struct reply *reply, int64_t minute,
-                        const struct client_minute *m)
+static void tell_minute(struct reply *reply, int64_t minute, const struct day_minute *m)
 {
-        uint64_t by_reason[CHECK_REASONS];
-        for (size_t i = 0; i < CHECK_REASONS; i++)
-                by_reason[i] = m->by_reason[i];
         bool has_reason = m->refused || m->observed;
         const struct client_minute_reply told = {
                 .at_ms = minute * MS_PER_MIN,
-                .asks = (int64_t)m->granted + m->refused,
-                .granted = m->granted,
-                .refused = m->refused,
-                .observed = m->observed,
-                .waited_ms = m->waited_ms,
-                .reason = has_reason ? check_reason_name(top_reason(by_reason)) : "",
-                .metric = metric_name(core, m->target, m->metric),
-                .target = target_name(core, m->target),
+                .asks = (int64_t)(m->granted + m->refused),
+                .granted = (int64_t)m->granted,
+                .refused = (int64_t)m->refused,
+                .observed = (int64_t)m->observed,
+                .waited_ms = (int64_t)m->waited_ms,
+                .reason = has_reason ? check_reason_name(top_reason(m->by_reason)) : "",
+                .metric = m->metric,
+                .target = m->target,
         };
         reply_client_minute(reply, &told);
 }
 
-static size_t count_minutes(const struct core *core, const struct client *e, size_t max)
+static size_t count_minutes(const struct client_day *d, size_t max)
 {
+        struct day_minute m;
         size_t n = 0;
-        for (int64_t at = last_minute(core); at >= first_minute(core) && n < max; at--)
-                n += minutes_peek(&e->minutes, at) != NULL;
+        for (int64_t at = day_last(d->core); at >= day_first(d->core) && n < max; at--)
+                n += day_at(d, at, &m);
         return n;
 }
 
 /* The newest first. */
 static void tell_minutes(struct reply *reply, const struct reply_items *items)
 {
-        const struct client *e = items->of;
+        const struct shown *s = items->of;
+        struct day_minute m;
         size_t n = items->n;
-        for (int64_t at = last_minute(items->core); n > 0; at--) {
-                const struct client_minute *m = minutes_peek(&e->minutes, at);
-                if (!m)
+        for (int64_t at = day_last(items->core); n > 0; at--) {
+                if (!day_at(&s->day, at, &m))
                         continue;
-                tell_minute(items->core, reply, at, m);
+                tell_minute(reply, at, &m);
                 n--;
         }
 }
@@ -375,39 +363,40 @@ static int64_t counted_from_ms(const struct core *core, const struct client *e)
         return totals_asks(&core->clients->other) ? e->first_ms : core->start_ms;
 }
 
-/* From when its minutes are known: hours are taken back when all names together have too many. */
-static int64_t minutes_from_ms(const struct core *core, const struct client *e)
+/* The first minute before that of the start in which weir ran; the start when none is known. */
+static int64_t past_from_ms(const struct client_day *d, int64_t start_ms)
 {
+        for (size_t i = 0; d->past && i + 1 < d->past->n; i++)
+                if (d->past->points[i].is_known)
+                        return (d->past->from + (int64_t)i) * MS_PER_MIN;
+        return start_ms;
+}
+
+/* From when its minutes are known: hours are taken back when all names together have too many. */
+static int64_t minutes_from_ms(const struct client_day *d)
+{
+        const struct core *core = d->core;
         int64_t lost_hour = core->clients->minutes.lost_hour;
         int64_t day_ms = core->now.wall_ms - CLIENT_MINUTES * MS_PER_MIN;
-        int64_t from_ms = counted_from_ms(core, e);
+        int64_t from_ms = d->client ? counted_from_ms(core, d->client) : core->start_ms;
         int64_t kept_ms =
                 lost_hour == INT64_MIN ? 0 : (lost_hour + 1) * MINUTES_PER_HOUR * MS_PER_MIN;
+        if (from_ms == core->start_ms && !kept_ms)
+                from_ms = past_from_ms(d, from_ms);
         from_ms = kept_ms > from_ms ? kept_ms : from_ms;
         return day_ms > from_ms ? day_ms : from_ms;
 }
 
-int exec_clientshow(struct core *core, struct session *session, const struct command *cmd,
-                    struct reply *reply, struct problem *problem)
+static void tell_client(struct reply *reply, const struct shown *s, size_t max)
 {
-        (void)session; /* anybody may look */
-        struct slice name = cmd->arg[P_CLIENTSHOW_NAME].text;
-        const struct arg *minutes = &cmd->arg[P_CLIENTSHOW_MINUTES];
-        struct hash_node *n = hash_find(&core->clients->names, name);
-        if (!n)
-                return problem_set(
-                        problem, ERR_NOTFOUND,
-                        "nobody called '%.*s' has asked since weir started; the list of clients "
-                        "has who did",
-                        (int)name.len, name.ptr);
-        const struct client *e = CONTAINER_OF(n, const struct client, node);
+        const struct core *core = s->day.core;
+        const struct client *e = s->day.client;
         struct client_totals t = client_total(e);
-        size_t max = minutes->is_set ? (size_t)minutes->num : MINUTES_DEFAULT;
         char share[SHARE_TEXT];
         const struct client_reply told = {
                 .row = row_of(core, e, share),
                 .from_ms = counted_from_ms(core, e),
-                .minutes_from_ms = minutes_from_ms(core, e),
+                .minutes_from_ms = minutes_from_ms(&s->day),
                 .first_ms = e->first_ms,
                 .granted_ms = e->granted_ms,
                 .refused_ms = e->refused_ms,
@@ -417,11 +406,129 @@ int exec_clientshow(struct core *core, struct session *session, const struct com
                 .reasons = {count_reasons(&t), tell_reasons, core, &t},
                 .addresses = {e->n_addresses, tell_addresses, core, e},
                 .parts = {e->n_parts, tell_parts, core, e},
-                .story = {count_runs(core, e), tell_story, core, e},
-                .minutes = {count_minutes(core, e, max), tell_minutes, core, e},
+                .story = {count_runs(&s->day), tell_story, core, s},
+                .minutes = {count_minutes(&s->day, max), tell_minutes, core, s},
         };
         reply_client(reply, &told);
+}
+
+/* One that has not asked since the start: its totals are those of the day, as far as they are kept.
+ * Whether it is an identity or a part is not; one with parts has a colon. */
+static void tell_past(struct reply *reply, const struct shown *s, size_t max)
+{
+        const struct core *core = s->day.core;
+        int64_t first, last;
+        struct client_totals t = day_past(&s->day, &first, &last);
+        uint64_t asks = totals_asks(&t);
+        char share[SHARE_TEXT];
+        (void)snprintf(share, SHARE_TEXT, "%.4g", (double)t.refused / (double)asks);
+        const struct client_reply told = {
+                .row = {.name = s->name,
+                        .kind = "identity",
+                        .asks = (int64_t)asks,
+                        .granted = (int64_t)t.granted,
+                        .refused = (int64_t)t.refused,
+                        .observed = (int64_t)t.observed,
+                        .share_refused = share,
+                        .last_ms = last * MS_PER_MIN},
+                .from_ms = minutes_from_ms(&s->day),
+                .minutes_from_ms = minutes_from_ms(&s->day),
+                .first_ms = first * MS_PER_MIN,
+                .waited_ms = (int64_t)t.waited_ms,
+                .reasons = {count_reasons(&t), tell_reasons, core, &t},
+                .story = {count_runs(&s->day), tell_story, core, s},
+                .minutes = {count_minutes(&s->day, max), tell_minutes, core, s},
+        };
+        reply_client(reply, &told);
+}
+
+static int show(const struct core *core, struct slice name, const struct rollup_view *past,
+                size_t max, struct reply *reply, struct problem *problem)
+{
+        struct hash_node *n = hash_find(&core->clients->names, name);
+        const struct shown s = {
+                .day = {core, n ? CONTAINER_OF(n, const struct client, node) : NULL, past},
+                .name = name,
+        };
+        int64_t first, last;
+        if (s.day.client) {
+                tell_client(reply, &s, max);
+                return OK;
+        }
+        struct client_totals t = day_past(&s.day, &first, &last);
+        if (!totals_asks(&t))
+                return problem_set(problem, ERR_NOTFOUND,
+                                   "no client has asked as '%.*s' since weir started%s; the list "
+                                   "of clients shows who has asked",
+                                   (int)name.len, name.ptr,
+                                   past ? ", and no earlier minute in history names it" : "");
+        tell_past(reply, &s, max);
         return OK;
+}
+
+struct showing {
+        struct session_wait base;
+        struct archive_rollups query;
+        struct rollup_view view;
+        size_t max;
+        size_t name_len;
+        char name[];
+};
+
+static void on_past(struct archive_rollups *q)
+{
+        struct showing *w = q->ctx;
+        struct session *session = w->base.session;
+        struct problem problem;
+        if (session) {
+                wait_end(w->base.core, &w->base);
+                struct reply *reply = session->ops->reply_begin(session);
+                if (show(w->base.core, slice_make(w->name, w->name_len), q->err ? NULL : &w->view,
+                         w->max, reply, &problem) != OK)
+                        reply_error(reply, &problem);
+                session->ops->reply_end(session);
+        }
+        rollup_view_release(&w->view);
+        free(w);
+}
+
+static void showing_cancel(struct core *core, struct session_wait *wait)
+{
+        wait_end(core, wait); /* the archive has it, and on_past() frees it */
+}
+
+static const struct wait_ops showing_ops = {.cancel = showing_cancel};
+
+int exec_clientshow(struct core *core, struct session *session, const struct command *cmd,
+                    struct reply *reply, struct problem *problem)
+{
+        struct slice name = cmd->arg[P_CLIENTSHOW_NAME].text;
+        const struct arg *minutes = &cmd->arg[P_CLIENTSHOW_MINUTES];
+        size_t max = minutes->is_set ? (size_t)minutes->num : MINUTES_DEFAULT;
+        struct archive *archive = core->options.archive;
+        int64_t first = day_first(core), start = day_start(core);
+        if (first > start || !archive || !archive->ops->rollups)
+                return show(core, name, NULL, max, reply, problem);
+        struct showing *w = xcalloc(1, sizeof(*w) + name.len);
+        memcpy(w->name, name.ptr, name.len);
+        w->name_len = name.len;
+        w->max = max;
+        w->view = (struct rollup_view){.from = first,
+                                       .step = 1,
+                                       .n = (size_t)(start - first + 1),
+                                       .kind = TALLY_CLIENT,
+                                       .name = slice_make(w->name, name.len)};
+        rollup_view_init(&w->view);
+        w->query = (struct archive_rollups){.span = ROLLUP_MINUTE,
+                                            .from = first,
+                                            .mid = first,
+                                            .to = start + 1,
+                                            .view = &w->view,
+                                            .done = on_past,
+                                            .ctx = w};
+        wait_begin(core, &w->base, &showing_ops, session);
+        archive->ops->rollups(archive, &w->query);
+        return CORE_LATER;
 }
 
 /* ---- STARVED ---- */

@@ -53,6 +53,7 @@ struct client {
         uint8_t n_uses, n_addresses;
         uint8_t last_target;              /* of the last ask as a whole */
         uint8_t last_reason, last_metric; /* of the last refusal */
+        uint16_t tally_place;             /* core/tally.h's; 0 at first */
         uint32_t n_owners;                /* identities that have it as a part */
 
         /* As a whole. */

@@ -39,6 +39,11 @@ int command_set_key(struct command *cmd, struct slice key, struct problem *probl
                 return problem_set(problem, ERR_BADARG,
                                    "%s changes nothing and takes no idempotency key",
                                    cmd->def->name);
+        if (cmd->def->flags & COMMAND_SECRET)
+                return problem_set(problem, ERR_BADARG,
+                                   "%s takes no idempotency key: its answer is a secret, and is "
+                                   "not kept",
+                                   cmd->def->name);
         if (key.len < 1 || key.len > LIMIT_ANSWER_KEY_BYTES)
                 return problem_set(problem, key.len ? ERR_TOOBIG : ERR_BADARG,
                                    "an idempotency key must be 1 to %d bytes long, not %zu",

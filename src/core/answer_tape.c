@@ -124,6 +124,7 @@ static void record_end(struct reply *r)
 static void record_error(struct reply *r, const struct problem *problem)
 {
         of(r)->is_error = true;
+        of(r)->problem = *problem;
         reply_error(of(r)->to, problem);
 }
 

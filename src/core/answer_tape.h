@@ -18,7 +18,8 @@ struct tape {
         struct reply reply; /* what the command talks to */
         struct reply *to;   /* and who hears it at once */
         struct buf *bytes;  /* not owned; appended to */
-        bool is_error;      /* the reply was an error, which is not on the tape */
+        bool is_error;      /* the reply was an error, which is not on the tape: */
+        struct problem problem;
 };
 
 void tape_init(struct tape *t, struct reply *to, struct buf *bytes);

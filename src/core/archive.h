@@ -19,12 +19,22 @@
  * of its own.  note copies, is written soon (not before the call returns), and a number that is
  * there already stays.  incidents answers from poll, as query does.
  *
+ * audit, audits: entries of the audit trail (core/audit.h), which the log holds until they are
+ * reported through `audited`.  audit copies, and a number that is there already stays.  audits
+ * answers from poll; it sees every entry that was reported before it was asked.
+ *
+ * roll, rollups: what happened minute by minute (core/rollup.h).  roll copies the minute, which is
+ * written soon; it is added to the minute, the ten minutes and the hour that are there already, in
+ * one transaction.  A minute that was never reported is lost with a crash.  rollups adds to the
+ * view what is written, and answers from poll.
+ *
  * `notify` is called from the archive's threads when poll() has something to do. */
 #ifndef WEIR_CORE_ARCHIVE_H
 #define WEIR_CORE_ARCHIVE_H
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "state/audit_entry.h"
 #include "state/job_view.h"
 
 struct archive;
@@ -58,7 +68,8 @@ struct archive_query {
         bool is_oldest;      /* listing: smallest first; else largest */
         const uint64_t *ids; /* listing: of these all that are there, in their order */
         size_t n_ids;
-        bool is_brief; /* listing: refs alone, no rows */
+        bool is_brief;         /* listing: refs alone, no rows */
+        bool is_without_texts; /* rows have no args, result, error, progress, options, events */
         size_t limit;
         size_t bytes_max; /* of rows, about; 0: as much as the archive allows */
         int64_t ms_max;   /* the same for the time it may take */
@@ -108,10 +119,58 @@ struct archive_incidents {
         struct archive_incidents *next;
 };
 
+/* Entries with numbers below `before`, the largest first; empty slices and zeros mean any. */
+struct archive_audits {
+        uint64_t before;
+        int64_t since_ms, until_ms; /* at or after the one and before the other */
+        struct slice who;
+        struct slice command; /* in any case */
+        struct slice match;   /* a text that an entry holds */
+        size_t limit;
+        void (*done)(struct archive_audits *q);
+        void *ctx;
+        struct arena arena; /* the asker's; what rows borrow from */
+        /* Set by the archive. */
+        int err;
+        struct audit_entry *rows;
+        size_t n_rows;
+        bool is_cut; /* it looked at enough of them: go on before `last` */
+        uint64_t last;
+        size_t n_damaged;    /* that are left out */
+        uint64_t damaged_at; /* the number of the last of them */
+        struct archive_audits *next;
+};
+
+/* Is it one of those? */
+bool archive_audits_want(const struct archive_audits *q, const struct audit_entry *e);
+
+struct rollup_view;
+
+/* Rollups of `span` minutes from `from` on, but from `mid` on single minutes, all before `to`: in
+ * Unix minutes, `from` and `mid` at the beginning of such a span. */
+struct archive_rollups {
+        unsigned span;
+        int64_t from, mid, to;
+        struct rollup_view *view; /* the archive's until done */
+        void (*done)(struct archive_rollups *q);
+        void *ctx;
+        /* Set by the archive. */
+        int err;
+        size_t n_damaged; /* rows that are left out */
+        struct archive_rollups *next;
+};
+
 struct archive_stat {
         uint64_t stored, deleted, errors, rows, bytes;
-        uint64_t room_bytes; /* that its file can still grow by, about; UINT64_MAX: not known */
-        bool is_stuck;       /* the last transaction failed, and it is tried again */
+        uint64_t block_jobs;  /* of `rows`: those packed into blocks */
+        uint64_t blocks;      /* how many there are */
+        uint64_t block_bytes; /* of their files on the disk, part of `bytes` */
+        /* That it can still grow by, about, without what it has reserved; UINT64_MAX: not known. */
+        uint64_t room_bytes;
+        bool is_stuck; /* the last transaction failed, and it is tried again */
+        /* Something could not be written since then: Unix ms; 0: all is well. */
+        int64_t failing_since_ms;
+        char failing[PROBLEM_DETAIL_MAX]; /* why, of the last try; "" when all is well */
 };
 
 struct archive_ops {
@@ -120,6 +179,12 @@ struct archive_ops {
         void (*remove)(struct archive *a, struct archive_removal *r);
         void (*note)(struct archive *a, const struct archive_incident *incident);
         void (*incidents)(struct archive *a, struct archive_incidents *q);
+        /* Both may be NULL: nothing is kept. */
+        void (*audit)(struct archive *a, const struct audit_entry *e);
+        void (*audits)(struct archive *a, struct archive_audits *q);
+        /* Both may be NULL: nothing is kept. */
+        void (*roll)(struct archive *a, struct slice minute); /* packed */
+        void (*rollups)(struct archive *a, struct archive_rollups *q);
         void (*poll)(struct archive *a);
         void (*stat)(struct archive *a, struct archive_stat *ret);
         /* What is wanted has changed: do not wait for the next try.  May be NULL. */
@@ -135,9 +200,12 @@ struct archive {
         const struct archive_ops *ops;
         uint64_t last_id;       /* the largest in it when it was opened; 0: it was empty */
         uint64_t last_incident; /* the same of incidents */
+        uint64_t last_audit;    /* and of the audit trail */
         /* Set by the owner before the first call. */
         void (*stored)(void *ctx, struct job *const *jobs, size_t n); /* from poll */
         void *stored_ctx;
+        void (*audited)(void *ctx, uint64_t number); /* from poll; may be NULL */
+        void *audited_ctx;
         /* Is it still to be kept?  On the archive's threads, for a job that was handed over.  One
          * that is not is reported as stored; while the archive cannot write, out of turn. */
         bool (*is_wanted)(const struct job *job);

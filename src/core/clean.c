@@ -14,7 +14,7 @@
 #define CLEAN_STEP_MIN(slack) ((slack) / 640)
 #define CLEAN_STEP_MAX(slack) ((slack) / 40)
 
-static void write_again(struct core *core, struct live *live)
+static void write_again(struct core *core, const struct live *live)
 {
         struct effect e = {0};
         switch ((enum live_kind)live->kind) {
@@ -25,15 +25,17 @@ static void write_again(struct core *core, struct live *live)
                 e.next_queue_id = core->state.next_queue_id;
                 break;
         case LIVE_QUEUE:
-                effect_of_queue(CONTAINER_OF(live, struct queue, live), &e);
+                effect_of_queue(CONTAINER_OF(live, const struct queue, live), &e);
                 break;
         case LIVE_JOB:
-                effect_of_job(CONTAINER_OF(live, struct job, live), &e);
+                effect_of_job(CONTAINER_OF(live, const struct job, live), &e);
                 break;
         case LIVE_THING:
-                effect_of_thing(&core->state, CONTAINER_OF(live, struct thing, live), &core->body,
-                                &e);
+                effect_of_thing(&core->state, CONTAINER_OF(live, const struct thing, live),
+                                &core->body, &e);
                 break;
+        case LIVE_MARK:
+                ASSERT(!"the mark is no object");
         }
         core_emit(core, &e);
         core->totals.cleaned_objects++;
@@ -53,8 +55,7 @@ void core_clean(struct core *core)
                 budget = CLEAN_STEP_MAX(slack);
         size_t before = b->len;
         while (b->len - before < budget) {
-                struct live *oldest =
-                        CONTAINER_OF(list_peek_front(&core->state.live), struct live, link);
+                const struct live *oldest = state_oldest(&core->state);
                 if (oldest->seq >= core->log_stat.head_seq)
                         break; /* what is left lies in the head, which cannot be given back */
                 write_again(core, oldest);

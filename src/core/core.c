@@ -10,8 +10,10 @@
  * core_durable(). */
 #include "core/core.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "api/access.h"
 #include "base/say.h"
 #include "core/kernel.h"
 
@@ -23,13 +25,15 @@
 
 static void on_stored(void *ctx, struct job *const *jobs, size_t n);
 
-/* The operations of each turn, without those that are NULL: nothing is looked at in vain. */
-static void sort_features(struct core *core)
+void core_sort_features(struct core *core)
 {
         const struct core_parts *parts = core->options.parts;
         ASSERT(parts->n_features <= CORE_FEATURES_MAX);
+        core->n_turns = core->n_nexts = core->n_settles = 0;
         for (size_t i = 0; i < parts->n_features; i++) {
                 const struct feature *f = parts->features[i];
+                if (core->is_following && !f->is_local)
+                        continue;
                 if (f->turn)
                         core->turns[core->n_turns++] = f->turn;
                 if (f->next_ns)
@@ -37,6 +41,44 @@ static void sort_features(struct core *core)
                 if (f->settle)
                         core->settles[core->n_settles++] = f->settle;
         }
+}
+
+/* All but the options is zero. */
+static void init(struct core *core)
+{
+        const struct core_options *options = &core->options;
+        state_init(&core->state, rng_u64(options->rng), options->parts->thing_kinds);
+        core->state.ctx = core;
+        core->tally = tally_new(core->state.queues.seed);
+        buf_init(&core->batch[0], LOG_BATCH_MAX);
+        buf_init(&core->batch[1], LOG_BATCH_MAX);
+        buf_init(&core->packed, 0);
+        buf_init(&core->body, 0);
+        heap_init(&core->waits);
+        if (options->archive) {
+                options->archive->stored = on_stored;
+                options->archive->stored_ctx = core;
+        }
+        core_sort_features(core);
+        for (size_t i = 0; i < options->parts->n_features; i++)
+                if (options->parts->features[i]->init)
+                        options->parts->features[i]->init(core);
+}
+
+static void release(struct core *core)
+{
+        ASSERT(core->n_waits == 0);
+        const struct core_parts *parts = core->options.parts;
+        for (size_t i = parts->n_features; i--;)
+                if (parts->features[i]->release)
+                        parts->features[i]->release(core);
+        core->tally = tally_free(core->tally);
+        state_release(&core->state);
+        heap_release(&core->waits);
+        buf_release(&core->packed);
+        buf_release(&core->body);
+        buf_release(&core->batch[0]);
+        buf_release(&core->batch[1]);
 }
 
 struct core *core_new(const struct core_options *options)
@@ -49,85 +91,25 @@ struct core *core_new(const struct core_options *options)
                 core->options.log_slack_bytes = LOG_SLACK_DEFAULT;
         if (!core->options.turn_steps)
                 core->options.turn_steps = CORE_TURN_STEPS;
-        state_init(&core->state, rng_u64(options->rng), options->parts->thing_kinds);
-        core->state.ctx = core;
-        buf_init(&core->batch[0], LOG_BATCH_MAX);
-        buf_init(&core->batch[1], LOG_BATCH_MAX);
-        buf_init(&core->packed, 0);
-        buf_init(&core->body, 0);
-        heap_init(&core->waits);
-        if (options->archive) {
-                options->archive->stored = on_stored;
-                options->archive->stored_ctx = core;
-        }
-        sort_features(core);
-        for (size_t i = 0; i < options->parts->n_features; i++)
-                if (options->parts->features[i]->init)
-                        options->parts->features[i]->init(core);
+        init(core);
         return core;
+}
+
+void core_empty(struct core *core)
+{
+        struct core_options options = core->options;
+        release(core);
+        *core = (struct core){.options = options};
+        init(core);
 }
 
 struct core *core_free(struct core *core)
 {
         if (!core)
                 return NULL;
-        ASSERT(core->n_waits == 0);
-        const struct core_parts *parts = core->options.parts;
-        for (size_t i = parts->n_features; i--;)
-                if (parts->features[i]->release)
-                        parts->features[i]->release(core);
-        state_release(&core->state);
-        heap_release(&core->waits);
-        buf_release(&core->packed);
-        buf_release(&core->body);
-        buf_release(&core->batch[0]);
-        buf_release(&core->batch[1]);
+        release(core);
         free(core);
         return NULL;
-}
-
-/* ---- recovery ---- */
-
-struct replay {
-        struct core *core;
-        struct problem *problem;
-};
-
-static int replay_batch(void *ctx, uint64_t seq, struct slice batch)
-{
-        struct replay *replay = ctx;
-        struct core *core = replay->core;
-        struct record record;
-        struct effect effect;
-        int r;
-        while ((r = record_next(&batch, &record)) == OK) {
-                r = effect_read(&record, &effect, replay->problem);
-                if (r == OK)
-                        r = state_apply(&core->state, &effect, seq, replay->problem);
-                if (r != OK)
-                        return r;
-        }
-        if (r != ERR_NOTFOUND)
-                return problem_set(replay->problem, ERR_CORRUPT, "batch %llu holds a bad record",
-                                   (unsigned long long)seq);
-        core->durable_seq = seq;
-        return OK;
-}
-
-int core_recover(struct core *core, struct problem *problem)
-{
-        struct replay replay = {core, problem};
-        core->state.is_replaying = true;
-        struct log *log = core->options.log;
-        int r = log->ops->read(log, 0, replay_batch, &replay, problem);
-        if (r == OK)
-                r = state_replay_end(&core->state, problem);
-        if (r != OK)
-                return r;
-        core->open_seq = core->durable_seq + 1;
-        core->is_recovered = true;
-        log->ops->stat(log, &core->log_stat);
-        return OK;
 }
 
 int64_t core_steady_ns(const struct core *core)
@@ -163,6 +145,7 @@ int core_try_emit(struct core *core, const struct effect *e, struct problem *pro
 {
         struct buf *b = open_batch(core);
         struct problem ignored;
+        ASSERT(!core->is_following);
         if (!core->is_clock_told) {
                 struct effect clock = {.type = EFFECT_CLOCK,
                                        .steady_ns = core->now.steady_ns,
@@ -201,8 +184,9 @@ static uint64_t reserve_bytes(const struct core *core)
         if (cleaning > slack)
                 cleaning = slack;
         uint64_t ended = core->state.n_finished - core->state.grace.len;
-        return slack / 10 + cleaning + CORE_FINISH_BYTES * (core->state.jobs.len - ended) +
-               CORE_LET_GO_BYTES * ended + CORE_NAMED_TIMES * core->state.option_bytes;
+        return slack / 10 + CORE_AUDIT_BYTES(slack) + cleaning +
+               CORE_FINISH_BYTES * (core->state.jobs.len - ended) + CORE_LET_GO_BYTES * ended +
+               CORE_NAMED_TIMES * core->state.option_bytes;
 }
 
 static uint64_t unwritten_bytes(const struct core *core)
@@ -229,6 +213,14 @@ int core_admit(struct core *core, uint64_t bytes, uint64_t jobs, struct problem 
 }
 
 /* ---- the archive ---- */
+
+void core_archive_stat(const struct core *core, struct archive_stat *ret)
+{
+        struct archive *archive = core->options.archive;
+        *ret = (struct archive_stat){.room_bytes = UINT64_MAX};
+        if (archive && archive->ops->stat)
+                archive->ops->stat(archive, ret);
+}
 
 static void tell_hand_over(struct core *core, struct queue *queue)
 {
@@ -369,11 +361,18 @@ static void pass_archived_ids(struct core *core)
         core_emit(core, &meta);
 }
 
+/* The first turn since what is durable is known. */
+static void begin(struct core *core)
+{
+        core->has_begun = true;
+        core->start_ms = core->now.wall_ms;
+        pass_archived_ids(core);
+}
+
 void core_turn(struct core *core, struct now now)
 {
-        ASSERT(core->is_recovered);
-        bool is_first = !core->now.wall_ms;
-        if (is_first) /* here the steady wall is nailed to the real one */
+        ASSERT(core->is_recovered || core->is_following);
+        if (!core->has_begun) /* here the steady wall is nailed to the real one */
                 core->wall_minus_steady_ms = now.wall_ms - now.steady_ns / NS_PER_MS;
         if (now.steady_ns < core->now.steady_ns)
                 now.steady_ns = core->now.steady_ns;
@@ -381,10 +380,10 @@ void core_turn(struct core *core, struct now now)
                 core->is_clock_told = false;
         core->now = now;
         core->options.log->ops->stat(core->options.log, &core->log_stat);
-        want_room(core);
-        if (is_first) {
-                core->start_ms = now.wall_ms;
-                pass_archived_ids(core);
+        if (!core->is_following) {
+                want_room(core);
+                if (!core->has_begun)
+                        begin(core);
         }
         for (size_t i = 0; i < core->n_turns; i++)
                 core->turns[i](core);
@@ -410,26 +409,70 @@ int64_t core_next_ns(const struct core *core)
         return next;
 }
 
+int core_run(struct core *core, struct session *session, const struct command *cmd,
+             struct reply *reply, struct problem *problem)
+{
+        if (cmd->idempotency.len)
+                return answer_exec(core, session, cmd, reply, problem);
+        return core->options.parts->execs[cmd->def->id](core, session, cmd, reply, problem);
+}
+
 int core_exec(struct core *core, struct session *session, const struct command *cmd,
               struct reply *reply, struct problem *problem)
 {
         ASSERT(core->options.parts->execs[cmd->def->id] && !session_is_waiting(session));
         core->totals.commands++;
-        if (cmd->idempotency.len)
-                return answer_exec(core, session, cmd, reply, problem);
-        return core->options.parts->execs[cmd->def->id](core, session, cmd, reply, problem);
+        int r = access_check(session->grant, cmd, problem);
+        const struct core_parts *parts = core->options.parts;
+        if (core->is_following) {
+                if (r == OK && !(cmd->def->flags & COMMAND_LOCAL))
+                        r = problem_set(problem, ERR_UNAVAIL, "another machine leads");
+                return r != OK ? r : parts->execs[cmd->def->id](core, session, cmd, reply, problem);
+        }
+        if (r != OK) {
+                parts->audit_refused(core, session, cmd->def->name, problem);
+                return r;
+        }
+        if (cmd->def->role >= ROLE_OPERATOR) /* others change nothing that is audited */
+                return parts->audit_exec(core, session, cmd, reply, problem);
+        return core_run(core, session, cmd, reply, problem);
+}
+
+void core_hand_over(struct core *core, struct slice node)
+{
+        ASSERT(node.len <= LOG_NAME_MAX);
+        core->is_handing_over = true;
+        (void)snprintf(core->hand_over_to, sizeof(core->hand_over_to), "%.*s", (int)node.len,
+                       node.len ? node.ptr : "");
+}
+
+/* Nothing is open or in flight. */
+static void finish_hand_over(struct core *core)
+{
+        struct log *log = core->options.log;
+        struct problem problem;
+        if (core->is_lead_given)
+                return;
+        int r = log->ops->hand_over(log, slice_str(core->hand_over_to), false, &problem);
+        core->is_handing_over = core->is_lead_given = r == OK;
+        if (r != OK)
+                say_warn("core", "the lead was not handed over", "why", problem.detail);
 }
 
 static bool close_batch(struct core *core, bool is_now)
 {
         for (size_t i = 0; i < core->n_settles; i++)
                 core->settles[i](core);
+        if (core->is_following)
+                return false;
         core_clean(core);
         struct buf *b = open_batch(core);
         if (core->is_in_flight)
                 return false;
-        if (b->len == 0) {
+        if (b->len == 0 && !core_is_verifying(core)) {
                 hand_over(core, core->state.n_ended); /* all that is true is durable */
+                if (core->is_handing_over)
+                        finish_hand_over(core);
                 return false;
         }
         const struct core_parts *parts = core->options.parts;
@@ -437,9 +480,9 @@ static bool close_batch(struct core *core, bool is_now)
                 if (parts->features[i]->close)
                         parts->features[i]->close(core);
         core->n_ending = core->state.n_ended;
-        struct list *oldest = list_peek_front(&core->state.live);
-        ASSERT(oldest); /* meta is always there */
-        core->trim_to = CONTAINER_OF(oldest, struct live, link)->seq;
+        if (core_is_verifying(core))
+                core_verify_step(core);
+        core->trim_to = state_oldest(&core->state)->seq;
         core->is_in_flight = true;
         core->open ^= 1;
         core->is_clock_told = false;
@@ -474,6 +517,18 @@ uint64_t core_sync_ns(const struct core *core)
         return core->log_stat.sync_ns_last;
 }
 
+bool core_is_shared(const struct core *core)
+{
+        return core->options.log->ops->poll != NULL;
+}
+
+bool core_may_tell(const struct core *core, int64_t boot_ns)
+{
+        const struct log *log = core->options.log;
+        return !log->ops->leads_until_ns || core->is_following ||
+               boot_ns < log->ops->leads_until_ns(log);
+}
+
 void core_log_gives_way(struct core *core, bool is_giving_way)
 {
         struct log *log = core->options.log;
@@ -496,6 +551,7 @@ void core_durable(struct core *core, uint64_t seq)
                 core->trimmed_to = core->trim_to;
                 (void)core->options.log->ops->trim(core->options.log, core->trim_to);
         }
+        core_tell_digest(core);
 }
 
 bool core_is_settled(const struct core *core)
@@ -505,7 +561,7 @@ bool core_is_settled(const struct core *core)
 
 bool core_is_congested(const struct core *core)
 {
-        return core->batch[core->open].len > CORE_BATCH_SOFT_BYTES;
+        return core->batch[core->open].len > CORE_BATCH_SOFT_BYTES || core->is_handing_over;
 }
 
 uint64_t core_reply_seq(const struct core *core)
@@ -518,6 +574,14 @@ uint64_t core_reply_seq(const struct core *core)
 uint64_t core_durable_seq(const struct core *core)
 {
         return core->durable_seq;
+}
+
+void core_end(struct core *core)
+{
+        const struct core_parts *parts = core->options.parts;
+        for (size_t i = 0; i < parts->n_features; i++)
+                if (parts->features[i]->end)
+                        parts->features[i]->end(core);
 }
 
 void core_stop(struct core *core)

@@ -35,7 +35,7 @@ struct core_parts;
 
 struct core_options {
         const struct core_parts *parts; /* core/feature.h; not owned */
-        struct log *log;                /* led already; not owned */
+        struct log *log;                /* led already, or followed; not owned */
         struct archive *archive;        /* not owned; NULL: finished jobs are let go at once */
         struct rng *rng;                /* not owned */
         /* What is kept of a finished job of this queue; NULL = always HISTORY_FULL. */
@@ -68,6 +68,33 @@ DEFINE_CLEANUP(struct core, core_free)
 int core_recover(struct core *core, struct problem *problem) MUST_CHECK;
 int64_t core_steady_ns(const struct core *core);
 
+/* ---- a core that follows (log/log.h) ----
+ *
+ * Instead of being recovered it takes batches as they arrive, and is promoted when its machine
+ * leads.  Until then nothing is true by its own decision: turns keep levels, checks and MySQL doors
+ * up to date, from the settings, rules and tokens that arrived; commands with COMMAND_LOCAL may be
+ * run, all others are ERR_UNAVAIL. */
+
+void core_follow(struct core *core);
+bool core_is_following(const struct core *core);
+struct log_member;
+/* The machines that share the log, as log_ops.members; none when weir is alone. */
+size_t core_members(const struct core *core, struct log_member *ret, size_t max);
+int core_arrive(struct core *core, uint64_t seq, struct slice batch,
+                struct problem *problem) MUST_CHECK;
+/* All has arrived: as after core_recover(). */
+int core_promote(struct core *core, struct problem *problem) MUST_CHECK;
+/* Back to what core_new() made: nothing has arrived, nothing is configured.  No session has a wait
+ * or a grant any more, and the archive nothing to report. */
+void core_empty(struct core *core);
+/* A digest of all that is durable: equal on all machines after the same batch.  Looks at
+ * everything. */
+uint64_t core_digest(const struct core *core);
+
+/* May what is in memory be told, at that CLOCK_BOOTTIME?  Not when another machine could lead by
+ * now.  A core that follows tells nothing that could be stale. */
+bool core_may_tell(const struct core *core, int64_t boot_ns);
+
 void core_turn(struct core *core, struct now now);
 /* Steady time at which core_turn must run next; INT64_MAX when nothing is due ever. */
 int64_t core_next_ns(const struct core *core);
@@ -80,6 +107,7 @@ int core_exec(struct core *core, struct session *session, const struct command *
 bool core_commit(struct core *core);
 bool core_commit_now(struct core *core);
 uint64_t core_sync_ns(const struct core *core); /* time of the last write and sync */
+bool core_is_shared(const struct core *core);   /* its log is one of several machines */
 void core_log_gives_way(struct core *core, bool is_giving_way); /* log.h: give_way */
 uint64_t core_live_bytes(const struct core *core); /* of all live objects, as records of the log */
 void core_durable(struct core *core, uint64_t seq);
@@ -187,11 +215,22 @@ struct core_config {
 };
 void core_set_config(struct core *core, const struct core_config *config);
 
+/* Who is told of attempts that ended (core/trace.h); NULL: nobody.  Not owned. */
+struct tracer;
+void core_set_tracer(struct core *core, struct tracer *tracer);
+
 /* The archive has news (call on the loop thread after archive->notify). */
 void core_archive_poll(struct core *core);
 
 /* No new work is handed out from here on; waits are answered with nothing. */
 void core_stop(struct core *core);
+/* No turn and no command comes any more: features give the archive what only memory has.  Before
+ * the archive is closed. */
+void core_end(struct core *core);
+
+/* What the archive tells of itself; zeros when there is none. */
+struct archive_stat;
+void core_archive_stat(const struct core *core, struct archive_stat *ret);
 
 /* Counters, as rows with a sentence of meaning: INFO and /metrics walk them. */
 enum counter_kind { COUNTER_TOTAL, COUNTER_GAUGE };
@@ -201,8 +240,13 @@ struct counter_row {
         const char *text;
         uint64_t value;
 };
-#define CORE_COUNTERS_MAX 48
+#define CORE_COUNTERS_MAX 64
 size_t core_counters(const struct core *core, struct counter_row *ret, size_t max);
+
+/* The times of jobs by queue or by hook, for /metrics: core/tally.h. */
+struct tally_life;
+void core_each_life(const struct core *core, bool is_by_hook,
+                    void (*fn)(void *ctx, const struct tally_life *l), void *ctx);
 
 /* Per queue, for /metrics and QUEUES. */
 struct queue_stat {

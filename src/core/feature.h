@@ -18,6 +18,7 @@ struct thing_ops;
 
 struct feature {
         const char *name;
+        bool is_local; /* turn(), next_ns() and settle() are called while the core follows, too */
         void (*init)(struct core *core);    /* makes its state; nothing is replayed yet */
         void (*release)(struct core *core); /* frees its state; that of the kernel is still there */
         void (*turn)(struct core *core);    /* once a turn, before its commands */
@@ -27,6 +28,8 @@ struct feature {
         void (*settle)(struct core *core);
         /* The open batch is closed next: last chance to write into it what it must hold. */
         void (*close)(struct core *core);
+        /* The core followed, and leads from here on. */
+        void (*promoted)(struct core *core);
         /* Ended jobs of this queue are handed to the archive next. */
         void (*hand_over)(struct core *core, struct queue *queue);
         /* The archive has stored n jobs; the log has let go of them. */
@@ -35,6 +38,8 @@ struct feature {
         void (*settings_changed)(struct core *core);
         /* The time of a setting is over; it is removed next. */
         void (*setting_ended)(struct core *core, struct slice name);
+        /* The last turn is over; the archive is still open. */
+        void (*end)(struct core *core);
         /* Asserts the invariants of its state (debug and sanitizer builds). */
         void (*check)(const struct core *core);
 };
@@ -51,6 +56,10 @@ struct core_parts {
         const struct thing_ops *const *thing_kinds; /* by enum thing_kind, state/thing.h */
         const thing_due *thing_due;                 /* by enum thing_kind */
         const command_exec *execs;                  /* by enum command_id */
+        /* Runs a command with core_run() and keeps what it changed; notes one that was refused. */
+        command_exec audit_exec;
+        void (*audit_refused)(struct core *core, const struct session *s, const char *what,
+                              const struct problem *p);
 };
 
 #define CORE_FEATURES_MAX 32

@@ -6,6 +6,7 @@
 #include "core/archive.h"
 #include "core/core.h"
 #include "core/feature.h"
+#include "core/tally.h"
 #include "log/log.h"
 #include "state/backoff.h"
 #include "state/state.h"
@@ -17,6 +18,8 @@
 #define CORE_FINISH_BYTES     768
 #define CORE_LET_GO_BYTES     32 /* the same for one that has ended: its share of ARCHIVED */
 #define CORE_TIGHT_TEXT_BYTES 256
+/* The same for entries of the audit trail, of commands that are always done. */
+#define CORE_AUDIT_BYTES(slack) ((slack) / 20)
 /* How often that may write a name of its options: a unique key that is held and let go of, a limit
  * that a start takes from, a breaker that is told twice, a batch, a schedule. */
 #define CORE_NAMED_TIMES 3
@@ -31,6 +34,7 @@ struct core_totals {
         uint64_t answers_repeated;
         uint64_t locks_granted, locks_expired, locks_forced;
         uint64_t slots_fired, slots_missed, slots_overlapped;
+        uint64_t audit_dropped;
 };
 
 struct claim_ctx;
@@ -81,11 +85,18 @@ struct core {
         struct rule_index *rules;
         struct clients *clients;
         struct check_ctx *checking; /* check.c: asks that wait, credits */
+        struct tally *tally;        /* of the minute that is going on */
+        struct rollups *rollups;    /* of those before */
+        struct tracer *tracer;      /* core/trace.h; NULL: nobody wants spans.  Not owned */
         struct series *series;
         struct last_hour *last_hour;
         int64_t start_ms; /* Unix time of the first turn: what only memory counts began then */
         struct throttled *throttled; /* what was held back last */
         struct workers *workers;
+        struct tokens *tokens;       /* who may ask (things/token.h) */
+        struct audits *audits;       /* core/audit.c */
+        struct sites *sites;         /* WordPress sites (sites/) */
+        struct traffic *traffic;     /* doors of the MySQL proxy (traffic/) */
         struct claim_ctx *claiming;  /* claim.c's scratch: too large for the stack */
         struct list queues_to_serve; /* queues with a ready job, for waiting workers */
         /* jobs/dependents.c: jobs that may still be told of an end in this turn, and questions to
@@ -106,7 +117,18 @@ struct core {
 
         struct keeping keeping;
         size_t n_ending; /* ended jobs whose end is in the batch in flight, or before it */
-        bool is_stopping, is_recovered, is_slowed;
+        bool is_stopping, is_slowed;
+        bool is_recovered; /* or promoted: what is durable is known */
+        bool is_following;
+        bool has_begun; /* there was a turn since */
+        /* The lead goes to this node ("": to any other) when all that was taken is durable and
+         * told; until then nothing more is taken. */
+        bool is_handing_over, is_lead_given;
+        char hand_over_to[LOG_NAME_MAX + 1];
+        /* core/verify.c */
+        bool is_verify_wanted;    /* a digest of the state begins with the end of this batch */
+        uint64_t told_digest_seq; /* the others know which digest ended in that batch */
+        int64_t verify_ns;        /* steady time of the next one; 0: not known yet */
         bool are_locks_off; /* LOCK grants nothing, and nobody waits for one; by settings_apply() */
         bool are_locks_off_configured;
         bool is_everything_paused; /* no claim gets a job; by settings_apply() */
@@ -120,10 +142,16 @@ struct core {
  *   (3) each wait with an end is one of the waits. */
 void core_invariants(const struct core *core);
 
+/* The operations of each turn, without those that are NULL: nothing is looked at in vain. */
+void core_sort_features(struct core *core);
+
 /* Writes the effect into the open batch and makes it true.  Our own effects always apply. */
 void core_emit(struct core *core, const struct effect *e);
 /* The same for an effect that needs memory of a client's choosing: nothing happens on failure. */
 int core_try_emit(struct core *core, const struct effect *e, struct problem *problem) MUST_CHECK;
+
+/* Lets another machine lead, as soon as what was taken is durable; it is one that can. */
+void core_hand_over(struct core *core, struct slice node);
 
 /* Forgets ended jobs: history has them, or nobody wants them. */
 void core_let_go(struct core *core, const uint64_t *ids, size_t n);
@@ -144,6 +172,15 @@ int64_t core_due_in(const struct core *core, int64_t in_ms);
 
 /* core/clean.c: keeps the log at most 2 x live + 64 MiB, a bounded step at a time. */
 void core_clean(struct core *core);
+
+/* core/verify.c: whether all machines of a cluster have the same state. */
+bool core_can_verify(const struct core *core); /* there may be other machines */
+/* Begins to compare, or goes on: returns a batch at or after which all machines tell a digest. */
+uint64_t core_verify(struct core *core);
+bool core_is_verifying(const struct core *core); /* the next batch has a step of it */
+void core_verify_step(struct core *core);        /* the open batch is closed next */
+void core_tell_digest(struct core *core);        /* a batch is durable: if it ended one */
+extern const struct feature verify_feature;
 
 /* core/wait.c */
 struct session_wait;
@@ -181,5 +218,14 @@ THING_MAP(X)
 int answer_exec(struct core *core, struct session *session, const struct command *cmd,
                 struct reply *reply, struct problem *problem) MUST_CHECK;
 void answer_cancel(struct session *s); /* the peer is gone: no answer, nothing to keep */
+
+/* core/audit_exec.c: runs a command and keeps what it changed in the audit trail. */
+int audit_exec(struct core *core, struct session *session, const struct command *cmd,
+               struct reply *reply, struct problem *problem) MUST_CHECK;
+void audit_cancel(struct session *s);       /* the peer is gone */
+extern const struct feature audits_feature; /* core/audit.c */
+/* core/core.c: the command itself, under its key if it has one. */
+int core_run(struct core *core, struct session *session, const struct command *cmd,
+             struct reply *reply, struct problem *problem) MUST_CHECK;
 
 #endif

@@ -5,6 +5,7 @@
  * wait to the session, and both pointers are cleared together in wait_end(). */
 #include <stdlib.h>
 
+#include "api/access.h"
 #include "core/kernel.h"
 
 void session_init(struct session *s, const struct session_ops *ops)
@@ -15,11 +16,20 @@ void session_init(struct session *s, const struct session_ops *ops)
 void session_release(struct core *core, struct session *s)
 {
         struct session_wait *w = s->wait;
-        if (!w)
-                return;
-        w->ops->cancel(core, w);
-        answer_cancel(s);
+        if (w) {
+                w->ops->cancel(core, w);
+                answer_cancel(s);
+                audit_cancel(s);
+        }
         ASSERT(!s->wait);
+        s->grant = grant_unref(s->grant);
+}
+
+void session_set_grant(struct session *s, struct grant *grant)
+{
+        struct grant *old = s->grant;
+        s->grant = grant_ref(grant);
+        (void)grant_unref(old); /* NULL */
 }
 
 void wait_begin(struct core *core, struct session_wait *w, const struct wait_ops *ops,

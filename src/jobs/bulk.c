@@ -121,6 +121,7 @@ static void bulk_fail(struct core *core, struct bulk *b, const struct problem *w
                                   (unsigned long long)b->changed,
                                   plural(b->changed, "job was", "jobs were"), bulk_names[b->what],
                                   why->detail);
+                session->is_partial = b->changed > 0;
                 reply_error(session->ops->reply_begin(session), b->changed ? &told : why);
                 session->ops->reply_end(session);
         }
@@ -294,7 +295,7 @@ static bool next_page(struct bulk *b)
 {
         const struct archive_query *q = &b->query;
         if (b->ids) {
-                b->at_id += q->n_ids;
+                b->at_id += q->is_cut ? q->n_seen : q->n_ids;
                 return b->at_id < b->n_ids;
         }
         bool is_more = q->is_cut || q->n_rows == q->limit;

@@ -14,7 +14,7 @@
 #include "api/exec.h"
 #include "api/replies.h"
 #include "base/say.h"
-#include "core/kernel.h"
+#include "core/trace.h"
 #include "jobs/dependents.h"
 #include "jobs/job_end.h"
 #include "jobs/queues.h"
@@ -169,6 +169,7 @@ static void grant(struct claim_ctx *c, struct job *job, size_t queue)
         breaker_start(core, job);
         rng_fill(core->options.rng, e.token, sizeof(e.token));
         core->totals.started++;
+        tally_start(core->tally, job, core->now.wall_ms);
         core_emit(core, &e);
         c->given[queue]++;
         c->jobs[c->n_jobs++] = job;
@@ -228,13 +229,24 @@ static void take_first(struct claim_ctx *c, size_t i)
 }
 
 /* Clients of RESP pair the fields with names of their own: maxrun_ms comes only where it was asked
- * for. */
+ * for, or where a traceparent follows it. */
+static int64_t maxrun_of(const struct reply *reply, const struct job *job, struct slice trace)
+{
+        uint64_t ms = job->extra ? job->extra->options.maxrun_ms : 0;
+        bool holds_place = trace.len && !reply->ops->has_names;
+        return ms || holds_place ? (int64_t)ms : REPLY_NONE;
+}
+
 static void tell_granted(struct reply *reply, const struct reply_items *items)
 {
         struct job *const *jobs = items->of;
         for (size_t i = 0; i < items->n; i++) {
                 const struct job *job = jobs[i];
-                char token[2 * JOB_TOKEN_BYTES];
+                char token[2 * JOB_TOKEN_BYTES], trace_text[TRACEPARENT_BYTES];
+                struct slice trace = SLICE_NONE;
+                if ((job->extra || items->core->tracer) &&
+                    trace_of_run(items->core, job, trace_text))
+                        trace = slice_make(trace_text, sizeof(trace_text));
                 hex_from_bytes(job->more->token, JOB_TOKEN_BYTES, token);
                 const struct claimed_reply told = {
                         .id = (int64_t)job_id(job),
@@ -249,7 +261,8 @@ static void tell_granted(struct reply *reply, const struct reply_items *items)
                         .fence = (int64_t)job->more->fence,
                         .lease_ms = job->more->lease_ms,
                         .created_ms = job->created_ms,
-                        .maxrun_ms = job->extra ? (int64_t)job->extra->options.maxrun_ms : 0,
+                        .maxrun_ms = maxrun_of(reply, job, trace),
+                        .traceparent = trace,
                 };
                 reply_claimed(reply, &told);
         }

@@ -1,6 +1,7 @@
 /* See due.h. */
 #include "jobs/due.h"
 
+#include "core/trace.h"
 #include "jobs/job_end.h"
 #include "jobs/keeping.h"
 #include "things/breaker.h"
@@ -24,6 +25,8 @@ static void end_lease(struct core *core, struct job *job)
                 core->totals.failed++;
         else
                 core->totals.retried++;
+        tally_end(core->tally, job, is_final ? TALLY_FAILED : TALLY_ATTEMPT, core->now.wall_ms);
+        trace_end(core, job, ATTEMPT_TIMED_OUT, SLICE_LIT("timed out"));
         breaker_end(core, job, BREAKER_TIMED_OUT);
         if (is_final)
                 job_ending(core, job, JOB_FAILED, false);

@@ -6,6 +6,7 @@
 #include "api/exec.h"
 #include "api/params.h"
 #include "api/replies.h"
+#include "core/trace.h"
 #include "jobs/claim.h"
 #include "jobs/job_end.h"
 #include "jobs/keeping.h"
@@ -81,8 +82,13 @@ int exec_complete(struct core *core, struct session *session, const struct comma
         };
         core->totals.completed++;
         core->totals.late_completions += job->state != JOB_LEASED;
-        if (job->state == JOB_LEASED) /* else its time-out has been told already */
+        if (job->state == JOB_LEASED) { /* else its time-out has been told already */
+                tally_end(core->tally, job, TALLY_COMPLETED, core->now.wall_ms);
+                trace_end(core, job, ATTEMPT_COMPLETE, SLICE_NONE);
                 breaker_end(core, job, BREAKER_OK);
+        } else {
+                tally_ended(core->tally, job, TALLY_COMPLETED);
+        }
         job_ending(core, job, JOB_COMPLETE, job->state == JOB_FINISHED);
         core_emit(core, &e);
         if (cmd->has_claim)
@@ -127,6 +133,8 @@ int exec_fail(struct core *core, struct session *session, const struct command *
                 core->totals.failed++;
         else
                 core->totals.retried++;
+        tally_end(core->tally, job, is_final ? TALLY_FAILED : TALLY_ATTEMPT, core->now.wall_ms);
+        trace_end(core, job, ATTEMPT_FAILED, cmd->arg[P_FAIL_ERROR].text);
         breaker_end(core, job, BREAKER_HANDLER_FAILED);
         if (is_final)
                 job_ending(core, job, JOB_FAILED, false);
@@ -150,6 +158,7 @@ int exec_release(struct core *core, struct session *session, const struct comman
                 .due_ms = core_due_in(core, cmd->arg[P_RELEASE_IN].num),
         };
         core->totals.released++;
+        trace_end(core, job, ATTEMPT_RELEASED, SLICE_NONE);
         breaker_end(core, job, BREAKER_RELEASED);
         core_emit(core, &e);
         reply_ok(reply);
@@ -211,8 +220,14 @@ int exec_cancel(struct core *core, struct session *session, const struct command
                 return problem_set(problem, ERR_STATE, "job %llu is %s already",
                                    (unsigned long long)job_id(job),
                                    job_status_name(job_status(job)));
-        job_cancel(core, job,
-                   job->state == JOB_LEASED ? SLICE_LIT("while it was running") : SLICE_NONE);
+        bool is_running = job->state == JOB_LEASED;
+        if (is_running && cmd->arg[P_CANCEL_PENDING].num)
+                return problem_set(problem, ERR_STATE, "job %llu is running",
+                                   (unsigned long long)job_id(job));
+        struct slice reason = cmd->arg[P_CANCEL_REASON].text;
+        if (!reason.len && is_running)
+                reason = SLICE_LIT("while it was running");
+        job_cancel(core, job, reason);
         reply_ok(reply);
         return OK;
 }

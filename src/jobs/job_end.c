@@ -2,6 +2,7 @@
 #include "jobs/job_end.h"
 
 #include "base/say.h"
+#include "core/trace.h"
 #include "jobs/batch.h"
 #include "jobs/dependents.h"
 #include "jobs/keeping.h"
@@ -44,8 +45,10 @@ void job_cancel(struct core *core, struct job *job, struct slice why)
                 .keep = keeping_keeps(core, job->queue, JOB_CANCELED),
         };
         core->totals.canceled++;
-        if (job->state == JOB_LEASED)
+        if (job->state == JOB_LEASED) {
+                trace_end(core, job, ATTEMPT_CANCELED, why);
                 breaker_end(core, job, BREAKER_RELEASED);
+        }
         job_ending(core, job, JOB_CANCELED, false);
         core_emit(core, &e);
 }
@@ -61,6 +64,7 @@ void job_fail_unstarted(struct core *core, struct job *job, struct slice why)
                 .keep = keeping_keeps(core, job->queue, JOB_FAILED),
         };
         core->totals.failed++;
+        tally_ended(core->tally, job, TALLY_FAILED);
         job_ending(core, job, JOB_FAILED, false);
         core_emit(core, &e);
 }

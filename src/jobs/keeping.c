@@ -100,10 +100,8 @@ static uint64_t count_queues(const struct core *core)
 static void count(struct core *core)
 {
         struct keeping *k = &core->keeping;
-        struct archive *archive = core->options.archive;
-        struct archive_stat stat = {.room_bytes = UINT64_MAX};
-        if (archive->ops->stat)
-                archive->ops->stat(archive, &stat);
+        struct archive_stat stat;
+        core_archive_stat(core, &stat);
         /* Queues are only looked at where it matters. */
         k->counted = with_pages(core->state.live_bytes, core->state.jobs.len);
         if (stat.room_bytes / 2 < k->counted + 2 * SPARE_BYTES)

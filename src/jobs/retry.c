@@ -335,6 +335,7 @@ static void answer_error(struct retry *r, const struct problem *problem)
 {
         struct session *session = r->base.session;
         wait_end(r->base.core, &r->base);
+        session->is_partial = r->is_many && r->page.retried;
         reply_error(session->ops->reply_begin(session), problem);
         session->ops->reply_end(session);
 }

@@ -23,6 +23,7 @@
 #include "api/params.h"
 #include "api/replies.h"
 #include "checks/check_ctx.h"
+#include "numbers/series_minutes.h"
 #include "throttle/throttle_state.h"
 
 /* The wall clock is read in whole milliseconds and corrected a little all the time: only when it is
@@ -42,7 +43,7 @@ struct series {
 
 /* ---- filling ---- */
 
-static void add_up(const struct core *core, uint64_t ret[SERIES_COUNTS])
+void series_totals(const struct core *core, uint64_t ret[SERIES_COUNTS])
 {
         const struct core_totals *t = &core->totals;
         const struct check_ctx *c = core->checking;
@@ -76,7 +77,7 @@ static void close_second(struct core *core, int64_t now)
                 n_parked += core->state.n_parked[i];
         for (struct hash_node *it = NULL; (it = hash_next(&core->state.queues, it));)
                 n_ready += CONTAINER_OF(it, struct queue, node)->n_ready;
-        add_up(core, totals);
+        series_totals(core, totals);
         for (size_t i = 0; i < SERIES_COUNTS; i++)
                 row[i] = bounded(totals[i] - s->seen[i]);
         memcpy(s->seen, totals, sizeof(totals));
@@ -134,8 +135,15 @@ uint64_t series_rest(const struct core *core, enum series_id id)
 {
         uint64_t totals[SERIES_COUNTS];
         ASSERT(id < SERIES_COUNTS);
-        add_up(core, totals);
+        series_totals(core, totals);
         return totals[id] - core->series->seen[id];
+}
+
+uint32_t series_gauge(const struct core *core, enum series_id id)
+{
+        const struct series *s = core->series;
+        ASSERT(id >= SERIES_COUNTS);
+        return s->second > s->first ? value_at(s, id, s->second - 1) : 0;
 }
 
 /* ---- telling ---- */
@@ -162,6 +170,10 @@ static int window_of(const struct core *core, const struct command *cmd, struct 
         const struct arg *seconds = &cmd->arg[P_SERIES_SECONDS], *step = &cmd->arg[P_SERIES_STEP];
         int64_t length = seconds->is_set ? seconds->num : SERIES_SECONDS;
         ret->step = step->is_set ? step->num : SERIES_STEP;
+        if (ret->step > SERIES_STEP_S)
+                return problem_set(problem, ERR_BADARG,
+                                   "STEP is at most %d s, or whole minutes: a multiple of 60",
+                                   SERIES_STEP_S);
         ret->n = (size_t)((length + ret->step - 1) / ret->step);
         if (ret->n > SERIES_POINTS)
                 return problem_set(problem, ERR_BADARG,
@@ -227,31 +239,31 @@ struct metrics_ctx {
         int target;
 };
 
-static bool is_wanted(const struct metrics_ctx *ctx, size_t target)
+static bool is_wanted(int wanted, size_t target)
 {
-        return ctx->target < 0 || (size_t)ctx->target == target;
+        return wanted < 0 || (size_t)wanted == target;
 }
 
-static size_t count_metrics(const struct throttle *t, const struct metrics_ctx *ctx)
+size_t series_count_metrics(const struct core *core, int target)
 {
+        const struct throttle *t = core->throttle;
         size_t n = 0;
         for (size_t i = 0; i < t->n_targets; i++)
-                n += is_wanted(ctx, i) ? t->targets[i].n_metrics : 0;
+                n += is_wanted(target, i) ? t->targets[i].n_metrics : 0;
         return n < SERIES_METRICS ? n : SERIES_METRICS;
 }
 
-static void tell_metric(struct reply *reply, const struct core *core, const struct window *w,
-                        const struct target *g, size_t metric)
+void series_tell_metric(struct reply *reply, const struct target *g, size_t metric,
+                        struct reply_items values)
 {
         const struct metric *m = &g->metrics[metric];
-        const struct values_ctx values = {w, m};
         const struct series_metric_reply told = {
                 .target = g->name,
                 .name = m->name,
                 .elevated = g->rules[metric].enter[0],
                 .critical = g->rules[metric].enter[1],
                 .check = m->check_above,
-                .values = {w->n, tell_values, core, &values},
+                .values = values,
         };
         reply_series_metric(reply, &told);
 }
@@ -261,61 +273,76 @@ static void tell_metrics(struct reply *reply, const struct reply_items *items)
         const struct throttle *t = items->core->throttle;
         const struct metrics_ctx *ctx = items->of;
         size_t left = items->n;
-        for (size_t i = 0; i < t->n_targets; i++)
-                for (size_t k = 0; is_wanted(ctx, i) && k < t->targets[i].n_metrics && left; k++) {
-                        tell_metric(reply, items->core, ctx->window, &t->targets[i], k);
+        for (size_t i = 0; i < t->n_targets; i++) {
+                const struct target *g = &t->targets[i];
+                for (size_t k = 0; is_wanted(ctx->target, i) && k < g->n_metrics && left; k++) {
+                        const struct values_ctx values = {ctx->window, &g->metrics[k]};
+                        series_tell_metric(reply, g, k,
+                                           (struct reply_items){ctx->window->n, tell_values,
+                                                                items->core, &values});
                         left--;
                 }
+        }
+}
+
+void series_tell(struct reply *reply, const struct series_told *told)
+{
+        const struct reply_items *p = told->points;
+        const struct series_deferred_reply deferred = {
+                .critical = p[SERIES_DEFERRED_CRITICAL],
+                .high = p[SERIES_DEFERRED_HIGH],
+                .normal = p[SERIES_DEFERRED_NORMAL],
+                .deferrable = p[SERIES_DEFERRED_DEFERRABLE],
+        };
+        const struct series_jobs_reply jobs = {
+                .started = p[SERIES_STARTED],
+                .completed = p[SERIES_COMPLETED],
+                .failed = p[SERIES_FAILED],
+                .enqueued = p[SERIES_ENQUEUED],
+                .parked = p[SERIES_PARKED],
+                .ready = p[SERIES_READY],
+                .deferred = &deferred,
+        };
+        const struct series_checks_reply checks = {p[SERIES_GRANTED], p[SERIES_REFUSED]};
+        const struct series_reply answer = {
+                .from_ms = told->from_ms,
+                .step_ms = told->step_ms,
+                .n = (int64_t)told->n,
+                .metrics = told->metrics,
+                .jobs = &jobs,
+                .checks = &checks,
+        };
+        reply_series(reply, &answer);
 }
 
 int exec_series(struct core *core, struct session *session, const struct command *cmd,
                 struct reply *reply, struct problem *problem)
 {
-        (void)session; /* anybody may look */
         struct window w = {0};
         int target = -1;
-        int r = window_of(core, cmd, &w, problem);
-        if (r != OK)
-                return r;
         if (cmd->arg[P_SERIES_TARGET].is_set) {
                 target = throttle_target(core, cmd->arg[P_SERIES_TARGET].text);
                 if (target < 0)
                         return problem_set(problem, ERR_NOTFOUND, "there is no such target");
         }
+        if (series_is_by_minutes(cmd))
+                return series_minutes(core, session, cmd, reply, problem);
+        int r = window_of(core, cmd, &w, problem);
+        if (r != OK)
+                return r;
         const struct metrics_ctx metrics = {&w, target};
         struct series_ctx ctx[SERIES_IDS];
-        for (size_t i = 0; i < SERIES_IDS; i++)
-                ctx[i] = (struct series_ctx){&w, (enum series_id)i};
-#define POINTS(id)                                                                                 \
-        {                                                                                          \
-                w.n, tell_series, core, &ctx[SERIES_##id]                                          \
-        }
-        const struct series_deferred_reply deferred = {
-                .critical = POINTS(DEFERRED_CRITICAL),
-                .high = POINTS(DEFERRED_HIGH),
-                .normal = POINTS(DEFERRED_NORMAL),
-                .deferrable = POINTS(DEFERRED_DEFERRABLE),
-        };
-        const struct series_jobs_reply jobs = {
-                .started = POINTS(STARTED),
-                .completed = POINTS(COMPLETED),
-                .failed = POINTS(FAILED),
-                .enqueued = POINTS(ENQUEUED),
-                .parked = POINTS(PARKED),
-                .ready = POINTS(READY),
-                .deferred = &deferred,
-        };
-        const struct series_checks_reply checks = {POINTS(GRANTED), POINTS(REFUSED)};
-#undef POINTS
-        const struct series_reply told = {
+        struct series_told told = {
                 .from_ms = wall_ms_of(core, w.first),
                 .step_ms = w.step * MS_PER_S,
-                .n = (int64_t)w.n,
-                .metrics = {count_metrics(core->throttle, &metrics), tell_metrics, core, &metrics},
-                .jobs = &jobs,
-                .checks = &checks,
+                .n = w.n,
+                .metrics = {series_count_metrics(core, target), tell_metrics, core, &metrics},
         };
-        reply_series(reply, &told);
+        for (size_t i = 0; i < SERIES_IDS; i++) {
+                ctx[i] = (struct series_ctx){&w, (enum series_id)i};
+                told.points[i] = (struct reply_items){w.n, tell_series, core, &ctx[i]};
+        }
+        series_tell(reply, &told);
         return OK;
 }
 

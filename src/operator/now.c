@@ -97,6 +97,13 @@ int exec_now(struct core *core, struct session *session, const struct command *c
                 .rules = (int64_t)core->state.things[THING_RULE].len,
                 .starved = (int64_t)clients_starved(core),
         };
+        struct archive_stat stat;
+        core_archive_stat(core, &stat);
+        const struct now_history_reply history = {
+                .failing_since_ms = stat.failing_since_ms ? stat.failing_since_ms : REPLY_NONE,
+                .problem = slice_str(stat.failing),
+                .waiting = (int64_t)(core->state.n_finished - core->state.grace.len),
+        };
         jobs.parked = &parked;
         jobs.returning = &returning;
         const struct now_reply told = {
@@ -116,6 +123,7 @@ int exec_now(struct core *core, struct session *session, const struct command *c
                 .rates = &rates,
                 .ramp = &ramp,
                 .checks = &checks,
+                .history = &history,
                 .throttle_enabled = !t->is_off,
                 .locks_enabled = !core->are_locks_off,
                 .everything_paused = core->is_everything_paused,

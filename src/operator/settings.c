@@ -24,9 +24,11 @@
 #include "base/say.h"
 #include "checks/check_ctx.h"
 #include "jobs/claim.h"
+#include "sites/sites.h"
 #include "things/lock.h"
 #include "things/setting.h"
 #include "throttle/throttle_state.h"
+#include "traffic/traffic.h"
 
 #define VALUE_MAX 64 /* bytes of the text of a value */
 
@@ -38,6 +40,8 @@ struct live_setting {
         enum level level;   /* SET_LEVEL_*: of which */
         enum tier tier;     /* SET_LEVEL_delays, SET_LIVE_expiry */
         int target, metric; /* of a target; else -1 */
+        int site;           /* SET_WORDPRESS_mode: its index; else -1 */
+        int door;           /* SET_MYSQL_mode: the same of a door of the MySQL proxy */
 };
 
 /* A value of any type; NAN in `a` is none. */
@@ -113,19 +117,32 @@ static bool find_row(const struct core *core, size_t index, struct live_setting 
                 }
                 index -= n;
         }
-        return false;
+        if (index < sites_count(core)) {
+                s->id = SET_WORDPRESS_mode;
+                s->site = (int)index;
+                return true;
+        }
+        index -= sites_count(core);
+        if (index >= traffic_count(core))
+                return false;
+        s->id = SET_MYSQL_mode;
+        s->door = (int)index;
+        return true;
 }
 
 /* Writes the name: the words in capitals of the row's become what they stand for. */
 static void put_name(const struct core *core, struct live_setting *s)
 {
         const struct target *g = s->target >= 0 ? &core->throttle->targets[s->target] : NULL;
+        const char *name = s->site >= 0   ? sites_name(core, (size_t)s->site)
+                           : s->door >= 0 ? traffic_name(core, (size_t)s->door)
+                                          : "";
         const struct {
                 const char *word, *name;
         } words[] = {
                 {"LEVEL", level_name(s->level)},
                 {"TIER", tier_name(s->tier)},
-                {"NAME", g ? g->name : ""},
+                {"NAME", g ? g->name : name},
                 {"METRIC", g && s->metric >= 0 ? g->metrics[s->metric].name : ""},
         };
         size_t len = 0;
@@ -145,7 +162,7 @@ static void put_name(const struct core *core, struct live_setting *s)
 /* The index-th setting; false past the last. */
 static bool setting_at(const struct core *core, size_t index, struct live_setting *ret)
 {
-        *ret = (struct live_setting){.target = -1, .metric = -1};
+        *ret = (struct live_setting){.target = -1, .metric = -1, .site = -1, .door = -1};
         if (!find_row(core, index, ret))
                 return false;
         ret->def = &setting_table[ret->id];
@@ -408,6 +425,10 @@ static struct value configured_value(const struct core *core, const struct live_
                 return (struct value){.num = false}; /* an act of an operator: no file says it */
         if (s->id == SET_THROTTLE_check_mode)
                 return (struct value){.num = core->checks.mode};
+        if (s->site >= 0)
+                return (struct value){.num = sites_configured_mode(core, (size_t)s->site)};
+        if (s->door >= 0)
+                return (struct value){.num = traffic_configured_mode(core, (size_t)s->door)};
         if (!g)
                 return policy_value(&t->configured, s);
         if (s->id == SET_TARGET_dwell)
@@ -438,6 +459,7 @@ static void put_rule(struct level_rule *rule, const struct live_setting *s, cons
         rule->exit[i] = v->b;
 }
 
+/* Not the mode of a site or a door: sites/ and traffic/ take it from the setting. */
 static void put_value(struct core *core, const struct live_setting *s, const struct value *v)
 {
         struct throttle *t = core->throttle;
@@ -448,8 +470,10 @@ static void put_value(struct core *core, const struct live_setting *s, const str
                 core->are_locks_off = !v->num;
         else if (s->id == SET_LIVE_paused)
                 core->is_everything_paused = v->num;
-        else if (!g)
+        else if (!g && s->site < 0 && s->door < 0)
                 put_policy(&t->policy, s, v);
+        else if (!g)
+                return;
         else if (s->id == SET_TARGET_dwell)
                 g->dwell_ns = v->num * NS_PER_MS;
         else if (s->id == SET_METRIC_threshold)
@@ -569,7 +593,7 @@ void core_effective(struct core *core, struct core_effective *ret)
         ret->policy.is_paused = false;
         core_each_pattern(core, note_pattern, &ret->is_throttle_changed);
         for (size_t i = 0; setting_at(core, i, &s); i++) {
-                if (s.target >= 0 || !set_value(core, &s, &v))
+                if (s.target >= 0 || s.site >= 0 || s.door >= 0 || !set_value(core, &s, &v))
                         continue;
                 if (s.id == SET_LOCKS_enabled)
                         ret->are_locks_changed = true;
@@ -596,6 +620,19 @@ bool core_effective_target(struct core *core, const char *name, struct core_targ
         for (size_t i = 0; setting_at(core, i, &s); i++)
                 ret->is_changed |= s.target == target && set_value(core, &s, &v);
         return true;
+}
+
+bool core_effective_site(const struct core *core, const char *name, enum gate_mode *ret)
+{
+        struct live_setting s;
+        struct value v;
+        for (size_t i = 0; setting_at(core, i, &s); i++)
+                if (s.site >= 0 && strcmp(sites_name(core, (size_t)s.site), name) == 0 &&
+                    set_value(core, &s, &v)) {
+                        *ret = (enum gate_mode)v.num;
+                        return true;
+                }
+        return false;
 }
 
 /* ---- commands ---- */
@@ -692,6 +729,10 @@ static int check_together(const struct core *core, const struct live_setting *s,
                                                        "elevated %g, critical %g",
                                                        rule.enter[0], rule.enter[1]);
         }
+        if (s->site >= 0 && v->num != MODE_OFF && !sites_has_target(core, (size_t)s->site))
+                return problem_set(problem, ERR_BADARG,
+                                   "the site has no target whose load it could follow, so it "
+                                   "stays off: give it one in the configuration file");
         struct policy policy = t->policy;
         put_policy(&policy, s, v);
         return policy_check(&policy, problem);
@@ -749,6 +790,12 @@ int exec_settingset(struct core *core, struct session *session, const struct com
         return OK;
 }
 
+static bool begins(struct slice name, const char *with)
+{
+        size_t n = strlen(with);
+        return name.len > n && memcmp(name.ptr, with, n) == 0;
+}
+
 int exec_settingunset(struct core *core, struct session *session, const struct command *cmd,
                       struct reply *reply, struct problem *problem)
 {
@@ -756,8 +803,10 @@ int exec_settingunset(struct core *core, struct session *session, const struct c
         struct slice name = cmd->arg[P_SETTINGUNSET_NAME].text;
         struct live_setting s;
         bool is_known = live_find(core, name, &s), is_set = find_setting(core, name);
-        /* What was set for a target that is gone is read by nobody, and may be taken back. */
-        bool is_left_over = is_set && name.len > 7 && memcmp(name.ptr, "target.", 7) == 0;
+        /* What was set for a target, a site or a door that is gone is read by nobody, and may be
+         * taken back. */
+        bool is_left_over = is_set && (begins(name, "target.") || begins(name, "site.") ||
+                                       begins(name, "mysql."));
         if (!is_known && !is_left_over)
                 return unknown_name(name, problem);
         if (!is_known)

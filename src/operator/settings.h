@@ -3,8 +3,8 @@
  *      default  <  configuration  <  set while weir runs
  *
  * Names are texts with dots: throttle.delay.critical.normal, target.shop.threads_running.elevated.
- * Those of targets are there as long as the targets are; what was set for one that is gone stays in
- * the log, does nothing, and holds again when the target is back. */
+ * Those of targets, sites and MySQL doors are there as long as these are; what was set for one that
+ * is gone stays in the log, does nothing, and holds again when it is back. */
 #ifndef WEIR_OPERATOR_SETTINGS_H
 #define WEIR_OPERATOR_SETTINGS_H
 
@@ -31,6 +31,8 @@ struct core_target_effective {
 };
 /* False: there is no target of that name. */
 bool core_effective_target(struct core *core, const char *name, struct core_target_effective *ret);
+/* False: the mode of that site was not set. */
+bool core_effective_site(const struct core *core, const char *name, enum gate_mode *ret);
 /* Patterns that were set while weir runs. */
 void core_each_pattern(const struct core *core,
                        void (*fn)(void *ctx, struct slice pattern, enum tier tier), void *ctx);

@@ -52,10 +52,28 @@ struct kept {
                 0                                                                                  \
         }
 
+/* Sections that no file can have yet keep nothing. */
+#define IN_TOP(...)       __VA_ARGS__
+#define IN_QUEUE(...)     __VA_ARGS__
+#define IN_LOCKS(...)     __VA_ARGS__
+#define IN_THROTTLE(...)  __VA_ARGS__
+#define IN_LEVEL(...)     __VA_ARGS__
+#define IN_TARGET(...)    __VA_ARGS__
+#define IN_REPLICA(...)   __VA_ARGS__
+#define IN_METRIC(...)    __VA_ARGS__
+#define IN_LIVE(...)      __VA_ARGS__
+#define IN_TLS(...)       FIELD_NONE(, )
+#define IN_WORDPRESS(...) FIELD_NONE(, )
+#define IN_MYSQL(...)     FIELD_NONE(, )
+#define IN_CLASS(...)     FIELD_NONE(, )
+#define IN_TOKEN(...)     FIELD_NONE(, )
+#define IN_TELEMETRY(...) FIELD_NONE(, )
+#define IN_CLUSTER(...)   FIELD_NONE(, )
+
 static const struct kept kept[SETTING_IDS] = {
 #define SETTINGS_SECTION 0
 #define SETTING(section, name, type, kept, member, ...)                                            \
-        [SET_##section##_##name] = FIELD_##kept(STRUCT_##section, member),
+        [SET_##section##_##name] = IN_##section(FIELD_##kept(STRUCT_##section, member)),
 #include "api/setting_table.def"
 };
 

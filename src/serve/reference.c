@@ -85,6 +85,8 @@ static void put_md_command(struct buf *b, const struct command_def *def)
         buf_put_str(b, "\n```\n\n");
         if (def->path)
                 buf_printf(b, "HTTP: `%s %s`\n\n", def->method, def->path);
+        if (def->role != ROLE_ANYONE)
+                buf_printf(b, "Role: %s\n\n", role_name(def->role));
         for (size_t i = 0; i < def->n_params; i++)
                 put_param(b, def, &def->params[i], &style);
         buf_printf(b, "%sReturns: %s\n\n", def->n_params ? "\n" : "", def->returns);
@@ -165,6 +167,8 @@ static void put_man_command(struct buf *b, const struct command_def *def)
         buf_put_byte(b, '\n');
         if (def->path)
                 buf_printf(b, "\n\tHTTP: %s %s\n", def->method, def->path);
+        if (def->role != ROLE_ANYONE)
+                buf_printf(b, "\n\tRole: %s\n", role_name(def->role));
         buf_put_byte(b, '\n');
         for (size_t i = 0; i < def->n_params; i++) {
                 buf_clear(&row);

@@ -47,7 +47,7 @@ static void put_range(struct buf *b, const struct setting_def *def)
         } else if (is_time && def->max) {
                 buf_printf(b, " From %s to %s.", duration_text(def->min, least),
                            duration_text(def->max, most));
-        } else if (def->type == SETTING_INT) {
+        } else if (def->type == SETTING_INT || (def->type == SETTING_NUMBER && def->max)) {
                 buf_printf(b, " From %lld%s%s%s to %lld.", (long long)def->min,
                            def->zero ? " (" : "", def->zero ? def->zero : "", def->zero ? ")" : "",
                            (long long)def->max);
@@ -67,7 +67,7 @@ static void put_default(struct buf *b, const struct setting_def *def)
                 buf_printf(b, "`\"%s\"`", def->choices[def->usual]);
         else if (def->type == SETTING_DURATION)
                 buf_printf(b, "`\"%s\"`", duration_text(def->usual, text));
-        else if (def->type == SETTING_SHARE)
+        else if (def->type == SETTING_SHARE || def->type == SETTING_NUMBER)
                 buf_printf(b, "%g", def->usual_number);
         else if (def->type == SETTING_INT)
                 buf_put_i64(b, def->usual);

@@ -625,6 +625,12 @@ static int apply_thing_gone(const struct application *a)
         return thing_apply_gone(a->s, a->e, a->seq, a->problem);
 }
 
+static int apply_digest(const struct application *a)
+{
+        state_digest_step(a->s, a->e->from, a->e->bytes, a->seq);
+        return OK;
+}
+
 /* The subjects of effect_map.h. */
 enum { NAMES_OTHER, NAMES_JOB };
 

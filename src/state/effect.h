@@ -46,7 +46,8 @@ struct effect {
         struct slice options; /* packed: of a job (option.h), of a queue (queue.h) */
         uint64_t next_id, next_queue_id;
         uint64_t enqueued, completed, failed, canceled;
-        const uint64_t *ids; /* ARCHIVED when written; packed in `text` when read */
+        uint64_t from, bytes; /* DIGEST */
+        const uint64_t *ids;  /* ARCHIVED when written; packed in `text` when read */
         size_t n_ids;
         /* JOB_FULL: borrowed from a live job when written, from the record when read. */
         struct job_view view;

@@ -47,7 +47,8 @@
         X(JOB_ARGS, job_args, JOB, "A pending job has other args.")                                \
         X(JOB_PARK, job_park, JOB, "As job_gate; only in older logs.")                             \
         X(JOB_TIER, job_tier, JOB, "A pending job has another tier.")                              \
-        X(JOB_GATE, job_gate, JOB, "The throttler parks, moves or returns a pending job.")
+        X(JOB_GATE, job_gate, JOB, "The throttler parks, moves or returns a pending job.")         \
+        X(DIGEST, digest, OTHER, "Machines of a cluster digest the next part of the state.")
 
 #define CLOCK_FIELDS(F)                                                                            \
         F(TIME, steady_ns, ALWAYS, "steady_ns", "steady clock")                                    \
@@ -210,5 +211,10 @@
 #define JOB_GATE_FIELDS(F)                                                                         \
         JOB_PARK_FIELDS(F)                                                                         \
         F(GATE, flags, ALWAYS, "flags", "bits 0-2: enum park_step; from bit 3 on: PARKED_* bits")
+
+#define DIGEST_FIELDS(F)                                                                           \
+        F(NUM, from, ALWAYS, "from",                                                               \
+          "a digest begins: every object is in the log from this batch on; 0 = it goes on")        \
+        F(NUM, bytes, ALWAYS, "bytes", "how much is digested, as records of the log")
 
 #endif

@@ -1,4 +1,4 @@
-/* What must hold of the state, by the numbers in state.h, and a digest of it.
+/* What must hold of the state, by the numbers in state.h.
  *
  * Tests and simulations check the whole after each step.  Builds with IS_CHECKED check a few jobs
  * each turn, so that the cost does not grow with the state. */
@@ -92,7 +92,7 @@ void state_check_turn(struct state *s)
 void state_check(const struct state *s)
 {
         uint64_t weight = 0, options = 0, last_seq = 0, id = 0;
-        size_t n_live = 0, n_expected = 1 + s->jobs.len;
+        size_t n_live = 0, n_expected = 1 + s->jobs.len + state_is_digesting(s);
         for (const struct job *job; (job = idmap_next(&s->jobs, id, &id)); id++) {
                 check_job(s, job, id);
                 weight += job_weight(job);
@@ -131,37 +131,4 @@ void state_check(const struct state *s)
         heap_check(&s->running);
         heap_check(&s->grace);
         links_check(s);
-}
-
-/* SCHEDULED and READY differ only by what the clock says, so both count as pending here. */
-static uint64_t digest_job(const struct job *job, struct buf *b)
-{
-        struct effect e;
-        effect_of_job(job, &e);
-        if (e.state == JOB_SCHEDULED || e.state == JOB_WAITING)
-                e.state = JOB_READY;
-        buf_clear(b);
-        effect_write(b, &e);
-        return hash_bytes(1, buf_slice(b));
-}
-
-uint64_t state_digest(const struct state *s)
-{
-        struct buf b;
-        buf_init(&b, 0);
-        uint64_t sum = s->next_id * 31 + s->fence, id = 0;
-        for (const struct job *job; (job = idmap_next(&s->jobs, id, &id)); id++)
-                sum = sum * 1099511628211ULL + digest_job(job, &b);
-        for (struct hash_node *n = NULL; (n = hash_next(&s->queues, n));) {
-                const struct queue *q = CONTAINER_OF(n, struct queue, node);
-                if (!list_is_linked(&q->live.link))
-                        continue;
-                struct effect e;
-                effect_of_queue(q, &e);
-                buf_clear(&b);
-                effect_write(&b, &e);
-                sum += hash_bytes(2, buf_slice(&b)); /* queues have no order */
-        }
-        buf_release(&b);
-        return sum + things_digest(s);
 }

@@ -13,7 +13,13 @@
 
 #include "base/list.h"
 
-enum live_kind { LIVE_META, LIVE_QUEUE, LIVE_JOB, LIVE_THING };
+enum live_kind {
+        LIVE_META,
+        LIVE_QUEUE,
+        LIVE_JOB,
+        LIVE_THING,
+        LIVE_MARK, /* no object: where a walk goes on (state/digest.c) */
+};
 
 struct live {
         struct list link;

@@ -40,7 +40,8 @@
         NUM(24, parked_how, "1: the ramp returns it; 2: it waits until just before it expires")    \
         NUM(25, parked_due, "when it was due before it was parked: its place in its queue")        \
         NUM(26, maxrun_ms, "how long an attempt may run, whatever its lease; absent = no limit")   \
-        NUM(27, run_until_ns, "end of that time for the running attempt, steady clock")
+        NUM(27, run_until_ns, "end of that time for the running attempt, steady clock")            \
+        TEXT(28, traceparent, "trace and span that it was enqueued in (wire/traceparent.h)")
 
 enum unique_scope { UNIQUE_PENDING, UNIQUE_RUNNING, UNIQUE_AFTER };
 enum after_when { AFTER_COMPLETE, AFTER_FAILED, AFTER_ENDED };

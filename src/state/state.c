@@ -9,8 +9,11 @@
 
 void state_init(struct state *s, uint64_t hash_seed, const struct thing_ops *const *kinds)
 {
-        *s = (struct state){
-                .kinds = kinds, .next_id = 1, .next_queue_id = 1, .meta = {.kind = LIVE_META}};
+        *s = (struct state){.kinds = kinds,
+                            .next_id = 1,
+                            .next_queue_id = 1,
+                            .meta = {.kind = LIVE_META},
+                            .digest = {.mark = {.kind = LIVE_MARK}}};
         idmap_init(&s->jobs);
         idmap_init(&s->skipped);
         idmap_init(&s->queues_by_id);
@@ -23,6 +26,7 @@ void state_init(struct state *s, uint64_t hash_seed, const struct thing_ops *con
         idmap_init(&s->after);
         hash_init(&s->unique, hash_seed);
         heap_init(&s->expiring);
+        list_init(&s->audits);
         list_init(&s->sequels);
         for (size_t i = 0; i < STATE_TIERS; i++) {
                 list_init(&s->parked[i]);
@@ -272,6 +276,15 @@ struct queue *state_durable_queue(struct state *s, const struct effect *e, uint6
                 s->live_bytes += state_queue_weight(q);
         }
         return q;
+}
+
+const struct live *state_oldest(const struct state *s)
+{
+        const struct list *it = s->live.next;
+        if (it == &s->digest.mark.link)
+                it = it->next;
+        ASSERT(it != &s->live); /* meta is always there */
+        return CONTAINER_OF(it, const struct live, link);
 }
 
 size_t state_n_queues(const struct state *s)

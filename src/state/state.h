@@ -7,7 +7,8 @@
  * Invariants, checked by state_check():
  *   (1) every job passes job_check and is in `jobs` under its id, which is < next_id
  *   (2) the counters of each queue equal the jobs found on the lists
- *   (3) the live list is sorted by seq and holds meta, every queue the log knows, every job
+ *   (3) the live list is sorted by seq and holds meta, every queue the log knows, every job, and
+ *       the mark of the digest while one is made
  *   (4) live_bytes is the sum of the weights
  *   (5) no job has a fence above `fence`
  */
@@ -20,6 +21,13 @@
 
 /* As many as the gate has; the state only sorts by their number. */
 #define STATE_TIERS NAME_TIERS
+
+/* A digest of the state that is made in steps (digest.c). */
+struct digest_walk {
+        struct live mark; /* on the live list, behind what was visited, while it goes on */
+        uint64_t sum;
+        uint64_t seq, digest; /* of the last one: it ended in that batch; 0: there was none */
+};
 
 struct state {
         const struct thing_ops *const *kinds; /* of named things, by enum thing_kind; not owned */
@@ -42,12 +50,16 @@ struct state {
         struct heap alarms;                /* of things, by steady ns */
         struct heap wall_alarms;           /* of things, by Unix ms */
         uint64_t next_thing_id;            /* not durable: it only breaks ties */
-        struct idmap after;   /* id of a job -> the jobs that come after it (links.c) */
-        struct hash unique;   /* unique keys -> the jobs that want it (links.c) */
+        struct hash moved_hooks;           /* the ledger of WordPress sites (state/moved.h) */
+        struct idmap after; /* id of a job -> the jobs that come after it (links.c) */
+        struct hash unique; /* unique keys -> the jobs that want it (links.c) */
+        struct list audits; /* struct audit: entries that are not history yet, by number */
+        size_t n_audits;
         struct list sequels;  /* struct sequel: ends whose followers are to be told, newest first */
         struct heap expiring; /* pending jobs with an end, by expires_ms on the steady wall */
         size_t n_group_caps;
         uint64_t settings_version; /* grows with every change of a setting; not durable */
+        uint64_t tokens_version;   /* the same for access tokens */
         uint64_t rules_version;    /* the same for rules */
         /* job_extra.parked: jobs that the gate makes wait, and those that the ramp has let go and
          * that wait for their moment; the oldest first. */
@@ -59,6 +71,8 @@ struct state {
         uint64_t answer_bytes;              /* all kept answers with their keys */
         size_t n_queue_limits, n_hook_limits, n_queue_breakers; /* none: nothing to look up */
         struct list live;
+        struct digest_walk digest;
+        uint64_t first_seq; /* the first batch that had something in it; 0: there was none yet */
         uint64_t live_bytes;
         uint64_t option_bytes; /* of the live jobs, packed: names that their ends write again */
         uint64_t n_finished;
@@ -112,5 +126,14 @@ void state_check(const struct state *s); /* all of it; visits every job once per
 void state_check_turn(struct state *s);
 /* A digest of everything durable, for "replay equals live". */
 uint64_t state_digest(const struct state *s);
+
+/* The object whose newest full record is the oldest: the log is needed from there on. */
+const struct live *state_oldest(const struct state *s);
+
+/* A digest in steps, see digest.c.  The first step names the batch from which on the log has every
+ * object; 0: it goes on.  A step visits about so many bytes, and one object at least. */
+bool state_is_digesting(const struct state *s);
+uint64_t state_digest_from(const struct state *s); /* for the first step */
+void state_digest_step(struct state *s, uint64_t from, uint64_t bytes, uint64_t seq);
 
 #endif

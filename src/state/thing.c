@@ -14,6 +14,7 @@ void things_init(struct state *s, uint64_t hash_seed)
         for (size_t i = 0; i < THING_KINDS; i++)
                 hash_init(&s->things[i], hash_seed);
         hash_init(&s->skipped_things, hash_seed);
+        hash_init(&s->moved_hooks, hash_seed);
         heap_init(&s->alarms);
         heap_init(&s->wall_alarms);
 }
@@ -101,6 +102,7 @@ void things_release(struct state *s)
                 free(n);
         }
         hash_release(&s->skipped_things);
+        hash_release(&s->moved_hooks);
         heap_release(&s->alarms);
         heap_release(&s->wall_alarms);
 }
@@ -230,24 +232,4 @@ void things_check(const struct state *s, uint64_t *weight, size_t *n)
         }
         heap_check(&s->alarms);
         heap_check(&s->wall_alarms);
-}
-
-uint64_t things_digest(const struct state *s)
-{
-        struct buf b;
-        uint64_t sum = 0;
-        buf_init(&b, 0);
-        for (size_t i = 0; i < THING_KINDS; i++) {
-                for (struct hash_node *it = NULL; (it = hash_next(&s->things[i], it));) {
-                        const struct thing *t = CONTAINER_OF(it, struct thing, node);
-                        if (!thing_is_durable(t))
-                                continue;
-                        buf_clear(&b);
-                        buf_put_lv(&b, thing_name(t));
-                        s->kinds[i]->put(t, &b);
-                        sum += hash_bytes(3 + i, buf_slice(&b)); /* no order among them */
-                }
-        }
-        buf_release(&b);
-        return sum;
 }

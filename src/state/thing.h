@@ -36,7 +36,10 @@
         X(RULE, rule)                                                                              \
         X(RULELOG, rulelog)                                                                        \
         X(SEQUEL, sequel)                                                                          \
-        X(LAST_LEVEL, last_level)
+        X(LAST_LEVEL, last_level)                                                                  \
+        X(MOVED, moved)                                                                            \
+        X(TOKEN, token)                                                                            \
+        X(AUDIT, audit)
 
 enum thing_kind {
 #define X(name, text) THING_##name,
@@ -134,7 +137,6 @@ void things_init(struct state *s, uint64_t hash_seed);
 void things_release(struct state *s);
 /* Adds what the durable ones weigh and how many there are. */
 void things_check(const struct state *s, uint64_t *weight, size_t *n);
-uint64_t things_digest(const struct state *s);
 /* The SET that keeps the cleaner's promise; the body is put into `body`, which must live. */
 void effect_of_thing(const struct state *s, const struct thing *t, struct buf *body,
                      struct effect *ret);

@@ -104,17 +104,18 @@ static void tell_cap(struct reply *reply, const struct thing *t)
 }
 
 /* Those that are set, and keys that keep somebody waiting: not every key of every job. */
-static bool is_told(const struct thing *t)
+static bool is_told(const struct thing *t, struct slice match)
 {
-        return thing_is_durable(t) || t->waiting.len;
+        return (thing_is_durable(t) || t->waiting.len) && slice_contains(thing_name(t), match);
 }
 
 static void tell_caps(struct reply *reply, const struct reply_items *items)
 {
+        const struct hash *caps = &items->core->state.things[THING_CAP];
         size_t n = items->n;
-        for (struct hash_node *it = NULL; n && (it = hash_next(items->of, it));) {
+        for (struct hash_node *it = NULL; n && (it = hash_next(caps, it));) {
                 const struct thing *t = CONTAINER_OF(it, struct thing, node);
-                if (!is_told(t))
+                if (!is_told(t, *(const struct slice *)items->of))
                         continue;
                 tell_cap(reply, t);
                 n--;
@@ -125,15 +126,16 @@ int exec_caps(struct core *core, struct session *session, const struct command *
               struct reply *reply, struct problem *problem)
 {
         (void)session; /* anybody may look */
-        (void)cmd;
         (void)problem;
         const struct hash *caps = &core->state.things[THING_CAP];
+        const struct arg *match = &cmd->arg[P_CAPS_MATCH];
+        struct slice text = match->is_set ? match->text : SLICE_NONE;
         size_t n = 0;
         for (struct hash_node *it = NULL; (it = hash_next(caps, it));)
-                n += is_told(CONTAINER_OF(it, struct thing, node));
+                n += is_told(CONTAINER_OF(it, struct thing, node), text);
         if (n > LIMIT_CAPS)
                 n = LIMIT_CAPS;
-        const struct caps_reply told = {{n, tell_caps, core, caps}};
+        const struct caps_reply told = {{n, tell_caps, core, &text}};
         reply_caps(reply, &told);
         return OK;
 }

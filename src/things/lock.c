@@ -314,7 +314,7 @@ static void lock_time_over(struct core *core, struct session_wait *base)
 
 static int switched_off(struct problem *problem)
 {
-        return problem_set(problem, ERR_UNAVAIL,
+        return problem_set(problem, ERR_DISABLED,
                            "locks are switched off; the setting locks.enabled says so");
 }
 

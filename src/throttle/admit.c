@@ -127,6 +127,17 @@ static uint32_t deferrals_of(const struct hook_count *c, int64_t now_ns)
         return c->now + (uint32_t)((uint64_t)c->before * (uint64_t)(left / NS_PER_S) / 3600);
 }
 
+uint32_t throttle_hook_deferrals(struct core *core, struct slice hook)
+{
+        return deferrals_of(count_of_hook(core->throttle, hook, core->now.steady_ns),
+                            core->now.steady_ns);
+}
+
+void throttle_count_deferrals(struct core *core, struct slice hook, uint32_t n)
+{
+        count_of_hook(core->throttle, hook, core->now.steady_ns)->now += n;
+}
+
 /* ---- decisions ---- */
 
 enum tier throttle_tier(const struct core *core, const struct job *job)
@@ -152,9 +163,7 @@ struct gate_answer throttle_look(struct core *core, const struct job *job, enum 
         struct gate_ask ask = parking_ask(core, job, *ret_tier);
         ask.level = decided_level(t, t->enforced, t->is_enforced_unmeasured, *ret_tier);
         if (t->policy.deferrals_per_hour)
-                ask.hook_deferrals =
-                        deferrals_of(count_of_hook(t, name_slice(job->hook), core->now.steady_ns),
-                                     core->now.steady_ns);
+                ask.hook_deferrals = throttle_hook_deferrals(core, name_slice(job->hook));
         struct policy policy = t->policy;
         policy.mode = MODE_ENFORCE;
         struct gate_answer a = gate_decide(&policy, &ask);
@@ -262,6 +271,8 @@ static void tell_deferral(struct core *core, const struct job *job, enum tier ti
         const struct target *g = is_load ? target_of(t, a) : NULL;
         throttled_deferral(core, job, tier, a, g ? g->name : "", why);
         (a->is_wait ? t->deferred : t->observed)[tier]++;
+        if (a->is_wait)
+                tally_deferred(core->tally, job);
         const char *event = a->is_wait ? "as_action_deferred" : "would_defer";
         incident_count(core, event, name_slice(job->hook), (int)tier, why);
         say_deferral(core, job, event, why);

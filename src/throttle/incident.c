@@ -162,6 +162,8 @@ void incident_keep(struct core *core, struct throttle_event *e)
 {
         struct archive *archive = core->options.archive;
         struct throttle *t = core->throttle;
+        if (core_is_following(core))
+                return; /* the leader sees the same and keeps it */
         if (!t->last_incident && archive)
                 t->last_incident = archive->last_incident;
         e->incident = ++t->last_incident;
@@ -196,7 +198,7 @@ static size_t count_ring(const struct throttle_ring *r, uint64_t to, size_t max,
         const struct throttle_event *e;
         *from = to;
         for (size_t i = 0; n < max && (e = newest(r, i)); i++) {
-                if (e->incident >= to)
+                if (!e->incident || e->incident >= to) /* 0: seen while it followed */
                         continue;
                 *from = e->incident;
                 n++;

@@ -59,7 +59,8 @@ void last_levels_restore(struct core *core)
         if (!t->are_targets_new)
                 return;
         t->are_targets_new = false;
-        forget_removed(core);
+        if (!core_is_following(core))
+                forget_removed(core);
         for (size_t i = 0; i < t->n_targets; i++) {
                 struct target *g = &t->targets[i];
                 if (g->is_restored)

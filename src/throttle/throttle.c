@@ -193,6 +193,8 @@ static void begin_ramp(struct core *core)
 static void effect_changed(struct core *core, enum level was)
 {
         struct throttle *t = core->throttle;
+        if (core_is_following(core))
+                return; /* the leader moves the jobs */
         if (badness(t->effective) <= badness(was)) {
                 begin_ramp(core);
                 return;
@@ -317,10 +319,12 @@ void core_sample(struct core *core, size_t target, size_t metric, double value, 
                 s->value = value;
                 s->at_ns = steady_ns > 0 ? steady_ns : 1;
                 remember(m, value, steady_ns);
+                tally_sampled(core->tally, slice_str(g->name), slice_str(m->name), value);
         }
         throttle_refresh(core);
         update_target(core, g);
-        last_level_keep(core, g);
+        if (!core_is_following(core))
+                last_level_keep(core, g);
         for (size_t i = 0; i < t->n_listeners; i++)
                 if (t->listeners[i]->sampled)
                         t->listeners[i]->sampled(core, target);
@@ -395,6 +399,8 @@ static void run_zone(struct core *core)
 static void throttle_wake(struct core *core)
 {
         struct throttle *t = core->throttle;
+        if (core_is_following(core))
+                return;
         uint32_t running = core->state.running.len;
         if (running < t->running_seen)
                 throttle_take_back(core, t->running_seen - running);
@@ -414,6 +420,8 @@ static void throttle_turn(struct core *core)
         }
         if (core->now.steady_ns - t->own_ns >= NS_PER_S)
                 t->own_ns = core->now.steady_ns;
+        if (core_is_following(core))
+                return;
         last_levels_keep(core);
         begin_after_start(core);
         run_ramp(core);
@@ -422,7 +430,8 @@ static void throttle_turn(struct core *core)
         throttle_wake(core);
 }
 
-static int64_t throttle_next_ns(const struct core *core)
+/* When the levels or the ramp bring jobs back, or the limit of those that run changes. */
+static int64_t jobs_next_ns(const struct core *core)
 {
         const struct throttle *t = core->throttle;
         int64_t next = ramp_next_ns(&t->ramp);
@@ -430,6 +439,13 @@ static int64_t throttle_next_ns(const struct core *core)
                 return core->now.steady_ns;
         if (t->adaptive != MODE_OFF && zone_next_ns(&t->zone) < next)
                 next = zone_next_ns(&t->zone);
+        return next;
+}
+
+static int64_t throttle_next_ns(const struct core *core)
+{
+        const struct throttle *t = core->throttle;
+        int64_t next = core_is_following(core) ? INT64_MAX : jobs_next_ns(core);
         for (size_t i = 0; i < t->n_targets; i++) {
                 const struct target *g = &t->targets[i];
                 int64_t at = leveler_next_ns(&g->leveler, g->rules, g->samples, g->n_metrics,
@@ -465,6 +481,7 @@ static void throttle_check(const struct core *core)
 }
 
 const struct feature throttle_feature = {.name = "throttle",
+                                         .is_local = true,
                                          .init = throttle_init,
                                          .release = throttle_release,
                                          .turn = throttle_turn,

@@ -50,6 +50,9 @@ void throttle_take_back(struct core *core, size_t max); /* the best of them may 
 /* Are as many jobs running as the adaptive limit allows, for a job of this kind? */
 bool throttle_is_full(struct core *core, const struct job *job);
 enum tier throttle_tier(const struct core *core, const struct job *job);
+/* How often work of that hook was deferred within the last hour, about; and n times more. */
+uint32_t throttle_hook_deferrals(struct core *core, struct slice hook);
+void throttle_count_deferrals(struct core *core, struct slice hook, uint32_t n);
 /* Caps of the level in force, all 0 when there are none. */
 struct level_caps throttle_caps(const struct core *core);
 

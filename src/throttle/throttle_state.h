@@ -44,6 +44,7 @@ struct target {
         struct leveler leveler;
         int8_t last_known;     /* enum level, of before the restart; -1: none was known */
         int64_t last_known_ms; /* so long before the restart it was entered */
+        uint16_t tally_place;  /* core/tally.h's; 0 at first */
         bool is_restored;      /* what was known of it was looked for */
 };
 

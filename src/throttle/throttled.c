@@ -150,7 +150,7 @@ bool throttled_is_counted(struct core *core, const struct throttled_check *c)
         struct hash_node *found = hash_find(&t->counting, key_of(c, room));
         struct action *a = found ? CONTAINER_OF(found, struct action, node) : NULL;
         if (a && a->second == second) {
-                a->times++;
+                a->times += 1 + c->more;
                 return true;
         }
         if (!may_add(t, second))
@@ -171,6 +171,7 @@ void throttled_add(struct core *core, const struct throttled_check *c, enum tier
         a->key_len = key.len;
         a->is_job = false;
         a->is_done = !c->is_granted;
+        a->times += c->more;
         a->job = 0;
         a->tier = tier;
         a->reason = check_reason_name(c->reason);

@@ -22,6 +22,7 @@ struct throttled_check {
         bool is_granted;  /* it only would have been */
         enum check_reason reason;
         int target;
+        uint64_t more; /* beside this one, of the same moment */
 };
 /* True: it is counted, or there are too many in this second.  False: throttled_add() it. */
 bool throttled_is_counted(struct core *core, const struct throttled_check *c) MUST_CHECK;

@@ -8,7 +8,8 @@
 #define PLACE  "[QUEUE $queue] [GROUP $group] [PRIORITY $few]"
 #define TRIES  "[TIMEOUT $lease] [ATTEMPTS $some] [BACKOFF $backoff]"
 #define SHARES "[KEY $key KEYMAX $some] [LIMIT $limit|queue:$queue] [TARGET $breaker|queue:$queue]"
-#define ENDS   "[EXPIRES $lease] [RESULTFOR $lease]"
+#define TRACE  "[TRACEPARENT 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01]"
+#define ENDS   "[EXPIRES $lease] [RESULTFOR $lease] " TRACE
 #define UNIQUE "[UNIQUE $unique SCOPE pending|running CONFLICT first|replace|reject]"
 #define TIES                                                                                       \
         "[UNIQUE $unique SCOPE after UNIQUEFOR $lease] [BATCH $batch] "                            \
@@ -52,6 +53,16 @@ static const char *const lines[] = {
         "CAP group:$group $few [WEIGHT $some]",
         "UNCAP key:$key|group:$group",
         "CAPS",
+        "CAPS MATCH $key",
+        "TOKENADD $key admin|worker|producer,locker [QUEUES $queue] [FOR $lease]",
+        "TOKENADD boss admin",
+        "TOKENS",
+        "CLUSTER",
+        "HANDOVER [b]",
+        "CLUSTERVERIFY",
+        "AUDIT [LIMIT $some] [BEFORE $some] [WHO nobody] [COMMAND PAUSE] [MATCH x]",
+        "TOKENROTATE $key [KEEP $lease]",
+        "TOKENREMOVE $key|boss",
         "BATCH $batch [ONSUCCESS $hook SUCCESSARGS $args] [ONDONE $hook DONEARGS $args] "
         "[QUEUE $queue] [PRIORITY $few] [COMPLETE $few]",
         "CLOSEBATCH $batch",
@@ -97,6 +108,27 @@ static const char *const lines[] = {
         "FORCEUNLOCK $lock",
         "LOCKED $lock",
         "LOCKS",
+        "SITES",
+        "SITE blog",
+        "SITEASK blog HOOK $hook",
+        "SITEDEFER blog $some $hook 1000000$few",
+        "SITERUN blog [WAIT $lease]",
+        "SITEACTIONS blog [STATUS moved|due|failed] [HOOK $hook] [LIMIT $some] [CURSOR $some]",
+        "SETTINGSET site.blog.mode off|test_observe|observe|enforce",
+        "SETTINGUNSET site.blog.mode",
+        "SITEWHY blog $some",
+        "SITELOCKS blog",
+        "SITELOCK blog $lock [TTL $some]",
+        "SITEUNLOCK blog $lock FORCE",
+        "PROXIES",
+        "PROXY front",
+        "PROXYCLASSES front",
+        "PROXYCLIENTS front [LIMIT $some] [STATE held|idle] [CLASS $hook]",
+        "PROXYTOP front [SORT time|count|rows|held] [LIMIT $some]",
+        "PROXYEXPLAIN front x [USER $worker] [DATABASE x] [PROGRAM x] [ADDRESS x]",
+        "PROXYDRAIN front [ON]",
+        "SETTINGSET mysql.front.mode off|observe|enforce",
+        "SETTINGUNSET mysql.front.mode",
         "RULESET $hook|job:$hook hold|exempt [FOR $lease] [MODE observe|enforce] [TARGET shop]",
         "RULESET $hook ratio RATIO 0.5",
         "RULEUNSET $hook|job:$hook",

@@ -19,8 +19,10 @@
 #include "jobs/due.h"
 #include "prop/core_lines.h"
 #include "prop/dice.h"
+#include "sites/sites.h"
 #include "support/rig.h"
 #include "throttle/throttle_state.h"
+#include "traffic/traffic.h"
 
 #define STEPS     2500
 #define JOBS_MAX  5000
@@ -480,6 +482,12 @@ static void set_gate(struct world *w)
         options.zone.start = 3;
         options.zone.tick_ns = NS_PER_S;
         core_set_throttle(w->rig.core, &options);
+        const struct site_options site = {
+                .name = "blog", .target = "shop", .mode = MODE_ENFORCE, .interval_ms = 5000};
+        core_set_sites(w->rig.core, &site, 1, NULL);
+        const struct traffic_options door = {
+                .name = "front", .target = "shop", .mode = MODE_ENFORCE};
+        core_set_traffic(w->rig.core, &door, 1, NULL);
         rig_sample(&w->rig, 0, 0, w->load);
         settle(w);
 }

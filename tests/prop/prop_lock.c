@@ -141,7 +141,7 @@ static void step_lock(struct world *w)
                 rig_as(&w->rig, s, "LOCK", names[name], "PX", number(ttl, ttl_ms), "WAIT",
                        number(wait, wait_ms), "COUNT", number(count, (int64_t)places));
         if (w->is_off) {
-                assert_int_equal(strncmp(text, "!UNAVAIL", 8), 0);
+                assert_int_equal(strncmp(text, "!DISABLED", 9), 0);
         } else if (l->count && places != l->count) {
                 assert_int_equal(strncmp(text, "!STATE", 6), 0);
         } else if (l->n_holders < places) {
@@ -324,7 +324,7 @@ static void step_switch(struct world *w)
                 for (; l->n_waiters; remove_waiter(l, 0)) {
                         struct rig_session *s = &w->sessions[l->waiters[0].session];
                         assert_true(s->is_answered);
-                        assert_int_equal(strncmp(text_reply_str(&s->reply), "!UNAVAIL", 8), 0);
+                        assert_int_equal(strncmp(text_reply_str(&s->reply), "!DISABLED", 9), 0);
                 }
         }
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "core/rollup_view.h"
 #include "gate/registry.h"
 #include "state/job.h"
 
@@ -71,8 +72,43 @@ static void keep(struct memory_archive *a, const struct job *job)
         idmap_put(&a->rows, job_id(job), row);
 }
 
+static struct memory_audit *durable_audit(struct memory_archive *a, uint64_t number)
+{
+        for (size_t i = 0; i < a->n_audits; i++)
+                if (a->audits[i].is_durable && a->audits[i].row.number == number)
+                        return &a->audits[i];
+        return NULL;
+}
+
+static void drop_audit(struct memory_archive *a, size_t i)
+{
+        buf_release(&a->audits[i].bytes);
+        a->n_audits--;
+        memmove(a->audits + i, a->audits + i + 1, (a->n_audits - i) * sizeof(*a->audits));
+}
+
+static void commit_audits(struct memory_archive *a)
+{
+        for (size_t i = 0; i < a->n_audits; i++) {
+                struct memory_audit *row = &a->audits[i];
+                if (row->is_durable)
+                        continue;
+                struct memory_audit *old = durable_audit(a, row->row.number);
+                if (old) { /* again after a crash: the first stays, and is reported again */
+                        old->is_reported = false;
+                        drop_audit(a, i--);
+                        continue;
+                }
+                row->is_durable = true;
+                if (row->row.number > a->base.last_audit)
+                        a->base.last_audit = row->row.number;
+        }
+}
+
 void memory_archive_commit(struct memory_archive *a, size_t n)
 {
+        if (n && !a->is_stuck)
+                commit_audits(a);
         for (; n && !a->is_stuck && a->n_committed < a->n_handed; n--) {
                 const struct job *job = a->handed[a->n_committed++];
                 if (!a->base.is_wanted || a->base.is_wanted(job))
@@ -237,10 +273,128 @@ static void answer_inquiries(struct memory_archive *a, bool is_gone)
         }
 }
 
+static void memory_audit(struct archive *base, const struct audit_entry *e)
+{
+        struct memory_archive *a = memory_of(base);
+        a->audits = xrealloc(a->audits, (a->n_audits + 1) * sizeof(*a->audits));
+        struct memory_audit *row = &a->audits[a->n_audits++];
+        *row = (struct memory_audit){.row = *e};
+        struct slice *const texts[] = {&row->row.who,    &row->row.role,    &row->row.address,
+                                       &row->row.door,   &row->row.command, &row->row.what,
+                                       &row->row.before, &row->row.after,   &row->row.reason};
+        size_t at = 0;
+        for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+                buf_put_slice(&row->bytes, *texts[i]);
+        for (size_t i = 0; i < ARRAY_LEN(texts); at += texts[i]->len, i++)
+                texts[i]->ptr = row->bytes.ptr + at;
+}
+
+static void memory_audits(struct archive *base, struct archive_audits *q)
+{
+        struct memory_archive *a = memory_of(base);
+        q->next = a->reviews;
+        a->reviews = q;
+        if (base->notify)
+                base->notify(base->notify_ctx);
+}
+
+/* Few: the largest number below the last is looked for each time. */
+static void find_audits(const struct memory_archive *a, struct archive_audits *q)
+{
+        uint64_t below = q->before;
+        while (q->n_rows < q->limit) {
+                const struct audit_entry *next = NULL;
+                for (size_t i = 0; i < a->n_audits; i++) {
+                        const struct memory_audit *row = &a->audits[i];
+                        if (row->is_durable && row->row.number < below &&
+                            (!next || row->row.number > next->number))
+                                next = &row->row;
+                }
+                if (!next)
+                        return;
+                below = next->number;
+                if (archive_audits_want(q, next))
+                        q->rows[q->n_rows++] = *next;
+        }
+}
+
+static void answer_reviews(struct memory_archive *a, bool is_gone)
+{
+        while (a->reviews) {
+                struct archive_audits *q = a->reviews;
+                a->reviews = q->next;
+                q->n_rows = q->n_damaged = 0;
+                q->is_cut = false;
+                q->err = a->is_broken || is_gone ? ERR_IO : OK;
+                q->rows = arena_array(&q->arena, q->limit, sizeof(*q->rows));
+                ASSERT(q->rows);
+                if (!q->err)
+                        find_audits(a, q);
+                q->done(q);
+        }
+}
+
+static void report_audits(struct memory_archive *a)
+{
+        for (size_t i = 0; i < a->n_audits; i++) {
+                if (!a->audits[i].is_durable || a->audits[i].is_reported)
+                        continue;
+                a->audits[i].is_reported = true;
+                a->base.audited(a->base.audited_ctx, a->audits[i].row.number);
+        }
+}
+
+static void memory_roll(struct archive *base, struct slice minute)
+{
+        struct memory_archive *a = memory_of(base);
+        a->rolls = xrealloc(a->rolls, (a->n_rolls + 1) * sizeof(*a->rolls));
+        a->rolls[a->n_rolls] = (struct buf){0};
+        buf_put_slice(&a->rolls[a->n_rolls++], minute);
+}
+
+static void memory_rollups(struct archive *base, struct archive_rollups *q)
+{
+        struct memory_archive *a = memory_of(base);
+        q->next = a->surveys;
+        a->surveys = q;
+        if (base->notify)
+                base->notify(base->notify_ctx);
+}
+
+static int64_t minute_of(const struct buf *roll)
+{
+        struct rollup r;
+        rollup_init(&r);
+        ASSERT(rollup_unpack(buf_slice(roll), 0, &r) == OK);
+        int64_t at = r.at;
+        rollup_release(&r);
+        return at;
+}
+
+/* Minutes alone: whoever is shown their sums cannot tell. */
+static void answer_surveys(struct memory_archive *a, bool is_gone)
+{
+        while (a->surveys) {
+                struct archive_rollups *q = a->surveys;
+                a->surveys = q->next;
+                q->n_damaged = 0;
+                q->err = a->is_broken || is_gone ? ERR_IO : OK;
+                for (size_t i = 0; i < a->n_rolls && !q->err; i++) {
+                        int64_t at = minute_of(&a->rolls[i]);
+                        if (at >= q->from && at < q->to)
+                                ASSERT(rollup_view_add(q->view, buf_slice(&a->rolls[i])) == OK);
+                }
+                q->done(q);
+        }
+}
+
 static void memory_poll(struct archive *base)
 {
         struct memory_archive *a = memory_of(base);
         answer_inquiries(a, false);
+        answer_surveys(a, false);
+        answer_reviews(a, false);
+        report_audits(a);
         while (a->asked) {
                 struct archive_query *q = a->asked;
                 a->asked = q->next;
@@ -261,6 +415,11 @@ void memory_archive_crash(struct memory_archive *a)
 {
         a->n_handed = a->n_committed = 0;
         answer_inquiries(a, true);
+        answer_surveys(a, true);
+        answer_reviews(a, true);
+        for (size_t i = a->n_audits; i--;)
+                if (!a->audits[i].is_durable)
+                        drop_audit(a, i);
         /* Whoever asked is gone; the questions are given back so that nobody leaks them. */
         while (a->asked) {
                 struct archive_query *q = a->asked;
@@ -273,6 +432,22 @@ void memory_archive_crash(struct memory_archive *a)
                 a->to_remove = r->next;
                 r->err = ERR_IO;
                 r->done(r);
+        }
+}
+
+void memory_archive_copy(struct memory_archive *to, const struct memory_archive *from)
+{
+        uint64_t id = 0;
+        for (const struct memory_row *row; (row = idmap_next(&from->rows, id, &id)); id++) {
+                const struct memory_row *old = idmap_get(&to->rows, id);
+                if (old && run_of(old->view.options) >= run_of(row->view.options))
+                        continue;
+                if (old)
+                        drop_row(to, id);
+                struct memory_row *copy = xcalloc(1, sizeof(*copy));
+                copy->view = row->view;
+                own_texts(copy);
+                idmap_put(&to->rows, id, copy);
         }
 }
 
@@ -311,6 +486,10 @@ static const struct archive_ops memory_ops = {
         .remove = memory_remove,
         .note = memory_note,
         .incidents = memory_incidents,
+        .audit = memory_audit,
+        .audits = memory_audits,
+        .roll = memory_roll,
+        .rollups = memory_rollups,
         .poll = memory_poll,
 };
 
@@ -334,5 +513,11 @@ void memory_archive_release(struct memory_archive *a)
                 buf_release(&a->incidents[i].message);
         }
         free(a->incidents);
+        for (size_t i = 0; i < a->n_audits; i++)
+                buf_release(&a->audits[i].bytes);
+        free(a->audits);
+        for (size_t i = 0; i < a->n_rolls; i++)
+                buf_release(&a->rolls[i]);
+        free(a->rolls);
         free(a->handed);
 }

@@ -17,6 +17,13 @@ struct memory_incident {
         struct buf event, message;
 };
 
+/* An entry of the audit trail: handed over, then durable, then reported. */
+struct memory_audit {
+        struct audit_entry row; /* borrows from: */
+        struct buf bytes;
+        bool is_durable, is_reported;
+};
+
 struct memory_archive {
         struct archive base;
         struct idmap rows; /* struct memory_row */
@@ -27,6 +34,12 @@ struct memory_archive {
         struct memory_incident *incidents; /* durable as soon as they are noted */
         size_t n_incidents;
         struct archive_incidents *inquiries;
+        struct memory_audit *audits; /* the durable ones once each, by when they were handed over */
+        size_t n_audits;
+        struct archive_audits *reviews;
+        struct buf *rolls; /* packed minutes, durable as soon as they are there */
+        size_t n_rolls;
+        struct archive_rollups *surveys;
         bool is_broken;   /* whoever asks or deletes is told of an error */
         size_t budget;    /* rows that a listing may look at before it is cut; 0: all */
         uint64_t ignored; /* handed over again after a crash */
@@ -36,10 +49,13 @@ struct memory_archive {
 
 void memory_archive_init(struct memory_archive *a);
 void memory_archive_release(struct memory_archive *a);
-/* Makes up to n of what was handed over durable; poll() reports it. */
+/* Makes all of the audit trail and up to n jobs of what was handed over durable; poll() reports it.
+ */
 void memory_archive_commit(struct memory_archive *a, size_t n);
 /* The process is gone: what was handed over is forgotten, what was committed stays. */
 void memory_archive_crash(struct memory_archive *a);
+/* Rows that the other has and this one has not, or only of an earlier run. */
+void memory_archive_copy(struct memory_archive *to, const struct memory_archive *from);
 const struct job_view *memory_archive_find(const struct memory_archive *a, uint64_t id);
 
 #endif

@@ -71,6 +71,21 @@ static void memory_stat(const struct log *log, struct log_stat *ret)
         *ret = CONTAINER_OF(log, const struct memory_log, base)->stat;
 }
 
+/* There is another machine, which changes its mind. */
+static int memory_hand_over(struct log *log, struct slice node, bool is_trial, struct problem *p)
+{
+        (void)log;
+        (void)node;
+        return is_trial ? OK : problem_set(p, ERR_STATE, "the other one is gone");
+}
+
+static void memory_tell(struct log *log, uint64_t seq, uint64_t digest)
+{
+        struct memory_log *m = CONTAINER_OF(log, struct memory_log, base);
+        m->digest_seq = seq;
+        m->digest = digest;
+}
+
 static const struct log_ops memory_ops = {
         .lead = memory_lead,
         .append = memory_append,
@@ -78,6 +93,8 @@ static const struct log_ops memory_ops = {
         .trim = memory_trim,
         .want_room = memory_want_room,
         .stat = memory_stat,
+        .hand_over = memory_hand_over,
+        .tell = memory_tell,
 };
 
 void memory_log_init(struct memory_log *m)

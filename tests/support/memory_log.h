@@ -15,6 +15,7 @@ struct memory_log {
         bool is_manual; /* durable() is called by memory_log_sync(), not by append */
         uint64_t in_flight;
         struct log_stat stat;
+        uint64_t digest_seq, digest; /* as they were told last */
 };
 
 void memory_log_init(struct memory_log *m);

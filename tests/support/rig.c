@@ -43,6 +43,27 @@ static void on_durable(void *ctx, uint64_t seq)
         core_durable(rig->core, seq);
 }
 
+static int arrive(void *ctx, uint64_t seq, struct slice batch)
+{
+        struct rig *rig = ctx;
+        struct problem problem;
+        int r = core_arrive(rig->core, seq, batch, &problem);
+        if (r != OK)
+                (void)fprintf(stderr, "arrival: %s\n", problem.detail);
+        ASSERT(r == OK);
+        if (seq % 3 == 0)
+                core_turn(rig->core, rig->now);
+        return OK;
+}
+
+/* As a machine does that followed, and leads from here on. */
+static int follow(struct rig *rig, struct problem *problem)
+{
+        core_follow(rig->core);
+        int r = rig->log.base.ops->read(&rig->log.base, 0, arrive, rig, problem);
+        return r == OK ? core_promote(rig->core, problem) : r;
+}
+
 static void make_core(struct rig *rig)
 {
         struct problem problem;
@@ -51,7 +72,7 @@ static void make_core(struct rig *rig)
         rig->options.archive = &rig->archive.base;
         rig->options.rng = &rig->rng;
         rig->core = core_new(&rig->options);
-        int r = core_recover(rig->core, &problem);
+        int r = rig->n_starts++ % 2 ? follow(rig, &problem) : core_recover(rig->core, &problem);
         if (r != OK)
                 (void)fprintf(stderr, "recovery: %s\n", problem.detail);
         ASSERT(r == OK);

@@ -30,6 +30,7 @@ struct rig {
         struct now now;
         struct arena arena;
         struct rig_session me;
+        unsigned n_starts; /* every other one is that of a machine that followed */
         uint64_t replayed; /* digest of what the last restart found, before its first turn */
 };
 

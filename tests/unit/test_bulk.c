@@ -61,6 +61,21 @@ static void make_jobs(struct rig *rig)
         finish(rig, "c", "FAIL");
 }
 
+static void a_job_is_canceled_only_while_it_is_pending_and_with_a_reason_if_asked(void **state)
+{
+        struct rig rig;
+        (void)state;
+        make_jobs(&rig);
+        assert_int_equal(job_status(live(&rig, 3)), JOB_RUNNING);
+        has(rig_do(&rig, "CANCEL", "3", "PENDING", "REASON", "moved"), "!STATE job 3 is running");
+        assert_int_equal(job_status(live(&rig, 3)), JOB_RUNNING);
+        assert_string_equal(rig_do(&rig, "CANCEL", "1", "PENDING", "REASON", "moved"), "OK");
+        has(rig_do(&rig, "EVENTS", "1"), "message:'moved'");
+        assert_string_equal(rig_do(&rig, "CANCEL", "3", "REASON", "too slow"), "OK");
+        has(rig_do(&rig, "EVENTS", "3"), "message:'too slow'");
+        rig_release(&rig);
+}
+
 static void canceling_many_concerns_what_has_not_ended(void **state)
 {
         struct rig rig;
@@ -350,6 +365,8 @@ static void a_stop_says_how_far_it_came(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(
+                        a_job_is_canceled_only_while_it_is_pending_and_with_a_reason_if_asked),
                 cmocka_unit_test(canceling_many_concerns_what_has_not_ended),
                 cmocka_unit_test(ids_are_taken_once_each_and_unknown_ones_are_passed_over),
                 cmocka_unit_test(all_jobs_must_be_meant_and_not_forgotten_to_be_named),

@@ -28,12 +28,14 @@ static void the_whole_and_each_part_are_counted(void **state)
         expect(&rig, "etl", "reasons:{hold:1 threshold:1]");
         expect(&rig, "7f:copy:etl", "parts:['7f' 'copy' 'etl']");
         has(rig_do(&rig, "CLIENTSHOW", "nobody"),
-            "!NOTFOUND nobody called 'nobody' has asked since weir started; the list of clients "
-            "has who did");
+            "!NOTFOUND no client has asked as 'nobody' since weir started, and no earlier minute "
+            "in "
+            "history names it; the list of clients shows who has asked");
         release(&rig);
 }
 
-/* After a restart nothing is known of before: an answer says from when it counts. */
+/* After a restart totals begin anew, and of a kill's minute nothing is known: an answer says from
+ * when it counts. */
 static void counts_say_since_when_they_count(void **state)
 {
         struct rig rig;
@@ -64,6 +66,94 @@ static void counts_say_since_when_they_count(void **state)
         (void)snprintf(text, sizeof(text), " minutes_from_ms:%lld ",
                        (long long)(rig.now.wall_ms - 2 * HOUR));
         expect(&rig, "etl", text);
+        release(&rig);
+}
+
+/* Who was throttled when is known after a restart, also of one that has not asked since. */
+static void a_day_survives_a_restart(void **state)
+{
+        struct rig rig;
+        char text[256];
+        (void)state;
+        init(&rig);
+        rig_pass_ms(&rig, MINUTE);
+        int64_t first_ms = rig.now.wall_ms;
+        const struct check_verdict no = {.reason = CHECK_THRESHOLD};
+        struct client_count count = counting(&no);
+        count.metric = 0;
+        rig_sample(&rig, 0, 0, 99); /* the metric is named by the minute it was measured in */
+        for (int i = 0; i < 12; i++)
+                count_as(&rig, "job:etl", &count);
+        rig_pass_ms(&rig, MINUTE);
+        rig_restart(&rig);
+        rig_set_gate(&rig, targets, ARRAY_LEN(targets), MODE_OFF, MODE_OFF);
+        rig_turn(&rig);
+        expect(&rig, "etl", "asks:12 granted:0 refused:12");
+        expect(&rig, "etl", "reasons:{threshold:12]");
+        expect(&rig, "job:etl", "was mostly refused between");
+        expect(&rig, "job:etl", "because of threads_running on shop");
+        (void)snprintf(text, sizeof(text),
+                       "{at_ms:%lld asks:12 granted:0 refused:12 observed:0 waited_ms:0 "
+                       "reason:'threshold' metric:'threads_running' target:'shop'",
+                       (long long)first_ms);
+        expect(&rig, "job:etl", text);
+        granted(&rig, "job:etl");
+        expect(&rig, "job:etl", "asks:1 granted:1 refused:0"); /* totals are of this life */
+        expect(&rig, "job:etl", text);
+        (void)snprintf(text, sizeof(text), " minutes_from_ms:%lld ",
+                       (long long)(first_ms - MINUTE));
+        expect(&rig, "job:etl", text);
+        release(&rig);
+}
+
+static void restart(struct rig *rig, bool is_clean)
+{
+        if (is_clean)
+                core_end(rig->core);
+        rig_restart(rig);
+        rig_set_gate(rig, targets, ARRAY_LEN(targets), MODE_OFF, MODE_OFF);
+        rig_turn(rig);
+}
+
+/* Before and after the restart in one minute: both parts are told, while it lasts and later. */
+static void the_minute_of_a_restart_has_both_its_parts(void **state)
+{
+        struct rig rig;
+        (void)state;
+        init(&rig);
+        granted(&rig, "job:etl");
+        refused(&rig, "job:etl");
+        refused(&rig, "job:once");
+        restart(&rig, true);
+        expect(&rig, "job:etl", "asks:2 granted:1 refused:1");
+        expect(&rig, "once", "asks:1 granted:0 refused:1");
+        expect(&rig, "once", "reason:'threshold'");
+        granted(&rig, "job:etl");
+        expect(&rig, "job:etl", "asks:1 granted:1 refused:0"); /* totals are of this life */
+        expect(&rig, "job:etl", "minutes:[{at_ms:1699945200000 asks:3 granted:2 refused:1 ");
+        restart(&rig, true);
+        expect(&rig, "job:etl", "minutes:[{at_ms:1699945200000 asks:3 granted:2 refused:1 ");
+        granted(&rig, "job:etl");
+        rig_pass_ms(&rig, MINUTE);
+        expect(&rig, "job:etl", "minutes:[{at_ms:1699945200000 asks:4 granted:3 refused:1 ");
+        expect(&rig, "once", "minutes:[{at_ms:1699945200000 asks:1 granted:0 refused:1 ");
+        release(&rig);
+}
+
+/* A kill loses the minute it falls into: the answer does not claim that nobody asked in it. */
+static void after_a_kill_the_lost_minute_is_not_denied(void **state)
+{
+        struct rig rig;
+        (void)state;
+        init(&rig);
+        granted(&rig, "etl");
+        restart(&rig, false);
+        has(rig_do(&rig, "CLIENTSHOW", "etl"),
+            "!NOTFOUND no client has asked as 'etl' since weir started, and no earlier minute in "
+            "history names it;");
+        rig_pass_ms(&rig, 25 * HOUR);
+        has(rig_do(&rig, "CLIENTSHOW", "etl"),
+            "!NOTFOUND no client has asked as 'etl' since weir started; the list");
         release(&rig);
 }
 
@@ -552,6 +642,9 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(the_whole_and_each_part_are_counted),
                 cmocka_unit_test(counts_say_since_when_they_count),
+                cmocka_unit_test(a_day_survives_a_restart),
+                cmocka_unit_test(the_minute_of_a_restart_has_both_its_parts),
+                cmocka_unit_test(after_a_kill_the_lost_minute_is_not_denied),
                 cmocka_unit_test(an_identity_of_one_part_is_counted_once),
                 cmocka_unit_test(a_name_that_is_both_has_the_sum_and_metrics_tell_each_ask_once),
                 cmocka_unit_test(the_last_addresses_are_kept_the_newest_first),

@@ -45,6 +45,8 @@ static void fill(enum effect_type type, struct effect *e)
         e->completed = 3;
         e->failed = 2;
         e->canceled = 1;
+        e->from = 1234;
+        e->bytes = MIB;
         e->ids = ids;
         e->n_ids = ARRAY_LEN(ids);
         e->state = JOB_LEASED;

@@ -321,6 +321,9 @@ static void keymax_and_cap_say_how_many(void **unused)
         assert_int_equal(rig_claim(&rig, "w", "default", token), 3);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
         has(rig_do(&rig, "CAPS"), "name:'key:k' max:3 weight:1 running:3 waiting:2");
+        has(rig_do(&rig, "CAPS", "MATCH", "ey:"),
+            "name:'key:k' max:3 weight:1 running:3 waiting:2");
+        assert_null(strstr(rig_do(&rig, "CAPS", "MATCH", "kk"), "name:"));
         restart_and_compare(&rig);
         assert_int_equal(rig_claim(&rig, "w", "default", token), 0);
         assert_string_equal(rig_do(&rig, "UNCAP", "key:k"), "OK");

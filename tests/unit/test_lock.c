@@ -543,7 +543,7 @@ static void a_fence_in_a_skipped_note_is_not_given_again(void **unused)
 
 /* ---- switched off ---- */
 
-#define OFF "!UNAVAIL locks are switched off; the setting locks.enabled says so"
+#define OFF "!DISABLED locks are switched off; the setting locks.enabled says so"
 
 static void switch_to(struct rig *rig, const char *value)
 {

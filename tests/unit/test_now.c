@@ -58,7 +58,9 @@ static void a_calm_weir_says_so(void **unused)
                 "rates:{enqueued:null started:null completed:null failed:null deferred:null "
                 "granted:null refused:null] "
                 "ramp:{running:false cycle:0 cycles:3 next_in_ms:-1] "
-                "checks:{waiting:0 rules:0 starved:0] throttle_enabled:true locks_enabled:true "
+                "checks:{waiting:0 rules:0 starved:0] "
+                "history:{failing_since_ms:null problem:null waiting:0] throttle_enabled:true "
+                "locks_enabled:true "
                 "everything_paused:false events:0]");
         rig_release(&rig);
 }

@@ -190,7 +190,11 @@ static void an_answer_has_at_most_720_points(void **unused)
         has(rig_do(&rig, "SERIES", "SECONDS", "721", "STEP", "1"), "!BADARG");
         has(rig_do(&rig, "SERIES", "STEP", "4"), "at most 720");
         has(rig_do(&rig, "SERIES", "SECONDS", "1", "STEP", "300"), "step_ms:300000 n:1");
-        has(rig_do(&rig, "SERIES", "SECONDS", "3601"), "!BADARG");
+        has(rig_do(&rig, "SERIES", "SECONDS", "3601"), "step_ms:60000 n:61");
+        has(rig_do(&rig, "SERIES", "SECONDS", "43200", "STEP", "60"), "n:720");
+        has(rig_do(&rig, "SERIES", "SECONDS", "43201", "STEP", "60"), "at most 720");
+        has(rig_do(&rig, "SERIES", "SECONDS", "2592000"), "step_ms:3600000 n:720");
+        has(rig_do(&rig, "SERIES", "SECONDS", "2592001"), "!BADARG");
         has(rig_do(&rig, "SERIES", "STEP", "301"), "!BADARG");
         rig_release(&rig);
 }
@@ -282,13 +286,13 @@ static void values_of_a_step_that_is_not_over_are_not_told_as_old_ones(void **un
         (void)unused;
         struct rig rig;
         set_up(&rig);
-        rig_pass_ms(&rig, 7199 * MS_PER_S); /* 7200 s: a step of 300 begins */
+        rig_pass_ms(&rig, 7249 * MS_PER_S); /* 7250 s: a step of 290 begins */
         sample(&rig, 0, 77);
-        rig_pass_ms(&rig, 298 * MS_PER_S);
+        rig_pass_ms(&rig, 288 * MS_PER_S);
         sample(&rig, 0, 77);
-        has_not(rig_do(&rig, "SERIES", "STEP", "300"), "'77'");
+        has_not(rig_do(&rig, "SERIES", "STEP", "290"), "'77'");
         rig_pass_ms(&rig, 2 * MS_PER_S);
-        has(rig_do(&rig, "SERIES", "STEP", "300"), "null '77']");
+        has(rig_do(&rig, "SERIES", "STEP", "290"), "null '77']");
         rig_release(&rig);
 }
 

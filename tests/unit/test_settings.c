@@ -7,7 +7,9 @@
 #include "checks/check_ctx.h"
 #include "checks/client_int.h"
 #include "operator/settings.h"
+#include "sites/sites.h"
 #include "support/rig.h"
+#include "traffic/traffic.h"
 
 enum { LAG, THREADS };
 
@@ -387,6 +389,107 @@ static void thresholds_that_do_not_go_together_give_way_to_the_file(void **state
 
 enum { ASKS = 4 };
 
+static void set_sites(struct rig *rig, size_t n)
+{
+        static const struct site_options sites[] = {
+                {.name = "shop.example",
+                 .target = "shop",
+                 .mode = MODE_OBSERVE,
+                 .interval_ms = 5000},
+                {.name = "blog", .mode = MODE_OFF, .interval_ms = 5000}};
+        core_set_sites(rig->core, sites, n, NULL);
+        rig_turn(rig);
+}
+
+static enum gate_mode mode_of(const struct rig *rig, const char *site)
+{
+        return sites_mode(rig->core, slice_str(site));
+}
+
+static void the_mode_of_a_site_is_set_and_holds_over_a_restart(void **state)
+{
+        (void)state;
+        struct rig rig;
+        enum gate_mode mode = MODE_OFF;
+        init(&rig);
+        set_sites(&rig, 2);
+        has(row_of(&rig, "site.shop.example.mode"),
+            "value:'observe' default:'observe' configured:'observe' type:'choice' "
+            "choices:['off' 'test_observe' 'observe' 'enforce']");
+        assert_false(core_effective_site(rig.core, "shop.example", &mode));
+        assert_string_equal(rig_do(&rig, "SETTINGSET", "site.shop.example.mode", "enforce"), "OK");
+        assert_int_equal(mode_of(&rig, "shop.example"), MODE_ENFORCE);
+        restart(&rig);
+        set_sites(&rig, 2);
+        assert_int_equal(mode_of(&rig, "shop.example"), MODE_ENFORCE);
+        assert_true(core_effective_site(rig.core, "shop.example", &mode));
+        assert_int_equal(mode, MODE_ENFORCE);
+        struct core_effective now;
+        core_effective(rig.core, &now);
+        assert_false(now.is_throttle_changed); /* it is said in a section of its own */
+        has(rig_do(&rig, "SETTINGSET", "site.shop.example.mode", "on"),
+            "the value must be off, test_observe, observe or enforce");
+        assert_int_equal(mode_of(&rig, "shop.example"), MODE_ENFORCE);
+        assert_string_equal(rig_do(&rig, "SETTINGUNSET", "site.shop.example.mode"), "OK");
+        assert_int_equal(mode_of(&rig, "shop.example"), MODE_OBSERVE);
+        rig_release(&rig);
+}
+
+static void set_door(struct rig *rig, size_t n)
+{
+        const struct traffic_options door = {"shop", NULL, MODE_OBSERVE};
+        core_set_traffic(rig->core, &door, n, NULL);
+        rig_turn(rig);
+}
+
+static void the_mode_of_a_mysql_door_is_set_and_holds_over_a_restart(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        set_sites(&rig, 2);
+        set_door(&rig, 1);
+        has(row_of(&rig, "mysql.shop.mode"),
+            "value:'observe' default:'observe' configured:'observe' type:'choice' "
+            "choices:['off' 'observe' 'enforce']");
+        assert_string_equal(rig_do(&rig, "SETTINGSET", "mysql.shop.mode", "enforce"), "OK");
+        assert_int_equal(traffic_mode(rig.core, 0), MODE_ENFORCE);
+        assert_int_equal(traffic_configured_mode(rig.core, 0), MODE_OBSERVE);
+        struct core_effective now;
+        core_effective(rig.core, &now);
+        assert_false(now.is_throttle_changed); /* it is said in a section of its own */
+        restart(&rig);
+        set_door(&rig, 1);
+        assert_int_equal(traffic_mode(rig.core, 0), MODE_ENFORCE);
+        has(rig_do(&rig, "SETTINGSET", "mysql.shop.mode", "test_observe"),
+            "the value must be off, observe or enforce");
+        assert_string_equal(rig_do(&rig, "SETTINGUNSET", "mysql.shop.mode"), "OK");
+        assert_int_equal(traffic_mode(rig.core, 0), MODE_OBSERVE);
+        rig_do(&rig, "SETTINGSET", "mysql.shop.mode", "off");
+        set_door(&rig, 0); /* it is gone */
+        has(rig_do(&rig, "SETTINGSET", "mysql.shop.mode", "off"), "there is no setting");
+        assert_string_equal(rig_do(&rig, "SETTINGUNSET", "mysql.shop.mode"), "OK");
+        rig_release(&rig);
+}
+
+static void a_site_without_a_target_stays_off(void **state)
+{
+        (void)state;
+        struct rig rig;
+        init(&rig);
+        set_sites(&rig, 2);
+        has(rig_do(&rig, "SETTINGSET", "site.blog.mode", "observe"),
+            "the site has no target whose load it could follow, so it stays off: give it one in "
+            "the configuration file");
+        assert_int_equal(mode_of(&rig, "blog"), MODE_OFF);
+        assert_string_equal(rig_do(&rig, "SETTINGSET", "site.blog.mode", "off"), "OK");
+        set_sites(&rig, 1); /* it is gone */
+        has(rig_do(&rig, "SETTINGSET", "site.blog.mode", "off"), "there is no setting");
+        assert_string_equal(rig_do(&rig, "SETTINGUNSET", "site.blog.mode"), "OK");
+        has(rig_do(&rig, "SETTINGUNSET", "site.blog.mode"), "there is no setting");
+        rig_release(&rig);
+}
+
 static void parked_asks_wait_on_or_are_told(void **state)
 {
         (void)state;
@@ -521,6 +624,9 @@ int main(void)
                 cmocka_unit_test(jobs_of_a_target_that_is_gone_come_back_by_the_ramp),
                 cmocka_unit_test(a_setting_comes_back_with_its_target),
                 cmocka_unit_test(thresholds_that_do_not_go_together_give_way_to_the_file),
+                cmocka_unit_test(the_mode_of_a_site_is_set_and_holds_over_a_restart),
+                cmocka_unit_test(the_mode_of_a_mysql_door_is_set_and_holds_over_a_restart),
+                cmocka_unit_test(a_site_without_a_target_stays_off),
                 cmocka_unit_test(parked_asks_wait_on_or_are_told),
                 cmocka_unit_test(clients_remember_targets_by_name),
                 cmocka_unit_test(a_pattern_is_tried_without_setting_it),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/kernel.h"
+#include "sites/sites.h"
 
 #define MIB_JOBS (CORE_BATCH_SOFT_BYTES / MIB + 2)
 
@@ -33,6 +34,9 @@ static const struct row {
         {"CAP key:more 1", NEEDS_ROOM},
         {"CAP key:k 2", ALWAYS_DONE},
         {"UNCAP key:k", ALWAYS_DONE},
+        {"TOKENADD more worker", NEEDS_ROOM},
+        {"TOKENROTATE boss", ALWAYS_DONE},
+        {"TOKENREMOVE boss", ALWAYS_DONE},
         {"BATCH more", NEEDS_ROOM},
         {"CLOSEBATCH empty", ALWAYS_DONE},
         {"CANCELBATCH b", ALWAYS_DONE},
@@ -80,6 +84,8 @@ static const struct row {
         {"REGISTRYSET more_* high", NEEDS_ROOM},
         {"REGISTRYSET some_* critical", ALWAYS_DONE},
         {"REGISTRYUNSET some_*", ALWAYS_DONE},
+        {"SITEDEFER blog 7 klaviyo_sync 1000", NEEDS_ROOM},
+        {"SITEDEFER blog 7 nofraud_check 1000", ALWAYS_DONE},
 };
 
 struct world {
@@ -101,6 +107,10 @@ static void make_world(struct world *w)
         init(rig, MODE_ENFORCE);
         sample(rig, 1);
         rig_turn(rig);
+        /* The load of a target that is not there is unknown, so deferrable actions wait. */
+        const struct site_options site = {
+                .name = "blog", .target = "none", .mode = MODE_ENFORCE, .interval_ms = 5000};
+        core_set_sites(rig->core, &site, 1, NULL);
         rig_do(rig, "ENQUEUE", "h", "", "QUEUE", "pending");
         rig_do(rig, "ENQUEUE", "h", "", "QUEUE", "running");
         assert_int_equal(rig_claim(rig, "w", "running", w->job), 2);
@@ -113,6 +123,7 @@ static void make_world(struct world *w)
         rig_do(rig, "ENQUEUE", "h", "", "QUEUE", "later", "IN", "3600000", "BATCH", "b");
         rig_do(rig, "PAUSE", "paused");
         rig_do(rig, "CAP", "key:k", "1");
+        rig_do(rig, "TOKENADD", "boss", "admin");
         copy_token(rig_do(rig, "LOCK", "held", "60000"), w->lock);
         rig_do(rig, "LIMIT", "lim", "5", "1000");
         rig_do(rig, "BREAKER", "brk");

@@ -1,0 +1,339 @@
+/* See sites.h.
+ *
+ * What is known of a site is the last survey and the ledger.  The ledger is in the log (moved.h);
+ * everything else begins anew with the process, because the next survey tells it again. */
+#include "sites/sites.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/say.h"
+#include "base/shown.h"
+#include "sites/sites_state.h"
+#include "things/setting.h"
+#include "throttle/last_level.h"
+
+const char *site_repair_name(enum site_repair repair)
+{
+        static const char *const names[SITE_REPAIRS] = {
+#define X(id, name, text) [REPAIR_##id] = name,
+                SITE_REPAIR_MAP(X)
+#undef X
+        };
+        ASSERT(repair < SITE_REPAIRS);
+        return names[repair];
+}
+
+/* ---- sites ---- */
+
+struct site *site_by_name(const struct core *core, struct slice name)
+{
+        const struct sites *all = core->sites;
+        for (size_t i = 0; i < all->n; i++)
+                if (slice_eq(slice_str(all->sites[i].name), name))
+                        return &all->sites[i];
+        return NULL;
+}
+
+struct site *site_need(const struct core *core, struct slice name, struct problem *problem)
+{
+        struct site *s = site_by_name(core, name);
+        const struct sites *all = core->sites;
+        char have[SITE_TEXT] = "none is configured";
+        size_t len = 0;
+        for (size_t i = 0; !s && i < all->n && len < sizeof(have); i++)
+                len += (size_t)snprintf(have + len, sizeof(have) - len, "%s%s",
+                                        i ? ", " : "there is ", all->sites[i].name);
+        if (!s)
+                (void)problem_set(problem, ERR_NOTFOUND, "unknown WordPress site %s; %s",
+                                  SHOWN(name), have);
+        return s;
+}
+
+bool sites_has(const struct core *core, struct slice name)
+{
+        return site_by_name(core, name) != NULL;
+}
+
+size_t sites_count(const struct core *core)
+{
+        return core->sites->n;
+}
+
+const char *sites_name(const struct core *core, size_t index)
+{
+        ASSERT(index < core->sites->n);
+        return core->sites->sites[index].name;
+}
+
+enum gate_mode sites_configured_mode(const struct core *core, size_t index)
+{
+        ASSERT(index < core->sites->n);
+        return core->sites->sites[index].configured_mode;
+}
+
+bool sites_has_target(const struct core *core, size_t index)
+{
+        ASSERT(index < core->sites->n);
+        return core->sites->sites[index].target[0] != '\0';
+}
+
+static void site_release(struct core *core, struct site *s)
+{
+        site_end_runs(core, s);
+        site_survey_release(&s->survey);
+        free(s->advice);
+        free(s->name);
+        free(s->target);
+}
+
+static void site_take_options(struct site *s, const struct site_options *o, const struct ramp *ramp)
+{
+        free(s->target);
+        s->target = xstrdup(o->target ? o->target : "");
+        s->configured_mode = o->mode;
+        s->interval_ms = o->interval_ms;
+        memcpy(s->repairs, o->repairs, sizeof(s->repairs));
+        /* One cycle of the ramp per cycle of the guard, over the same time in all. */
+        ASSERT(o->interval_ms > 0);
+        int64_t total_ns = (int64_t)ramp->cycles * ramp->cycle_ns;
+        int64_t cycles = total_ns / (o->interval_ms * NS_PER_MS);
+        /* A cycle of the guard that begins a little early is not skipped. */
+        ramp_init(&s->ramp, cycles > 1 ? (unsigned)cycles : 1, o->interval_ms * NS_PER_MS * 3 / 4);
+}
+
+void core_set_sites(struct core *core, const struct site_options *sites, size_t n,
+                    const struct sites_guard *guard)
+{
+        struct sites *all = core->sites;
+        struct site *now = xcalloc(n + 1, sizeof(*now));
+        ASSERT(n <= SITES_MAX);
+        for (size_t i = 0; i < n; i++) {
+                struct site *old = site_by_name(core, slice_str(sites[i].name));
+                if (old) {
+                        site_end_runs(core, old); /* they ask again */
+                        now[i] = *old;
+                        *old = (struct site){0};
+                        old->name = xstrdup("");
+                        list_init(&old->runs);
+                } else {
+                        now[i].name = xstrdup(sites[i].name);
+                }
+                list_init(&now[i].runs);
+                site_take_options(&now[i], &sites[i], &core->throttle->ramp);
+        }
+        for (size_t i = 0; i < all->n; i++)
+                site_release(core, &all->sites[i]);
+        free(all->sites);
+        all->sites = now;
+        all->n = n;
+        all->guard = guard ? *guard : (struct sites_guard){0};
+}
+
+static void sites_init(struct core *core)
+{
+        core->sites = xcalloc(1, sizeof(*core->sites));
+}
+
+static void sites_release(struct core *core)
+{
+        struct sites *all = core->sites;
+        for (size_t i = 0; i < all->n; i++)
+                site_release(core, &all->sites[i]);
+        free(all->sites);
+        free(all);
+}
+
+void site_survey_release(struct site_survey *v)
+{
+        arena_release(&v->arena);
+        *v = (struct site_survey){0};
+}
+
+void site_plan_release(struct site_plan *plan)
+{
+        arena_release(&plan->arena);
+        *plan = (struct site_plan){0};
+}
+
+/* ---- decisions ---- */
+
+enum gate_mode site_mode(const struct core *core, const struct site *s)
+{
+        char name[SITE_NAME_MAX + 16];
+        (void)snprintf(name, sizeof(name), "site.%s.mode", s->name);
+        int mode = mode_from_name(setting_bytes(core, slice_str(name)));
+        if (throttle_is_off(core) || !s->target[0])
+                return MODE_OFF;
+        return mode >= 0 ? (enum gate_mode)mode : s->configured_mode;
+}
+
+enum gate_mode sites_mode(const struct core *core, struct slice site)
+{
+        const struct site *s = site_by_name(core, site);
+        return s ? site_mode(core, s) : MODE_OFF;
+}
+
+static const struct target *target_of(const struct core *core, const struct site *s)
+{
+        int target = throttle_target(core, slice_str(s->target));
+        return target >= 0 ? &core->throttle->targets[target] : NULL;
+}
+
+/* Its first samples are still to come: no action is moved or given back on a guess. */
+static bool is_not_measured_yet(const struct target *g)
+{
+        return g && g->leveler.is_unmeasured && g->leveler.pending_mask;
+}
+
+bool site_is_guess(const struct core *core, const struct site *s)
+{
+        return !core->throttle->policy.is_paused && is_not_measured_yet(target_of(core, s));
+}
+
+enum level site_level(const struct core *core, const struct site *s)
+{
+        const struct target *g = target_of(core, s);
+        if (core->throttle->policy.is_paused)
+                return LEVEL_CRITICAL;
+        if (is_not_measured_yet(g))
+                return LEVEL_NORMAL;
+        return g ? g->leveler.level : LEVEL_UNKNOWN;
+}
+
+struct gate_answer site_decide(struct core *core, const struct site *s, struct slice hook,
+                               enum tier *ret_tier)
+{
+        throttle_refresh(core);
+        struct policy policy = core->throttle->policy;
+        const struct target *g = target_of(core, s);
+        struct gate_ask ask = {.tier = registry_tier(core->throttle->registry, hook),
+                               .level = site_level(core, s)};
+        if (g && g->leveler.is_unmeasured && !is_not_measured_yet(g))
+                ask.level = worse_for_tier(&policy, ask.level, LEVEL_UNKNOWN, ask.tier);
+        if (policy.deferrals_per_hour)
+                ask.hook_deferrals = throttle_hook_deferrals(core, hook);
+        policy.mode = MODE_ENFORCE;
+        *ret_tier = ask.tier;
+        return gate_decide(&policy, &ask);
+}
+
+void site_put_reason(const struct core *core, const struct site *s, char *ret)
+{
+        const struct target *g = target_of(core, s);
+        const struct leveler *l = g ? &g->leveler : NULL;
+        enum level level = site_level(core, s);
+        if (core->throttle->policy.is_paused)
+                (void)snprintf(ret, SITE_TEXT, "an operator paused deferrable work");
+        else if (!g)
+                (void)snprintf(ret, SITE_TEXT, "the target %s is not configured", s->target);
+        else if (level == LEVEL_UNKNOWN || l->metric < 0)
+                (void)snprintf(ret, SITE_TEXT, "the load of %s is %s", g->name, level_name(level));
+        else
+                (void)snprintf(ret, SITE_TEXT, "the load of %s is %s: %s %g, threshold %g", g->name,
+                               level_name(level), g->metrics[l->metric].name, l->value,
+                               l->threshold);
+}
+
+/* Whatever changes decisions: when it differs, the next cycle begins at once. */
+static uint64_t decision_key(const struct core *core, const struct site *s)
+{
+        const struct throttle *t = core->throttle;
+        const struct target *g = target_of(core, s);
+        uint64_t versions = t->registry_version + core->state.settings_version;
+        return versions << 8 | (uint64_t)site_level(core, s) << 4 |
+               (uint64_t)(g && g->leveler.is_unmeasured) << 1 | (uint64_t)t->policy.is_paused;
+}
+
+static void sites_turn(struct core *core)
+{
+        const struct sites *all = core->sites;
+        for (size_t i = 0; i < all->n; i++) {
+                struct site *s = &all->sites[i];
+                uint64_t key = decision_key(core, s);
+                if (key == s->seen_key)
+                        continue;
+                s->seen_key = key;
+                if (all->guard.wake)
+                        all->guard.wake(all->guard.ctx, slice_str(s->name));
+        }
+}
+
+/* ---- what the guard tells ---- */
+
+void sites_failed(struct core *core, struct slice site, const char *why)
+{
+        struct site *s = site_by_name(core, site);
+        if (!s)
+                return;
+        if (!s->error[0]) {
+                s->error_since_ms = core->now.wall_ms;
+                throttle_tell(core, "site_failed", "%s: %s", s->name, why);
+                say_warn("site", "a cycle failed, retrying", "site", s->name, "why", why);
+        }
+        (void)shown_put(s->error, sizeof(s->error), slice_str(why));
+}
+
+void sites_repaired(struct core *core, struct slice site,
+                    const struct site_fault faults[SITE_REPAIRS], const char *advice)
+{
+        struct site *s = site_by_name(core, site);
+        if (!s)
+                return;
+        for (size_t i = 0; i < SITE_REPAIRS; i++) {
+                s->faults[i] = faults[i];
+                s->total_mended[i] += faults[i].mended;
+                if (!faults[i].mended)
+                        continue;
+                throttle_tell(core, "site_repaired", "%s: %u %s", s->name, faults[i].mended,
+                              site_repair_name((enum site_repair)i));
+                say_info("site", "site_repaired", "site", s->name, "what",
+                         site_repair_name((enum site_repair)i), "n", SAY_I64(faults[i].mended));
+        }
+        free(s->advice);
+        s->advice = advice ? xstrdup(advice) : NULL;
+}
+
+void sites_each_sample(const struct core *core,
+                       void (*fn)(void *ctx, const char *name, const char *labels, double value),
+                       void *ctx)
+{
+        struct buf text CLEANUP(buf_release) = {0};
+        for (size_t i = 0; i < core->sites->n; i++) {
+                const struct site *s = &core->sites->sites[i];
+                const struct site_survey *v = &s->survey;
+                int64_t oldest_s = v->now_s;
+                uint64_t moved = 0, due = 0;
+                for (const struct moved_hook *h = NULL; (h = site_next_hook(core, s, h));)
+                        moved += h->n_moved;
+                for (size_t k = 0; k < v->n_hooks; k++) {
+                        due += v->hooks[k].due;
+                        if (v->hooks[k].due && v->hooks[k].oldest_due_s < oldest_s)
+                                oldest_s = v->hooks[k].oldest_due_s;
+                }
+                buf_clear(&text);
+                throttle_put_label(&text, "site", s->name);
+                const char *labels = buf_cstr(&text);
+                fn(ctx, "site_up", labels, s->is_surveyed && !s->error[0]);
+                fn(ctx, "site_due", labels, (double)due);
+                fn(ctx, "site_oldest_due_seconds", labels, (double)(v->now_s - oldest_s));
+                fn(ctx, "site_moved", labels, (double)moved);
+                fn(ctx, "site_would_move", labels, (double)s->would_move);
+                fn(ctx, "site_running", labels, v->running);
+                fn(ctx, "site_failed", labels, v->failed);
+                fn(ctx, "site_survey_seconds", labels, (double)v->took_us / 1e6);
+                fn(ctx, "site_moved_total", labels, (double)s->total_moved);
+                fn(ctx, "site_returned_total", labels, (double)s->total_returned);
+                for (size_t k = 0; k < SITE_REPAIRS; k++) {
+                        buf_clear(&text);
+                        throttle_put_label(&text, "site", s->name);
+                        throttle_put_label(&text, "repair", site_repair_name((enum site_repair)k));
+                        fn(ctx, "site_mended_total", buf_cstr(&text), (double)s->total_mended[k]);
+                }
+        }
+}
+
+const struct feature sites_feature = {.name = "WordPress sites",
+                                      .init = sites_init,
+                                      .release = sites_release,
+                                      .turn = sites_turn};

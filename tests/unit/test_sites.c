@@ -1,0 +1,1051 @@
+/* What the loop decides for the actions of a WordPress site: surveys are made by hand, and a guard
+ * that does nothing stands for the thread of the site. */
+#include "throttle_box.h"
+
+#include <stdio.h>
+
+#include "core/kernel.h"
+#include "sites/sites.h"
+#include "sites/sites_state.h"
+#include "state/moved.h"
+
+#define INTERVAL_S 5
+
+static const struct slice blog = SLICE_LIT("blog");
+
+#define ok(rig, ...) assert_string_equal(rig_do(rig, __VA_ARGS__), "OK")
+
+/* ---- the bench ---- */
+
+/* What the guard was asked for. */
+static struct {
+        int n_wakes;
+        struct site_request *request;
+} asked;
+
+static void wake(void *ctx, struct slice site)
+{
+        (void)ctx;
+        assert_slice(site, "blog");
+        asked.n_wakes++;
+}
+
+static bool take_request(void *ctx, struct slice site, struct site_request *q)
+{
+        (void)ctx;
+        assert_slice(site, "blog");
+        asked.request = q;
+        return true;
+}
+
+static bool refuse_request(void *ctx, struct slice site, struct site_request *q)
+{
+        (void)ctx;
+        (void)site;
+        (void)q;
+        return false;
+}
+
+static const struct sites_guard idle_guard = {.wake = wake, .request = take_request};
+
+static void set_sites(struct rig *rig, enum gate_mode mode, const struct sites_guard *guard)
+{
+        const struct site_options options = {.name = "blog",
+                                             .target = "shop",
+                                             .mode = mode,
+                                             .interval_ms = INTERVAL_S * MS_PER_S};
+        core_set_sites(rig->core, &options, 1, guard);
+}
+
+static void set_gate(struct rig *rig)
+{
+        static const struct registry_entry own[] = {{SLICE_LIT("pay"), TIER_CRITICAL},
+                                                    {SLICE_LIT("renew"), TIER_HIGH},
+                                                    {SLICE_LIT("news"), TIER_NORMAL},
+                                                    {SLICE_LIT("sync"), TIER_DEFERRABLE}};
+        struct core_throttle options = {.targets = &shop,
+                                        .n_targets = 1,
+                                        .registry = own,
+                                        .n_registry = ARRAY_LEN(own),
+                                        .ramp_cycles = 3,
+                                        .ramp_cycle_ns = INTERVAL_S * NS_PER_S};
+        policy_init(&options.policy);
+        core_set_throttle(rig->core, &options);
+}
+
+static void bench(struct rig *rig, enum gate_mode mode, double load)
+{
+        rig_init(rig);
+        asked.n_wakes = 0;
+        asked.request = NULL;
+        set_gate(rig);
+        set_sites(rig, mode, &idle_guard);
+        sample_for(rig, load, 2);
+}
+
+/* The process dies and comes back: what was in the log is there. */
+static void restart(struct rig *rig, double load)
+{
+        rig_turn(rig);
+        assert_true(rig_replays(rig));
+        set_gate(rig);
+        set_sites(rig, MODE_ENFORCE, &idle_guard);
+        sample_for(rig, load, 2);
+}
+
+static int64_t now_s(const struct rig *rig)
+{
+        return rig->now.wall_ms / MS_PER_S;
+}
+
+static int64_t slow_ms; /* what the next surveys tell of their cycles */
+
+/* hook, due, hook, due, ..., NULL */
+static void survey(struct rig *rig, struct site_plan *ret, ...)
+{
+        struct site_survey v = {.now_s = now_s(rig)};
+        va_list words;
+        arena_init(&v.arena, 0);
+        v.hooks = arena_array(&v.arena, 200, sizeof(*v.hooks));
+        assert_non_null(v.hooks);
+        va_start(words, ret);
+        for (const char *hook; (hook = va_arg(words, const char *));)
+                v.hooks[v.n_hooks++] =
+                        (struct site_hook){.hook = arena_copy(&v.arena, slice_str(hook)),
+                                           .due = va_arg(words, unsigned)};
+        va_end(words);
+        v.slow_ms = slow_ms;
+        sites_surveyed(rig->core, blog, &v, ret);
+        rig_turn(rig);
+}
+
+static struct site_due_row due_row(uint64_t id, int64_t original_s)
+{
+        return (struct site_due_row){.row = {id, original_s}, .current_s = original_s};
+}
+
+/* Proposes rows of the hook for that date; how many may be moved. */
+static size_t propose(struct rig *rig, struct site_step *step, struct site_due_row *rows, size_t n)
+{
+        struct problem problem;
+        assert_int_equal(sites_propose(rig->core, blog, step, rows, &n, &problem), OK);
+        rig_turn(rig);
+        return n;
+}
+
+/* Moves n actions with ids from `id` on, due now and a second apart, to now + in_s. */
+static uint64_t move(struct rig *rig, const char *hook, uint64_t id, size_t n, int64_t in_s)
+{
+        struct site_due_row rows[SITE_ROWS_MAX];
+        struct site_step step = {
+                .kind = STEP_MOVE, .hook = slice_str(hook), .to_s = now_s(rig) + in_s};
+        for (size_t i = 0; i < n; i++)
+                rows[i] = due_row(id + i, now_s(rig) - 100 + (int64_t)i);
+        assert_int_equal(propose(rig, &step, rows, n), n);
+        sites_stepped(rig->core, blog, &step, n, false);
+        rig_turn(rig);
+        return step.batch;
+}
+
+static size_t n_batches(const struct rig *rig)
+{
+        return rig->core->state.things[THING_MOVED].len;
+}
+
+static const struct moved *batch(const struct rig *rig, uint64_t number)
+{
+        char name[MOVED_NAME_MAX];
+        moved_put_name(name, blog, number);
+        const struct thing *t = thing_find(&rig->core->state, THING_MOVED, slice_str(name));
+        return t ? CONTAINER_OF(t, const struct moved, thing) : NULL;
+}
+
+/* The original that the ledger has for a row of the hook at that date; 0: none. */
+static int64_t original_of(const struct rig *rig, const char *hook, uint64_t id, int64_t date_s)
+{
+        struct moved_ask ask = {.id = id, .hook = slice_str(hook), .date_s = date_s};
+        moved_find(&rig->core->state, blog, &ask, 1);
+        return ask.is_found ? ask.original_s : 0;
+}
+
+static void assert_delay(const struct rig *rig, const struct site_step *step, int64_t delay_s)
+{
+        assert_in_range(step->to_s - now_s(rig), delay_s, delay_s + delay_s / 10);
+}
+
+/* Plans, and does nothing. */
+static size_t n_steps(struct rig *rig, const char *hook, unsigned due)
+{
+        struct site_plan plan;
+        survey(rig, &plan, hook, due, NULL);
+        size_t n = plan.n_steps;
+        site_plan_release(&plan);
+        return n;
+}
+
+/* ---- what is planned ---- */
+
+static void tiers_that_run_get_no_step(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 1);
+        assert_int_equal(n_steps(&rig, "sync", 10), 0);
+        assert_int_equal(n_steps(&rig, "pay", 10), 0);
+        sample_for(&rig, 20, 2);
+        assert_int_equal(n_steps(&rig, "pay", 10), 0);
+        assert_int_equal(n_steps(&rig, "sync", 0), 0); /* nothing is due */
+        rig_release(&rig);
+}
+
+static void actions_of_tiers_that_wait_move_by_the_delay_of_the_matrix(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        survey(&rig, &plan, "pay", 1, "renew", 2, "news", 3, "sync", 4, NULL);
+        assert_int_equal(plan.n_steps, 3);
+        for (size_t i = 0; i < plan.n_steps; i++)
+                assert_int_equal(plan.steps[i].kind, STEP_MOVE);
+        assert_slice(plan.steps[0].hook, "renew");
+        assert_int_equal(plan.steps[2].tier, TIER_DEFERRABLE);
+        assert_delay(&rig, &plan.steps[0], 300);
+        assert_delay(&rig, &plan.steps[1], 900);
+        assert_delay(&rig, &plan.steps[2], 3600);
+        assert_int_equal(plan.steps[2].not_before_s, 0);
+        assert_int_equal(plan.horizon_s, INTERVAL_S);
+        assert_false(plan.is_calm);
+        has(plan.reason, "critical");
+        site_plan_release(&plan);
+        rig_release(&rig);
+}
+
+/* In a storm a cycle takes seconds: whatever falls due before the next one has done its work must
+ * be moved by this one. */
+static void a_slow_database_lets_the_guard_look_further_ahead(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        static const int64_t cases[][2] = {{0, 0}, {400, 1}, {1500, 3}, {600000, 120}};
+        bench(&rig, MODE_ENFORCE, 20);
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct site_plan plan;
+                slow_ms = cases[i][0];
+                survey(&rig, &plan, "sync", 4, NULL);
+                assert_int_equal(plan.horizon_s, INTERVAL_S + cases[i][1]);
+                site_plan_release(&plan);
+        }
+        slow_ms = 0;
+        rig_release(&rig);
+}
+
+static void modes_that_only_watch_give_no_steps_and_change_nothing(void **unused)
+{
+        (void)unused;
+        static const struct {
+                enum gate_mode mode;
+                const char *would_move;
+        } rows[] = {{MODE_OBSERVE, "would_move:7 "},
+                    {MODE_TEST_OBSERVE, "would_move:0 "},
+                    {MODE_OFF, "would_move:0 "}};
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                struct rig rig;
+                bench(&rig, rows[i].mode, 20);
+                uint64_t digest = state_digest(&rig.core->state), seq = rig.log.last_seq;
+                assert_int_equal(n_steps(&rig, "sync", 7), 0);
+                assert_true(state_digest(&rig.core->state) == digest && rig.log.last_seq == seq);
+                has(rig_do(&rig, "SITE", "blog"), rows[i].would_move);
+                has(rig_do(&rig, "SITEDEFER", "blog", "1", "sync", "1699999999"), "is_wait:false");
+                assert_int_equal(n_batches(&rig), 0);
+                rig_release(&rig);
+        }
+}
+
+static void a_setting_changes_the_mode_of_a_site(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_OBSERVE, 20);
+        ok(&rig, "SETTINGSET", "site.blog.mode", "enforce");
+        assert_int_equal(sites_mode(rig.core, blog), MODE_ENFORCE);
+        assert_int_equal(n_steps(&rig, "sync", 1), 1);
+        ok(&rig, "SETTINGSET", "throttle.enabled", "false");
+        assert_int_equal(n_steps(&rig, "sync", 1), 0);
+        assert_int_equal(sites_mode(rig.core, slice_str("other")), MODE_OFF);
+        rig_release(&rig);
+}
+
+static void a_pause_counts_as_critical(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 1);
+        ok(&rig, "THROTTLE", "PAUSE");
+        survey(&rig, &plan, "pay", 1, "sync", 1, NULL);
+        assert_int_equal(plan.n_steps, 1);
+        assert_delay(&rig, &plan.steps[0], 3600);
+        has(plan.reason, "paused");
+        site_plan_release(&plan);
+        ok(&rig, "THROTTLE", "RESUME");
+        assert_int_equal(n_steps(&rig, "sync", 1), 0);
+        rig_release(&rig);
+}
+
+static void nothing_moves_before_the_first_measurement(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        rig_init(&rig);
+        set_gate(&rig);
+        set_sites(&rig, MODE_ENFORCE, NULL);
+        rig_turn(&rig);
+        assert_int_equal(n_steps(&rig, "sync", 1), 0);
+        sample_for(&rig, 20, 2);
+        assert_int_equal(n_steps(&rig, "sync", 1), 1);
+        rig_release(&rig);
+}
+
+static void nothing_returns_before_the_first_measurement(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 20);
+        move(&rig, "sync", 1, 3, 600);
+        assert_true(rig_replays(&rig));
+        set_gate(&rig);
+        set_sites(&rig, MODE_ENFORCE, NULL);
+        rig_turn(&rig);
+        assert_int_equal(n_steps(&rig, "sync", 0), 0);
+        sample_for(&rig, 20, 2); /* the storm goes on */
+        assert_int_equal(n_steps(&rig, "sync", 0), 0);
+        sample_for(&rig, 1, 100);
+        assert_int_equal(n_steps(&rig, "sync", 0), 1);
+        rig_release(&rig);
+}
+
+static void a_target_that_is_not_configured_is_an_unknown_level(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        const struct site_options options = {.name = "blog",
+                                             .target = "gone",
+                                             .mode = MODE_ENFORCE,
+                                             .interval_ms = INTERVAL_S * MS_PER_S};
+        bench(&rig, MODE_ENFORCE, 1);
+        core_set_sites(rig.core, &options, 1, NULL);
+        survey(&rig, &plan, "pay", 1, "renew", 1, "news", 1, "sync", 1, NULL);
+        assert_int_equal(plan.n_steps, 2);
+        assert_delay(&rig, &plan.steps[0], 300);
+        assert_delay(&rig, &plan.steps[1], 900);
+        has(plan.reason, "gone is not configured");
+        site_plan_release(&plan);
+        rig_release(&rig);
+}
+
+static void a_target_that_cannot_be_measured_is_an_unknown_level(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 1);
+        for (int i = 0; i < 20; i++) {
+                rig_pass_ms(&rig, MS_PER_S);
+                core_sample(rig.core, 0, 0, 0, rig.now.steady_ns, SAMPLE_FAILED,
+                            SLICE_LIT("no route"));
+        }
+        rig_turn(&rig);
+        assert_int_equal(n_steps(&rig, "renew", 1), 0);
+        assert_int_equal(n_steps(&rig, "news", 1), 1);
+        rig_release(&rig);
+}
+
+static void a_change_of_the_registry_holds_from_the_next_survey(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 20);
+        assert_int_equal(n_steps(&rig, "sync", 1), 1);
+        ok(&rig, "REGISTRYSET", "sync", "critical");
+        assert_int_equal(n_steps(&rig, "sync", 1), 0);
+        ok(&rig, "REGISTRYUNSET", "sync");
+        assert_int_equal(n_steps(&rig, "sync", 1), 1);
+        rig_release(&rig);
+}
+
+static void hooks_are_compared_with_their_case(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        survey(&rig, &plan, "PAY", 1, "sync", 1, "Sync", 1, NULL);
+        assert_int_equal(plan.n_steps, 3);
+        assert_int_equal(plan.steps[0].tier, TIER_NORMAL); /* as an unknown hook */
+        assert_int_equal(plan.steps[1].tier, TIER_DEFERRABLE);
+        assert_int_equal(plan.steps[2].tier, TIER_NORMAL);
+        site_plan_release(&plan);
+        move(&rig, "sync", 1, 1, 600);
+        assert_int_equal(original_of(&rig, "Sync", 1, now_s(&rig) + 600), 0);
+        rig_release(&rig);
+}
+
+/* Plans for n hooks "h000", "h001", ... that wait. */
+static void survey_many(struct rig *rig, unsigned n, struct site_plan *ret)
+{
+        struct site_survey v = {.now_s = now_s(rig)};
+        arena_init(&v.arena, 0);
+        v.hooks = arena_array(&v.arena, n, sizeof(*v.hooks));
+        assert_non_null(v.hooks);
+        for (unsigned i = 0; i < n; i++) {
+                char hook[16];
+                (void)snprintf(hook, sizeof(hook), "h%03u", i);
+                v.hooks[v.n_hooks++] =
+                        (struct site_hook){.hook = arena_copy(&v.arena, slice_str(hook)), .due = 1};
+        }
+        sites_surveyed(rig->core, blog, &v, ret);
+        rig_turn(rig);
+}
+
+static void hooks_that_a_plan_left_out_come_first_in_the_next(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        survey_many(&rig, 150, &plan);
+        assert_int_equal(plan.n_steps, 100);
+        assert_slice(plan.steps[99].hook, "h099");
+        site_plan_release(&plan);
+        survey_many(&rig, 150, &plan);
+        assert_slice(plan.steps[0].hook, "h100");
+        assert_slice(plan.steps[50].hook, "h000");
+        site_plan_release(&plan);
+        survey_many(&rig, 2, &plan); /* there are fewer now */
+        assert_int_equal(plan.n_steps, 2);
+        site_plan_release(&plan);
+        survey_many(&rig, 2, &plan);
+        assert_slice(plan.steps[0].hook, "h001");
+        site_plan_release(&plan);
+        rig_release(&rig);
+}
+
+static void the_guard_is_woken_when_a_decision_may_change(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 1);
+        asked.n_wakes = 0;
+        sample_for(&rig, 1, 20);
+        assert_int_equal(asked.n_wakes, 0);
+        sample_for(&rig, 20, 2);
+        assert_int_equal(asked.n_wakes, 1);
+        ok(&rig, "REGISTRYSET", "sync", "high");
+        rig_turn(&rig);
+        assert_true(asked.n_wakes >= 2);
+        int n = asked.n_wakes;
+        ok(&rig, "THROTTLE", "PAUSE");
+        rig_turn(&rig);
+        assert_true(asked.n_wakes > n);
+        n = asked.n_wakes;
+        rig_turn(&rig);
+        assert_int_equal(asked.n_wakes, n);
+        rig_release(&rig);
+}
+
+/* ---- limits of deferral ---- */
+
+static void actions_that_waited_long_enough_are_left_out(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        ok(&rig, "SETTINGSET", "throttle.max_deferral", "7200s");
+        survey(&rig, &plan, "sync", 2, NULL);
+        struct site_step *step = &plan.steps[0];
+        assert_int_equal(step->not_before_s, step->to_s - 7200);
+        struct site_due_row rows[] = {due_row(1, step->not_before_s - 1),
+                                      due_row(2, step->not_before_s)};
+        assert_int_equal(propose(&rig, step, rows, 2), 1);
+        assert_int_equal(rows[0].row.id, 2);
+        site_plan_release(&plan);
+        rig_release(&rig);
+}
+
+static void a_max_deferral_shorter_than_the_delay_shortens_the_delay(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        ok(&rig, "SETTINGSET", "throttle.max_deferral", "600s");
+        survey(&rig, &plan, "sync", 1, NULL);
+        assert_delay(&rig, &plan.steps[0], 300);
+        struct site_due_row row = due_row(1, now_s(&rig));
+        assert_int_equal(propose(&rig, &plan.steps[0], &row, 1), 1);
+        site_plan_release(&plan);
+        rig_release(&rig);
+}
+
+static void late_actions_of_a_batch_return_and_the_others_move_on(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        int64_t old_s = now_s(&rig) - 5000;
+        struct site_due_row rows[] = {due_row(1, old_s), due_row(2, now_s(&rig))};
+        struct site_step step = {.hook = slice_str("sync"), .to_s = now_s(&rig) + 8};
+        assert_int_equal(propose(&rig, &step, rows, 2), 2);
+        sites_stepped(rig.core, blog, &step, 2, false);
+        ok(&rig, "SETTINGSET", "throttle.max_deferral", "7200s");
+        survey(&rig, &plan, NULL);
+        assert_int_equal(plan.n_steps, 1);
+        assert_int_equal(plan.steps[0].kind, STEP_RETURN);
+        assert_int_equal(plan.steps[0].n_rows, 1);
+        assert_int_equal(plan.steps[0].rows[0].original_s, old_s);
+        sites_stepped(rig.core, blog, &plan.steps[0], 1, false);
+        site_plan_release(&plan);
+        survey(&rig, &plan, NULL);
+        assert_int_equal(plan.steps[0].kind, STEP_SHIFT);
+        assert_int_equal(plan.steps[0].n_rows, 1);
+        assert_int_equal(plan.steps[0].rows[0].id, 2);
+        site_plan_release(&plan);
+        rig_release(&rig);
+}
+
+static void a_hook_is_deferred_only_so_often_in_an_hour(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 20);
+        ok(&rig, "SETTINGSET", "throttle.deferrals_per_hour", "3");
+        struct site_due_row rows[5];
+        struct site_step step = {.hook = slice_str("sync"), .to_s = now_s(&rig) + 8};
+        for (uint64_t i = 0; i < 5; i++)
+                rows[i] = due_row(i + 1, now_s(&rig));
+        assert_int_equal(propose(&rig, &step, rows, 5), 3);
+        sites_stepped(rig.core, blog, &step, 3, false);
+        assert_int_equal(propose(&rig, &step, rows, 5), 0);
+        /* What is moved stays until its date, and runs then. */
+        assert_int_equal(n_steps(&rig, "sync", 2), 0);
+        assert_int_equal(n_batches(&rig), 1);
+        rig_release(&rig);
+}
+
+/* ---- the ledger ---- */
+
+static void async_actions_keep_their_first_original(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 20);
+        int64_t original_s = now_s(&rig), date_s = original_s;
+        for (int i = 0; i < 4; i++) {
+                struct site_due_row row = due_row(9, date_s);
+                struct site_step step = {.hook = slice_str("sync"), .to_s = now_s(&rig) + 60};
+                row.is_async = true;
+                assert_int_equal(propose(&rig, &step, &row, 1), 1);
+                assert_int_equal(row.row.original_s, original_s);
+                sites_stepped(rig.core, blog, &step, 1, false);
+                date_s = step.to_s;
+                restart(&rig, 20);
+                sample_for(&rig, 20, 60);
+                assert_int_equal(original_of(&rig, "sync", 9, date_s), original_s);
+        }
+        rig_release(&rig);
+}
+
+static void a_batch_about_to_fall_due_is_shifted_in_time(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        struct problem problem;
+        bench(&rig, MODE_ENFORCE, 20);
+        uint64_t number = move(&rig, "sync", 1, 3, 60);
+        int64_t was_s = now_s(&rig) + 60;
+        assert_int_equal(n_steps(&rig, "sync", 0), 0);
+        sample_for(&rig, 20, 55);
+        survey(&rig, &plan, NULL);
+        assert_int_equal(plan.n_steps, 1);
+        struct site_step *step = &plan.steps[0];
+        assert_int_equal(step->kind, STEP_SHIFT);
+        assert_int_equal(step->n_rows, 3);
+        assert_true(step->from_s[0] == was_s && step->from_s[1] == was_s);
+        assert_delay(&rig, step, 3600);
+        assert_int_equal(sites_propose_shift(rig.core, blog, step, &problem), OK);
+        rig_turn(&rig);
+        assert_true(original_of(&rig, "sync", 2, was_s) &&
+                    original_of(&rig, "sync", 2, step->to_s));
+        sites_stepped(rig.core, blog, step, 3, false);
+        assert_int_equal(batch(&rig, number)->values.before_s, 0);
+        assert_int_equal(batch(&rig, number)->values.date_s, step->to_s);
+        has(rig_do(&rig, "SITE", "blog"), "total_shifted:3");
+        site_plan_release(&plan);
+        rig_release(&rig);
+}
+
+static void a_shift_that_was_cut_off_or_refused_goes_on(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        struct problem problem;
+        bench(&rig, MODE_ENFORCE, 20);
+        uint64_t number = move(&rig, "sync", 1, 3, 8);
+        int64_t was_s = now_s(&rig) + 8;
+        survey(&rig, &plan, NULL);
+        int64_t to_s = plan.steps[0].to_s;
+        assert_int_equal(sites_propose_shift(rig.core, blog, &plan.steps[0], &problem), OK);
+        site_plan_release(&plan);
+        restart(&rig, 20); /* after the UPDATE, before its answer */
+        survey(&rig, &plan, NULL);
+        assert_true(plan.steps[0].is_resumed);
+        assert_int_equal(plan.steps[0].to_s, to_s);
+        assert_int_equal(plan.steps[0].from_s[0], was_s);
+        assert_int_equal(sites_propose_shift(rig.core, blog, &plan.steps[0], &problem), OK);
+        sites_stepped(rig.core, blog, &plan.steps[0], 1, true);
+        assert_int_equal(batch(&rig, number)->values.before_s, was_s);
+        /* All rows were shifted by the first try: they are not forgotten. */
+        sites_stepped(rig.core, blog, &plan.steps[0], 0, false);
+        assert_int_equal(batch(&rig, number)->values.before_s, 0);
+        assert_int_equal(batch(&rig, number)->values.n_rows, 3);
+        site_plan_release(&plan);
+        rig_release(&rig);
+}
+
+static void a_plan_that_is_out_of_date_moves_nothing(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        struct problem problem;
+        bench(&rig, MODE_ENFORCE, 20);
+        move(&rig, "sync", 1, 1, 8);
+        survey(&rig, &plan, "news", 1, NULL);
+        assert_int_equal(plan.n_steps, 2);
+        ok(&rig, "SETTINGSET", "site.blog.mode", "observe");
+        struct site_due_row row = due_row(5, now_s(&rig));
+        assert_int_equal(sites_propose_shift(rig.core, blog, &plan.steps[0], &problem), ERR_STATE);
+        assert_int_equal(propose(&rig, &plan.steps[1], &row, 1), 0);
+        ok(&rig, "SETTINGUNSET", "site.blog.mode");
+        sample_for(&rig, 20, 1000); /* now its date is in the past */
+        row = due_row(5, now_s(&rig));
+        assert_int_equal(propose(&rig, &plan.steps[1], &row, 1), 0);
+        assert_int_equal(n_batches(&rig), 1);
+        site_plan_release(&plan);
+        rig_release(&rig);
+}
+
+static void a_move_that_found_nothing_leaves_no_batch(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_due_row row;
+        struct site_step step = {.hook = slice_str("sync")};
+        bench(&rig, MODE_ENFORCE, 20);
+        step.to_s = now_s(&rig) + 600;
+        row = due_row(1, now_s(&rig));
+        assert_int_equal(propose(&rig, &step, &row, 1), 1);
+        sites_stepped(rig.core, blog, &step, 0, true); /* nobody knows */
+        assert_int_equal(n_batches(&rig), 1);
+        restart(&rig, 20);
+        assert_int_equal(n_batches(&rig), 1);
+        sites_stepped(rig.core, blog, &step, 0, false);
+        assert_int_equal(n_batches(&rig), 0);
+        sites_stepped(rig.core, blog, &step, 1, false); /* it is gone: nothing happens */
+        restart(&rig, 20);
+        assert_int_equal(n_batches(&rig), 0);
+        rig_release(&rig);
+}
+
+static void a_batch_that_nobody_looks_after_is_forgotten_a_day_after_its_date(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 20);
+        move(&rig, "sync", 1, 1, 600);
+        core_set_sites(rig.core, NULL, 0, NULL);
+        rig_pass_ms(&rig, (600 + 86400 - 1) * MS_PER_S);
+        assert_int_equal(n_batches(&rig), 1);
+        rig_pass_ms(&rig, MS_PER_S);
+        assert_int_equal(n_batches(&rig), 0);
+        assert_true(rig_replays(&rig));
+        rig_release(&rig);
+}
+
+static void a_ledger_without_room_refuses_without_a_trace(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct problem problem;
+        bench(&rig, MODE_ENFORCE, 20);
+        struct site_due_row row = due_row(1, now_s(&rig));
+        struct site_step step = {.hook = slice_str("sync"), .to_s = now_s(&rig) + 600};
+        size_t n = 1;
+        rig.log.stat.is_disk_full = true;
+        rig.log.stat.room_bytes = 1000;
+        rig_turn(&rig);
+        uint64_t digest = state_digest(&rig.core->state);
+        assert_int_equal(sites_propose(rig.core, blog, &step, &row, &n, &problem), ERR_NOSPACE);
+        has(rig_do(&rig, "SITEDEFER", "blog", "1", "sync", "1700000000"), "!NOSPACE");
+        assert_true(state_digest(&rig.core->state) == digest);
+        assert_int_equal(sites_propose(rig.core, slice_str("x"), &step, &row, &n, &problem),
+                         ERR_NOTFOUND);
+        rig_release(&rig);
+}
+
+static void a_ledger_that_is_full_refuses_new_batches_only(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct problem problem;
+        bench(&rig, MODE_ENFORCE, 20);
+        struct site_step step = {.hook = slice_str("sync"), .to_s = now_s(&rig) + 600};
+        for (uint64_t id = 1; id <= SITE_BATCHES_MAX; id++) {
+                struct site_due_row row = due_row(id, now_s(&rig));
+                size_t n = 1;
+                assert_int_equal(sites_propose(rig.core, blog, &step, &row, &n, &problem), OK);
+                if (id % 8 == 0)
+                        core_commit(rig.core);
+        }
+        rig_turn(&rig);
+        struct site_due_row row = due_row(SITE_BATCHES_MAX + 1, now_s(&rig));
+        uint64_t seq = rig.log.last_seq;
+        size_t n = 1;
+        assert_int_equal(sites_propose(rig.core, blog, &step, &row, &n, &problem), ERR_LIMIT);
+        rig_turn(&rig);
+        assert_int_equal(rig.log.last_seq, seq);
+        sites_stepped(rig.core, blog, &step, 0, false);
+        assert_int_equal(sites_propose(rig.core, blog, &step, &row, &n, &problem), OK);
+        rig_release(&rig);
+}
+
+/* ---- the way back ---- */
+
+static void actions_return_by_the_ramp_important_and_old_ones_first(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        move(&rig, "sync", 1, 5, 3000);
+        sample_for(&rig, 20, 10);
+        move(&rig, "renew", 21, 2, 3000);
+        move(&rig, "sync", 11, 2, 3000);
+        sample_for(&rig, 1, 100);
+        survey(&rig, &plan, NULL); /* 9 rows over 3 cycles */
+        assert_int_equal(plan.n_steps, 2);
+        assert_slice(plan.steps[0].hook, "renew");
+        assert_int_equal(plan.steps[0].n_rows, 2);
+        assert_int_equal(plan.steps[1].n_rows, 1);
+        assert_int_equal(plan.steps[1].rows[0].id, 1);
+        has(rig_do(&rig, "SITE", "blog"), "returning:true");
+        for (size_t i = 0; i < 2; i++)
+                sites_stepped(rig.core, blog, &plan.steps[i], plan.steps[i].n_rows, false);
+        assert_int_equal(n_batches(&rig), 2);
+        site_plan_release(&plan);
+        assert_int_equal(n_steps(&rig, "sync", 0), 0); /* not twice in a cycle */
+        sample_for(&rig, 1, INTERVAL_S - 1);           /* a guard may be a little early */
+        survey(&rig, &plan, NULL);
+        assert_int_equal(plan.n_steps, 1);
+        assert_int_equal(plan.steps[0].n_rows, 3);
+        assert_int_equal(plan.steps[0].rows[0].id, 2); /* the rest of the first batch */
+        sites_stepped(rig.core, blog, &plan.steps[0], 3, false);
+        site_plan_release(&plan);
+        sample_for(&rig, 1, INTERVAL_S);
+        survey(&rig, &plan, NULL);
+        assert_int_equal(plan.n_steps, 2);
+        for (size_t i = 0; i < 2; i++)
+                sites_stepped(rig.core, blog, &plan.steps[i], plan.steps[i].n_rows, false);
+        site_plan_release(&plan);
+        assert_int_equal(n_batches(&rig), 0);
+        has(rig_do(&rig, "SITE", "blog"), "total_returned:9");
+        rig_release(&rig);
+}
+
+static void a_rise_of_the_level_stops_the_way_back(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        move(&rig, "sync", 1, 9, 3000);
+        sample_for(&rig, 1, 100);
+        survey(&rig, &plan, NULL);
+        assert_int_equal(plan.steps[0].n_rows, 3);
+        site_plan_release(&plan);
+        sample_for(&rig, 20, 6);
+        assert_int_equal(n_steps(&rig, "sync", 0), 0);
+        has(rig_do(&rig, "SITE", "blog"), "returning:false");
+        sample_for(&rig, 1, 100);
+        survey(&rig, &plan, NULL); /* from the first cycle again */
+        assert_int_equal(plan.steps[0].n_rows, 3);
+        site_plan_release(&plan);
+        rig_release(&rig);
+}
+
+static void a_return_that_was_refused_stays_in_the_ledger(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        uint64_t number = move(&rig, "sync", 1, 2, 3000);
+        ok(&rig, "REGISTRYSET", "sync", "critical"); /* all at once */
+        survey(&rig, &plan, NULL);
+        assert_int_equal(plan.steps[0].kind, STEP_RETURN);
+        assert_int_equal(plan.steps[0].n_rows, 2);
+        sites_stepped(rig.core, blog, &plan.steps[0], 1, true);
+        assert_int_equal(batch(&rig, number)->values.n_rows, 2);
+        restart(&rig, 20);
+        sites_stepped(rig.core, blog, &plan.steps[0], 2, false);
+        assert_int_equal(n_batches(&rig), 0);
+        site_plan_release(&plan);
+        rig_release(&rig);
+}
+
+/* ---- SITEDEFER ---- */
+
+static void runners_defer_single_actions_into_shared_batches(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 20);
+        for (uint64_t id = 1; id <= 100; id++) {
+                const char *reply =
+                        rig_do(&rig, "SITEDEFER", "blog", rig_number(id), "sync", "1699999990");
+                const char *to = strstr(reply, "to:");
+                has(reply, "is_wait:true");
+                assert_non_null(to);
+                int64_t to_s = strtoll(to + 3, NULL, 10);
+                assert_int_equal(to_s % 60, 0);
+                assert_in_range(to_s - now_s(&rig), 3600, 3600 + 360 + 60);
+                assert_int_equal(original_of(&rig, "sync", id, to_s), 1699999990);
+        }
+        assert_in_range(n_batches(&rig), 1, 8);
+        has(rig_do(&rig, "SITEDEFER", "blog", "1", "pay", "1699999990"), "is_wait:false");
+        has(rig_do(&rig, "SITEDEFER", "nope", "1", "sync", "1699999990"), "there is blog");
+        has(rig_do(&rig, "SITE", "blog"), "total_moved:100");
+        assert_int_equal(times(rig_do(&rig, "SITE", "blog"), "original_ms:1699999990000"), 50);
+        restart(&rig, 20);
+        uint64_t rows = moved_hook_find(&rig.core->state, blog, slice_str("sync"))->n_rows;
+        assert_int_equal(rows, 100);
+        rig_release(&rig);
+}
+
+/* ---- SITERUN ---- */
+
+static void a_runner_waits_until_something_may_run(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 20);
+        has(rig_do(&rig, "SITERUN", "blog"), "due:0");
+        same(rig_do(&rig, "SITERUN", "blog", "WAIT", "60000"), "(waits)");
+        (void)n_steps(&rig, "sync", 5); /* that waits */
+        assert_false(rig.me.is_answered);
+        (void)n_steps(&rig, "pay", 2);
+        assert_true(rig.me.is_answered);
+        has(text_reply_str(&rig.me.reply), "due:2");
+        has(text_reply_str(&rig.me.reply), "runners:1 ");
+        has(rig_do(&rig, "SITERUN", "blog", "WAIT", "60000"), "due:2");
+        rig_release(&rig);
+}
+
+static void a_runner_waits_no_longer_than_it_said(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct rig_session other;
+        bench(&rig, MODE_ENFORCE, 1);
+        same(rig_do(&rig, "SITERUN", "blog", "WAIT", "3000"), "(waits)");
+        rig_pass_ms(&rig, 2999);
+        assert_false(rig.me.is_answered);
+        rig_pass_ms(&rig, 1);
+        assert_true(rig.me.is_answered);
+        has(text_reply_str(&rig.me.reply), "due:0");
+        rig_session_init(&other);
+        same(rig_as(&rig, &other, "SITERUN", "blog", "WAIT", "3000"), "(waits)");
+        rig_session_release(&rig, &other); /* the client has gone */
+        rig_pass_ms(&rig, 5000);
+        (void)n_steps(&rig, "pay", 2);
+        rig_release(&rig);
+}
+
+/* ---- sites come and go ---- */
+
+static void a_site_that_is_removed_lets_go_of_all_who_wait(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct rig_session other;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        uint64_t number = move(&rig, "sync", 1, 2, 8);
+        survey(&rig, &plan, NULL);
+        rig_session_init(&other);
+        same(rig_do(&rig, "SITERUN", "blog", "WAIT", "60000"), "(waits)");
+        same(rig_as(&rig, &other, "SITELOCKS", "blog"), "(waits)");
+        core_set_sites(rig.core, NULL, 0, NULL);
+        assert_true(rig.me.is_answered);
+        asked.request->done(asked.request);
+        has(text_reply_str(&other.reply), "the site was removed");
+        sites_stepped(rig.core, blog, &plan.steps[0], 2, false);
+        sites_failed(rig.core, blog, "x");
+        sites_repaired(rig.core, blog, NULL, NULL);
+        site_plan_release(&plan);
+        assert_int_equal(n_steps(&rig, "sync", 9), 0);
+        has(rig_do(&rig, "SITE", "blog"), "none is configured");
+        set_sites(&rig, MODE_ENFORCE, &idle_guard); /* and it comes back */
+        assert_non_null(batch(&rig, number));
+        has(rig_do(&rig, "SITE", "blog"), "moved:2");
+        rig_session_release(&rig, &other);
+        rig_release(&rig);
+}
+
+static void a_site_that_stays_keeps_what_is_known_of_it(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 1);
+        (void)n_steps(&rig, "pay", 2);
+        sites_failed(rig.core, blog, "the server has gone");
+        has(rig_do(&rig, "SITES"), "error:'the server has gone'");
+        set_sites(&rig, MODE_OBSERVE, &idle_guard);
+        has(rig_do(&rig, "SITE", "blog"), "due:2");
+        has(rig_do(&rig, "SITE", "blog"), "mode:'observe'");
+        has(rig_do(&rig, "SITES"), "error:'the server has gone'");
+        (void)n_steps(&rig, "pay", 1);
+        has(rig_do(&rig, "SITES"), "error:''");
+        rig_release(&rig);
+}
+
+/* ---- requests ---- */
+
+static void requests_without_a_guard_are_refused(void **unused)
+{
+        (void)unused;
+        static const struct sites_guard refuses = {.request = refuse_request};
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 1);
+        set_sites(&rig, MODE_ENFORCE, NULL);
+        starts_with(rig_do(&rig, "SITELOCKS", "blog"), "!UNAVAIL");
+        set_sites(&rig, MODE_ENFORCE, &refuses);
+        starts_with(rig_do(&rig, "SITEACTIONS", "blog"), "!UNAVAIL");
+        starts_with(rig_do(&rig, "SITEUNLOCK", "blog", "k"), "!BADARG");
+        rig_release(&rig);
+}
+
+static void an_answer_for_a_client_that_has_gone_is_dropped(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct rig_session other;
+        bench(&rig, MODE_ENFORCE, 1);
+        rig_session_init(&other);
+        same(rig_as(&rig, &other, "SITELOCK", "blog", "k"), "(waits)");
+        assert_int_equal(asked.request->token.len, 32);
+        assert_int_equal(asked.request->ttl_s, 60);
+        rig_session_release(&rig, &other);
+        asked.request->done(asked.request);
+        rig_release(&rig);
+}
+
+static void an_action_tells_where_it_was_moved_from(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 20);
+        move(&rig, "sync", 7, 1, 600);
+        same(rig_do(&rig, "SITEWHY", "blog", "7"), "(waits)");
+        struct site_action action = {.id = 7,
+                                     .hook = slice_str("sync"),
+                                     .status = slice_str("pending"),
+                                     .scheduled_s = now_s(&rig) + 600};
+        asked.request->actions = &action;
+        asked.request->n_actions = 1;
+        asked.request->done(asked.request);
+        has(text_reply_str(&rig.me.reply), "moved:true");
+        has(text_reply_str(&rig.me.reply), "weir moved it");
+        same(rig_do(&rig, "SITEWHY", "blog", "8"), "(waits)");
+        asked.request->done(asked.request);
+        has(text_reply_str(&rig.me.reply), "there is no action 8");
+        rig_release(&rig);
+}
+
+static void moved_actions_are_listed_by_pages_newest_first(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char cursor[24] = "";
+        uint64_t want = 9;
+        bench(&rig, MODE_ENFORCE, 20);
+        for (uint64_t id = 1; id <= 7; id += 3)
+                move(&rig, "sync", id, 3, 600 + (int64_t)id);
+        do {
+                same(cursor[0]
+                             ? rig_do(&rig, "SITEACTIONS", "blog", "STATUS", "moved", "LIMIT", "2",
+                                      "CURSOR", cursor)
+                             : rig_do(&rig, "SITEACTIONS", "blog", "STATUS", "moved", "LIMIT", "2"),
+                     "(waits)");
+                for (size_t i = 0; i < asked.request->n_ids; i++)
+                        assert_int_equal(asked.request->ids[i], want--);
+                asked.request->done(asked.request);
+                const char *told = strstr(text_reply_str(&rig.me.reply), "cursor:'");
+                assert_non_null(told);
+                (void)snprintf(cursor, sizeof(cursor), "%.*s", (int)strcspn(told + 8, "'"),
+                               told + 8);
+                move(&rig, "sync", 100 + want, 1, 900); /* comes before the first page */
+        } while (cursor[0]);
+        assert_int_equal(want, 0);
+        rig_release(&rig);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(tiers_that_run_get_no_step),
+                cmocka_unit_test(actions_of_tiers_that_wait_move_by_the_delay_of_the_matrix),
+                cmocka_unit_test(a_slow_database_lets_the_guard_look_further_ahead),
+                cmocka_unit_test(modes_that_only_watch_give_no_steps_and_change_nothing),
+                cmocka_unit_test(a_setting_changes_the_mode_of_a_site),
+                cmocka_unit_test(a_pause_counts_as_critical),
+                cmocka_unit_test(nothing_moves_before_the_first_measurement),
+                cmocka_unit_test(nothing_returns_before_the_first_measurement),
+                cmocka_unit_test(a_target_that_is_not_configured_is_an_unknown_level),
+                cmocka_unit_test(a_target_that_cannot_be_measured_is_an_unknown_level),
+                cmocka_unit_test(a_change_of_the_registry_holds_from_the_next_survey),
+                cmocka_unit_test(hooks_are_compared_with_their_case),
+                cmocka_unit_test(hooks_that_a_plan_left_out_come_first_in_the_next),
+                cmocka_unit_test(the_guard_is_woken_when_a_decision_may_change),
+                cmocka_unit_test(actions_that_waited_long_enough_are_left_out),
+                cmocka_unit_test(a_max_deferral_shorter_than_the_delay_shortens_the_delay),
+                cmocka_unit_test(late_actions_of_a_batch_return_and_the_others_move_on),
+                cmocka_unit_test(a_hook_is_deferred_only_so_often_in_an_hour),
+                cmocka_unit_test(async_actions_keep_their_first_original),
+                cmocka_unit_test(a_batch_about_to_fall_due_is_shifted_in_time),
+                cmocka_unit_test(a_shift_that_was_cut_off_or_refused_goes_on),
+                cmocka_unit_test(a_plan_that_is_out_of_date_moves_nothing),
+                cmocka_unit_test(a_move_that_found_nothing_leaves_no_batch),
+                cmocka_unit_test(a_batch_that_nobody_looks_after_is_forgotten_a_day_after_its_date),
+                cmocka_unit_test(a_ledger_without_room_refuses_without_a_trace),
+                cmocka_unit_test(a_ledger_that_is_full_refuses_new_batches_only),
+                cmocka_unit_test(actions_return_by_the_ramp_important_and_old_ones_first),
+                cmocka_unit_test(a_rise_of_the_level_stops_the_way_back),
+                cmocka_unit_test(a_return_that_was_refused_stays_in_the_ledger),
+                cmocka_unit_test(runners_defer_single_actions_into_shared_batches),
+                cmocka_unit_test(a_runner_waits_until_something_may_run),
+                cmocka_unit_test(a_runner_waits_no_longer_than_it_said),
+                cmocka_unit_test(a_site_that_is_removed_lets_go_of_all_who_wait),
+                cmocka_unit_test(a_site_that_stays_keeps_what_is_known_of_it),
+                cmocka_unit_test(requests_without_a_guard_are_refused),
+                cmocka_unit_test(an_answer_for_a_client_that_has_gone_is_dropped),
+                cmocka_unit_test(an_action_tells_where_it_was_moved_from),
+                cmocka_unit_test(moved_actions_are_listed_by_pages_newest_first),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
