@@ -33,6 +33,9 @@
 
 #include "base/buf.h"
 #include "base/shown.h"
+#include "core/rollup.h"
+#include "history/audits.h"
+#include "history/blocks_verify.h"
 #include "history/checksum.h"
 #include "state/job_view.h"
 
@@ -97,6 +100,19 @@ static const char setup_sql[] =
         " message TEXT);"                                                                          \
         "CREATE VIEW incidents AS SELECT number, " ISO("at_ms") " AS at, event, message"           \
         " FROM incident;"
+#define BLOCK_SQL                                                                                  \
+        "CREATE TABLE block(number INTEGER PRIMARY KEY, segment INTEGER NOT NULL,"                 \
+        " offset INTEGER NOT NULL, bytes INTEGER NOT NULL, mark BLOB NOT NULL, dead BLOB);"        \
+        "CREATE TABLE store(id BLOB NOT NULL);"                                                    \
+        "INSERT INTO store VALUES(randomblob(16));"
+#define AUDIT_SQL                                                                                  \
+        "CREATE TABLE audit(number INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL,"                   \
+        " times INTEGER NOT NULL, who TEXT NOT NULL, role TEXT NOT NULL, address TEXT NOT NULL,"   \
+        " door TEXT NOT NULL, command TEXT NOT NULL, what TEXT NOT NULL, \"before\" TEXT NOT NULL," \
+        " \"after\" TEXT NOT NULL, reason TEXT NOT NULL, checksum INTEGER NOT NULL);"              \
+        "CREATE INDEX audit_at ON audit(at_ms);"
+#define MINUTE_SQL                                                                                 \
+        "CREATE TABLE minute(step INTEGER, at INTEGER, body BLOB, PRIMARY KEY(step, at));"
 #define VERSION_SQL "PRAGMA user_version = " NUMBER(ARCHIVE_VERSION) ";"
 
 static const char schema_sql[] =
@@ -109,7 +125,7 @@ static const char schema_sql[] =
         "CREATE TABLE span(block INTEGER PRIMARY KEY, done_ms INTEGER, failed_ms INTEGER);"
         "CREATE TABLE tally(rows INTEGER);"
         "INSERT INTO tally VALUES(0);"
-        SPAN_SQL LAPSE_SQL VIEW_SQL INCIDENT_SQL
+        SPAN_SQL LAPSE_SQL VIEW_SQL INCIDENT_SQL MINUTE_SQL BLOCK_SQL AUDIT_SQL
         "PRAGMA application_id = " NUMBER(APPLICATION_ID) ";"
         VERSION_SQL;
 
@@ -122,14 +138,20 @@ static const char upgrade_1_sql[] =
         "ALTER TABLE job ADD COLUMN run INTEGER DEFAULT 0;"
         LAPSE_SQL
         "DROP VIEW jobs;" VIEW_SQL
-        SPAN_SQL CHECKSUM_SQL INCIDENT_SQL VERSION_SQL;
-static const char upgrade_2_sql[] = SPAN_SQL CHECKSUM_SQL INCIDENT_SQL VERSION_SQL;
-static const char upgrade_3_sql[] = CHECKSUM_SQL INCIDENT_SQL VERSION_SQL;
-static const char upgrade_4_sql[] = INCIDENT_SQL VERSION_SQL;
+        SPAN_SQL CHECKSUM_SQL INCIDENT_SQL MINUTE_SQL BLOCK_SQL AUDIT_SQL VERSION_SQL;
+static const char upgrade_2_sql[] = SPAN_SQL CHECKSUM_SQL INCIDENT_SQL MINUTE_SQL BLOCK_SQL AUDIT_SQL VERSION_SQL;
+static const char upgrade_3_sql[] = CHECKSUM_SQL INCIDENT_SQL MINUTE_SQL BLOCK_SQL AUDIT_SQL VERSION_SQL;
+static const char upgrade_4_sql[] = INCIDENT_SQL MINUTE_SQL BLOCK_SQL AUDIT_SQL VERSION_SQL;
+static const char upgrade_5_sql[] = MINUTE_SQL BLOCK_SQL AUDIT_SQL VERSION_SQL;
+static const char upgrade_6_sql[] = BLOCK_SQL AUDIT_SQL VERSION_SQL;
+static const char upgrade_7_sql[] = AUDIT_SQL VERSION_SQL;
 static const char *const upgrades[ARCHIVE_VERSION] = {[1] = upgrade_1_sql,
                                                       [2] = upgrade_2_sql,
                                                       [3] = upgrade_3_sql,
-                                                      [4] = upgrade_4_sql};
+                                                      [4] = upgrade_4_sql,
+                                                      [5] = upgrade_5_sql,
+                                                      [6] = upgrade_6_sql,
+                                                      [7] = upgrade_7_sql};
 /* clang-format on */
 
 /* Reads the first and the last page of each table and index, which is quick in any size. */
@@ -148,12 +170,28 @@ static const char touch_new_sql[] = "SELECT min(until_ms) FROM lapse " /* since 
                                     "UNION ALL SELECT min(number) FROM incident "
                                     "UNION ALL SELECT max(number) FROM incident "
                                     "UNION ALL SELECT count(*) FROM "
-                                    "(SELECT number FROM incidents LIMIT 1)"; /* since version 5 */
+                                    "(SELECT number FROM incidents LIMIT 1) " /* since version 5 */
+                                    "UNION ALL SELECT min(at) FROM minute WHERE step = 1 "
+                                    "UNION ALL SELECT max(at) FROM minute WHERE "
+                                    "step = 60 " /* since version 6 */
+                                    "UNION ALL SELECT min(number) FROM block "
+                                    "UNION ALL SELECT max(number) FROM block "
+                                    "UNION ALL SELECT length(id) FROM store " /* since version 7 */
+                                    "UNION ALL SELECT min(number) FROM audit "
+                                    "UNION ALL SELECT max(number) FROM audit "
+                                    "UNION ALL SELECT max(at_ms) FROM audit"; /* since version 8 */
 
 /* Counting allocations would take a process-wide mutex for each of them. */
 static void configure_sqlite(void)
 {
         (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); /* refused when already in use: fine */
+}
+
+/* Without its folder: the files that belong together have names that begin with it. */
+static const char *name_of(const char *path)
+{
+        const char *slash = strrchr(path, '/');
+        return slash ? slash + 1 : path;
 }
 
 int archive_file_fail(sqlite3 *db, const char *path, struct problem *p)
@@ -163,12 +201,12 @@ int archive_file_fail(sqlite3 *db, const char *path, struct problem *p)
         switch (code & 0xff) {
         case SQLITE_CORRUPT:
         case SQLITE_NOTADB:
-                return problem_set(
-                        p, ERR_CORRUPT,
-                        "the history file %s is damaged (%s); move it away together with its "
-                        "-wal and -shm files and start again: the finished jobs in it are lost "
-                        "from history, live jobs are not",
-                        SHOWN_MAX(slice_str(path), 120), sqlite3_errmsg(db));
+                return problem_set(p, ERR_CORRUPT,
+                                   "the history file %s is damaged (%s); move all of %s* away and "
+                                   "start again: the finished jobs in them are lost from history, "
+                                   "live jobs are not",
+                                   SHOWN_MAX(slice_str(path), 110), sqlite3_errmsg(db),
+                                   SHOWN_MAX(slice_str(name_of(path)), 20));
         case SQLITE_FULL:
                 return problem_set(p, ERR_NOSPACE, "no space is left for the history file %s",
                                    SHOWN_LONG(path));
@@ -237,9 +275,10 @@ static int touch(sqlite3 *db, const char *sql, const char *path, struct problem 
                 return err;
         return problem_set(
                 p, ERR_CORRUPT,
-                "the history file %s lacks a table (%s); move it away and start "
-                "again: the finished jobs in it are lost from history, live jobs are not",
-                SHOWN_MAX(slice_str(path), 120), sqlite3_errmsg(db));
+                "the history file %s lacks a table (%s); move all of %s* away and start again: the "
+                "finished jobs in them are lost from history, live jobs are not",
+                SHOWN_MAX(slice_str(path), 110), sqlite3_errmsg(db),
+                SHOWN_MAX(slice_str(name_of(path)), 20));
 }
 
 /* The format version; 0: an empty file. */
@@ -369,7 +408,7 @@ static const char *query_for(const char *path, bool is_in_use)
 }
 
 /* A connection for looking at a file that this process does not otherwise use. */
-static int open_to_look(const char *path, bool is_in_use, sqlite3 **ret, struct problem *p)
+static int look_at(const char *path, bool is_in_use, sqlite3 **ret, struct problem *p)
 {
         struct buf uri CLEANUP(buf_release) = {0};
         if (access(path, F_OK) != 0)
@@ -380,6 +419,40 @@ static int open_to_look(const char *path, bool is_in_use, sqlite3 **ret, struct 
         if (!err)
                 (void)sqlite3_busy_timeout(*ret, OPEN_WAIT_MS); /* only sets a number */
         return err;
+}
+
+static int check_version(sqlite3 *db, const char *path, struct problem *p)
+{
+        int64_t version;
+        int err = read_version(db, path, &version, p);
+        if (!err && !version)
+                return problem_set(p, ERR_NOTFOUND, "the history file %s is empty",
+                                   SHOWN_LONG(path));
+        if (!err && version < ARCHIVE_VERSION)
+                return problem_set(p, ERR_STATE,
+                                   "the history file %s has the older format %lld; a server of "
+                                   "this version upgrades it when it starts",
+                                   SHOWN_LONG(path), (long long)version);
+        return err;
+}
+
+int archive_file_open_to_look(const char *path, bool is_in_use, sqlite3 **ret, struct problem *p)
+{
+        sqlite3 *db = NULL;
+        int err = look_at(path, is_in_use, &db, p);
+        if (err)
+                return err;
+        err = check_version(db, path, p);
+        if (!err)
+                err = touch(db, touch_sql, path, p);
+        if (!err)
+                err = touch(db, touch_new_sql, path, p);
+        if (err) {
+                (void)sqlite3_close(db); /* no statement is open */
+                return err;
+        }
+        *ret = db;
+        return OK;
 }
 
 /* What SQLite can tell about its own pages, tables and indexes. */
@@ -427,13 +500,41 @@ static int verify_rows(sqlite3 *db, archive_damage_fn tell, void *ctx,
         return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
+/* Rollups have a checksum each. */
+static int verify_minutes(sqlite3 *db, archive_damage_fn tell, void *ctx,
+                          struct archive_report *report)
+{
+        char what[80];
+        sqlite3_stmt *stmt = NULL;
+        int rc = sqlite3_prepare_v2(db, "SELECT step, at, body FROM minute", -1, &stmt, NULL);
+        if (rc == SQLITE_OK)
+                rc = sqlite3_step(stmt);
+        for (; rc == SQLITE_ROW; rc = sqlite3_step(stmt)) {
+                struct rollup r;
+                const void *body = sqlite3_column_blob(stmt, 2);
+                size_t len = (size_t)sqlite3_column_bytes(stmt, 2);
+                long long step = sqlite3_column_int64(stmt, 0), at = sqlite3_column_int64(stmt, 1);
+                rollup_init(&r);
+                bool is_good = rollup_unpack(slice_make(body, len), ROLLUP_ALL_KINDS, &r) == OK &&
+                               r.span == step && r.at == at;
+                rollup_release(&r);
+                if (is_good)
+                        continue;
+                report->damaged++;
+                (void)snprintf(what, sizeof(what), "minute %lld of step %lld is damaged", at, step);
+                tell(ctx, what);
+        }
+        (void)sqlite3_finalize(stmt); /* repeats the error of step */
+        return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
 int archive_file_verify(const char *path, bool is_in_use, archive_damage_fn tell, void *ctx,
                         struct archive_report *ret, struct problem *p)
 {
         sqlite3 *db = NULL;
         int64_t version = 0;
         *ret = (struct archive_report){0};
-        int err = open_to_look(path, is_in_use, &db, p);
+        int err = look_at(path, is_in_use, &db, p);
         if (err)
                 return err;
         err = read_version(db, path, &version, p);
@@ -443,8 +544,14 @@ int archive_file_verify(const char *path, bool is_in_use, archive_damage_fn tell
                 err = touch(db, touch_new_sql, path, p);
         if (!err && version &&
             (verify_structure(db, tell, ctx, ret) != SQLITE_OK ||
-             verify_rows(db, tell, ctx, ret) != SQLITE_OK))
+             verify_rows(db, tell, ctx, ret) != SQLITE_OK ||
+             (version == ARCHIVE_VERSION && (verify_minutes(db, tell, ctx, ret) != SQLITE_OK ||
+                                             audits_verify(db, tell, ctx, ret) != SQLITE_OK))))
                 err = archive_file_fail(db, path, p);
+        /* After the rows: a job moves from a row into a block, never back. */
+        struct blocks_verify blocks = {tell, ctx, ret};
+        if (!err && version)
+                err = blocks_verify(&blocks, db, path, p);
         (void)sqlite3_close(db); /* no statement is open */
         return err;
 }
@@ -453,12 +560,14 @@ int archive_file_last_fence(const char *path, uint64_t *ret, struct problem *p)
 {
         sqlite3 *db = NULL;
         int64_t fence = 0;
-        int err = open_to_look(path, true, &db, p);
+        int err = look_at(path, true, &db, p);
         if (err)
                 return err;
         if (run(db, "SELECT max(fence) FROM job", &fence) != SQLITE_OK)
                 err = archive_file_fail(db, path, p);
-        (void)sqlite3_close(db); /* no statement is open */
         *ret = fence > 0 ? (uint64_t)fence : 0;
+        if (!err)
+                err = blocks_last_fence(db, path, ret, p);
+        (void)sqlite3_close(db); /* no statement is open */
         return err;
 }

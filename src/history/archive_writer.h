@@ -8,9 +8,13 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "core/archive.h"
+#include "history/archive_finder.h"
+#include "history/blocks.h"
+#include "history/mirrored.h"
 #include "history/span_mark.h"
 
 struct job;
+struct pick;
 
 /* One transaction holds at most this much: it is what is written again when it fails, and what a
  * stop may have to wait for. */
@@ -59,6 +63,9 @@ struct archive_span {
         X(TALLY_ADD, "UPDATE tally SET rows = rows + ?1")                                          \
         X(TALLY, "SELECT rows FROM tally")                                                         \
         X(LAST, "SELECT max(id) FROM job")                                                         \
+        X(NEXT_ROW, "SELECT id FROM job WHERE id >= ?1 ORDER BY id LIMIT 1")                       \
+        X(ROW_DROP, "DELETE FROM job WHERE id = ?1")                                               \
+        X(IS_ROW, "SELECT 1 FROM job WHERE id = ?1")                                               \
         X(FREE, "PRAGMA freelist_count")
 
 enum archive_writer_sql {
@@ -79,19 +86,37 @@ struct archive_writer {
          * how many bytes a transaction may take, about; 0: ARCHIVE_BATCH_BYTES. */
         bool (*is_wanted)(const struct job *job);
         uint64_t batch_bytes;
+        bool is_short;         /* there is no room for rows: put all that can be into blocks */
+        struct blocks *blocks; /* readers share it */
+        struct mirrored mirrored;
+        struct block_maker *maker;
+        struct archive_finder rows_finder; /* finds rows alone, for packing */
+        struct block_cache cache;          /* the block that was looked into last */
+        struct problem trouble;            /* of a block; err is OK when there is none */
+        /* The jobs of the transaction that is being put together. */
+        struct job_view *views;
+        struct pick *picks;
+        size_t n_picks, cap_picks;
         struct archive_span sums[ARCHIVE_SUMS]; /* of the open transaction, by block modulo */
         struct buf events_json;                 /* JSON of the rows being added */
         int64_t rows;                           /* in the file, as of the last commit */
-        int64_t last_id;                        /* when it was opened; 0: no row */
-        int wal_pages;                          /* written and not yet moved into the main file */
-        int64_t file_bytes;                     /* main file and -wal, as of the last commit */
-        int64_t free_pages;                     /* of the main file: room in it */
+        int64_t last_id;                        /* the largest that it was given; 0: none */
+        /* Only jobs up to this id can be there already: an earlier life of weir handed them over,
+         * or the file was away when they were written. */
+        uint64_t again_until_id;
+        int wal_pages;      /* written and not yet moved into the main file */
+        int64_t file_bytes; /* main file and -wal, as of the last commit */
+        int64_t free_pages; /* of the main file: room in it */
 };
 
 int archive_writer_open(struct archive_writer *w, const char *path,
                         void (*view_of)(const struct job *, struct job_view *),
                         struct problem *p) MUST_CHECK;
 void archive_writer_close(struct archive_writer *w); /* never opened is fine */
+/* Once, before anything else: the file is the copy of that mirror, or, when it is NULL, of none.
+ * All jobs are in blocks then. */
+int archive_writer_set_mirror(struct archive_writer *w, struct mirror *mirror,
+                              struct problem *p) MUST_CHECK;
 
 /* Adds the first jobs of the list in one transaction, durable on return; *ret is how many it
  * took (at least one), those among them that are not wanted passed over.  When it fails nothing was
@@ -114,7 +139,33 @@ struct archive_sweep {
 int archive_writer_sweep(struct archive_writer *w, struct archive_sweep *s,
                          struct problem *p) MUST_CHECK;
 
-/* Deletes the rows that are still of these runs, in one transaction, durable on return. */
+/* Rows into blocks, and then small blocks into larger ones, in steps of one transaction each. */
+struct archive_pack {
+        bool are_rows_done;
+        uint64_t window; /* where to go on; 0 at first */
+        enum block_family family;
+        bool is_over;    /* set when a step found nothing more */
+        uint64_t packed; /* jobs, by the last step */
+};
+int archive_writer_pack(struct archive_writer *w, struct archive_pack *k,
+                        struct problem *p) MUST_CHECK;
+
+/* ---- with a mirror ---- */
+
+/* Takes over some of what the mirror has more than the files; *ret_done: there is no more. */
+int archive_writer_follow(struct archive_writer *w, bool *ret_done, struct problem *p) MUST_CHECK;
+/* Finds out what was dropped from the mirror, of a copy that has all else; is_thorough: also in the
+ * middle of the incidents and of the audit trail.  *ret_done false: the copy lacks something, and
+ * follows from the beginning. */
+int archive_writer_compare(struct archive_writer *w, bool is_thorough, bool *ret_done,
+                           struct problem *p) MUST_CHECK;
+/* Forgets results whose time is over and which the leader has taken, some of them. */
+int archive_writer_tidy(struct archive_writer *w, int64_t now_ms, struct problem *p) MUST_CHECK;
+/* Proves, by a transaction, that this machine leads and that the copy has everything, and makes all
+ * before it durable.  ERR_STATE: it does not lead, or (*ret_done false) the mirror has more. */
+int archive_writer_claim(struct archive_writer *w, bool *ret_done, struct problem *p) MUST_CHECK;
+
+/* Deletes the jobs that are still of these runs, in one transaction, durable on return. */
 int archive_writer_remove(struct archive_writer *w, const struct archive_ref *refs, size_t n,
                           size_t *ret, struct problem *p) MUST_CHECK;
 

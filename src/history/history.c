@@ -20,6 +20,8 @@
 #include "history/history_int.h"
 
 #define COMMIT_EVERY_MS 3000
+#define PACK_EVERY_MS   5000 /* passes, when there are rows that the last one did not see */
+#define FOLLOW_EVERY_MS 1000
 #define NOTES_MAX       10000 /* that wait to be written; the oldest are dropped beyond */
 #define REPORT_JOBS     500   /* in one poll */
 #define CLOSE_MS        1000  /* for writing what is left; the rest is still in the log */
@@ -64,12 +66,26 @@ void history_count(_Atomic uint64_t *counter, uint64_t n)
         atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
+static void publish(_Atomic uint64_t *to, uint64_t value)
+{
+        atomic_store_explicit(to, value, memory_order_relaxed);
+}
+
+static uint64_t published(const _Atomic uint64_t *from)
+{
+        return atomic_load_explicit(from, memory_order_relaxed);
+}
+
 void history_publish(struct history *h)
 {
-        atomic_store_explicit(&h->n_rows, (uint64_t)h->writer.rows, memory_order_relaxed);
-        atomic_store_explicit(&h->n_bytes, (uint64_t)h->writer.file_bytes, memory_order_relaxed);
-        atomic_store_explicit(&h->n_free_bytes, (uint64_t)h->writer.free_pages * ARCHIVE_PAGE_BYTES,
-                              memory_order_relaxed);
+        const struct blocks *b = h->writer.blocks;
+        uint64_t in_pages = (uint64_t)h->writer.free_pages * ARCHIVE_PAGE_BYTES;
+        publish(&h->n_rows, (uint64_t)h->writer.rows);
+        publish(&h->n_block_jobs, b ? blocks_live(b) : 0);
+        publish(&h->n_blocks, b ? blocks_len(b) : 0);
+        publish(&h->n_block_bytes, b ? blocks_bytes(b) : 0);
+        publish(&h->n_bytes, (uint64_t)h->writer.file_bytes);
+        publish(&h->n_free_bytes, in_pages); /* what segments have reserved is of no use to rows */
         atomic_store_explicit(&h->is_stuck, h->retry_ms > 0, memory_order_relaxed);
 }
 
@@ -78,8 +94,7 @@ uint64_t history_room_bytes(const struct history *h)
         struct statvfs st;
         if (statvfs(h->path, &st) < 0)
                 return UINT64_MAX; /* writing will tell */
-        return (uint64_t)st.f_bavail * st.f_frsize +
-               atomic_load_explicit(&h->n_free_bytes, memory_order_relaxed);
+        return (uint64_t)st.f_bavail * st.f_frsize + published(&h->n_free_bytes);
 }
 
 /* With the lock. */
@@ -92,7 +107,16 @@ static void history_check(const struct history *h)
         ASSERT(n_notes == h->n_notes && !*h->notes_end);  /* (2) */
         ASSERT((h->notes_end == &h->notes) == !h->notes); /* (2) */
         ASSERT(h->sweeps_done <= h->sweeps_wanted);       /* (3) */
-        ASSERT(!*h->asked.end && !*h->answered.end);      /* (4) */
+        size_t n_rolls = 0;
+        for (const struct rollup_note *n = h->rolls; n; n = n->next)
+                n_rolls++;
+        size_t n_audits = 0;
+        for (const struct audit_note *n = h->audits; n; n = n->next)
+                n_audits++;
+        ASSERT(n_audits == h->n_audits && !*h->audits_end); /* (6) */
+        ASSERT(n_rolls == h->n_rolls && !*h->rolls_end);    /* (4) */
+        ASSERT(n_rolls <= ROLLUPS_WAITING_MAX);             /* (4) */
+        ASSERT(!*h->asked.end && !*h->answered.end);        /* (5) */
 }
 
 /* --- the loop thread --- */
@@ -107,6 +131,8 @@ static void do_store(struct archive *a, struct job *const *jobs, size_t n)
         struct history *h = of(a);
         history_lock(h);
         ASSERT(!h->is_closing);
+        if (!h->is_to_lead)
+                n = 0;
         bool is_wake = h->queued.len < h->wake_len && h->queued.len + n >= h->wake_len;
         job_list_add(&h->queued, jobs, n);
         history_unlock(h);
@@ -117,6 +143,7 @@ static void do_store(struct archive *a, struct job *const *jobs, size_t n)
 static void do_query(struct archive *a, struct archive_query *q)
 {
         struct history *h = of(a);
+        h->n_unanswered++;
         ASSERT(q->done);
         q->err = OK;
         q->rows = NULL;
@@ -145,6 +172,8 @@ static void drop_oldest_note(struct history *h)
 static void do_note(struct archive *a, const struct archive_incident *incident)
 {
         struct history *h = of(a);
+        if (!h->is_to_lead) /* only this thread changes it */
+                return;
         struct incident_note *note = incident_note_new(incident);
         history_lock(h);
         bool is_first = !h->notes;
@@ -161,6 +190,7 @@ static void do_note(struct archive *a, const struct archive_incident *incident)
 static void do_incidents(struct archive *a, struct archive_incidents *q)
 {
         struct history *h = of(a);
+        h->n_unanswered++;
         ASSERT(q->done);
         q->err = OK;
         q->rows = NULL;
@@ -172,9 +202,102 @@ static void do_incidents(struct archive *a, struct archive_incidents *q)
         (void)pthread_cond_signal(&h->finder_wake); /* cannot fail */
 }
 
+/* The log has no more of them either (LIMIT_AUDIT_WAITING). */
+static struct audit_note *take_oldest_audit(struct history *h)
+{
+        struct audit_note *oldest = h->audits;
+        ASSERT(oldest); /* there are too many */
+        h->audits = oldest->next;
+        if (!h->audits)
+                h->audits_end = &h->audits;
+        h->n_audits--;
+        return oldest;
+}
+
+static void do_audit(struct archive *a, const struct audit_entry *e)
+{
+        struct history *h = of(a);
+        if (!h->is_to_lead)
+                return;
+        struct audit_note *note = audit_note_new(e), *dropped = NULL;
+        history_lock(h);
+        bool is_first = !h->audits;
+        if (h->n_audits >= NOTES_MAX)
+                dropped = take_oldest_audit(h);
+        *h->audits_end = note;
+        h->audits_end = &note->next;
+        h->n_audits++;
+        history_unlock(h);
+        free(dropped);
+        if (is_first)
+                (void)pthread_cond_signal(&h->writer_wake); /* cannot fail */
+}
+
+static void do_audits(struct archive *a, struct archive_audits *q)
+{
+        struct history *h = of(a);
+        h->n_unanswered++;
+        ASSERT(q->done);
+        q->err = OK;
+        q->rows = NULL;
+        q->n_rows = q->n_damaged = 0;
+        q->is_cut = false;
+        history_lock(h);
+        q->next = h->reviews;
+        h->reviews = q;
+        history_unlock(h);
+        (void)pthread_cond_signal(&h->finder_wake); /* cannot fail */
+}
+
+static void report_audited(struct history *h, struct audit_note *first)
+{
+        for (const struct audit_note *n = first; n && h->archive.audited; n = n->next)
+                h->archive.audited(h->archive.audited_ctx, n->row.number);
+        audit_notes_free(first);
+}
+
+static void do_roll(struct archive *a, struct slice minute)
+{
+        struct history *h = of(a);
+        if (!h->is_to_lead)
+                return;
+        struct rollup_note *note = rollup_note_new(minute);
+        struct rollup_note *dropped = NULL;
+        history_lock(h);
+        if (h->n_rolls == ROLLUPS_WAITING_MAX) {
+                dropped = h->rolls;
+                h->rolls = dropped->next;
+                dropped->next = NULL;
+                h->n_rolls--;
+        }
+        *h->rolls_end = note;
+        h->rolls_end = &note->next;
+        h->n_rolls++;
+        history_unlock(h);
+        if (dropped)
+                history_count(&h->n_errors, 1);
+        rollup_notes_free(dropped);
+        (void)pthread_cond_signal(&h->writer_wake); /* cannot fail */
+}
+
+static void do_rollups(struct archive *a, struct archive_rollups *q)
+{
+        struct history *h = of(a);
+        h->n_unanswered++;
+        ASSERT(q->done && q->view);
+        q->err = OK;
+        q->n_damaged = 0;
+        history_lock(h);
+        q->next = h->surveys;
+        h->surveys = q;
+        history_unlock(h);
+        (void)pthread_cond_signal(&h->finder_wake); /* cannot fail */
+}
+
 static void do_remove(struct archive *a, struct archive_removal *r)
 {
         struct history *h = of(a);
+        h->n_unanswered++;
         ASSERT(r->done && (r->refs || !r->n));
         r->err = OK;
         r->removed = 0;
@@ -202,9 +325,25 @@ static void report_stored(struct history *h)
         h->archive.notify(h->archive.notify_ctx);
 }
 
+static void report_led(struct history *h)
+{
+        history_lock(h);
+        bool has_led = h->has_led;
+        h->has_led = false;
+        if (has_led) {
+                h->archive.last_id = h->led_last_id;
+                h->archive.last_incident = h->led_last_incident;
+                h->archive.last_audit = h->led_last_audit;
+        }
+        history_unlock(h);
+        if (has_led && h->led)
+                h->led(h->led_ctx);
+}
+
 static void do_poll(struct archive *a)
 {
         struct history *h = of(a);
+        report_led(h);
         history_lock(h);
         if (IS_CHECKED)
                 history_check(h);
@@ -213,6 +352,12 @@ static void do_poll(struct archive *a)
         h->removed = NULL;
         struct archive_incidents *inquired = h->inquired;
         h->inquired = NULL;
+        struct archive_audits *reviewed = h->reviewed;
+        h->reviewed = NULL;
+        struct audit_note *audited = h->audited;
+        h->audited = NULL;
+        struct archive_rollups *surveyed = h->surveyed;
+        h->surveyed = NULL;
         if (h->reported == h->reporting.len) {
                 h->reporting.len = h->reported = 0;
                 job_list_swap(&h->stored, &h->reporting);
@@ -220,20 +365,41 @@ static void do_poll(struct archive *a)
         history_unlock(h);
         while (q) {
                 struct archive_query *next = q->next; /* done() may free it */
+                h->n_unanswered--;
                 q->done(q);
                 q = next;
         }
         while (inquired) {
                 struct archive_incidents *next = inquired->next; /* done() may free it */
+                h->n_unanswered--;
                 inquired->done(inquired);
                 inquired = next;
+        }
+        while (reviewed) {
+                struct archive_audits *next = reviewed->next; /* done() may free it */
+                h->n_unanswered--;
+                reviewed->done(reviewed);
+                reviewed = next;
+        }
+        report_audited(h, audited);
+        while (surveyed) {
+                struct archive_rollups *next = surveyed->next; /* done() may free it */
+                h->n_unanswered--;
+                surveyed->done(surveyed);
+                surveyed = next;
         }
         report_stored(h);
         while (removed) {
                 struct archive_removal *next = removed->next; /* done() may free it */
+                h->n_unanswered--;
                 removed->done(removed);
                 removed = next;
         }
+}
+
+bool history_is_idle(const struct archive *a)
+{
+        return CONTAINER_OF(a, const struct history, archive)->n_unanswered == 0;
 }
 
 static void do_wake(struct archive *a)
@@ -249,14 +415,21 @@ static void do_stat(struct archive *a, struct archive_stat *ret)
 {
         struct history *h = of(a);
         *ret = (struct archive_stat){
-                .stored = atomic_load_explicit(&h->n_stored, memory_order_relaxed),
-                .deleted = atomic_load_explicit(&h->n_deleted, memory_order_relaxed),
-                .errors = atomic_load_explicit(&h->n_errors, memory_order_relaxed),
-                .rows = atomic_load_explicit(&h->n_rows, memory_order_relaxed),
-                .bytes = atomic_load_explicit(&h->n_bytes, memory_order_relaxed),
+                .stored = published(&h->n_stored),
+                .deleted = published(&h->n_deleted),
+                .errors = published(&h->n_errors),
+                .bytes = published(&h->n_bytes),
+                .block_jobs = published(&h->n_block_jobs),
+                .blocks = published(&h->n_blocks),
+                .block_bytes = published(&h->n_block_bytes),
                 .room_bytes = history_room_bytes(h),
                 .is_stuck = atomic_load_explicit(&h->is_stuck, memory_order_relaxed),
         };
+        ret->rows = published(&h->n_rows) + ret->block_jobs;
+        history_lock(h);
+        ret->failing_since_ms = h->failing_since_ms;
+        memcpy(ret->failing, h->failing, sizeof(ret->failing));
+        history_unlock(h);
 }
 
 static void release(struct history *h)
@@ -266,12 +439,16 @@ static void release(struct history *h)
         (void)pthread_cond_destroy(&h->writer_wake); /* no thread waits any more */
         (void)pthread_cond_destroy(&h->finder_wake);
         (void)pthread_cond_destroy(&h->swept);
+        (void)pthread_cond_destroy(&h->let_go);
         (void)pthread_mutex_destroy(&h->lock);
         free(h->queued.jobs);
         free(h->stored.jobs);
         free(h->reporting.jobs);
         free(h->taken.jobs);
         incident_notes_free(h->notes);
+        audit_notes_free(h->audits);
+        audit_notes_free(h->audited);
+        rollup_notes_free(h->rolls);
         free(h->path);
         free(h);
 }
@@ -293,7 +470,7 @@ static struct archive *do_close(struct archive *a)
         stop(h);
         (void)pthread_join(h->finder_thread, NULL); /* a thread of ours, joined only here */
         (void)pthread_join(h->writer_thread, NULL);
-        history_remove_asked(h, true); /* what came after its last look */
+        history_remove_asked(h, ERR_STOPPING); /* what came after its last look */
         do_poll(a);
         do_poll(a); /* the first may have had some of an earlier transaction left to report */
         size_t left = h->queued.len + h->taken.len - h->at;
@@ -315,6 +492,10 @@ static const struct archive_ops ops = {
         .remove = do_remove,
         .note = do_note,
         .incidents = do_incidents,
+        .audit = do_audit,
+        .audits = do_audits,
+        .roll = do_roll,
+        .rollups = do_rollups,
         .poll = do_poll,
         .stat = do_stat,
         .wake = do_wake,
@@ -333,6 +514,50 @@ void history_sweep(struct archive *a)
         history_unlock(h);
 }
 
+void history_lead(struct archive *a, void (*done)(void *ctx), void *ctx)
+{
+        struct history *h = of(a);
+        ASSERT(h->options.mirror);
+        history_lock(h);
+        h->turn++;
+        h->is_to_lead = true;
+        h->has_led = false;
+        h->led = done;
+        h->led_ctx = ctx;
+        history_unlock(h);
+        (void)pthread_cond_signal(&h->writer_wake); /* cannot fail */
+}
+
+void history_follow(struct archive *a)
+{
+        struct history *h = of(a);
+        ASSERT(h->options.mirror);
+        history_lock(h);
+        h->turn++;
+        h->is_to_lead = false;
+        h->has_led = false;
+        while (h->is_reading_jobs)
+                history_wait_until(&h->let_go, &h->lock, NEVER_NS);
+        h->queued.len = h->stored.len = 0;
+        h->reporting.len = h->reported = 0;
+        struct incident_note *notes = h->notes;
+        struct audit_note *audits = h->audits, *audited = h->audited;
+        struct rollup_note *rolls = h->rolls;
+        h->notes = NULL;
+        h->audits = h->audited = NULL;
+        h->rolls = NULL;
+        h->notes_end = &h->notes;
+        h->audits_end = &h->audits;
+        h->rolls_end = &h->rolls;
+        h->n_notes = h->n_audits = h->n_rolls = 0;
+        history_unlock(h);
+        (void)pthread_cond_signal(&h->writer_wake); /* cannot fail */
+        incident_notes_free(notes);
+        audit_notes_free(audits);
+        audit_notes_free(audited);
+        rollup_notes_free(rolls);
+}
+
 static void ignore_notify(void *ctx)
 {
         (void)ctx;
@@ -347,13 +572,22 @@ static struct history *make(const struct history_options *options)
         h->options = *options;
         if (!h->options.commit_every_ms)
                 h->options.commit_every_ms = COMMIT_EVERY_MS;
+        if (!h->options.pack_every_ms)
+                h->options.pack_every_ms = PACK_EVERY_MS;
+        if (!h->options.follow_every_ms)
+                h->options.follow_every_ms = FOLLOW_EVERY_MS;
         h->path = xstrdup(options->path);
         h->options.path = h->path;
+        h->is_to_lead = !options->mirror || !options->is_following;
+        h->is_leading = !options->mirror;
         h->wake_len = SIZE_MAX;
         h->notes_end = &h->notes;
+        h->audits_end = &h->audits;
+        h->rolls_end = &h->rolls;
         h->last_commit_ns = history_now_ns() - h->options.commit_every_ms * NS_PER_MS;
         h->next_sweep_ns =
                 history_now_ns(); /* the first one at once: weir may have been down for long */
+        h->next_pack_ns = history_after_ms(h->options.pack_every_ms);
         query_list_init(&h->asked);
         query_list_init(&h->answered);
         /* These fail only without memory or for bad arguments. */
@@ -361,7 +595,7 @@ static struct history *make(const struct history_options *options)
                  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) |
                  pthread_cond_init(&h->writer_wake, &attr) |
                  pthread_cond_init(&h->finder_wake, &attr) | pthread_cond_init(&h->swept, &attr) |
-                 pthread_condattr_destroy(&attr);
+                 pthread_cond_init(&h->let_go, &attr) | pthread_condattr_destroy(&attr);
         ASSERT(rc == 0);
         return h;
 }
@@ -393,15 +627,32 @@ static int start_threads(struct history *h, struct problem *p)
         return problem_set(p, ERR_NOMEM, "cannot start a thread for history: %s", strerror(rc));
 }
 
+/* Damage that weir can live with is told once, and counts as an error. */
+static void tell_damage(struct history *h)
+{
+        uint64_t n = blocks_damaged(h->writer.blocks);
+        if (!n)
+                return;
+        history_count(&h->n_errors, n);
+        say_warn("history", "jobs in damaged blocks are left out; weir history verify names them",
+                 "path", h->path, "blocks", SAY_I64(n));
+}
+
 int history_open(const struct history_options *options, struct archive **ret, struct problem *p)
 {
         ASSERT(options->path && options->view_of && options->wall_ms);
         struct history *h = make(options);
         int err = archive_writer_open(&h->writer, h->path, options->view_of, p);
         if (!err)
-                err = archive_finder_open(&h->finder, h->path, p);
+                err = archive_writer_set_mirror(&h->writer, options->mirror, p);
+        h->writer.mirrored.on_built = history_reading_end;
+        h->writer.mirrored.on_built_ctx = h;
+        if (!err)
+                err = archive_finder_open(&h->finder, h->path, h->writer.blocks, p);
         if (!err)
                 err = incidents_last(h->writer.db, h->path, &h->archive.last_incident, p);
+        if (!err)
+                err = audits_last(h->writer.db, h->path, &h->archive.last_audit, p);
         history_publish(h);
         h->archive.last_id = (uint64_t)h->writer.last_id;
         if (!err)
@@ -410,6 +661,7 @@ int history_open(const struct history_options *options, struct archive **ret, st
                 release(h);
                 return err;
         }
+        tell_damage(h);
         *ret = &h->archive;
         return OK;
 }

@@ -4,13 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "history/archive_file.h"
 
 static const char insert_sql[] = "INSERT OR IGNORE INTO incident VALUES(?1, ?2, ?3, ?4)";
 static const char old_sql[] = "SELECT EXISTS(SELECT 1 FROM incident WHERE at_ms <= ?1) OR "
                               "(SELECT max(number) - min(number) >= ?2 FROM incident)";
-static const char expire_sql[] = "DELETE FROM incident WHERE at_ms <= ?1 OR "
-                                 "number <= (SELECT max(number) FROM incident) - ?2";
+static const char expire_sql[] =
+        "DELETE FROM incident WHERE number IN (SELECT number FROM incident "
+        "WHERE at_ms <= ?1 OR number <= (SELECT max(number) FROM incident) "
+        "- ?2 ORDER BY number LIMIT ?3) RETURNING number";
 static const char last_sql[] = "SELECT max(number) FROM incident";
 static const char find_sql[] = "SELECT number, at_ms, event, message FROM incident "
                                "WHERE number < ?1 ORDER BY number DESC LIMIT ?2";
@@ -65,27 +68,54 @@ static int insert(sqlite3_stmt *stmt, const struct archive_incident *row)
         return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int add_all(sqlite3 *db, const struct incident_note *first)
+void incidents_put_body(const struct archive_incident *row, struct buf *ret)
 {
-        sqlite3_stmt *stmt = NULL;
-        int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-        if (rc == SQLITE_OK)
-                rc = prepare(db, insert_sql, &stmt);
-        for (const struct incident_note *n = first; n && rc == SQLITE_OK; n = n->next)
-                rc = insert(stmt, &n->row);
-        (void)sqlite3_finalize(stmt); /* repeats the error of step */
-        return rc == SQLITE_OK ? sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) : rc;
+        buf_put_varint(ret, (uint64_t)row->at_ms);
+        buf_put_lv(ret, row->event);
+        buf_put_lv(ret, row->message);
 }
 
-int incidents_add(sqlite3 *db, const char *path, const struct incident_note *first,
-                  struct problem *p)
+static void put_in_mirror(struct mirrored *m, const struct archive_incident *row)
 {
-        if (add_all(db, first) == SQLITE_OK)
-                return OK;
-        int err = archive_file_fail(db, path, p);
-        if (!sqlite3_get_autocommit(db)) /* the error above is the one to tell */
-                (void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-        return err;
+        struct buf body CLEANUP(buf_release) = {0};
+        incidents_put_body(row, &body);
+        mirrored_put(m, MIRROR_INCIDENT, row->number, buf_slice(&body));
+}
+
+static int add_all(struct mirrored *m, const struct incident_note *first)
+{
+        sqlite3_stmt *stmt = NULL;
+        int rc = mirrored_begin(m);
+        if (rc == SQLITE_OK)
+                rc = prepare(m->db, insert_sql, &stmt);
+        for (const struct incident_note *n = first; n && rc == SQLITE_OK; n = n->next) {
+                rc = insert(stmt, &n->row);
+                if (rc == SQLITE_OK && mirrored_is_on(m) && sqlite3_changes(m->db))
+                        put_in_mirror(m, &n->row);
+        }
+        (void)sqlite3_finalize(stmt); /* repeats the error of step */
+        return rc == SQLITE_OK ? mirrored_end(m) : rc;
+}
+
+int incidents_add(struct mirrored *m, const struct incident_note *first, struct problem *p)
+{
+        return add_all(m, first) == SQLITE_OK ? OK : mirrored_fail(m, p);
+}
+
+int incidents_apply(sqlite3 *db, const struct mirror_row *row)
+{
+        struct reader r = reader_make(row->body);
+        sqlite3_stmt *stmt = NULL;
+        struct archive_incident is = {.number = row->key, .at_ms = (int64_t)reader_varint(&r)};
+        is.event = reader_lv(&r);
+        is.message = reader_lv(&r);
+        if (r.failed || reader_left(&r))
+                return SQLITE_OK;
+        int rc = prepare(db, insert_sql, &stmt);
+        if (rc == SQLITE_OK)
+                rc = insert(stmt, &is);
+        (void)sqlite3_finalize(stmt); /* repeats the error of step */
+        return rc;
 }
 
 /* Runs a statement with one or two numbers; the first number of its row, 0 without one. */
@@ -102,14 +132,34 @@ static int run(sqlite3 *db, const char *sql, const int64_t *numbers, int n, int6
         return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-int incidents_expire(sqlite3 *db, const char *path, int64_t until_ms, struct problem *p)
+static int expire(struct mirrored *m, int64_t until_ms, int64_t *ret)
+{
+        const int64_t numbers[] = {until_ms, INCIDENTS_MAX, INCIDENTS_EXPIRE_ROWS};
+        sqlite3_stmt *stmt = NULL;
+        int rc = mirrored_begin(m);
+        *ret = 0;
+        if (rc == SQLITE_OK)
+                rc = prepare(m->db, expire_sql, &stmt);
+        for (int i = 0; i < (int)ARRAY_LEN(numbers) && rc == SQLITE_OK; i++)
+                rc = sqlite3_bind_int64(stmt, i + 1, numbers[i]);
+        while (rc == SQLITE_OK && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+                mirrored_drop(m, MIRROR_INCIDENT, (uint64_t)sqlite3_column_int64(stmt, 0));
+                ++*ret;
+                rc = SQLITE_OK;
+        }
+        (void)sqlite3_finalize(stmt); /* repeats the error of step */
+        return rc == SQLITE_DONE ? mirrored_end(m) : rc;
+}
+
+int incidents_expire(struct mirrored *m, int64_t until_ms, bool *ret_more, struct problem *p)
 {
         const int64_t numbers[] = {until_ms, INCIDENTS_MAX};
-        int64_t is_due;
-        int rc = run(db, old_sql, numbers, 2, &is_due); /* mostly there is nothing to write */
+        int64_t is_due, deleted = 0;
+        int rc = run(m->db, old_sql, numbers, 2, &is_due); /* mostly there is nothing to write */
         if (rc == SQLITE_OK && is_due)
-                rc = run(db, expire_sql, numbers, 2, &is_due);
-        return rc == SQLITE_OK ? OK : archive_file_fail(db, path, p);
+                rc = expire(m, until_ms, &deleted);
+        *ret_more = deleted == INCIDENTS_EXPIRE_ROWS;
+        return rc == SQLITE_OK ? OK : mirrored_fail(m, p);
 }
 
 int incidents_last(sqlite3 *db, const char *path, uint64_t *ret, struct problem *p)

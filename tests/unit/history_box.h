@@ -13,12 +13,15 @@
 #include <time.h>
 
 #include "base/bytes.h"
+#include "base/rand.h"
+#include "history/archive_file.h"
 #include "history/history.h"
 #include "state/event.h"
 #include "state/option.h"
 
-#define BOX_NOW     1790000000000 /* Unix ms: the boxes' time begins here */
-#define BOX_WAIT_NS (60 * NS_PER_S)
+#define BOX_NOW      1790000000000 /* Unix ms: the boxes' time begins here */
+#define BOX_NEVER_MS 86400000 /* a test packs when it means to; an idle writer would pack first */
+#define BOX_WAIT_NS  (60 * NS_PER_S)
 
 /* What the core hands over is opaque to history: here it is a view that owns its bytes. */
 struct job {
@@ -32,7 +35,9 @@ struct box {
         char folder[160];
         char path[200];
         struct archive *archive;
-        int64_t keep_done_ms, keep_failed_ms, keep_incidents_ms;
+        int64_t keep_done_ms, keep_failed_ms, keep_incidents_ms, keep_audit_ms, pack_every_ms;
+        struct mirror *mirror;
+        bool is_following;
         _Atomic int64_t wall_ms;
         size_t n_reported;
         int n_answers;
@@ -77,10 +82,15 @@ static inline int box_try_open(struct box *box, struct problem *p)
                 .keep_done_ms = box->keep_done_ms,
                 .keep_failed_ms = box->keep_failed_ms,
                 .keep_incidents_ms = box->keep_incidents_ms,
+                .keep_audit_ms = box->keep_audit_ms,
                 .commit_every_ms = 20, /* a test has no second for each */
+                .pack_every_ms = box->pack_every_ms,
                 .view_of = box_view,
                 .wall_ms = box_clock,
                 .wall_ctx = box,
+                .mirror = box->mirror,
+                .is_following = box->is_following,
+                .follow_every_ms = 5,
         };
         int err = history_open(&options, &box->archive, p);
         if (err)
@@ -110,11 +120,12 @@ static inline void box_close(struct box *box)
 static inline void box_init_folder(struct box *box)
 {
         const char *tmp = getenv("TMPDIR");
-        *box = (struct box){0};
+        *box = (struct box){.pack_every_ms = BOX_NEVER_MS};
         (void)snprintf(box->folder, sizeof(box->folder), "%s/weir-history-XXXXXX",
                        tmp ? tmp : "/tmp");
         assert_non_null(mkdtemp(box->folder));
-        (void)snprintf(box->path, sizeof(box->path), "%s/history.db", box->folder);
+        (void)snprintf(box->path, sizeof(box->path), "%.*s/history.db",
+                       (int)sizeof(box->folder) - 1, box->folder);
         atomic_store(&box->wall_ms, BOX_NOW);
         assert_int_equal(pthread_mutex_init(&box->lock, NULL), 0);
         pthread_condattr_t attr;
@@ -220,6 +231,17 @@ static inline struct slice job_keep(struct job *job, struct slice s)
 static inline void job_text(struct job *job, struct slice *field, const char *text)
 {
         *field = job_keep(job, slice_str(text));
+}
+
+/* Bytes that no compression makes shorter. */
+static inline void job_noise(struct job *job, struct slice *field, size_t n)
+{
+        struct rng dice;
+        char noise[1024];
+        ASSERT(n <= sizeof(noise));
+        rng_init_seed(&dice, job->view.id);
+        rng_fill(&dice, noise, n);
+        *field = job_keep(job, slice_make(noise, n));
 }
 
 /* A complete job, ended at BOX_NOW, with the plain story. */
@@ -371,6 +393,60 @@ static inline void assert_sql(const struct box *box, const char *sql, const char
         char got[4096];
         ask_sql(box, sql, got, sizeof(got));
         assert_string_equal(got, want);
+}
+
+/* What a file had one version ago, by the version that it has then. */
+static const char *const box_downgrades[ARCHIVE_VERSION] = {
+        [7] = "DROP TABLE audit",
+        [6] = "DROP TABLE block; DROP TABLE store",
+        [5] = "DROP TABLE minute",
+        [4] = "DROP VIEW incidents; DROP TABLE incident",
+        [3] = "ALTER TABLE job DROP COLUMN checksum",
+        [2] = "ALTER TABLE span DROP COLUMN marks; ALTER TABLE span DROP COLUMN created_last;"
+              "ALTER TABLE span DROP COLUMN created_first",
+};
+
+/* Makes the closed file one of an older version, 2 or later; jobs in blocks are lost. */
+static inline void box_downgrade(const struct box *box, int version)
+{
+        sqlite3 *db;
+        char text[40];
+        assert_int_equal(sqlite3_open(box->path, &db), SQLITE_OK);
+        for (int i = ARCHIVE_VERSION - 1; i >= version; i--)
+                if (sqlite3_exec(db, box_downgrades[i], NULL, NULL, NULL) != SQLITE_OK)
+                        fail_msg("to version %d: %s", i, sqlite3_errmsg(db));
+        (void)snprintf(text, sizeof(text), "PRAGMA user_version = %d", version);
+        assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static inline void assert_version(const struct box *box, int version)
+{
+        char text[16];
+        (void)snprintf(text, sizeof(text), "%d", version);
+        assert_sql(box, "PRAGMA user_version", text);
+}
+
+/* How many jobs a listing of all of them finds. */
+static inline size_t box_count(struct box *box)
+{
+        struct archive_query q;
+        uint64_t before = UINT64_MAX;
+        size_t n = 0;
+        do {
+                q = (struct archive_query){.before_id = before,
+                                           .limit = 1000,
+                                           .is_brief = true,
+                                           .filter = {.status = -1}};
+                box_ask(box, &q);
+                n += q.n_rows;
+                if (q.n_rows)
+                        before = q.refs[q.n_rows - 1].id;
+                if (q.is_cut)
+                        before = q.last_id;
+                arena_release(&q.arena);
+        } while (q.is_cut || q.n_rows == q.limit);
+        return n;
 }
 
 /* The archive says nothing when it fails: it only counts. */

@@ -133,17 +133,10 @@ static void for_ever_means_so_and_the_number_is_bounded_all_the_same(void **stat
 static void a_file_of_version_4_gets_the_table(void **state)
 {
         struct box box;
-        sqlite3 *db;
         (void)state;
         box_init(&box);
         box_close(&box);
-        assert_int_equal(sqlite3_open(box.path, &db), SQLITE_OK);
-        assert_int_equal(sqlite3_exec(db,
-                                      "DROP VIEW incidents; DROP TABLE incident;"
-                                      "PRAGMA user_version = 4",
-                                      NULL, NULL, NULL),
-                         SQLITE_OK);
-        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+        box_downgrade(&box, 4);
         box_open(&box);
         note(&box, 1, "x");
         wait_written(&box, 1);

@@ -162,7 +162,7 @@ static void a_file_of_version_1_is_brought_up_to_date_with_all_it_holds(void **s
                 assert_int_equal(box_stat(&box).rows, 2);
                 assert_found(&box, &jobs[0]->view);
                 assert_found(&box, &jobs[1]->view);
-                assert_sql(&box, "PRAGMA user_version", "5");
+                assert_version(&box, ARCHIVE_VERSION);
                 assert_sql(&box, "SELECT status || run FROM jobs WHERE id = 5", "failed0");
                 box_close(&box); /* and again, as a file of version 2 */
                 box_open(&box);
@@ -214,6 +214,29 @@ static void an_upgrade_that_fails_leaves_the_file_as_it_was(void **state)
         box_release(&box);
 }
 
+static void a_file_of_version_6_gets_an_id_and_keeps_it(void **state)
+{
+        struct box box, other;
+        char id[40], again[40];
+        (void)state;
+        box_init(&box);
+        box_close(&box);
+        box_downgrade(&box, 6);
+        box_open(&box);
+        assert_sql(&box, "SELECT count(*) || ' ' || length(id) FROM store", "1 16");
+        assert_sql(&box, "SELECT count(*) FROM block", "0");
+        ask_sql(&box, "SELECT hex(id) FROM store", id, sizeof(id));
+        box_close(&box);
+        box_open(&box);
+        ask_sql(&box, "SELECT hex(id) FROM store", again, sizeof(again));
+        assert_string_equal(id, again);
+        box_init(&other);
+        ask_sql(&other, "SELECT hex(id) FROM store", again, sizeof(again));
+        assert_string_not_equal(id, again);
+        box_release(&other);
+        box_release(&box);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -222,6 +245,7 @@ int main(void)
                 cmocka_unit_test(runs_and_first_ends_share_a_transaction),
                 cmocka_unit_test(a_replaced_row_is_kept_from_its_new_end_on),
                 cmocka_unit_test(a_file_of_version_1_is_brought_up_to_date_with_all_it_holds),
+                cmocka_unit_test(a_file_of_version_6_gets_an_id_and_keeps_it),
                 cmocka_unit_test(a_new_file_and_an_upgraded_one_have_the_same_columns),
                 cmocka_unit_test(an_upgrade_that_fails_leaves_the_file_as_it_was),
         };
