@@ -37,6 +37,35 @@ static bool flush(const struct loop *l)
         return is_left;
 }
 
+/* --- the lead -------------------------------------------------------------------------------- */
+
+/* While it cannot be told, this often is looked again whether it can. */
+#define HOLD_LOOK_MS 20
+
+/* What is in memory may be told only while nobody else can lead. */
+static void look_at_lead(struct loop *l)
+{
+        bool is_held = !core_may_tell(l->core, clock_boot_ns());
+        if (is_held == l->is_held)
+                return;
+        l->is_held = is_held;
+        if (is_held) {
+                say_warn("loop", "another machine may lead by now, nothing is answered");
+                loop_timer_start(&l->hold_timer, HOLD_LOOK_MS, HOLD_LOOK_MS);
+        } else {
+                say_info("loop", "nobody else leads, answering again");
+                loop_timer_stop(&l->hold_timer);
+        }
+        EACH_MEMBER (l, m)
+                if (m->ops->hold)
+                        m->ops->hold(m->ctx, is_held);
+}
+
+static void on_hold(void *ctx)
+{
+        (void)ctx; /* the turn is all it is for */
+}
+
 /* --- memory --------------------------------------------------------------------------------- */
 
 static uint64_t used_bytes(const struct loop *l)
@@ -73,7 +102,8 @@ void loop_turn_begin(struct loop *l)
         l->is_in_turn = true;
         turn_watch_begin(&l->turns, uv_hrtime());
         share_begin(&l->share, l->turns.began_ns);
-        l->now.steady_ns = clock_boot_ns() + l->steady_base_ns;
+        l->boot_ns = clock_boot_ns();
+        l->now.steady_ns = l->boot_ns + l->steady_base_ns;
         l->now.wall_ms = clock_wall_ms();
         core_turn(l->core, l->now);
 }
@@ -114,6 +144,7 @@ static void end_turn(struct loop *l)
 {
         if (!l->is_in_turn)
                 return;
+        look_at_lead(l);
         l->has_work = has_work(l);
         if (l->has_work)
                 share_extend(&l->share, uv_hrtime());
@@ -153,7 +184,7 @@ static void on_check(uv_check_t *handle)
         if (l->has_work)
                 loop_turn_begin(l);
         end_turn(l);
-        if (!l->gather_until_ns)
+        if (!uv_is_active((const uv_handle_t *)&l->gather))
                 return;
         /* A whole turn and not only a commit: a batch that was waited for is reported from inside
          * it, and its replies would stay here until something else happens. */
@@ -164,6 +195,7 @@ static void on_check(uv_check_t *handle)
 /* The shortest way from the disk to the socket: the rest of the turn comes after. */
 static void on_durable(void *ctx)
 {
+        look_at_lead(ctx);
         loop_take_durable(ctx);
         (void)flush(ctx); /* the end of the turn asks again */
 }
@@ -212,9 +244,11 @@ int loop_new(struct loop **ret, struct problem *problem)
         (void)uv_idle_init(&l->uv, &l->busy);
         (void)uv_prepare_start(&l->prepare, on_prepare);
         (void)uv_check_start(&l->check, on_check);
+        loop_timer_init(l, &l->gather_timer, loop_on_gather_late, l);
         loop_timer_init(l, &l->core_timer, on_core_timer, l);
         loop_timer_init(l, &l->stop_timer, on_stop_late, l);
         loop_timer_init(l, &l->trim_timer, on_trim, l);
+        loop_timer_init(l, &l->hold_timer, on_hold, l);
         l->core_timer_ns = INT64_MAX;
         l->durable_mail = (struct loop_mail){.deliver = on_durable, .ctx = l};
         *ret = l;
@@ -225,9 +259,30 @@ void loop_set_core(struct loop *l, struct core *core, int64_t steady_base_ns)
 {
         ASSERT(!l->core && !l->n_members);
         l->core = core;
-        l->steady_base_ns = steady_base_ns;
+        l->steady_base_ns = l->log_base_ns = steady_base_ns;
         l->durable_seen = core_durable_seq(core);
         atomic_init(&l->durable_seq, l->durable_seen);
+}
+
+void loop_led(struct loop *l)
+{
+        l->durable_seen = core_durable_seq(l->core);
+        atomic_store(&l->durable_seq, l->durable_seen);
+        l->committed = l->answered = l->n_requests;
+        l->steady_base_ns = l->log_base_ns;
+        if (!l->is_in_turn)
+                return;
+        /* The core has the time of the last batch until it is told another one, and commands run in
+         * this turn: leases and locks that they get would be over when the next turn tells it. */
+        l->now.steady_ns = l->boot_ns + l->steady_base_ns;
+        core_turn(l->core, l->now);
+}
+
+void loop_advance(struct loop *l, int64_t steady_ns)
+{
+        l->log_base_ns = steady_ns - clock_boot_ns();
+        if (l->log_base_ns > l->steady_base_ns)
+                l->steady_base_ns = l->log_base_ns;
 }
 
 void loop_join(struct loop *l, struct loop_member member)
@@ -279,12 +334,13 @@ void loop_check(const struct loop *l)
         ASSERT(!l->is_in_turn);
         ASSERT(l->durable_seen <= atomic_load(&l->durable_seq));              /* (1) */
         ASSERT(l->answered <= l->committed && l->committed <= l->n_requests); /* (2) */
-        ASSERT(uv_is_active((const uv_handle_t *)&l->gather) ==
-               (l->gather_until_ns != 0));                                  /* (3) */
-        ASSERT(uv_is_active((const uv_handle_t *)&l->busy) == l->has_work); /* (4) */
+        ASSERT((uv_is_active((const uv_handle_t *)&l->gather) ||
+                loop_timer_is_on(&l->gather_timer)) == (l->gather_until_ns != 0)); /* (3) */
+        ASSERT(uv_is_active((const uv_handle_t *)&l->busy) == l->has_work);        /* (4) */
         ASSERT(l->has_work == has_work(l));
         ASSERT(loop_timer_is_on(&l->core_timer) == (l->core_timer_ns != INT64_MAX)); /* (5) */
         ASSERT(l->is_stopping || (!l->is_stopped && !l->is_stop_late));              /* (6) */
+        ASSERT(loop_timer_is_on(&l->hold_timer) == l->is_held);                      /* (7) */
         EACH_MEMBER (l, m)
                 m->ops->check(m->ctx);
 }

@@ -24,7 +24,8 @@
  *   (3) `gather` is active exactly when gather_until_ns is set
  *   (4) `busy` is active, and has_work set, exactly when a member has work left
  *   (5) core_timer is active exactly when core_timer_ns is set
- *   (6) is_stopped and is_stop_late only with is_stopping */
+ *   (6) is_stopped and is_stop_late only with is_stopping
+ *   (7) hold_timer is active exactly when is_held */
 #ifndef WEIR_LOOP_LOOP_H
 #define WEIR_LOOP_LOOP_H
 
@@ -47,12 +48,15 @@ struct loop_ops {
         void (*run)(void *ctx);            /* runs it, until loop->share.is_over */
         void (*durable)(void *ctx);        /* loop->durable_seen has grown */
         bool (*flush)(void *ctx);          /* writes what may leave; returns has_work() */
-        void (*stop)(void *ctx);           /* takes no more, answers what it owes */
-        void (*cut)(void *ctx);            /* stopping takes too long: closes everything */
-        bool (*is_idle)(const void *ctx);  /* nothing is open any more */
-        void (*check)(const void *ctx);    /* asserts its invariants; bounded cost */
-        void (*close)(void *ctx);          /* closes its handles; between turns */
-        void (*free)(void *ctx);           /* its handles are closed */
+        /* From now on, or no longer: nothing leaves but answers of checks, and no other input is
+         * run.  May be NULL: it has nothing that could be stale. */
+        void (*hold)(void *ctx, bool is_held);
+        void (*stop)(void *ctx);          /* takes no more, answers what it owes */
+        void (*cut)(void *ctx);           /* stopping takes too long: closes everything */
+        bool (*is_idle)(const void *ctx); /* nothing is open any more */
+        void (*check)(const void *ctx);   /* asserts its invariants; bounded cost */
+        void (*close)(void *ctx);         /* closes its handles; between turns */
+        void (*free)(void *ctx);          /* its handles are closed */
 };
 
 struct loop_member {
@@ -86,13 +90,18 @@ struct loop {
         uv_loop_t uv;
         struct core *core;
         int64_t steady_base_ns; /* steady time is clock_boot_ns() + this */
+        int64_t log_base_ns;    /* the same, by the clock of the batch that came last */
         struct now now;         /* of the turn */
+        int64_t boot_ns;        /* clock_boot_ns() of the turn.  Unlike steady time it does not go
+                                 * back when this machine begins to lead: for limits and deadlines
+                                 * of connections, which outlive that */
         uint64_t durable_seen;  /* batches up to this one are durable, and the core knows it */
         struct share share;     /* what a connection may do in this turn */
         uint64_t n_requests;    /* so far; members count them */
         bool is_stopping;
         bool is_stop_late; /* and LOOP_STOP_MS are over */
         bool is_stopped;
+        bool is_held; /* another machine may lead by now: nothing may be told */
         struct turn_watch turns;
         /* ---- */
         struct loop_member members[LOOP_MEMBERS_MAX];
@@ -104,13 +113,18 @@ struct loop {
         uv_idle_t busy; /* active with it: polls do not sleep */
 
         /* The commit (loop/commit.c). */
-        uv_idle_t gather;         /* active while the next commands are waited for */
-        uint64_t gather_until_ns; /* uv_hrtime(); 0 = not waiting */
-        uint64_t gather_want;     /* requests; no need to wait for more */
-        uint64_t committed;       /* requests whose effects went to the log */
-        uint64_t answered;        /* and are durable */
-        int64_t checked_ns;       /* steady time of the last check; 0 = none */
-        pthread_t thread;         /* that runs the loop */
+        uv_idle_t gather;               /* active while the next commands are waited for, awake */
+        struct loop_timer gather_timer; /* or on, asleep */
+        uint64_t commit_ns;             /* that the log takes for a batch, a mean */
+        uint64_t gather_until_ns;       /* uv_hrtime(); 0 = not waiting */
+        uint64_t gather_from;           /* requests when the wait began */
+        uint64_t gather_want;           /* requests; no need to wait for more */
+        unsigned gather_missed; /* a log of several machines: waits in a row that brought few */
+        unsigned gather_rest;   /* and so many batches are not waited after */
+        uint64_t committed;     /* requests whose effects went to the log */
+        uint64_t answered;      /* and are durable */
+        int64_t checked_ns;     /* clock_boot_ns() of the last check; 0 = none */
+        pthread_t thread;       /* that runs the loop */
         _Atomic uint64_t durable_seq;
         struct loop_mail durable_mail;
 
@@ -122,12 +136,20 @@ struct loop {
         struct loop_timer stop_timer;
         struct trim trim; /* of clients' memory and of the core's live objects */
         struct loop_timer trim_timer;
+        struct loop_timer hold_timer; /* on while is_held */
 };
 
 int loop_new(struct loop **ret, struct problem *problem) MUST_CHECK;
 /* The core is recovered; it is not owned.  Steady time is clock_boot_ns() + steady_base_ns.  Before
  * the first member joins. */
 void loop_set_core(struct loop *l, struct core *core, int64_t steady_base_ns);
+/* Steady time goes on from here, unless it is later already: the core follows, and its leader's
+ * clock came along with a batch. */
+void loop_advance(struct loop *l, int64_t steady_ns);
+/* The core was promoted: what it has taken is durable.  Steady time goes on from the batch that
+ * came last, back if need be: this machine's own may run ahead of the last leader's, whose leases
+ * would end too early by that. */
+void loop_led(struct loop *l);
 /* The loop owns the member from here on. */
 void loop_join(struct loop *l, struct loop_member member);
 /* Returns when loop_stop() has done its work.  ERR_TIMEOUT: something was still open when the time

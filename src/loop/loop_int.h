@@ -9,6 +9,8 @@ void loop_on_idle(uv_idle_t *handle);
 
 /* commit.c: hands the open batch to the log, unless one is in flight or more is expected soon. */
 void loop_hand_over_batch(struct loop *l);
+/* commit.c: a wait for more is over, of a loop. */
+void loop_on_gather_late(void *ctx);
 /* commit.c: takes what the log has reported since the last call. */
 void loop_take_durable(struct loop *l);
 
