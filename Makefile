@@ -82,11 +82,12 @@ LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
 
 objects = $(patsubst %.c,$(OUT)/%.o,$(1))
 
-# A fuzz target is a parser or a format: it may use the rooms up to things, the table of kinds, and the
-# blocks of history.
+# A fuzz target is a parser or a format: it may use the rooms up to things, the table of kinds, the
+# blocks of history, and TLS with the certificates that it needs.
 ROOMS   := $(if $(filter fuzz,$(VARIANT)),base gate log state wire api core things,*)
 SRC     := $(sort $(foreach r,$(ROOMS),$(wildcard src/$(r)/*.c)) src/features/kinds.c \
-                  $(wildcard src/history/block.c src/history/block_ma*.c src/history/events_json.c))
+                  $(wildcard src/history/block.c src/history/block_ma*.c src/history/events_json.c) \
+                  $(wildcard src/door/tls.c src/door/tls_files.c src/serve/cert_make.c))
 UI      := $(sort $(foreach x,html css js svg,$(wildcard src/ui/*.$(x))))
 OBJ     := $(call objects,$(SRC)) $(patsubst %,$(OUT)/llhttp/%.o,llhttp api http) $(OUT)/ui_assets.o
 TEST_C  := $(sort $(foreach p,test prop sim fault,$(wildcard tests/*/$(p)_*.c)))

@@ -7,10 +7,15 @@
 #include "door/address.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include "base/say.h"
 #include "base/slice.h"
 
 /* 22 characters of base64 are 128 bits.  Of 22 random digits or letters, eight are different, but
@@ -123,4 +128,54 @@ int address_check_token(const struct address *a, const char *text, const char *t
                                    "different characters or more, not %u%s",
                                    text, PUBLIC_TOKEN_DISTINCT, distinct_bytes(token), advice);
         return OK;
+}
+
+int address_check_tls(const struct address *a, const char *text, bool is_tls, bool is_insecure,
+                      struct problem *p)
+{
+        if (is_tls && a->path)
+                return problem_set(p, ERR_BADARG,
+                                   "%s is a unix socket and needs no TLS: name it in resp or http",
+                                   text);
+        if (is_tls || is_insecure || a->is_loopback)
+                return OK;
+        return problem_set(p, ERR_FORBIDDEN,
+                           "%s can be reached from other machines and is not encrypted: name it in "
+                           "resp_tls or http_tls instead, or listen on 127.0.0.1 or a unix socket, "
+                           "or set insecure = true",
+                           text);
+}
+
+/* Two that start at the same moment are kept apart by the lock on the data folder, which is taken
+ * before. */
+int address_clear_path(const char *path, struct problem *p)
+{
+        struct stat st;
+        if (lstat(path, &st) < 0)
+                return errno == ENOENT ? OK
+                                       : problem_set(p, ERR_IO, "cannot look at %s: %s", path,
+                                                     strerror(errno));
+        if (!S_ISSOCK(st.st_mode))
+                return problem_set(p, ERR_BADARG, "%s is there and is not a socket", path);
+        struct sockaddr_un un = {.sun_family = AF_UNIX};
+        memcpy(un.sun_path, path, strlen(path) + 1);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0)
+                return problem_set(p, ERR_IO, "cannot make a socket: %s", strerror(errno));
+        int r = connect(fd, (struct sockaddr *)&un, sizeof(un));
+        int why = errno;
+        (void)close(fd); /* nothing was written to it */
+        if (r == 0 || why != ECONNREFUSED)
+                return problem_set(p, ERR_LOCKED, "another process answers on %s", path);
+        if (unlink(path) < 0)
+                return problem_set(p, ERR_IO, "cannot remove the stale socket %s: %s", path,
+                                   strerror(errno));
+        say_info("door", "removed a socket that nobody answered on", "path", path);
+        return OK;
+}
+
+void address_stop_pacing(int fd)
+{
+        static const char plain[] = "reno";
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof(plain) - 1);
 }
