@@ -1,0 +1,155 @@
+/* The SQL of one site: everything that weir reads and changes in a WordPress database.
+ *
+ * Each function runs on the site's own thread.  A statement has the site's timeout.  Errors are
+ * those of mysql_conn_run(); after ERR_IO, ERR_TIMEOUT, ERR_TOOBIG and ERR_STOPPING the connection
+ * is closed and the cycle ends.
+ *
+ * Promises, each with a test:
+ *   (1) in observe nothing is written at all
+ *   (2) no statement waits for a row lock: the session has innodb_lock_wait_timeout = 0 (MySQL: 1,
+ *       its least), and ERR_LOCKED means a smaller batch, later
+ *   (3) only pending, unclaimed rows are changed, by primary key with these conditions, and of
+ *       their columns only the two dates; repairs say what else they change
+ *   (4) the serialized schedule is read and never written; no action is deleted (but by retention),
+ *       cloned or claimed; a person who moves actions into weir takes them (transfer.h) */
+#ifndef WEIR_GUARD_STORE_H
+#define WEIR_GUARD_STORE_H
+
+#include "base/rand.h"
+#include "sites/survey.h"
+#include "sql/mysql.h"
+
+struct store_options {
+        const char *name; /* of the site */
+        const char *prefix;
+        struct sql_login login;
+        int64_t timeout_ms;         /* of one statement */
+        int64_t claim_timeout_s;    /* a claim this old is of a dead runner: 300 */
+        int64_t retention_s;        /* finished actions are kept this long: 31 days; 0: for ever */
+        int64_t retention_failed_s; /* failed ones; 0: for ever */
+};
+
+#define STORE_NAME_MAX 200 /* bytes of a name of 64 characters, in backquotes */
+
+/* What the site's database was found to be. */
+struct store_facts {
+        bool is_mariadb;
+        bool has_priority;   /* schema 7 */
+        bool has_unique_key; /* 4.2 */
+        bool has_extended_args;
+        bool is_migrated; /* else actions may still be posts of the type scheduled-action */
+        /* Indexes of the actions, found by their columns: (hook, status, scheduled_date_gmt),
+         * (status, scheduled_date_gmt) and (claim_id, ...).  NULL while they are not known. */
+        const char *hook_index, *status_index, *claim_index;
+        char index_names[3][STORE_NAME_MAX]; /* what these point to */
+        char lowest; /* of the printable characters but the space, as the column `hook` sorts */
+        char schema[32], url[256], server[64];
+        char account[STORE_NAME_MAX * 2]; /* of the session, for a GRANT: 'weir'@'10.0.0.%' */
+};
+
+/* A pass over an index in pages, one page at a look. */
+struct store_walk {
+        uint64_t at_id;   /* the last that was seen; 0: the pass begins */
+        char at_date[24]; /* its date, where the index is by date */
+        uint32_t seen;    /* faults of this pass so far */
+        uint32_t found;   /* of the last whole pass */
+};
+
+/* What repairs know from earlier cycles, because dear looks take turns.  A connection that is made
+ * again leaves it as it is. */
+#define STORE_ADVICE_MAX   480
+#define STORE_ADVICE_LINES 20
+struct store_memory {
+        uint32_t found[SITE_REPAIRS];
+        struct store_walk lost, claims, claim_rows, duplicates;
+        uint32_t given_up; /* lost actions of this pass that weir set pending often enough */
+        uint32_t worst_n;  /* the hook with the most duplicates, in this pass */
+        char worst_hook[SITE_HOOK_MAX + 1];
+        char advice[STORE_ADVICE_LINES][STORE_ADVICE_MAX]; /* "": nothing to say */
+};
+
+struct store {
+        const struct store_options *options;
+        struct mysql_conn *conn;
+        int stop_fd;
+        struct store_facts facts;
+        bool is_known;               /* facts are true of this connection */
+        enum gate_mode checked_mode; /* the privileges that this mode needs are there */
+        /* Names of its tables, in backquotes. */
+        char actions[STORE_NAME_MAX], claims[STORE_NAME_MAX], groups[STORE_NAME_MAX],
+                logs[STORE_NAME_MAX], wp_options[STORE_NAME_MAX];
+        struct buf sql;        /* the statement being built */
+        struct rng rng;        /* jitter */
+        unsigned rows_at_once; /* of a move; halved by ERR_LOCKED, grows again to SITE_ROWS_MAX */
+        /* Repairs that are looked at in turns. */
+        size_t next_repair;
+        struct store_memory memory;
+        uint64_t n_statements;
+};
+
+void store_init(struct store *s, const struct store_options *options, int stop_fd);
+void store_release(struct store *s);
+
+/* store.c: connects when needed, sets up the session, recognises the site.  A missing table,
+ * column or privilege is named, with the GRANT to run. */
+int store_open(struct store *s, enum gate_mode mode, struct problem *problem) MUST_CHECK;
+void store_close(struct store *s);
+/* Runs s->sql and clears it.  ERR_FORBIDDEN comes with the GRANT to run. */
+int store_run(struct store *s, struct mysql_result *ret, struct problem *problem) MUST_CHECK;
+int store_now(struct store *s, int64_t *ret_now_s, struct problem *problem) MUST_CHECK;
+/* Puts "'2026-05-01 12:00:00'", in UTC. */
+void store_put_date(struct buf *sql, int64_t unix_s);
+/* The statements that give the site's user what the mode needs, repairs and locks included; one a
+ * line. */
+void store_put_grants(const struct store *s, enum gate_mode mode, struct buf *ret);
+/* The same, only those that are missing. */
+int store_put_missing(struct store *s, enum gate_mode mode, struct buf *ret,
+                      struct problem *problem) MUST_CHECK;
+/* What moving actions needs, into the site or out of it (transfer.h).  ERR_FORBIDDEN names the
+ * first that is missing. */
+int store_check_moving(struct store *s, bool is_export, struct problem *problem) MUST_CHECK;
+
+/* survey.c: ret is zeroed by the caller and wants site_survey_release(), after an error as well.
+ * horizon_s: what falls due within so many seconds counts as due. */
+int store_survey(struct store *s, int64_t horizon_s, struct site_survey *ret,
+                 struct problem *problem) MUST_CHECK;
+
+/* move.c: up to `max` actions of the step's hook, and of no other spelling of it, that are due by
+ * then and have a date from not_before_s on, oldest first.  The original is the date of the
+ * serialized schedule; the row's own for async ones, and for those that were brought forward. */
+int store_read_due(struct store *s, const struct site_step *step, int64_t due_by_s,
+                   struct site_due_row *ret, size_t max, size_t *ret_n,
+                   struct problem *problem) MUST_CHECK;
+/* Moves these rows to to_s, each only as long as it has its current date.  *ret_moved: how many,
+ * after an error as well.  ERR_LOCKED: a part was refused by locks for good, after a few tries with
+ * smaller batches and jitter. */
+int store_move(struct store *s, const struct site_due_row *rows, size_t n, int64_t to_s,
+               uint64_t *ret_moved, struct problem *problem) MUST_CHECK;
+/* Keeps of the ids those of pending actions that have that date now: for the log, after a move of
+ * which a part was refused. */
+int store_keep_dated(struct store *s, uint64_t *ids, size_t *n, int64_t date_s,
+                     struct problem *problem) MUST_CHECK;
+/* The same for rows that have one of the dates of the step: to a later date, or to their originals.
+ */
+int store_shift(struct store *s, const struct site_step *step, uint64_t *ret_moved,
+                struct problem *problem) MUST_CHECK;
+int store_return(struct store *s, const struct site_step *step, uint64_t *ret_moved,
+                 struct problem *problem) MUST_CHECK;
+/* Waits a few milliseconds, by chance: after ERR_LOCKED. */
+int store_pause(struct store *s, struct problem *problem) MUST_CHECK;
+/* Local time of the site less UTC, in seconds. */
+int store_read_offset(struct store *s, int64_t *ret, struct problem *problem) MUST_CHECK;
+/* One line per action in Action Scheduler's own log, in bulk. */
+int store_log(struct store *s, const uint64_t *ids, size_t n, const char *message,
+              struct problem *problem) MUST_CHECK;
+
+/* repair.c: looks at one or more kinds of faults (cheap ones each cycle, dear ones in turns) and
+ * mends those whose mode is enforce, in small steps; adds to faults[] and to the advice of the
+ * survey. */
+int store_repair(struct store *s, const struct site_plan *plan, struct site_survey *survey,
+                 struct problem *problem) MUST_CHECK;
+
+/* requests.c: fills in the answer, err and problem included. */
+void store_answer(struct store *s, struct site_request *q);
+
+#endif
