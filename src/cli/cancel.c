@@ -2,7 +2,7 @@
  *
  * A filter takes pending jobs only: a running job is canceled by its id.  Pages are read newest
  * first and go by id, so canceling does not disturb them, and jobs added meanwhile are left alone.
- * A job that starts after its page was read is canceled too: the server has no "only if pending".
+ * So is a job that starts after its page was read.
  * An interruption leaves every job either canceled or untouched. */
 #include "cli/cancel.h"
 
@@ -28,11 +28,14 @@ const struct option_def cancel_options[] = {
         {NULL, NULL, NULL},
 };
 
-static int cancel_one(struct cli *cli, const char *id, const struct value **ret, struct problem *p)
+static int cancel_one(struct cli *cli, const char *id, bool is_pending_only,
+                      const struct value **ret, struct problem *p)
 {
         struct cli_request req;
         cli_request_init(&req, "CANCEL");
         cli_request_add_str(&req, id);
+        if (is_pending_only)
+                cli_request_add_str(&req, "PENDING");
         return cli_request_call(cli, &req, ret, p);
 }
 
@@ -57,7 +60,7 @@ static int cancel_ids(struct cli *cli, struct problem *p)
                 buf_put_str(&cli->out, "{\"jobs\":[");
         for (size_t i = 0; i < n && first.err != ERR_IO; i++) {
                 struct problem why = {0};
-                if (cancel_one(cli, cli->args.positional[i], &v, &why) == OK) {
+                if (cancel_one(cli, cli->args.positional[i], false, &v, &why) == OK) {
                         put_canceled(cli, cli->args.positional[i], done++ == 0);
                         continue;
                 }
@@ -75,7 +78,7 @@ static int cancel_ids(struct cli *cli, struct problem *p)
 static int cancel_id(struct cli *cli, struct problem *p)
 {
         const struct value *v;
-        int r = cancel_one(cli, cli->args.positional[0], &v, p);
+        int r = cancel_one(cli, cli->args.positional[0], false, &v, p);
         if (r != OK)
                 return r;
         if (cli->is_json)
@@ -115,14 +118,14 @@ static int find_page(struct cli *cli, struct sweep *s, struct problem *p)
         return OK;
 }
 
-/* Skips a job that ended in between; any other error is final. */
+/* Skips a job that started or ended in between; any other error is final. */
 static int cancel_page(struct cli *cli, struct sweep *s, struct problem *p)
 {
         char id[24];
         const struct value *v;
         for (size_t i = 0; i < s->n; i++) {
                 (void)snprintf(id, sizeof(id), "%lld", (long long)s->ids[i]);
-                int r = cancel_one(cli, id, &v, p);
+                int r = cancel_one(cli, id, true, &v, p);
                 if (r == OK)
                         s->canceled++;
                 else if (r == ERR_STATE || r == ERR_NOTFOUND)

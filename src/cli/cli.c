@@ -26,9 +26,13 @@ const struct option_def cli_serve_options[] = {
         {"data", "DIR", "folder of the log and of history (./data)"},
         {"resp", "ADDR", "listen for RESP on host:port or a socket path; repeatable"},
         {"http", "ADDR", "listen for HTTP on host:port or a socket path; repeatable"},
+        {"resp-tls", "ADDR", "listen for RESP over TLS on host:port; repeatable"},
+        {"http-tls", "ADDR", "listen for HTTPS on host:port; repeatable"},
+        {"insecure", NULL, "other machines may connect without TLS"},
         {"token-file", "FILE", "clients must show the access token that this file holds"},
         {"log-level", "LEVEL", "debug, info, warn or error (info)"},
         {"log-json", NULL, "log lines as JSON"},
+        {"seccomp", "on|kill|log|off", "what happens to system calls weir should not make (on)"},
         {"check", NULL, "check the settings and exit; also -t"},
         {"greet", NULL, "print what to try first"},
         {"help", NULL, "print this help"},
@@ -38,8 +42,9 @@ const struct option_def cli_serve_options[] = {
 static const struct cli_command main_serve[] = {{
         .usage = "[options]",
         .summary = "Run the server.",
-        .text = "Prints one line 'ready http=... resp=...' when it takes requests; port 0 picks\n"
-                "a free one. Without options it listens on 127.0.0.1:7379 and 127.0.0.1:7380.\n"
+        .text = "Prints one line 'ready http=... resp=...' when it takes requests, then\n"
+                "http_tls=..., resp_tls=... and mysql=... if it listens there; port 0 picks a\n"
+                "free one. Without options it listens on 127.0.0.1:7379 and 127.0.0.1:7380.\n"
                 "SIGTERM stops it: what was accepted is kept, and it exits 0.\n",
         .options = cli_serve_options,
 }};
@@ -52,10 +57,29 @@ static const struct cli_command main_log[] = {
          .summary = "Write what is sound of a damaged log into a new folder."},
 };
 
+const struct option_def cli_history_sql_options[] = {
+        {"config", "FILE", "the configuration of the server, which names its data folder; also -c"},
+        {"data", "DIR", "the data folder of the server (./data)"},
+        {"csv", NULL, "print CSV"},
+        {"json", NULL, "print a JSON array of objects"},
+        {"help", NULL, "print this help"},
+        {NULL, NULL, NULL},
+};
+
 static const struct cli_command main_history[] = {
         {.name = "verify",
          .usage = "DIR",
-         .summary = "Read every row of history and report all damage."},
+         .summary = "Read every finished job and report all damage."},
+        {.name = "sql",
+         .usage = "[DIR] [SQL] [options]",
+         .summary = "Query the history with SQL.",
+         .text = "The tables are jobs, events, minutes, incidents and audit; docs/history.md has\n"
+                 "their columns and examples. Nothing can be changed. The server may be running.\n"
+                 "Without SQL, statements are read from standard input; on a terminal there is a\n"
+                 "prompt. Exits with 2 when a statement is wrong, with 9 when damage was met.\n\n"
+                 "  weir history sql --data /var/lib/weir \"SELECT hook, count(*) FROM jobs\n"
+                 "      WHERE status = 'failed' AND finished >= date('now') GROUP BY hook\"\n",
+         .options = cli_history_sql_options},
 };
 
 static const struct cli_command main_probe[] = {{
@@ -76,9 +100,59 @@ static const struct cli_command main_backup[] = {{
         .summary = "Copy the data of a running server, consistently, into a new folder.",
         .text = "DIR is made. What was acknowledged before the copy began is in it, to the batch;\n"
                 "'weir serve --data DIR' starts from it. Run it as the user of the server, on its\n"
-                "machine; the server need not run, and does not notice.\n\n"
-                "  weir backup /backup/weir-$(date +%F) --data /var/lib/weir\n",
+                "machine; the server need not run, and does not notice. With the configuration of\n"
+                "a cluster, and without --data, the data come from its database.\n\n"
+                "  weir backup /backup/weir-$(date +%F) --data /var/lib/weir\n"
+                "  weir backup /backup/weir-$(date +%F) -c /etc/weir/weir.conf\n",
         .options = cli_backup_options,
+}};
+
+const struct option_def cli_move_options[] = {
+        {"to-cluster", NULL, "from the data folder of a lone weir into the cluster"},
+        {"from-cluster", NULL, "from the cluster into a new data folder"},
+        {"reopen", NULL, "use a cluster again whose data were moved out"},
+        {"config", "FILE", "a configuration with the section cluster; also -c"},
+        {"data", "DIR", "the data folder (as the configuration says)"},
+        {"json", NULL, "print JSON for programs"},
+        {"help", NULL, "print this help"},
+        {NULL, NULL, NULL},
+};
+
+static const struct cli_command main_move[] = {{
+        .usage = "--to-cluster | --from-cluster -c FILE [--data DIR] [options]",
+        .summary = "Bring the data of a lone weir into a cluster, or back.",
+        .text = "All of it: jobs, schedules, locks, limits, settings, tokens, history and the "
+                "audit "
+                "trail,\n"
+                "with their ids and fences. Stop every weir first. What is moved stays where it "
+                "was, and\n"
+                "is marked: it does not start any more. A move that was interrupted can be done "
+                "again.\n\n"
+                "  weir move --to-cluster -c /etc/weir/weir.conf --data /var/lib/weir\n"
+                "  weir move --from-cluster -c /etc/weir/weir.conf --data /var/lib/weir-alone\n",
+        .options = cli_move_options,
+}};
+
+const struct option_def cli_tls_options[] = {
+        {"dir", "DIR", "folder of the files; made when missing (./tls)"},
+        {"name", "NAME", "a name or address of the server, besides localhost; repeatable"},
+        {"days", "N", "how long they are valid (365)"},
+        {"force", NULL, "replace files that are there"},
+        {"help", NULL, "print this help"},
+        {NULL, NULL, NULL},
+};
+
+static const struct cli_command main_tls[] = {{
+        .name = "self-signed",
+        .usage = "[options]",
+        .summary = "Make a certificate for trying TLS.",
+        .text = "Writes ca.crt, server.crt, server.key, client.crt and client.key, for their "
+                "owner\n"
+                "alone, and prints the lines for weir.conf. Clients trust ca.crt; its key is not\n"
+                "kept. For production take certificates of your own authority, or of a public "
+                "one.\n\n"
+                "  weir tls self-signed --dir /etc/weir/tls --name queue.example.org\n",
+        .options = cli_tls_options,
 }};
 
 const struct option_def cli_doctor_options[] = {
@@ -101,6 +175,64 @@ static const struct cli_command main_doctor[] = {{
         .options = cli_doctor_options,
 }};
 
+#define SITE_OPTIONS                                                                               \
+        {"config", "FILE", "the configuration of weir, which has the site; also -c"},              \
+                {"wordpress", "NAME", "the site: the name of its wordpress section"},              \
+                {"hooks", "PATTERNS", "only these hooks, as 'mail_*,sync'; in their exact case"},  \
+        {                                                                                          \
+                "dry-run", NULL, "count what would be moved, by hook, and change nothing"          \
+        }
+#define SERVER_OPTIONS                                                                             \
+        {"url", "URL", "where weir listens (WEIR_URL)"},                                           \
+                {"token", "TOKEN", "access token, or @FILE to read it from a file"},               \
+                {"json", NULL, "print JSON for programs"}, {"help", NULL, "print this help"},      \
+        {                                                                                          \
+                NULL, NULL, NULL                                                                   \
+        }
+
+const struct option_def cli_import_actions_options[] = {
+        SITE_OPTIONS,
+        {"queue", "NAME", "queue of the jobs (default)"},
+        {"limit", "N", "move at most this many actions"},
+        SERVER_OPTIONS,
+};
+
+const struct option_def cli_export_actions_options[] = {
+        SITE_OPTIONS,
+        {"queue", "NAME", "only jobs and schedules of this queue"},
+        SERVER_OPTIONS,
+};
+
+/* The second word of `weir import` and `weir export` makes these of them; see cli_help(). */
+static const struct cli_command main_import_actions[] = {{
+        .usage = "-c FILE --wordpress NAME [options]",
+        .summary = "Move pending actions of Action Scheduler into weir.",
+        .text = "Pending actions that no runner has claimed become jobs, recurring ones "
+                "schedules,\n"
+                "with their hook, args, group, priority, date and unique key. In Action Scheduler\n"
+                "they are canceled, with a line in their log. An import that was interrupted is\n"
+                "finished by the next one; no action runs twice. What cannot be moved is "
+                "reported,\n"
+                "stays where it was, and makes the exit code 1.\n\n"
+                "  weir import actionscheduler -c weir.conf --wordpress shop --dry-run\n"
+                "  weir import actionscheduler -c weir.conf --wordpress shop --hooks 'mail_*'\n",
+        .options = cli_import_actions_options,
+}};
+
+static const struct cli_command main_export_actions[] = {{
+        .usage = "-c FILE --wordpress NAME [options]",
+        .summary = "Move pending jobs and schedules of weir into Action Scheduler.",
+        .text = "Pending jobs become actions, schedules with an interval recurring actions. In "
+                "weir\n"
+                "the jobs are canceled. An export that was interrupted is finished by the next "
+                "one;\n"
+                "no job runs twice. What cannot be moved is reported, stays where it was, and "
+                "makes\n"
+                "the exit code 1.\n\n"
+                "  weir export actionscheduler -c weir.conf --wordpress shop --dry-run\n",
+        .options = cli_export_actions_options,
+}};
+
 static const struct cli_command main_version[] = {{
         .usage = "",
         .summary = "Print the version.",
@@ -114,28 +246,36 @@ static const struct cli_command help_command[] = {{
 static const struct cli_group group_serve = {"serve", "Run the server.", main_serve, 1};
 static const struct cli_group group_log = {"log", "Verify, dump or salvage a log on disk.",
                                            main_log, ARRAY_LEN(main_log)};
-static const struct cli_group group_history = {"history", "Verify the history on disk.",
+static const struct cli_group group_history = {"history", "Verify or query the history on disk.",
                                                main_history, ARRAY_LEN(main_history)};
 static const struct cli_group group_probe = {
         "probe", "Ask the databases and hosts of a configuration.", main_probe, 1};
 static const struct cli_group group_backup = {"backup", "Copy the data of a running server.",
                                               main_backup, 1};
+static const struct cli_group group_move = {"move", "Bring data into a cluster, or back.",
+                                            main_move, 1};
+static const struct cli_group group_tls = {"tls", "Make certificates for trying TLS.", main_tls, 1};
 static const struct cli_group group_doctor = {"doctor", "Check a set-up and say what to fix.",
                                               main_doctor, 1};
+static const struct cli_group groups_of_actions[] = {
+        {"import actionscheduler", "Move actions into weir.", main_import_actions, 1},
+        {"export actionscheduler", "Move jobs into Action Scheduler.", main_export_actions, 1},
+};
 static const struct cli_group group_version = {"version", "Print the version.", main_version, 1};
 static const struct cli_group group_help = {"help", "Explain a command.", help_command, 1};
 
 /* In the order people meet them. */
 static const struct cli_group *const groups[] = {
-        &group_serve,       &cli_group_job,      &cli_group_queue,      &cli_group_pause,
-        &cli_group_resume,  &cli_group_schedule, &cli_group_batch,      &cli_group_cap,
-        &cli_group_work,    &cli_group_lock,     &cli_group_mutex,      &cli_group_limit,
-        &cli_group_breaker, &cli_group_throttle, &cli_group_registry,   &cli_group_check,
-        &cli_group_rule,    &cli_group_client,   &cli_group_host,       &cli_group_setting,
-        &cli_group_config,  &cli_group_ping,     &cli_group_top,        &cli_group_export,
-        &cli_group_import,  &group_backup,       &group_doctor,         &group_log,
-        &group_history,     &group_probe,        &cli_group_completion, &group_version,
-        &group_help,
+        &group_serve,       &cli_group_job,        &cli_group_queue,    &cli_group_pause,
+        &cli_group_resume,  &cli_group_schedule,   &cli_group_batch,    &cli_group_cap,
+        &cli_group_work,    &cli_group_lock,       &cli_group_mutex,    &cli_group_limit,
+        &cli_group_breaker, &cli_group_throttle,   &cli_group_registry, &cli_group_check,
+        &cli_group_rule,    &cli_group_client,     &cli_group_host,     &cli_group_setting,
+        &cli_group_token,   &cli_group_audit,      &cli_group_config,   &cli_group_ping,
+        &cli_group_top,     &cli_group_export,     &cli_group_import,   &cli_group_wordpress,
+        &cli_group_proxy,   &cli_group_cluster,    &group_backup,       &group_move,
+        &group_tls,         &group_doctor,         &group_log,          &group_history,
+        &group_probe,       &cli_group_completion, &group_version,      &group_help,
 };
 
 const struct cli_group *const *cli_groups(size_t *ret_n)
@@ -244,7 +384,8 @@ static void print_all_help(FILE *out)
                 fprintf(out, "  %-10s  %s\n", groups[i]->name, groups[i]->summary);
         fprintf(out,
                 "\n'weir COMMAND --help' explains one; weir(1) is the manual.\n"
-                "The server is found through --url or WEIR_URL; default " SERVER_URL_DEFAULT ".\n");
+                "The server is found through --url or WEIR_URL; default " SERVER_URL_DEFAULT ".\n"
+                "rediss://host connects over TLS; WEIR_TLS_CA names the authority to trust.\n");
 }
 
 static int complain(const struct problem *p, const char *hint)
@@ -313,10 +454,24 @@ static int unknown_command(const struct cli_group *g, const char *word)
         return complain(&p, hint);
 }
 
+/* The help of `weir import actionscheduler`, which main() runs; NULL: it is none of these. */
+static const struct cli_group *group_of_actions(const char *group, const char *name)
+{
+        char both[64];
+        (void)snprintf(both, sizeof(both), "%s %s", group ? group : "", name ? name : "");
+        for (size_t i = 0; i < ARRAY_LEN(groups_of_actions); i++)
+                if (strcmp(groups_of_actions[i].name, both) == 0)
+                        return &groups_of_actions[i];
+        return NULL;
+}
+
 int cli_help(const char *group, const char *name)
 {
+        const struct cli_group *actions = group_of_actions(group, name);
         const struct cli_group *g = group ? group_find(group) : NULL;
-        if (!group) {
+        if (actions) {
+                print_group_help(stdout, actions);
+        } else if (!group) {
                 print_all_help(stdout);
         } else if (!g) {
                 return unknown_group(group, name);
@@ -436,13 +591,51 @@ static int run_words(struct cli *cli, const struct cli_group *g, int argc, char 
         return code;
 }
 
+/* How many words an option that a command of the group has, and that takes a value, is here: "--a
+ * b" or "--a=b"; 0: it is none. */
+static int leading_words(const struct cli_group *g, const char *word)
+{
+        size_t len = strcspn(word, "=");
+        for (size_t i = 0; strncmp(word, "--", 2) == 0 && i < g->n_commands; i++)
+                for (const struct option_def *o = g->commands[i].options; o && o->name; o++)
+                        if (o->arg && strlen(o->name) == len - 2 &&
+                            strncmp(o->name, word + 2, len - 2) == 0)
+                                return word[len] == '=' ? 1 : 2;
+        return 0;
+}
+
+/* "--wordpress shop list" becomes "list --wordpress shop".  False when no command follows. */
+static bool bring_command_first(const struct cli_group *g, int argc, char **argv)
+{
+        int before = 0;
+        for (int n; before < argc && (n = leading_words(g, argv[before])) > 0;)
+                before += n;
+        if (before >= argc)
+                return false;
+        char *command = argv[before];
+        memmove(argv + 1, argv, (size_t)before * sizeof(*argv));
+        argv[0] = command;
+        return true;
+}
+
+/* Nothing, or options of a list alone: `weir proxy --json`. */
+static bool lacks_command(int argc, char **argv)
+{
+        return argc == 0 ||
+               (argv[0][0] == '-' && strcmp(argv[0], "--help") != 0 && strcmp(argv[0], "-h") != 0);
+}
+
 static int run_group(struct cli *cli, const struct cli_group *g, int argc, char **argv)
 {
         if (cli_group_is_command(g)) {
                 cli->command = &g->commands[0];
                 return run_words(cli, g, argc, argv);
         }
-        if (argc == 0) {
+        if (g == &cli_group_proxy && lacks_command(argc, argv)) {
+                cli->command = command_find(g, "list");
+                return run_words(cli, g, argc, argv);
+        }
+        if (!bring_command_first(g, argc, argv)) {
                 print_group_help(stderr, g);
                 return err_exit(ERR_SYNTAX);
         }

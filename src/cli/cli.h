@@ -9,7 +9,14 @@
 /* What `weir serve` takes: its --help is printed here, the options are read in serve/. */
 extern const struct option_def cli_serve_options[];
 extern const struct option_def cli_backup_options[]; /* likewise */
+extern const struct option_def cli_move_options[];   /* likewise */
+extern const struct option_def cli_tls_options[];
+extern const struct option_def cli_cluster_init_options[];
 extern const struct option_def cli_doctor_options[];
+extern const struct option_def cli_history_sql_options[];
+extern const struct option_def cli_wordpress_check_options[];
+extern const struct option_def cli_import_actions_options[];
+extern const struct option_def cli_export_actions_options[];
 
 /* argv[0] is the first word after `weir` (a group such as "job", or an option such as --url);
  * argc may be 0.  Returns the exit code. */

@@ -218,7 +218,7 @@ static const char bash_head[] =
         "        for ((i = 1; i < COMP_CWORD; i++)); do\n"
         "                case ${COMP_WORDS[i]} in\n"
         "                --) return ;;\n"
-        "                --url | --token)\n"
+        "                --url | --token | --wordpress)\n"
         "                        [[ ${COMP_WORDS[i+1]} == '=' ]] && ((i++))\n"
         "                        ((i++)) ;;\n"
         "                -* | '=') ;;\n";
@@ -283,7 +283,7 @@ static const char zsh_head[] = "#compdef weir\n"
                                "        for ((i = 2; i < CURRENT; i++)); do\n"
                                "                case ${words[i]} in\n"
                                "                --) _normal; return ;;\n"
-                               "                --url | --token) ((i++)) ;;\n"
+                               "                --url | --token | --wordpress) ((i++)) ;;\n"
                                "                -*) ;;\n";
 
 static const char zsh_rest[] = "        if [[ $PREFIX == --*=* ]]; then\n"
@@ -369,7 +369,7 @@ static const char fish_head[] =
         "        for word in (commandline -opc)[2..-1]\n"
         "                if test $skip -eq 1\n"
         "                        set skip 0\n"
-        "                else if contains -- $word --url --token\n"
+        "                else if contains -- $word --url --token --wordpress\n"
         "                        set skip 1\n"
         "                else if not string match -q -- '-*' $word\n"
         "                        set -a words $word\n"

@@ -380,7 +380,9 @@ static const struct cli_command command = {
         .text = "'weir import' takes them in. What does not move is told at the end, with how much "
                 "of\n"
                 "it there is: locks, leases, history, what of a limit is used. A whole copy is\n"
-                "'weir backup'.\n\n"
+                "'weir backup'. 'weir export actionscheduler' moves jobs to a WordPress site; see "
+                "its\n"
+                "--help.\n\n"
                 "  weir export > weir.ndjson\n"
                 "  weir export --only schedules,rules | jq -c .\n"
                 "  weir export --only jobs --status failed --hook mail.send > failed.ndjson\n",

@@ -542,6 +542,8 @@ static const struct cli_command command = {
                 "again, finished ones are left out. A bad line is told, left out, and makes the\n"
                 "exit code 1. Importing the same export again within a day adds nothing twice;\n"
                 "with --again it does. An export older than that is refused without --again.\n\n"
+                "'weir import actionscheduler' moves actions of a WordPress site; see its "
+                "--help.\n\n"
                 "  weir import weir.ndjson\n"
                 "  weir --url old:7379 export | weir --url new:7379 import -\n",
         .options = options,

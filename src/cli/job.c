@@ -82,37 +82,14 @@ static const struct column list_columns[] = {
         {"DETAIL", .put = put_detail, .may_shrink = true},
 };
 
-/* A moment, or how long ago. */
-static int add_time(struct cli_request *req, const struct args *args, const char *option,
-                    const char *keyword, struct problem *p)
-{
-        const char *text = args_get(args, option);
-        struct problem ignored;
-        char what[16];
-        int64_t ms, now_ms = clock_wall_ms();
-        if (!text)
-                return OK;
-        (void)snprintf(what, sizeof(what), "--%s", option);
-        if (duration_parse(what, text, &ms, &ignored) == OK)
-                ms = now_ms - ms;
-        else if (moment_parse(what, text, now_ms, &ms, &ignored) != OK)
-                return problem_set(p, ERR_BADARG,
-                                   "%s: '%s' is no time: 2h (so long ago), 2026-11-15T10:00, "
-                                   "2026-11-15T09:00Z, 10:00 or @1731661200",
-                                   what, SHOWN_STR(text));
-        cli_request_add_str(req, keyword);
-        cli_request_add_int(req, ms);
-        return OK;
-}
-
 static int list_prepare(struct cli *cli, struct cli_request *req, struct problem *p)
 {
         if (args_has(&cli->args, "all") && !args_has(&cli->args, "limit")) {
                 cli_request_add_str(req, "LIMIT");
                 cli_request_add_str(req, LIST_ALL_STEP);
         }
-        int r = add_time(req, &cli->args, "since", "SINCE", p);
-        return r == OK ? add_time(req, &cli->args, "until", "UNTIL", p) : r;
+        int r = cli_request_add_past(req, &cli->args, "since", "SINCE", p);
+        return r == OK ? cli_request_add_past(req, &cli->args, "until", "UNTIL", p) : r;
 }
 
 static const struct listing listing = {

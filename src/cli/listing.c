@@ -62,7 +62,7 @@ static int ask(struct cli *cli, const struct progress *at, const struct value **
         if (r != OK)
                 return r;
         if (at->cursor.len) {
-                cli_request_add_str(&req, "CURSOR");
+                cli_request_add_str(&req, at->listing->page ? at->listing->page : "CURSOR");
                 cli_request_add(&req, buf_slice(&at->cursor));
         }
         return cli_request_call(cli, &req, ret, p);
@@ -112,7 +112,7 @@ static int get_page(struct cli *cli, struct progress *at, struct problem *p)
 
 static int get_pages(struct cli *cli, struct progress *at, struct problem *p)
 {
-        const char *cursor = args_get(&cli->args, "cursor");
+        const char *cursor = args_find_value(&cli->args, "cursor"); /* not all lists have pages */
         int r;
         if (cursor)
                 buf_put_str(&at->cursor, cursor);

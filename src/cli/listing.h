@@ -16,6 +16,7 @@ struct listing {
         size_t n_columns;
         /* Adds what the server's row does not say to a request; may be NULL. */
         int (*prepare)(struct cli *cli, struct cli_request *req, struct problem *p);
+        const char *page;  /* keyword that takes the cursor; NULL: CURSOR */
         bool tells_cursor; /* people are told where the next page begins */
         /* Of a list with pages: what the last page tells beside its rows, for people; may be
          * NULL.  Programs get every key of it as it is. */

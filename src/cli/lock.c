@@ -9,24 +9,7 @@
 
 #define TTL_DEFAULT_MS 60000
 #define TTL_MIN_MS     1000 /* renewed every third: less would be mostly renewing */
-#define DAY_MS         86400000
 #define PLACES_MAX     1000
-
-/* A plain number is seconds, as flock has it; otherwise a duration such as 90s or 5m. */
-static int seconds_parse(const char *what, const char *text, int64_t min_ms, int64_t *ret_ms,
-                         struct problem *p)
-{
-        int r = OK;
-        if (text[strspn(text, "0123456789")] == '\0') {
-                r = number_parse(what, text, (struct range){0, DAY_MS / 1000}, ret_ms, p);
-                *ret_ms *= 1000;
-        } else {
-                r = duration_parse(what, text, ret_ms, p);
-        }
-        if (r == OK && (*ret_ms < min_ms || *ret_ms > DAY_MS))
-                return problem_set(p, ERR_BADARG, "%s: from %s to 1d", what, min_ms ? "1s" : "0s");
-        return r;
-}
 
 static int take_options(const struct args *args, struct lock_run *ret, struct problem *p)
 {

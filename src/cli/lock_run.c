@@ -4,7 +4,7 @@
  *        ASKING     LOCK is sent or about to be         granted, refused, the wait over, a signal
  *        CHECKING   granted after a wait: renewed once  renewed -> RUNNING, else ended
  *        RUNNING    the command runs                    its end
- *        RELEASING  UNLOCK is sent                      its answer, or RELEASE_MS
+ *        RELEASING  UNLOCK is sent or about to be       its answer, or RELEASE_MS
  *        ENDED      the loop runs out
  *
  * The one promise that matters: the command is dead before the lock is free for another.  What is
@@ -21,6 +21,8 @@
  *
  * A wait goes on when the server goes away and comes back: the lock is asked for again, for what is
  * left of the time, at the end of the line.  Only a server that was never reached ends it at once.
+ * A server that answers UNAVAIL or STOPPING is away too: no weir of its cluster leads now, or it
+ * stops.  DISABLED is final: an operator has switched locks off.
  *
  * A grant after a wait may have been under way for any length of time (this process may have been
  * stopped meanwhile), so it is renewed before anything is started.
@@ -46,7 +48,9 @@
 
 #define TICK_MS       1000  /* timers stand still while the machine sleeps; the clock does not */
 #define ANSWER_MS     30000 /* beside the wait */
-#define RELEASE_MS    2000
+#define WHO_MS        2000  /* for the name of the holder */
+#define RELEASE_MS    15000 /* a restart, or a change of the cluster's leader, takes less */
+#define AGAIN_MS      200   /* between two requests to a server that cannot take them now */
 #define GRACE_MAX_MS  10000 /* from TERM to KILL when a renewal was refused */
 #define TOKEN_DIGITS  32
 #define EXIT_LOST     5 /* as for any refusal to one that is not the owner */
@@ -70,10 +74,13 @@ struct run {
         int64_t ours_until_ns;     /* known for certain */
         int64_t renew_ns, kill_ns; /* the next renewal; INT64_MAX: no KILL is due */
         int64_t release_until_ns;
+        int64_t again_ns;      /* not asked, nor unlocked, before; 0: at once */
         int64_t wait_until_ns; /* of the whole wait, over all connections */
         struct problem away;   /* why the server is away; err OK: it is not */
         bool was_up;           /* it was reached once */
         bool is_asked, is_renewing, is_lost, has_terminal;
+        bool is_unlocking; /* UNLOCK is under way */
+        bool was_unlocked; /* an UNLOCK was sent whose answer did not come */
         pid_t pid;
         int exit;
         struct problem problem; /* err OK: none */
@@ -195,23 +202,56 @@ static void lose(struct run *r, const char *why)
         kill_group(r, SIGTERM);
 }
 
-static void on_answered_unlock(void *ctx, int err, const struct value *v, const struct problem *p)
+static bool means_lost(int err)
+{
+        return err == ERR_NOTOWNER || err == ERR_NOTFOUND;
+}
+
+/* It may take the same request later. */
+static bool is_passing(int err)
+{
+        return err == ERR_UNAVAIL || err == ERR_STOPPING;
+}
+
+static void ask_again_later(struct run *r)
+{
+        r->again_ns = clock_boot_ns() + AGAIN_MS * NS_PER_MS;
+        step(r);
+}
+
+static void on_unlocked(void *ctx, int err, const struct value *v, const struct problem *p)
 {
         struct run *r = ctx;
-        if (err != OK && v && !r->is_lost)
+        r->is_unlocking = false;
+        if (r->state != RUN_RELEASING)
+                return;
+        if (!v && !r->is_lost) { /* the link comes back, or the time is over */
+                r->was_unlocked = true;
+                return;
+        }
+        if (v && is_passing(err) && !r->is_lost) {
+                ask_again_later(r);
+                return;
+        }
+        if (v && err != OK && !r->is_lost && !(r->was_unlocked && means_lost(err)))
                 say(r, p->detail);
         end(r, r->exit);
 }
 
-static void release(struct run *r)
+static void unlock(struct run *r)
 {
         const struct slice argv[] = {SLICE_LIT("UNLOCK"), slice_str(r->options->name),
                                      slice_str(r->token)};
+        r->is_unlocking = true;
+        link_send(r->link, argv, ARRAY_LEN(argv), (struct link_answer){on_unlocked, r, RELEASE_MS});
+}
+
+static void release(struct run *r)
+{
         r->state = RUN_RELEASING;
         r->release_until_ns = clock_boot_ns() + RELEASE_MS * NS_PER_MS;
         if (link_is_up(r->link))
-                link_send(r->link, argv, ARRAY_LEN(argv),
-                          (struct link_answer){on_answered_unlock, r, RELEASE_MS});
+                unlock(r);
         else if (r->is_lost)
                 end(r, r->exit); /* the server is away, and the lock runs out by itself */
 }
@@ -268,9 +308,20 @@ static void count_from(struct run *r, int64_t sent_ns)
         r->renew_ns = sent_ns + r->options->ttl_ms * NS_PER_MS / 3;
 }
 
-static bool means_lost(int err)
+/* The lock that came after a wait could not be renewed. */
+static void check_failed(struct run *r, int err, const struct value *v, const struct problem *p)
 {
-        return err == ERR_NOTOWNER || err == ERR_NOTFOUND;
+        bool has_time = clock_boot_ns() < r->wait_until_ns;
+        if (!v)
+                return; /* link_down() comes next and says why */
+        if (has_time && means_lost(err)) {
+                r->state = RUN_ASKING; /* it ran out while the server was away */
+                ask(r);
+        } else if (has_time && is_passing(err)) {
+                ask_again_later(r);
+        } else {
+                fail(r, p);
+        }
 }
 
 static void on_renewed(void *ctx, int err, const struct value *v, const struct problem *p)
@@ -278,12 +329,7 @@ static void on_renewed(void *ctx, int err, const struct value *v, const struct p
         struct run *r = ctx;
         r->is_renewing = false;
         if (r->state == RUN_CHECKING && err != OK) {
-                if (v && means_lost(err) && clock_boot_ns() < r->wait_until_ns) {
-                        r->state = RUN_ASKING; /* it ran out while the server was away */
-                        ask(r);
-                } else if (v) {
-                        fail(r, p); /* else link_down() comes next and says why */
-                }
+                check_failed(r, err, v, p);
                 return;
         }
         if (r->state != RUN_CHECKING && r->state != RUN_RUNNING)
@@ -332,23 +378,34 @@ static void conflict(struct run *r)
         const struct slice argv[] = {SLICE_LIT("LOCKED"), slice_str(r->options->name)};
         r->exit = r->options->conflict_exit;
         if (r->options->is_verbose && link_is_up(r->link))
-                link_send(r->link, argv, ARRAY_LEN(argv),
-                          (struct link_answer){on_who, r, RELEASE_MS});
+                link_send(r->link, argv, ARRAY_LEN(argv), (struct link_answer){on_who, r, WHO_MS});
         else
                 end(r, r->options->conflict_exit);
+}
+
+static void be_away(struct run *r, const struct problem *why)
+{
+        if (r->away.err == OK)
+                say(r, "the server is away; waiting for it to come back");
+        r->away = *why;
 }
 
 static void on_locked(void *ctx, int err, const struct value *v, const struct problem *p)
 {
         struct run *r = ctx;
+        r->is_asked = false;
         if (!v || r->state != RUN_ASKING)
                 return; /* link_down() comes next and says why */
-        if (err == ERR_STOPPING && r->options->wait_ms)
-                return; /* it closes the connection next */
+        if (is_passing(err) && clock_boot_ns() < r->wait_until_ns) {
+                be_away(r, p);
+                ask_again_later(r);
+                return;
+        }
         if (err != OK) {
                 fail(r, p);
                 return;
         }
+        r->away.err = OK;
         if (v->type == VALUE_NULL) {
                 conflict(r);
                 return;
@@ -400,22 +457,20 @@ static void link_up(void *ctx)
         else if (r->state == RUN_CHECKING || r->state == RUN_RUNNING)
                 renew(r);
         else if (r->state == RUN_RELEASING)
-                release(r);
+                unlock(r);
 }
 
 static void link_down(void *ctx, const struct problem *why, int64_t wait_ms)
 {
         struct run *r = ctx;
         (void)wait_ms;
-        r->is_renewing = r->is_asked = false;
+        r->is_renewing = r->is_asked = r->is_unlocking = false;
         if (r->state == RUN_ASKING || r->state == RUN_CHECKING) {
                 if (!r->was_up || clock_boot_ns() >= r->wait_until_ns) {
                         fail(r, why);
                         return;
                 }
-                if (r->away.err == OK)
-                        say(r, "the server is away; waiting for it to come back");
-                r->away = *why;
+                be_away(r, why);
         }
         /* RUNNING: there is time; RELEASING: a little. */
 }
@@ -444,11 +499,27 @@ static void on_tick(uv_timer_t *timer)
         step(timer->data);
 }
 
+/* Sends again what the server could not take the last time. */
+static void send_again(struct run *r, int64_t now_ns)
+{
+        bool is_under_way = r->is_asked || r->is_renewing || r->is_unlocking;
+        if (!r->again_ns || now_ns < r->again_ns || is_under_way || !link_is_up(r->link))
+                return;
+        r->again_ns = 0;
+        if (r->state == RUN_ASKING)
+                ask(r);
+        else if (r->state == RUN_CHECKING)
+                renew(r);
+        else if (r->state == RUN_RELEASING)
+                unlock(r);
+}
+
 /* What the time demands, and when to look again. */
 static void step(struct run *r)
 {
         int64_t now_ns = clock_boot_ns(), ttl_ns = r->options->ttl_ms * NS_PER_MS;
         int64_t next_ns = now_ns + TICK_MS * NS_PER_MS;
+        bool is_waiting = r->state == RUN_ASKING || r->state == RUN_CHECKING;
         if (r->state == RUN_RUNNING) {
                 watch_lock(r, now_ns);
                 next_ns = least(next_ns, now_ns + ttl_ns / 24);
@@ -456,11 +527,14 @@ static void step(struct run *r)
                 if (!r->is_lost)
                         say(r, "not given back, the server does not answer; it will run out");
                 end(r, r->exit);
-        } else if ((r->state == RUN_ASKING || r->state == RUN_CHECKING) && r->away.err != OK) {
+        } else if (is_waiting && r->away.err != OK && !r->is_asked) {
                 next_ns = least(next_ns, r->wait_until_ns);
                 if (now_ns >= r->wait_until_ns)
                         fail(r, &r->away);
         }
+        send_again(r, now_ns);
+        if (r->again_ns > now_ns)
+                next_ns = least(next_ns, r->again_ns);
         if (r->state != RUN_ENDED)
                 (void)uv_timer_start(&r->tick, on_tick, (uint64_t)((next_ns - now_ns) / NS_PER_MS),
                                      0);

@@ -1,8 +1,10 @@
-/* weir mutex: look at locks, and take them away from those who hold them. */
+/* weir mutex: look at locks, and take them away from those who hold them.
+ *
+ * With --wordpress they are locks of a site instead of weir's own (cli/mutex_site.h). */
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/listing.h"
+#include "cli/mutex_site.h"
 
 /* ---- list ---- */
 
@@ -50,6 +52,11 @@ static const struct listing listing = {
         .after = put_off,
 };
 
+static int mutex_list(struct cli *cli, struct problem *p)
+{
+        return mutex_site(cli) ? mutex_site_list(cli, p) : cli_run_row(cli, p);
+}
+
 /* ---- show, release ---- */
 
 static void show_lock(struct cli *cli, const struct value *v)
@@ -89,21 +96,52 @@ static int confirm(struct cli *cli, struct problem *p)
 
 static int mutex_release(struct cli *cli, struct problem *p)
 {
+        if (mutex_site(cli))
+                return mutex_site_release(cli, p);
+        if (args_has(&cli->args, "force") || args_has(&cli->args, "lock-token"))
+                return problem_set(p, ERR_SYNTAX,
+                                   "--force and --lock-token go with --wordpress NAME; --yes takes "
+                                   "a lock of weir away without a question");
         int r = confirm(cli, p);
         return r == OK ? cli_run_row(cli, p) : r;
 }
 
+#define WORDPRESS_OPTION                                                                           \
+        {                                                                                          \
+                "wordpress", "NAME", "locks of this WordPress site, in its options table"          \
+        }
+
+static const struct option_def list_options[] = {
+        WORDPRESS_OPTION,
+        {NULL, NULL, NULL},
+};
+
+static const struct option_def acquire_options[] = {
+        WORDPRESS_OPTION,
+        {"ttl", "SECONDS", "time until it is free again, 1 to 86400 (60)"},
+        {"lock-token", "TOKEN", "of a lock that is held already: renews it"},
+        {NULL, NULL, NULL},
+};
+
 static const struct option_def release_options[] = {
         {"yes", NULL, "do not ask"},
+        WORDPRESS_OPTION,
+        {"lock-token", "TOKEN", "with --wordpress: give the lock back that has this token"},
+        {"force", NULL, "with --wordpress: take it away whoever holds it"},
         {NULL, NULL, NULL},
 };
 
 static const struct cli_command commands[] = {
         {"list", "", "List the locks that are held, by name.",
          "FENCE, AGE, LEFT and OWNER are those of the holder that has it longest.\n",
-         .command = "LOCKS", .listing = &listing},
+         .options = list_options, .command = "LOCKS", .listing = &listing, .run = mutex_list},
         {"show", "NAME", "Show who holds a lock and how many wait for it.", NULL,
          .command = "LOCKED", .show = show_lock},
+        {"acquire", "NAME", "Take a lock that PHP and weir share, in a WordPress site.",
+         "As weir_acquire_lock() does in PHP; prints its token and its fence. Exits with 1 when\n"
+         "another holds it.\n\n"
+         "  weir mutex --wordpress shop acquire nightly-export --ttl 10m\n",
+         .options = acquire_options, .run = mutex_site_acquire},
         {"release", "NAME", "Take a lock away from all its holders.",
          "For a holder that is gone for good. One that is still at work does not notice\n"
          "before its next renewal: only the fence keeps it from doing harm.\n",

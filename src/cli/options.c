@@ -12,7 +12,8 @@
 #include "base/slice.h"
 
 const struct option_def options_common[] = {
-        {"url", "URL", "where weir listens: redis://host:port, unix:/path, host:port or a path"},
+        {"url", "URL",
+         "where weir listens: redis://host:port, rediss://host:port (TLS), unix:/path, host:port"},
         {"token", "TOKEN", "access token, or @FILE to read it from a file"},
         {"json", NULL, "print JSON for programs"},
         {"help", NULL, "print this help"},
@@ -98,6 +99,19 @@ struct command_line {
         int argc, at; /* `at` is the next word to read */
 };
 
+/* The few options that have a letter too; empty: there is none. */
+static struct slice long_name(const struct args *a, const char *given)
+{
+        static const struct {
+                const char *letter, *name;
+        } letters[] = {{"-h", "help"}, {"-c", "config"}, {"-t", "check"}};
+        for (size_t i = 0; i < ARRAY_LEN(letters); i++)
+                if (strcmp(given, letters[i].letter) == 0 &&
+                    args_find(a, slice_str(letters[i].name)))
+                        return slice_str(letters[i].name);
+        return SLICE_NONE;
+}
+
 /* The next word is an option, and the word after it may be its value. */
 static int parse_option(struct args *a, struct command_line *line, struct problem *p)
 {
@@ -105,11 +119,13 @@ static int parse_option(struct args *a, struct command_line *line, struct proble
         const char *word = given + 2;
         const char *equals = strchr(word, '=');
         struct slice name = slice_make(word, equals ? (size_t)(equals - word) : strlen(word));
-        if (strcmp(given, "-h") == 0)
-                name = SLICE_LIT("help");
-        else if (given[1] != '-')
-                return problem_set(p, ERR_SYNTAX, "there is no option %s; --help lists them",
-                                   SHOWN_MAX(slice_str(given), 32));
+        if (given[1] != '-') {
+                name = long_name(a, given);
+                if (!name.len)
+                        return problem_set(p, ERR_SYNTAX,
+                                           "there is no option %s; --help lists them",
+                                           SHOWN_MAX(slice_str(given), 32));
+        }
         const struct option_def *def = args_find(a, name);
         if (!def)
                 return unknown_option(a, name, p);

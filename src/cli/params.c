@@ -10,6 +10,7 @@
 
 #include "api/command.h"
 #include "base/clock.h"
+#include "base/shown.h"
 #include "cli/text.h"
 
 #define RANGE_SHOWN_MAX 10000 /* larger ranges tell nothing */
@@ -260,6 +261,28 @@ static int add_option(struct cli_request *r, const struct cli *cli, const struct
         (void)snprintf(what, sizeof(what), "--%s", name);
         cli_request_add_keyword(r, param->name);
         return param->type == PARAM_FLAG ? OK : add_value(r, param, what, text, p);
+}
+
+int cli_request_add_past(struct cli_request *req, const struct args *args, const char *option,
+                         const char *keyword, struct problem *p)
+{
+        const char *text = args_get(args, option);
+        struct problem ignored;
+        char what[16];
+        int64_t ms, now_ms = clock_wall_ms();
+        if (!text)
+                return OK;
+        (void)snprintf(what, sizeof(what), "--%s", option);
+        if (duration_parse(what, text, &ms, &ignored) == OK)
+                ms = now_ms - ms;
+        else if (moment_parse(what, text, now_ms, &ms, &ignored) != OK)
+                return problem_set(p, ERR_BADARG,
+                                   "%s: '%s' is no time: 2h (so long ago), 2026-11-15T10:00, "
+                                   "2026-11-15T09:00Z, 10:00 or @1731661200",
+                                   what, SHOWN_STR(text));
+        cli_request_add_str(req, keyword);
+        cli_request_add_int(req, ms);
+        return OK;
 }
 
 int cli_request_add_params(struct cli_request *r, const struct cli *cli, struct problem *p)

@@ -16,6 +16,9 @@ const struct option_def *cli_command_options(const struct cli_command *c,
 
 /* The whole request: command, words, options.  CURSOR is left to the listing. */
 int cli_request_of_row(struct cli_request *r, const struct cli *cli, struct problem *p) MUST_CHECK;
+/* An option that is a moment, or how long ago. */
+int cli_request_add_past(struct cli_request *req, const struct args *args, const char *option,
+                         const char *keyword, struct problem *p) MUST_CHECK;
 /* The options alone, with their keywords. */
 int cli_request_add_params(struct cli_request *r, const struct cli *cli,
                            struct problem *p) MUST_CHECK;

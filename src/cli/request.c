@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/limits.h"
 #include "base/shown.h"
+#include "wire/tls_client.h"
 
 void cli_request_init(struct cli_request *r, const char *command)
 {
@@ -160,6 +162,32 @@ static int token_read(const char *text, struct server_url *ret, struct problem *
         return OK;
 }
 
+/* A worker's job, which is told the address too, may run in another folder.  Links are not
+ * followed: a renewed certificate is often another file behind the same link. */
+static void make_absolute(char *path, size_t size)
+{
+        struct buf whole CLEANUP(buf_release) = {0};
+        char *folder = path[0] && path[0] != '/' ? get_current_dir_name() : NULL;
+        if (!folder)
+                return;
+        buf_printf(&whole, "%s/%s", folder, path);
+        if (whole.len < size)
+                memcpy(path, buf_cstr(&whole), whole.len + 1);
+        free(folder);
+}
+
+/* A file that cannot be used is told at once, before anything is done, and not by each attempt to
+ * connect. */
+static int tls_check(struct server_url *url, struct problem *p)
+{
+        struct tls_client *tls CLEANUP(tls_client_freep) = NULL;
+        char *const files[] = {url->tls.ca, url->tls.cert, url->tls.key};
+        int r = server_url_add_env(url, p);
+        for (size_t i = 0; i < ARRAY_LEN(files); i++)
+                make_absolute(files[i], SERVER_FILE_SIZE);
+        return r == OK && url->is_tls ? tls_client_new(url, &tls, p) : r;
+}
+
 int cli_server(const struct args *args, struct server_url *ret, struct problem *p)
 {
         const char *url = args_get(args, "url");
@@ -172,5 +200,11 @@ int cli_server(const struct args *args, struct server_url *ret, struct problem *
                 return r;
         if (!token && ret->token[0] == '\0' && env_token && *env_token)
                 token = env_token;
-        return token ? token_read(token, ret, p) : OK;
+        r = token ? token_read(token, ret, p) : OK;
+        if (r == OK && ret->user[0] && !ret->token[0])
+                return problem_set(p, ERR_BADARG,
+                                   "the url names the user '%s' without a token: set WEIR_TOKEN or "
+                                   "use --token @FILE",
+                                   SHOWN_STR(ret->user));
+        return r == OK ? tls_check(ret, p) : r;
 }

@@ -120,6 +120,7 @@ static const struct field_line lines[] = {
         {"key", .key = "key"},
         {"limit", .key = "limit"},
         {"target", .key = "target"},
+        {"traceparent", .key = "traceparent"},
         {"priority", .key = "priority", .as = AS_INT, .none = "0"},
         {"attempts", .key = "attempts", .as = AS_INT, .none = "0"},
         {"timeout", .key = "timeout_ms", .as = AS_DURATION},

@@ -17,7 +17,8 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#define SHRUNK_MIN 8 /* columns a cut cell keeps */
+#define SHRUNK_MIN 8   /* columns a cut cell keeps */
+#define ALIGN_MAX  200 /* columns: where nothing is cut, a wider cell does not make others wider */
 
 struct cell {
         size_t at, len; /* in table.text */
@@ -190,6 +191,7 @@ void table_init(struct table *t, const struct column *columns, size_t n_columns)
 void table_release(struct table *t)
 {
         free(t->cells);
+        free(t->widths);
         buf_release(&t->text);
         *t = (struct table){0};
 }
@@ -222,6 +224,10 @@ static void table_measure(const struct table *t, const struct screen *s, size_t 
                 for (size_t i = c; i < t->n_cells; i += t->n_columns)
                         if (t->cells[i].width > widths[c])
                                 widths[c] = t->cells[i].width;
+                if (t->widths && t->widths[c] > widths[c])
+                        widths[c] = t->widths[c];
+                if (!s->width && widths[c] > ALIGN_MAX)
+                        widths[c] = ALIGN_MAX;
                 total += widths[c];
         }
         while (s->width && total > s->width) {
@@ -250,12 +256,12 @@ static void put_cell(const struct screen *s, struct buf *b, struct slice text, e
                      struct place place)
 {
         size_t width = text_width(text);
-        bool is_cut = width > place.width;
+        bool is_cut = s->width && width > place.width;
         if (is_cut) {
                 text = text_front(text, place.width - 1);
                 width = text_width(text) + 1;
         }
-        size_t pad = place.width - width;
+        size_t pad = width < place.width ? place.width - width : 0;
         for (size_t i = 0; place.is_right && i < pad; i++)
                 buf_put_byte(b, ' ');
         screen_put_toned(s, b, tone, text);
@@ -297,17 +303,20 @@ static bool column_is_right(const struct column *c)
         return c->is_right || c->as >= AS_INT;
 }
 
-void table_print(const struct table *t, const struct screen *s, struct buf *ret)
+static void put_titles(const struct table *t, const struct screen *s, const size_t *widths,
+                       struct buf *ret)
 {
-        ASSERT(t->n_columns > 0);
-        size_t *widths = xcalloc(t->n_columns, sizeof(*widths));
-        bool is_shown = true;
-        table_measure(t, s, widths);
         for (size_t c = 0; c < t->n_columns; c++) {
                 struct place place = {widths[c], column_is_right(&t->columns[c]),
                                       c + 1 == t->n_columns};
                 put_cell(s, ret, slice_str(t->columns[c].title), TONE_BOLD, place);
         }
+}
+
+static void put_rows(const struct table *t, const struct screen *s, const size_t *widths,
+                     struct buf *ret)
+{
+        bool is_shown = true;
         for (size_t i = 0; i < t->n_cells; i++) {
                 size_t c = i % t->n_columns;
                 struct place place = {widths[c], column_is_right(&t->columns[c]),
@@ -317,5 +326,28 @@ void table_print(const struct table *t, const struct screen *s, struct buf *ret)
                 if (is_shown)
                         put_cell(s, ret, cell_text(t, i), t->cells[i].tone, place);
         }
+}
+
+void table_print(const struct table *t, const struct screen *s, struct buf *ret)
+{
+        ASSERT(t->n_columns > 0);
+        size_t *widths = xcalloc(t->n_columns, sizeof(*widths));
+        table_measure(t, s, widths);
+        put_titles(t, s, widths, ret);
+        put_rows(t, s, widths, ret);
         free(widths);
+}
+
+void table_print_part(struct table *t, const struct screen *s, struct buf *ret)
+{
+        ASSERT(t->n_columns > 0);
+        size_t *widths = xcalloc(t->n_columns, sizeof(*widths));
+        table_measure(t, s, widths);
+        if (!t->widths)
+                put_titles(t, s, widths, ret);
+        put_rows(t, s, widths, ret);
+        free(t->widths);
+        t->widths = widths;
+        t->n_cells = 0;
+        buf_clear(&t->text);
 }

@@ -64,6 +64,7 @@ struct table {
         struct cell *cells; /* row by row */
         size_t n_cells, cap;
         struct buf text; /* of all cells */
+        size_t *widths;  /* of the parts that were printed; NULL: none was */
 };
 
 void table_init(struct table *t, const struct column *columns, size_t n_columns);
@@ -71,5 +72,8 @@ void table_release(struct table *t);
 void table_add(struct table *t, struct slice text, enum tone tone); /* the next cell; made safe */
 void table_add_int(struct table *t, int64_t v);
 void table_print(const struct table *t, const struct screen *s, struct buf *ret);
+/* A table too long to be collected: prints what was added and forgets it, the titles with the first
+ * part only.  Columns keep the widths that they have got, or get wider. */
+void table_print_part(struct table *t, const struct screen *s, struct buf *ret);
 
 #endif

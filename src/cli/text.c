@@ -32,6 +32,22 @@ int duration_parse(const char *what, const char *text, int64_t *ret_ms, struct p
                            what, shown);
 }
 
+int seconds_parse(const char *what, const char *text, int64_t min_ms, int64_t *ret_ms,
+                  struct problem *p)
+{
+        const int64_t day_ms = 86400000;
+        int r = OK;
+        if (*text && text[strspn(text, "0123456789")] == '\0') {
+                r = number_parse(what, text, (struct range){0, day_ms / 1000}, ret_ms, p);
+                *ret_ms *= 1000;
+        } else {
+                r = duration_parse(what, text, ret_ms, p);
+        }
+        if (r == OK && (*ret_ms < min_ms || *ret_ms > day_ms))
+                return problem_set(p, ERR_BADARG, "%s: from %s to 1d", what, min_ms ? "1s" : "0s");
+        return r;
+}
+
 int backoff_check(const char *text, struct problem *p)
 {
         bool is_exp = strncmp(text, "exp:", 4) == 0;

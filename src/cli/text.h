@@ -10,6 +10,10 @@
 int duration_parse(const char *what, const char *text, int64_t *ret_ms,
                    struct problem *p) MUST_CHECK;
 
+/* The same, or a plain number, which is seconds, as flock has it; from min_ms to a day. */
+int seconds_parse(const char *what, const char *text, int64_t min_ms, int64_t *ret_ms,
+                  struct problem *p) MUST_CHECK;
+
 /* The delays of a --backoff need units: to the server a bare number is milliseconds, and a person
  * who types "fixed:5" means seconds.  The server checks everything else. */
 int backoff_check(const char *text, struct problem *p) MUST_CHECK;

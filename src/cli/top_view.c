@@ -6,6 +6,9 @@
  *        cache   normal                          2 h
  *      per s  in 120  start 118  done 117  fail 0.2  defer 3  checks  yes 40  no 2
  *      jobs  ready 12  scheduled 30  waiting 2  running 8  parked 37  normal 30 ...
+ *      cluster  a leads, 3 machines  gone: c                 when there is a cluster
+ *        SITE  MODE     LEVEL     DUE  MOVED  RUNNING ...      when there are WordPress sites
+ *        shop  enforce  critical  120  30     2
  *      [Queues 3]   Running jobs 8    Clients 5    Starved 0
  *      ...the rows of one panel, the chosen one marked...
  *      q quit  p pause  space hold queue  c cancel  Tab panel  / filter  ? help
@@ -21,12 +24,17 @@
 #include <time.h>
 
 #include "cli/listing.h"
+#include "cli/sites.h"
 #include "cli/term.h"
 #include "cli/text.h"
 
 #define TARGETS_SHOWN 4 /* lines of the head; the worst ones first */
-#define REVERSE       "\033[7m"
-#define PLAIN         "\033[0m"
+#define SITES_SHOWN   4 /* likewise, in the order of the configuration */
+/* A follower with so many batches less is behind: seconds at full speed.  Each machine tells its
+ * own once a second, so that a smaller difference means nothing under load. */
+#define BEHIND_BATCHES 10000
+#define REVERSE        "\033[7m"
+#define PLAIN          "\033[0m"
 
 /* ---- lines ---- */
 
@@ -315,6 +323,83 @@ static void put_ramp(const struct top_view *v, struct frame *f, struct buf *line
         put_line(f, line);
 }
 
+/* "cluster  a leads, 3 machines  gone: c  behind: b 12000 batches"; nothing when weir is alone.
+ * DIFFERS: its state is not that of the leader. */
+static void put_cluster(const struct top_view *v, struct frame *f, struct buf *line)
+{
+        const struct value *members = value_get(v->cluster, "members");
+        struct slice leader = field_text(v->cluster, "leader");
+        size_t n = list_len(members);
+        int64_t newest = 0;
+        if (!n)
+                return;
+        for (size_t i = 0; i < n; i++)
+                if (field_is(&members->items[i], "role", "leader"))
+                        newest = field_int(&members->items[i], "seq");
+        put_toned(f, line, TONE_DIM, "cluster  ");
+        if (leader.len) {
+                text_put_safe(line, leader);
+                buf_put_str(line, " leads");
+        } else {
+                put_toned(f, line, TONE_RED, "NOBODY LEADS");
+        }
+        buf_printf(line, ", %zu %s", n, n == 1 ? "machine" : "machines");
+        for (size_t i = 0; i < n; i++) {
+                const struct value *m = &members->items[i];
+                int64_t lag = newest - field_int(m, "seq");
+                bool is_gone = field_is(m, "role", "gone");
+                if (field_is(m, "state", "differs")) {
+                        put_toned(f, line, TONE_RED, "  DIFFERS: ");
+                        text_put_safe(line, field_text(m, "node"));
+                }
+                if (!is_gone && lag < BEHIND_BATCHES)
+                        continue;
+                put_toned(f, line, is_gone ? TONE_RED : TONE_YELLOW,
+                          is_gone ? "  gone: " : "  behind: ");
+                text_put_safe(line, field_text(m, "node"));
+                if (!is_gone)
+                        buf_printf(line, " %lld batches", (long long)lag);
+        }
+        put_line(f, line);
+}
+
+/* How many of them are shown: the panel keeps some lines. */
+static size_t sites_shown(const struct top_view *v, const struct frame *f)
+{
+        const size_t kept = 9; /* tabs, titles, rows of the panel, the last line, and two of ours */
+        size_t all = list_len(v->sites),
+               room = v->rows > f->lines + kept ? v->rows - f->lines - kept : 0;
+        if (v->is_whole)
+                return all;
+        room = room < SITES_SHOWN ? room : SITES_SHOWN;
+        return all < room ? all : room;
+}
+
+/* A table of the WordPress sites; nothing when there are none. */
+static void put_sites(const struct top_view *v, struct frame *f, struct buf *line)
+{
+        size_t all = list_len(v->sites), n = sites_shown(v, f);
+        struct screen screen = {.has_tones = f->screen.has_tones, .width = f->columns - 2};
+        struct buf text CLEANUP(buf_release) = {0};
+        struct table t;
+        if (!n)
+                return;
+        table_init(&t, site_columns, SITE_COLUMNS);
+        for (size_t i = 0; i < n; i++)
+                table_add_row(&t, &v->sites->items[i], v->now_ms);
+        table_print(&t, &screen, &text);
+        table_release(&t);
+        for (struct slice rest = buf_slice(&text); rest.len;) {
+                buf_put_str(line, "  ");
+                buf_put_slice(line, text_take_line(&rest));
+                put_line(f, line);
+        }
+        if (all > n) {
+                buf_printf(line, "  and %zu more: weir wordpress status", all - n);
+                put_line(f, line);
+        }
+}
+
 static void put_head(const struct top_view *v, struct frame *f)
 {
         struct buf line CLEANUP(buf_release) = {0};
@@ -324,6 +409,8 @@ static void put_head(const struct top_view *v, struct frame *f)
         put_rates(v, f, &line);
         put_jobs(v, f, &line);
         put_ramp(v, f, &line);
+        put_cluster(v, f, &line);
+        put_sites(v, f, &line);
 }
 
 /* ---- panels ---- */
@@ -595,6 +682,7 @@ static const char *const help_lines[] = {
         "  returning    jobs that the ramp has let go and that are not due yet",
         "  Clients      those who were refused most come first",
         "  Starved      those who go on asking and are not granted",
+        "  SITE         actions of a WordPress site; MOVED have a later date by weir",
 };
 
 static void put_help(struct frame *f, size_t height)

@@ -22,6 +22,8 @@ struct top_view {
         const char *server;           /* its address */
         const struct value *throttle; /* THROTTLESTATUS; NULL: not known (yet), as all here */
         const struct value *panels[TOP_PANELS]; /* QUEUES; JOBS; CLIENTS; STARVED */
+        const struct value *sites;              /* SITES */
+        const struct value *cluster;            /* CLUSTER; without members weir is alone */
         bool is_everything_paused;              /* weir pause; by NOW */
         struct top_rates rates;
         int64_t now_ms;

@@ -27,7 +27,8 @@
 
 /* What only looks. */
 static const char *const verbs[] = {"list",    "show",    "status",  "why",  "events",
-                                    "history", "starved", "skipped", "next", "counts"};
+                                    "history", "starved", "skipped", "next", "counts",
+                                    "classes", "clients", "top"};
 
 static const struct option_def options[] = {
         {"watch", "[=SECONDS]", "again and again, every 2 seconds or as said: --watch=0.5"},

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/text.h"
 #include "cli/work_file.h"
+#include "cli/work_site.h"
 #include "work/unsafe.h"
 #include "work/work.h"
 
@@ -175,7 +176,11 @@ static int work(struct cli *cli, struct problem *p)
         default_name(made_name, sizeof(made_name));
         options.name = args_has(args, "name") ? args_get(args, "name") : made_name;
         say_setup(args_has(args, "quiet") ? SAY_WARN : SAY_INFO, cli->is_json);
-        int r = take_handlers(args, &handlers, p);
+        int r = work_site_check(args, p);
+        if (r == OK && args_has(args, "wordpress"))
+                return work_site(cli, options.name, p);
+        if (r == OK)
+                r = take_handlers(args, &handlers, p);
         if (r == OK)
                 r = take_options(args, &options, p);
         if (r == OK)
@@ -204,13 +209,19 @@ static const struct option_def option_table[] = {
         {"max", "N", "end after N jobs"},
         {"max-memory", "SIZE", "end when the worker itself has more in memory"},
         {"health-file", "FILE", "keep a file of JSON up to date that says how it goes"},
+        {"wordpress", "NAME", "run Action Scheduler's runners of this site instead of jobs"},
+        {"path", "DIR", "with --wordpress: the folder of WordPress"},
+        {"runners", "N", "with --wordpress: at most so many at once; the gate may allow fewer (1)"},
+        {"php", "PROGRAM", "with --wordpress: the PHP that runs a runner (WP-CLI, or php)"},
+        {"when-away", "DURATION",
+         "with --wordpress: start one so often while weir is away; 0s: never (1m)"},
         {"stderr", NULL, "copy the commands' standard error to this one"},
         {"quiet", NULL, "say only what went wrong"},
         {NULL, NULL, NULL},
 };
 
 static const struct cli_command command = {
-        .usage = "--exec COMMAND | --handlers FILE --queue NAME",
+        .usage = "--exec COMMAND | --handlers FILE --queue NAME | --wordpress NAME --path DIR",
         .summary = "Claim jobs and run a handler for each.",
         .text = "The job's arguments are the command's standard input. Exit code 0 completes the\n"
                 "job with its standard output as the result; anything else fails the attempt with\n"
@@ -219,9 +230,13 @@ static const struct cli_command command = {
                 "in COMMAND are filled in; WEIR_JOB_ID, WEIR_HOOK and more are in its "
                 "environment.\n"
                 "With --handlers each hook has its own command or HTTP address.\n"
-                "SIGTERM lets running jobs finish; a second one gives them back.\n\n"
+                "SIGTERM lets running jobs finish; a second one gives them back.\n"
+                "With --wordpress the commands are Action Scheduler's own runners of a site, as\n"
+                "many at once as the gate allows while actions are due: WP-CLI, a small PHP file\n"
+                "of weir, or --exec. SIGTERM stops them.\n\n"
                 "  weir work --exec './resize.sh {id}' --queue media --slots 4\n"
-                "  weir work --handlers /etc/weir/handlers.conf --queue default --slots 8\n",
+                "  weir work --handlers /etc/weir/handlers.conf --queue default --slots 8\n"
+                "  weir work --wordpress shop --path /var/www/html --runners 3\n",
         .options = option_table,
         .is_local = true,
         .run = work,

@@ -200,6 +200,8 @@ static bool add_headers(struct call *c)
         add_header_number(c, "X-Weir-Attempts", j->attempts);
         add_header_number(c, "X-Weir-Fence", j->fence);
         add_header_number(c, "X-Weir-Timestamp", now_s);
+        if (j->traceparent[0])
+                add_header_value(c, "traceparent", j->traceparent);
         return add_signature(c, now_s);
 }
 

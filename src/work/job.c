@@ -31,7 +31,7 @@ static bool copy_text(char *to, size_t size, const struct value *v)
 }
 
 /* id, token, hook, args, attempt, queue, group, priority, attempts, fence, lease_ms, created_ms,
- * and of a job with MAXRUN maxrun_ms */
+ * then where there is one maxrun_ms, and behind it traceparent */
 bool job_read(struct job *j, const struct value *row)
 {
         if (row->type != VALUE_LIST || row->n < 11)
@@ -43,6 +43,9 @@ bool job_read(struct job *j, const struct value *row)
         j->fence = value_int(&row->items[9], 0);
         j->lease_ms = value_int(&row->items[10], 0);
         j->maxrun_ms = row->n > 12 ? value_int(&row->items[12], 0) : 0;
+        j->traceparent[0] = '\0';
+        if (row->n > 13 && !copy_text(j->traceparent, sizeof(j->traceparent), &row->items[13]))
+                j->traceparent[0] = '\0'; /* a later weir's: no job fails for its trace */
         buf_clear(&j->args);
         buf_put_slice(&j->args, value_text(&row->items[3]));
         return j->id > 0 && j->lease_ms > 0 && !j->args.failed &&
@@ -67,44 +70,32 @@ void job_values(const struct job *j, struct job_values *ret)
                 ret->all[i] = all[i];
 }
 
-static char *env_entry(const char *name, const char *value)
-{
-        size_t len = strlen(name) + strlen(value) + 2;
-        char *entry = xmalloc(len);
-        (void)snprintf(entry, len, "%s=%s", name, value);
-        return entry;
-}
-
-static char *env_number(const char *name, int64_t value)
+static void add_number(struct words *env, const char *name, int64_t value)
 {
         char digits[24];
         (void)snprintf(digits, sizeof(digits), "%lld", (long long)value);
-        return env_entry(name, digits);
+        env_add(env, name, digits);
 }
 
 char **job_env(const struct job *j, const char *url, const struct words *extra)
 {
-        static const char *const kept[] = {"PATH", "LANG", "HOME"};
-        size_t at = 0;
-        char **env = xcalloc(ARRAY_LEN(kept) + extra->n + 11, sizeof(*env));
-        for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
-                const char *value = getenv(kept[i]);
-                if (value && !env_get(extra->argv, kept[i]))
-                        env[at++] = env_entry(kept[i], value);
-        }
-        for (size_t i = 0; i < extra->n; i++)
-                env[at++] = xstrdup(extra->argv[i]);
-        env[at++] = env_number("WEIR_JOB_ID", j->id);
-        env[at++] = env_entry("WEIR_HOOK", j->hook);
-        env[at++] = env_entry("WEIR_QUEUE", j->queue);
-        env[at++] = env_entry("WEIR_GROUP", j->group);
-        env[at++] = env_number("WEIR_ATTEMPT", j->attempt);
-        env[at++] = env_number("WEIR_ATTEMPTS", j->attempts);
-        env[at++] = env_number("WEIR_PRIORITY", j->priority);
-        env[at++] = env_number("WEIR_FENCE", j->fence);
-        env[at++] = env_number("WEIR_LEASE_MS", j->lease_ms);
-        env[at++] = env_entry("WEIR_URL", url);
-        return env;
+        struct words env;
+        env_make(&env, extra);
+        add_number(&env, "WEIR_JOB_ID", j->id);
+        env_add(&env, "WEIR_HOOK", j->hook);
+        env_add(&env, "WEIR_QUEUE", j->queue);
+        env_add(&env, "WEIR_GROUP", j->group);
+        add_number(&env, "WEIR_ATTEMPT", j->attempt);
+        add_number(&env, "WEIR_ATTEMPTS", j->attempts);
+        add_number(&env, "WEIR_PRIORITY", j->priority);
+        add_number(&env, "WEIR_FENCE", j->fence);
+        add_number(&env, "WEIR_LEASE_MS", j->lease_ms);
+        env_add(&env, "WEIR_URL", url);
+        if (j->traceparent[0])
+                env_add(&env, "WEIR_TRACEPARENT", j->traceparent);
+        if (j->traceparent[0] && !env_get(extra->argv, "TRACEPARENT"))
+                env_add(&env, "TRACEPARENT", j->traceparent); /* what OpenTelemetry looks for */
+        return env.argv;
 }
 
 void job_env_free(char **env)

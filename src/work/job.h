@@ -12,6 +12,7 @@ struct job {
         int64_t limit_ms; /* what is left when its handler begins: of maxrun_ms and of the handler's
                            * own timeout the less; 0: no limit */
         char token[33];
+        char traceparent[64]; /* of this attempt; empty: it is in no trace */
         char hook[256], queue[256], group[256];
         struct buf args; /* kept only until a handler has it */
 };

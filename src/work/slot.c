@@ -212,7 +212,9 @@ static int slot_spawn(struct slot *s, struct problem *p)
         int r = words_fill(&h->command, values.all, JOB_VALUES, &words, p);
         if (r != OK)
                 return r;
-        char **env = job_env(&s->job, s->worker->options->url->text, &h->env);
+        struct buf url CLEANUP(buf_release) = {0};
+        server_url_put(&url, s->worker->options->url);
+        char **env = job_env(&s->job, buf_cstr(&url), &h->env);
         struct task_spec spec = {
                 .command = {.argv = words.argv,
                             .env = env,

@@ -29,6 +29,26 @@ void words_add(struct words *w, const char *word)
         w->argv[w->n] = NULL;
 }
 
+void env_add(struct words *env, const char *name, const char *value)
+{
+        struct buf entry CLEANUP(buf_release) = {0};
+        buf_printf(&entry, "%s=%s", name, value);
+        words_add(env, buf_cstr(&entry));
+}
+
+void env_make(struct words *ret, const struct words *extra)
+{
+        static const char *const kept[] = {"PATH", "LANG", "HOME"};
+        *ret = (struct words){0};
+        for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+                const char *value = getenv(kept[i]);
+                if (value && !env_get(extra->argv, kept[i]))
+                        env_add(ret, kept[i], value);
+        }
+        for (size_t i = 0; i < extra->n; i++)
+                words_add(ret, extra->argv[i]);
+}
+
 const char *env_get(char *const *env, const char *name)
 {
         size_t len = strlen(name);

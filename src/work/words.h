@@ -17,6 +17,10 @@ int words_split(const char *text, struct words *ret, struct problem *p) MUST_CHE
 void words_release(struct words *w);
 void words_add(struct words *w, const char *word); /* copied */
 
+/* The environment that commands begin with: PATH, LANG and HOME of this process, and `extra`
+ * (NAME=VALUE), which may replace those. */
+void env_make(struct words *ret, const struct words *extra);
+void env_add(struct words *env, const char *name, const char *value);
 /* The value of a variable among words NAME=VALUE, ended by NULL; NULL when it is not set. */
 const char *env_get(char *const *env, const char *name);
 

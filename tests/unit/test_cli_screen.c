@@ -100,6 +100,54 @@ static void a_narrow_terminal_cuts_what_may_be_cut(void **state)
         buf_release(&b);
 }
 
+static void add_row(struct table *t, int64_t id, const char *name, const char *note)
+{
+        table_add_int(t, id);
+        table_add(t, slice_str(name), TONE_PLAIN);
+        table_add(t, slice_str(note), TONE_PLAIN);
+}
+
+static void parts_of_a_table_are_aligned_with_each_other(void **state)
+{
+        struct table t;
+        struct screen s = {0};
+        struct buf b = {0};
+        (void)state;
+        table_init(&t, columns, 3);
+        add_row(&t, 1000, "anna", "x");
+        table_print_part(&t, &s, &b);
+        add_row(&t, 7, "b", "y");
+        table_print_part(&t, &s, &b);
+        add_row(&t, 8, "barbara", "z");
+        table_print_part(&t, &s, &b);
+        table_print_part(&t, &s, &b); /* nothing was added */
+        assert_string_equal(buf_cstr(&b), "  ID  NAME  NOTE\n"
+                                          "1000  anna  x\n"
+                                          "   7  b     y\n"
+                                          "   8  barbara  z\n");
+        table_release(&t);
+        buf_release(&b);
+}
+
+/* Without a terminal nothing is cut: then it stands out. */
+static void one_long_cell_does_not_make_every_row_long(void **state)
+{
+        struct table t;
+        struct screen s = {0};
+        struct buf b;
+        char text[1001] = {0};
+        (void)state;
+        memset(text, 'x', sizeof(text) - 1);
+        table_init(&t, columns, 3);
+        add_row(&t, 1, text, "a");
+        add_row(&t, 2, "short", "b");
+        print(&t, &s, &b);
+        has(buf_cstr(&b), text);
+        const char *last = strstr(buf_cstr(&b), "short");
+        assert_int_equal(strlen(last), 200 + strlen("  b\n"));
+        buf_release(&b);
+}
+
 static void tones_are_used_only_where_wanted(void **state)
 {
         struct screen with = {.has_tones = true}, without = {0};
@@ -149,6 +197,8 @@ int main(void)
                 cmocka_unit_test(width_counts_columns_not_bytes),
                 cmocka_unit_test(columns_are_as_wide_as_their_widest_cell),
                 cmocka_unit_test(a_narrow_terminal_cuts_what_may_be_cut),
+                cmocka_unit_test(parts_of_a_table_are_aligned_with_each_other),
+                cmocka_unit_test(one_long_cell_does_not_make_every_row_long),
                 cmocka_unit_test(tones_are_used_only_where_wanted),
                 cmocka_unit_test(payloads_stay_json_in_json),
         };

@@ -10,7 +10,7 @@
 #include "wire/resp_reply.h"
 
 struct rig {
-        struct buf bytes[3];
+        struct buf bytes[4];
         struct arena arena;
         struct top_view view;
         struct buf frame;
@@ -159,11 +159,110 @@ static void a_cause_that_is_past_is_told_as_past(void **state)
         rig_release(&x);
 }
 
+static void put_sites(struct buf *b, int n)
+{
+        buf_printf(b, "*%d\r\n", n);
+        for (int i = 0; i < n; i++) {
+                char name[32];
+                (void)snprintf(name, sizeof(name), "site-%d", i);
+                buf_put_str(b, "%10\r\n");
+                put_pair(b, "name", name);
+                put_pair(b, "mode", i ? "enforce" : "observe");
+                put_pair(b, "level", "critical");
+                put_pair(b, "error", "");
+                put_number(b, "due", 1001);
+                put_text(b, "capped");
+                buf_put_str(b, i ? "#f\r\n" : "#t\r\n");
+                put_number(b, "moved", i);
+                put_number(b, "would_move", 120);
+                put_number(b, "running", 2);
+                put_number(b, "failed", 3);
+        }
+}
+
+static size_t count_text(const char *text, const char *what)
+{
+        size_t n = 0;
+        for (; (text = strstr(text, what)); text++)
+                n++;
+        return n;
+}
+
+static void sites_are_in_the_head_when_there_are_any(void **state)
+{
+        struct rig x;
+        (void)state;
+        rig_init(&x, 3, 1);
+        assert_null(strstr(draw(&x), "SITE"));
+        put_sites(&x.bytes[3], 6);
+        x.view.sites = parsed(&x, &x.bytes[3]);
+        x.view.rows = 30;
+        const char *frame = draw(&x);
+        assert_non_null(strstr(frame, "site-0  observe  critical  1001+  0 (120 would)"));
+        assert_non_null(strstr(frame, "site-3  enforce  critical   1001              3"));
+        assert_null(strstr(frame, "site-4"));
+        assert_non_null(strstr(frame, "and 2 more: weir wordpress status"));
+        buf_clear(&x.frame);
+        top_put_all(&x.view, &x.frame);
+        assert_int_equal(count_text(buf_cstr(&x.frame), "site-"), 6);
+        rig_release(&x);
+}
+
+static void put_member(struct buf *b, const char *node, const char *role, int seq)
+{
+        buf_put_str(b, "%4\r\n");
+        put_pair(b, "node", node);
+        put_pair(b, "role", role);
+        put_pair(b, "state", strcmp(role, "odd") == 0 ? "differs" : "same");
+        put_number(b, "seq", seq);
+}
+
+static const char *draw_cluster(struct rig *x, const char *leader, const char *role_of_a)
+{
+        struct buf *b = &x->bytes[3];
+        buf_clear(b);
+        buf_put_str(b, "%2\r\n");
+        put_pair(b, "leader", leader);
+        put_text(b, "members");
+        buf_put_str(b, "*3\r\n");
+        put_member(b, "a", role_of_a, 20000);
+        put_member(b, "b", "follower", 10000);
+        put_member(b, "c\033[2J", "follower", 10001);
+        x->view.cluster = parsed(x, b);
+        return draw(x);
+}
+
+static void a_cluster_has_a_line_in_the_head(void **state)
+{
+        struct rig x;
+        (void)state;
+        rig_init(&x, 3, 1);
+        x.view.rows = 30;
+        assert_null(strstr(draw(&x), "cluster"));
+        const char *frame = draw_cluster(&x, "a", "leader");
+        assert_non_null(strstr(frame, "cluster  a leads, 3 machines  behind: b 10000 batches\n"));
+        frame = draw_cluster(&x, "", "gone");
+        assert_non_null(strstr(frame, "cluster  NOBODY LEADS, 3 machines  gone: a\n"));
+        assert_null(strstr(frame, "behind"));
+        frame = draw_cluster(&x, "", "odd");
+        assert_non_null(strstr(frame, "cluster  NOBODY LEADS, 3 machines  DIFFERS: a\n"));
+        buf_clear(&x.bytes[3]); /* alone */
+        buf_put_str(&x.bytes[3], "%2\r\n");
+        put_pair(&x.bytes[3], "leader", "");
+        put_text(&x.bytes[3], "members");
+        buf_put_str(&x.bytes[3], "*0\r\n");
+        x.view.cluster = parsed(&x, &x.bytes[3]);
+        assert_null(strstr(draw(&x), "cluster"));
+        rig_release(&x);
+}
+
 static void no_frame_is_larger_than_its_screen(void **state)
 {
         struct rig x;
         (void)state;
         rig_init(&x, 40, 9);
+        put_sites(&x.bytes[3], 6);
+        x.view.sites = parsed(&x, &x.bytes[3]);
         for (size_t rows = 1; rows < 60; rows++) {
                 for (size_t columns = 1; columns < 130; columns += 3) {
                         size_t lines = 1, width = 0;
@@ -302,6 +401,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_cause_that_is_past_is_told_as_past),
+                cmocka_unit_test(sites_are_in_the_head_when_there_are_any),
+                cmocka_unit_test(a_cluster_has_a_line_in_the_head),
                 cmocka_unit_test(no_frame_is_larger_than_its_screen),
                 cmocka_unit_test(the_head_tells_the_level_and_why),
                 cmocka_unit_test(

@@ -1,0 +1,197 @@
+/* See work_site.h.
+ *
+ * What one runner is, the first that is there:
+ *
+ *      --exec          as it says
+ *      --php           that PHP runs weir-runner.php
+ *      wp in the PATH  wp action-scheduler run
+ *      otherwise       php runs weir-runner.php */
+#include "cli/work_site.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/shown.h"
+#include "cli/text.h"
+#include "cli/work_file.h"
+#include "work/site_runner.h"
+#include "work/spawn.h"
+
+#define GRACE_MS 10000
+#define AWAY_MS  60000
+#define DAY_MS   86400000
+
+/* Options of jobs, which mean nothing here, and those that mean nothing without a site. */
+static const char *const job_options[] = {
+        "handlers", "queue",    "slots",      "prefetch",    "lease",
+        "timeout",  "retry-in", "no-retry",   "output",      "unsafe-placeholders",
+        "once",     "max",      "max-memory", "health-file",
+};
+static const char *const site_options[] = {"path", "runners", "php", "when-away"};
+
+int work_site_check(const struct args *args, struct problem *p)
+{
+        bool has_site = args_has(args, "wordpress");
+        for (size_t i = 0; has_site && i < ARRAY_LEN(job_options); i++)
+                if (args_has(args, job_options[i]))
+                        return problem_set(p, ERR_SYNTAX,
+                                           "--%s is for jobs of weir; with --wordpress there are "
+                                           "--path, --runners, --php, --exec, --env, --grace, "
+                                           "--when-away, --name, --stderr and --quiet",
+                                           job_options[i]);
+        for (size_t i = 0; !has_site && i < ARRAY_LEN(site_options); i++)
+                if (args_has(args, site_options[i]))
+                        return problem_set(p, ERR_SYNTAX,
+                                           "--%s goes with --wordpress NAME: of which site?",
+                                           site_options[i]);
+        if (has_site && !*args_get(args, "wordpress"))
+                return problem_set(p, ERR_BADARG, "--wordpress: the name is empty");
+        return OK;
+}
+
+/* ---- what a runner is ---- */
+
+/* weir-runner.php, beside the installed program or in the source tree. */
+static bool find_entry(char ret[PATH_MAX])
+{
+        static const char *const places[] = {
+                "../share/weir/weir-runner.php",
+                "../integrations/wordpress/weir-runner.php",
+                "../../integrations/wordpress/weir-runner.php",
+        };
+        char program[PATH_MAX], file[2 * PATH_MAX];
+        ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+        if (n <= 0)
+                return false;
+        program[n] = '\0';
+        *strrchr(program, '/') = '\0';
+        for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+                (void)snprintf(file, sizeof(file), "%s/%s", program, places[i]);
+                if (realpath(file, ret))
+                        return true;
+        }
+        return false;
+}
+
+static bool has_program(const char *name)
+{
+        char word[16];
+        struct words env;
+        (void)snprintf(word, sizeof(word), "%s", name);
+        char *argv[] = {word, NULL};
+        env_make(&env, &(struct words){0});
+        const struct spawn s = {.argv = argv, .env = env.argv, .umask = -1};
+        bool is_there = spawn_check(&s, NULL) == OK;
+        words_release(&env);
+        return is_there;
+}
+
+/* The folder must be that of a WordPress, or every runner would fail. */
+static int check_path(const char *path, char ret[PATH_MAX], struct problem *p)
+{
+        char file[PATH_MAX + 16];
+        if (!path)
+                return problem_set(p, ERR_SYNTAX,
+                                   "--path is missing: the folder of WordPress, which has "
+                                   "wp-load.php (or --exec: what a runner is)");
+        if (!realpath(path, ret))
+                return problem_set(p, ERR_BADARG, "--path: there is no folder '%s'",
+                                   SHOWN_LONG(path));
+        (void)snprintf(file, sizeof(file), "%s/wp-load.php", ret);
+        if (access(file, R_OK) != 0)
+                return problem_set(p, ERR_BADARG,
+                                   "--path: '%s' is no folder of WordPress: there is no "
+                                   "wp-load.php that can be read",
+                                   SHOWN_LONG(path));
+        return OK;
+}
+
+static int make_command(const struct args *args, const char *path, struct words *ret,
+                        struct problem *p)
+{
+        const char *exec = args_get(args, "exec"), *php = args_get(args, "php");
+        char entry[PATH_MAX], option[PATH_MAX + 16];
+        if (exec && php)
+                return problem_set(p, ERR_SYNTAX, "--exec or --php, not both");
+        if (exec)
+                return words_split(exec, ret, p);
+        if (!php && has_program("wp")) {
+                (void)snprintf(option, sizeof(option), "--path=%s", path);
+                words_add(ret, "wp");
+                words_add(ret, "action-scheduler");
+                words_add(ret, "run");
+                words_add(ret, "--force"); /* Action Scheduler's own limit is one claim at a time */
+                words_add(ret, option);
+                return OK;
+        }
+        if (!find_entry(entry))
+                return problem_set(p, ERR_NOTFOUND,
+                                   "weir-runner.php is not installed beside weir; install WP-CLI, "
+                                   "or say --exec");
+        words_add(ret, php ? php : "php");
+        words_add(ret, entry);
+        words_add(ret, path);
+        return OK;
+}
+
+/* ---- options ---- */
+
+static int take_duration(const struct args *args, const char *option, int64_t *ret_ms,
+                         struct problem *p)
+{
+        const char *text = args_get(args, option);
+        char what[32];
+        (void)snprintf(what, sizeof(what), "--%s", option);
+        int r = text ? duration_parse(what, text, ret_ms, p) : OK;
+        if (r == OK && *ret_ms > DAY_MS)
+                r = problem_set(p, ERR_BADARG, "%s: at most 1d", what);
+        return r;
+}
+
+static int take_env(const struct args *args, struct words *ret, struct problem *p)
+{
+        size_t at = 0;
+        int r = OK;
+        for (const char *env; r == OK && (env = args_next(args, "env", &at)) != NULL;)
+                r = work_env_add(ret, env, p);
+        return r;
+}
+
+int work_site(struct cli *cli, const char *name, struct problem *p)
+{
+        const struct args *args = &cli->args;
+        struct words command = {0}, env = {0};
+        struct site_runner_options options = {
+                .url = &cli->url,
+                .name = name,
+                .site = args_get(args, "wordpress"),
+                .command = &command,
+                .env = &env,
+                .grace_ms = GRACE_MS,
+                .away_ms = AWAY_MS,
+                .passes_errors = args_has(args, "stderr"),
+        };
+        char path[PATH_MAX] = "";
+        int64_t runners = 1;
+        int r = args_number(args, "runners", (struct range){1, SITE_RUNNERS_MAX}, &runners, p);
+        options.runners = (size_t)runners;
+        if (r == OK)
+                r = take_duration(args, "grace", &options.grace_ms, p);
+        if (r == OK)
+                r = take_duration(args, "when-away", &options.away_ms, p);
+        if (r == OK)
+                r = take_env(args, &env, p);
+        if (r == OK && (args_has(args, "path") || !args_has(args, "exec")))
+                r = check_path(args_get(args, "path"), path, p);
+        if (r == OK)
+                r = make_command(args, path, &command, p);
+        options.dir = path[0] ? path : NULL;
+        if (r == OK)
+                r = site_runner_run(&options, p);
+        words_release(&command);
+        words_release(&env);
+        return r;
+}
