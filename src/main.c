@@ -6,13 +6,18 @@
 
 #include "cli/cli.h"
 #include "cli/config.h"
+#include "serve/actionscheduler.h"
 #include "serve/backup.h"
+#include "serve/cluster_command.h"
 #include "serve/config_text.h"
 #include "serve/doctor.h"
 #include "serve/inspect.h"
+#include "serve/move.h"
 #include "serve/probe_command.h"
 #include "serve/reference.h"
 #include "serve/serve.h"
+#include "serve/tls_command.h"
+#include "serve/wordpress_check.h"
 
 static int version_main(int argc, char **argv)
 {
@@ -26,9 +31,23 @@ static const struct {
         const char *name;
         int (*main)(int argc, char **argv);
 } programs[] = {
-        {"serve", serve_main},     {"log", inspect_main},       {"docs", reference_main},
-        {"probe", probe_main},     {"backup", backup_main},     {"doctor", doctor_main},
-        {"version", version_main}, {"--version", version_main}, {"history", inspect_history_main},
+        {"serve", serve_main},       {"log", inspect_main},
+        {"docs", reference_main},    {"probe", probe_main},
+        {"backup", backup_main},     {"doctor", doctor_main},
+        {"move", move_main},         {"version", version_main},
+        {"--version", version_main}, {"history", inspect_history_main},
+};
+
+/* Those of two words. */
+static const struct {
+        const char *group, *name;
+        int (*main)(int argc, char **argv);
+} pairs[] = {
+        {"wordpress", "check", wordpress_check_main},
+        {"cluster", "init", cluster_init_main},
+        {"tls", "self-signed", tls_self_signed_main},
+        {"import", "actionscheduler", actionscheduler_import_main},
+        {"export", "actionscheduler", actionscheduler_export_main},
 };
 
 /* A standard stream that was closed at the start would be the next file that is opened, and
@@ -48,6 +67,9 @@ int main(int argc, char **argv)
         for (size_t i = 0; argc > 1 && i < sizeof(programs) / sizeof(programs[0]); i++)
                 if (strcmp(argv[1], programs[i].name) == 0)
                         return programs[i].main(argc - 1, argv + 1);
+        for (size_t i = 0; argc > 2 && i < sizeof(pairs) / sizeof(pairs[0]); i++)
+                if (strcmp(argv[1], pairs[i].group) == 0 && strcmp(argv[2], pairs[i].name) == 0)
+                        return pairs[i].main(argc - 2, argv + 2);
         cli_config_read = config_read_text;
         return cli_main(argc - 1, argv + 1);
 }

@@ -7,6 +7,7 @@
 # it comes back with 0 when weir grants the check, and not before.  So it needs at least one replica to
 # ask about, which --check-slave-lag names.  While weir is away the copy waits.  A check that can never
 # be granted (no such target, no such name, a token is needed) ends the tool before it changes anything.
+# With https:// (Debian: libio-socket-ssl-perl) the certificate is checked, by WEIR_TLS_CA if that is set.
 package pt_online_schema_change_plugin;
 
 use strict;
@@ -20,7 +21,8 @@ sub new {
     my ($class) = @_;
     my $url = $ENV{WEIR_CHECK}
         or die "set WEIR_CHECK, such as http://127.0.0.1:7380/check/pt-osc/mysql/main1\n";
-    my $self = bless { url => $url, http => HTTP::Tiny->new(timeout => 5) }, $class;
+    my %tls = $ENV{WEIR_TLS_CA} ? (SSL_options => { SSL_ca_file => $ENV{WEIR_TLS_CA} }) : ();
+    my $self = bless { url => $url, http => HTTP::Tiny->new(timeout => 5, verify_SSL => 1, %tls) }, $class;
     my $status = $self->ask;
     die "weir: $url answers $status\n" if $status >= 400 && $status < 410;
     return $self;

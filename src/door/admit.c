@@ -23,7 +23,7 @@
 static struct conn *oldest_stranger(struct server *s, const struct peer *peer)
 {
         static const enum conn_deadline kinds[] = {CONN_DEADLINE_TOKEN, CONN_DEADLINE_LINGER,
-                                                   CONN_DEADLINE_PREAUTH};
+                                                   CONN_DEADLINE_RELAY, CONN_DEADLINE_PREAUTH};
         for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
                 LIST_FOREACH(&s->deadlines[kinds[i]], it)
                 {

@@ -31,6 +31,9 @@
 struct server;
 struct conn;
 struct peer;
+struct relay;
+struct relay_header;
+struct tls;
 
 /* What a protocol is to a connection. */
 struct door {
@@ -39,6 +42,7 @@ struct door {
         /* LIMIT_PREAUTH_BYTES holds; HTTP has its own bound on the head, and looks at the token
          * before it takes a body. */
         bool counts_preauth;
+        bool is_http; /* over TLS, clients may choose it by its name */
         struct session_ops session;
         void (*open)(struct conn *c);
         /* Runs the requests that are complete while conn_can_run(); returns how many bytes they
@@ -47,6 +51,9 @@ struct door {
         /* Tells the peer why it is turned away; the connection is closed afterwards. */
         void (*refuse)(struct conn *c, const struct problem *problem);
         void (*close)(struct conn *c);
+        /* In a cluster: what the leader is to know of it, and what it was told (door/relay.h). */
+        void (*tell)(const struct conn *c, struct relay_header *ret);
+        void (*hear)(struct conn *c, const struct relay_header *told);
 };
 
 /* Each kind has one length, so each list is in order of time by itself. */
@@ -57,11 +64,18 @@ enum conn_deadline {
         CONN_DEADLINE_TOKEN,   /* LIMIT_TOKEN_WAIT_MS until a wrong token is answered */
         CONN_DEADLINE_OUTPUT,  /* LIMIT_STALL_MS without the peer taking anything */
         CONN_DEADLINE_LINGER,
+        CONN_DEADLINE_RELAY, /* RELAY_WAIT_MS until the leader takes it over */
         CONN_DEADLINE_COUNT,
 };
 
 /* At most one batch is in flight and one open, so two are in use; more would be merged. */
 #define CONN_MARKS 2
+
+/* What stays known of a client that another weir of the cluster has relayed here (door/told.h). */
+struct told {
+        bool is_tls;      /* between it and the weir that relays */
+        char certified[]; /* the token that its certificate stands for; "": none */
+};
 
 struct conn_mark {
         uint64_t seq;
@@ -81,8 +95,13 @@ struct conn {
         struct session session;
         struct server *server;
         const struct door *door;
-        uint64_t id;
+        struct tls *tls;   /* NULL: what passes is plain (conn_tls.c) */
         int64_t opened_ms; /* Unix ms */
+
+        union {
+                struct relay *relay; /* unless is_told; NULL: this weir answers it */
+                struct told *told;   /* of one that another weir has relayed here */
+        } cluster;
 
         struct list link;      /* server->conns */
         struct list out_link;  /* dirty or held */
@@ -93,7 +112,7 @@ struct conn {
         struct buf in; /* input not run yet, from in_at on */
         uint32_t in_at;
         uint32_t need;          /* bytes without which another look at the input is of no use */
-        uint32_t preauth_bytes; /* input so far, while not authenticated */
+        uint32_t preauth_bytes; /* input so far, while not authenticated; of a handshake first */
 
         /* Its go, which ends when it has used its share of the turn (loop/share.h). */
         uint32_t active_turn, read_turn; /* numbers of turns */
@@ -103,12 +122,12 @@ struct conn {
 
         struct buf out;
         uint32_t sent, ready;
-        uint32_t writing; /* bytes handed to libuv because the socket was full */
+        uint32_t writing;    /* bytes handed to libuv because the socket was full */
+        uint32_t held_bytes; /* memory of its input and output, as counted last */
         struct conn_mark marks[CONN_MARKS];
 
         struct peer *peer;       /* NULL once it is closed */
-        struct heap_node weight; /* server->heavy, while it holds memory */
-        uint32_t held_bytes;     /* memory of its input and output, as counted last */
+        struct heap_node weight; /* server->heavy, while it holds memory; its id is conn_id() */
 
         uint8_t n_marks;
         uint8_t deadline; /* enum conn_deadline */
@@ -124,9 +143,33 @@ struct conn {
         bool is_lingering;
         bool is_listening; /* asks no more; what it still sends is thrown away */
         bool is_closed;
+        /* Of a cluster (door/relay.h, door/told.h). */
+        bool is_told : 1;
+        bool has_state : 1;   /* has asked for more than checks: ends when another weir leads */
+        bool is_stalled : 1;  /* its next request waits until the lease is certain */
+        bool is_unserved : 1; /* no leader came in time: the requests it has are refused */
 };
 
-int conn_accept(struct server *s, const struct door *door, uv_stream_t *listener, bool is_local);
+static inline uint64_t conn_id(const struct conn *c)
+{
+        return c->weight.id;
+}
+
+static inline struct relay *conn_relay(const struct conn *c)
+{
+        return c->is_told ? NULL : c->cluster.relay;
+}
+
+static inline struct told *conn_told(const struct conn *c)
+{
+        return c->is_told ? c->cluster.told : NULL;
+}
+
+/* The client has encrypted what it sent, to this weir or to the one that relays it. */
+bool conn_is_tls(const struct conn *c);
+
+struct listener;
+int conn_accept(struct listener *l);
 
 /* Whether the next request may run: not waiting, not closing, output and open batch not full, and
  * its share of the turn not used up. */
@@ -140,12 +183,15 @@ struct buf *conn_out(struct conn *c);
 void conn_replied(struct conn *c, uint64_t seq);
 /* For session_ops.reply_end: as above, and the connection may run on, later in this turn. */
 void conn_replied_late(struct conn *c, uint64_t seq);
-void conn_authenticated(struct conn *c);
+void conn_authenticated(struct conn *c, struct grant *grant); /* by a token of that grant */
+/* The TLS handshake has ended with a certificate of the client that `ca` vouches for; called once,
+ * before any request runs. */
+void conn_certified(struct conn *c);
 /* It has shown a wrong token; counts it.  True: too many came from there, so that the connection
  * must end with this answer, and conn_hold_back() is called. */
 bool conn_count_failure(struct conn *c);
 void conn_hold_back(struct conn *c);   /* what is answered leaves after LIMIT_TOKEN_WAIT_MS */
-void conn_forget_auth(struct conn *c); /* as after accept; nothing without a token */
+void conn_forget_auth(struct conn *c); /* as after accept; nothing when no token is needed */
 
 /* From here on it only gets what others write to it.  No deadline holds: the writer must look at
  * conn_unsent(). */
@@ -164,7 +210,14 @@ void conn_cut(struct conn *c);   /* its deadline passed */
 /* All connections together hold too much: what this one holds is given back.  Not from inside a
  * call of the core. */
 void conn_cut_heavy(struct conn *c);
+/* The same, for that reason. */
+void conn_cut_for(struct conn *c, const struct problem *why);
 void conn_stop(struct conn *c); /* the server stops: no more input, answer what is there */
+/* The state that it asked about is another's from here on: answers that may leave do, the others
+ * never, and it closes.  Its session has nothing of the core any more when this returns.
+ * may_leave: false when nothing may.  Not from inside a call of the core. */
+void conn_hang_up(struct conn *c, bool may_leave);
+void conn_resume(struct conn *c); /* it may run on, later in this turn or in the next */
 void conn_check(const struct conn *c);
 
 #endif

@@ -9,6 +9,7 @@
 #ifndef WEIR_DOOR_CONTRACT_H
 #define WEIR_DOOR_CONTRACT_H
 
+#include "api/access.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -53,6 +54,7 @@ struct contract_call {
         struct slice query;                  /* without '?', as it came */
         struct slice address;                /* of the asker, as it or its proxy says */
         bool is_authenticated;
+        const struct grant *grant;   /* what the asker may do (api/access.h) */
         struct arena *arena;         /* for what must be decoded */
         struct check_answer *answer; /* room for one: too large for the stack of every call */
         int64_t *checked_ns;         /* Vitess: the last check; steady, 0: never */

@@ -16,6 +16,11 @@ size_t server_output_max(const struct server *s)
                                                                        : TIGHT_OUTPUT_BYTES;
 }
 
+int64_t server_tls_ends_ms(const struct server *s)
+{
+        return s->tls ? tls_ctx_ends_ms(tls_store_peek(s->tls)) : 0;
+}
+
 uint64_t server_seq_of(struct server *s, const struct command_def *def)
 {
         if (!(def->flags & COMMAND_FREE))

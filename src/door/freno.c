@@ -178,7 +178,9 @@ static void run_check(struct contract_call *call)
                 answer_check(call, 417, 0, 0, "App denied");
                 return;
         }
-        int r = core_check(call->core, &ask, call->answer, &problem);
+        int r = access_check_identity(call->grant, ask.identity, &problem);
+        if (r == OK)
+                r = core_check(call->core, &ask, call->answer, &problem);
         if (r == OK && call->answer->target.len)
                 answer_verdict(call, call->answer);
         else if (r == OK && is_type(call, ask.kind)) /* refused before its store was looked for */

@@ -30,6 +30,8 @@
 #include "door/origin.h"
 #include "door/site.h"
 #include "wire/http.h"
+#include "wire/relay_header.h"
+#include "wire/traceparent.h"
 
 #define JSON_TYPE    "application/json"
 #define PROBLEM_TYPE "application/problem+json"
@@ -185,23 +187,18 @@ static void reply_end_late(struct session *session)
 
 static int check_token(struct http_conn *hc, struct slice authorization, struct problem *p)
 {
-        static const struct slice scheme = SLICE_LIT("Bearer ");
-        struct server *s = hc->conn.server;
-        if (authorization.len <= scheme.len ||
-            !slice_eq_nocase(slice_make(authorization.ptr, scheme.len), scheme))
-                return problem_set(p, ERR_NOAUTH, "send Authorization: Bearer and the token");
-        struct slice token =
-                slice_make(authorization.ptr + scheme.len, authorization.len - scheme.len);
-        if (!secret_is(&s->token, token))
-                return problem_set(p, ERR_BADTOKEN, "%s", err_text(ERR_BADTOKEN));
-        conn_authenticated(&hc->conn);
-        return OK;
+        struct grant *grant = NULL;
+        int r = who_authorizes(&hc->conn, authorization, &grant, p);
+        if (r == OK)
+                conn_authenticated(&hc->conn, grant);
+        return r;
 }
 
 /* Asked by a page in a browser, and not by one of ours? */
 static bool is_foreign(const struct http_conn *hc, const char *bytes)
 {
-        return origin_is_foreign(&hc->parser, bytes, hc->conn.server->has_token);
+        const struct origin_way way = {hc->conn.server->needs_token, conn_is_tls(&hc->conn)};
+        return origin_is_foreign(&hc->parser, bytes, way);
 }
 
 static bool is_asking_only(const struct http_conn *hc)
@@ -224,7 +221,7 @@ static int check_local(struct http_conn *hc, const char *bytes, bool is_control,
                 return problem_set(
                         p, ERR_HOST,
                         "without a token only localhost, 127.0.0.1 and [::1] are served");
-        if (is_control && origin_is_unproven(&hc->parser, bytes))
+        if (is_control && origin_is_unproven(&hc->parser, bytes, conn_is_tls(&hc->conn)))
                 return problem_set(p, ERR_FORBIDDEN,
                                    "this address changes something, and a browser may have been "
                                    "made to ask for it: use the page of weir, or a program such "
@@ -232,6 +229,19 @@ static int check_local(struct http_conn *hc, const char *bytes, bool is_control,
         if (is_asking_only(hc))
                 return OK;
         return is_foreign(hc, bytes) ? refuse_foreign(p) : OK;
+}
+
+/* A browser shows its certificate by itself, as it does with a cookie. */
+static int check_certified(struct http_conn *hc, const char *bytes, bool is_control,
+                           struct problem *p)
+{
+        struct grant *grant = who_is_certified(&hc->conn);
+        if (!grant)
+                return check_token(hc, SLICE_NONE, p); /* which says what is missing */
+        if (is_foreign(hc, bytes) || (is_control && origin_is_unproven(&hc->parser, bytes, true)))
+                return refuse_foreign(p);
+        conn_authenticated(&hc->conn, grant);
+        return OK;
 }
 
 /* With a token: it must be shown, or the cookie of a session that began with it. */
@@ -245,7 +255,7 @@ static int check_caller(struct http_conn *hc, const char *bytes, bool is_control
         const struct login_session *session = login_find(
                 &s->login, http_field(parser, bytes, SLICE_LIT("cookie")), s->loop->now.steady_ns);
         if (!session)
-                return check_token(hc, SLICE_NONE, p); /* which says what is missing */
+                return check_certified(hc, bytes, is_control, p);
         if (is_foreign(hc, bytes))
                 return refuse_foreign(p);
         if (is_control || !is_asking_only(hc)) {
@@ -255,7 +265,8 @@ static int check_caller(struct http_conn *hc, const char *bytes, bool is_control
                         return r;
         }
         hc->has_login = true;
-        conn_authenticated(&hc->conn);
+        hc->conn.session.door = SESSION_PAGE;
+        conn_authenticated(&hc->conn, session->grant);
         return OK;
 }
 
@@ -283,7 +294,24 @@ static int check_page(struct http_conn *hc, const char *bytes, const struct site
         if (page->kind == SITE_LOGOUT && is_foreign(hc, bytes))
                 return refuse_foreign(p);
         int r = check_caller(hc, bytes, false, p);
-        return r == ERR_NOAUTH && page->is_open ? OK : r;
+        if (page->is_open)
+                return r == ERR_NOAUTH ? OK : r;
+        return r == OK ? access_check_role(hc->conn.session.grant, ROLE_READER, "this page", p) : r;
+}
+
+static int check_contract(struct http_conn *hc, const char *bytes,
+                          const struct contract_route *route, struct problem *p)
+{
+        static const enum role roles[] = {[CONTRACT_CHECK] = ROLE_CHECKER,
+                                          [CONTRACT_READ] = ROLE_READER,
+                                          [CONTRACT_CONTROL] = ROLE_OPERATOR};
+        int r = check_caller(hc, bytes, route->access == CONTRACT_CONTROL, p);
+        if (r != OK)
+                return r;
+        r = access_check_role(hc->conn.session.grant, roles[route->access], route->path, p);
+        if (r != OK)
+                core_audit_refused(hc->conn.server->core, &hc->conn.session, route->path, p);
+        return r;
 }
 
 /* The request's head is complete; the body may still be missing. */
@@ -300,14 +328,18 @@ static int check_head(struct http_conn *hc, const char *bytes, struct problem *p
                 return problem_set(p, ERR_BADARG, "the only expectation known is 100-continue");
         bool is_contract = contract_find(path, &contract);
         hc->has_login = false;
+        hc->conn.session.door = SESSION_HTTP;
         hc->conn.session.is_authenticated = false; /* by this request */
-        if (!s->has_token)
+        use_become(&hc->conn, s->needs_token ? s->stranger : NULL);
+        if (!s->needs_token)
                 return check_local(hc, bytes,
                                    is_contract && contract.route->access == CONTRACT_CONTROL, p);
         if (is_contract) {
-                if (s->is_check_open && contract.route->access == CONTRACT_CHECK && !token.len)
+                if (s->is_check_open && contract.route->access == CONTRACT_CHECK && !token.len) {
+                        use_become(&hc->conn, s->asker);
                         return OK;
-                return check_caller(hc, bytes, contract.route->access == CONTRACT_CONTROL, p);
+                }
+                return check_contract(hc, bytes, contract.route, p);
         }
         int r = site_find(slice_str(http_method(parser)), path, &match);
         if (r == OK && match.asset)
@@ -332,6 +364,22 @@ static int check_media(const struct http_parser *parser, const char *bytes, stru
         return problem_set(p, ERR_MEDIA, "send Content-Type: application/json");
 }
 
+/* The trace of the request is that of its jobs, where they name none; W3C wants a wrong one to be
+ * ignored.  Not an argument: a request that is repeated for its idempotency key has another span.
+ */
+static void take_trace(struct command *cmd, struct slice header)
+{
+        struct traceparent unused; /* only whether it is one */
+        if (!traceparent_parse(header, &unused))
+                return;
+        for (size_t i = 0; i < cmd->n_specs; i++) {
+                if (cmd->specs[i].options.traceparent.len)
+                        continue;
+                cmd->specs[i].options.traceparent = header;
+                cmd->specs[i].has_options = true;
+        }
+}
+
 /* OK: answered.  CORE_LATER: will be.  An error: to be answered with *p. */
 static int run_command(struct http_conn *hc, const char *bytes, const struct site_match *match,
                        uint64_t *seq, struct problem *p)
@@ -354,7 +402,10 @@ static int run_command(struct http_conn *hc, const char *bytes, const struct sit
                 r = command_set_key(&s->command, http_slice(bytes, key), p);
         if (r != OK)
                 return r;
+        if (s->command.n_specs)
+                take_trace(&s->command, http_field(parser, bytes, SLICE_LIT("traceparent")));
         s->command.raw = request.body;
+        hc->conn.has_state |= !command_is_local(match->def);
         hc->is_creating = strcmp(match->def->name, "ENQUEUE") == 0;
         hc->is_many = s->command.is_many;
         json_reply_init(&hc->reply, begin_body(hc));
@@ -390,6 +441,11 @@ static void answer_asset(struct http_conn *hc, const char *bytes, const struct a
         server_give_buf(hc->conn.server, &lines);
 }
 
+static struct grant *find_token(void *ctx, struct slice token, const char *address)
+{
+        return tokens_find(ctx, SLICE_NONE, token, address);
+}
+
 /* The session itself: who has one, log in, log out. */
 static void answer_session(struct http_conn *hc, const char *bytes, const struct site_page *page)
 {
@@ -400,13 +456,16 @@ static void answer_session(struct http_conn *hc, const char *bytes, const struct
         struct slice scheme = http_field(parser, bytes, SLICE_LIT("x-forwarded-proto"));
         struct login_call call = {
                 .login = &s->login,
-                .token = s->has_token ? &s->token : NULL,
+                .find = find_token,
+                .find_ctx = s->core,
+                .needs_token = s->needs_token,
+                .grant = hc->conn.session.is_authenticated ? hc->conn.session.grant : NULL,
                 .version = s->version,
                 .now_ns = s->loop->now.steady_ns,
                 .address = hc->conn.session.address,
                 .cookies = http_field(parser, bytes, SLICE_LIT("cookie")),
                 .has_token = hc->conn.session.is_authenticated && !hc->has_login,
-                .is_https = slice_eq_nocase(scheme, SLICE_LIT("https")),
+                .is_https = conn_is_tls(&hc->conn) || slice_eq_nocase(scheme, SLICE_LIT("https")),
                 .content_type = http_slice(bytes, parser->header[HTTP_HEADER_CONTENT_TYPE]),
                 .content = http_slice(bytes, parser->body),
                 .arena = &s->arena,
@@ -414,6 +473,7 @@ static void answer_session(struct http_conn *hc, const char *bytes, const struct
                 .body = begin_body(hc),
         };
         int r = OK;
+        hc->conn.has_state = true;
         arena_clear(&s->arena);
         if (page->kind == SITE_LOGIN)
                 r = login_enter(&call, p);
@@ -459,6 +519,7 @@ static int answer_live(struct http_conn *hc, const char *bytes, const struct sit
                 hc->has_login ? login_find(&s->login, cookies, s->loop->now.steady_ns) : NULL;
         if (hc->has_login && !login) /* it ended between our head and our body */
                 return problem_set(p, ERR_NOAUTH, "%s", err_text(ERR_NOAUTH));
+        c->has_state = true;
         s->counter[DOOR_HTTP_REQUESTS]++;
         s->loop->n_requests++;
         http_put_head(conn_out(c), &head);
@@ -473,15 +534,19 @@ static int answer_live(struct http_conn *hc, const char *bytes, const struct sit
 /* Returns what the reply waits for. */
 static uint64_t answer_page(struct http_conn *hc, const char *bytes, const struct site_match *match)
 {
+        const struct server *s = hc->conn.server;
         const struct site_page *page = match->page;
         if (match->asset)
                 answer_asset(hc, bytes, match->asset);
         else if (page->kind == SITE_TEXT)
-                answer(hc, page->put(hc->conn.server, begin_body(hc)), page->content_type,
+                answer(hc, page->put(s, begin_body(hc)), page->content_type,
                        SLICE_LIT(COMMON_LINES));
         else
                 answer_session(hc, bytes, page);
-        return page && !page->is_open ? core_reply_seq(hc->conn.server->core) : 0;
+        /* What a machine of a cluster tells of itself must not wait for the log: it is wanted most
+         * when the log stands still, and on one that follows nothing would let go of it. */
+        bool waits = page && !page->is_open && !(page->kind == SITE_TEXT && s->secret.len);
+        return waits ? core_reply_seq(s->core) : 0;
 }
 
 /* --- the contracts of the check door ------------------------------------------------------- */
@@ -530,6 +595,22 @@ static struct slice asker_of(const struct http_conn *hc, const char *bytes)
         return said.len ? said : slice_str(hc->conn.session.address);
 }
 
+/* Its path and query say what it changed. */
+static void audit_contract(struct http_conn *hc, const char *bytes)
+{
+        const struct http_parser *parser = &hc->parser;
+        char role[ROLE_TEXT_BYTES], what[AUDIT_WHAT_BYTES + sizeof(SHOWN_DOTS)];
+        struct buf text CLEANUP(buf_release) = {0};
+        struct audit_entry e = {.command = SLICE_LIT("CONTRACT")};
+        audit_by(&hc->conn.session, role, &e);
+        buf_put_slice(&text, http_slice(bytes, parser->path));
+        if (parser->query.len)
+                buf_put_byte(&text, '?');
+        buf_put_slice(&text, http_slice(bytes, parser->query));
+        e.what = slice_str(shown_put(what, sizeof(what), buf_slice(&text)));
+        core_audit(hc->conn.server->core, &e);
+}
+
 /* Returns what the reply waits for: a check for nothing. */
 static uint64_t run_contract(struct http_conn *hc, const char *bytes,
                              const struct contract_match *match)
@@ -545,13 +626,17 @@ static uint64_t run_contract(struct http_conn *hc, const char *bytes,
                 .query = http_slice(bytes, parser->query),
                 .address = asker_of(hc, bytes),
                 .is_authenticated = session->is_authenticated,
+                .grant = session->grant,
                 .arena = &s->arena,
                 .answer = &s->check_answer,
                 .checked_ns = &s->checked_ns,
                 .body = begin_body(hc),
         };
+        hc->conn.has_state |= match->route->access != CONTRACT_CHECK;
         arena_clear(&s->arena);
         contract_run(&call, match);
+        if (match->route->access == CONTRACT_CONTROL && call.status < 400)
+                audit_contract(hc, bytes);
         answer(hc, call.status, call.content_type, SLICE_LIT(COMMON_LINES));
         if (match->route->access != CONTRACT_CHECK)
                 return core_reply_seq(s->core);
@@ -659,6 +744,21 @@ static void invite_body(struct http_conn *hc)
         conn_replied(&hc->conn, 0);
 }
 
+/* Any weir of a cluster answers it, whoever leads. */
+static bool is_local(const struct http_conn *hc, const char *bytes)
+{
+        struct slice path = http_slice(bytes, hc->parser.path);
+        struct contract_match contract;
+        struct site_match match;
+        if (contract_find(path, &contract))
+                return contract.route->access == CONTRACT_CHECK;
+        if (site_find(slice_str(http_method(&hc->parser)), path, &match) != OK)
+                return false;
+        if (match.page)
+                return match.page->kind == SITE_TEXT;
+        return match.asset || command_is_local(match.def);
+}
+
 /* The head is there for the first time.  False: it was refused and answered. */
 static bool admit(struct http_conn *hc, const char *bytes, bool is_complete)
 {
@@ -666,8 +766,10 @@ static bool admit(struct http_conn *hc, const char *bytes, bool is_complete)
         hc->is_checked = true;
         int r = check_head(hc, bytes, &p);
         if (r == OK) {
-                if (!is_complete)
+                if (!is_complete) {
                         invite_body(hc);
+                        hc->conn.has_state |= !is_local(hc, bytes); /* and cannot be relayed */
+                }
                 return true;
         }
         int status = r == ERR_BADARG ? 417 : err_http(r);
@@ -684,13 +786,46 @@ static bool admit(struct http_conn *hc, const char *bytes, bool is_complete)
         return false;
 }
 
+/* This weir does not lead, or not for certain: the request is looked at when its head is there, and
+ * its body left as it is until then.  False: it is not to be run. */
+static bool parse_gated(struct http_conn *hc, char *bytes, size_t len, enum http_step *ret)
+{
+        struct conn *c = &hc->conn;
+        struct problem *p = &c->server->problem;
+        hc->parser.stops_at_head = true;
+        *ret = http_parse(&hc->parser, bytes, len);
+        hc->parser.stops_at_head = false;
+        if (*ret == HTTP_STEP_BAD || !hc->parser.is_head_done)
+                return true;
+        enum relay_way way = is_local(hc, bytes) ? RELAY_HERE : relay_way(c, p);
+        if (way == RELAY_AWAY)
+                return false;
+        *ret = http_parse(&hc->parser, bytes, len);
+        if (way == RELAY_HERE || *ret == HTTP_STEP_BAD)
+                return true;
+        begin_request(hc); /* which is the last when its end is not there */
+        answer_problem(hc, err_http(p->err), p, "Retry-After: 1\r\n");
+        conn_replied(c, 0);
+        if (hc->is_last)
+                conn_finish(c, *ret != HTTP_STEP_REQUEST);
+        hc->is_checked = true; /* and answered */
+        return true;
+}
+
 static size_t input(struct conn *c, char *bytes, size_t len)
 {
         struct http_conn *hc = of_conn(c);
         size_t at = 0;
         while (at < len && conn_can_run(c)) {
-                enum http_step step = http_parse(&hc->parser, bytes + at, len - at);
-                bool is_complete = step == HTTP_STEP_REQUEST, is_admitted = true;
+                enum http_step step;
+                bool is_answered = false;
+                if (!c->server->is_gated || hc->is_checked)
+                        step = http_parse(&hc->parser, bytes + at, len - at);
+                else if (parse_gated(hc, bytes + at, len - at, &step))
+                        is_answered = hc->is_checked;
+                else
+                        return at;
+                bool is_complete = step == HTTP_STEP_REQUEST, is_admitted = !is_answered;
                 if (step == HTTP_STEP_BAD) {
                         give_up_bad(hc);
                         return len;
@@ -698,7 +833,7 @@ static size_t input(struct conn *c, char *bytes, size_t len)
                 if (hc->parser.is_head_done && !hc->is_checked)
                         is_admitted = admit(hc, bytes + at, is_complete);
                 if (!is_complete)
-                        return at;
+                        return is_answered ? len : at;
                 if (is_admitted) {
                         begin_request(hc);
                         (void)handle(hc, bytes + at); /* when later: conn_can_run says no */
@@ -716,6 +851,7 @@ static size_t input(struct conn *c, char *bytes, size_t len)
 
 static void open_conn(struct conn *c)
 {
+        c->session.door = SESSION_HTTP;
         http_parser_init(&of_conn(c)->parser, LIMIT_HTTP_HEADER_BYTES, LIMIT_COMMAND_BYTES);
 }
 
@@ -733,8 +869,9 @@ static void refuse(struct conn *c, const struct problem *problem)
         struct http_conn *hc = of_conn(c);
         int status = err_http(problem->err);
         /* A connection that never asked anything is closed without a word; an answer to nothing
-         * would be taken for the answer to what is asked next. */
-        if (problem->err != ERR_LIMIT && c->in.len == c->in_at)
+         * would be taken for the answer to what is asked next.  ERR_SYNTAX: it asked, in the
+         * clear. */
+        if (problem->err != ERR_LIMIT && problem->err != ERR_SYNTAX && c->in.len == c->in_at)
                 return;
         if (problem->err == ERR_TIMEOUT)
                 status = 408;
@@ -746,13 +883,28 @@ static void refuse(struct conn *c, const struct problem *problem)
         conn_replied(c, 0);
 }
 
+static void tell(const struct conn *c, struct relay_header *ret)
+{
+        (void)c; /* each request says all that there is */
+        ret->door = RELAY_HTTP;
+}
+
+static void hear(struct conn *c, const struct relay_header *told)
+{
+        (void)c;
+        (void)told;
+}
+
 const struct door http_door = {
         .name = "http",
         .conn_bytes = sizeof(struct http_conn),
         .counts_preauth = false,
+        .is_http = true,
         .session = {reply_begin, reply_end_late},
         .open = open_conn,
         .input = input,
         .refuse = refuse,
         .close = close_conn,
+        .tell = tell,
+        .hear = hear,
 };

@@ -1,9 +1,7 @@
 /* Listening.
  *
- * A unix socket's file stays behind after a crash and then blocks the next start.  It is removed
- * only when it is a socket and no process answers on it; two starting at the same moment are kept
- * apart by the lock on the data folder, which is taken before.  The mode is set through the umask
- * at bind, so that there is no moment at which others can connect. */
+ * The mode of a unix socket is set through the umask at bind, so that there is no moment at which
+ * others can connect. */
 #include "door/listen.h"
 
 #include <arpa/inet.h>
@@ -23,32 +21,6 @@
 #define BACKLOG 1024
 /* "[v6]:port" of the longest kind. */
 #define ADDRESS_TEXT 80
-
-static int remove_stale_socket(const char *path, struct problem *p)
-{
-        struct stat st;
-        if (lstat(path, &st) < 0)
-                return errno == ENOENT ? OK
-                                       : problem_set(p, ERR_IO, "cannot look at %s: %s", path,
-                                                     strerror(errno));
-        if (!S_ISSOCK(st.st_mode))
-                return problem_set(p, ERR_BADARG, "%s is there and is not a socket", path);
-        struct sockaddr_un un = {.sun_family = AF_UNIX};
-        memcpy(un.sun_path, path, strlen(path) + 1);
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0)
-                return problem_set(p, ERR_IO, "cannot make a socket: %s", strerror(errno));
-        int r = connect(fd, (struct sockaddr *)&un, sizeof(un));
-        int why = errno;
-        (void)close(fd); /* nothing was written to it */
-        if (r == 0 || why != ECONNREFUSED)
-                return problem_set(p, ERR_LOCKED, "another process answers on %s", path);
-        if (unlink(path) < 0)
-                return problem_set(p, ERR_IO, "cannot remove the stale socket %s: %s", path,
-                                   strerror(errno));
-        say_info("door", "removed a socket that nobody answered on", "path", path);
-        return OK;
-}
 
 static void on_spare_closed(uv_handle_t *handle)
 {
@@ -71,7 +43,7 @@ static void on_connection(uv_stream_t *stream, int status)
         if (l->is_closed)
                 return;
         loop_turn_begin(l->server->loop);
-        int r = status < 0 ? status : conn_accept(l->server, l->door, stream, l->is_local);
+        int r = status < 0 ? status : conn_accept(l);
         if (r == ERR_NOMEM && !l->is_local)
                 turn_away(l);
         if (r < 0)
@@ -89,7 +61,7 @@ static int refuse_listen(const char *text, int uv_error, struct problem *p)
 
 static int bind_path(struct listener *l, const struct address *a, struct problem *p)
 {
-        int r = remove_stale_socket(a->path, p);
+        int r = address_clear_path(a->path, p);
         if (r != OK)
                 return r;
         mode_t old = umask(0117);
@@ -120,25 +92,15 @@ static void describe(struct listener *l)
         l->address = xstrdup(text);
 }
 
-/* Nothing is lost on the way to ourselves, so a congestion control that paces its packets (bbr,
- * where the system prefers it) only costs a timer per answer: 3 % at 64 clients.  reno is in every
- * kernel; where it may not be chosen, the system's choice serves as well. */
-static void stop_pacing(const uv_handle_t *handle)
-{
-        static const char plain[] = "reno";
-        int fd;
-        if (uv_fileno(handle, &fd) == 0)
-                (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof(plain) - 1);
-}
-
 static int bind_ip(struct listener *l, const char *text, const struct address *a, struct problem *p)
 {
         unsigned flags = a->ip.any.sa_family == AF_INET6 ? UV_TCP_IPV6ONLY : 0;
         int r = uv_tcp_bind(&l->uv.tcp, &a->ip.any, flags);
         if (r < 0)
                 return refuse_listen(text, r, p);
-        if (a->is_loopback)
-                stop_pacing(&l->uv.handle);
+        int fd;
+        if (a->is_loopback && uv_fileno(&l->uv.handle, &fd) == 0)
+                address_stop_pacing(fd);
         return OK;
 }
 
@@ -165,22 +127,27 @@ static int listener_open(struct listener *l, const char *text, const struct addr
         return r;
 }
 
-int listener_new(struct server *s, enum server_kind kind, const char *text, const char *token,
-                 struct listener **ret, struct problem *p)
+int listener_new(struct server *s, const struct listener_options *o, struct listener **ret,
+                 struct problem *p)
 {
         struct address a;
-        int r = address_parse(text, &a, p);
+        bool is_resp = o->kind == SERVER_RESP || o->kind == SERVER_RESP_TLS;
+        bool is_tls = o->kind == SERVER_RESP_TLS || o->kind == SERVER_HTTP_TLS;
+        int r = address_parse(o->text, &a, p);
+        if (r == OK && !s->needs_token)
+                r = address_check_token(&a, o->text, NULL, p);
+        if (r == OK)
+                r = address_check_tls(&a, o->text, is_tls, o->is_insecure, p);
         if (r != OK)
                 return r;
-        r = address_check_token(&a, text, token, p);
-        if (r != OK)
-                return r;
+        ASSERT(!is_tls || s->tls);
         struct listener *l = xcalloc(1, sizeof(*l));
         l->server = s;
-        l->kind = kind;
-        l->door = kind == SERVER_RESP ? &resp_door : &http_door;
+        l->kind = o->kind;
+        l->door = is_resp ? &resp_door : &http_door;
         l->is_local = a.path != NULL;
-        r = listener_open(l, text, &a, p);
+        l->is_tls = is_tls;
+        r = listener_open(l, o->text, &a, p);
         if (r == OK)
                 *ret = l;
         return r;

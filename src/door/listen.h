@@ -23,6 +23,7 @@ struct listener {
         enum server_kind kind;
         char *address; /* as it really is */
         bool is_local;
+        bool is_tls;
         bool is_closed;
         /* Takes a connection off the queue when there is no memory for a real one; libuv would
          * never offer another before. */
@@ -30,9 +31,13 @@ struct listener {
         bool is_spare_used;
 };
 
-/* `token` is what clients must show; NULL or empty: nothing. */
-int listener_new(struct server *s, enum server_kind kind, const char *text, const char *token,
-                 struct listener **ret, struct problem *p) MUST_CHECK;
+struct listener_options {
+        enum server_kind kind;
+        const char *text;
+        bool is_insecure; /* other machines may connect without TLS */
+};
+int listener_new(struct server *s, const struct listener_options *options, struct listener **ret,
+                 struct problem *p) MUST_CHECK;
 void listener_close(struct listener *l);
 
 #endif

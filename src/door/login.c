@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/command.h"
 #include "api/limits.h"
 #include "base/duration.h"
 #include "wire/http.h"
@@ -61,6 +62,7 @@ static void session_end(struct login *l, struct login_session *s)
 {
         hash_remove(&l->by_id, &s->node);
         list_remove(&s->link);
+        (void)grant_unref(s->grant); /* NULL */
         free(s);
 }
 
@@ -104,7 +106,7 @@ static struct login_session *find(struct login *l, const struct secret *id, int6
         if (!node)
                 return NULL;
         struct login_session *s = CONTAINER_OF(node, struct login_session, node);
-        if (now_ns - s->used_ns >= LOGIN_IDLE_MS * NS_PER_MS) {
+        if (s->grant->is_ended || now_ns - s->used_ns >= LOGIN_IDLE_MS * NS_PER_MS) {
                 session_end(l, s);
                 return NULL;
         }
@@ -170,7 +172,8 @@ static void random_hex(struct login *l, char *ret)
 }
 
 /* ret_id: what the cookie is to hold. */
-static struct login_session *session_begin(struct login *l, int64_t now_ns, char *ret_id)
+static struct login_session *session_begin(struct login *l, struct grant *grant, int64_t now_ns,
+                                           char *ret_id)
 {
         if (l->by_id.len >= LIMIT_LOGINS)
                 session_end(l, CONTAINER_OF(l->by_use.next, struct login_session, link));
@@ -179,6 +182,7 @@ static struct login_session *session_begin(struct login *l, int64_t now_ns, char
         random_hex(l, s->csrf);
         secret_init(&s->id, slice_make(ret_id, LOGIN_HEX));
         secret_init(&s->csrf_is, slice_make(s->csrf, LOGIN_HEX));
+        s->grant = grant_ref(grant);
         s->used_ns = now_ns;
         hash_insert(&l->by_id, &s->node, key_of(&s->id));
         list_push_back(&l->by_use, &s->link);
@@ -245,17 +249,55 @@ static void put_bool(struct buf *b, const char *key, bool v)
         buf_put_str(b, v ? "true" : "false");
 }
 
+/* The commands that need one of these roles or none.  The page offers an action when its command is
+ * among them, so that the roles of the command table are told once and repeated nowhere. */
+static void put_commands(struct buf *b, unsigned held)
+{
+        const char *before = "";
+        json_put_key(b, "commands");
+        buf_put_byte(b, '[');
+        for (size_t i = 0; i < command_table_len; i++) {
+                const struct command_def *def = &command_table[i];
+                if (!def->path || !((held | ROLE_BIT(ROLE_ANYONE)) & ROLE_BIT(def->role)))
+                        continue;
+                buf_printf(b, "%s\"%s\"", before, def->name);
+                before = ",";
+        }
+        buf_put_byte(b, ']');
+}
+
+/* The name of the token, and what it stands for: the page shows what that allows. */
+static void put_rights(struct buf *b, const struct grant *grant, bool is_in)
+{
+        unsigned held = grant ? grant->held : ROLES_ALL;
+        const char *before = "";
+        json_put_key(b, "name");
+        json_put_text(b, grant && is_in ? grant->name : SLICE_LIT(""));
+        json_put_key(b, "roles");
+        buf_put_byte(b, '[');
+        for (unsigned role = ROLE_READER; is_in && role < N_ROLES; role++) {
+                if (!(held & ROLE_BIT(role)))
+                        continue;
+                buf_printf(b, "%s\"%s\"", before, role_name(role));
+                before = ",";
+        }
+        buf_put_byte(b, ']');
+        put_commands(b, is_in ? held : 0);
+}
+
 static void put_session(const struct login_call *call, const struct login_session *s)
 {
         struct buf *b = call->body;
         bool is_in = s || call->has_token;
+        const struct grant *grant = s ? s->grant : call->grant;
         buf_put_byte(b, '{');
-        put_bool(b, "needs_login", call->token);
+        put_bool(b, "needs_login", call->needs_token);
         put_bool(b, "is_logged_in", is_in);
         json_put_key(b, "csrf");
         json_put_text(b, slice_str(s ? s->csrf : ""));
+        put_rights(b, grant, is_in || !call->needs_token);
         json_put_key(b, "version"); /* for those who may ask anything else, too */
-        json_put_text(b, slice_str(is_in || !call->token ? call->version : ""));
+        json_put_text(b, slice_str(is_in || !call->needs_token ? call->version : ""));
         buf_put_str(b, "}\n");
 }
 
@@ -332,7 +374,7 @@ int login_enter(struct login_call *call, struct problem *p)
         struct login *l = call->login;
         char id[LOGIN_HEX + 1];
         struct slice token;
-        if (!call->token) {
+        if (!call->needs_token) {
                 put_session(call, NULL);
                 return OK;
         }
@@ -346,7 +388,8 @@ int login_enter(struct login_call *call, struct problem *p)
         int r = read_token(call, &token, p);
         if (r != OK)
                 return r;
-        if (!secret_is(call->token, token)) {
+        struct grant *grant = call->find(call->find_ctx, token, call->address);
+        if (!grant) {
                 count_failure(l, call->address, call->now_ns);
                 return problem_set(p, ERR_BADTOKEN, "%s", err_text(ERR_BADTOKEN));
         }
@@ -354,7 +397,7 @@ int login_enter(struct login_call *call, struct problem *p)
         struct login_session *old = find_cookie(l, call->cookies, call->now_ns);
         if (old)
                 session_end(l, old);
-        const struct login_session *s = session_begin(l, call->now_ns, id);
+        const struct login_session *s = session_begin(l, grant, call->now_ns, id);
         put_cookie(call, slice_make(id, LOGIN_HEX), LOGIN_IDLE_MS / MS_PER_S);
         put_session(call, s);
         return OK;

@@ -8,6 +8,7 @@
 #ifndef WEIR_DOOR_LOGIN_H
 #define WEIR_DOOR_LOGIN_H
 
+#include "api/access.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
@@ -28,6 +29,7 @@ struct login_session {
         struct list link;      /* by use */
         struct secret id;      /* of what the cookie holds, which itself is not kept */
         struct secret csrf_is;
+        struct grant *grant; /* of the token that was shown */
         int64_t used_ns;
         char csrf[LOGIN_HEX + 1];
 };
@@ -59,7 +61,11 @@ int login_check_csrf(const struct login_session *s, struct slice value,
 /* A request about the session itself. */
 struct login_call {
         struct login *login;
-        const struct secret *token; /* NULL: none is configured */
+        bool needs_token;
+        const struct grant *grant; /* of the request; NULL: it has shown nothing */
+        /* Whose token that is; NULL: nobody's. */
+        struct grant *(*find)(void *ctx, struct slice token, const char *address);
+        void *find_ctx;
         const char *version;
         int64_t now_ns;
         const char *address; /* of the peer */

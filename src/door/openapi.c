@@ -2,7 +2,7 @@
  *
  * Each parameter becomes a path or query parameter or a property of the body, with its range; a
  * nested claim refers to the schema of CLAIM's body.  The description of a reply is the row's
- * sentence; its schema comes from api/replies.def.
+ * sentence; its schema comes from api/replies.def.  `x-weir-role` is the role that a token needs.
  *
  * The answer of /v1/live has no schema of its own in OpenAPI 3.1: it is text, and `x-events` says
  * what the data of each event is. */
@@ -276,6 +276,16 @@ static void put_key_parameter(struct buf *b)
         RAW(b, "}}");
 }
 
+static void put_trace_parameter(struct buf *b)
+{
+        json_put_comma(b);
+        RAW(b, "{\"name\":\"traceparent\",\"in\":\"header\",\"required\":false,\"schema\":{"
+               "\"type\":\"string\"");
+        put_string(b, "description",
+                   "The W3C trace context of jobs that name none; ignored when it is none.");
+        RAW(b, "}}");
+}
+
 static void put_parameters(struct buf *b, const struct command_def *def)
 {
         RAW(b, ",\"parameters\":[");
@@ -295,6 +305,8 @@ static void put_parameters(struct buf *b, const struct command_def *def)
         }
         if (def->flags & COMMAND_WRITE)
                 put_key_parameter(b);
+        if (def->id == CMD_ENQUEUE)
+                put_trace_parameter(b);
         buf_put_byte(b, ']');
 }
 
@@ -317,6 +329,7 @@ static void put_head(struct buf *b, const char *verb, const char *name, const ch
 static void put_operation(struct buf *b, const struct command_def *def)
 {
         put_head(b, def->method, def->name, def->summary, def->group);
+        put_string(b, "x-weir-role", role_name(def->role));
         put_parameters(b, def);
         if (has_body(def, 0))
                 put_request_body(b, def);

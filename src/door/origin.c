@@ -60,11 +60,12 @@ static bool begins_with(struct slice s, struct slice begin)
         return s.len >= begin.len && slice_eq_nocase(slice_make(s.ptr, begin.len), begin);
 }
 
-/* `url` is an origin, or an address when may_have_path. */
-static bool is_same_origin(struct slice url, struct slice host, bool may_have_path)
+/* `url` is an origin, or an address when may_have_path.  Without TLS both schemes count: a proxy
+ * before us may speak it. */
+static bool is_same_origin(struct slice url, struct slice host, bool may_have_path, bool is_tls)
 {
-        static const struct slice schemes[] = {SLICE_LIT("http://"), SLICE_LIT("https://")};
-        for (size_t i = 0; i < ARRAY_LEN(schemes); i++) {
+        static const struct slice schemes[] = {SLICE_LIT("https://"), SLICE_LIT("http://")};
+        for (size_t i = 0; i < (is_tls ? 1 : ARRAY_LEN(schemes)); i++) {
                 size_t n = schemes[i].len;
                 if (url.len <= n || !begins_with(url, schemes[i]))
                         continue;
@@ -82,7 +83,7 @@ static struct slice host_of(const struct http_parser *p, const char *bytes)
         return http_slice(bytes, p->header[HTTP_HEADER_HOST]);
 }
 
-bool origin_is_foreign(const struct http_parser *p, const char *bytes, bool is_proxied)
+bool origin_is_foreign(const struct http_parser *p, const char *bytes, struct origin_way way)
 {
         struct slice site = http_slice(bytes, p->header[HTTP_HEADER_FETCH_SITE]);
         struct slice origin = http_slice(bytes, p->header[HTTP_HEADER_ORIGIN]);
@@ -90,12 +91,12 @@ bool origin_is_foreign(const struct http_parser *p, const char *bytes, bool is_p
             !slice_eq_nocase(site, SLICE_LIT("none")))
                 return true;
         if (!p->header[HTTP_HEADER_ORIGIN].is_set ||
-            is_same_origin(origin, host_of(p, bytes), false))
+            is_same_origin(origin, host_of(p, bytes), false, way.is_tls))
                 return false;
         /* A proxy may send a Host of its own.  No page can write this header: a browser asks us
          * first whether it may, and we say nothing. */
         struct slice host = http_field(p, bytes, SLICE_LIT("x-forwarded-host"));
-        return !is_proxied || !is_same_origin(origin, host, false);
+        return !way.is_proxied || !is_same_origin(origin, host, false, way.is_tls);
 }
 
 static bool may_be_browser(const struct http_parser *p, const char *bytes)
@@ -110,17 +111,17 @@ static bool may_be_browser(const struct http_parser *p, const char *bytes)
         return begins_with(http_field(p, bytes, SLICE_LIT("user-agent")), SLICE_LIT("Mozilla/"));
 }
 
-bool origin_is_unproven(const struct http_parser *p, const char *bytes)
+bool origin_is_unproven(const struct http_parser *p, const char *bytes, bool is_tls)
 {
         struct slice site = http_slice(bytes, p->header[HTTP_HEADER_FETCH_SITE]);
         if (!may_be_browser(p, bytes))
                 return false;
-        if (origin_is_foreign(p, bytes, false))
+        if (origin_is_foreign(p, bytes, (struct origin_way){.is_tls = is_tls}))
                 return true;
         if (site.len)
                 return !slice_eq_nocase(site, SLICE_LIT("same-origin"));
         if (p->header[HTTP_HEADER_ORIGIN].is_set)
                 return false; /* it is ours, or the request would be foreign */
         struct slice referer = http_field(p, bytes, SLICE_LIT("referer"));
-        return !is_same_origin(referer, host_of(p, bytes), true);
+        return !is_same_origin(referer, host_of(p, bytes), true, is_tls);
 }

@@ -16,6 +16,7 @@
 
 #include <netinet/in.h>
 
+#include "api/access.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "door/muffle.h"
@@ -30,6 +31,7 @@ struct peer {
         struct hash_node node;
         struct list link;   /* peers->idle, while it has no connection */
         uint32_t conns;     /* open ones */
+        struct use use;     /* of another machine's address: its memory and commands */
         uint32_t strangers; /* those that have not shown the token */
         uint32_t failures;  /* wrong tokens */
         int64_t failed_ns;  /* the last of them */

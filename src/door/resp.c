@@ -14,6 +14,7 @@
 
 #include "base/shown.h"
 #include "door/door_int.h"
+#include "wire/relay_header.h"
 #include "wire/resp.h"
 
 static struct resp_conn *of_conn(struct conn *c)
@@ -209,6 +210,27 @@ static int run_idempotent(struct resp_conn *rc, struct words w, uint64_t *seq)
         return run_core(rc, def, (struct words){w.argv + 2, w.argc - 2}, &w.argv[0], seq);
 }
 
+/* Any weir of a cluster answers it, whoever leads. */
+static bool is_local(const struct command_def *def)
+{
+        if (!def || command_is_local(def))
+                return true;
+        return (def->flags & COMMAND_DOOR) && def->id != CMD_IDEMPOTENT;
+}
+
+/* This weir does not lead, or not for certain.  False: the command is not to be run, and is
+ * answered with s->problem when *ret_is_refused. */
+static bool is_let_through(struct resp_conn *rc, const struct slice *argv, bool *ret_is_refused)
+{
+        struct conn *c = &rc->conn;
+        *ret_is_refused = false;
+        if (!c->is_authed || is_local(command_find(argv[0])))
+                return true;
+        enum relay_way way = relay_way(c, &c->server->problem);
+        *ret_is_refused = way == RELAY_REFUSED;
+        return way == RELAY_HERE;
+}
+
 /* Runs one command; its reply is in the output afterwards unless it comes later. */
 static void run(struct resp_conn *rc, const struct slice *argv, size_t argc)
 {
@@ -223,6 +245,8 @@ static void run(struct resp_conn *rc, const struct slice *argv, size_t argc)
         s->loop->n_requests++;
         (void)conn_out(c);
         rc->depth = 0;
+        if (!is_local(def))
+                c->has_state = true;
         if (!c->is_authed && (!def || !(def->flags & COMMAND_NOAUTH)))
                 r = problem_set(&s->problem, ERR_NOAUTH, "send AUTH token first");
         else if (!def)
@@ -250,19 +274,46 @@ static void give_up(struct resp_conn *rc, const char *why)
         conn_finish(&rc->conn, true);
 }
 
+/* One command.  False: it waits, and so do those behind it. */
+static bool take(struct resp_conn *rc, const struct slice *argv, size_t argc)
+{
+        struct server *s = rc->conn.server;
+        bool is_refused;
+        if (!s->is_gated || is_let_through(rc, argv, &is_refused)) {
+                run(rc, argv, argc);
+                return true;
+        }
+        if (!is_refused)
+                return false;
+        resp_error(rc, &s->problem);
+        conn_replied(&rc->conn, 0);
+        return true;
+}
+
+/* Another weir of the cluster begins with a header.  A line of blanks begins like one. */
+static bool is_header(struct resp_conn *rc, struct slice bytes)
+{
+        if (!rc->is_begun && rc->conn.server->secret.len && proxy_header_is_begun(bytes))
+                return true;
+        rc->is_begun = true;
+        return false;
+}
+
 static size_t input(struct conn *c, char *bytes, size_t len)
 {
         struct server *s = c->server;
         struct resp_request r = {.argv = s->argv, .argv_max = LIMIT_COMMAND_ARGS};
         size_t at = 0;
+        if (is_header(of_conn(c), slice_make(bytes, len)))
+                return told_take(c, bytes, len);
         while (at < len && conn_can_run(c)) {
                 r.bytes_max = c->is_authed ? LIMIT_COMMAND_BYTES : LIMIT_PREAUTH_BYTES;
                 arena_clear(&s->arena);
                 switch (resp_parse(slice_make(bytes + at, len - at), &s->arena, &r)) {
                 case RESP_REQUEST:
+                        if (r.argc && !take(of_conn(c), r.argv, r.argc))
+                                return at;
                         at += r.used;
-                        if (r.argc)
-                                run(of_conn(c), r.argv, r.argc);
                         conn_spend(c, r.used);
                         break;
                 case RESP_MORE:
@@ -287,6 +338,7 @@ static void open_conn(struct conn *c)
         struct resp_conn *rc = of_conn(c);
         rc->reply.ops = &reply_ops;
         rc->proto = 2;
+        c->session.door = SESSION_RESP;
 }
 
 static void close_conn(struct conn *c)
@@ -302,6 +354,25 @@ static void refuse(struct conn *c, const struct problem *problem)
         conn_replied(c, 0);
 }
 
+static void tell(const struct conn *c, struct relay_header *ret)
+{
+        const struct resp_conn *rc = CONTAINER_OF(c, const struct resp_conn, conn);
+        ret->door = RELAY_RESP;
+        ret->proto = rc->proto;
+        ret->name = rc->name ? slice_str(rc->name) : SLICE_NONE;
+}
+
+static void hear(struct conn *c, const struct relay_header *told)
+{
+        struct resp_conn *rc = of_conn(c);
+        rc->is_begun = true;
+        rc->proto = told->proto;
+        if (!told->name.len)
+                return;
+        rc->name = xcalloc(1, told->name.len + 1);
+        memcpy(rc->name, told->name.ptr, told->name.len);
+}
+
 const struct door resp_door = {
         .name = "resp",
         .conn_bytes = sizeof(struct resp_conn),
@@ -311,4 +382,6 @@ const struct door resp_door = {
         .input = input,
         .refuse = refuse,
         .close = close_conn,
+        .tell = tell,
+        .hear = hear,
 };

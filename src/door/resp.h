@@ -11,6 +11,7 @@ struct resp_conn {
         uint32_t maps; /* bit i: the open container at depth i has its keys written */
         uint8_t depth; /* open containers of the reply being written */
         uint8_t proto; /* 2 or 3 */
+        bool is_begun; /* it does not begin with a PROXY header, or that is behind it */
         char *name;    /* CLIENT SETNAME; NULL = none */
 };
 

@@ -40,20 +40,26 @@ static void fail(struct resp_conn *rc, int err, const char *detail)
 
 /* --- who is there --------------------------------------------------------------------------- */
 
-static bool try_token(struct resp_conn *rc, struct slice token)
+static bool try_token(struct resp_conn *rc, struct slice user, struct slice token)
 {
         struct server *s = rc->conn.server;
-        if (!s->has_token) {
+        if (!s->needs_token) {
                 fail(rc, ERR_BADARG, "no token is configured here, so none is needed");
                 return false;
         }
-        if (!secret_is(&s->token, token)) {
+        struct grant *grant = tokens_find(s->core, user, token, rc->conn.session.address);
+        if (!grant) {
                 fail(rc, ERR_BADTOKEN, err_text(ERR_BADTOKEN));
                 if (conn_count_failure(&rc->conn))
                         conn_hold_back(&rc->conn);
                 return false;
         }
-        conn_authenticated(&rc->conn);
+        if (use_admits(&rc->conn, grant, &s->problem) != OK) {
+                resp_error(rc, &s->problem);
+                conn_finish(&rc->conn, true);
+                return false;
+        }
+        conn_authenticated(&rc->conn, grant);
         return true;
 }
 
@@ -61,7 +67,7 @@ static void run_auth(struct resp_conn *rc, struct words w)
 {
         if (w.argc < 1 || w.argc > 2)
                 fail(rc, ERR_SYNTAX, "usage: AUTH [user] token");
-        else if (try_token(rc, w.argv[w.argc - 1]))
+        else if (try_token(rc, w.argc > 1 ? w.argv[0] : SLICE_NONE, w.argv[w.argc - 1]))
                 put_ok(rc);
 }
 
@@ -103,11 +109,11 @@ static void put_hello(struct resp_conn *rc)
         put_bulk(rc, "proto");
         resp_put_int(out(rc), rc->proto);
         put_bulk(rc, "id");
-        resp_put_int(out(rc), (int64_t)rc->conn.id);
+        resp_put_int(out(rc), (int64_t)conn_id(&rc->conn));
         put_bulk(rc, "mode");
         put_bulk(rc, "standalone");
         put_bulk(rc, "role");
-        put_bulk(rc, "master");
+        put_bulk(rc, s->is_following ? "replica" : "master");
         put_bulk(rc, "modules");
         resp_put_array(out(rc), 0);
 }
@@ -127,7 +133,7 @@ static void run_hello(struct resp_conn *rc, struct words w)
         }
         while (i < w.argc) {
                 if (is_word(w.argv[i], "AUTH") && w.argc - i > 2) {
-                        if (!try_token(rc, w.argv[i + 2]))
+                        if (!try_token(rc, w.argv[i + 1], w.argv[i + 2]))
                                 return;
                         i += 3;
                 } else if (is_word(w.argv[i], "SETNAME") && w.argc - i > 1) {
@@ -145,6 +151,16 @@ static void run_hello(struct resp_conn *rc, struct words w)
         }
         rc->proto = proto;
         put_hello(rc);
+}
+
+/* "default" is what Redis calls somebody without a name. */
+static void run_acl(struct resp_conn *rc, struct words w)
+{
+        const struct grant *g = rc->conn.session.grant;
+        if (w.argc != 1 || !is_word(w.argv[0], "WHOAMI"))
+                fail(rc, ERR_SYNTAX, "usage: ACL WHOAMI");
+        else
+                resp_put_bulk(out(rc), g ? g->name : SLICE_LIT(TOKEN_DEFAULT_NAME));
 }
 
 static void run_reset(struct resp_conn *rc, struct words w)
@@ -174,7 +190,7 @@ static void put_client_line(struct conn *c, int64_t now_ms, struct buf *b)
                 proto = rc->proto;
         }
         buf_printf(b, "id=%llu name=%s door=%s age=%lld qbuf=%zu obl=%zu waiting=%d resp=%d\n",
-                   (unsigned long long)c->id, name, c->door->name,
+                   (unsigned long long)conn_id(c), name, c->door->name,
                    (long long)((now_ms - c->opened_ms) / MS_PER_S), c->in.len - c->in_at,
                    c->out.len - c->sent + c->writing, session_is_waiting(&c->session), proto);
 }
@@ -206,7 +222,11 @@ static void run_client(struct resp_conn *rc, struct words w)
                 else
                         resp_put_null(out(rc), rc->proto);
         } else if (is_word(sub, "ID")) {
-                resp_put_int(out(rc), (int64_t)rc->conn.id);
+                resp_put_int(out(rc), (int64_t)conn_id(&rc->conn));
+        } else if (is_word(sub, "LIST") &&
+                   access_check_role(rc->conn.session.grant, ROLE_READER, "CLIENT LIST",
+                                     &rc->conn.server->problem) != OK) {
+                resp_error(rc, &rc->conn.server->problem);
         } else if (is_word(sub, "LIST") || is_word(sub, "INFO")) {
                 put_client_list(rc, is_word(sub, "LIST"));
         } else if (is_word(sub, "SETINFO") || is_word(sub, "NO-EVICT") ||
@@ -256,6 +276,29 @@ static void run_info(struct resp_conn *rc, struct words w)
         buf_release(&text);
 }
 
+/* Redis' word for a leader whose address is not known is an empty host and port 0. */
+static void run_role(struct resp_conn *rc, struct words w)
+{
+        const struct server *s = rc->conn.server;
+        int64_t seq = (int64_t)core_durable_seq(s->core);
+        if (w.argc) {
+                fail(rc, ERR_SYNTAX, "usage: ROLE");
+        } else if (s->is_following) {
+                bool is_known = s->relays.leader != NULL;
+                resp_put_array(out(rc), 5);
+                put_bulk(rc, "slave");
+                put_bulk(rc, is_known ? s->relays.url.host : "");
+                resp_put_int(out(rc), is_known ? s->relays.url.port : 0);
+                put_bulk(rc, relays_are_ready(s) ? "connected" : "connect");
+                resp_put_int(out(rc), seq);
+        } else {
+                resp_put_array(out(rc), 3);
+                put_bulk(rc, "master");
+                resp_put_int(out(rc), seq);
+                resp_put_array(out(rc), 0);
+        }
+}
+
 static void run_config(struct resp_conn *rc, struct words w)
 {
         if (w.argc >= 2 && is_word(w.argv[0], "GET"))
@@ -289,6 +332,8 @@ static void put_help_command(struct buf *b, const struct command_def *def)
                 buf_put_byte(b, '\n');
         }
         buf_printf(b, "  answers: %s\n", def->returns);
+        if (def->role != ROLE_ANYONE)
+                buf_printf(b, "  role: %s\n", role_name(def->role));
         if (def->method)
                 buf_printf(b, "  HTTP: %s %s\n", def->method, def->path);
 }
@@ -482,10 +527,11 @@ static void run_command(struct resp_conn *rc, struct words w)
 typedef void (*run_fn)(struct resp_conn *rc, struct words w);
 
 static const run_fn runs[N_COMMANDS] = {
-        [CMD_PING] = run_ping,     [CMD_ECHO] = run_echo,     [CMD_AUTH] = run_auth,
-        [CMD_HELLO] = run_hello,   [CMD_RESET] = run_reset,   [CMD_QUIT] = run_quit,
-        [CMD_SELECT] = run_select, [CMD_CLIENT] = run_client, [CMD_COMMAND] = run_command,
-        [CMD_INFO] = run_info,     [CMD_HELP] = run_help,     [CMD_CONFIG] = run_config,
+        [CMD_PING] = run_ping,       [CMD_ECHO] = run_echo,     [CMD_AUTH] = run_auth,
+        [CMD_ACL] = run_acl,         [CMD_HELLO] = run_hello,   [CMD_RESET] = run_reset,
+        [CMD_QUIT] = run_quit,       [CMD_SELECT] = run_select, [CMD_CLIENT] = run_client,
+        [CMD_COMMAND] = run_command, [CMD_INFO] = run_info,     [CMD_HELP] = run_help,
+        [CMD_CONFIG] = run_config,   [CMD_ROLE] = run_role,
 };
 
 void resp_command_run(struct resp_conn *rc, const struct command_def *def, struct words w)

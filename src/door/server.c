@@ -23,6 +23,8 @@
 
 /* An argument vector of 10,000 jobs, and as much again unescaped or joined. */
 #define ARENA_MAX_BYTES (4ULL * LIMIT_COMMAND_BYTES)
+/* How often the files of the certificate are looked at. */
+#define TLS_LOOK_MS 1000
 /* So many connections of each list are checked in a turn of a debug build. */
 #define CHECK_MAX 64
 
@@ -79,6 +81,9 @@ static void release_held(void *ctx)
 static bool flush_dirty(void *ctx)
 {
         struct server *s = ctx;
+        who_look(s);
+        if (s->is_over)
+                use_cut(s);
         while (!list_is_empty(&s->dirty))
                 conn_flush(CONTAINER_OF(s->dirty.next, struct conn, out_link));
         while (s->counter[DOOR_CLIENT_BYTES] > s->client_bytes_max && s->heavy.len)
@@ -113,7 +118,9 @@ static void check(const void *ctx)
         stream_check(s);
         peers_check(&s->peers);
         login_check(&s->login);
-        ASSERT(!s->loop->is_stopping || !s->n_listeners); /* (7) */
+        ASSERT(!s->loop->is_stopping || !s->n_listeners);       /* (7) */
+        ASSERT(s->is_gated == (s->is_following || s->is_held)); /* (8) */
+        ASSERT(!s->is_following || !s->is_held);                /* (8) */
 }
 
 /* --- life ----------------------------------------------------------------------------------- */
@@ -137,6 +144,7 @@ static void close_all(void *ctx)
 {
         struct server *s = ctx;
         close_listeners(s);
+        relays_close(s);
         LIST_FOREACH(&s->conns, it)
         conn_close(CONTAINER_OF(it, struct conn, link));
 }
@@ -153,6 +161,9 @@ static void server_free(void *ctx)
 {
         struct server *s = ctx;
         stream_release(s);
+        relays_release(s);
+        told_free(s);
+        who_release(s);
         login_release(&s->login);
         peers_release(&s->peers);
         buf_release(&s->openapi);
@@ -163,7 +174,15 @@ static void server_free(void *ctx)
         free(s->listeners);
         free(s->argv);
         free(s->read_buf);
+        free(s->tls_plain);
+        buf_release(&s->tls_out);
+        s->tls = tls_store_free(s->tls);
         free(s);
+}
+
+static void hold(void *ctx, bool is_held)
+{
+        server_hold(ctx, is_held);
 }
 
 static const struct loop_ops server_ops = {
@@ -171,6 +190,7 @@ static const struct loop_ops server_ops = {
         .run = run_resumed,
         .durable = release_held,
         .flush = flush_dirty,
+        .hold = hold,
         .stop = stop,
         .cut = cut,
         .is_idle = is_idle,
@@ -206,16 +226,46 @@ uint64_t server_client_bytes_default(void)
 
 static int listen_all(struct server *s, const struct server_options *o, struct problem *p)
 {
-        s->listeners = xcalloc(o->n_resp + o->n_http + 1, sizeof(struct listener *));
-        for (size_t i = 0; i < o->n_resp + o->n_http; i++) {
-                enum server_kind kind = i < o->n_resp ? SERVER_RESP : SERVER_HTTP;
-                const char *text = i < o->n_resp ? o->resp_addrs[i] : o->http_addrs[i - o->n_resp];
-                int r = listener_new(s, kind, text, o->token, &s->listeners[i], p);
-                if (r != OK)
-                        return r;
-                s->n_listeners++;
+        size_t n = 0;
+        for (int kind = 0; kind < SERVER_KINDS; kind++)
+                n += o->addresses[kind].n;
+        s->listeners = xcalloc(n + 1, sizeof(struct listener *));
+        for (int kind = 0; kind < SERVER_KINDS; kind++) {
+                for (size_t i = 0; i < o->addresses[kind].n; i++) {
+                        struct listener_options l = {(enum server_kind)kind,
+                                                     o->addresses[kind].text[i], o->is_insecure};
+                        int r = listener_new(s, &l, &s->listeners[s->n_listeners], p);
+                        if (r != OK)
+                                return r;
+                        s->n_listeners++;
+                }
         }
         return OK;
+}
+
+/* --- TLS ------------------------------------------------------------------------------------ */
+
+static void look_at_tls(void *ctx)
+{
+        const struct server *s = ctx;
+        tls_store_look(s->tls, s->loop->now.wall_ms);
+}
+
+static int begin_tls(struct server *s, const struct server_options *o, struct problem *p)
+{
+        if (!o->tls.cert)
+                return OK;
+        int r = tls_store_new(&o->tls, clock_wall_ms(), &s->tls, p);
+        if (r != OK)
+                return r;
+        s->tls_plain = xmalloc(TLS_PLAIN_MAX(SERVER_READ_BYTES));
+        loop_timer_start(&s->tls_timer, TLS_LOOK_MS, TLS_LOOK_MS);
+        return OK;
+}
+
+int server_set_tls(struct server *s, const struct tls_files *files, struct problem *problem)
+{
+        return s->tls ? tls_store_set(s->tls, files, clock_wall_ms(), problem) : OK;
 }
 
 int server_new(struct loop *loop, const struct server_options *options, struct server **ret,
@@ -235,14 +285,18 @@ int server_new(struct loop *loop, const struct server_options *options, struct s
         list_init(&s->held);
         list_init(&s->resumed);
         list_init(&s->congested);
+        use_init(s);
         conn_deadlines_init(s);
-        if (options->token && *options->token) {
-                s->has_token = true;
-                secret_init(&s->token, slice_str(options->token));
-        }
+        who_init(s);
         stream_init(s);
         login_init(&s->login, slice_str(options->instance ? options->instance : ""));
         peers_init(&s->peers, rng_u64(&s->login.rng));
+        s->secret = options->cluster_secret ? slice_str(options->cluster_secret) : SLICE_NONE;
+        s->http = &http_door;
+        s->conn_bytes = s->secret.len ? http_door.conn_bytes : 0;
+        s->node = options->node ? options->node : "";
+        relays_init(s);
+        told_init(s);
         s->read_buf = xmalloc(SERVER_READ_BYTES);
         s->argv = xcalloc(LIMIT_COMMAND_ARGS, sizeof(s->argv[0]));
         arena_init(&s->arena, ARENA_MAX_BYTES);
@@ -250,10 +304,108 @@ int server_new(struct loop *loop, const struct server_options *options, struct s
         openapi_put(&s->openapi, s->version, s->login.cookie);
         raise_open_files(s);
         loop_join(loop, (struct loop_member){&server_ops, s, &s->counter[DOOR_CLIENT_BYTES]});
-        int r = listen_all(s, options, p);
+        loop_timer_init(loop, &s->tls_timer, look_at_tls, s);
+        int r = begin_tls(s, options, p);
+        if (r == OK)
+                r = listen_all(s, options, p);
         if (r == OK)
                 *ret = s;
         return r;
+}
+
+/* --- in a cluster --------------------------------------------------------------------------- */
+
+static void set_gate(struct server *s, bool is_following, bool is_doubted)
+{
+        s->is_following = is_following;
+        s->is_doubted = is_doubted;
+        s->is_held = is_doubted && !is_following;
+        s->is_gated = is_following || is_doubted;
+}
+
+/* What waited for the gate runs on, or is relayed. */
+static void resume_all(struct server *s)
+{
+        LIST_FOREACH(&s->conns, it)
+        {
+                struct conn *c = CONTAINER_OF(it, struct conn, link);
+                c->is_stalled = false;
+                conn_resume(c);
+        }
+}
+
+static void change_role(struct server *s, bool is_following)
+{
+        bool may_leave = !s->is_held; /* else what it says may be out of date */
+        set_gate(s, is_following, s->is_doubted);
+        if (list_is_empty(&s->conns))
+                return;
+        loop_turn_begin(s->loop);
+        LIST_FOREACH(&s->conns, it)
+        {
+                struct conn *c = CONTAINER_OF(it, struct conn, link);
+                if (conn_relay(c) && relay_is_waiting(c)) /* for a leader, which is here now */
+                        relay_cancel(c);
+                if (c->has_state || conn_relay(c))
+                        conn_hang_up(c, may_leave);
+        }
+        resume_all(s);
+}
+
+void server_hang_up(struct server *s)
+{
+        if (!list_is_empty(&s->conns))
+                loop_turn_begin(s->loop);
+        LIST_FOREACH(&s->conns, it)
+        conn_hang_up(CONTAINER_OF(it, struct conn, link), !s->is_held);
+}
+
+bool server_is_empty(const struct server *s)
+{
+        LIST_FOREACH(&s->conns, it)
+        {
+                if (session_is_waiting(&CONTAINER_OF(it, struct conn, link)->session))
+                        return false;
+        }
+        return true;
+}
+
+void server_lead(struct server *s)
+{
+        if (!s->is_following)
+                return;
+        change_role(s, false);
+        relays_set_leader(s, NULL);
+        s->lag = 0;
+        s->n_led++;
+}
+
+void server_follow(struct server *s, const char *leader)
+{
+        const char *old = s->relays.leader;
+        if (s->is_following && (leader && old ? strcmp(leader, old) == 0 : leader == old))
+                return;
+        if (!list_is_empty(&s->conns))
+                loop_turn_begin(s->loop);
+        if (!s->is_following)
+                change_role(s, true);
+        relays_set_leader(s, leader);
+}
+
+void server_hold(struct server *s, bool is_held)
+{
+        bool was_held = s->is_held;
+        set_gate(s, s->is_following, is_held);
+        if (!was_held || s->is_held || list_is_empty(&s->conns))
+                return;
+        loop_turn_begin(s->loop);
+        list_move_all(&s->held, &s->dirty);
+        resume_all(s);
+}
+
+void server_set_lag(struct server *s, uint64_t batches)
+{
+        s->lag = batches;
 }
 
 const char *server_address(const struct server *s, enum server_kind kind, size_t i)

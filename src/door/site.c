@@ -9,6 +9,7 @@
 #include "door/door_int.h"
 #include "door/metrics.h"
 #include "door/openapi.h"
+#include "wire/json.h"
 
 /* --- pages ---------------------------------------------------------------------------------- */
 
@@ -19,10 +20,44 @@ static int put_healthz(const struct server *s, struct buf *ret)
         return 200;
 }
 
+static void put_field(struct buf *b, const char *name, const char *value)
+{
+        json_put_key(b, name);
+        json_put_text_lossy(b, slice_str(value));
+}
+
+static int put_ready(const struct server *s, const char *status, struct buf *ret)
+{
+        buf_put_byte(ret, '{');
+        put_field(ret, "status", status);
+        put_field(ret, "role", s->is_following ? "follower" : "leader");
+        put_field(ret, "node", s->node);
+        put_field(ret, "leader", s->is_following && s->relays.leader ? s->relays.leader : "");
+        json_put_key(ret, "batch");
+        buf_put_u64(ret, core_durable_seq(s->core));
+        json_put_key(ret, "lag_batches");
+        buf_put_u64(ret, s->lag);
+        buf_put_str(ret, "}\n");
+        return strcmp(status, "ok") == 0 ? 200 : 503;
+}
+
+static const char *status_of(const struct server *s)
+{
+        if (s->loop->is_stopping)
+                return "stopping";
+        if (!s->is_following || relays_are_ready(s))
+                return "ok";
+        return s->relays.leader ? "leader cannot be reached" : "no leader";
+}
+
 static int put_readyz(const struct server *s, struct buf *ret)
 {
-        buf_put_str(ret, s->loop->is_stopping ? "stopping\n" : "ok\n");
-        return s->loop->is_stopping ? 503 : 200;
+        return put_ready(s, status_of(s), ret);
+}
+
+static int put_leads(const struct server *s, struct buf *ret)
+{
+        return put_ready(s, s->is_following ? "does not lead" : status_of(s), ret);
 }
 
 static int put_metrics(const struct server *s, struct buf *ret)
@@ -43,11 +78,19 @@ static int put_openapi(const struct server *s, struct buf *ret)
 #define ANYBODYS "421"
 #define CALLERS  "401 403 421"
 
+#define READY    "{status:s role:<leader,follower> node:s leader:s batch:i lag_batches:i}"
+
 const struct site_page site_pages[] = {
         {"GET", "/healthz", SITE_TEXT, true, TEXT_TYPE, put_healthz, "healthz",
          "Says that weir runs. Open to all.", "ok", "s", ANYBODYS},
-        {"GET", "/readyz", SITE_TEXT, true, TEXT_TYPE, put_readyz, "readyz",
-         "Says that weir takes requests. Open to all.", "ok", "s", ANYBODYS},
+        {"GET", "/readyz", SITE_TEXT, true, "application/json", put_readyz, "readyz",
+         "Says that weir takes requests: it leads, or relays them to the leader. Open to all.",
+         "ok, the role of this weir (a weir that is alone leads) and the leader's address. "
+         "Otherwise 503 with the same fields.",
+         READY, ANYBODYS},
+        {"GET", "/readyz/leader", SITE_TEXT, true, "application/json", put_leads, "leads",
+         "Says that weir leads, for balancers that send requests there. Open to all.",
+         "ok, or 503 when another weir leads; as /readyz.", READY, ANYBODYS},
         {"GET", "/metrics", SITE_TEXT, false, "text/plain; version=0.0.4; charset=utf-8",
          put_metrics, "metrics", "Tells every counter, for Prometheus.",
          "Lines of its text format.", "s", CALLERS},

@@ -194,7 +194,7 @@ static void feed(struct server *s, struct stream_listener *l, uint64_t seq)
         if (conn_unsent(c) > STREAM_UNSENT_MAX) {
                 s->counter[DOOR_CUT]++;
                 say_info("door", "a live listener does not read, closing it", "connection",
-                         SAY_I64(c->id));
+                         SAY_I64(conn_id(c)));
                 conn_close(c);
                 return;
         }

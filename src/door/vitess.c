@@ -389,7 +389,9 @@ static void ask(struct check *c, struct slice target_name, int target)
                 .address = call->address,
                 .is_authenticated = call->is_authenticated,
         };
-        int r = core_check(call->core, &a, call->answer, &problem);
+        int r = access_check_identity(call->grant, a.identity, &problem);
+        if (r == OK)
+                r = core_check(call->core, &a, call->answer, &problem);
         if (r == OK)
                 answer_verdict(c, call->answer);
         else if (r == ERR_NOTFOUND)

@@ -10,8 +10,14 @@
  * taken out: ids that are not given yet, and jobs that live.  A job that was taken back from
  * history before B keeps the row of its earlier run.
  *
+ * History is tables and, beside them, files full of blocks.  The tables are copied first, in one
+ * go, and the blocks that they name afterwards.  When the server drops one of those meanwhile, the
+ * tables are copied again (history/blocks_copy.h).
+ *
  * What the copy does not undo: the row of a job that was finished before B, and retried and ended
  * again after it, tells of the later end.
+ *
+ * The copy of a cluster is made from its database in the same two steps (backup_cluster.h).
  *
  * It is done by this process and not by the server: no request waits for it, a server that hangs
  * can be backed up, and one that is stopped too.  It must be allowed to read the folder. */
@@ -33,23 +39,26 @@
 #include "base/shown.h"
 #include "cli/cli.h"
 #include "history/archive_file.h"
+#include "history/blocks_copy.h"
 #include "log/file.h"
-#include "log/record.h"
+#include "serve/backup_cluster.h"
 #include "serve/config.h"
+#include "serve/replayed.h"
 #include "state/job.h"
-#include "state/state.h"
 
 #define BUSY_WAIT_MS 10000
-#define PATH_MAX_    4096
+/* How often the tables of history are copied, at most.  The second time there are only the blocks
+ * that the first did not get to, and those that were made meanwhile. */
+#define HISTORY_TRIES 5
+#define PATH_MAX_     4096
 
 struct backup {
         const char *data, *to;
-        char part[PATH_MAX_]; /* what it is called until it is whole */
+        const struct config_cluster *cluster; /* NULL: a lone weir's folder */
+        char part[PATH_MAX_];                 /* what it is called until it is whole */
         struct file_log_report log;
-        struct state state;
-        uint64_t last_seq;
-        uint64_t jobs;            /* that live */
-        int64_t rows, taken_back; /* of history, and those taken out */
+        struct replayed replayed; /* the log */
+        int64_t rows;             /* of history, and jobs in its blocks */
         struct problem *problem;
 };
 
@@ -62,39 +71,6 @@ static int path_of(const char *folder, const char *name, char ret[PATH_MAX_], st
 }
 
 /* ---- the log ---- */
-
-static int replay_batch(void *ctx, uint64_t seq, struct slice batch)
-{
-        struct backup *b = ctx;
-        struct record record;
-        struct effect effect;
-        int r;
-        while ((r = record_next(&batch, &record)) == OK) {
-                r = effect_read(&record, &effect, b->problem);
-                if (r == OK)
-                        r = state_apply(&b->state, &effect, seq, b->problem);
-                if (r != OK)
-                        return r;
-        }
-        b->last_seq = seq;
-        return r == ERR_NOTFOUND ? OK
-                                 : problem_set(b->problem, ERR_CORRUPT,
-                                               "batch %llu of the copy holds a bad record",
-                                               (unsigned long long)seq);
-}
-
-static int replay(struct backup *b, struct disk *copy)
-{
-        b->state.is_replaying = true;
-        int r = file_log_walk(copy, replay_batch, b, b->problem);
-        if (r == OK)
-                r = state_replay_end(&b->state, b->problem);
-        b->state.is_replaying = false;
-        uint64_t id = 0;
-        for (const struct job *job; (job = idmap_next(&b->state.jobs, id, &id)); id++)
-                b->jobs += job->state != JOB_FINISHED;
-        return r;
-}
 
 static int copy_log(struct backup *b)
 {
@@ -110,7 +86,9 @@ static int copy_log(struct backup *b)
         if (r == OK)
                 r = file_log_copy(from, to, &b->log, b->problem);
         if (r == OK)
-                r = replay(b, to);
+                r = file_log_walk(to, replayed_batch, &b->replayed, b->problem);
+        if (r == OK)
+                r = replayed_end(&b->replayed);
         if (r == ERR_CORRUPT) {
                 struct problem found = *b->problem;
                 r = problem_set(b->problem, r,
@@ -179,37 +157,60 @@ static int run_sql(sqlite3 *db, const char *sql, int64_t number, int64_t *ret_ch
         return rc;
 }
 
+static uint64_t run_of(const struct job *job)
+{
+        return job->extra ? job->extra->options.run : 0;
+}
+
 /* Rows of jobs that live.  One that ended before is in history, or gets there at the start. */
-static int take_back_live(struct backup *b, sqlite3 *db)
+static int take_back_live(struct backup *b, sqlite3 *db, int64_t *taken)
 {
         sqlite3_stmt *s = NULL;
         uint64_t id = 0;
         int rc =
                 sqlite3_prepare_v2(db, "DELETE FROM job WHERE id = ?1 AND run >= ?2", -1, &s, NULL);
-        for (const struct job *job; rc == SQLITE_OK && (job = idmap_next(&b->state.jobs, id, &id));
-             id++) {
+        for (const struct job *job;
+             rc == SQLITE_OK && (job = idmap_next(&b->replayed.state.jobs, id, &id)); id++) {
                 if (job->state == JOB_FINISHED)
                         continue;
-                int64_t n = job->extra ? (int64_t)job->extra->options.run : 0;
                 (void)sqlite3_bind_int64(s, 1, (int64_t)id); /* cannot fail: two parameters */
-                (void)sqlite3_bind_int64(s, 2, n);
+                (void)sqlite3_bind_int64(s, 2, (int64_t)run_of(job));
                 rc = sqlite3_step(s) == SQLITE_DONE ? sqlite3_reset(s) : SQLITE_ERROR;
-                b->taken_back += sqlite3_changes(db);
+                *taken += sqlite3_changes(db);
         }
         (void)sqlite3_finalize(s); /* tells the error of the step again */
         return rc;
 }
 
 /* Rows of what, by the log, has not ended yet. */
-static int take_back(struct backup *b, sqlite3 *db)
+static int take_back_rows(struct backup *b, sqlite3 *db)
 {
-        int rc = run_sql(db, "DELETE FROM job WHERE id >= ?1", (int64_t)b->state.next_id,
-                         &b->taken_back);
+        int64_t taken = 0;
+        int rc = run_sql(db, "DELETE FROM job WHERE id >= ?1", (int64_t)b->replayed.state.next_id,
+                         &taken);
         if (rc == SQLITE_OK)
-                rc = take_back_live(b, db);
+                rc = take_back_live(b, db, &taken);
         if (rc == SQLITE_OK)
-                rc = run_sql(db, "UPDATE tally SET rows = rows - ?1", b->taken_back, NULL);
+                rc = run_sql(db, "UPDATE tally SET rows = rows - ?1", taken, NULL);
         return rc;
+}
+
+/* The same of a job in a block. */
+static bool has_not_ended(void *ctx, uint64_t id, uint64_t run)
+{
+        const struct backup *b = ctx;
+        const struct job *job = idmap_get(&b->replayed.state.jobs, id);
+        return id >= b->replayed.state.next_id ||
+               (job && job->state != JOB_FINISHED && run >= run_of(job));
+}
+
+/* May one of them not have ended?  Jobs that live are few among ids that history has. */
+static bool has_live_among(void *ctx, uint64_t first, uint64_t last)
+{
+        const struct backup *b = ctx;
+        uint64_t id = 0;
+        return last >= b->replayed.state.next_id ||
+               (idmap_next(&b->replayed.state.jobs, first, &id) && id <= last);
 }
 
 static int count_rows(sqlite3 *db, int64_t *ret)
@@ -224,42 +225,75 @@ static int count_rows(sqlite3 *db, int64_t *ret)
 
 static int make_true(struct backup *b, sqlite3 *db, const char *path)
 {
+        struct blocks_judge judge = {has_live_among, has_not_ended, b};
+        uint64_t in_blocks = 0;
         int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
         if (rc == SQLITE_OK)
-                rc = take_back(b, db);
-        if (rc == SQLITE_OK)
+                rc = take_back_rows(b, db);
+        int r = rc == SQLITE_OK ? blocks_take_back(db, path, &judge, b->problem) : OK;
+        if (r == OK && rc == SQLITE_OK)
                 rc = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
-        if (rc == SQLITE_OK)
+        if (r == OK && rc == SQLITE_OK)
                 rc = count_rows(db, &b->rows);
-        return rc == SQLITE_OK ? OK : copy_problem(b, db, path);
+        if (r == OK && rc == SQLITE_OK)
+                r = blocks_count(db, path, &in_blocks, b->problem);
+        b->rows += (int64_t)in_blocks;
+        return rc == SQLITE_OK ? r : copy_problem(b, db, path);
+}
+
+/* The tables, the blocks that they name, and then without what has not ended yet.  ERR_CONFLICT:
+ * try again. */
+static int copy_once(struct backup *b, sqlite3 *from, struct blocks_copy *blocks,
+                     const char *to_path)
+{
+        sqlite3 *to = NULL;
+        int r = OK;
+        int fd = open(to_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0)
+                return problem_set(b->problem, ERR_IO, "%s: %s", to_path, strerror(errno));
+        (void)close(fd); /* SQLite opens it itself; this was for its mode */
+        if (sqlite3_open_v2(to_path, &to, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+                r = sqlite_problem(to, "cannot write", to_path, b->problem);
+        if (r == OK)
+                r = copy_pages(b, from, to, to_path);
+        if (r == OK)
+                r = blocks_copy_run(blocks, from, to, b->problem);
+        if (r == OK)
+                r = make_true(b, to, to_path);
+        if (sqlite3_close(to) != SQLITE_OK && r == OK)
+                r = problem_set(b->problem, ERR_IO, "cannot close %s", to_path);
+        if (r == ERR_CONFLICT && unlink(to_path) != 0)
+                r = problem_set(b->problem, ERR_IO, "cannot remove %s: %s", to_path,
+                                strerror(errno));
+        return r;
 }
 
 static int copy_history(struct backup *b)
 {
         char from_path[PATH_MAX_], to_path[PATH_MAX_];
-        sqlite3 *from = NULL, *to = NULL;
+        sqlite3 *from = NULL;
         int r = path_of(b->data, "history.db", from_path, b->problem);
         if (r == OK)
                 r = path_of(b->part, "history.db", to_path, b->problem);
         if (r != OK || access(from_path, F_OK) != 0)
                 return r; /* none yet */
-        int fd = open(to_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (fd < 0)
-                return problem_set(b->problem, ERR_IO, "%s: %s", to_path, strerror(errno));
-        (void)close(fd); /* SQLite opens it itself; this was for its mode */
         if (sqlite3_open_v2(from_path, &from, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
                 r = sqlite_problem(from, "cannot read", from_path, b->problem);
-        if (r == OK && sqlite3_open_v2(to_path, &to, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
-                r = sqlite_problem(to, "cannot write", to_path, b->problem);
-        if (r == OK) {
-                (void)sqlite3_busy_timeout(from, BUSY_WAIT_MS);
-                r = copy_pages(b, from, to, to_path);
+        else
+                (void)sqlite3_busy_timeout(from, BUSY_WAIT_MS); /* only sets a number */
+        struct blocks_copy *blocks = blocks_copy_new(from_path, to_path);
+        int tries = r == OK ? HISTORY_TRIES : 0;
+        while (tries-- > 0) {
+                r = copy_once(b, from, blocks, to_path);
+                if (r != ERR_CONFLICT)
+                        break;
         }
-        if (r == OK)
-                r = make_true(b, to, to_path);
+        if (r == ERR_CONFLICT)
+                r = problem_set(b->problem, ERR_UNAVAIL,
+                                "the server changes history faster than it can be copied; try "
+                                "again");
+        (void)blocks_copy_free(blocks);
         (void)sqlite3_close(from);
-        if (sqlite3_close(to) != SQLITE_OK && r == OK)
-                r = problem_set(b->problem, ERR_IO, "cannot close %s", to_path);
         return r;
 }
 
@@ -274,8 +308,8 @@ static int sync_folder(const char *path, struct problem *p)
         return error ? problem_set(p, ERR_IO, "%s: %s", path, strerror(error)) : OK;
 }
 
-/* There is something to copy, and a place for it. */
-static int check_folders(struct backup *b)
+/* There is something to copy. */
+static int check_source(struct backup *b)
 {
         struct stat st;
         char log_path[PATH_MAX_];
@@ -290,6 +324,12 @@ static int check_folders(struct backup *b)
                 return problem_set(b->problem, ERR_IO,
                                    "cannot read %s: %s; run this as the user of the server",
                                    SHOWN_LONG(b->data), strerror(errno));
+        return OK;
+}
+
+static int make_part(struct backup *b)
+{
+        struct stat st;
         if (lstat(b->to, &st) == 0)
                 return problem_set(b->problem, ERR_IO, "%s is there already: name a new folder",
                                    SHOWN_LONG(b->to));
@@ -329,18 +369,43 @@ static int finish(struct backup *b)
         return sync_folder(dirname(copy), b->problem);
 }
 
-static int make_backup(struct backup *b)
+/* The log and the history of a cluster, from its database. */
+static int copy_cluster(struct backup *b)
 {
-        int r = check_folders(b);
+        char path[PATH_MAX_];
+        sqlite3 *db = NULL;
+        int r = path_of(b->part, "history.db", path, b->problem);
+        if (r == OK)
+                r = backup_cluster_copy(b->cluster, b->part, &b->replayed, &b->log.bytes,
+                                        b->problem);
         if (r != OK)
                 return r;
-        state_init(&b->state, (uint64_t)clock_boot_ns(), thing_kinds);
-        r = copy_log(b);
+        if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+                r = sqlite_problem(db, "cannot write", path, b->problem);
         if (r == OK)
-                r = copy_history(b);
+                r = make_true(b, db, path);
+        if (sqlite3_close(db) != SQLITE_OK && r == OK)
+                r = problem_set(b->problem, ERR_IO, "cannot close %s", path);
+        return r;
+}
+
+static int copy_folder(struct backup *b)
+{
+        int r = copy_log(b);
+        return r == OK ? copy_history(b) : r;
+}
+
+static int make_backup(struct backup *b)
+{
+        int r = b->cluster ? OK : check_source(b);
+        if (r == OK)
+                r = make_part(b);
+        if (r != OK)
+                return r;
+        replayed_init(&b->replayed, b->problem);
+        r = b->cluster ? copy_cluster(b) : copy_folder(b);
         if (r == OK)
                 r = finish(b);
-        state_release(&b->state);
         if (r != OK)
                 (void)nftw(b->part, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
         return r;
@@ -352,15 +417,17 @@ static void tell(const struct backup *b, bool is_json, int64_t took_ms)
         if (is_json)
                 printf("{\"batch\":%llu,\"jobs\":%llu,\"history\":%lld,\"segments\":%llu,"
                        "\"log_bytes\":%llu,\"ms\":%lld}\n",
-                       (unsigned long long)b->last_seq, (unsigned long long)b->jobs,
-                       (long long)b->rows, (unsigned long long)b->log.segments,
-                       (unsigned long long)b->log.bytes, (long long)took_ms);
+                       (unsigned long long)b->replayed.last_seq,
+                       (unsigned long long)b->replayed.jobs, (long long)b->rows,
+                       (unsigned long long)b->log.segments, (unsigned long long)b->log.bytes,
+                       (long long)took_ms);
         else
                 printf("copied %llu live and %lld finished %s, up to batch %llu, in %s\n"
                        "start from it with: weir serve --data %s\n",
-                       (unsigned long long)b->jobs, (long long)b->rows,
-                       plural((uint64_t)b->rows, "job", "jobs"), (unsigned long long)b->last_seq,
-                       duration_words(took_ms, text), b->to);
+                       (unsigned long long)b->replayed.jobs, (long long)b->rows,
+                       plural((uint64_t)b->rows, "job", "jobs"),
+                       (unsigned long long)b->replayed.last_seq, duration_words(took_ms, text),
+                       b->to);
 }
 
 static int run(const struct args *args, struct problem *p)
@@ -382,10 +449,12 @@ static int run(const struct args *args, struct problem *p)
                 r = config_finish(&config, p);
         b.data = config.data;
         b.to = args->positional[0];
+        b.cluster = config.cluster.is_given && !data ? &config.cluster : NULL;
         if (r == OK)
                 r = make_backup(&b);
         if (r == OK)
                 tell(&b, args_has(args, "json"), (clock_boot_ns() - began_ns) / NS_PER_MS);
+        replayed_release(&b.replayed);
         config_release(&config);
         return r;
 }
@@ -394,10 +463,6 @@ int backup_main(int argc, char **argv)
 {
         struct args args = {0};
         struct problem p = {0};
-        static char config[] = "--config";
-        for (int i = 1; i < argc; i++)
-                if (strcmp(argv[i], "-c") == 0)
-                        argv[i] = config;
         int r = args_parse(&args, cli_backup_options, argv + 1, argc - 1, &p);
         if (r == OK && args_has(&args, "help"))
                 return cli_help("backup", NULL);

@@ -6,13 +6,9 @@
 #include "serve/config.h"
 
 #include <confuse.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/shown.h"
 #include "cli/conf_file.h"
 #include "cli/options.h"
@@ -22,8 +18,6 @@
 #include "serve/config_lines.h"
 #include "serve/config_rows.h"
 
-#define TOKEN_MIN_BYTES  16
-#define TOKEN_MAX_BYTES  512
 #define SIGNING_FILE_MAX 16384
 #define FILE_MAX_BYTES   (4 * MIB)
 #define OPTIONS_MAX      64 /* of one section; what is beyond is not suggested */
@@ -40,8 +34,12 @@ void config_init(struct config *c)
         config_rows_init(&at);
         at.section = SECTION_LOCKS;
         config_rows_init(&at);
+        at.section = SECTION_TLS;
+        config_rows_init(&at);
         sign_keys_init(&c->sign_keys);
         config_throttle_init(&c->throttle);
+        config_telemetry_init(&c->telemetry);
+        config_cluster_init(&c->cluster);
 }
 
 static void clear_list(char **list, size_t *n)
@@ -53,35 +51,41 @@ static void clear_list(char **list, size_t *n)
         *n = 0;
 }
 
-void config_clear_resp(struct config *c)
+struct config_addresses config_addresses(struct config *c, enum server_kind kind)
 {
-        clear_list(c->resp, &c->n_resp);
+        const struct config_addresses all[SERVER_KINDS] = {
+                [SERVER_RESP] = {c->resp, &c->n_resp},
+                [SERVER_HTTP] = {c->http, &c->n_http},
+                [SERVER_RESP_TLS] = {c->resp_tls, &c->n_resp_tls},
+                [SERVER_HTTP_TLS] = {c->http_tls, &c->n_http_tls},
+        };
+        return all[kind];
 }
 
-void config_clear_http(struct config *c)
+void config_clear_addresses(struct config *c, enum server_kind kind)
 {
-        clear_list(c->http, &c->n_http);
-}
-
-static void wipe_token(struct config *c)
-{
-        if (c->token)
-                explicit_bzero(c->token, strlen(c->token));
-        free(c->token);
-        c->token = NULL;
+        struct config_addresses a = config_addresses(c, kind);
+        clear_list(a.text, a.n);
 }
 
 void config_release(struct config *c)
 {
         struct config_at at = top_of(c, NULL);
         config_rows_release(&at);
-        wipe_token(c);
+        at.section = SECTION_TLS;
+        config_rows_release(&at);
+        config_secrets_release(&c->token);
         sign_keys_release(&c->sign_keys);
         for (size_t i = 0; i < c->n_queues; i++)
                 free(c->queues[i].name);
         free(c->queues);
         config_targets_release(&c->targets);
+        config_sites_release(&c->sites);
+        config_doors_release(&c->doors);
+        config_tokens_release(&c->tokens);
         config_throttle_release(&c->throttle);
+        config_telemetry_release(&c->telemetry);
+        config_cluster_release(&c->cluster);
         *c = (struct config){0};
 }
 
@@ -108,14 +112,11 @@ struct config *config_unref(struct config *c)
         return NULL;
 }
 
-int config_add_resp(struct config *c, const char *addr, struct problem *problem)
+int config_add_address(struct config *c, enum server_kind kind, const char *addr,
+                       struct problem *problem)
 {
-        return config_list_add(c->resp, &c->n_resp, addr, problem);
-}
-
-int config_add_http(struct config *c, const char *addr, struct problem *problem)
-{
-        return config_list_add(c->http, &c->n_http, addr, problem);
+        struct config_addresses a = config_addresses(c, kind);
+        return config_list_add(a.text, a.n, addr, problem);
 }
 
 void config_set_data(struct config *c, const char *path)
@@ -126,27 +127,15 @@ void config_set_data(struct config *c, const char *path)
 
 int config_set_token_file(struct config *c, const char *path, struct problem *problem)
 {
-        char token[TOKEN_MAX_BYTES + 2];
-        int r = config_read_secret("token file", path, token, sizeof(token), problem);
-        if (r < 0)
+        struct config_secrets secrets;
+        int r = config_secrets_read(&secrets, "token file", path, problem);
+        if (r != OK)
                 return r;
-        size_t n = (size_t)r;
-        r = OK;
-        while (n > 0 && (token[n - 1] == '\n' || token[n - 1] == '\r'))
-                n--;
-        token[n] = '\0';
-        if (n < TOKEN_MIN_BYTES || n > TOKEN_MAX_BYTES || strlen(token) != n)
-                r = problem_set(problem, ERR_BADARG,
-                                "token file %s must hold one line of %d to %d characters", path,
-                                TOKEN_MIN_BYTES, TOKEN_MAX_BYTES);
-        if (r == OK) {
-                wipe_token(c);
-                c->token = xstrdup(token);
-                free(c->token_file);
-                c->token_file = xstrdup(path);
-        }
-        explicit_bzero(token, sizeof(token));
-        return r;
+        config_secrets_release(&c->token);
+        c->token = secrets;
+        free(c->token_file);
+        c->token_file = xstrdup(path);
+        return OK;
 }
 
 int config_set_signing_keys_file(struct config *c, const char *path, struct problem *problem)
@@ -203,24 +192,57 @@ static int check_own_name(const struct config *c, struct problem *problem)
         return OK;
 }
 
+static int check_tls(const struct config_at *at, const struct config *c)
+{
+        if (!c->tls_cert != !c->tls_key)
+                return config_wrong(at, ERR_BADARG, "cert and key go together: %s is missing",
+                                    c->tls_cert ? "key" : "cert");
+        if (c->tls_verify != TLS_VERIFY_OFF && !c->tls_ca)
+                return config_wrong(at, ERR_BADARG,
+                                    "verify_client %s needs ca, the authorities that clients' "
+                                    "certificates are signed by",
+                                    setting_table[SET_TLS_verify_client].choices[c->tls_verify]);
+        if (c->tls_verify == TLS_VERIFY_OFF && c->tls_ca)
+                return config_wrong(at, ERR_BADARG,
+                                    "ca needs verify_client = ask or require: else clients show "
+                                    "no certificate");
+        return OK;
+}
+
 static int take_file(struct config *c, cfg_t *cfg, struct problem *problem)
 {
         const char *token_file = cfg_getstr(cfg, "token_file");
         const char *signing_keys_file = cfg_getstr(cfg, "signing_keys_file");
         cfg_t *locks = cfg_getsec(cfg, "locks"), *throttle = cfg_getsec(cfg, "throttle");
+        cfg_t *tls = cfg_getsec(cfg, "tls");
         struct config_at at = top_of(c, problem);
         int r = config_rows_take(&at, cfg);
         at.section = SECTION_LOCKS;
         if (r == OK && locks)
                 r = config_rows_take(&at, locks);
+        at = (struct config_at){SECTION_TLS, "tls: ", .own = c, .problem = problem};
+        if (r == OK && tls)
+                r = config_rows_take(&at, tls);
+        if (r == OK && tls)
+                r = check_tls(&at, c);
         if (r == OK)
                 r = take_queues(c, cfg, problem);
         if (r == OK)
                 r = config_targets_take(&c->targets, cfg, problem);
+        if (r == OK)
+                r = config_sites_take(&c->sites, &c->targets, cfg, problem);
+        if (r == OK)
+                r = config_doors_take(&c->doors, &c->targets, cfg, problem);
         if (r == OK && throttle)
                 r = config_throttle_take(&c->throttle, throttle, problem);
         if (r == OK)
+                r = config_telemetry_take(&c->telemetry, cfg_getsec(cfg, "telemetry"), problem);
+        if (r == OK)
+                r = config_cluster_take(&c->cluster, cfg_getsec(cfg, "cluster"), problem);
+        if (r == OK)
                 r = check_own_name(c, problem);
+        if (r == OK)
+                r = config_tokens_take(&c->tokens, cfg, problem);
         if (r == OK && token_file)
                 r = config_set_token_file(c, token_file, problem);
         if (r == OK && signing_keys_file)
@@ -303,8 +325,10 @@ static int take_text(struct config *c, cfg_t *cfg, const char *path, struct prob
 int config_read_file(struct config *c, const char *path, struct problem *problem)
 {
         enum { TITLED = CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES };
-        static const enum setting_section leaves[] = {SECTION_QUEUE, SECTION_LOCKS, SECTION_LEVEL,
-                                                      SECTION_REPLICA, SECTION_METRIC};
+        static const enum setting_section leaves[] = {
+                SECTION_QUEUE,  SECTION_LOCKS,     SECTION_LEVEL,     SECTION_REPLICA,
+                SECTION_METRIC, SECTION_WORDPRESS, SECTION_MYSQL,     SECTION_CLASS,
+                SECTION_TOKEN,  SECTION_TLS,       SECTION_TELEMETRY, SECTION_CLUSTER};
         static const cfg_opt_t end = CFG_END();
         cfg_opt_t opts[SECTIONS][CONFIG_OPTS_MAX];
         for (size_t i = 0; i < ARRAY_LEN(leaves); i++)
@@ -319,9 +343,16 @@ int config_read_file(struct config *c, const char *path, struct problem *problem
         cfg_opt_t *top = opts[SECTION_TOP];
         n = config_rows_opts(SECTION_TOP, top, 0);
         top[n++] = (cfg_opt_t)CFG_SEC("queue", opts[SECTION_QUEUE], TITLED);
+        top[n++] = (cfg_opt_t)CFG_SEC("tls", opts[SECTION_TLS], CFGF_NODEFAULT);
         top[n++] = (cfg_opt_t)CFG_SEC("locks", opts[SECTION_LOCKS], CFGF_NODEFAULT);
         top[n++] = (cfg_opt_t)CFG_SEC("throttle", opts[SECTION_THROTTLE], CFGF_NODEFAULT);
         top[n++] = (cfg_opt_t)CFG_SEC("target", opts[SECTION_TARGET], TITLED);
+        top[n++] = (cfg_opt_t)CFG_SEC("wordpress", opts[SECTION_WORDPRESS], TITLED);
+        top[n++] = (cfg_opt_t)CFG_SEC("mysql", opts[SECTION_MYSQL], TITLED);
+        top[n++] = (cfg_opt_t)CFG_SEC("class", opts[SECTION_CLASS], TITLED);
+        top[n++] = (cfg_opt_t)CFG_SEC("token", opts[SECTION_TOKEN], TITLED);
+        top[n++] = (cfg_opt_t)CFG_SEC("telemetry", opts[SECTION_TELEMETRY], CFGF_NODEFAULT);
+        top[n++] = (cfg_opt_t)CFG_SEC("cluster", opts[SECTION_CLUSTER], CFGF_NODEFAULT);
         top[n] = end;
         cfg_t *cfg = cfg_init(top, CFGF_NONE);
         if (!cfg)
@@ -335,22 +366,79 @@ int config_finish(struct config *c, struct problem *problem)
 {
         struct config_at at = top_of(c, problem);
         config_rows_finish(&at);
+        config_telemetry_finish(&c->telemetry);
+        if (!c->tls_cert && c->n_resp_tls + c->n_http_tls)
+                return problem_set(
+                        problem, ERR_BADARG,
+                        "%s %s needs a certificate: add tls { cert = \"server.crt\" key "
+                        "= \"server.key\" } to the configuration; 'weir tls self-signed' "
+                        "makes one for trying",
+                        c->n_resp_tls ? "resp_tls" : "http_tls",
+                        SHOWN_STR(c->n_resp_tls ? c->resp_tls[0] : c->http_tls[0]));
         return OK;
 }
 
-int config_check_access(const struct config *c, struct problem *problem)
+struct tls_files config_tls_files(const struct config *c)
+{
+        if (c->n_resp_tls + c->n_http_tls == 0)
+                return (struct tls_files){.cert = NULL};
+        return (struct tls_files){c->tls_cert, c->tls_key, c->tls_ca,
+                                  (enum tls_verify)c->tls_verify};
+}
+
+int config_check_tls(const struct config *c, struct problem *problem)
+{
+        struct tls_files files = config_tls_files(c);
+        struct tls_ctx *ctx = NULL;
+        int r = files.cert ? tls_ctx_new(&files, clock_wall_ms(), &ctx, problem) : OK;
+        (void)tls_ctx_free(ctx);
+        return r;
+}
+
+bool config_has_token(const struct config *c)
+{
+        return c->token.n || c->tokens.n;
+}
+
+static int check_secrets(const struct address *a, const char *text, const struct config_secrets *s,
+                         struct problem *problem)
+{
+        int r = OK;
+        for (size_t i = 0; r == OK && i < s->n; i++)
+                r = address_check_token(a, text, s->text[i], problem);
+        return r;
+}
+
+/* By each secret of the configuration. */
+static int check_tokens(const struct address *a, const char *text, const struct config *tokens,
+                        struct problem *problem)
+{
+        if (!config_has_token(tokens))
+                return address_check_token(a, text, NULL, problem);
+        int r = check_secrets(a, text, &tokens->token, problem);
+        for (size_t i = 0; r == OK && i < tokens->tokens.n; i++)
+                r = check_secrets(a, text, &tokens->tokens.tokens[i].secrets, problem);
+        return r;
+}
+
+int config_check_access(struct config *c, const struct config *tokens, struct problem *problem)
 {
         struct address address;
         struct problem unknown;
-        for (size_t i = 0; i < c->n_resp + c->n_http; i++) {
-                const char *text = i < c->n_resp ? c->resp[i] : c->http[i - c->n_resp];
-                if (address_parse(text, &address, &unknown) != OK)
-                        continue;
-                int r = address_check_token(&address, text, c->token, problem);
-                if (r != OK)
-                        return r;
+        int r = OK;
+        for (int kind = 0; kind < SERVER_KINDS; kind++) {
+                struct config_addresses all = config_addresses(c, (enum server_kind)kind);
+                bool is_tls = kind == SERVER_RESP_TLS || kind == SERVER_HTTP_TLS;
+                for (size_t i = 0; r == OK && i < *all.n; i++) {
+                        if (address_parse(all.text[i], &address, &unknown) != OK)
+                                continue;
+                        r = check_tokens(&address, all.text[i], tokens, problem);
+                        if (r == OK)
+                                r = address_check_tls(&address, all.text[i], is_tls,
+                                                      tokens->is_insecure, problem);
+                }
         }
-        return OK;
+        return r;
 }
 
 enum history_policy config_history_of(void *ctx, struct slice queue)

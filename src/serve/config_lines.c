@@ -239,8 +239,24 @@ static void add_section(struct config_way *way, const char *section, struct slic
         way->title[way->n++] = title;
 }
 
+/* Sections of the top that hold no others. */
+static bool take_titled(struct slice *sentence, struct config_way *way)
+{
+        static const struct {
+                const char *name, *begins;
+        } sections[] = {
+                {"wordpress", "wordpress \""}, {"mysql", "mysql \""}, {"class", "class \""}};
+        for (size_t i = 0; i < ARRAY_LEN(sections); i++)
+                if (take_prefix(sentence, sections[i].begins)) {
+                        add_section(way, sections[i].name, take_until(sentence, '"'));
+                        return true;
+                }
+        return false;
+}
+
 /* target "shop", metric "x": elevated must ...    throttle level "critical": delays takes ...
- * throttle: mode must ...                         log_level must ... */
+ * throttle: mode must ...                         log_level must ...
+ * wordpress "shop": prefix must ...               class "etl": tier must ... */
 static struct config_way way_of(struct slice sentence)
 {
         struct config_way way = {.n = 0};
@@ -249,6 +265,8 @@ static struct config_way way_of(struct slice sentence)
                 if (take_prefix(&sentence, "\", metric \""))
                         add_section(&way, "metric", take_until(&sentence, '"'));
                 (void)take_prefix(&sentence, "\": "); /* it follows in every such sentence */
+        } else if (take_titled(&sentence, &way)) {
+                (void)take_prefix(&sentence, "\": ");
         } else if (take_prefix(&sentence, "throttle level \"")) {
                 add_section(&way, "throttle", SLICE_NONE);
                 add_section(&way, "level", take_until(&sentence, '"'));

@@ -17,16 +17,23 @@ struct kept {
         bool is_probe;         /* in the probe_options, else in the section's struct */
 };
 
-#define STRUCT_TOP      struct config
-#define STRUCT_QUEUE    struct config_queue
-#define STRUCT_LOCKS    struct config
-#define STRUCT_THROTTLE struct config_throttle
-#define STRUCT_LEVEL    struct level_caps
-#define STRUCT_TARGET   struct config_target
-#define STRUCT_REPLICA  struct sql_server
-#define STRUCT_METRIC   struct level_rule
-#define STRUCT_LIVE     struct config
-#define FIELD(s, m)     .offset = offsetof(s, m), .size = sizeof(((s *)NULL)->m)
+#define STRUCT_TOP       struct config
+#define STRUCT_QUEUE     struct config_queue
+#define STRUCT_TLS       struct config
+#define STRUCT_LOCKS     struct config
+#define STRUCT_THROTTLE  struct config_throttle
+#define STRUCT_LEVEL     struct level_caps
+#define STRUCT_TARGET    struct config_target
+#define STRUCT_REPLICA   struct sql_server
+#define STRUCT_METRIC    struct level_rule
+#define STRUCT_WORDPRESS struct config_site
+#define STRUCT_MYSQL     struct config_door
+#define STRUCT_CLASS     struct config_class
+#define STRUCT_TOKEN     struct config_token
+#define STRUCT_TELEMETRY struct config_telemetry
+#define STRUCT_CLUSTER   struct config_cluster
+#define STRUCT_LIVE      struct config
+#define FIELD(s, m)      .offset = offsetof(s, m), .size = sizeof(((s *)NULL)->m)
 #define FIELD_OWN(s, m)                                                                            \
         {                                                                                          \
                 FIELD(s, m)                                                                        \
@@ -52,28 +59,10 @@ struct kept {
                 0                                                                                  \
         }
 
-/* Sections that no file can have yet keep nothing. */
-#define IN_TOP(...)       __VA_ARGS__
-#define IN_QUEUE(...)     __VA_ARGS__
-#define IN_LOCKS(...)     __VA_ARGS__
-#define IN_THROTTLE(...)  __VA_ARGS__
-#define IN_LEVEL(...)     __VA_ARGS__
-#define IN_TARGET(...)    __VA_ARGS__
-#define IN_REPLICA(...)   __VA_ARGS__
-#define IN_METRIC(...)    __VA_ARGS__
-#define IN_LIVE(...)      __VA_ARGS__
-#define IN_TLS(...)       FIELD_NONE(, )
-#define IN_WORDPRESS(...) FIELD_NONE(, )
-#define IN_MYSQL(...)     FIELD_NONE(, )
-#define IN_CLASS(...)     FIELD_NONE(, )
-#define IN_TOKEN(...)     FIELD_NONE(, )
-#define IN_TELEMETRY(...) FIELD_NONE(, )
-#define IN_CLUSTER(...)   FIELD_NONE(, )
-
 static const struct kept kept[SETTING_IDS] = {
 #define SETTINGS_SECTION 0
 #define SETTING(section, name, type, kept, member, ...)                                            \
-        [SET_##section##_##name] = IN_##section(FIELD_##kept(STRUCT_##section, member)),
+        [SET_##section##_##name] = FIELD_##kept(STRUCT_##section, member),
 #include "api/setting_table.def"
 };
 
@@ -163,7 +152,7 @@ void config_rows_init(const struct config_at *at)
                 const struct setting_def *def = &setting_table[id];
                 if (def->section != at->section || !kept[id].size)
                         continue;
-                if (def->type == SETTING_SHARE)
+                if (def->type == SETTING_SHARE || def->type == SETTING_NUMBER)
                         *(double *)place(at, id) = def->usual_number;
                 else if (def->type != SETTING_TEXT && def->type != SETTING_TEXTS)
                         store(at, id, def->usual);
@@ -344,9 +333,10 @@ static int take_list(const struct config_at *at, enum setting_id id, cfg_t *cfg)
         char **texts = place(at, id);
         size_t *n = (void *)((char *)at->own + kept[id].n_offset);
         int r = OK;
+        struct problem why;
         for (unsigned i = 0; r == OK && i < cfg_size(cfg, name); i++)
-                r = config_list_add(texts, n, cfg_getnstr(cfg, name, i), at->problem);
-        return r;
+                r = config_list_add(texts, n, cfg_getnstr(cfg, name, i), &why);
+        return r == OK ? OK : config_wrong(at, r, "%s: %s", name, why.detail);
 }
 
 static int take_size(const struct config_at *at, const struct setting_def *def, const char *text,
@@ -374,6 +364,18 @@ static int take_share(const struct config_at *at, enum setting_id id, double val
         return OK;
 }
 
+static int take_number(const struct config_at *at, enum setting_id id, double value)
+{
+        const struct setting_def *def = &setting_table[id];
+        if (!(value >= (double)def->min && value <= (double)def->max)) /* NAN too */
+                return config_wrong(at, ERR_BADARG, "%s must be %lld%s%s%s to %lld, not %g",
+                                    def->name, (long long)def->min, def->zero ? " (" : "",
+                                    def->zero ? def->zero : "", def->zero ? ")" : "",
+                                    (long long)def->max, value);
+        *(double *)place(at, id) = value;
+        return OK;
+}
+
 static int take_row(const struct config_at *at, enum setting_id id, cfg_t *cfg)
 {
         const struct setting_def *def = &setting_table[id];
@@ -389,6 +391,8 @@ static int take_row(const struct config_at *at, enum setting_id id, cfg_t *cfg)
                 break;
         case SETTING_SHARE:
                 return take_share(at, id, cfg_getfloat(cfg, def->name));
+        case SETTING_NUMBER:
+                return take_number(at, id, cfg_getfloat(cfg, def->name));
         case SETTING_SIZE:
                 r = take_size(at, def, cfg_getstr(cfg, def->name), &value);
                 break;
@@ -404,7 +408,6 @@ static int take_row(const struct config_at *at, enum setting_id id, cfg_t *cfg)
                 return OK;
         case SETTING_TEXTS:
                 return take_list(at, id, cfg);
-        case SETTING_NUMBER:
         case SETTING_INTS:
         case SETTING_NUMBERS:
         case SETTING_DURATIONS:

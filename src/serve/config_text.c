@@ -196,7 +196,7 @@ static void line_num(struct writer *w, const struct setting_def *def, int64_t va
         else if (def->flags & SETTING_FOREVER && value == 0)
                 line_text(w, def->name, "forever", is_default);
         else
-                line_text(w, def->name, duration_text(value, text), is_default);
+                line_text(w, def->name, value < 0 ? NULL : duration_text(value, text), is_default);
 }
 
 static void put_row(struct writer *w, const struct config_at *at, enum setting_id id)
@@ -211,8 +211,9 @@ static void put_row(struct writer *w, const struct config_at *at, enum setting_i
                 size_t n;
                 char *const *texts = config_row_list(at, id, &n);
                 line_texts(w, def->name, texts, n,
-                           n == 1 && strcmp(texts[0], def->usual_text) == 0);
-        } else if (def->type == SETTING_SHARE) {
+                           def->usual_text ? n == 1 && strcmp(texts[0], def->usual_text) == 0
+                                           : n == 0);
+        } else if (def->type == SETTING_SHARE || def->type == SETTING_NUMBER) {
                 double value = config_row_number(at, id, false);
                 line_number(w, def->name, value, value == config_row_number(at, id, true));
         } else {
@@ -280,10 +281,9 @@ static void put_adaptive_limit(struct writer *w, const struct config_at *at, con
 /* host or socket, port and tls_name of a server. */
 static void put_server(struct writer *w, const struct sql_server *s, enum probe_kind kind)
 {
-        int usual = kind == PROBE_POSTGRES ? 5432 : 3306;
         bool is_socket = s->host && s->host[0] == '/';
         line_text(w, is_socket ? "socket" : "host", s->host, false);
-        line_int(w, "port", s->port, s->port == usual);
+        line_int(w, "port", s->port, s->port == config_usual_port(kind));
         line_text(w, "tls_name", s->tls_name, false);
 }
 
@@ -298,6 +298,13 @@ static void put_replica(struct writer *w, const struct config_at *at, const char
 {
         (void)name; /* there are several */
         put_server(w, at->from, at->from_probe->kind);
+}
+
+static void put_site_server(struct writer *w, const struct config_at *at, const char *name)
+{
+        (void)name; /* there are several */
+        const struct config_site *site = at->from;
+        put_server(w, &site->store.login.server, PROBE_MYSQL);
 }
 
 static void put_heartbeat_utc(struct writer *w, const struct config_at *at, const char *name)
@@ -418,6 +425,7 @@ static put_fn *const put_own[SETTING_IDS] = {
         [SET_METRIC_critical] = put_critical,
         [SET_METRIC_stale] = put_stale,
         [SET_METRIC_threshold] = put_threshold,
+        [SET_WORDPRESS_host] = put_site_server,
 };
 
 /* ---- sections ---- */
@@ -503,6 +511,74 @@ static void put_target(struct writer *w, const struct probe_options *o,
         leave(w);
 }
 
+static void put_site(struct writer *w, const struct config_site *site)
+{
+        struct config_site usual;
+        config_site_init(&usual);
+        const struct config_at at = {.section = SECTION_WORDPRESS, .from = site, .usual = &usual};
+        enter(w, "wordpress", site->name);
+        put_rows(w, &at);
+        leave(w);
+}
+
+static void put_door(struct writer *w, const struct config_door *door)
+{
+        struct config_door usual;
+        config_door_init(&usual);
+        const struct config_at at = {.section = SECTION_MYSQL, .from = door, .usual = &usual};
+        enter(w, "mysql", door->name);
+        put_rows(w, &at);
+        leave(w);
+}
+
+static void put_class(struct writer *w, const struct config_class *class)
+{
+        struct config_class usual;
+        config_class_init(&usual);
+        const struct config_at at = {.section = SECTION_CLASS, .from = class, .usual = &usual};
+        enter(w, "class", class->name);
+        put_rows(w, &at);
+        leave(w);
+}
+
+static void put_token(struct writer *w, const struct config_token *token)
+{
+        struct config_token usual;
+        config_token_init(&usual);
+        const struct config_at at = {.section = SECTION_TOKEN, .from = token, .usual = &usual};
+        enter(w, "token", token->name);
+        put_rows(w, &at);
+        leave(w);
+}
+
+static void put_tls(struct writer *w, const struct config *c, const struct config *usual)
+{
+        const struct config_at at = {.section = SECTION_TLS, .from = c, .usual = usual};
+        enter(w, "tls", NULL);
+        put_rows(w, &at);
+        leave(w);
+}
+
+static void put_telemetry(struct writer *w, const struct config_telemetry *t,
+                          const struct config_telemetry *usual)
+{
+        const struct config_at at = {.section = SECTION_TELEMETRY, .from = t, .usual = usual};
+        enter(w, "telemetry", NULL);
+        put_rows(w, &at);
+        leave(w);
+}
+
+static void put_cluster(struct writer *w, const struct config_cluster *c,
+                        const struct config_cluster *usual)
+{
+        const struct config_at at = {.section = SECTION_CLUSTER, .from = c, .usual = usual};
+        if (!c->is_given)
+                return;
+        enter(w, "cluster", NULL);
+        put_rows(w, &at);
+        leave(w);
+}
+
 static void put_locks(struct writer *w, const struct config *c, const struct config *usual)
 {
         const struct config_at at = {.section = SECTION_LOCKS, .from = c, .usual = usual};
@@ -530,6 +606,20 @@ void config_put_target(const struct config *c, size_t target, bool has_defaults,
         put_target(&w, &c->targets.probes[target], &c->targets.levels[target]);
 }
 
+void config_put_site(const struct config *c, size_t site, bool has_defaults, struct buf *ret)
+{
+        struct writer w = {.out = ret, .has_defaults = has_defaults};
+        ASSERT(site < c->sites.n);
+        put_site(&w, &c->sites.sites[site]);
+}
+
+void config_put_door(const struct config *c, size_t door, bool has_defaults, struct buf *ret)
+{
+        struct writer w = {.out = ret, .has_defaults = has_defaults};
+        ASSERT(door < c->doors.n);
+        put_door(&w, &c->doors.doors[door]);
+}
+
 void config_put(const struct config *c, bool has_defaults, struct buf *ret)
 {
         struct writer w = {.out = ret, .has_defaults = has_defaults};
@@ -537,6 +627,7 @@ void config_put(const struct config *c, bool has_defaults, struct buf *ret)
         config_init(&usual);
         struct config_at at = {.section = SECTION_TOP, .from = c, .usual = &usual};
         put_rows(&w, &at);
+        put_tls(&w, c, &usual);
         at.section = SECTION_QUEUE;
         at.usual = NULL; /* what is said of one queue is always shown */
         for (size_t i = 0; i < c->n_queues; i++) {
@@ -549,6 +640,16 @@ void config_put(const struct config *c, bool has_defaults, struct buf *ret)
         put_throttle(&w, &c->throttle);
         for (size_t i = 0; i < c->targets.n; i++)
                 config_put_target(c, i, has_defaults, ret);
+        for (size_t i = 0; i < c->sites.n; i++)
+                config_put_site(c, i, has_defaults, ret);
+        for (size_t i = 0; i < c->doors.n; i++)
+                config_put_door(c, i, has_defaults, ret);
+        for (size_t i = 0; i < c->doors.n_classes; i++)
+                put_class(&w, &c->doors.classes[i]);
+        for (size_t i = 0; i < c->tokens.n; i++)
+                put_token(&w, &c->tokens.tokens[i]);
+        put_telemetry(&w, &c->telemetry, &usual.telemetry);
+        put_cluster(&w, &c->cluster, &usual.cluster);
 }
 
 int config_read_text(const char *path, struct buf *ret, struct problem *problem)
@@ -559,7 +660,9 @@ int config_read_text(const char *path, struct buf *ret, struct problem *problem)
         if (r == OK)
                 r = config_finish(&c, problem);
         if (r == OK)
-                r = config_check_access(&c, problem);
+                r = config_check_access(&c, &c, problem);
+        if (r == OK)
+                r = config_check_tls(&c, problem);
         if (r == OK)
                 config_put(&c, true, ret);
         config_release(&c);

@@ -12,6 +12,8 @@ void config_put(const struct config *c, bool has_defaults, struct buf *ret);
 void config_put_locks(const struct config *c, struct buf *ret); /* with its default */
 void config_put_throttle(const struct config *c, bool has_defaults, struct buf *ret);
 void config_put_target(const struct config *c, size_t target, bool has_defaults, struct buf *ret);
+void config_put_site(const struct config *c, size_t site, bool has_defaults, struct buf *ret);
+void config_put_door(const struct config *c, size_t door, bool has_defaults, struct buf *ret);
 
 /* Reads a file, with everything that is checked at start, and writes it as config_put() does with
  * the defaults. */

@@ -16,15 +16,19 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/plural.h"
 #include "base/shown.h"
 #include "cli/cli.h"
+#include "cli/fields.h"
 #include "cli/request.h"
+#include "door/tls_files.h"
 #include "serve/config.h"
 #include "wire/json.h"
+#include "wire/mysql_login.h"
 
 #define SAMPLES_AT_ONCE 64
 #define EXTRA_MS        1000
@@ -53,25 +57,63 @@ static bool is_local(const char *addr)
                strncmp(addr, "unix:", 5) == 0;
 }
 
-static void check_addresses(struct doctor *d, const struct config *c)
+/* The first address that other machines can reach, or NULL. */
+static const char *open_address(struct config *c)
 {
-        for (size_t i = 0; i < c->n_resp + c->n_http && !c->token; i++) {
-                const char *addr = i < c->n_resp ? c->resp[i] : c->http[i - c->n_resp];
-                if (is_local(addr))
-                        continue;
+        for (int kind = 0; kind < SERVER_KINDS; kind++) {
+                struct config_addresses all = config_addresses(c, (enum server_kind)kind);
+                for (size_t i = 0; i < *all.n; i++)
+                        if (!is_local(all.text[i]))
+                                return all.text[i];
+        }
+        return NULL;
+}
+
+static void check_addresses(struct doctor *d, struct config *c)
+{
+        const char *addr = open_address(c);
+        struct problem problem;
+        if (addr && !config_has_token(c))
                 doctor_tell(d, VERDICT_BAD, "access",
                             "set token_file in the configuration, or listen on 127.0.0.1 only",
                             "%s can be reached from elsewhere, and no token is asked for", addr);
-                return;
-        }
+        else if (config_check_access(c, c, &problem) != OK)
+                doctor_tell(d, VERDICT_BAD, "access",
+                            strstr(problem.detail, "token")
+                                    ? "put a longer token into the token file"
+                                    : "use TLS there, or say that it is meant",
+                            "%s", problem.detail);
+        else if (c->is_insecure)
+                doctor_tell(d, VERDICT_WARN, "access",
+                            "use resp_tls and http_tls, unless the network or a proxy encrypts",
+                            "insecure = true: the token and all payloads may pass in the clear");
+        else
+                doctor_tell(d, VERDICT_FINE, "access", NULL,
+                            config_has_token(c) ? "clients must show a token"
+                                                : "only this machine can reach it");
+}
+
+static void check_certificate(struct doctor *d, const struct config *c)
+{
+        struct tls_files files = config_tls_files(c);
+        struct tls_ctx *ctx = NULL;
         struct problem problem;
-        if (config_check_access(c, &problem) != OK) {
-                doctor_tell(d, VERDICT_BAD, "access", "put a longer token into the token file",
+        char date[TLS_DATE_MAX];
+        int64_t now_ms = clock_wall_ms();
+        if (!files.cert)
+                return;
+        if (tls_ctx_new(&files, now_ms, &ctx, &problem) != OK) {
+                doctor_tell(d, VERDICT_BAD, "certificate", "'weir help tls' makes one for trying",
                             "%s", problem.detail);
                 return;
         }
-        doctor_tell(d, VERDICT_FINE, "access", NULL,
-                    c->token ? "clients must show a token" : "only this machine can reach it");
+        bool is_early = tls_ctx_begins_ms(ctx) > now_ms;
+        bool is_late = tls_ctx_ends_ms(ctx) - now_ms < TLS_ENDS_SOON_MS;
+        doctor_tell(d, is_early || is_late ? VERDICT_WARN : VERDICT_FINE, "certificate",
+                    is_late ? "put a new one there; weir reads it by itself" : NULL, "%s %s on %s",
+                    files.cert, is_early ? "begins" : "ends",
+                    tls_date(is_early ? tls_ctx_begins_ms(ctx) : tls_ctx_ends_ms(ctx), date));
+        (void)tls_ctx_free(ctx);
 }
 
 static void check_secret(struct doctor *d, const char *name, const char *path)
@@ -111,8 +153,11 @@ static bool check_config(struct doctor *d, const struct args *args, struct confi
                 doctor_tell(d, VERDICT_FINE, "configuration", NULL, "%s is sound, %zu %s", path,
                             c->targets.n, plural(c->targets.n, "target", "targets"));
         check_secret(d, "token file", c->token_file);
+        for (size_t i = 0; i < c->tokens.n; i++)
+                check_secret(d, "token file", c->tokens.tokens[i].secret_file);
         check_secret(d, "signing keys", c->signing_keys_file);
         check_addresses(d, c);
+        check_certificate(d, c);
         return true;
 }
 
@@ -130,15 +175,39 @@ static int server_of(const struct args *args, const struct config *c, struct ser
         r = server_url_parse(c->n_resp ? c->resp[0] : SERVER_URL_DEFAULT, ret, p);
         if (r != OK)
                 return r;
-        if (!token[0] && c->token)
-                (void)snprintf(token, sizeof(token), "%s", c->token);
+        for (size_t i = 0; !token[0] && i <= c->tokens.n; i++) {
+                const struct config_secrets *s = i ? &c->tokens.tokens[i - 1].secrets : &c->token;
+                if (s->n)
+                        (void)snprintf(token, sizeof(token), "%s", s->text[0]);
+        }
         memcpy(ret->token, token, sizeof(token));
         return OK;
 }
 
+/* History as the server has it at this moment: it may be unable to write a file that is sound. */
+static void check_writing(struct doctor *d, struct client *client)
+{
+        const struct slice ask[] = {SLICE_LIT("NOW")};
+        const struct value *v;
+        struct problem p;
+        if (client_call(client, ask, 1, &v, &p) != OK)
+                return; /* of a version that has no such answer, or just gone */
+        const struct value *history = value_get(v, "history");
+        int64_t waiting = field_int(history, "waiting");
+        struct slice problem = field_text(history, "problem");
+        if (field_int(history, "failing_since_ms"))
+                doctor_tell(d, VERDICT_BAD, "history",
+                            "docs/history.md, 'When history cannot be written'",
+                            "the server cannot write it, and %lld finished %s: %.*s",
+                            (long long)waiting, plural((uint64_t)waiting, "job waits", "jobs wait"),
+                            (int)problem.len, problem.ptr);
+}
+
+/* Connects, shows the token and pings. */
 static void check_resp(struct doctor *d, const struct server_url *url)
 {
         const struct slice ping[] = {SLICE_LIT("PING")};
+        const char *name = url->is_tls ? "server, TLS" : "server", *fix = NULL;
         const struct value *v;
         struct client client;
         struct problem p = {0};
@@ -147,20 +216,56 @@ static void check_resp(struct doctor *d, const struct server_url *url)
         int r = client_connect(&client, &p);
         if (r == OK)
                 r = client_call(&client, ping, 1, &v, &p);
-        if (r == OK)
-                doctor_tell(d, VERDICT_FINE, "server", NULL, "answers on %s in %.1f ms", url->text,
+        if (r == OK) {
+                doctor_tell(d, VERDICT_FINE, name, NULL, "answers on %s in %.1f ms", url->text,
                             (double)(clock_boot_ns() - began_ns) / 1e6);
-        else if (r == ERR_UNAVAIL)
-                doctor_tell(d, VERDICT_WARN, "server", "start it: systemctl start weir", "%s",
+                if (!d->has_asked)
+                        check_writing(d, &client);
+                d->has_asked = true;
+        } else {
+                if (r == ERR_UNAVAIL)
+                        fix = url->is_tls ? "start weir; docs/tls.md, 'When it fails', explains "
+                                            "what TLS says"
+                                          : "start it: systemctl start weir";
+                else if (r == ERR_NOAUTH || r == ERR_BADTOKEN)
+                        fix = "--token @FILE, or -c with the configuration that names its token "
+                              "file";
+                else
+                        fix = "see what listens there: ss -ltnp";
+                doctor_tell(d, r == ERR_UNAVAIL ? VERDICT_WARN : VERDICT_BAD, name, fix, "%s",
                             p.detail);
-        else
-                doctor_tell(d, VERDICT_BAD, "server",
-                            r == ERR_NOAUTH || r == ERR_BADTOKEN
-                                    ? "--token @FILE, or -c with the configuration that names its "
-                                      "token file"
-                                    : "see what listens there: ss -ltnp",
-                            "%s", p.detail);
+        }
         client_release(&client);
+}
+
+/* The doors with TLS, with the token that the plain one gets.  The certificate is not verified
+ * unless the environment names an authority: it is for the names that clients use, the address is
+ * one of this machine, and check_certificate() has looked at the file. */
+static void check_resp_tls(struct doctor *d, const struct config *c, const struct server_url *plain)
+{
+        for (size_t i = 0; i < c->n_resp_tls; i++) {
+                const char *addr = c->resp_tls[i];
+                char text[300];
+                struct server_url url;
+                struct problem p = {0};
+                const char *port = strrchr(addr, ':');
+                if (port && strcmp(port, ":0") == 0)
+                        continue; /* a free one, which only the server knows */
+                (void)snprintf(text, sizeof(text), "rediss://%s%s",
+                               addr[0] == ':' ? "127.0.0.1" : "", addr);
+                int r = server_url_parse(text, &url, &p);
+                if (r == OK)
+                        r = server_url_add_env(&url, &p);
+                if (r != OK) {
+                        doctor_tell(d, VERDICT_BAD, "server, TLS", NULL, "%s: %s", addr, p.detail);
+                        continue;
+                }
+                if (!url.tls.ca[0])
+                        (void)snprintf(url.tls.verify, sizeof(url.tls.verify), "off");
+                memcpy(url.user, plain->user, sizeof(url.user));
+                memcpy(url.token, plain->token, sizeof(url.token));
+                check_resp(d, &url);
+        }
 }
 
 /* host:port of the HTTP door takes connections?  0 or an errno. */
@@ -189,14 +294,15 @@ static void check_http(struct doctor *d, const struct config *c)
 {
         struct server_url url;
         struct problem p = {0};
-        for (size_t i = 0; i < c->n_http; i++) {
-                if (server_url_parse(c->http[i], &url, &p) != OK || url.is_unix || !url.port)
+        for (size_t i = 0; i < c->n_http + c->n_http_tls; i++) {
+                const char *addr = i < c->n_http ? c->http[i] : c->http_tls[i - c->n_http];
+                if (server_url_parse(addr, &url, &p) != OK || url.is_unix || !url.port)
                         continue;
                 int error = try_port(&url);
                 doctor_tell(d, error ? VERDICT_WARN : VERDICT_FINE, "http",
                             error ? "start weir, or see what keeps it from listening" : NULL,
                             error ? "%s does not take connections: %s" : "%s takes connections%s",
-                            c->http[i], error ? strerror(error) : "");
+                            addr, error ? strerror(error) : "");
         }
 }
 
@@ -211,8 +317,10 @@ static void check_server(struct doctor *d, const struct args *args, const struct
         }
         check_resp(d, &url);
         const char *env = getenv("WEIR_URL");
-        if (!args_has(args, "url") && !(env && *env)) /* else it is another server's door */
+        if (!args_has(args, "url") && !(env && *env)) { /* else it is another server's door */
+                check_resp_tls(d, c, &url);
                 check_http(d, c);
+        }
 }
 
 /* ---- the targets ---- */
@@ -310,6 +418,97 @@ static void check_targets(struct doctor *d, const struct config_targets *targets
                 (void)close(r.fd);
 }
 
+/* ---- the doors of the MySQL proxy ---- */
+
+static int connect_path(const char *path)
+{
+        struct sockaddr_un un = {.sun_family = AF_UNIX};
+        memcpy(un.sun_path, path, strnlen(path, sizeof(un.sun_path) - 1)); /* it fits */
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd >= 0 && connect(fd, (const struct sockaddr *)&un, sizeof(un)) == 0)
+                return fd;
+        int error = errno;
+        if (fd >= 0)
+                (void)close(fd);
+        errno = error;
+        return -1;
+}
+
+/* A socket, or -1 and errno. */
+static int connect_host(const char *host, int port, int64_t timeout_ms)
+{
+        struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
+        struct timeval wait = {.tv_sec = timeout_ms / MS_PER_S,
+                               .tv_usec = timeout_ms % MS_PER_S * 1000};
+        char text[8];
+        int fd = -1, error = EADDRNOTAVAIL;
+        (void)snprintf(text, sizeof(text), "%d", port);
+        if (getaddrinfo(host, text, &hints, &all) != 0)
+                all = NULL;
+        for (struct addrinfo *a = all; a && fd < 0; a = a->ai_next) {
+                fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+                if (fd < 0)
+                        continue;
+                (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+                if (connect(fd, a->ai_addr, a->ai_addrlen) == 0)
+                        break;
+                error = errno == EINPROGRESS ? ETIMEDOUT : errno;
+                (void)close(fd);
+                fd = -1;
+        }
+        if (all)
+                freeaddrinfo(all);
+        errno = error;
+        return fd;
+}
+
+/* The packet that a MySQL server begins with: its payload, or -1. */
+static ssize_t read_greeting(int fd, int64_t timeout_ms, uint8_t *bytes, size_t size)
+{
+        struct timeval wait = {.tv_sec = timeout_ms / MS_PER_S,
+                               .tv_usec = timeout_ms % MS_PER_S * 1000};
+        size_t have = 0, want = 4;
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+        while (have < want) {
+                ssize_t n = recv(fd, bytes + have, want - have, 0);
+                if (n <= 0)
+                        return -1;
+                have += (size_t)n;
+                if (have == 4 && want == 4)
+                        want += bytes[0] | bytes[1] << 8 | bytes[2] << 16;
+                if (want > size)
+                        return -1;
+        }
+        return (ssize_t)have - 4;
+}
+
+static void check_door(struct doctor *d, const struct config_door *door)
+{
+        static const char fix[] = "start the database server, or set `server` of the door";
+        struct config_address at;
+        struct mysql_greeting greeting;
+        struct problem why;
+        uint8_t bytes[1024];
+        config_door_server(door, &at);
+        int fd = at.is_path ? connect_path(at.host)
+                            : connect_host(at.host, at.port, door->connect_timeout_ms);
+        if (fd < 0) {
+                doctor_tell(d, VERDICT_BAD, "mysql", fix, "%s: the server %s is away: %s",
+                            door->name, door->server, strerror(errno));
+                return;
+        }
+        ssize_t n = read_greeting(fd, door->connect_timeout_ms, bytes, sizeof(bytes));
+        int r = n < 0 ? problem_set(&why, ERR_SYNTAX, "it does not greet as a MySQL server")
+                      : mysql_greeting_edit(bytes + 4, (size_t)n, 0, &greeting, &why);
+        (void)close(fd);
+        if (r == OK)
+                doctor_tell(d, VERDICT_FINE, "mysql", NULL, "%s: the server %s answers, version %s",
+                            door->name, door->server, SHOWN(greeting.version));
+        else
+                doctor_tell(d, VERDICT_BAD, "mysql", fix, "%s: the server %s: %s", door->name,
+                            door->server, why.detail);
+}
+
 /* ---- telling ---- */
 
 static const struct {
@@ -385,6 +584,8 @@ static void look(struct doctor *d, const struct args *args)
                 doctor_check_space(d, config.data);
                 check_server(d, args, &config);
                 check_targets(d, &config.targets);
+                for (size_t i = 0; i < config.doors.n; i++)
+                        check_door(d, &config.doors.doors[i]);
         }
         doctor_check_files(d);
         doctor_check_clock(d);
@@ -397,10 +598,6 @@ int doctor_main(int argc, char **argv)
         struct args args = {0};
         struct problem p = {0};
         struct buf out CLEANUP(buf_release) = {0};
-        static char config[] = "--config";
-        for (int i = 1; i < argc; i++)
-                if (strcmp(argv[i], "-c") == 0)
-                        argv[i] = config;
         int r = args_parse(&args, cli_doctor_options, argv + 1, argc - 1, &p);
         if (r == OK && args.n_positional)
                 r = problem_set(&p, ERR_SYNTAX, "unexpected argument '%s'",

@@ -22,6 +22,7 @@ struct finding {
 struct doctor {
         struct finding findings[FINDINGS_MAX];
         size_t n;
+        bool has_asked; /* a server for its state, which is the same at each door */
 };
 
 /* `fix` may be NULL.  What does not fit any more is left out: there are never that many. */

@@ -2,7 +2,7 @@
  *
  * A weir that is at work there has read all of the log, and changes it meanwhile: then the log is
  * not looked at.  Otherwise it is read whole, as a start does.  History is always read whole: a
- * server checks a row only when it is asked for it. */
+ * server checks a row or a block only when it is asked for it. */
 #include <stdio.h>
 
 #include "base/plural.h"
@@ -78,7 +78,7 @@ static void check_history(struct doctor *d, const char *path, bool is_in_use)
         else
                 doctor_tell(d, VERDICT_FINE, "history", NULL, "all of its %llu %s sound",
                             (unsigned long long)report.rows,
-                            plural(report.rows, "row is", "rows are"));
+                            plural(report.rows, "job is", "jobs are"));
 }
 
 void doctor_check_data(struct doctor *d, const char *data)

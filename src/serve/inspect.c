@@ -14,6 +14,7 @@
 #include "history/archive_file.h"
 #include "log/file.h"
 #include "log/record.h"
+#include "serve/history_sql.h"
 #include "serve/salvage.h"
 #include "state/effect.h"
 
@@ -23,8 +24,8 @@ static const char usage[] =
         "       weir log salvage DIR NEWDIR    write what is sound into a new data folder\n"
         "\n"
         "DIR is a data folder; weir must not be running on it for salvage. Salvage leaves\n"
-        "history to you: when 'weir history verify DIR' finds it sound, copy history.db and,\n"
-        "if it is there, history.db-wal into NEWDIR.\n"
+        "history to you: when 'weir history verify DIR' finds it sound, copy all of its files,\n"
+        "DIR/history.db*, into NEWDIR.\n"
         "verify and salvage exit with 9 when there is damage.\n";
 
 /* `dir`, or `dir`/log when that is there. */
@@ -113,23 +114,16 @@ static int dump(char **words, struct problem *problem)
         return r;
 }
 
-/* The -wal file may hold the newest finished jobs: a copy without it lacks them. */
+/* Its companions may hold most finished jobs: a copy of history.db alone lacks them. */
 static void tell_history_files(const char *from, const char *to)
 {
-        static const char *const files[] = {"history.db", "history.db-wal"};
         char path[4096];
-        bool is_first = true;
-        for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-                int n = snprintf(path, sizeof(path), "%s/%s", from, files[i]);
-                if (n < 0 || n >= (int)sizeof(path) || access(path, F_OK) != 0)
-                        continue;
-                if (is_first)
-                        printf("history is not part of the log; copy it when 'weir history verify "
-                               "%s' finds it sound:\n",
-                               from);
-                is_first = false;
-                printf("  cp %s %s/\n", path, to);
-        }
+        int n = snprintf(path, sizeof(path), "%s/history.db", from);
+        if (n < 0 || n >= (int)sizeof(path) || access(path, F_OK) != 0)
+                return;
+        printf("history is not part of the log; copy it when 'weir history verify %s' finds it "
+               "sound:\n  cp %s* %s/\n",
+               from, path, to);
 }
 
 static int save(char **words, struct problem *problem)
@@ -185,10 +179,11 @@ int inspect_main(int argc, char **argv)
 /* ---- history ---- */
 
 static const char history_usage[] =
-        "usage: weir history verify DIR    read every row, report each damaged one\n"
+        "usage: weir history verify DIR         read every finished job, report all damage\n"
+        "       weir history sql [DIR] [SQL]    query it; 'weir history sql --help' says more\n"
         "\n"
-        "DIR is a data folder, or a history file itself; weir may be running on it.\n"
-        "Exits with 9 when there is damage.\n";
+        "DIR is a data folder, or a history file itself, beside which its companions history.db-*\n"
+        "must lie; weir may be running on it.  Both exit with 9 when there is damage.\n";
 
 static void tell_damage(void *ctx, const char *what)
 {
@@ -227,6 +222,8 @@ int inspect_history_main(int argc, char **argv)
                 fputs(history_usage, stdout);
                 return 0;
         }
+        if (argc > 1 && strcmp(argv[1], "sql") == 0)
+                return history_sql_main(argc - 1, argv + 1);
         if (argc != 3 || strcmp(argv[1], "verify") != 0) {
                 fputs(history_usage, stderr);
                 return err_exit(ERR_SYNTAX);

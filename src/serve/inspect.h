@@ -1,5 +1,5 @@
-/* `weir log verify|dump|salvage` and `weir history verify`: looking at what is on disk, and saving
- * what can be saved. */
+/* `weir log verify|dump|salvage` and `weir history`: looking at what is on disk, and saving what
+ * can be saved. */
 #ifndef WEIR_SERVE_INSPECT_H
 #define WEIR_SERVE_INSPECT_H
 

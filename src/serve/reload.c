@@ -14,6 +14,8 @@
 #include "operator/settings.h"
 #include "serve/config_rows.h"
 #include "serve/config_text.h"
+#include "serve/sandbox.h"
+#include "traffic/traffic.h"
 
 /* ---- what is different ---- */
 
@@ -33,11 +35,6 @@ static void sort_line(void *ctx, struct slice name, struct slice was, struct sli
         buf_put_byte(s->changed, '\n');
 }
 
-static bool is_same_text(const char *a, const char *b)
-{
-        return a && b ? strcmp(a, b) == 0 : a == b;
-}
-
 static void compare(const struct config *was, const struct config *now, struct buf *ret_changed,
                     struct buf *ret_restart)
 {
@@ -50,8 +47,9 @@ static void compare(const struct config *was, const struct config *now, struct b
         config_diff(buf_slice(&a), buf_slice(&b), sort_line, &sorting);
         buf_release(&a);
         buf_release(&b);
-        if (!is_same_text(was->token, now->token) && is_same_text(was->token_file, now->token_file))
-                buf_put_str(ret_restart, "token_file\n"); /* the file holds another token now */
+        if (!config_secrets_are_same(&was->token, &now->token) &&
+            config_text_is_same(was->token_file, now->token_file))
+                buf_put_str(ret_changed, "token_file\n"); /* the file holds another token now */
 }
 
 /* ---- swapping ---- */
@@ -81,18 +79,39 @@ static void tell(struct reload *r, const struct buf *changed, const struct buf *
         buf_release(&line);
 }
 
+void reload_set_exporter(struct reload *r)
+{
+        const struct config_telemetry *t = &r->config->telemetry;
+        const struct exporter_options options = {
+                .url = t->otlp,
+                .headers = t->headers,
+                .ca_file = t->ca,
+                .service = t->service,
+                .sample = t->sample,
+                .queue_limit = t->queue_limit,
+        };
+        exporter_set(r->exporter, &options);
+        core_set_tracer(r->core, exporter_tracer(r->exporter));
+}
+
 /* Makes `now` the configuration.  It keeps what only a restart changes: the new struct gets it as
  * it is, the old one, which goes, as it would be. */
 static void swap(struct reload *r, struct config *now)
 {
-        char *token = now->token;
-        now->token = r->config->token;
-        r->config->token = token;
+        struct problem problem;
         config_rows_swap_fixed(SECTION_TOP, now, r->config);
+        struct config_cluster cluster = now->cluster;
+        now->cluster = r->config->cluster;
+        r->config->cluster = cluster;
+        config_tokens_apply(&now->tokens, &now->token, r->core);
         core_set_locks(r->core, now->are_locks_off);
+        struct tls_files tls = config_tls_files(now);
+        if (tls.cert && server_set_tls(r->server, &tls, &problem) != OK) /* it was checked */
+                say_warn("config", "the old certificate holds", "why", problem.detail);
         r->taken(r->ctx, now);
         config_unref(r->config);
         r->config = now;
+        reload_set_exporter(r);
         core_history_changed(r->core);
         r->loaded_ms = clock_wall_ms();
 }
@@ -106,11 +125,21 @@ int reload_run(struct reload *r, bool is_trial, struct buf *ret_changed, struct 
                                            "weir was started without a configuration file; give "
                                            "it one with -c");
         if (result == OK)
+                result = sandbox_check(now, problem);
+        if (result == OK)
                 compare(r->config, now, ret_changed, ret_restart);
+        if (result == OK) /* what is listened on stays until a restart */
+                result = config_check_access(r->config, now, problem);
+        if (result == OK)
+                result = config_check_tls(now, problem);
         if (is_trial) {
                 config_unref(now);
                 return result;
         }
+        if (result == OK) /* first: what is most likely to fail, on an address that is taken */
+                result = proxies_change(r->proxies, now, problem);
+        if (result == OK)
+                result = site_guards_change(r->guards, now, problem);
         if (result == OK)
                 result = probes_change(r->probes, now, problem);
         if (result != OK) {
@@ -119,6 +148,7 @@ int reload_run(struct reload *r, bool is_trial, struct buf *ret_changed, struct 
                           r->path ? r->path : "", "why", problem->detail);
                 return result;
         }
+        proxies_tell_core(r->proxies, now);
         swap(r, now);
         tell(r, ret_changed, ret_restart);
         return OK;
@@ -148,6 +178,10 @@ struct effective {
         struct config_target *levels;
         bool are_locks_changed, is_throttle_changed;
         bool is_target_changed[CONFIG_TARGETS_MAX];
+        struct config_site *sites;
+        bool is_site_changed[CONFIG_SITES_MAX];
+        struct config_door *doors;
+        bool is_door_changed[CONFIG_DOORS_MAX];
 };
 
 static void count_pattern(void *ctx, struct slice pattern, enum tier tier)
@@ -207,12 +241,41 @@ static void fill_targets(struct effective *e, struct core *core)
         }
 }
 
+static void fill_sites(struct effective *e, const struct core *core)
+{
+        struct config_sites *s = &e->config.sites;
+        e->sites = xcalloc(s->n + 1, sizeof(*e->sites));
+        if (s->n)
+                memcpy(e->sites, s->sites, s->n * sizeof(*s->sites));
+        s->sites = e->sites;
+        for (size_t i = 0; i < s->n; i++) {
+                enum gate_mode mode = (enum gate_mode)e->sites[i].mode;
+                e->is_site_changed[i] = core_effective_site(core, e->sites[i].name, &mode);
+                e->sites[i].mode = mode;
+        }
+}
+
+static void fill_doors(struct effective *e, const struct core *core)
+{
+        struct config_doors *d = &e->config.doors;
+        e->doors = xcalloc(d->n + 1, sizeof(*e->doors));
+        if (d->n)
+                memcpy(e->doors, d->doors, d->n * sizeof(*d->doors));
+        d->doors = e->doors;
+        for (size_t i = 0; i < d->n && i < traffic_count(core); i++) {
+                e->is_door_changed[i] = traffic_mode(core, i) != traffic_configured_mode(core, i);
+                e->doors[i].mode = traffic_mode(core, i);
+        }
+}
+
 static void on_settings(void *ctx, struct buf *ret)
 {
         const struct reload *r = ctx;
         struct effective e = {.config = *r->config};
         fill_own(&e, r->core);
         fill_targets(&e, r->core);
+        fill_sites(&e, r->core);
+        fill_doors(&e, r->core);
         if (e.are_locks_changed)
                 config_put_locks(&e.config, ret);
         if (e.is_throttle_changed)
@@ -220,8 +283,16 @@ static void on_settings(void *ctx, struct buf *ret)
         for (size_t i = 0; i < e.config.targets.n; i++)
                 if (e.is_target_changed[i])
                         config_put_target(&e.config, i, false, ret);
+        for (size_t i = 0; i < e.config.sites.n; i++)
+                if (e.is_site_changed[i])
+                        config_put_site(&e.config, i, false, ret);
+        for (size_t i = 0; i < e.config.doors.n; i++)
+                if (e.is_door_changed[i])
+                        config_put_door(&e.config, i, false, ret);
         free(e.registry);
         free(e.levels);
+        free(e.sites);
+        free(e.doors);
 }
 
 void reload_offer(struct reload *r)

@@ -8,13 +8,20 @@
 #include "base/buf.h"
 #include "serve/config.h"
 #include "serve/probes.h"
+#include "serve/proxies.h"
+#include "serve/site_guards.h"
+#include "telemetry/exporter.h"
 
 struct reload {
-        struct config *config; /* the one that holds; a reference */
-        struct probes *probes; /* not owned */
-        struct core *core;     /* not owned */
-        char *path;            /* of the file, from /; NULL: there is none */
-        int64_t loaded_ms;     /* Unix ms */
+        struct config *config;      /* the one that holds; a reference */
+        struct probes *probes;      /* not owned */
+        struct site_guards *guards; /* not owned */
+        struct proxies *proxies;    /* not owned */
+        struct exporter *exporter;  /* not owned */
+        struct core *core;          /* not owned */
+        struct server *server;      /* not owned */
+        char *path;                 /* of the file, from /; NULL: there is none */
+        int64_t loaded_ms;          /* Unix ms */
         /* Reads everything anew into a config that was initialised: the file, then the options. */
         int (*read)(void *ctx, struct config *ret, struct problem *problem);
         /* The names of the settings that the options give, a line each. */
@@ -28,6 +35,8 @@ struct reload {
  * thing that needs a restart.  A trial changes and says nothing. */
 int reload_run(struct reload *r, bool is_trial, struct buf *ret_changed, struct buf *ret_restart,
                struct problem *problem);
+/* Gives the exporter what is configured, and the core the exporter. */
+void reload_set_exporter(struct reload *r);
 /* Tells the core how to reach this; `r` must outlive it. */
 void reload_offer(struct reload *r);
 

@@ -1,7 +1,9 @@
 /* `weir serve`: the pieces put together, in the order that makes each promise true.
  *
  *   make the loop -> lock and recover the log -> open history -> replay into the core -> listen
- *   -> "ready"
+ *   -> give up system calls -> "ready"
+ *
+ * A machine of a cluster follows at first: its log is replayed while it runs (serve/cluster.h).
  *
  * and backwards on SIGTERM or SIGINT: no new connections, waits ended, the open batch synced,
  * answers sent, history given what it was promised, log closed.  SIGHUP reads the configuration
@@ -21,30 +23,46 @@
 #include <unistd.h>
 
 #include "base/say.h"
+#include "base/shown.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "core/audit.h"
 #include "door/server.h"
 #include "features/features.h"
 #include "history/history.h"
 #include "log/file.h"
 #include "loop/loop.h"
+#include "serve/audit_syslog.h"
+#include "serve/cluster.h"
 #include "serve/config.h"
+#include "serve/move_mark.h"
 #include "serve/probes.h"
 #include "serve/reload.h"
+#include "serve/sandbox.h"
+#include "serve/site_guards.h"
 #include "state/backoff.h"
 #include "state/job.h"
+#include "wire/json.h"
+
+/* Of what a reload changed, in the audit trail; escaped it still fits. */
+#define CHANGED_BYTES 400
 
 struct daemon {
         const struct args *args;
         struct reload reload; /* has the configuration */
         struct rng rng;
         struct loop *loop;
+        struct cluster *cluster; /* NULL: this weir is alone */
         struct log *log;
         struct archive *archive;
         struct loop_mail archive_mail; /* history has something for the core */
         struct core *core;
         struct server *server; /* the loop owns it */
         struct probes *probes;
+        struct site_guards *guards;
+        struct proxies *proxies;
+        struct exporter *exporter;
+        struct audit_syslog *audit_syslog; /* NULL: nothing is sent */
         uv_signal_t signals[3];
         bool is_greeting;
         struct backoff backoff;     /* of queues that set none */
@@ -93,15 +111,35 @@ static int path_in_data(const struct daemon *d, const char *name, char *ret, siz
         return OK;
 }
 
+/* The log of a weir that was alone would be left behind with all its jobs. */
+static int open_shared_log(struct daemon *d, const char *path, struct problem *problem)
+{
+        if (access(path, F_OK) == 0)
+                return problem_set(problem, ERR_STATE,
+                                   "%s is the log of a weir without a cluster: 'weir move "
+                                   "--to-cluster' brings it into this one; then, or to leave it "
+                                   "alone, name another folder with `data`",
+                                   path);
+        int r = cluster_open(&d->reload.config->cluster, d->loop, &d->rng, &d->cluster, problem);
+        if (r == OK)
+                d->log = cluster_log(d->cluster);
+        return r;
+}
+
 static int open_log(struct daemon *d, struct problem *problem)
 {
         char path[4096];
         struct disk *disk = NULL;
         struct log_tail tail;
+        const struct config_cluster *cluster = &d->reload.config->cluster;
         if (mkdir(d->reload.config->data, 0700) != 0 && errno != EEXIST)
                 return problem_set(problem, ERR_IO, "data folder %s: %s", d->reload.config->data,
                                    strerror(errno));
         int r = path_in_data(d, "log", path, sizeof(path), problem);
+        if (r == OK)
+                r = move_mark_check(d->reload.config->data, problem);
+        if (r == OK && cluster->is_given)
+                return open_shared_log(d, path, problem);
         if (r == OK)
                 r = disk_open_folder(path, &disk, problem);
         struct file_log_options options = {.is_threaded = true};
@@ -130,8 +168,11 @@ static int open_history(struct daemon *d, struct problem *problem)
                 .keep_done_ms = d->reload.config->keep_done_ms,
                 .keep_failed_ms = d->reload.config->keep_failed_ms,
                 .keep_incidents_ms = d->reload.config->keep_incidents_ms,
+                .keep_audit_ms = d->reload.config->keep_audit_ms,
                 .view_of = job_view,
                 .wall_ms = wall_clock,
+                .mirror = d->cluster ? cluster_mirror(d->cluster) : NULL,
+                .is_following = d->cluster != NULL,
         };
         r = history_open(&options, &d->archive, problem);
         if (r != OK)
@@ -151,7 +192,6 @@ static enum history_policy history_of(void *ctx, struct slice queue)
 
 static int open_core(struct daemon *d, struct problem *problem)
 {
-        rng_init_system(&d->rng);
         d->backoff = backoff_default();
         struct core_options options = {
                 .parts = &weir_parts,
@@ -165,6 +205,10 @@ static int open_core(struct daemon *d, struct problem *problem)
                 .watch_ns = clock_boot_ns,
         };
         d->core = core_new(&options);
+        if (d->cluster) {
+                core_follow(d->core);
+                return OK;
+        }
         int64_t began_ns = clock_boot_ns();
         int r = core_recover(d->core, problem);
         if (r != OK)
@@ -210,21 +254,45 @@ static void notify_reloading(void)
         notify_systemd(text);
 }
 
+/* Nobody knows who sent the signal. */
+static void audit_reload(struct daemon *d, const struct buf *changed)
+{
+        struct buf after CLEANUP(buf_release) = {0};
+        struct slice lines = slice_make(changed->ptr, shown_len(buf_slice(changed), CHANGED_BYTES));
+        struct audit_entry e = {.who = SLICE_LIT("nobody"),
+                                .door = SLICE_LIT("signal"),
+                                .command = SLICE_LIT("CONFIGRELOAD"),
+                                .what = SLICE_LIT("SIGHUP")};
+        buf_put_byte(&after, '{');
+        json_put_key(&after, "changed");
+        json_put_text_lossy(&after, lines);
+        buf_put_byte(&after, '}');
+        e.after = buf_slice(&after);
+        core_audit(d->core, &e);
+}
+
 /* Within a turn: it may emit effects. */
 static void reload_on_signal(struct daemon *d)
 {
         struct buf changed CLEANUP(buf_release) = {0}, restart CLEANUP(buf_release) = {0};
         struct problem problem;
         notify_reloading();
-        (void)reload_run(&d->reload, false, &changed, &restart, &problem); /* says it to the log */
+        if (reload_run(&d->reload, false, &changed, &restart, &problem) == OK)
+                audit_reload(d, &changed); /* an error is said to the log */
         notify_systemd("READY=1");
 }
 
 /* The folder of the data belongs to one weir of a machine, and a proxy may stand before several
- * machines. */
-static void put_instance(const char *data, struct buf *ret)
+ * machines.  Those of a cluster are one weir. */
+static void put_instance(const struct config *config, struct buf *ret)
 {
+        const char *data = config->data;
         char host[256] = "";
+        if (config->cluster.is_given) {
+                buf_printf(ret, "cluster:%s:%s", config->cluster.hosts[0],
+                           config->cluster.database);
+                return;
+        }
         char *whole = realpath(data, NULL);
         (void)gethostname(host, sizeof(host) - 1); /* without one the folder must do */
         buf_put_str(ret, host);
@@ -233,33 +301,92 @@ static void put_instance(const char *data, struct buf *ret)
         free(whole);
 }
 
+/* All that the core must know of the configuration, except by probes and guards. */
+static void configure_core(struct daemon *d)
+{
+        const struct config *config = d->reload.config;
+        core_set_locks(d->core, config->are_locks_off);
+        if (d->audit_syslog)
+                core_set_audit_sink(d->core, audit_syslog_send, d->audit_syslog);
+        reload_offer(&d->reload);
+        config_tokens_apply(&config->tokens, &config->token, d->core);
+        reload_set_exporter(&d->reload);
+}
+
+static void on_emptied(void *ctx)
+{
+        struct daemon *d = ctx;
+        configure_core(d);
+        probes_tell_core(d->probes);
+        proxies_tell_core(d->proxies, d->reload.config);
+}
+
+static void on_leads(void *ctx, bool is_leader)
+{
+        struct daemon *d = ctx;
+        struct problem problem;
+        if (site_guards_set(d->guards, d->reload.config, is_leader, &problem) != OK)
+                say_error("serve", "the guards of WordPress sites do not start", "why",
+                          problem.detail);
+}
+
+static void begin_cluster(struct daemon *d)
+{
+        const struct cluster_parts parts = {.core = d->core,
+                                            .archive = d->archive,
+                                            .server = d->server,
+                                            .configure = on_emptied,
+                                            .leads = on_leads,
+                                            .ctx = d};
+        cluster_begin(d->cluster, &parts);
+}
+
 static int open_server(struct daemon *d, struct problem *problem)
 {
         struct buf instance CLEANUP(buf_release) = {0};
         const struct config *config = d->reload.config;
         loop_set_core(d->loop, d->core, core_steady_ns(d->core) - clock_boot_ns());
-        d->probes = d->reload.probes = probes_new(d->reload.config, d->loop);
         d->reload.core = d->core;
-        core_set_locks(d->core, config->are_locks_off);
-        reload_offer(&d->reload);
-        put_instance(config->data, &instance);
+        if (config->is_audit_syslog)
+                d->audit_syslog = audit_syslog_new();
+        put_instance(config, &instance);
+        d->exporter = d->reload.exporter = exporter_new(WEIR_VERSION, buf_cstr(&instance));
+        d->probes = d->reload.probes = probes_new(d->reload.config, d->loop);
+        configure_core(d);
         struct server_options options = {
-                .resp_addrs = (const char *const *)config->resp,
-                .n_resp = config->n_resp,
-                .http_addrs = (const char *const *)config->http,
-                .n_http = config->n_http,
-                .token = config->token,
+                .tls = config_tls_files(config),
+                .is_insecure = config->is_insecure,
                 .is_check_open = config->is_check_open,
                 .client_bytes = config->client_bytes,
                 .version = WEIR_VERSION,
                 .instance = buf_cstr(&instance),
+                .cluster_secret = config->cluster.secret,
+                .node = config->cluster.node,
         };
+        for (enum server_kind kind = 0; kind < SERVER_KINDS; kind++) {
+                struct config_addresses a = config_addresses(d->reload.config, kind);
+                options.addresses[kind] =
+                        (struct server_addresses){(const char *const *)a.text, *a.n};
+        }
         int r = server_new(d->loop, &options, &d->server, problem);
-        return r == OK ? probes_start(d->probes, problem) : r;
+        d->reload.server = d->server;
+        if (r == OK)
+                r = probes_start(d->probes, problem);
+        if (r == OK)
+                r = site_guards_start(d->reload.config, d->loop, !d->cluster, &d->guards, problem);
+        d->reload.guards = d->guards;
+        if (r == OK)
+                r = proxies_start(d->reload.config, d->loop, &d->proxies, problem);
+        d->reload.proxies = d->proxies;
+        if (r == OK && d->cluster)
+                begin_cluster(d);
+        return r;
 }
 
 static void print_addresses(const struct server *s, enum server_kind kind, const char *name)
 {
+        if (kind >= SERVER_RESP_TLS && !server_address(s, kind, 0))
+                return;
         printf(" %s=", name);
         for (size_t i = 0; server_address(s, kind, i); i++)
                 printf("%s%s", i ? "," : "", server_address(s, kind, i));
@@ -270,6 +397,10 @@ static void print_ready(const struct daemon *d)
         printf("ready");
         print_addresses(d->server, SERVER_HTTP, "http");
         print_addresses(d->server, SERVER_RESP, "resp");
+        print_addresses(d->server, SERVER_HTTP_TLS, "http_tls");
+        print_addresses(d->server, SERVER_RESP_TLS, "resp_tls");
+        for (size_t i = 0; proxies_address(d->proxies, i); i++)
+                printf("%s%s", i ? "," : " mysql=", proxies_address(d->proxies, i));
         printf("\n");
         if (d->is_greeting) {
                 const char *http = server_address(d->server, SERVER_HTTP, 0);
@@ -320,13 +451,24 @@ static int run(struct daemon *d)
 
 static void close_all(struct daemon *d)
 {
+        d->proxies = proxies_free(d->proxies);
+        d->guards = site_guards_free(d->guards);
         d->probes = probes_free(d->probes);
+        if (d->core)
+                core_set_tracer(d->core, NULL);
+        d->exporter = exporter_free(d->exporter);
+        if (d->core && !core_is_following(d->core))
+                core_end(d->core);
+        if (d->cluster)
+                cluster_stop(d->cluster);
         if (d->archive)
                 d->archive = d->archive->ops->close(d->archive);
         if (d->log)
                 d->log = d->log->ops->close(d->log);
         d->loop = loop_free(d->loop);
         d->core = core_free(d->core);
+        d->cluster = cluster_free(d->cluster);
+        d->audit_syslog = audit_syslog_free(d->audit_syslog);
         d->reload.config = config_unref(d->reload.config);
         free(d->reload.path);
         sign_keys_release(&d->sign_keys);
@@ -351,6 +493,8 @@ static int advise(const struct daemon *d, int r, struct problem *problem)
 
 static int start(struct daemon *d, struct problem *problem)
 {
+        sandbox_begin();
+        rng_init_system(&d->rng);
         int r = loop_new(&d->loop, problem);
         if (r == OK)
                 r = advise(d, open_log(d, problem), problem);
@@ -360,22 +504,29 @@ static int start(struct daemon *d, struct problem *problem)
                 r = advise(d, open_core(d, problem), problem);
         if (r == OK)
                 r = open_server(d, problem);
+        /* Last: the files are found, the addresses taken, the threads there. */
+        if (r == OK)
+                r = sandbox_enter((enum sandbox_mode)d->reload.config->seccomp,
+                                  sandbox_has_programs(d->reload.config), problem);
         return r;
 }
 
 static int take_addresses(struct config *c, const struct args *args, struct problem *problem)
 {
+        static const char *const options[SERVER_KINDS] = {
+                [SERVER_RESP] = "resp",
+                [SERVER_HTTP] = "http",
+                [SERVER_RESP_TLS] = "resp-tls",
+                [SERVER_HTTP_TLS] = "http-tls",
+        };
         int r = OK;
-        size_t at = 0;
-        if (args_has(args, "resp"))
-                config_clear_resp(c);
-        if (args_has(args, "http"))
-                config_clear_http(c);
-        for (const char *a; r == OK && (a = args_next(args, "resp", &at));)
-                r = config_add_resp(c, a, problem);
-        at = 0;
-        for (const char *a; r == OK && (a = args_next(args, "http", &at));)
-                r = config_add_http(c, a, problem);
+        for (enum server_kind kind = 0; kind < SERVER_KINDS; kind++) {
+                size_t at = 0;
+                if (args_has(args, options[kind]))
+                        config_clear_addresses(c, kind);
+                for (const char *a; r == OK && (a = args_next(args, options[kind], &at));)
+                        r = config_add_address(c, kind, a, problem);
+        }
         return r;
 }
 
@@ -386,6 +537,21 @@ static void on_taken(void *ctx, struct config *config)
         sign_keys_release(&d->sign_keys);
         d->sign_keys = config->sign_keys;
         sign_keys_init(&config->sign_keys); /* moved, not copied */
+}
+
+static int take_seccomp(struct config *c, const char *given, struct problem *problem)
+{
+        const char *const *choices = setting_table[SET_TOP_seccomp].choices;
+        if (!given)
+                return OK;
+        for (int i = 0; i < SETTING_CHOICES_MAX && choices[i]; i++) {
+                if (strcmp(given, choices[i]) == 0) {
+                        c->seccomp = i;
+                        return OK;
+                }
+        }
+        return problem_set(problem, ERR_BADARG, "--seccomp takes on, kill, log or off, not '%s'",
+                           given);
 }
 
 /* The file and on top of it the options: at start, and each time the file is read again. */
@@ -409,6 +575,9 @@ static int take_settings(void *ctx, struct config *c, struct problem *problem)
         if (data)
                 config_set_data(c, data);
         c->is_log_json |= args_has(args, "log-json");
+        c->is_insecure |= args_has(args, "insecure");
+        if (r == OK)
+                r = take_seccomp(c, args_get(args, "seccomp"), problem);
         if (r == OK)
                 r = config_finish(c, problem);
         return r;
@@ -419,9 +588,11 @@ static void put_given(void *ctx, struct buf *ret)
         static const struct {
                 const char *option, *setting;
         } rows[] = {
-                {"data", "data"},           {"resp", "resp"},
-                {"http", "http"},           {"token-file", "token_file"},
-                {"log-level", "log_level"}, {"log-json", "log_json"},
+                {"data", "data"},         {"resp", "resp"},
+                {"http", "http"},         {"token-file", "token_file"},
+                {"resp-tls", "resp_tls"}, {"http-tls", "http_tls"},
+                {"insecure", "insecure"}, {"log-level", "log_level"},
+                {"log-json", "log_json"}, {"seccomp", "seccomp"},
         };
         const struct daemon *d = ctx;
         for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -429,18 +600,6 @@ static void put_given(void *ctx, struct buf *ret)
                         continue;
                 buf_put_str(ret, rows[i].setting);
                 buf_put_byte(ret, '\n');
-        }
-}
-
-/* The two short options that every daemon has, as their long ones. */
-static void lengthen(int argc, char **argv)
-{
-        static char config[] = "--config", check[] = "--check";
-        for (int i = 1; i < argc; i++) {
-                if (strcmp(argv[i], "-c") == 0)
-                        argv[i] = config;
-                else if (strcmp(argv[i], "-t") == 0)
-                        argv[i] = check;
         }
 }
 
@@ -457,7 +616,6 @@ int serve_main(int argc, char **argv)
                                    .taken = on_taken,
                                    .ctx = &d};
         sign_keys_init(&d.sign_keys);
-        lengthen(argc, argv);
         int r = args_parse(&args, cli_serve_options, argv + 1, argc - 1, &problem);
         if (r == OK && args_has(&args, "help"))
                 return cli_help("serve", NULL);
@@ -467,7 +625,9 @@ int serve_main(int argc, char **argv)
         if (r == OK)
                 r = take_settings(&d, d.reload.config, &problem);
         if (r == OK)
-                r = config_check_access(d.reload.config, &problem);
+                r = config_check_access(d.reload.config, d.reload.config, &problem);
+        if (r == OK)
+                r = config_check_tls(d.reload.config, &problem);
         if (r == OK && args_get(&args, "config"))
                 d.reload.path = realpath(args_get(&args, "config"), NULL); /* just read: there */
         d.is_greeting = args_has(&args, "greet");

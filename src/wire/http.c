@@ -290,6 +290,8 @@ enum http_step http_parse(struct http_parser *p, char *bytes, size_t len)
                 if (!p->is_head_done)
                         return HTTP_STEP_MORE;
         }
+        if (p->stops_at_head)
+                return HTTP_STEP_MORE;
         /* Also with no byte left: a request without a body is complete after its head. */
         enum http_step step = feed(p, len);
         /* The framing of chunks is not body, but it is bounded all the same. */

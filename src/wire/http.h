@@ -55,7 +55,9 @@ struct http_parser {
         bool has_body;   /* announced by Content-Length > 0 or chunked */
         bool has_fields; /* the request line is behind us */
         bool is_done;
-        size_t used; /* bytes of the request, once complete */
+        /* Set by the caller: leave the bytes behind the head as they are, until it is not set. */
+        bool stops_at_head;
+        uint32_t used; /* bytes of the request, once complete */
         /* HTTP_STEP_BAD */
         int status;        /* 400, 413, 414, 431, 501, 505 */
         const char *error; /* a sentence, static */

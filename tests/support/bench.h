@@ -23,6 +23,7 @@ struct bench {
         struct loop *loop;
         struct server *server; /* the loop owns it */
         int resp_port, http_port;
+        struct bench *other; /* turns with this one; NULL: none */
 };
 
 static inline void bench_durable(void *ctx, uint64_t seq)
@@ -39,7 +40,22 @@ static inline int port_of(const char *address)
         return (int)port;
 }
 
-static inline void bench_init(struct bench *b, const char *token)
+/* Clients must show it; NULL: none. */
+static inline void bench_set_token(struct core *core, const char *token)
+{
+        struct token_setup setup = {.n_secrets = 1};
+        if (!token)
+                return;
+        setup.grant = grant_new(&(struct grant){.name = SLICE_LIT(TOKEN_DEFAULT_NAME),
+                                                .roles = ROLE_BIT(ROLE_ADMIN)});
+        secret_init(&setup.secrets[0], slice_str(token));
+        tokens_configure(core, &setup, 1);
+        (void)grant_unref(setup.grant); /* NULL */
+}
+
+/* One of a cluster; secret and node NULL: it is alone. */
+static inline void bench_init_node(struct bench *b, const char *token, const char *secret,
+                                   const char *node)
 {
         static const char *const any[] = {":0"};
         struct problem p;
@@ -52,17 +68,21 @@ static inline void bench_init(struct bench *b, const char *token)
         struct core_options core = {.parts = &weir_parts, .log = &b->log.base, .rng = &b->rng};
         b->core = core_new(&core);
         assert_int_equal(core_recover(b->core, &p), OK);
-        struct server_options options = {.resp_addrs = any,
-                                         .n_resp = 1,
-                                         .http_addrs = any,
-                                         .n_http = 1,
-                                         .token = token,
-                                         .version = "test"};
+        bench_set_token(b->core, token);
+        struct server_options options = {.addresses = {{any, 1}, {any, 1}},
+                                         .version = "test",
+                                         .cluster_secret = secret,
+                                         .node = node};
         assert_int_equal(loop_new(&b->loop, &p), OK);
         loop_set_core(b->loop, b->core, 0);
         assert_int_equal(server_new(b->loop, &options, &b->server, &p), OK);
         b->resp_port = port_of(server_address(b->server, SERVER_RESP, 0));
         b->http_port = port_of(server_address(b->server, SERVER_HTTP, 0));
+}
+
+static inline void bench_init(struct bench *b, const char *token)
+{
+        bench_init_node(b, token, NULL, NULL);
 }
 
 static inline void bench_release(struct bench *b)
@@ -72,11 +92,18 @@ static inline void bench_release(struct bench *b)
         memory_log_release(&b->log);
 }
 
-static inline void turn(struct bench *b)
+static inline void turn_one(struct bench *b)
 {
         (void)uv_run(&b->loop->uv, UV_RUN_NOWAIT); /* handles are always left */
         LIST_FOREACH(&b->server->conns, it)
         conn_check(CONTAINER_OF(it, struct conn, link));
+}
+
+static inline void turn(struct bench *b)
+{
+        turn_one(b);
+        if (b->other)
+                turn_one(b->other);
 }
 
 /* Turns the loop until the condition holds. */

@@ -156,6 +156,9 @@ static void a_token_file_must_be_private_and_of_a_sane_length(void **unused)
                 int err;
         } cases[] = {
                 {"0123456789abcdef\n", 0600, OK},
+                {"0123456789abcdef\nfedcba9876543210\n", 0600, OK},
+                {"0123456789abcdef\nfedcba9876543210\nand-a-third-one-here\n", 0600, ERR_BADARG},
+                {"0123456789abcdef\nshort\n", 0600, ERR_BADARG},
                 {"0123456789abcdef\n", 0644, ERR_FORBIDDEN},
                 {"0123456789abcde\n", 0600, ERR_BADARG},
                 {"", 0600, ERR_BADARG},
@@ -167,7 +170,7 @@ static void a_token_file_must_be_private_and_of_a_sane_length(void **unused)
                 config_init(&c);
                 assert_int_equal(config_set_token_file(&c, path, &problem), cases[i].err);
                 if (cases[i].err == OK)
-                        assert_string_equal(c.token, "0123456789abcdef");
+                        assert_string_equal(c.token.text[0], "0123456789abcdef");
                 config_release(&c);
         }
 }

@@ -45,12 +45,24 @@ static const char everything[] =
         "        metric \"replication_lag\" { }\n"
         "}\n"
         "target \"pg\" { kind = \"postgres\" host = \"db\" port = 5433 }\n"
+        "target \"near\" { kind = \"mysql\" socket = \"/run/s\" }\n"
         "target \"box\" { kind = \"host\" }\n"
         "target \"web\" { kind = \"http\" url = \"http://a/b\" metric \"json:x.y\" { } }\n"
         "target \"run\" { kind = \"command\" command = {\"sh\", \"-c\", \"echo \\\"\\$1\\\" "
         "\\\\\"}\n"
         "               env = {\"HOME\", \"A_B=c \\\"d\\\" \\$e=f\"}\n"
-        "               metric \"value\" { elevated = {1, 1} } }\n";
+        "               metric \"value\" { elevated = {1, 1} } }\n"
+        "wordpress \"site\" { database = \"w\\\"\" host = \"db\" port = 3307 prefix = \"a\\$\"\n"
+        "        user = \"u\" target = \"box\" mode = \"enforce\" interval = \"1s\"\n"
+        "        repair_lost = \"off\" repair_retention = \"enforce\" retention = \"forever\"\n"
+        "        retention_failed = \"1d\" claim_timeout = \"1500ms\" timeout = \"1s\" }\n"
+        "wordpress \"off\" { database = \"w\" socket = \"/run/s\" mode = \"off\" }\n"
+        "mysql \"door\" { listen = {\":0\", \"/run/m\"} server = \"db\" target = \"\"\n"
+        "        mode = \"enforce\" wait = \"0s\" concurrency = 7 comment_tiers = \"any\"\n"
+        "        proxy_protocol_from = {\"::/0\"} proxy_protocol = true }\n"
+        "class \"etl\" { mysql = \"door\" user = \"e\\\"*\" identity = \"a:b\" tier = \"high\"\n"
+        "        error = 3024 rate = 0.25 time_budget = \"1500ms\" wait = \"0s\" mode = \"off\" "
+        "}\n";
 
 static void what_is_written_reads_back_the_same(void **unused)
 {
@@ -72,6 +84,18 @@ static void what_is_written_reads_back_the_same(void **unused)
                 for (size_t i = 0; i < a.targets.n; i++)
                         assert_true(
                                 config_probe_is_same(&a.targets.probes[i], &b.targets.probes[i]));
+                assert_int_equal(a.sites.n, b.sites.n);
+                for (size_t i = 0; i < a.sites.n; i++)
+                        assert_true(config_site_is_same(&a.sites.sites[i], &b.sites.sites[i]));
+                assert_string_equal(b.sites.sites[0].store.prefix, "a$");
+                assert_int_equal(b.sites.sites[0].mode, MODE_ENFORCE);
+                assert_int_equal(b.sites.sites[0].repairs[REPAIR_LOST], MODE_OFF);
+                assert_int_equal(b.sites.sites[0].store.retention_s, 0);
+                assert_string_equal(b.doors.doors[0].listen[1], "/run/m");
+                assert_true(b.doors.doors[0].sends_proxy);
+                assert_string_equal(b.doors.classes[0].user, "e\"*");
+                assert_true(b.doors.classes[0].rate == 0.25);
+                assert_int_equal(b.doors.classes[0].wait_ms, 0);
                 assert_string_equal(b.data, "/x\"y");
                 assert_true(b.throttle.is_off);
                 assert_true(b.are_locks_off);
@@ -79,7 +103,7 @@ static void what_is_written_reads_back_the_same(void **unused)
                 assert_int_equal(b.throttle.policy.queue_age_ms, 0);
                 assert_int_equal(b.throttle.policy.queue_level, LEVEL_CRITICAL);
                 assert_true(b.targets.levels[0].check_above[1] == 2.5);
-                assert_string_equal(b.targets.probes[4].argv[2], "echo \"$1\" \\");
+                assert_string_equal(b.targets.probes[5].argv[2], "echo \"$1\" \\");
                 config_release(&a);
                 config_release(&b);
                 buf_release(&first);

@@ -17,6 +17,7 @@ struct room {
         struct arena arena;
         struct buf lines, body;
         struct problem problem;
+        struct grant *grant; /* of that token */
         int64_t now_ns;
         bool is_https, is_without_token;
         const char *address, *cookies, *type;
@@ -28,6 +29,8 @@ static void room_init(struct room *r)
                 .now_ns = HOUR, .address = "192.0.2.1", .cookies = "", .type = "application/json"};
         login_init(&r->login, SLICE_LIT("host:/data"));
         secret_init(&r->token, SLICE_LIT(TOKEN));
+        r->grant = grant_new(
+                &(struct grant){.name = SLICE_LIT("web"), .roles = ROLE_BIT(ROLE_READER)});
         arena_init(&r->arena, MIB);
         buf_init(&r->lines, 0);
         buf_init(&r->body, 0);
@@ -36,9 +39,17 @@ static void room_init(struct room *r)
 static void room_release(struct room *r)
 {
         login_release(&r->login);
+        r->grant = grant_unref(r->grant);
         arena_release(&r->arena);
         buf_release(&r->lines);
         buf_release(&r->body);
+}
+
+static struct grant *find(void *ctx, struct slice token, const char *address)
+{
+        struct room *r = ctx;
+        assert_string_equal(address, r->address);
+        return secret_is(&r->token, token) ? r->grant : NULL;
 }
 
 static struct login_call call(struct room *r, const char *content)
@@ -47,7 +58,9 @@ static struct login_call call(struct room *r, const char *content)
         buf_clear(&r->body);
         return (struct login_call){
                 .login = &r->login,
-                .token = r->is_without_token ? NULL : &r->token,
+                .needs_token = !r->is_without_token,
+                .find = find,
+                .find_ctx = r,
                 .version = "1.2.3",
                 .now_ns = r->now_ns,
                 .address = r->address,
@@ -303,7 +316,8 @@ static void what_a_browser_is_told_of_its_session(void **state)
         (void)state;
         room_init(&r);
         assert_string_equal(tell_of(&r), "{\"needs_login\":true,\"is_logged_in\":false,"
-                                         "\"csrf\":\"\",\"version\":\"\"}\n");
+                                         "\"csrf\":\"\",\"name\":\"\",\"roles\":[],"
+                                         "\"commands\":[],\"version\":\"\"}\n");
         assert_int_equal(r.lines.len, 0);
         assert_int_equal(enter(&r, GOOD), OK);
         take_cookie(&r, cookie);
@@ -311,12 +325,19 @@ static void what_a_browser_is_told_of_its_session(void **state)
         const char *told = tell_of(&r);
         assert_non_null(strstr(told, "\"is_logged_in\":true"));
         assert_non_null(strstr(told, "\"version\":\"1.2.3\""));
+        assert_non_null(strstr(told, "\"name\":\"web\",\"roles\":[\"reader\"]"));
         assert_non_null(strstr(told, found(&r, cookie)->csrf));
         assert_non_null(strstr(buf_cstr(&r.lines), cookie)); /* it counts from now again */
+        r.grant->is_ended = true;
+        assert_non_null(strstr(tell_of(&r), "\"is_logged_in\":false"));
         r.is_without_token = true;
         r.cookies = "";
-        assert_string_equal(tell_of(&r), "{\"needs_login\":false,\"is_logged_in\":false,"
-                                         "\"csrf\":\"\",\"version\":\"1.2.3\"}\n");
+        told = tell_of(&r);
+        assert_non_null(strstr(told, "{\"needs_login\":false,\"is_logged_in\":false,\"csrf\":\"\","
+                                     "\"name\":\"\",\"roles\":[\"reader\","));
+        assert_non_null(strstr(told, "\"admin\"],\"commands\":["));
+        assert_non_null(strstr(told, "\"TOKENADD\""));
+        assert_non_null(strstr(told, "],\"version\":\"1.2.3\"}\n"));
         assert_int_equal(enter(&r, BAD), OK); /* nobody asks */
         assert_int_equal(r.lines.len, 0);
         room_release(&r);

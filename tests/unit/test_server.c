@@ -14,8 +14,8 @@
 
 #include "api/limits.h"
 
-/* The deadlines of conn.c, short enough to be waited for. */
-#define SHORT_MS         60
+/* The deadlines of conn.c, short enough to be waited for, and long enough for a busy machine. */
+#define SHORT_MS         300
 #define LIMIT_STALL_MS   SHORT_MS
 #define LIMIT_PREAUTH_MS SHORT_MS
 #include "../../src/door/conn.c" /* NOLINT(bugprone-suspicious-include) */
@@ -103,6 +103,101 @@ static void a_batch_synced_after_a_wait_for_more_is_answered(void **state)
         (void)expect_begin(&b, fds[1], ":");
         expect_text(&b, fds[1], ":6\r\n");
         for (int i = 0; i < CLIENTS; i++)
+                close(fds[i]);
+        bench_release(&b);
+}
+
+enum { GATHERED = 5 };
+
+static bool nothing_happened(struct log *log, uint64_t bytes)
+{
+        (void)log;
+        (void)bytes;
+        return false;
+}
+
+/* Clients of a log of several machines whose commits are slow, just answered: the loop waits for
+ * their next commands. */
+static void wait_for_more(struct bench *b, struct log_ops *ops, int fds[GATHERED])
+{
+        *ops = *b->log.base.ops;
+        ops->poll = nothing_happened;
+        b->log.base.ops = ops;
+        b->loop->thread = pthread_self();
+        b->log.is_manual = true;
+        b->log.stat.sync_ns_last = 60 * NS_PER_S;
+        for (int i = 0; i < GATHERED; i++)
+                fds[i] = dial(b->resp_port);
+        /* Again, should this process have slept meanwhile. */
+        while (!b->loop->gather_until_ns) {
+                for (int i = 0; i < GATHERED; i++)
+                        tell(fds[i], "ENQUEUE h a\r\n");
+                while (b->loop->durable_seen < core_reply_seq(b->core) || !b->log.last_seq) {
+                        turns(b);
+                        memory_log_sync(&b->log);
+                        tell(fds[0], "PING\r\n"); /* a log with a thread would wake the loop */
+                        turn(b);
+                }
+        }
+        assert_true(loop_timer_is_on(&b->loop->gather_timer)); /* asleep */
+}
+
+static void slow_commits_of_several_machines_take_all_answered_clients_along(void **state)
+{
+        struct bench b;
+        struct log_ops ops;
+        int fds[GATHERED];
+
+        (void)state;
+        bench_init(&b, NULL);
+        wait_for_more(&b, &ops, fds);
+        uint64_t seq = b.log.last_seq;
+        b.loop->gather_until_ns = b.loop->gather_want = UINT64_MAX;
+        loop_timer_start(&b.loop->gather_timer, INT32_MAX, 0);
+        turns(&b);
+        for (int i = 0; i < GATHERED; i++)
+                tell(fds[i], "ENQUEUE h b\r\n");
+        uint64_t before = b.loop->n_requests;
+        until(&b, b.loop->n_requests >= before + GATHERED);
+        assert_int_equal(b.log.last_seq, seq);
+        b.loop->gather_want = b.loop->n_requests + 1;
+        tell(fds[0], "ENQUEUE h c\r\n");
+        until(&b, b.log.in_flight == seq + 1);
+        assert_int_equal(b.loop->gather_until_ns, 0);
+        assert_int_equal(b.loop->gather_rest, 0);
+        memory_log_sync(&b.log);
+        assert_int_equal(b.loop->committed, b.loop->n_requests); /* in one batch */
+        for (int i = 0; i < GATHERED; i++)
+                close(fds[i]);
+        bench_release(&b);
+}
+
+static void a_wait_in_vain_is_not_repeated_at_once(void **state)
+{
+        struct bench b;
+        struct log_ops ops;
+        int fds[GATHERED];
+
+        (void)state;
+        bench_init(&b, NULL);
+        wait_for_more(&b, &ops, fds);
+        uint64_t seq = b.log.last_seq;
+        tell(fds[0], "ENQUEUE h b\r\n");
+        until(&b, b.log.in_flight == seq + 1); /* the timer has rung */
+        assert_int_equal(b.loop->gather_missed, 2);
+        assert_int_equal(b.loop->gather_rest, 4);
+        uint64_t before = b.loop->n_requests;
+        for (int i = 0; i < GATHERED; i++)
+                tell(fds[i], "ENQUEUE h c\r\n");
+        until(&b, b.loop->n_requests >= before + GATHERED);
+        for (int i = 2; i <= 3; i++) {
+                memory_log_sync(&b.log);
+                tell(fds[0], "ENQUEUE h d\r\n");
+                until(&b, b.log.in_flight == seq + (uint64_t)i);
+        }
+        assert_int_equal(b.loop->gather_rest, 3); /* five were answered */
+        assert_int_equal(b.loop->gather_until_ns, 0);
+        for (int i = 0; i < GATHERED; i++)
                 close(fds[i]);
         bench_release(&b);
 }
@@ -216,6 +311,27 @@ static void a_request_that_is_not_finished_is_cut_and_an_idle_peer_is_not(void *
         bench_release(&b);
 }
 
+/* weir stood still: what the client sent in time is read before it is told that it was late. */
+static void a_token_that_came_in_time_counts_however_late_it_is_read(void **state)
+{
+        struct bench b;
+
+        (void)state;
+        bench_init(&b, "secret");
+        int fd = dial(b.resp_port);
+        until(&b, open_connections(&b) == 1);
+        tell(fd, "AUTH secret\r\n");
+        int64_t late_ns = clock_boot_ns() + 5 * SHORT_MS * NS_PER_MS;
+        while (clock_boot_ns() < late_ns) /* no turn is made */
+                ;
+        expect_text(&b, fd, "+OK\r\n");
+        int silent = dial(b.resp_port);
+        expect_farewell(&b, silent, "-NOAUTH ");
+        close(fd);
+        close(silent);
+        bench_release(&b);
+}
+
 static void drip_does_not_make_a_deadline_longer(void **state)
 {
         struct bench b;
@@ -321,15 +437,26 @@ static void the_token_opens_both_doors_and_nothing_else_does(void **state)
 
 /* --- addresses ------------------------------------------------------------------------------ */
 
+static bool is_insecure = true; /* of try_listen() */
+
 static int try_listen(struct bench *b, const char *address, const char *token, struct problem *p)
 {
         struct loop *loop;
         struct server *s;
         const char *const addresses[] = {address};
-        struct server_options options = {.resp_addrs = addresses, .n_resp = 1, .token = token};
+        struct server_options options = {.addresses = {{addresses, 1}}, .is_insecure = is_insecure};
+        struct address a;
         assert_int_equal(loop_new(&loop, p), OK);
         loop_set_core(loop, b->core, 0);
+        if (token && *token)
+                bench_set_token(b->core, token);
+        else
+                tokens_configure(b->core, NULL, 0);
         int r = server_new(loop, &options, &s, p);
+        if (r == OK && token)
+                r = address_parse(address, &a, p);
+        if (r == OK && token)
+                r = address_check_token(&a, address, token, p);
         loop_free(loop);
         return r;
 }
@@ -342,7 +469,7 @@ static const struct sockaddr *sockaddr_of(const char *text, struct sockaddr_stor
         return (const struct sockaddr *)ret;
 }
 
-static void a_public_address_needs_a_token(void **state)
+static void a_public_address_needs_a_token_and_TLS(void **state)
 {
         static const char *const public_ones[] = {"0.0.0.0:0", "[::]:0"};
         static const char *const local_ones[] = {":0", "127.0.0.1:0", "127.9.8.7:0", "localhost:0"};
@@ -363,8 +490,20 @@ static void a_public_address_needs_a_token(void **state)
         assert_non_null(strstr(p.detail, "8 different characters or more, not 7"));
         assert_int_equal(try_listen(&b, "[::]:0", "0123456701234567012345", &p), OK);
         assert_int_equal(try_listen(&b, "127.0.0.1:0", "token", &p), OK);
+        is_insecure = false;
+        for (size_t i = 0; i < ARRAY_LEN(public_ones); i++) {
+                assert_int_equal(try_listen(&b, public_ones[i], NULL, &p), ERR_FORBIDDEN);
+                assert_non_null(strstr(p.detail, "set a token"));
+                assert_int_equal(try_listen(&b, public_ones[i], "0123456789abcdef012345", &p),
+                                 ERR_FORBIDDEN);
+                assert_non_null(strstr(p.detail, public_ones[i]));
+                assert_non_null(strstr(p.detail, "resp_tls or http_tls"));
+                assert_non_null(strstr(p.detail, "listen on 127.0.0.1"));
+                assert_non_null(strstr(p.detail, "insecure = true"));
+        }
         for (size_t i = 0; i < ARRAY_LEN(local_ones); i++)
                 assert_int_equal(try_listen(&b, local_ones[i], NULL, &p), OK);
+        is_insecure = true;
         bench_release(&b);
 }
 
@@ -426,7 +565,7 @@ static void a_unix_socket_is_for_its_group_and_a_stale_one_is_replaced(void **st
         struct loop *loop;
         struct server *s;
         const char *const addresses[] = {path};
-        struct server_options options = {.resp_addrs = addresses, .n_resp = 1};
+        struct server_options options = {.addresses = {{addresses, 1}}};
         assert_int_equal(loop_new(&loop, &p), OK);
         loop_set_core(loop, b.core, 0);
         assert_int_equal(server_new(loop, &options, &s, &p), OK);
@@ -509,16 +648,19 @@ int main(void)
                 cmocka_unit_test(a_reply_leaves_when_its_batch_is_durable_and_not_before),
                 cmocka_unit_test(the_batches_of_a_connection_are_let_go_one_by_one),
                 cmocka_unit_test(a_batch_synced_after_a_wait_for_more_is_answered),
+                cmocka_unit_test(slow_commits_of_several_machines_take_all_answered_clients_along),
+                cmocka_unit_test(a_wait_in_vain_is_not_repeated_at_once),
                 cmocka_unit_test(an_error_that_tells_of_the_state_waits_as_well),
                 cmocka_unit_test(a_waiting_claim_is_answered_and_the_pipeline_behind_it_goes_on),
                 cmocka_unit_test(a_peer_that_leaves_while_it_waits_is_forgotten_at_once),
                 cmocka_unit_test(commands_before_the_end_of_the_stream_are_answered),
                 cmocka_unit_test(a_request_that_is_not_finished_is_cut_and_an_idle_peer_is_not),
+                cmocka_unit_test(a_token_that_came_in_time_counts_however_late_it_is_read),
                 cmocka_unit_test(drip_does_not_make_a_deadline_longer),
                 cmocka_unit_test(a_peer_that_does_not_take_its_output_is_cut),
                 cmocka_unit_test(before_authentication_the_bytes_are_counted),
                 cmocka_unit_test(the_token_opens_both_doors_and_nothing_else_does),
-                cmocka_unit_test(a_public_address_needs_a_token),
+                cmocka_unit_test(a_public_address_needs_a_token_and_TLS),
                 cmocka_unit_test(an_address_is_of_this_machine_or_not),
                 cmocka_unit_test(an_address_that_is_none_is_refused),
                 cmocka_unit_test(a_unix_socket_is_for_its_group_and_a_stale_one_is_replaced),

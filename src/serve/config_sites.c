@@ -1,0 +1,189 @@
+/* WordPress sites out of the configuration file.
+ *
+ *      wordpress "shop" {
+ *              user = "weir"
+ *              password_file = "/etc/weir/shop.password"
+ *              database = "wordpress"
+ *              target = "shop"
+ *              mode = "enforce"
+ *      }
+ *
+ * How weir connects is said as of a target and taken by the same code (config_targets.c,
+ * config_tls.c).  Everything is checked here, so that a guard never meets a setting that makes no
+ * sense. */
+#include "serve/config_sites.h"
+
+#include <confuse.h>
+#include <stdlib.h>
+
+#include "base/shown.h"
+#include "serve/config_rows.h"
+#include "serve/config_tls.h"
+
+_Static_assert(SITE_NAME_MAX == PROBE_NAME_MAX, "config_is_name() judges both");
+
+void config_site_init(struct config_site *site)
+{
+        *site = (struct config_site){.name = ""};
+        const struct config_at at = {.section = SECTION_WORDPRESS, .own = site};
+        config_rows_init(&at);
+        site->repairs[REPAIR_PAST_DUE] = MODE_OBSERVE;
+        site->repairs[REPAIR_DUPLICATES] = MODE_OBSERVE;
+}
+
+/* ---- which database ---- */
+
+/* It goes into statements as it stands. */
+static int check_prefix(const struct config_at *at, const char *prefix)
+{
+        static const char allowed[] =
+                "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$";
+        size_t len = strlen(prefix);
+        if (len >= 1 && len <= SITE_PREFIX_MAX && strspn(prefix, allowed) == len)
+                return OK;
+        return config_wrong(at, ERR_BADARG,
+                            "prefix must be 1 to %d letters, digits, _ and $, not '%s'",
+                            SITE_PREFIX_MAX, SHOWN_STR(prefix));
+}
+
+static int take_database(const struct config_at *at, struct config_site *site, cfg_t *cfg)
+{
+        struct sql_login *login = &site->store.login;
+        if (!login->database || !*login->database)
+                return config_wrong(at, ERR_BADARG,
+                                    "database is missing: the name of the site's database, "
+                                    "DB_NAME in wp-config.php");
+        int r = config_server_take(at, cfg, config_usual_port(PROBE_MYSQL), &login->server);
+        if (r == OK)
+                r = config_password_take(at, site->password_file, site->password_env,
+                                         &login->password);
+        if (r == OK)
+                r = config_tls_take_login(at, login, cfg);
+        return r;
+}
+
+/* ---- whose load it follows ---- */
+
+static int take_target(const struct config_at *at, struct config_site *site,
+                       const struct config_targets *targets)
+{
+        if (site->target)
+                return config_check_target(at, site->target, targets);
+        for (size_t i = 0; i < targets->n && !site->target; i++)
+                if (targets->probes[i].kind == PROBE_MYSQL)
+                        site->target = xstrdup(targets->probes[i].name);
+        if (site->target || site->mode == MODE_OFF)
+                return OK;
+        return config_wrong(at, ERR_BADARG,
+                            "target is missing, and the file has no target of kind mysql: add "
+                            "one, name another with target = \"NAME\", or say mode = \"off\"");
+}
+
+/* ---- a site ---- */
+
+/* Seconds, never 0 for what is not 0. */
+static int64_t in_seconds(int64_t ms)
+{
+        return (ms + MS_PER_S - 1) / MS_PER_S;
+}
+
+static int take_site(struct config_site *site, const struct config_targets *targets, cfg_t *cfg,
+                     struct problem *problem)
+{
+        const char *name = cfg_title(cfg);
+        struct config_at at = {.section = SECTION_WORDPRESS, .own = site, .problem = problem};
+        (void)snprintf(at.where, sizeof(at.where), "wordpress \"%s\": ", SHOWN_STR(name));
+        config_site_init(site);
+        if (!config_is_name(name))
+                return config_wrong(&at, ERR_BADARG,
+                                    "a site needs a name of 1 to %d bytes of UTF-8 without '/' "
+                                    "and control characters",
+                                    SITE_NAME_MAX);
+        (void)snprintf(site->name, sizeof(site->name), "%s", name);
+        int r = config_rows_take(&at, cfg);
+        config_rows_finish(&at);
+        site->store.name = site->name;
+        site->store.prefix = site->prefix;
+        site->store.claim_timeout_s = in_seconds(site->claim_timeout_ms);
+        site->store.retention_s = in_seconds(site->retention_ms);
+        site->store.retention_failed_s = in_seconds(site->retention_failed_ms);
+        if (r == OK)
+                r = check_prefix(&at, site->prefix);
+        if (r == OK)
+                r = take_database(&at, site, cfg);
+        if (r == OK)
+                r = take_target(&at, site, targets);
+        return r;
+}
+
+/* Two guards would move each other's actions. */
+static int check_twice(const struct config_sites *s, const struct config_site *site,
+                       struct problem *problem)
+{
+        const struct sql_login *mine = &site->store.login;
+        for (const struct config_site *other = s->sites; other < site; other++) {
+                const struct sql_login *login = &other->store.login;
+                if (login->server.port == mine->server.port &&
+                    strcmp(login->server.host, mine->server.host) == 0 &&
+                    strcmp(login->database, mine->database) == 0 &&
+                    strcmp(other->prefix, site->prefix) == 0)
+                        return problem_set(problem, ERR_BADARG,
+                                           "wordpress \"%s\": it has the database and the prefix "
+                                           "of wordpress \"%s\"; a site may be there once",
+                                           SHOWN_STR(site->name), SHOWN_STR(other->name));
+        }
+        return OK;
+}
+
+int config_sites_take(struct config_sites *s, const struct config_targets *targets, cfg_t *cfg,
+                      struct problem *problem)
+{
+        unsigned n = cfg_size(cfg, "wordpress");
+        if (n > CONFIG_SITES_MAX)
+                return problem_set(problem, ERR_BADARG, "more than %d wordpress sections",
+                                   CONFIG_SITES_MAX);
+        s->sites = xcalloc(n + 1, sizeof(*s->sites));
+        for (unsigned i = 0; i < n; i++) {
+                struct config_site *site = &s->sites[s->n++];
+                int r = take_site(site, targets, cfg_getnsec(cfg, "wordpress", i), problem);
+                if (r == OK)
+                        r = check_twice(s, site, problem);
+                if (r != OK)
+                        return r;
+        }
+        return OK;
+}
+
+void config_sites_release(struct config_sites *s)
+{
+        for (size_t i = 0; i < s->n; i++) {
+                struct config_site *site = &s->sites[i];
+                const struct config_at at = {.section = SECTION_WORDPRESS, .own = site};
+                config_rows_release(&at);
+                config_password_release(&site->store.login.password);
+                config_server_release(&site->store.login.server);
+        }
+        free(s->sites);
+        *s = (struct config_sites){0};
+}
+
+/* ---- the same? ---- */
+
+static bool is_same_login(const struct sql_login *a, const struct sql_login *b)
+{
+        return config_server_is_same(&a->server, &b->server) &&
+               config_text_is_same(a->user, b->user) &&
+               config_text_is_same(a->password, b->password) &&
+               config_text_is_same(a->database, b->database) &&
+               config_tls_is_same(&a->tls, &b->tls);
+}
+
+bool config_site_is_same(const struct config_site *a, const struct config_site *b)
+{
+        const struct store_options *x = &a->store, *y = &b->store;
+        return strcmp(a->name, b->name) == 0 && strcmp(a->prefix, b->prefix) == 0 &&
+               a->interval_ms == b->interval_ms && x->timeout_ms == y->timeout_ms &&
+               x->claim_timeout_s == y->claim_timeout_s && x->retention_s == y->retention_s &&
+               x->retention_failed_s == y->retention_failed_s &&
+               is_same_login(&x->login, &y->login);
+}
