@@ -146,8 +146,8 @@ export function addJobForm(ctx, done, first = {})
                 said.textContent = '';
                 act(submit, add);
         };
-        const el = h('form.form.wide-form', {onsubmit}, mainFields(first), moreFields(first),
-                h('div.actions', {}, said, submit));
+        const el = h('form.form.wide-form', {needs: 'ENQUEUE', onsubmit}, mainFields(first),
+                moreFields(first), h('div.actions', {}, said, submit));
         return el;
 }
 

@@ -17,6 +17,7 @@ import {
         fill,
         fmtSeconds,
         h,
+        may,
         recall,
         remember,
         select,
@@ -25,7 +26,8 @@ import {
 import {Live} from './live.js';
 
 const noun = () => import('./nouns.js');
-/* name: loader of its module, key after g, name of the first path part after the screen's own. */
+/* name: loader of its module, key after g, name of the first path part after the screen's own, and
+ * the command that it cannot do without where that is not NOW, which needs the role reader. */
 const ROUTES = {
         now: {load: () => import('./now.js'), key: 'n', text: 'Now'},
         jobs: {load: () => import('./jobs.js'), key: 'j', text: 'Jobs'},
@@ -36,11 +38,17 @@ const ROUTES = {
         batches: {load: noun, key: 'b', part: 'name', text: 'Batches'},
         throttle: {load: () => import('./throttle.js'), key: 't', text: 'Throttle'},
         clients: {load: () => import('./clients.js'), key: 'c', part: 'name', text: 'Clients'},
+        sql: {load: () => import('./proxy.js'), key: 'm', part: 'name', text: 'SQL'},
         locks: {load: noun, key: 'l', part: 'name', text: 'Locks'},
         limits: {load: noun, key: 'i', part: 'name', text: 'Limits'},
         breakers: {load: noun, key: 'r', part: 'name', text: 'Breakers'},
+        sites: {load: () => import('./sites.js'), key: 'p', part: 'name', text: 'Sites'},
         settings: {load: () => import('./settings.js'), key: 'e', text: 'Settings'},
+        tokens: {load: () => import('./tokens.js'), key: 'o', text: 'Tokens', needs: 'TOKENS'},
+        audit: {load: () => import('./audit.js'), key: 'a', text: 'Audit', needs: 'AUDIT'},
 };
+
+const isThere = (screen) => may(screen.needs || 'NOW');
 
 const main = document.getElementById('main');
 const live = new Live();
@@ -203,6 +211,20 @@ function failure(text, err)
                 h('p.muted', {}, err.message || String(err)), button('Try again', () => show()));
 }
 
+/* "producer", or "producer and worker".  Whoever is an operator or admin has those below, too. */
+function rolesText()
+{
+        const roles = session.roles || [];
+        const [top] = ['admin', 'operator'].filter((role) => roles.includes(role));
+        return top || roles.join(', ').replace(/, ([^,]*)$/, ' and $1') || 'none';
+}
+
+function noReader()
+{
+        const s = session.roles.length > 1 ? 's' : '';
+        return `This token has the role${s} ${rolesText()}; the page needs reader.`;
+}
+
 /* The screen that is left stays until the next one has something to show, but not longer than
  * somebody who clicked waits for an answer: a page that is blank for a moment flickers. */
 const LEFT_MS = 300;
@@ -230,6 +252,11 @@ async function show()
                 return;
         }
         document.title = `${ROUTES[route].text} · weir`;
+        if (!may('NOW')) {
+                root.append(h('div.note.info', {}, h('p', {}, noReader())));
+                swap();
+                return;
+        }
         const abort = new AbortController();
         current = {route, hash: location.hash, title, unmount: null, abort};
         try {
@@ -264,15 +291,20 @@ const stateBox = document.getElementById('state');
 const linkBox = document.getElementById('link');
 let shown = '';
 
-/* The level is that of the targets that enforce; one that is only observed is told apart, in no
- * colour of alarm: it makes nothing wait. */
+/* The level is that of the targets that enforce; one that is only observed, or whose mode is off,
+ * is told apart, in no colour of alarm: it makes no job wait. */
 function levelBadges({level, targets, observed_level: observed})
 {
         const modes = (targets || []).map((t) => t.mode);
         const enforces = modes.includes('enforce');
         const observes = modes.some((m) => m !== 'enforce' && m !== 'off');
-        if (!enforces && !observes)
+        if (!modes.length)
                 return badge('off', 'nothing measured');
+        if (!enforces && !observes) {
+                const found = targets.map((t) => t.level);
+                const worst = ['critical', 'elevated', 'unknown'].find((l) => found.includes(l));
+                return badge('off', `measured load ${worst || 'normal'}`);
+        }
         return [
                 enforces ? badge(level, `load ${level}`) : null,
                 observes && (!enforces || observed !== 'normal')
@@ -286,7 +318,7 @@ function showState(now)
         const left = now.pause_left_ms;
         const key = JSON.stringify([
                 now.level, now.mode, now.throttle_enabled, now.paused, Math.round(left / 1000),
-                now.target, now.observed_level, (now.targets || []).map((t) => t.mode),
+                now.target, now.observed_level, (now.targets || []).map((t) => [t.mode, t.level]),
                 now.ramp && now.ramp.running
         ]);
         if (key === shown)
@@ -366,7 +398,7 @@ function onKey(ev)
         }
         if (Date.now() < waitsForGo) {
                 waitsForGo = 0;
-                const to = Object.entries(ROUTES).find(([, r]) => r.key === ev.key);
+                const to = Object.entries(ROUTES).find(([, r]) => r.key === ev.key && isThere(r));
                 if (to) {
                         ev.preventDefault();
                         navigate(to[0]);
@@ -390,7 +422,9 @@ function onKey(ev)
 
 function showKeys()
 {
-        const rows = Object.values(ROUTES).filter((r) => r.key).map((r) => [`g ${r.key}`, r.text]);
+        const rows = Object.values(ROUTES)
+                             .filter((r) => r.key && isThere(r))
+                             .map((r) => [`g ${r.key}`, r.text]);
         rows.push(['/', 'Search or filter'], ['Esc', 'Leave a field, close a dialog'],
                 ['?', 'This list']);
         dialog('Keys', (close) => [
@@ -423,10 +457,24 @@ async function readSession()
                 };
         }
         api.csrf = session.csrf || '';
+        api.commands = session.commands ? new Set(session.commands) : null;
         document.getElementById('logout').hidden = !session.is_logged_in;
-        document.getElementById('foot').textContent =
-                session.version ? `weir ${session.version}` : '';
+        showWho();
         return !session.needs_login || session.is_logged_in;
+}
+
+/* Who is logged in, and the screens that are there for that. */
+function showWho()
+{
+        const {name, version, is_logged_in: isIn} = session;
+        const who = isIn && name ? `${name} · ${rolesText()}` : '';
+        const box = document.getElementById('who');
+        fill(box, who ? [h('b', {}, name), ` ${rolesText()}`] : null);
+        box.title = who ? `Logged in with the token ${name}: ${session.roles.join(', ')}` : '';
+        fill(document.getElementById('foot'), who ? [h('span.who-foot', {}, who), h('br')] : null,
+                version ? `weir ${version}` : null);
+        for (const a of document.querySelectorAll('#nav a'))
+                a.parentNode.hidden = !isThere(ROUTES[a.dataset.route]);
 }
 
 function askLogin()
@@ -466,7 +514,9 @@ function askLogin()
                         act(go, enter);
                 }
         },
-                h('p', {}, 'Give the access token of this weir (token_file in its configuration).'),
+                h('p', {},
+                        'Give an access token of this weir: that of token_file, of a section token, or ',
+                        'one that weir token add has made.'),
                 h('div.field', {}, h('label', {for: 'token'
                 }, 'Access token'), token), said, h('div.actions', {}, go));
         token.id = 'token';
@@ -492,7 +542,10 @@ async function begin()
                 askLogin();
                 return;
         }
-        live.start();
+        if (may('NOW'))
+                live.start();
+        else
+                showLink('none', noReader());
         await show();
 }
 

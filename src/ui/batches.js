@@ -83,11 +83,19 @@ function actions(ctx, b, again, gone)
         const forgets = 'Its counts are gone; its jobs stay in history.';
         const words = ['Forget', 'forgotten'];
         return [
-                b.status === 'open' ? {text: 'Close', run: () => close(ctx, b, again)} : null,
-                b.left > 0 ? {text: 'Cancel', danger: true, run: () => cancel(ctx, b, again)}
+                b.status === 'open'
+                        ? {text: 'Close', needs: 'CLOSEBATCH', run: () => close(ctx, b, again)}
+                        : null,
+                b.left > 0 ? {
+                        text: 'Cancel',
+                        needs: 'CANCELBATCH',
+                        danger: true,
+                        run: () => cancel(ctx, b, again)
+                }
                            : null,
                 canForget ? {
                         text: 'Forget',
+                        needs: BATCHES.del,
                         danger: true,
                         run: () => remove(ctx, BATCHES, b, forgets, gone, words),
                 }
@@ -136,6 +144,8 @@ function columns()
 const BATCHES = {
         route: 'batches',
         one: 'batch',
+        put: 'BATCH',
+        del: 'UNBATCH',
         title: 'All batches',
         empty: 'No batch yet. One counts jobs that belong together, such as the rows of an import, ' +
                 'and can make a job when the last of them has ended. Add one, add jobs with its ' +

@@ -177,8 +177,15 @@ function actions(ctx, b, again, gone)
 {
         const isHeld = b.state === 'open' && b.held;
         return [
-                isHeld ? null : {text: 'Trip', danger: true, run: () => trip(ctx, b, again)},
-                b.state === 'closed' ? null : {text: 'Close', run: () => close(ctx, b, again)},
+                isHeld ? null : {
+                        text: 'Trip',
+                        needs: 'TRIP',
+                        danger: true,
+                        run: () => trip(ctx, b, again)
+                },
+                b.state === 'closed'
+                        ? null
+                        : {text: 'Close', needs: 'CLOSEBREAKER', run: () => close(ctx, b, again)},
                 ...changeAndDelete(ctx, BREAKERS, b, afterwards(b), again, gone),
         ];
 }
@@ -199,6 +206,8 @@ function columns()
 const BREAKERS = {
         route: 'breakers',
         one: 'breaker',
+        put: 'BREAKER',
+        del: 'UNBREAKER',
         title: 'Circuit breakers',
         hint: 'An open breaker refuses all; then one probe at a time finds out ' +
                 'whether it works again.',

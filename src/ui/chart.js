@@ -25,6 +25,8 @@ const DASH = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
 const BINS = 120; /* counts are drawn in at most so many parts: single steps are mostly noise */
 const clock =
         new Intl.DateTimeFormat(undefined, {hour: '2-digit', minute: '2-digit', hourCycle: 'h23'});
+const dated = new Intl.DateTimeFormat(undefined,
+        {day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', hourCycle: 'h23'});
 const exact = new Intl.DateTimeFormat(
         undefined, {hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23'});
 const all = new Set();
@@ -187,11 +189,17 @@ class Chart
                                               : ''}`;
         }
 
+        /* With the day when there are several. */
+        clock(ms)
+        {
+                return (this.count * this.data.step > 1440 * MINUTE ? dated : clock).format(ms);
+        }
+
         summarize()
         {
                 const {raw, values, from, step, thresholds} = this.data;
                 const first = values[0].findIndex(Number.isFinite);
-                const span = first > 0 ? `Since ${clock.format(from + first * step)}`
+                const span = first > 0 ? `Since ${this.clock(from + first * step)}`
                                        : `In ${fmtDuration(this.count * step)}`;
                 const parts =
                         this.o.series
@@ -212,7 +220,7 @@ class Chart
                                                        this.o.series.length > 1
                                                                ? `${s.name}: `
                                                                : ''}last ${this.value(last)}, ` +
-                                                `highest ${this.value(max)} at ${clock.format(at)}`;
+                                                `highest ${this.value(max)} at ${this.clock(at)}`;
                                 })
                                 .filter(Boolean);
                 const over = thresholds.map((t) => {
@@ -233,7 +241,8 @@ class Chart
                         this.readout.textContent = '';
                         return;
                 }
-                const at = exact.format(this.data.from + index * this.data.step);
+                const ms = this.data.from + index * this.data.step;
+                const at = this.data.step < MINUTE ? exact.format(ms) : this.clock(ms);
                 this.readout.textContent = `${at}  ${
                         this.o.series
                                 .map((s, i) => `${this.o.series.length > 1 ? `${s.name} ` : ''}${
@@ -255,11 +264,12 @@ class Chart
                         this.plan();
         }
 
-        /* One line a minute: sums of counts, the highest of measurements. */
+        /* One line a minute, or a longer step: sums of counts, the highest of measurements. */
         fillTable()
         {
                 const {raw, from, step} = this.data;
                 const lines = new Map();
+                const each = step > MINUTE ? fmtDuration(step) : 'minute';
                 for (let i = 0; i < this.count; i++) {
                         const minute = Math.floor((from + i * step) / MINUTE) * MINUTE;
                         const line = lines.get(minute) || this.o.series.map(() => NaN);
@@ -275,15 +285,14 @@ class Chart
                 }
                 const body = [...lines].reverse().map(
                         ([minute, line]) => h('tr', {},
-                                h('th', {scope: 'row'}, clock.format(minute)),
+                                h('th', {scope: 'row'}, this.clock(minute)),
                                 line.map((v) => h('td.num', {},
                                                  Number.isFinite(v) ? fmtNumber(v) : '–'))));
                 this.tableBox.replaceChildren(h('div.table-scroll',
                         {tabindex: '0', role: 'region', 'aria-label': `${this.o.title}, table`},
                         h('table', {},
                                 h('caption', {},
-                                        this.o.total ? 'Sum of each minute'
-                                                     : 'Highest of each minute'),
+                                        `${this.o.total ? 'Sum' : 'Highest'} of each ${each}`),
                                 h('thead', {},
                                         h('tr', {}, h('th', {scope: 'col'}, 'Minute'),
                                                 this.o.series.map((s) => h('th.num', {scope: 'col'},
@@ -392,10 +401,10 @@ class Chart
                 }
                 const {from, step: ms} = this.data;
                 const span = ms * (this.count - 1);
-                const every = [1, 2, 5, 10, 15, 30, 60, 120, 360]
+                const every = [1, 2, 5, 10, 15, 30, 60, 120, 360, 720, 1440, 2880]
                                       .map((m) => m * MINUTE)
                                       .find((m) => span / m <= Math.max(2, a.w / 90)) ||
-                        720 * MINUTE;
+                        7200 * MINUTE;
                 g.textAlign = 'center';
                 g.textBaseline = 'alphabetic';
                 const zone = new Date(from).getTimezoneOffset() * MINUTE;
@@ -403,7 +412,7 @@ class Chart
                         t += every) {
                         const x = a.x((t - from) / ms);
                         if (x > PAD.left + 12 && x < a.w - 20)
-                                g.fillText(clock.format(t), x, a.h - 4);
+                                g.fillText(this.clock(t), x, a.h - 4);
                 }
         }
 

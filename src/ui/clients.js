@@ -180,15 +180,18 @@ function clientTable(ctx, done)
                         },
                         {
                                 key: 'act',
+                                needs: ['PRIORITIZE', 'RULESET'],
                                 label: '',
                                 cell: (r) => h('div.actions', {},
                                         button('Prioritise',
                                                 () => prioritize(ctx, r.name, {}, done), {
                                                         kind: 'small',
+                                                        needs: 'PRIORITIZE',
                                                         label: `Prioritise ${r.name} for an hour`
                                                 }),
                                         h('button.small', {
                                                 type: 'button',
+                                                needs: 'RULESET',
                                                 'aria-label': `A rule for ${r.name}`,
                                                 onclick: () => ruleDialog(ctx, r.name, done)
                                         },
@@ -255,8 +258,7 @@ async function mountList(root, params, ctx)
         const load = covered(t.node, ask, ({filter, answer}) => {
                 /* waiting_ms grows by itself: without it a row stays as it is. */
                 t.update(answer.clients.map(({waiting_ms: w, ...c}) => ({...c, waiting: w > 0})));
-                const more = answer.cursor
-                        ? ' The first 100; narrow it down with a part of a name.'
+                const more = answer.cursor ? ' The first 100; narrow it down with a part of a name.'
                         : answer.other
                         ? ` Besides, ${plural(answer.other, 'ask')} of clients that are not kept ` +
                                 'any more.'
@@ -417,8 +419,12 @@ async function mountOne(root, params, ctx)
         const top = panel('What it was told', {
                 actions: [
                         button('Prioritise for an hour', () => prioritize(ctx, name, {}, load),
-                                {kind: 'primary'}),
-                        h('button', {type: 'button', onclick: () => ruleDialog(ctx, name, load)},
+                                {kind: 'primary', needs: 'PRIORITIZE'}),
+                        h('button', {
+                                type: 'button',
+                                needs: 'RULESET',
+                                onclick: () => ruleDialog(ctx, name, load)
+                        },
                                 'Add a rule')
                 ]
         });
@@ -475,15 +481,14 @@ async function mountOne(root, params, ctx)
                 key = mine;
                 const sentences = (c.story || []).map((s) => h('li', {}, storyText(s)));
                 fill(story.body,
-                        sentences.length ? h('ul.story', {}, sentences)
-                                         : h('p.empty', {},
-                                                   h('span', {},
-                                                           'It was at no time mostly refused since ',
-                                                           fmtTime(c.minutes_from_ms), '.')));
+                        sentences.length
+                                ? h('ul.story', {}, sentences)
+                                : h('p.empty', {},
+                                          h('span', {}, 'It was at no time mostly refused since ',
+                                                  fmtTime(c.minutes_from_ms), '.')));
                 fill(map.body,
                         heatTable(`Minutes of ${name}`,
-                                Array.from({length: 6}, (_, i) => [10, `:${i}0`]),
-                                dayRows(c), 60),
+                                Array.from({length: 6}, (_, i) => [10, `:${i}0`]), dayRows(c), 60),
                         heatKey());
                 fill(listBox, minutesTable(c.minutes || []));
         }

@@ -62,9 +62,9 @@ function remedy(ctx, job, b, actions, after)
         const to = (words, ...where) => h('a', {href: ctx.link(...where)}, words);
         const [, name] = /'(.+)'/s.exec(b.message) || [];
         const [, id] = /job (\d+)/.exec(b.message) || [];
-        const run = () => button('Run now', () => actions.run(job), {kind: 'small'});
-        const resume = () => button(
-                `Resume ${job.queue}`, () => resumeQueue(ctx, job.queue, after), {kind: 'small'});
+        const run = () => button('Run now', () => actions.run(job), {kind: 'small', needs: 'RUN'});
+        const resume = () => button(`Resume ${job.queue}`, () => resumeQueue(ctx, job.queue, after),
+                {kind: 'small', needs: 'RESUME'});
         const REMEDIES = {
                 schedule: run,
                 backoff: run,
@@ -136,7 +136,7 @@ async function whyNote(ctx, job, actions, after)
                         h('p', {},
                                 why.ahead ? `It is ready: ${
                                                     plural(why.ahead, 'job is', 'jobs are')} ` +
-                                                        'ahead of it.'
+                                                'ahead of it.'
                                           : 'It is ready: the next free worker takes it.'));
         const isTold = all.length === 1 && all[0].code === 'schedule';
         const when = why.not_before_ms && !isTold
@@ -349,9 +349,10 @@ class JobScreen
                 fill(this.buttons, badge(job.status),
                         choices(job, this.actions).map((c) => button(c.text, c.run, {
                                 kind: c.danger ? 'small.danger' : 'small',
-                                title: c.title
+                                title: c.title,
+                                needs: c.needs
                         })),
-                        button('Add one like it', like, {kind: 'small'}));
+                        button('Add one like it', like, {kind: 'small', needs: 'ENQUEUE'}));
                 fill(this.args.body,
                         args ? textBox(args, 'arguments') : h('p.empty', {}, 'It has none.'));
                 fill(this.options.body, about(this.ctx, job, this.hookTier));

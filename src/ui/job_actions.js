@@ -148,19 +148,30 @@ export function choices(job, actions)
         if (job.status === 'pending')
                 out.push({
                         text: 'Run now',
+                        needs: 'RUN',
                         run: () => actions.run(job),
                         title: 'It does not wait for its time or its next attempt',
                 });
         if (isEnded)
                 out.push({
                         text: job.status === 'complete' ? 'Run again' : 'Retry',
+                        needs: 'RETRY',
                         run: () => actions.retry(job),
                 });
         else
-                out.push({text: 'Change tier', run: () => actions.tier(job)},
-                        {text: 'Cancel', danger: true, run: () => actions.cancel(job)});
+                out.push({text: 'Change tier', needs: 'RETIER', run: () => actions.tier(job)}, {
+                        text: 'Cancel',
+                        needs: 'CANCEL',
+                        danger: true,
+                        run: () => actions.cancel(job)
+                });
         if (isEnded)
-                out.push({text: 'Delete', danger: true, run: () => actions.remove(job)});
+                out.push({
+                        text: 'Delete',
+                        needs: 'DELETEMANY',
+                        danger: true,
+                        run: () => actions.remove(job)
+                });
         return out;
 }
 
@@ -170,6 +181,7 @@ export function choices(job, actions)
 export const MANY = {
         run: {
                 text: 'Run now',
+                needs: 'RUNMANY',
                 done: ['may run now', 'may run now'],
                 already: ['was due already', 'were due already'],
                 not: ['does not wait', 'do not wait'],
@@ -179,12 +191,14 @@ export const MANY = {
         },
         retry: {
                 text: 'Retry',
+                needs: 'RETRYMANY',
                 done: ['runs again', 'run again'],
                 not: ['neither failed nor was canceled', 'neither failed nor were canceled'],
                 can: 'that failed or were canceled',
         },
         tier: {
                 text: 'Change tier',
+                needs: 'RETIERMANY',
                 done: ['has another tier', 'have another tier'],
                 already: ['had that tier already', 'had that tier already'],
                 not: ['has ended', 'have ended'],
@@ -192,6 +206,7 @@ export const MANY = {
         },
         cancel: {
                 text: 'Cancel',
+                needs: 'CANCELMANY',
                 done: ['was canceled', 'were canceled'],
                 not: ['has ended', 'have ended'],
                 can: 'that have not ended',
@@ -200,6 +215,7 @@ export const MANY = {
         },
         delete: {
                 text: 'Delete finished',
+                needs: 'DELETEMANY',
                 done: ['was deleted', 'were deleted'],
                 not: ['has not ended', 'have not ended'],
                 can: 'that have ended',

@@ -18,6 +18,7 @@ import {
         fmtDuration,
         fmtNumber,
         h,
+        may,
         path,
         plural,
         select
@@ -28,6 +29,7 @@ import {getExact} from './payload.js';
 export const title = 'Jobs';
 
 const PAGE = 50;
+const EVERY = Object.values(MANY).map((m) => m.needs);
 const TRAILS = 50;        /* filters whose pages are remembered */
 const trails = new Map(); /* filter -> cursors of the pages up to the one that was shown */
 
@@ -117,7 +119,9 @@ const NONE_MATCHES = 'No job matches the filter.';
 function noneYet()
 {
         return [
-                h('p', {}, 'No job yet. Add one above, or from a shell or a program:'),
+                h('p', {},
+                        `No job yet. Add one ${
+                                may('ENQUEUE') ? 'above, or ' : ''}from a shell or a program:`),
                 copyLine('weir job add send_mail \'{"to": "ada@example.com"}\''),
         ];
 }
@@ -170,7 +174,7 @@ class JobList
                         empty: this.empty,
                         columns: this.columns(),
                         open: (r) => ctx.link('job', r.id),
-                        mark: (r) => this.pick(r.id, !this.picked.has(r.id)),
+                        mark: may(EVERY) ? (r) => this.pick(r.id, !this.picked.has(r.id)) : null,
                 });
                 this.table.node.classList.add('jobs');
                 this.part = cover(this.table.node);
@@ -231,8 +235,15 @@ class JobList
                 const more = (r) => menu(
                         '⋯', () => choices(r, this.actions), {label: `Actions for job ${r.id}`});
                 return [
-                        {key: 'pick', plain: true, cls: 'pick', head: this.all, cell: pick},
-                        {key: 'id', label: 'Job', cls: 'id nowrap', cell: open},
+                        {
+                                key: 'pick',
+                                needs: EVERY,
+                                plain: true,
+                                cls: 'pick',
+                                head: this.all,
+                                cell: pick
+                        },
+                        {key: 'id', label: 'Job', plain: true, cls: 'id nowrap', cell: open},
                         {
                                 key: 'hook',
                                 label: 'Hook',
@@ -245,7 +256,7 @@ class JobList
                         {key: 'tries', label: 'Attempts', cls: 'nowrap', cell: triesCell},
                         {key: 'time', label: 'Time', cls: 'nowrap', cell: timeCell},
                         {key: 'args', label: 'Arguments', cls: 'args', cell: argsCell},
-                        {key: 'do', cls: 'act', cell: more},
+                        {key: 'do', needs: EVERY, cls: 'act', cell: more},
                 ];
         }
 
@@ -391,7 +402,8 @@ class JobList
                 for (const tr of this.table.node.querySelectorAll('tr[data-key]')) {
                         const is = this.picked.has(Number(tr.dataset.key));
                         tr.classList.toggle('selected', is);
-                        tr.querySelector('input[type=checkbox]').checked = is;
+                        for (const box of tr.querySelectorAll('input[type=checkbox]'))
+                                box.checked = is;
                 }
                 const n = this.picked.size;
                 const here = this.table.rows().length;
@@ -402,7 +414,7 @@ class JobList
                 const ids = [...this.picked];
                 const one = ([what, m]) => button(m.text,
                         () => bulk(this.ctx, what, {ids}, words, () => this.done(ids)),
-                        {kind: m.danger ? 'small.danger' : 'small'});
+                        {kind: m.danger ? 'small.danger' : 'small', needs: m.needs});
                 if (n > 0)
                         fill(this.bar, h('span', {role: 'status'}, `${plural(n, 'job')} selected`),
                                 button('Clear', () => this.pickAll(false), {kind: 'small'}),
@@ -418,6 +430,7 @@ class JobList
                 const everything =
                         menu('All that match ▾', () => Object.entries(MANY).map(([what, m]) => ({
                                 text: `${m.text} …`,
+                                needs: m.needs,
                                 danger: m.danger,
                                 run: () => bulk(ctx, what, {filter: this.filter},
                                         `all jobs that match (${inWords(this.filter)})`,
@@ -432,7 +445,7 @@ class JobList
                                 }
                         });
                 const add = button('Add a job', () => addJobDialog(ctx, () => this.refresh()),
-                        {kind: 'primary.small'});
+                        {kind: 'primary.small', needs: 'ENQUEUE'});
                 this.clear = button('Clear filters', () => ctx.navigate('jobs'), {kind: 'small'});
                 this.clear.hidden = FILTERS.every((name) => !this.filter[name]);
                 const head = h('div.list-head', {}, field('Order', order), this.clear,

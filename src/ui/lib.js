@@ -13,8 +13,22 @@ const PROPERTIES = new Set([
         'required', 'placeholder', 'min', 'max', 'step', 'rows', 'htmlFor'
 ]);
 
+/* Whether the one who is logged in may send this command, or one of these.  The server tells which;
+ * before it has, and after it could not be asked, it is the server that refuses. */
+export function may(needs)
+{
+        return !needs || !api.commands || [].concat(needs).some((name) => api.commands.has(name));
+}
+
+/* Of actions {needs, ...} or null, those that are there. */
+export function allowed(actions)
+{
+        return actions.filter((a) => a && may(a.needs));
+}
+
 /* h('td.num', {title: 'x', onclick: f}, 'text', node, [more]).  null, undefined and false are left
- * out; numbers and strings become text. */
+ * out; numbers and strings become text.  What needs a command that may not be sent is not there:
+ * null. */
 export function h(spec, props, ...children)
 {
         const [tag, ...classes] = spec.split('.');
@@ -26,6 +40,8 @@ export function h(spec, props, ...children)
                 children.unshift(props);
                 props = null;
         }
+        if (props && !may(props.needs))
+                return null;
         for (const [name, value] of Object.entries(props || {})) {
                 if (value === null || value === undefined ||
                         value === false && !PROPERTIES.has(name))
@@ -36,6 +52,8 @@ export function h(spec, props, ...children)
                         el.className = `${el.className} ${value}`.trim();
                 else if (name === 'dataset')
                         Object.assign(el.dataset, value);
+                else if (name === 'needs')
+                        el.dataset.needs = value;
                 else if (name === 'style')
                         Object.assign(el.style, value);
                 else if (PROPERTIES.has(name))
@@ -147,12 +165,12 @@ function address(where, query)
         return text ? `${full}?${text}` : full;
 }
 
-function sentence(text)
+export function sentence(text)
 {
         const s = String(text || '').trim();
         if (!s)
                 return '';
-        const big = s[0].toUpperCase() + s.slice(1);
+        const big = /^weir\b/.test(s) ? s : s[0].toUpperCase() + s.slice(1);
         return /[.!?]$/.test(big) ? big : `${big}.`;
 }
 
@@ -194,7 +212,9 @@ async function request(method, where, {query, body, signal, isText} = {})
         }
         if (!res.ok) {
                 const err = await problem(res);
-                if (res.status === 403 && api.onForbidden && await api.onForbidden(headers))
+                /* What only asks carries no value that could be old: it lacks a role. */
+                if (res.status === 403 && method !== 'GET' && api.onForbidden &&
+                        await api.onForbidden(headers))
                         return request(method, where, {query, body, signal, isText});
                 if (res.status === 401 && api.onUnauthorized && where !== 'login')
                         api.onUnauthorized();
@@ -221,6 +241,7 @@ function ask(where, options)
 /* The public HTTP API.  where is relative to v1/ ('jobs', 'queues/mail/pause'), or from path(). */
 export const api = {
         csrf: '',
+        commands: null, /* names of those that may be sent; null: not known */
         onUnauthorized: null,
         onForbidden: null, /* (headers) -> whether it is worth to send it again */
         get: (where, query, signal) => ask(where, {query, signal}),
@@ -410,6 +431,11 @@ const SHAPES = {
         on: ['●', 'good'],
         held: ['■', 'info'],
         free: ['○', 'calm'],
+        leader: ['●', 'good'],
+        follower: ['○', 'calm'],
+        gone: ['✕', 'bad'],
+        same: ['✓', 'good'],
+        differs: ['✕', 'bad'],
 };
 
 export function badge(word, text)
@@ -536,10 +562,12 @@ export function select(options, value, props)
         return el;
 }
 
-export function button(text, onclick, {kind, title, label, disabled} = {})
+/* needs: the command that it sends; without the role for it, null. */
+export function button(text, onclick, {kind, title, label, disabled, needs} = {})
 {
         return h(`button${kind ? `.${kind}` : ''}`, {
                 type: 'button',
+                needs,
                 title,
                 'aria-label': label,
                 disabled: Boolean(disabled),
@@ -572,10 +600,13 @@ export async function act(control, fn)
         }
 }
 
-/* A form whose Enter works: onsubmit(values) with the names of its controls. */
-export function form(onsubmit, ...children)
+/* A form whose Enter works: onsubmit(values) with the names of its controls.  needs: as in button.
+ */
+export function form(needs, onsubmit, ...children)
 {
-        const el = h('form.form', {novalidate: true}, children);
+        const el = h('form.form', {novalidate: true, needs}, children);
+        if (!el)
+                return null;
         el.addEventListener('submit', (ev) => {
                 ev.preventDefault();
                 if (!el.reportValidity())
@@ -615,18 +646,21 @@ export function facts(rows)
 
 /* --- dialogs and toasts --------------------------------------------------------------------- */
 
-/* A modal <dialog>; what() gets close(value).  Resolves with that value, undefined on Escape. */
-export function dialog(title, what)
+/* A modal <dialog>; what() gets close(value).  Resolves with that value, undefined on Escape.
+ * stays: also when its screen is left, for what is shown only once. */
+export function dialog(title, what, {stays} = {})
 {
         return new Promise((resolve) => {
                 const id = uid('dialog');
                 let result;
-                const el = h('dialog', {'aria-labelledby': id});
+                const el = h(`dialog${stays ? '.stays' : ''}`, {'aria-labelledby': id});
                 const close = (value) => {
                         result = value;
                         el.close();
                 };
                 append(el, h('h2', {id}, title), what(close));
+                if (stays)
+                        el.addEventListener('cancel', (ev) => ev.preventDefault());
                 el.addEventListener('close', () => {
                         el.remove();
                         resolve(result);
@@ -639,7 +673,7 @@ export function dialog(title, what)
 /* Whatever they ask for is not wanted any more. */
 export function closeDialogs()
 {
-        for (const el of document.querySelectorAll('dialog[open]'))
+        for (const el of document.querySelectorAll('dialog[open]:not(.stays)'))
                 el.close();
 }
 
@@ -724,10 +758,11 @@ export function durationPicker({
         options.push(['other', 'other …']);
         if (endless)
                 options.push(['endless', endless]);
-        const preset = presets.find((p) => parseDuration(p) === value) || 'other';
+        const preset =
+                value < 0 ? 'endless' : presets.find((p) => parseDuration(p) === value) || 'other';
         const free = h('input', {
                 type: 'text',
-                value: shortDuration(value),
+                value: value < 0 ? '' : shortDuration(value),
                 size: 8,
                 'aria-label': `${label}, as 90s, 20m, 2h or 1d`,
                 spellcheck: 'false'

@@ -110,7 +110,12 @@ function limitActions(ctx, l, again, gone)
 {
         const follows = freedJobs(l) || 'Nothing is held back by it any more.';
         return [
-                {text: 'Reset', disabled: l.used === 0, run: () => resetLimit(ctx, l, again)},
+                {
+                        text: 'Reset',
+                        needs: 'RESETLIMIT',
+                        disabled: l.used === 0,
+                        run: () => resetLimit(ctx, l, again),
+                },
                 ...changeAndDelete(ctx, LIMITS, l, follows, again, gone),
         ];
 }
@@ -139,6 +144,8 @@ function limitColumns()
 const LIMITS = {
         route: 'limits',
         one: 'limit',
+        put: 'LIMIT',
+        del: 'UNLIMIT',
         title: 'Rate limits',
         hint: 'How many in how much time. What exceeds one waits; it uses no attempt.',
         empty: 'No rate limit yet. One lets so many jobs start in a time and no more, such as 100 ' +
@@ -215,6 +222,8 @@ function capActions(ctx, c, again)
 const CAPS = {
         route: 'caps',
         one: 'cap',
+        put: 'CAP',
+        del: 'UNCAP',
         title: 'Caps',
         hint: 'How many jobs of one key or one group run at once, over all queues.',
         empty: 'No cap is set, and no key keeps a job waiting. Add one to let no more than so many ' +

@@ -92,12 +92,19 @@ function columns()
 function actions(ctx, l, again)
 {
         const isHeld = l.held ?? l.holders.length;
-        return [isHeld ? {text: 'Release', danger: true, run: () => release(ctx, l, again)} : null];
+        return [isHeld ? {
+                text: 'Release',
+                needs: 'FORCEUNLOCK',
+                danger: true,
+                run: () => release(ctx, l, again)
+        }
+                       : null];
 }
 
 const LOCKS = {
         route: 'locks',
         one: 'lock',
+        needs: 'FORCEUNLOCK',
         title: 'Held locks',
         hint: 'A lock is free again when its time is over, unless its owner renews it.',
         empty: [

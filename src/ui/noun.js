@@ -5,11 +5,11 @@
  *      one        'lock': what buttons and messages call one of them
  *      title, hint, empty (what to do next when there is none)
  *      columns    (ctx) -> columns of table() between the name and the actions
- *      actions    (ctx, row, again, gone) -> [{text, run, danger, disabled, more}], null left out;
- *                 those with more stand in a menu of the row
- *      form       {hint, fields(ctx, row), read(values, row), body(row), finish(ctx, row)}: how one
- *                 is made and changed; body() is what makes it as it is, for undo, and finish()
- *                 does what is left to do then
+ *      actions    (ctx, row, again, gone) -> [{text, needs, run, danger, disabled, more}], null
+ * left out; needs is the command, those with more stand in a menu of the row put, del   the
+ * commands that make or change one, and delete it needs      others, for the column of actions form
+ * {hint, fields(ctx, row), read(values, row), body(row), finish(ctx, row)}: how one is made and
+ * changed; body() is what makes it as it is, for undo, and finish() does what is left to do then
  *      isThere    (row) -> whether it was made, where the list has others as well
  *      isPaged    there may be thousands: the list comes in pages
  *      hasSearch  by a part of the name
@@ -23,6 +23,7 @@ import {
         field,
         fill,
         h,
+        may,
         note,
         path,
         plural,
@@ -88,7 +89,8 @@ async function put(ctx, noun, name, body, row, again)
                 await (row ? ctx.api.post(where, noun.form.body(row)) : ctx.api.del(where));
                 await again();
         };
-        toast(`${big(noun.one)} ${name} was ${row ? 'changed' : 'added'}.`, {undo});
+        toast(`${big(noun.one)} ${name} was ${row ? 'changed' : 'added'}.`,
+                may(row ? noun.put : noun.del) ? {undo} : {});
         await again();
 }
 
@@ -128,7 +130,7 @@ export async function remove(ctx, noun, row, text, again, [verb, done] = ['Delet
                         await noun.form.finish(ctx, row);
                 await again();
         };
-        const canUndo = noun.form && noun.form.body;
+        const canUndo = noun.form && noun.form.body && may(noun.put);
         toast(`${big(noun.one)} ${row.name} was ${done}.`, canUndo ? {undo} : {});
         await again();
 }
@@ -146,8 +148,13 @@ export function freedJobs(row)
 export function changeAndDelete(ctx, noun, row, text, again, gone)
 {
         return [
-                {text: 'Change', run: () => edit(ctx, noun, row, again)},
-                {text: 'Delete', danger: true, run: () => remove(ctx, noun, row, text, gone)},
+                {text: 'Change', needs: noun.put, run: () => edit(ctx, noun, row, again)},
+                {
+                        text: 'Delete',
+                        needs: noun.del,
+                        danger: true,
+                        run: () => remove(ctx, noun, row, text, gone),
+                },
         ];
 }
 
@@ -156,6 +163,7 @@ function actionButton(noun, row, a)
         return button(a.text, a.run, {
                 kind: a.danger ? 'small.danger' : 'small',
                 label: `${a.text} ${noun.one} ${row.name}`,
+                needs: a.needs,
                 disabled: a.disabled,
         });
 }
@@ -189,6 +197,7 @@ function columns(ctx, noun, again, gone)
         if (noun.actions)
                 out.push({
                         key: 'do',
+                        needs: noun.needs || [noun.put, noun.del],
                         cls: 'act',
                         cell: (row) => actionCell(ctx, noun, row, again, gone),
                 });
@@ -245,7 +254,7 @@ export async function nounList(root, ctx, noun, {only, match} = {})
         });
         const typed = () => (find ? find.value.trim() : '');
         const add = noun.form ? button(`Add a ${noun.one}`, () => edit(ctx, noun, null, again),
-                                        {kind: 'primary.small'})
+                                        {kind: 'primary.small', needs: noun.put})
                               : null;
         ({refresh} = await livePanel(ctx, root, {
                 title: noun.title,

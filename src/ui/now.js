@@ -4,6 +4,7 @@
  * are asked for at their own pace.  Each part stands alone: one that cannot be had says so. */
 import {addJobDialog, addJobForm} from './add_job.js';
 import {chart} from './chart.js';
+import {clusterPanel} from './cluster.js';
 import {
         append,
         badge,
@@ -19,6 +20,7 @@ import {
         fmtTime,
         h,
         kindOf,
+        may,
         notAvailable,
         note,
         panel,
@@ -43,7 +45,9 @@ export const title = 'Now';
 /* How far back the charts go, in seconds, and the step they are asked for in. */
 const SPANS = [
         ['3600', 'The last hour', 10], ['1800', 'The last 30 minutes', 5],
-        ['600', 'The last 10 minutes', 5]
+        ['600', 'The last 10 minutes', 5], ['21600', 'The last 6 hours', 60],
+        ['86400', 'The last day', 300], ['604800', 'The last 7 days', 1800],
+        ['2592000', 'The last 30 days', 3600]
 ];
 const SERIES_MS = 5000;
 const HOUR_MS = 3600000;
@@ -202,6 +206,25 @@ function figures(box, now, ctx)
 
 /* --- notices ---------------------------------------------------------------------------------- */
 
+/* Has a box of its own: what it counts changes all the time. */
+function historyNotice(box, {history})
+{
+        const isFailing = Boolean(history && history.failing_since_ms);
+        const key = isFailing ? JSON.stringify(history) : '';
+        box.hidden = !isFailing;
+        if (key === (box.dataset.key || ''))
+                return;
+        box.dataset.key = key;
+        fill(box, isFailing &&
+                note('bad',
+                        h('p', {role: 'status'},
+                                h('strong', {}, 'History cannot be written since '),
+                                fmtTime(history.failing_since_ms), `: ${history.problem}. `,
+                                plural(history.waiting, 'finished job waits for it.',
+                                        'finished jobs wait for it.'),
+                                ' weir keeps what waits, and tries again.')));
+}
+
 function notices(box, now, starved, ctx)
 {
         const out = [];
@@ -215,7 +238,7 @@ function notices(box, now, starved, ctx)
                         button('Resume now', async () => {
                                 await ctx.api.post('throttle', {action: 'resume'});
                                 toast('The throttle was resumed.');
-                        })));
+                        }, {needs: 'THROTTLE'})));
         if (now.ramp && now.ramp.running)
                 out.push(note('info',
                         h('p', {}, h('strong', {}, 'Parked jobs return: '),
@@ -277,7 +300,7 @@ function starvedNotice(s, ctx, more)
                 h('div.row.mid', {}, h('a', {href: ctx.link('clients', who)}, 'Its minutes'),
                         button('Prioritise for an hour',
                                 () => prioritize(ctx, who, {reason: 'it was starved'}, more),
-                                {kind: 'small'})));
+                                {kind: 'small', needs: 'PRIORITIZE'})));
 }
 
 /* --- charts ----------------------------------------------------------------------------------- */
@@ -515,6 +538,91 @@ function throttledPanel(ctx)
         return {node: p.node, load};
 }
 
+/* A line for each of something that may not be configured at all; nothing while there is none.
+ * what: its name in the API; how(row): a note; more: columns of figures. */
+function linesPanel(ctx, {title: name, route, what, label, more, how})
+{
+        const p = panel(name);
+        const t = table({
+                caption: name,
+                hideCaption: true,
+                key: (r) => r.name,
+                columns: [
+                        {
+                                key: 'name',
+                                label,
+                                cls: 'wrap',
+                                cell: (r) => h('a', {href: ctx.link(route, r.name)}, r.name)
+                        },
+                        {key: 'level', label: 'Load', cell: (r) => badge(r.level)},
+                        {key: 'mode', label: 'Mode', cell: (r) => badge(r.mode)},
+                        ...more,
+                        {key: 'how', label: 'Note', cls: 'wrap', cell: how},
+                ]
+        });
+        p.body.append(t.node);
+        const box = h('div');
+        const ask = () => ctx.api.get(what, {}, ctx.signal);
+        const load = covered(t.node, ask, (answer) => {
+                t.update(answer[what]);
+                if (answer[what].length === 0)
+                        p.node.remove();
+                else if (!p.node.isConnected)
+                        box.append(p.node);
+        });
+        return {node: box, load};
+}
+
+function sitesPanel(ctx)
+{
+        return linesPanel(ctx, {
+                title: 'Sites',
+                route: 'sites',
+                what: 'sites',
+                label: 'Site',
+                more: [
+                        {
+                                key: 'due',
+                                label: 'Due',
+                                num: true,
+                                cell: (s) => `${fmtNumber(s.due)}${s.capped ? '+' : ''}`
+                        },
+                        {key: 'moved', label: 'Moved', num: true},
+                ],
+                how: (s) => {
+                        if (s.error)
+                                return s.error;
+                        if (s.mode === 'observe' && s.would_move)
+                                return `${fmtNumber(s.would_move)} would be moved in the mode enforce`;
+                        return s.returning ? 'moved actions return by the ramp' : '';
+                },
+        });
+}
+
+function doorsPanel(ctx)
+{
+        return linesPanel(ctx, {
+                title: 'SQL',
+                route: 'sql',
+                what: 'proxies',
+                label: 'MySQL door',
+                more: [
+                        {key: 'running', label: 'Running', num: true},
+                        {key: 'waiting', label: 'Waiting', num: true},
+                        {key: 'held', label: 'Held', num: true},
+                ],
+                how: (p) => {
+                        if (p.problem)
+                                return [badge('critical', 'server away'), ` ${p.problem}`];
+                        if (p.draining)
+                                return 'drains: it refuses new connections';
+                        return p.mode === 'observe' && p.observed
+                                ? `${fmtNumber(p.observed)} would have waited in the mode enforce`
+                                : '';
+                },
+        });
+}
+
 /* A rule is told with the slot it is kept in, "share:etl": that is for machines. */
 function eventText({event, message})
 {
@@ -548,7 +656,14 @@ export function eventsPanel(ctx, count)
                 ]
         });
         let seen = -1; /* how many there were when they were last asked for */
-        const ask = () => ctx.api.get('throttle/history', {count}, ctx.signal);
+        const ask = async () => {
+                try {
+                        return await ctx.api.get('throttle/history', {count}, ctx.signal);
+                } catch (e) {
+                        seen = -1; /* no event need come before they are asked for again */
+                        throw e;
+                }
+        };
         const load = covered(t.node, ask, ({events: got, deferrals}) => {
                 const kept = got.map((e) => ({...e, key: `n${e.number}`}));
                 /* A third at most, so that they never push out what began them. */
@@ -576,19 +691,25 @@ export function eventsPanel(ctx, count)
 export async function mount(root, params, ctx)
 {
         const noticeBox = h('div.screen', {hidden: true});
+        const historyBox = h('div.screen', {hidden: true});
         const levelBox = h('div.levels', {role: 'group', 'aria-label': 'Levels of the targets'});
         const tiles = h('div.tiles', {role: 'group', 'aria-label': 'Jobs and rates'});
         const startBox = h('div');
         const chartBox = h('div.grid');
         const drawn = charts(chartBox);
         const jobsPanel = panel('Latest jobs', {
-                actions: [h('button.primary',
-                        {type: 'button', onclick: () => addJobDialog(ctx, () => refreshJobs())},
+                actions: [h('button.primary', {
+                        type: 'button',
+                        needs: 'ENQUEUE',
+                        onclick: () => addJobDialog(ctx, () => refreshJobs())
+                },
                         'Add a job')]
         });
         const jobsTable = latestTable(ctx);
         const throttled = throttledPanel(ctx);
         const events = eventsPanel(ctx, 12);
+        const sites = sitesPanel(ctx);
+        const doors = doorsPanel(ctx);
         const chartNote = h('div');
         const span = select(SPANS, recall('span') || SPANS[0][0], {
                 'aria-label': 'How far back the charts go',
@@ -605,7 +726,8 @@ export async function mount(root, params, ctx)
         const workerHint = h('p.hint', {hidden: true}, 'Jobs wait for a worker. ',
                 h('a', {href: '#/now?help=worker'}, 'How to start one'));
         append(jobsPanel.body, jobsTable.node, workerHint);
-        append(root, levelBox, pausedBox(ctx), switchedOff(ctx), noticeBox, tiles, startBox, jobsPanel.node,
+        append(root, levelBox, pausedBox(ctx), switchedOff(ctx), historyBox, noticeBox, tiles,
+                clusterPanel(ctx).node, sites.node, doors.node, startBox, jobsPanel.node,
                 h('div.row.mid', {}, h('h2', {}, 'Charts'), span), chartNote, chartBox,
                 throttled.node, events.node);
 
@@ -614,7 +736,11 @@ export async function mount(root, params, ctx)
                 const [seconds, , step] = SPANS.find(([v]) => v === span.value);
                 const isLast = turn();
                 try {
-                        const series = await ctx.api.get('series', {seconds, step}, ctx.signal);
+                        const ask = (s) => ctx.api.get('series', {seconds, step: s}, ctx.signal);
+                        let series = await ask(step);
+                        /* What was before the start is known by the minute. */
+                        if (series.jobs.started[0] === null && step < 60)
+                                series = await ask(60);
                         if (!isLast())
                                 return;
                         drawn.feed(series);
@@ -631,6 +757,7 @@ export async function mount(root, params, ctx)
                                 []).map((t) => ({...t, metrics: t.metrics || metrics.get(t.name)}))
                 });
                 figures(tiles, now, ctx);
+                historyNotice(historyBox, now);
                 notices(noticeBox, now, starved, ctx);
         };
         const refreshJobs = covered(jobsTable.node, () => latest(ctx), (rows) => {
@@ -645,7 +772,7 @@ export async function mount(root, params, ctx)
                 if (isNew !== null)
                         return;
                 isNew = fresh;
-                if (fresh) {
+                if (fresh && may('ENQUEUE')) {
                         jobsPanel.node.hidden = true;
                         fill(startBox, startHere(ctx, () => refreshJobs(), jobsTable.node));
                 }
@@ -663,6 +790,7 @@ export async function mount(root, params, ctx)
         ctx.every(2000, async () => {
                 await Promise.all([
                         refreshJobs(),
+                        sites.load(), doors.load(),
                         ctx.api.get('throttle', {}, ctx.signal)
                                 .then(
                                         (t) => {

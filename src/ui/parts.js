@@ -6,6 +6,7 @@
  * since a <time> knows what it counts to. */
 import {
         act,
+        allowed,
         append,
         button,
         copyLine,
@@ -134,9 +135,11 @@ export function textBox(text, name)
 /* --- menus ----------------------------------------------------------------------------------- */
 
 /* A button with a list of actions.  items() is asked when it opens and gives
- * {text, run, danger, disabled, title} or null. */
+ * {text, run, needs, danger, disabled, title} or null.  Without any at first there is no button. */
 export function menu(text, items, {label, kind} = {})
 {
+        if (!allowed(items()).length)
+                return null;
         const id = uid('menu');
         const list = h(
                 'div.menu-list', {id, role: 'menu', popover: 'auto', 'aria-label': label || text});
@@ -171,6 +174,7 @@ export function menu(text, items, {label, kind} = {})
                         items().filter(Boolean).map(
                                 (it) => h(`button${it.danger ? '.danger' : ''}`, {
                                         type: 'button',
+                                        needs: it.needs,
                                         role: 'menuitem',
                                         disabled: Boolean(it.disabled),
                                         title: it.title,
@@ -214,7 +218,8 @@ export function menu(text, items, {label, kind} = {})
 /* --- rows that keys walk through ------------------------------------------------------------- */
 
 /* A table() whose rows take the focus: j and k or the arrows move, Enter opens, x marks.
- *   const t = rowTable(ctx, {caption, columns, key, open: (row) => hash, mark: (row) => {}}); */
+ *   const t = rowTable(ctx, {caption, columns, key, open: (row) => hash, mark: (row) => {}});
+ * An open() that gives no text has done it itself. */
 export function rowTable(ctx, {open, mark, ...options})
 {
         const lines = new Map(); /* key -> {tr, row} */
@@ -272,7 +277,9 @@ export function rowTable(ctx, {open, mark, ...options})
                         move(down ? 1 : -1);
                 } else if (ev.key === 'Enter' && isRow && have && open) {
                         ev.preventDefault();
-                        ctx.navigate(open(have.row));
+                        const to = open(have.row);
+                        if (typeof to === 'string')
+                                ctx.navigate(to);
                 } else if (ev.key === 'x' && isLetter && have && mark) {
                         ev.preventDefault();
                         mark(have.row);
@@ -514,4 +521,32 @@ export function follow(ctx, may, fn)
                         at = Date.now();
                 }
         });
+}
+
+/* A card for each named thing of an answer; those that stay keep their nodes.  make(name) gives a
+ * new card.  help is shown while there is none. */
+export function cards(help, make)
+{
+        const box = h('div.screen');
+        const have = new Map();
+        const update = (things) => {
+                const names = new Set(things.map((x) => x.name));
+                for (const [name, it] of have)
+                        if (!names.has(name)) {
+                                it.node.remove();
+                                have.delete(name);
+                        }
+                for (const x of things) {
+                        if (!have.has(x.name)) {
+                                have.set(x.name, make(x.name));
+                                box.append(have.get(x.name).node);
+                        }
+                        have.get(x.name).update(x);
+                }
+                if (things.length)
+                        help.remove();
+                else
+                        box.append(help);
+        };
+        return {node: box, update};
 }

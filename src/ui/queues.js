@@ -1,14 +1,18 @@
 /* Queues: how deep, how old, paused or not; and the settings of one. */
 import {addJobDialog} from './add_job.js';
+import {chart} from './chart.js';
 import {
+        append,
         badge,
         button,
         facts,
         field,
         fill,
+        fmtDuration,
         fmtNumber,
         form,
         h,
+        may,
         panel,
         parseDuration,
         path,
@@ -85,6 +89,7 @@ const FORGETS =
 const QUEUES = {
         route: 'queues',
         one: 'queue',
+        needs: ['PAUSE', 'RESUME', 'UNQUEUE'],
         title: 'All queues',
         hint: 'A paused queue takes jobs in and starts none.',
         empty: 'No queue yet: the first job of a queue makes it.',
@@ -92,18 +97,20 @@ const QUEUES = {
         actions: (ctx, q, again, gone) => {
                 const turn = {
                         text: q.paused ? 'Resume' : 'Pause',
+                        needs: q.paused ? 'RESUME' : 'PAUSE',
                         run: () => setPause(ctx, q.name, !q.paused, again),
                 };
                 const forget = {
                         text: 'Remove',
+                        needs: 'UNQUEUE',
                         danger: true,
                         more: true,
                         run: () => remove(ctx, QUEUES, q, FORGETS, gone, ['Remove', 'removed']),
                 };
                 return isEmpty(q) ? [turn, forget] : [turn];
         },
-        top: (ctx, again) =>
-                button('Add a job', () => addJobDialog(ctx, again), {kind: 'primary.small'}),
+        top: (ctx, again) => button('Add a job', () => addJobDialog(ctx, again),
+                {kind: 'primary.small', needs: 'ENQUEUE'}),
 };
 
 /* --- one queue ------------------------------------------------------------------------------- */
@@ -128,6 +135,19 @@ function readSettings(values)
         if (!Number.isFinite(body.lease))
                 throw new Error('A lease is a time such as 30s or 5m.');
         return body;
+}
+
+/* For who may not change them. */
+function settingsFacts(q)
+{
+        const [, history] = HISTORY.find(([value]) => value === q.history) || [];
+        return facts([
+                ...Object.entries(NUMBERS).map(([name, words]) => [words, q[name] || 'any']),
+                ['Lease', q.lease ? fmtDuration(q.lease) : 'as configured'],
+                ['Backoff', q.backoff || 'none'],
+                ['Fair turns', q.fair],
+                ['History', history],
+        ]);
 }
 
 /* {node, isTouched()}.  Only what was changed in it is saved: somebody else may have changed the
@@ -164,7 +184,7 @@ function settingsForm(ctx, q, after)
         const fair = select(['off', 'on'], q.fair, {name: 'fair'});
         const backoff = text('backoff', {value: q.backoff || 'none'});
         const history = select(HISTORY, q.history, {name: 'history'});
-        const el = form(save,
+        const el = form('QUEUESET', save,
                 h('div.options', {}, count('cap', 'of this queue; empty: any number'),
                         count('claimsize', 'empty: as it asks for'),
                         count('claims', 'with running jobs; empty: any'),
@@ -193,6 +213,27 @@ function figures(ctx, q)
         ]);
 }
 
+/* How long its jobs waited and ran: the last day, from the server's histograms. */
+function times(ctx, name)
+{
+        const series = ['p50', 'p95', 'p99'].map((p, i) => ({name: p, color: `s${i + 1}`}));
+        const drawn = ['wait_ms', 'run_ms'].map((key) => [key, chart({
+                title: key === 'run_ms' ? 'Run time' : 'Time from due to start',
+                unit: 'ms',
+                series
+        })]);
+        const box = panel('Times', {hint: 'Quantiles of 10 minutes each.'});
+        append(box.body, drawn.map(([, c]) => c.node));
+        ctx.every(60000, async () => {
+                const s = await ctx.api.get(
+                        'series', {of: 'queue', name, seconds: 86400, step: 600}, ctx.signal);
+                for (const [key, c] of drawn)
+                        c.update({...s, values: series.map((p) => s[key][p.name]), thresholds: []});
+        });
+        ctx.signal.addEventListener('abort', () => drawn.forEach(([, c]) => c.destroy()));
+        return box.node;
+}
+
 function one(root, name, ctx)
 {
         const now = panel('Now');
@@ -201,7 +242,7 @@ function one(root, name, ctx)
         let shown = '';
         let asked = null;
         return nounOne(root, ctx, QUEUES, name, {
-                body: h('div.screen', {}, now.node, settings.node),
+                body: h('div.screen', {}, now.node, times(ctx, name), settings.node),
                 state: stateBadge,
                 more: (q) => h('a', {href: ctx.link('jobs', {queue: q.name})}, 'Its jobs'),
                 draw: (q, again) => {
@@ -209,8 +250,8 @@ function one(root, name, ctx)
                         const sign = JSON.stringify(FIELDS.map((key) => q[key]));
                         if (sign === shown || asked && asked.isTouched())
                                 return;
-                        asked = settingsForm(ctx, q, again);
-                        fill(settings.body, asked.node);
+                        asked = may('QUEUESET') ? settingsForm(ctx, q, again) : null;
+                        fill(settings.body, asked ? asked.node : settingsFacts(q));
                         shown = sign;
                 },
         });

@@ -12,6 +12,7 @@ import {
         fmtNumber,
         form,
         h,
+        may,
         panel,
         path,
         plural,
@@ -110,7 +111,7 @@ function addPattern(ctx, set)
         });
         pattern.addEventListener('input', preview);
         tier.addEventListener('change', preview);
-        return form(
+        return form('REGISTRYSET',
                 async () => {
                         await set(pattern.value.trim(), tier.value);
                         pattern.value = '';
@@ -138,7 +139,10 @@ export function registryPanel(ctx)
                                 label: 'Tier',
                                 sort: (r) => TIERS.indexOf(r.tier),
                                 cell: (r) => {
+                                        if (!may('REGISTRYSET'))
+                                                return r.tier;
                                         const s = select(TIERS, r.tier, {
+                                                needs: 'REGISTRYSET',
                                                 'aria-label': `Tier of ${r.pattern}`,
                                                 onchange: () => change(r, s)
                                         });
@@ -152,6 +156,7 @@ export function registryPanel(ctx)
                                 cell: (r) => (r.default ? h('span.muted', {}, 'as delivered')
                                                         : button('Take back', () => unset(r), {
                                                                   kind: 'small',
+                                                                  needs: 'REGISTRYUNSET',
                                                                   label: `Take back ${r.pattern}`
                                                           }))
                         },

@@ -16,6 +16,7 @@ import {
         fmtDuration,
         form,
         h,
+        may,
         panel,
         path,
         recall,
@@ -93,6 +94,21 @@ function warningOf(reply)
         return text ? ` ${text[0].toUpperCase()}${text.slice(1)}.` : '';
 }
 
+/* Sets a rule, says text, and offers undo.  isSeen: the identity is known from elsewhere than
+ * checks, and the server's doubt that no client has asked by that name is no news. */
+export async function setRule(ctx, whom, body, {text, done, isSeen})
+{
+        const before = await rulesOf(ctx, [whom], body.target || '');
+        const reply = await ctx.api.post(path('rules', whom), body);
+        toast(`${text}${isSeen ? '' : warningOf(reply)}`, {
+                undo: async () => {
+                        await putBack(ctx, [whom], body, before);
+                        await done();
+                }
+        });
+        await done();
+}
+
 /* One before all others, for an hour unless body says otherwise; with undo. */
 export async function prioritize(ctx, name, body, done)
 {
@@ -110,18 +126,18 @@ export async function prioritize(ctx, name, body, done)
                 await done();
 }
 
-/* What a rule does, in words. */
-export function ruleText(r)
+/* What a rule does, in words; to asks of a check unless what says otherwise. */
+export function ruleText(r, what = 'ask')
 {
         const share = Math.round(Number(r.ratio) * 1000) / 10;
         switch (r.kind) {
         case 'hold':
-                return 'every ask is refused';
+                return `every ${what} is refused`;
         case 'ratio':
                 return Number(r.ratio) === 0 ? 'is never refused by chance'
-                                             : `${share} % of the asks are refused`;
+                                             : `${share} % of the ${what}s are refused`;
         case 'exempt':
-                return `every ask is granted${
+                return `every ${what} is granted${
                         r.self_ending ? ', ends when it is past its budget' : ''}`;
         case 'metrics':
                 return `is checked by ${r.list}`;
@@ -140,8 +156,8 @@ export function observedBadge(r)
 export function removeButton(r, remove)
 {
         const which = r.mode === 'observe' ? `${r.name} that is tried out` : r.name;
-        return button(
-                'Remove', () => remove(r), {kind: 'small', label: `Remove the rule for ${which}`});
+        return button('Remove', () => remove(r),
+                {kind: 'small', needs: 'RULEUNSET', label: `Remove the rule for ${which}`});
 }
 
 /* The body that sets a rule as it was, for undo. */
@@ -246,7 +262,7 @@ export function ruleForm(ctx, {name = '', names, targets = [], done})
                         : 'names between commas';
         }
         show();
-        return form(
+        return form('RULESET',
                 async () => {
                         const body = { kind: kind.value, for: picker.check(), mode: mode.value };
                         if (kind.value === 'ratio')
@@ -264,19 +280,11 @@ export function ruleForm(ctx, {name = '', names, targets = [], done})
                                 body.author = author.value.trim();
                         remember('author', author.value.trim() || null);
                         const whom = who.value.trim();
-                        const before = await rulesOf(ctx, [whom], body.target || '');
-                        const reply = await ctx.api.post(path('rules', whom), body);
                         const does = body.mode === 'observe' ? 'is tried out' : 'holds';
-                        toast(`The rule for ${whom} ${does} and ends in ` +
-                                `${fmtDuration(body.for)}.${warningOf(reply)}`,
-                                {
-                                        undo: async () => {
-                                                await putBack(ctx, [whom], body, before);
-                                                await done();
-                                        }
-                                });
+                        const text = `The rule for ${whom} ${does} and ends in ${
+                                fmtDuration(body.for)}.`;
+                        await setRule(ctx, whom, body, {text, done});
                         reason.value = '';
-                        await done();
                 },
                 h('div.row', {}, field('For', who), field('Do', kind), shareBox, listBox,
                         field('On', target), picker.node, field('Mode', mode)),
@@ -294,7 +302,7 @@ function prioritizeForm(ctx, {name = '', names, done})
                 label: 'Ends after',
                 presets: ['10m', '1h', '4h', '1d']
         });
-        return form(
+        return form('PRIORITIZE',
                 async () => {
                         await prioritize(ctx, who.value.trim(), {for: picker.check(),
                         ratio: String(Math.max(0, Math.min(100, Number(share.value))) / 100)
@@ -317,7 +325,8 @@ export function rulesPanel(ctx, names)
                 caption: 'Rules that hold',
                 hideCaption: true,
                 key: keyOf,
-                empty: 'No rule holds. Set one below, for as long as you choose.',
+                empty: `No rule holds.${
+                        may('RULESET') ? ' Set one below, for as long as you choose.' : ''}`,
                 columns: [
                         {
                                 key: 'name',
@@ -352,7 +361,12 @@ export function rulesPanel(ctx, names)
                                         return c.node;
                                 }
                         },
-                        {key: 'act', label: '', cell: (r) => removeButton(r, remove)},
+                        {
+                                key: 'act',
+                                needs: 'RULEUNSET',
+                                label: '',
+                                cell: (r) => removeButton(r, remove)
+                        },
                 ]
         });
         const listBox = h('div', {}, t.node);
@@ -395,10 +409,10 @@ export function rulesPanel(ctx, names)
                                 return;
                         targets = list;
                         fill(formBox,
-                                h('details', {open: true},
+                                h('details', {open: true, needs: 'RULESET'},
                                         h('summary', {}, 'Add a rule that ends by itself'),
                                         ruleForm(ctx, {names, targets, done: load})),
-                                h('details', {},
+                                h('details', {needs: 'PRIORITIZE'},
                                         h('summary', {}, 'Put one client before all others'),
                                         prioritizeForm(ctx, {names, done: load})));
                 },

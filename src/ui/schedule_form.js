@@ -65,6 +65,7 @@ function keptOptions(s, to)
                 ...(s.key_max && to.key ? {keymax: s.key_max} : {}),
                 ...(s.result_ms ? {resultfor: s.result_ms} : {}),
                 ...(s.maxrun_ms ? {maxrun: s.maxrun_ms} : {}),
+                ...(s.traceparent ? {traceparent: s.traceparent} : {}),
         };
 }
 

@@ -61,16 +61,24 @@ function actions(ctx, s, again, gone)
         return [
                 s.state === 'done' ? null : {
                         text: isOn ? 'Pause' : 'Resume',
+                        needs: isOn ? 'PAUSESCHEDULE' : 'RESUMESCHEDULE',
                         run: () => setPause(ctx, s.name, isOn, again),
                 },
-                {text: 'Run now', more: true, run: () => runNow(ctx, s, again)},
+                {
+                        text: 'Run now',
+                        needs: 'RUNSCHEDULE',
+                        more: true,
+                        run: () => runNow(ctx, s, again),
+                },
                 {
                         text: 'Change',
+                        needs: 'SCHEDULE',
                         more: true,
                         run: async () => edit(ctx, SCHEDULES, await all(), again),
                 },
                 {
                         text: 'Delete',
+                        needs: 'UNSCHEDULE',
                         more: true,
                         danger: true,
                         run: async () => remove(ctx, SCHEDULES, await all(), text, gone),
@@ -101,6 +109,8 @@ function columns(ctx)
 const SCHEDULES = {
         route: 'schedules',
         one: 'schedule',
+        put: 'SCHEDULE',
+        del: 'UNSCHEDULE',
         title: 'All schedules',
         empty: 'No schedule yet. One makes a job at its times: every five minutes, or every night ' +
                 'at half past four. Add one; it shows its next runs before it is saved.',

@@ -2,6 +2,7 @@
  * restarts and before the configuration file; the text below says it in the words of that file. */
 import {
         act,
+        append,
         button,
         confirm,
         copyLine,
@@ -12,6 +13,7 @@ import {
         fmtAgo,
         fmtDuration,
         h,
+        may,
         notAvailable,
         note,
         panel,
@@ -117,13 +119,15 @@ export function editInPlace(s, ctx, changed, say)
         const text = say ? say(s.value) : shownValue(s, s.value);
         const show = () => {
                 fill(box,
-                        h('button.link', {
+                        may('SETTINGSET') ? h('button.link', {
                                 type: 'button',
+                                needs: 'SETTINGSET',
                                 title: s.text,
                                 'aria-label': `${s.name} is ${text}. Change it`,
                                 onclick: edit
                         },
-                                text),
+                                                    text)
+                                          : h('span', {title: s.text}, text),
                         s.is_changed ? h('span.badge.info', {title: 'Changed while weir runs'},
                                                'changed')
                                      : null);
@@ -177,6 +181,54 @@ export function editInPlace(s, ctx, changed, say)
         return box;
 }
 
+/* A select of the modes of a site or door, which are a live setting, with what the chosen one
+ * means.  Made once for a card, so that an answer never closes it under the hand.
+ *   modes: {mode: what it means}, setting(it) -> name, label(it) -> accessible name,
+ *   question(it, to) -> what confirm() takes, or null when nothing is asked. */
+export function modeControl(ctx, {modes, setting, label, question, again})
+{
+        let it = null;
+        const text = h('span.hint');
+        const change = async (to) => {
+                const asked = question(it, to);
+                if (asked && !await confirm(asked))
+                        return;
+                const name = setting(it);
+                const {settings} = await ctx.api.get('settings');
+                const found = settings.find((s) => s.name === name);
+                if (!found)
+                        throw new Error(`There is no setting ${name}: it was removed meanwhile.`);
+                await saveSetting(found, to, ctx, again);
+        };
+        const words = (m) => m.replace(/_/g, ' ');
+        const all = Object.keys(modes).map((m) => [m, words(m)]);
+        const control = !may('SETTINGSET') ? h('output') : select(all, 'off', {
+                needs: 'SETTINGSET',
+                onchange: () => act(control,
+                        async () => {
+                                try {
+                                        await change(control.value);
+                                } finally {
+                                        show();
+                                }
+                        }),
+        });
+        const show = () => {
+                control.value = control.matches('output') ? words(it.mode) : it.mode;
+                text.textContent = modes[it.mode] || '';
+        };
+        const node = field('Mode', control);
+        node.append(text);
+        const update = (now) => {
+                const isChanged = !it || it.mode !== now.mode;
+                it = now;
+                control.setAttribute('aria-label', label(it));
+                if (isChanged && control.getAttribute('aria-busy') !== 'true')
+                        show();
+        };
+        return {node, update};
+}
+
 /* --- switched off ----------------------------------------------------------------------------- */
 
 /* What it means for the throttle, on whichever screen. */
@@ -195,7 +247,7 @@ export function offBox(ctx, {flag, when = false, name, what, means, link})
                 box.hidden = !isOff;
                 fill(box,
                         isOff ? note('info', h('p', {}, h('strong', {}, `${what} `), means),
-                                        h('p', {},
+                                        h('p', {needs: 'SETTINGSET'},
                                                 h('a', {href: ctx.link('settings', {match: name})},
                                                         link)))
                               : null);
@@ -220,14 +272,18 @@ export function pausedBox(ctx)
 
 /* --- the screen ------------------------------------------------------------------------------- */
 
-/* Names are words between dots, and those of targets may hold dots themselves: every target has a
- * dwell, and that says how it is called. */
+/* Names are words between dots, and those of targets and sites may hold dots themselves: every
+ * target has a dwell, and that says how it is called; a site or a door has only its mode. */
 function groupOf(name, targets)
 {
         if (name.startsWith('throttle.delay.'))
                 return 'How long jobs wait at each level';
         if (name.startsWith('throttle.cap.'))
                 return 'Caps on claims at each level';
+        if (name.startsWith('site.'))
+                return 'WordPress sites';
+        if (name.startsWith('mysql.'))
+                return 'MySQL doors';
         if (!name.startsWith('target.'))
                 return 'Switches and bounds';
         const target = targets.find((t) => name.startsWith(`target.${t}.`));
@@ -264,7 +320,8 @@ function resetButton(s, ctx, changed)
         if (!s.is_changed)
                 return '';
         const label = `Reset ${s.name} to what is configured`;
-        return button('Reset', () => resetSetting(s, ctx, changed), {kind: 'small', label});
+        return button('Reset', () => resetSetting(s, ctx, changed),
+                {kind: 'small', label, needs: 'SETTINGUNSET'});
 }
 
 function settingsTable(caption, ctx, changed)
@@ -289,7 +346,12 @@ function settingsTable(caption, ctx, changed)
                                 cls: 'wrap',
                                 cell: (s) => h('span.muted', {}, range(s))
                         },
-                        {key: 'act', label: '', cell: (s) => resetButton(s, ctx, changed)},
+                        {
+                                key: 'act',
+                                needs: 'SETTINGUNSET',
+                                label: '',
+                                cell: (s) => resetButton(s, ctx, changed)
+                        },
                 ]
         });
 }
@@ -359,12 +421,16 @@ function configPanel(ctx, changed)
                 const told = await ctx.api.post('config/reload');
                 await changed();
                 await showReload(told);
-        });
+        }, {needs: 'CONFIGRELOAD'});
         const p = panel('Configuration file', {actions: [reload]});
+        const can = (is) => {
+                if (reload)
+                        reload.disabled = !is;
+        };
         p.load = async () => {
                 try {
                         const c = await ctx.api.get('config', {}, ctx.signal);
-                        reload.disabled = !c.path;
+                        can(c.path);
                         fill(p.body,
                                 c.path ? h('p', {}, h('code', {}, c.path), ' loaded ',
                                                  fmtAgo(c.loaded_ms))
@@ -374,7 +440,7 @@ function configPanel(ctx, changed)
                                                  h('pre', {tabindex: '0'}, c.text))
                                        : null);
                 } catch (e) {
-                        reload.disabled = true;
+                        can(false);
                         fill(p.body, notAvailable(e));
                 }
         };
@@ -400,7 +466,7 @@ export async function mount(root, params, ctx)
         });
         const box = h('div.screen');
         const text = textPanel(ctx);
-        const file = configPanel(ctx, load);
+        const file = may('CONFIGSHOW') ? configPanel(ctx, load) : null;
         const tables = new Map();
         let settings = [];
         const list = covered(box, () => ctx.api.get('settings', {}, ctx.signal), (answer) => {
@@ -438,14 +504,14 @@ export async function mount(root, params, ctx)
         async function load()
         {
                 await list();
-                await Promise.all([text.load(), file.load()]);
+                await Promise.all([text.load(), file && file.load()]);
         }
 
         const label = h('label', {for: only.id
         }, 'changed only');
-        root.append(h('p.hint', {}, HINT),
+        append(root, h('p.hint', {needs: 'SETTINGSET'}, HINT),
                 h('div.row', {}, field('Find', search), h('div.check', {}, only, label)), box,
-                h('div.grid', {}, text.node, file.node));
+                h('div.grid', {}, text.node, file && file.node));
         await load();
         return null;
 }

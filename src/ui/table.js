@@ -1,5 +1,5 @@
 /* Tables; lib.js gives them on. */
-import {append, fmtNumber, h} from './lib.js';
+import {allowed, append, fmtNumber, h} from './lib.js';
 
 /* A real table whose rows are kept by key, so that a live update neither loses the focus nor
  * flickers.  The roles are said aloud because narrow screens show each row as a block, and a table
@@ -7,7 +7,7 @@ import {append, fmtNumber, h} from './lib.js';
  *
  * columns: {key, label, cell(row) -> node or text, sort(row) -> value, num, cls, plain}.  Without
  * cell, row[key] is shown; a column with sort gets a button in its header; the first one holds the
- * headers of the rows unless it is plain.
+ * headers of the rows unless it is plain; one that needs a command is there for who may send it.
  *
  *   const t = table({caption, columns, key: (row) => row.id, empty: 'Nothing here.'});
  *   root.append(t.node); t.update(rows);
@@ -17,8 +17,10 @@ import {append, fmtNumber, h} from './lib.js';
  *
  * Until the first update it says that it loads.  busy(true) while other rows are on their way:
  * those that are shown stay until then. */
-export function table({caption, columns, key, empty, sort, onsort, hideCaption, rowClass, onrow})
+export function table(
+        {caption, columns: all, key, empty, sort, onsort, hideCaption, rowClass, onrow})
 {
+        const columns = allowed(all);
         let order = sort || null;
         let rows = [];
         const kept = new Map();

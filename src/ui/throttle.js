@@ -22,6 +22,7 @@ import {
         form,
         h,
         LEVELS,
+        may,
         notAvailable,
         note,
         panel,
@@ -70,8 +71,9 @@ function consequences(state, to)
         const sum = (key) => state.tiers.reduce((a, t) => a + t[key], 0);
         const waits = state.tiers.filter((t) => t.delay_ms > 0);
         if (to === 'enforce') {
-                const who = state.tiers.filter((t) => t.enforce_delay_ms > 0)
-                                    .map((t) => `${t.tier} jobs ${fmtDuration(t.enforce_delay_ms)}`);
+                const who =
+                        state.tiers.filter((t) => t.enforce_delay_ms > 0)
+                                .map((t) => `${t.tier} jobs ${fmtDuration(t.enforce_delay_ms)}`);
                 const told = state.tiers.filter((t) => t.would_defer)
                                      .map((t) => `${fmtNumber(t.would_defer)} ${t.tier}`);
                 out.push(who.length ? `As the load is now, these would wait: ${who.join(', ')}.`
@@ -105,16 +107,24 @@ function modePanel(ctx, reload)
                 ([value, word]) => h('label', {},
                         h('input', {type: 'radio', name, value, onchange: () => change(value)}),
                         h('span', {}, word)));
-        const checks =
-                select(MODES.map(([v, w]) => [v, w]), 'enforce', {onchange: () => changeChecks()});
+        const checks = may('THROTTLE')
+                ? select(MODES.map(([v, w]) => [v, w]), 'enforce',
+                          {needs: 'THROTTLE', onchange: () => changeChecks()})
+                : h('output');
         const checksBox = field('Mode of checks, for programs that ask before each step', checks);
         let state = null;
         let checkMode = '';
+        const can = may('THROTTLE');
+        const said = h('p');
 
         append(p.body,
-                h('div.segments', {role: 'radiogroup', 'aria-label': 'Mode of the throttle'},
+                h('div.segments', {
+                        needs: 'THROTTLE',
+                        role: 'radiogroup',
+                        'aria-label': 'Mode of the throttle'
+                },
                         radios),
-                text, checksBox);
+                can ? null : said, text, checksBox);
 
         function show()
         {
@@ -124,6 +134,7 @@ function modePanel(ctx, reload)
                 }
                 const row = MODES.find(([v]) => state && v === state.mode);
                 text.textContent = row ? row[2] : '';
+                fill(said, row ? badge(row[0], row[1]) : null);
         }
         show();
         async function set(mode, action)
@@ -172,7 +183,7 @@ function modePanel(ctx, reload)
                         checksBox.hidden = !now || !now.check_mode;
                         if (now && now.check_mode && document.activeElement !== checks) {
                                 checkMode = now.check_mode;
-                                checks.value = checkMode;
+                                checks.value = can ? checkMode : checkMode.replace(/_/g, ' ');
                         }
                 }
         };
@@ -191,7 +202,7 @@ function pausePanel(ctx, reload)
                 endless: 'until resumed'
         });
         const go = h('button.primary', {type: 'submit'}, 'Pause');
-        const off = h('div', {}, form(async () => {
+        const off = h('div', {}, form('THROTTLE', async () => {
                 const ms = picker.check();
                 await pause(ms);
                 toast(ms < 0 ? 'Paused until resumed.' : `Paused for ${fmtDuration(ms)}.`,
@@ -219,6 +230,7 @@ function pausePanel(ctx, reload)
                 update(s) {
                         on.hidden = !s.paused;
                         off.hidden = s.paused;
+                        p.node.hidden = !s.paused && !may('THROTTLE');
                         const end = s.pause_left_ms < 0
                                 ? -1
                                 : Math.round((Date.now() + s.pause_left_ms) / 3000);
@@ -242,11 +254,13 @@ function pausePanel(ctx, reload)
                                         button('Resume now', async () => {
                                                 await resume();
                                                 toast('Resumed.', {undo: () => pause(left())});
-                                        }, {kind: 'primary'})));
+                                        }, {kind: 'primary', needs: 'THROTTLE'})));
                 },
                 tick: () => ticker && ticker.tick()
         };
 }
+
+const clickHint = () => (may('SETTINGSET') ? ' Click a value to change it.' : '');
 
 /* --- thresholds and delays -------------------------------------------------------------------- */
 
@@ -260,7 +274,7 @@ function targetsPanel(ctx, reload)
 {
         const p = panel('Targets and thresholds', {
                 hint: 'A level rises at once when a metric reaches its threshold, and falls when all ' +
-                        'have been below their exits for a while. Click a value to change it.'
+                        'have been below their exits for a while.' + clickHint()
         });
         let settings = [];
         let isOld = false; /* drawn with other settings */
@@ -333,7 +347,7 @@ function matrixPanel(ctx, reload)
 {
         const p = panel('What a level does', {
                 hint: 'A job that must wait is asked for again after this time. Critical jobs always ' +
-                        'run, and at level normal everything does. Click a value to change it.'
+                        'run, and at level normal everything does.' + clickHint()
         });
         const body = h('tbody');
         const heads = ['At level', ...TIERS, ...CAPS.map(([, text]) => text)];
@@ -347,9 +361,10 @@ function matrixPanel(ctx, reload)
                 update(state, settings) {
                         const now = state.paused ? 'critical' : state.level;
                         const seen = state.observed_target ? state.observed_level : '';
-                        const mine = JSON.stringify(
-                                [now, seen, settings,
-                                        state.tiers.map((t) => [t.delay_ms, t.parked, t.returning])]);
+                        const mine = JSON.stringify([
+                                now, seen, settings,
+                                state.tiers.map((t) => [t.delay_ms, t.parked, t.returning])
+                        ]);
                         if (mine === key || body.querySelector('form'))
                                 return;
                         key = mine;
@@ -389,8 +404,7 @@ function matrixPanel(ctx, reload)
                                         state.tiers.map((t) => h('td', {}, fmtNumber(t.parked))),
                                         h('td', {colspan: CAPS.length})),
                                 h('tr', {}, h('th', {scope: 'row'}, 'returning'),
-                                        state.tiers.map(
-                                                (t) => h('td', {}, fmtNumber(t.returning))),
+                                        state.tiers.map((t) => h('td', {}, fmtNumber(t.returning))),
                                         h('td', {colspan: CAPS.length})));
                         if (focused >= 0 && body.querySelectorAll('button')[focused])
                                 body.querySelectorAll('button')[focused].focus();
@@ -450,9 +464,10 @@ function hostsPanel(ctx)
                         },
                         {
                                 key: 'act',
+                                needs: 'RECOVERHOST',
                                 label: '',
-                                cell: (r) =>
-                                        button('Count it again', () => recover(r), {kind: 'small'})
+                                cell: (r) => button('Count it again', () => recover(r),
+                                        {kind: 'small', needs: 'RECOVERHOST'})
                         },
                 ]
         });
@@ -486,7 +501,7 @@ function hostsPanel(ctx)
         const load = covered(listBox, () => ctx.api.get('hosts/skipped', {}, ctx.signal),
                 ({hosts}) => t.update(hosts));
         append(p.body, listBox,
-                form(
+                form('SKIPHOST',
                         async () => {
                                 const name = host.value.trim();
                                 await ctx.api.post(path('hosts', name, 'skip'), {for: picker.check()
@@ -512,7 +527,8 @@ function showOff(box, setting, ctx, reload)
                 fill(box);
                 return;
         }
-        const on = button('Switch it on', () => saveSetting(setting, 'true', ctx, reload));
+        const on = button('Switch it on', () => saveSetting(setting, 'true', ctx, reload),
+                {needs: 'SETTINGSET'});
         fill(box,
                 note('warn',
                         h('p', {}, h('strong', {}, 'The throttle is switched off. '), THROTTLE_OFF),
