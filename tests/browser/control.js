@@ -68,7 +68,7 @@ test('the throttle is paused with an end, resumed, paused again by undo, and end
                 equal((await server.get('throttle')).paused, false, 'paused');
                 await undo(page, 'Resumed.');
                 await box.getByRole('button', {name: 'Resume now'}).click();
-                await chooseTime(box, '2s');
+                await chooseTime(box, '8s');
                 await box.getByRole('button', {name: 'Pause'}).click();
                 await box.getByRole('button', {name: 'Resume now'}).waitFor();
                 await box.getByRole('button', {name: 'Pause'}).waitFor();
@@ -89,7 +89,7 @@ test('a rule is set, holds, counts down and ends by itself', async (t) => {
         const page = await t.page(server, '#/throttle');
         const box = panel(page, 'Rules');
         await box.getByLabel('For', {exact: true}).fill('etl');
-        await chooseTime(box.locator('details').first(), '4s');
+        await chooseTime(box.locator('details').first(), '15s');
         await box.getByLabel('Why').fill('lunch');
         await box.getByLabel('Your name').fill('anna');
         await box.getByRole('button', {name: 'Set the rule'}).click();

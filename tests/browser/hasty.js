@@ -13,6 +13,7 @@ import {
         overtake,
         run,
         says,
+        stopClock,
         test,
         toast,
         undo,
@@ -83,7 +84,7 @@ test('a search that is left at once does not change the address of the next scre
         const server = await t.server();
         const page = await t.page(server, '#/schedules');
         await isCalm(page);
-        await page.clock.install();
+        await stopClock(page);
         await page.getByLabel('Search').fill('a');
         await nav(page, 'Queues').click();
         await heading(page, 'Queues').waitFor();
@@ -111,11 +112,22 @@ test('what is drawn anew while it is pressed still does what it says', async (t)
                         resolve();
                 });
         }));
+        /* Scrolled to and measured in one go, and again if it was drawn anew before that. */
+        const middle = async (what) => {
+                for (;;) {
+                        const at = await what.evaluate((element) => {
+                                element.scrollIntoView({block: 'center'});
+                                const box = element.getBoundingClientRect();
+                                return element.isConnected &&
+                                        {x: box.x + box.width / 2, y: box.y + box.height / 2};
+                        });
+                        if (at)
+                                return at;
+                }
+        };
         const press = async (what, isTold) => {
-                await what.waitFor();
-                await what.scrollIntoViewIfNeeded();
-                const {x, y, width, height} = await what.boundingBox();
-                await page.mouse.move(x + width / 2, y + height / 2);
+                const {x, y} = await middle(what);
+                await page.mouse.move(x, y);
                 await page.mouse.down();
                 await isTold();
                 await isDrawn(page);
@@ -309,6 +321,21 @@ test('one thing that cannot be asked for stays as it was shown, and that is said
                 await page.locator('main .missing').waitFor({state: 'detached'});
                 await page.close();
         }
+});
+
+test('what the gate did is asked for again when it could not be had', async (t) => {
+        const server = await t.server();
+        const page = await t.page(server, '#/queues');
+        page.watch.allow(LOST);
+        let failed = 0;
+        page.on('requestfailed', () => { failed += 1; });
+        const held = await hold(page, /\/v1\/throttle\/history/);
+        await held.cut();
+        await page.to('#/now');
+        await until(() => failed >= 3, 'a third question');
+        await says(page, 'main .missing', /weir does not answer/);
+        await held.free();
+        await page.locator('main .missing').waitFor({state: 'detached'});
 });
 
 test('events of a job that could not be had are not told to be none', async (t) => {

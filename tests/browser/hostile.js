@@ -6,7 +6,7 @@
  */
 import http from 'node:http';
 
-import {answer, equal, expect, launch, run, test, toast, until} from './lib.js';
+import {answer, equal, expect, isClean, launch, run, test, toast, until} from './lib.js';
 import {populate, screens} from './lib_world.js';
 
 const TOKEN = 'correct horse battery staple';
@@ -29,20 +29,6 @@ const hostile = (payload) => (kind) => {
                 return payload.replaceAll(' ', '/');
         return payload;
 };
-
-/* What would be there if a string had been taken for markup. */
-async function isClean(page, where)
-{
-        const found = await page.evaluate(() => {
-                const all = 'x-evil, img[src="x"], [onerror], [onclick], script:not([src]), ' +
-                        'a[href^="javascript"], [style*="xss"], iframe, object, embed, base';
-                return {
-                        xss: globalThis.__xss,
-                        tags: [...document.querySelectorAll(all)].map((e) => e.outerHTML),
-                };
-        });
-        equal(found, {tags: []}, `what ran or was made in ${where}`);
-}
 
 async function openAll(page)
 {

@@ -81,6 +81,7 @@ test('g and a letter lead to every screen, ? lists them, Escape closes', async (
                 l: 'Locks',
                 i: 'Limits',
                 r: 'Breakers',
+                p: 'Sites',
                 e: 'Settings',
                 n: 'Now'
         };

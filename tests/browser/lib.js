@@ -20,7 +20,7 @@ import {chromium} from 'playwright-core';
 
 export const HERE = path.dirname(fileURLToPath(import.meta.url));
 export const ROOT = path.dirname(path.dirname(HERE));
-const WEIR = process.env.WEIR || path.join(ROOT, 'build', 'weir');
+export const WEIR = process.env.WEIR || path.join(ROOT, 'build', 'weir');
 const SHOTS = path.join(ROOT, 'build', 'browser');
 export const SECONDS = 90; /* ends a test that hangs, on a machine that is busy too */
 
@@ -314,6 +314,16 @@ export async function hold(page, pattern)
         };
 }
 
+/* Stops the page's clock: after page.clock.install() it would go on by itself, and a busy machine
+ * would let it reach what the test wants to see first.  runFor() moves it.  It jumps ahead a little,
+ * because it cannot be stopped in the past. */
+export async function stopClock(page)
+{
+        await page.clock.install();
+        const now = await page.evaluate(() => Date.now());
+        await page.clock.pauseAt(now + 4000);
+}
+
 /* The first answer to a GET of an address waits as the server gave it then, until free(); later
  * ones overtake it.  asked() when it waits. */
 export async function overtake(page, pattern)
@@ -359,11 +369,14 @@ export async function undo(page, pattern)
         await (await toast(page, pattern)).getByRole('button', {name: 'Undo'}).click();
 }
 
-/* Answers the dialog that asks. */
+/* Answers the dialog that asks.  What it was opened for goes on when it is taken away, a little
+ * after it is no longer open. */
 export async function answer(page, name)
 {
-        await page.locator('dialog[open]').getByRole('button', {name}).click();
-        await page.locator('dialog[open]').waitFor({state: 'detached'});
+        const box = page.locator('dialog[open]');
+        const dialog = await box.elementHandle();
+        await box.getByRole('button', {name}).click();
+        await page.waitForFunction((el) => !el.isConnected, dialog);
 }
 
 export async function shot(page, name)
@@ -372,9 +385,52 @@ export async function shot(page, name)
         await page.screenshot({path: path.join(SHOTS, `${name}.png`), fullPage: true});
 }
 
+/* --- how it looks ---------------------------------------------------------------------------- */
+
+const AXE = fs.readFileSync(path.join(HERE, 'node_modules', 'axe-core', 'axe.min.js'), 'utf8');
+const SERIOUS = new Set(['serious', 'critical']);
+
+/* Serious findings of axe-core as lines. */
+export async function findings(page)
+{
+        if (!await page.evaluate(() => Boolean(globalThis.axe)))
+                await page.evaluate(AXE);
+        const found = await page.evaluate(() => globalThis.axe.run(document, {
+                resultTypes: ['violations'],
+                runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+        }));
+        return found.violations.filter((v) => SERIOUS.has(v.impact))
+                .flatMap((v) => v.nodes.slice(0, 3).map(
+                                 (n) => `${v.id} ${n.target.join(' ')}: ${
+                                         n.failureSummary.split('\n').pop().trim()}`));
+}
+
+/* What no person would write: a value that was shown as the program holds it. */
+export async function isForPeople(page, name)
+{
+        const text = await page.locator('body').innerText();
+        const odd = /\[object|undefined|\bNaN\b|\bnull\b|Invalid Date/.exec(text);
+        expect(!odd, `${name} shows "${odd && text.slice(odd.index - 40, odd.index + 30)}"`);
+}
+
+/* What would be there if a string had been taken for markup. */
+export async function isClean(page, where)
+{
+        const found = await page.evaluate(() => {
+                const all = 'x-evil, img[src="x"], [onerror], [onclick], script:not([src]), ' +
+                        'a[href^="javascript"], [style*="xss"], iframe, object, embed, base';
+                return {
+                        xss: globalThis.__xss,
+                        tags: [...document.querySelectorAll(all)].map((e) => e.outerHTML),
+                };
+        });
+        equal(found, {tags: []}, `what ran or was made in ${where}`);
+}
+
 /* --- weir as a process ----------------------------------------------------------------------- */
 
-/* With a target "shop" whose metric is the number in a file; load(n) changes it. */
+/* With a target "shop" whose metric is the number in a file; load(n) changes it.  more: further
+ * sections. */
 function config(file, mode, dwell)
 {
         return `throttle {
@@ -394,9 +450,12 @@ target "shop" {
 `;
 }
 
+const READY = /^ready http=(\S+) resp=(\S+)(?: http_tls=(\S+))?(?: resp_tls=\S+)?(?: mysql=(\S+))?\n/m;
+
 class Server
 {
-        constructor(folder, {token, target = false, mode = 'enforce', dwell = '200ms'} = {})
+        constructor(
+                folder, {token, target = false, mode = 'enforce', dwell = '200ms', more = '', settings = ''} = {})
         {
                 const words = [
                         'serve', '--data', path.join(folder, 'data'), '--resp', '127.0.0.1:0',
@@ -410,10 +469,15 @@ class Server
                         fs.writeFileSync(file, `${token}\n`, {mode: 0o600});
                         words.push('--token-file', file);
                 }
+                if (settings) {
+                        const file = path.join(folder, 'weir.conf');
+                        fs.writeFileSync(file, settings);
+                        words.push('-c', file);
+                }
                 if (target) {
                         const file = path.join(folder, 'weir.conf');
                         this.load(1);
-                        fs.writeFileSync(file, config(this.loadFile, mode, dwell));
+                        fs.writeFileSync(file, config(this.loadFile, mode, dwell) + more);
                         words.push('-c', file);
                 }
                 this.log = '';
@@ -443,13 +507,15 @@ class Server
                         let text = '';
                         this.child.stdout.on('data', (bytes) => {
                                 text += bytes;
-                                const found = /^ready http=(\S+) resp=(\S+)\n/m.exec(text);
+                                const found = READY.exec(text);
                                 if (!found)
                                         return;
                                 /* After again() there are two of each: the last is the old one. */
                                 this.http = found[1].split(',').pop();
                                 this.url = `http://${this.http}`;
                                 this.resp = found[2].split(',').pop();
+                                this.httpTls = found[3];
+                                this.mysql = found[4];
                                 resolve(this);
                         });
                         this.child.on('error', reject);

@@ -3,6 +3,9 @@
  *
  * After a restart the page says what it knows: figures that began again say since when, charts have
  * a gap and no zeros, and what history can answer is there. */
+import fs from 'node:fs';
+import path from 'node:path';
+
 import {equal, expect, run, says, shot, test, until} from './lib.js';
 
 async function failOne(server)
@@ -15,6 +18,7 @@ async function failOne(server)
 test('after a restart figures say since when, charts have a gap, and history tells what failed',
         async (t) => {
                 const server = await t.server({target: true});
+                await server.level('normal'); /* before it is measured, jobs of this tier wait */
                 await failOne(server);
                 await failOne(server);
                 await server.post('check', {identity: 'nightly:etl'});
@@ -48,6 +52,24 @@ test('after a restart figures say since when, charts have a gap, and history tel
                 await says(page, '.screen', /Counted since/);
                 await shot(page, 'restart-throttle');
         });
+
+test('a notice says that history cannot be written, until it can', async (t) => {
+        const server = await t.server();
+        const history = path.join(server.folder, 'data', 'history.db');
+        const page = await t.page(server, '#/now');
+        const notice = page.locator('.note').filter({hasText: 'History cannot be written'});
+        await says(page, '.tiles', /completed/);
+        equal(await notice.count(), 0, 'notices of a history that is well');
+        fs.renameSync(history, `${history}-away`);
+        await server.add('mail');
+        const {jobs: [job]} = await server.post('claims', {worker: 'w', queues: ['default']});
+        await server.post(`jobs/${job.id}/complete`, {token: job.token});
+        await says(page, notice,
+                /^History cannot be written since .*: the history file .* 1 finished job waits for it/);
+        await shot(page, 'history-failing');
+        fs.renameSync(`${history}-away`, history);
+        await until(async () => await notice.count() === 0, 'the notice is gone');
+});
 
 test('a job in a crowd says how many are ahead and promises no time', async (t) => {
         const server = await t.server();

@@ -3,7 +3,7 @@
  *
  * Nothing on the page jumps or flashes: what is shown stays until the next answer is there, and
  * when none comes. */
-import {equal, expect, hold, isCalm, run, says, test, toast, until} from './lib.js';
+import {equal, expect, hold, isCalm, run, says, stopClock, test, toast, until} from './lib.js';
 
 const rows = (page) => page.locator('.jobs tbody tr');
 
@@ -103,7 +103,7 @@ test('a screen that is left stays until the next one has something to show', asy
         await server.add('a', {queue: 'mail', in : 3600000});
         const page = await t.page(server, '#/queues');
         await says(page, 'main tbody', /mail/);
-        await page.clock.install();
+        await stopClock(page);
         const held = await hold(page, /\/v1\/locks/);
         await page.locator('#nav').getByRole('link', {name: 'Locks'}).click();
         await held.asked();

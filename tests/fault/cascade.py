@@ -6,7 +6,7 @@ import os
 import threading
 
 from harness import (FULL, Server, claim, equal, expect, main, mapping, pack, status, test,
-                     until)
+                     text, until)
 
 # Together more than a batch of the log takes (56 MiB): a hold of a long unique key and a note of a
 # batch with a long name for each.
@@ -55,6 +55,8 @@ def counts(c):
 def wait_for_all(c, outcome):
     until(lambda: counts(c)["left"] == 0, 120, "all followers ended")
     equal(counts(c)[outcome], CROWD, outcome)
+    # A stop waits only so long for the disk, and history still gives it much to do.
+    until(lambda: "jobs_finished:0" in text(c("INFO")).split(), 120, "all jobs are in history")
 
 
 @test("a lease that ends with a crowd of followers takes all of them with it, in steps")

@@ -8,6 +8,7 @@ condition up to a deadline.
 """
 import atexit
 import contextlib
+import csv
 import json
 import os
 import re
@@ -153,7 +154,8 @@ class Server:
         self.folder = folder
         self.data = data or os.path.join(folder, "data")
         self.token = token
-        self.ready = self.resp = self.http = None
+        self.ready = self.resp = self.http = self.resp_tls = self.http_tls = None
+        self.mysql = []
         command = [WEIR, "serve", "--data", self.data, "--resp", resp, "--http", http]
         if token:
             path = os.path.join(folder, "token")
@@ -190,11 +192,16 @@ class Server:
             chunk = out.read()
             if chunk:
                 text += chunk
-            found = re.search(rb"^ready http=(\S+) resp=(\S+)$", text, re.M)
+            found = re.search(rb"^ready http=(\S+) resp=(\S+)(?: http_tls=(\S+))?(?: resp_tls=(\S+))?"
+                              rb"(?: mysql=(\S+))?$", text, re.M)
             if found and text.endswith(b"\n"):
                 self.ready = found.group(0).decode()
                 self.http = split_address(found.group(1).decode())
                 self.resp = split_address(found.group(2).decode())
+                self.http_tls, self.resp_tls = (split_address(a.decode()) if a else None
+                                                for a in found.group(3, 4))
+                doors = (found.group(5) or b"").decode()
+                self.mysql = [split_address(a) for a in doors.split(",") if a]
                 return self
             if chunk == b"" and self.process.poll() is not None:
                 self.forget()
@@ -265,6 +272,19 @@ def weir(*args, seconds=60, **options):
                           timeout=seconds, text=True, **options)
 
 
+def history(data, sql):
+    """What `weir history sql` answers, as a list of lists of texts."""
+    done = weir("history", "sql", "--data", data, "--csv", sql)
+    if done.returncode:
+        raise AssertionError("weir history sql: " + done.stderr)
+    return list(csv.reader(done.stdout.splitlines()))[1:]
+
+
+def verify_history(data):
+    done = weir("history", "verify", data)
+    equal(done.returncode, 0, "exit code of weir history verify: %s%s" % (done.stdout, done.stderr))
+
+
 # ---------------------------------------------------------------- RESP
 
 
@@ -294,7 +314,7 @@ def connect(address, seconds=10, receive_bytes=None):
 class Connection:
     """A socket, and what has come and was not yet read."""
 
-    def __init__(self, address, seconds=15, receive_bytes=None):
+    def __init__(self, address, seconds=60, receive_bytes=None):
         self.socket = connect(address, seconds, receive_bytes)
         self.buffer = b""
 

@@ -314,7 +314,7 @@ finding() {
         run weir registry unset none
         [ "$output" = "weir: 'none' was not set; the registry lists what was" ]
         run weir client show none
-        [ "$output" = "weir: nobody called 'none' has asked since weir started; the list of clients has who did" ]
+        [ "$output" = "weir: no client has asked as 'none' since weir started, and no earlier minute in history names it; the list of clients shows who has asked" ]
         run weir host recover none
         [ "$output" = "weir: 'none' is not skipped; the list of skipped hosts has those that are" ]
         run weir setting set none 1

@@ -235,6 +235,7 @@ END
         wait "$WORK_PID" "$load" || true
         WORK_PID=
         weir log verify copy
+        weir history verify copy
         start_second copy
         export WEIR_URL=$SECOND_URL
         # Each job of the base is in one place: waiting, or finished once and in history.
@@ -306,6 +307,28 @@ END
         [[ $output == *"warn  server"*"nothing answers"* ]]
         [[ $output == *"ok    log"*"sound"* && $output == *"ok    history"*"can be read"* ]]
         start_weir
+}
+
+@test "the doctor looks at every token file, at the folder's mode, and at insecure = true" {
+        (umask 077 && echo a-token-that-is-quite-long-7261 >all && echo a-token-that-is-also-long-8812 >ci)
+        cat >own.conf <<END
+data = "$DATA/data"
+resp = { "$RESP_SOCK" }
+http = { "0.0.0.0:$HTTP_PORT" }
+insecure = true
+token_file = "$DATA/all"
+token "ci" { role = {"producer"} secret_file = "$DATA/ci" }
+END
+        chmod 640 ci
+        chmod 750 data
+        run weir doctor -c own.conf --json
+        [ "$(jq -r '.checks[] | select(.name == "token file") | .verdict + " " + .text' <<<"$output")" = \
+                "$(printf '%s\n' "ok $DATA/all is for its owner alone" "warn $DATA/ci has mode 640")" ]
+        [[ $(jq -r '.checks[] | select(.name == "access") | .verdict + " " + .text' <<<"$output") == "warn insecure = true: "* ]]
+        [[ $(jq -r '[.checks[] | select(.name == "data folder")][0] | .verdict + " " + .text' <<<"$output") == "warn "*"(mode 750)" ]]
+        sed -i 's/^token.*//; s/^insecure.*//' own.conf
+        run weir doctor -c own.conf --json
+        [[ $(jq -r '.checks[] | select(.name == "access") | .verdict + " " + .text' <<<"$output") == "bad 0.0.0.0:"*"no token is asked for" ]]
 }
 
 # --- watch and filter ---

@@ -54,7 +54,7 @@ class Probe:
             [os.environ.get("CC", "cc"), "-std=gnu17", "-D_GNU_SOURCE", "-O1", "-g", "-pthread",
              "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
              "-I" + os.path.join(ROOT, "src"), os.path.join(HERE, "cron_probe.c"), "-o", cls.path]
-            + sorted(glob.glob(os.path.join(ROOT, "src/base/*.c"))), check=True)
+            + sorted(glob.glob(os.path.join(ROOT, "src/base/*.c"))) + ["-lm"], check=True)
 
     @classmethod
     def ask(cls, lines):

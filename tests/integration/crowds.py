@@ -82,7 +82,9 @@ def check_memory(server, client, before):
 @test("readers that do not read are slowed down, and together hold no more than client_memory")
 def _(folder):
     server = Server(folder, config=CONFIG)
-    with server.client() as c, crowd(server, 200, receive_bytes=4096) as lazy:
+    # So many that each may have one answer even if the system's buffers take none of it: they take
+    # more or less, by what it remembers of earlier connections.
+    with server.client() as c, crowd(server, 20, receive_bytes=4096) as lazy:
         job_id = c("ENQUEUE", "h", b"x" * 1000000)
         before = peak_bytes(server)
         for one in lazy:
@@ -141,8 +143,8 @@ def _(folder):
                 with contextlib.suppress(ConnectionError):
                     one.send(b"$1\r\nh\r\n$%d\r\n%s\r\n" % (len(body), body))
         until(lambda: int(info(c)["connections_cut_memory"]) > 0, 30, "a request was cut")
-        now = info(c)
-        expect(int(now["client_memory_bytes"]) <= BUDGET, now["client_memory_bytes"])
+        # Within a turn more may be held than after it: the heaviest are cut when a turn ends.
+        until(lambda: int(info(c)["client_memory_bytes"]) <= BUDGET, 30, "the rest is within bounds")
         if not is_sanitized():
             grown = peak_bytes(server) - before
             expect(grown < BUDGET + ROOM, "memory grew by %d MiB" % (grown // MIB))
@@ -238,6 +240,8 @@ def _(folder):
         equal(found.returncode, 0, found.stderr)
     path = write("0123456789abcdef012345")
     found = weir("serve", "-t", "--resp", "0.0.0.0:0", "--token-file", path)
+    expect(found.returncode != 0 and "set insecure = true" in found.stderr, found.stderr)
+    found = weir("serve", "-t", "--resp", "0.0.0.0:0", "--token-file", path, "--insecure")
     equal(found.returncode, 0, found.stderr)
     found = weir("serve", "-t", "--resp", "0.0.0.0:0")
     expect(found.returncode != 0 and "set a token" in found.stderr, "no token: " + found.stderr)
@@ -293,7 +297,7 @@ def _(folder):
     address = own_address()
     if not address:
         raise Skip("this machine has no other address")
-    server = Server(folder, token=TOKEN, resp="0.0.0.0:0")
+    server = Server(folder, "--insecure", token=TOKEN, resp="0.0.0.0:0")
     strangers_from(server, (address, server.resp[1]))
     # This machine has places of its own.
     with Resp(("127.0.0.1", server.resp[1])) as c:

@@ -665,7 +665,8 @@ def forged(folder):
     if not own:
         return  # tests/unit/test_server.c has which addresses are this machine's
     token = "0123456789abcdef012345"
-    server = serve(os.path.join(folder, "far"), store, token=token, http=own + ":0")
+    server = serve(os.path.join(folder, "far"), store, token=token, http=own + ":0",
+                   extra="insecure = true\n")
     with server.web() as w, server.client() as c:
         c("AUTH", token)
         get(w, "/check/far/command/main1", 200, headers=claims)

@@ -21,7 +21,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import WEIR, Skip, expect  # noqa: E402
+from harness import WEIR, Skip, Watch, expect  # noqa: E402
 
 PASSWORD = "s3cret-of-the-probe"
 _alive = []
@@ -33,7 +33,7 @@ def free_port():
         return s.getsockname()[1]
 
 
-def _die_with_parent():
+def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
@@ -51,12 +51,18 @@ class Database:
         self.folder = tempfile.mkdtemp(prefix="%s." % name, dir=os.environ.get("TMPDIR"))
 
     def start(self, seconds=60):
+        self.launch()
+        return self.wait_ready(seconds)
+
+    def launch(self):
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen(self.argv(), stdout=log, stderr=log, cwd=self.folder,
-                                            stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent,
+                                            stdin=subprocess.DEVNULL, preexec_fn=die_with_parent,
                                             **self.identity())
         if self not in _alive:
             _alive.append(self)
+
+    def wait_ready(self, seconds=60):
         deadline = time.monotonic() + seconds
         while True:
             expect(self.process.poll() is None, "%s ended: %s" % (self.name, self.log()[-800:]))
@@ -456,7 +462,7 @@ class Probe:
         self.process = subprocess.Popen(
             [WEIR, "probe", "-c", write_config(folder, config), "--watch", "--json"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            preexec_fn=_die_with_parent, text=True, bufsize=1)
+            preexec_fn=die_with_parent, text=True, bufsize=1)
         self.last, self.news, self.usage = {}, threading.Condition(), None
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
@@ -473,14 +479,15 @@ class Probe:
 
     def wait(self, metric, condition, seconds=10, what=""):
         """The first sample from now on that fulfils the condition."""
-        began = time.monotonic()
+        watch = Watch()
         with self.news:
             def is_there():
                 s = self.last.get(metric)
-                return s and s["came"] >= began and condition(s)
-            if not self.news.wait_for(is_there, seconds):
-                raise AssertionError("%s: %s did not come in %s s; last: %s" % (
-                    metric, what or "what was expected", seconds, self.last.get(metric)))
+                return s and s["came"] >= watch.begin and condition(s)
+            while not self.news.wait_for(is_there, 0.1):
+                if watch.is_over(seconds):
+                    raise AssertionError("%s: %s did not come in %s s; last: %s" % (
+                        metric, what or "what was expected", seconds, self.last.get(metric)))
             return self.last[metric]
 
     def value(self, metric, condition, seconds=10):

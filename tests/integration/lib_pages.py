@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -18,6 +19,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "fault"))
 from harness import WEIR, Skip, equal, expect, until  # noqa: E402
 
 PATIENCE_S = 20
+AGAIN_S = 0.2
 
 
 def read_page(name):
@@ -67,42 +69,50 @@ _VARIES = (
 )
 
 
-def shape(text):
+def shape(text, more=()):
     """The lines of a text without what differs from run to run: times, durations, the width of
-    columns."""
-    for pattern, name in _VARIES:
+    columns, and more patterns of a page."""
+    for pattern, name in tuple(more) + _VARIES:
         text = re.sub(pattern, name, text)
     return [line.strip() for line in text.strip("\n").split("\n")]
 
 
-def is_like(shown, printed):
+def is_like(shown, printed, more=()):
     """Whether the printed text is the one the page shows; `...` stands for any number of lines."""
     pattern = "".join(r"(?:.*\n)*" if line == "..." else re.escape(line) + r"\n"
-                      for line in shape(shown))
-    return re.fullmatch(pattern, "\n".join(shape(printed)) + "\n") is not None
+                      for line in shape(shown, more))
+    return re.fullmatch(pattern, "\n".join(shape(printed, more)) + "\n") is not None
 
 
 # ---------------------------------------------------------------- the reader
 
 # Commands that change nothing, so that they can be repeated.
-_LOOKS = re.compile(r"weir (check [^-]*$|(\w+ )?(list|show|status|why|events|history)\b)")
+_LOOKS = re.compile(r"weir (--url \S+ )?(check [^-]*$|(\w+ )?(list|show|status|why|events|history)\b)")
+
+# To its programs the reader is the user `daemon`, whoever that is outside of the namespace.
+ORDINARY = ("unshare", "--user", "--map-user=1", "--map-group=1")
 
 
 class Reader:
     """A shell in a folder of its own, where `weir` is the program under test.  A context manager:
-    whatever the page has started ends with it."""
+    whatever the page has started ends with it.
 
-    def __init__(self, folder):
-        self.folder, self.n = folder, 0
+    `varies`: (pattern, name) of what this page may print differently; `is_ordinary`: the reader is not
+    root; `patience`: seconds until what is shown must be there; further variables are those of the
+    shell."""
+
+    def __init__(self, folder, varies=(), is_ordinary=False, patience=PATIENCE_S, **variables):
+        self.folder, self.n, self.varies, self.patience = folder, 0, varies, patience
         programs = os.path.join(folder, ".bin")
         os.makedirs(programs)
         os.symlink(os.path.abspath(WEIR), os.path.join(programs, "weir"))
         env = dict(os.environ, PATH=":".join((programs, os.path.join(ROOT, "demo"), os.environ["PATH"], "/usr/sbin")),
-                   LC_ALL="C.UTF-8", TZ="UTC")
+                   LC_ALL="C.UTF-8", TZ="UTC", **variables)
         status, writer = os.pipe()
         self.status = os.fdopen(status)
         self.shell = subprocess.Popen(
-            ["bash"], cwd=folder, env=dict(env, STATUS_FD=str(writer)), stdin=subprocess.PIPE,
+            [*(ORDINARY if is_ordinary else ()), "bash"], cwd=folder,
+            env=dict(env, STATUS_FD=str(writer)), stdin=subprocess.PIPE,
             pass_fds=(writer,), start_new_session=True, text=True)
         os.close(writer)
 
@@ -114,6 +124,13 @@ class Reader:
         self.shell.wait()
         self.shell.stdin.close()
         self.status.close()
+
+    def add_program(self, name, command):
+        """A program that the page's reader has: this command, with the arguments behind it."""
+        path = os.path.join(self.folder, ".bin", name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write('#!/bin/sh\nexec %s "$@"\n' % command)
+        os.chmod(path, 0o755)
 
     def type(self, commands):
         """Runs the commands in the shell; their exit code and the file they print to."""
@@ -134,11 +151,12 @@ class Reader:
 
         def is_right():
             nonlocal output
-            if is_look and not is_like(shown, read(output)):
+            if is_look and not is_like(shown, read(output), self.varies):
+                time.sleep(AGAIN_S)
                 _, output = self.type(commands)
-            return is_like(shown, read(output))
+            return is_like(shown, read(output), self.varies)
         try:
-            until(is_right, PATIENCE_S, "what the page shows")
+            until(is_right, self.patience, "what the page shows")
         except AssertionError:
             raise AssertionError("'%s' prints:\n%s\nand the page shows:\n%s" % (
                 commands.strip(), read(output), shown)) from None

@@ -57,12 +57,12 @@ class Kind:
     def slower(self, folder):
         body = (metric(self.main) + metric("hangs", "sql:SELECT %s" % self.sleep % 600)
                 + metric("slower", "sql:SELECT 7 + %s" % self.sleep % 0.3))
-        with Probe(folder, self.target(body)) as p:
-            p.error("hangs", "no answer within 1s")
+        with Probe(folder, self.target(body, timeout="3s")) as p:
+            p.error("hangs", "no answer within 3s", 60)
             for _ in range(3):
-                p.value("slower", lambda v: v == 7, 15)
-                p.value(self.main, lambda v: True)
-            p.error("hangs", "no answer within 1s")
+                p.value("slower", lambda v: v == 7, 60)
+                p.value(self.main, lambda v: True, 60)
+            p.error("hangs", "no answer within 3s", 60)
 
     def login(self, folder):
         code, got = probe_once(folder, self.target(user="nobody"))

@@ -1,6 +1,11 @@
-"""Certificates for tests, made by openssl."""
+"""Certificates for tests, made by openssl, and a TLS front for a plain port."""
+import contextlib
 import os
+import select
+import socket
+import ssl
 import subprocess
+import threading
 
 KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
@@ -42,3 +47,83 @@ class Authority:
         self._openssl("pkey", "-in", key, "-aes256", "-passout", "pass:" + passphrase,
                       "-out", key + ".locked")
         return key + ".locked"
+
+
+class Front:
+    """TLS in front of a plain port, as stunnel is.  `wants` is the authority whose client certificates
+    are required."""
+
+    def __init__(self, to_port, certificate, wants=None, newest=None):
+        self.to_port, self.names = to_port, []
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(*certificate)
+        self.context.sni_callback = lambda _, name, __: self.names.append(name)
+        if newest:
+            self.context.maximum_version = newest
+        if wants:
+            self.context.verify_mode = ssl.CERT_REQUIRED
+            self.context.load_verify_locations(wants)
+        self.lock, self.ends = threading.Lock(), set()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near = self.listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(near,), daemon=True).start()
+
+    def _serve(self, near):
+        far = socket.create_connection(("127.0.0.1", self.to_port))
+        with self.lock:
+            self.ends.update((near, far))
+        try:
+            near = self.context.wrap_socket(near, server_side=True)
+            with self.lock:
+                self.ends.add(near)
+            self._relay(near, far)
+        except OSError:
+            pass    # a client that does not like the certificate, or one that was cut
+        finally:
+            for end in (near, far):
+                end.close()
+
+    @staticmethod
+    def _relay(near, far):
+        """One thread for both ways: an SSL connection is not for two at once."""
+        near.setblocking(False)
+        readers = [near, far]
+        while far in readers:
+            for end in select.select(readers, [], [])[0]:
+                try:
+                    data = end.recv(65536)
+                    while end is near and near.pending():
+                        data += end.recv(65536)
+                except ssl.SSLWantReadError:
+                    continue
+                if end is near and data:
+                    far.sendall(data)
+                elif end is near:
+                    readers.remove(near)
+                    far.shutdown(socket.SHUT_WR)
+                elif data:
+                    near.settimeout(60)
+                    near.sendall(data)
+                    near.setblocking(False)
+                else:
+                    readers.remove(far)
+
+    def cut(self):
+        """Ends every connection, and begins anew with the next."""
+        with self.lock:
+            ends, self.ends = self.ends, set()
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self):
+        self.listener.close()
+        self.cut()

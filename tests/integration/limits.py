@@ -327,6 +327,32 @@ target "shop" {
             judge(c.ask("CLIENTS", "LIMIT", n), is_allowed, "BADARG", "limit", "limit %d" % n)
 
 
+@test("pages of actions and locks of a WordPress site are as large as their limits")
+def _(folder):
+    with Server(folder).client() as c:
+        for name, words in (("SITE_ACTIONS", ("SITEACTIONS", "none", "LIMIT")),
+                            ("SITE_LOCK_S", ("SITELOCK", "none", "key", "TTL"))):
+            for n, is_allowed in around(name):
+                reply = c.ask(*words, n)  # a value that is allowed gets as far as the missing site
+                check_error(reply, "NOTFOUND" if is_allowed else "BADARG",
+                            "none" if is_allowed else words[-1].lower(), "%s %d" % (name, n))
+
+
+@test("pages and statements of a MySQL door are as large as their limits")
+def _(folder):
+    with Server(folder).client() as c:
+        for name, words in (("PROXY_CLIENTS", ("PROXYCLIENTS", "none", "LIMIT")),
+                            ("PROXY_STATEMENTS", ("PROXYTOP", "none", "LIMIT"))):
+            for n, is_allowed in around(name):
+                reply = c.ask(*words, n)  # a value that is allowed gets as far as the missing door
+                check_error(reply, "NOTFOUND" if is_allowed else "BADARG",
+                            "none" if is_allowed else "limit", "%s %d" % (name, n))
+        for n, is_allowed in around("PROXY_SQL_BYTES"):
+            check_error(c.ask("PROXYEXPLAIN", "none", "x" * n),
+                        "NOTFOUND" if is_allowed else "TOOBIG",
+                        "none" if is_allowed else "sql", "a statement of %d bytes" % n)
+
+
 @test("the head of an HTTP request may be as long as the limit")
 def _(folder):
     server = Server(folder)
@@ -414,6 +440,7 @@ def _(folder):
     elsewhere = {
         "PREAUTH_BYTES": "protocol_malformed.py",
         "PREAUTH_MS": "protocol_malformed.py",
+        "TLS_HANDSHAKE_BYTES": "tls.py",
         "PREAUTH_CONNECTIONS": "tests/unit/test_strangers.c",
         "PREAUTH_ADDRESS": "crowds.py, tests/unit/test_strangers.c",
         "RESERVED_CONNECTIONS": "tests/unit/test_strangers.c",
@@ -450,6 +477,15 @@ def _(folder):
         "RULE_MS": "tests/unit/test_rule.c",
         "CLIENTS": "tests/unit/test_client.c",
         "LIVE": "tests/unit/test_stream.c",
+        "TOKENS": "tests/unit/test_token.c",
+        "OPERATOR_CONNECTIONS": "tests/unit/test_use.c",
+        "ADDRESS_COMMANDS": "tests/unit/test_use.c",
+        "ADDRESS_BYTES": "tests/unit/test_use.c",
+        "TOKEN_CONNECTIONS": "tests/unit/test_use.c",
+        "TOKEN_COMMANDS": "tests/unit/test_use.c",
+        "TOKEN_BYTES": "tests/unit/test_use.c",
+        "AUDIT_WAITING": "tests/unit/test_audit.c",
+        "LIST_AUDIT": "tests/unit/test_audit.c",
         "LOGINS": "tests/unit/test_login.c",
         "LOGIN_FAILURES": "page_door.py",
         "SKIPPED_HOSTS": "tests/unit/test_host.c",

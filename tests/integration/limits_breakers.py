@@ -526,17 +526,17 @@ def _(folder):
     run(server, "limit", "take", "api", code=4)
     run(server, "limit", "set", "api", "2", "60", code=2)
     run(server, "limit", "set", "api", "none", "1m", code=2)
-    run(server, "limit", "take", "ip", "--amount", "1", "--per", "300ms")
+    run(server, "limit", "take", "ip", "--amount", "1", "--per", "3s")
     watch = Watch()
     run(server, "limit", "take", "ip", "--wait", "60s")
-    watch.within(5)
+    watch.within(30)
 
 
 @test("weir breaker run passes codes on, reports them, and does not run behind an open breaker")
 def _(folder):
     server = Server(folder)
-    run(server, "breaker", "set", "db", "--threshold", "2", "--cooldown", "300ms",
-        "--cooldown-max", "300ms")
+    run(server, "breaker", "set", "db", "--threshold", "2", "--cooldown", "4s",
+        "--cooldown-max", "4s")
     equal(run(server, "breaker", "run", "db", "--", "echo", "hello", "--there"), "hello --there\n")
     run(server, "breaker", "run", "db", "--", "sh", "-c", "exit 3", code=3)
     run(server, "breaker", "run", "db", "--", "sh", "-c", "kill -9 $$", code=137)
@@ -545,7 +545,7 @@ def _(folder):
     expect(not os.path.exists(path), "it ran behind an open breaker")
     expect("open" in run(server, "breaker", "list"), "list")
     with server.client() as c:
-        until(lambda: state_of(c) == "half-open", 5, "half-open")
+        until(lambda: state_of(c) == "half-open", 30, "half-open")
     run(server, "breaker", "run", "db", "--", "touch", path)
     equal(json.loads(run(server, "breaker", "show", "db", "--json"))["state"], "closed")
     run(server, "breaker", "run", "db", "--", "/no/such/program", code=127)

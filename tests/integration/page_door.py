@@ -32,6 +32,14 @@ def files():
             yield ("/" if name == "index.html" else "/ui/" + name), os.path.join(UI, name)
 
 
+def served(path):
+    """What tools/embed makes of it: empty lines in place of comments that begin a line."""
+    text = content(path)
+    if not path.endswith((".js", ".css")):
+        return text
+    return re.sub(rb"(?ms)^ */\*.*?\*/ *$", lambda found: b"\n" * found[0].count(b"\n"), text)
+
+
 def content(path):
     with open(path, "rb") as f:
         return f.read()
@@ -122,7 +130,7 @@ def assets(folder):
             plain = web.ask("GET", address)
             packed = web.ask("GET", address, headers=["Accept-Encoding: br, gzip"])
             equal(plain.status, 200, address)
-            equal(plain.body, content(path), address)
+            equal(plain.body, served(path), address)
             equal(plain.header("content-encoding"), None, "encoding of the plain form")
             equal(packed.header("content-encoding"), "gzip", "encoding")
             equal(gzip.decompress(packed.body), plain.body, address + " unpacked")
@@ -153,7 +161,7 @@ def assets(folder):
                 equal(again.header("vary"), "Accept-Encoding", "Vary of 304")
             other = web.ask("GET", address, headers=['If-None-Match: "0"'])
             equal(other.status, 200, "another tag")
-    total = sum(len(gzip.compress(content(p), 9)) for _, p in files())
+    total = sum(len(gzip.compress(served(p), 9)) for _, p in files())
     expect(total < 150000, "the page weighs %d bytes" % total)
 
 
@@ -222,7 +230,7 @@ def needs_login(folder):
     equal(browser.ask("GET", "/").status, 200, "the page")
     equal(browser.ask("GET", "/ui/app.js").status, 200, "a file")
     equal(browser.session(), {"needs_login": True, "is_logged_in": False, "csrf": "",
-                              "version": ""}, "session")
+                              "name": "", "roles": [], "commands": [], "version": ""}, "session")
     for path in ("/v1/now", "/v1/live", "/v1/queues", "/metrics", "/openapi.json"):
         answer = browser.ask("GET", path)
         check_problem(answer, 401, "NOAUTH", (), path)

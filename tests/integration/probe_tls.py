@@ -189,27 +189,30 @@ def of_both(sentence):
     return mark
 
 
-def target(t, body="", port=None, host="127.0.0.1", user="weir", interval="100ms"):
+def target(t, body="", port=None, host="127.0.0.1", user="weir", interval="100ms", timeout="1s"):
     return """target "shop" {
         kind = "%s" host = "%s" port = %d user = "%s" password_file = "SECRET"
-        interval = "%s" timeout = "1s" dwell = "0s"
+        interval = "%s" timeout = "%s" dwell = "0s"
         %s
-    }""" % (t.kind, host, port or t.server.port, user, interval, body)
+    }""" % (t.kind, host, port or t.server.port, user, interval, timeout, body)
 
 
 def verify(more="", ca=None):
     return 'tls = "verify" tls_ca = "%s" %s\n' % (ca or ours().cert, more)
 
 
+PATIENT = "30s"     # a busy machine is no reason for a server to be silent
+
+
 def works(folder, t, body="", is_encrypted=True, **options):
-    code, got = probe_once(folder, target(t, body, **options))
+    code, got = probe_once(folder, target(t, body, timeout=PATIENT, **options))
     equal(code, 0, "exit code of %s" % got)
     version = got[t.main]["tls"]
     expect(version in ("TLSv1.2", "TLSv1.3") if is_encrypted else version is None, got)
 
 
 def fails(folder, t, words, body="", **options):
-    code, got = probe_once(folder, target(t, body, **options))
+    code, got = probe_once(folder, target(t, body, timeout=PATIENT, **options))
     equal(code, 7, "exit code of %s" % got)
     expect(words in got[t.main]["error"], "'%s' is not in %s" % (words, got))
     equal(got[t.main]["tls"], None, "the encryption of no connection")
@@ -370,8 +373,8 @@ class Https:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def probe(self, folder, body="", host="localhost"):
-        code, got = probe_once(folder, """target "page" { kind = "http" timeout = "1s"
-            url = "https://%s:%d/" metric "json:depth" { } %s }""" % (host, self.port, body))
+        code, got = probe_once(folder, """target "page" { kind = "http" timeout = "%s"
+            url = "https://%s:%d/" metric "json:depth" { } %s }""" % (PATIENT, host, self.port, body))
         return got["json:depth"]["value"], got["json:depth"]["error"] or ""
 
     def close(self):

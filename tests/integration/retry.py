@@ -5,15 +5,14 @@ server is killed in the middle of it."""
 import json
 import os
 import random
-import sqlite3
 import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
 from harness import (  # noqa: E402
-    FULL, Closed, Server, WeirError, claim, equal, expect, job, job_list, main, mapping, pack, test,
-    text, until, weir)
+    FULL, Closed, Server, WeirError, claim, equal, expect, history, job, job_list, main, mapping, pack,
+    test, text, until, verify_history, weir)
 
 SEED = int(os.environ.get("SEED", "5"))
 QUEUES = 6  # side by side: a turn of a mill waits for history, which commits once a second
@@ -45,10 +44,9 @@ def retry_many(c, *words):
             return pages
 
 
-def rows_in(data, sql="SELECT id, run, status FROM job ORDER BY id"):
-    with sqlite3.connect("file:%s/history.db?mode=ro" % data, uri=True) as db:
-        equal(db.execute("PRAGMA integrity_check").fetchone()[0], "ok", "integrity of the file")
-        return db.execute(sql).fetchall()
+def jobs_in(data, sql="SELECT id, run, status FROM jobs ORDER BY id"):
+    verify_history(data)
+    return history(data, sql)
 
 
 @test("a failed job comes back from history, runs, and its row is that of the last run")
@@ -64,7 +62,7 @@ def _(folder):
         equal((got.id, got.attempt), (job_id, 1))
         c.refused("RETRY", job_id, name="STATE", mentions=["in-progress"])
         c("COMPLETE", got.id, got.token, "well")
-        until(lambda: rows_in(server.data) == [(job_id, 1, 2)], what="the row of the second run")
+        until(lambda: jobs_in(server.data) == [[str(job_id), "1", "complete"]], what="the row of the second run")
         c.refused("RETRY", job_id, name="STATE", mentions=["only with force"])
         equal(text(c("RETRY", job_id, "FORCE")), "pending")
         story = [text(mapping(e)["event"]) for e in c("EVENTS", job_id)]
@@ -91,7 +89,7 @@ def _(folder):
         equal(post("/v1/jobs/%d/run" % late), (200, {"status": "pending"}))
         got = claim(c, "late")[0]
         c("COMPLETE", got.id, got.token, '"r"')
-        until(lambda: len(rows_in(server.data)) == 3, what="the row of the job that ran now")
+        until(lambda: len(jobs_in(server.data)) == 3, what="the row of the job that ran now")
         equal(post("/v1/jobs/%d/retry" % late, {"force": False})[0], 409)
         equal(post("/v1/jobs/%d/run" % late)[0], 409)
         equal(post("/v1/jobs/%d/retry" % late, {"force": True})[0], 200)
@@ -117,8 +115,8 @@ def _(folder):
         c.send(b"".join(pack("COMPLETE", g.id, g.token) for g in rows))
         for _ in rows:
             equal(c.read(), "OK")
-        until(lambda: rows_in(server.data, "SELECT count(*), min(run), max(run), max(status) "
-                                           "FROM job") == [(2500, 1, 1, 2)],
+        until(lambda: jobs_in(server.data, "SELECT count(*), min(run), max(run), max(status) "
+                                           "FROM jobs") == [["2500", "1", "1", "complete"]],
               30, "a row for each, of the second run")
 
 
@@ -175,7 +173,7 @@ def _(folder):
         c("ENQUEUE", "h", "x", "RESULTFOR", 1)
         got = claim(c)[0]
         c("COMPLETE", got.id, got.token, "short-lived")
-        until(lambda: len(rows_in(server.data)) == 1, what="the row")
+        until(lambda: len(jobs_in(server.data)) == 1, what="the row")
     equal(server.stop(), 0, "exit code")
     server = Server(folder)  # the first thing it does is to look for what is over
     with server.client() as c:
@@ -254,7 +252,7 @@ def _(folder):
         until(lambda: not job_list(c, "STATUS", "pending") and not job_list(
             c, "STATUS", "in-progress"), what="the end of all jobs")
     equal(server.stop(), 0, "exit code")
-    ends = dict((row[0], row[1]) for row in rows_in(server.data, "SELECT id, run FROM job"))
+    ends = {int(row[0]): int(row[1]) for row in jobs_in(server.data)}
     for q in retried:
         for job_id, n in retried[q].items():
             expect(n <= ends[job_id] <= n + maybe[q][job_id], "job %d has run %d: %d retries were "
