@@ -1,0 +1,1621 @@
+<?php
+/**
+ * Plugin Name: weir
+ * Description: Makes Action Scheduler follow the load of the database, with locks that all processes share.
+ * Version: 1.0.0
+ * Requires PHP: 7.4
+ * License: MIT
+ *
+ * A must-use plugin: one file in wp-content/mu-plugins, nothing else.  README.md, next to this file,
+ * lists the constants of wp-config.php, the functions and the filters.
+ *
+ * Loading this file registers hooks and does nothing more: no query, no connection, no file.
+ *
+ *   Weir_Settings   constants and their filters
+ *   Weir_Breaker    remembers, across requests, that weir does not answer
+ *   Weir_Client     HTTP/1.1 on one connection, 250 ms per request at most
+ *   Weir_Locks      rows of wp_options; a lock of weir's own in front of them
+ *   Weir_Gate       whether an action of Action Scheduler runs now or later
+ *   Weir_Admin      Tools > weir
+ *   Weir_Throttle_Command, Weir_Mutex_Command   for WP-CLI
+ *
+ * weir may be away at any time.  Then actions run as usual and the rows alone decide about locks.
+ * Because the row decides in both cases, a lock never has two holders, whether weir answers or not.
+ *
+ * The syntax is that of PHP 7.4.
+ */
+
+defined('ABSPATH') || exit;
+
+/* --- settings ------------------------------------------------------------------------------- */
+
+/** Constants of wp-config.php.  A filter of the same name in lower case may change each value. */
+final class Weir_Settings {
+    const MODES = array('off', 'test_observe', 'observe', 'enforce');
+
+    /** 'http://host:port', 'https://host:port' or 'unix:/path'. */
+    public static function url() {
+        return (string) self::value('url', 'http://127.0.0.1:7380');
+    }
+
+    /** What PHP must know of TLS with the host of an https:// address. */
+    public static function tls($host) {
+        $is_verified = (string) self::value('tls_verify', 'on') !== 'off';
+        $name = (string) self::value('tls_name', '');
+        return array_filter(array(
+            'peer_name' => $name !== '' ? $name : $host,
+            'cafile' => (string) self::value('tls_ca', ''),
+            'local_cert' => (string) self::value('tls_cert', ''),
+            'local_pk' => (string) self::value('tls_key', ''),
+            'crypto_method' => STREAM_CRYPTO_METHOD_TLSv1_2_CLIENT | STREAM_CRYPTO_METHOD_TLSv1_3_CLIENT,
+        )) + array('verify_peer' => $is_verified, 'verify_peer_name' => $is_verified);
+    }
+
+    /** The access token; '' when weir has none. */
+    public static function token() {
+        $token = '';
+        if (!defined('WEIR_TOKEN') && defined('WEIR_TOKEN_FILE')) {
+            $token = trim((string) @file_get_contents(WEIR_TOKEN_FILE, false, null, 0, 4096));
+        }
+        return trim((string) self::value('token', $token));
+    }
+
+    /** Name of the section `wordpress "..."` in weir.conf; '' when this site has none. */
+    public static function site() {
+        return (string) self::value('site', '');
+    }
+
+    /** The mode in force: the weaker one of weir's and of WEIR_MODE. */
+    public static function mode($of_weir) {
+        $own = array_search((string) self::value('mode', 'enforce'), self::MODES, true);
+        $its = array_search((string) $of_weir, self::MODES, true);
+        // An unknown word must not make anything wait.
+        return self::MODES[min((int) $own, (int) $its)];
+    }
+
+    /** Seconds that a runner may take while the level is not normal; 0 leaves its own limit. */
+    public static function time_limit() {
+        return max(0, (int) self::value('time_limit', 0));
+    }
+
+    public static function capability() {
+        return (string) apply_filters('weir_capability', 'manage_options');
+    }
+
+    private static function value($name, $default) {
+        $constant = 'WEIR_' . strtoupper($name);
+        return apply_filters('weir_' . $name, defined($constant) ? constant($constant) : $default);
+    }
+}
+
+/* --- the breaker ---------------------------------------------------------------------------- */
+
+/**
+ * After a failure no request of this site talks to weir for AWAY_S seconds.  Then one process tries
+ * first: it moves the end of the time on before it connects, and all others stay away meanwhile.
+ *
+ * The end of that time is kept in APCu, or else in a file that only this user writes.  It is never
+ * in the database: a storm there is when the breaker is needed.
+ */
+final class Weir_Breaker {
+    const AWAY_S = 30;
+    const FRESH_S = 1.0; // how long a process relies on what it has read
+
+    private static $until = 0.0; // Unix time
+    private static $read_at = 0.0;
+    private static $is_known = false; // weir was away before this request
+    private static $is_shared = true; // false: what was stored is lost, this process remembers alone
+
+    public static function is_open() {
+        $now = microtime(true);
+        $is_old = $now - self::$read_at >= self::FRESH_S || $now < self::$read_at;
+        if (self::$is_shared && $is_old) {
+            self::$until = self::load($now);
+            self::$read_at = $now;
+            self::$is_known = self::$until > 0;
+        }
+        return self::$until > $now;
+    }
+
+    /** Whether this process may ask; the others wait for its result when weir was away. */
+    public static function may_try() {
+        if (self::is_open()) {
+            return false;
+        }
+        if (self::$until > 0) {
+            self::store(microtime(true) + self::AWAY_S);
+        }
+        return true;
+    }
+
+    public static function open($why) {
+        if (!self::$is_known) {
+            error_log('weir: ' . $why . '; WordPress goes on without it for ' . self::AWAY_S . ' s');
+        }
+        self::$is_known = true;
+        self::$read_at = microtime(true);
+        self::$until = self::$read_at + self::AWAY_S;
+        self::$is_shared = self::store(self::$until);
+    }
+
+    public static function close() {
+        if (self::$until > 0) {
+            self::store(0);
+        }
+        self::$until = 0.0;
+        self::$is_known = false;
+        self::$is_shared = true;
+    }
+
+    private static function has_apcu() {
+        return function_exists('apcu_enabled') && apcu_enabled();
+    }
+
+    /** Nobody else can guess the name, so nobody else can put a file there first. */
+    private static function name() {
+        $user = function_exists('posix_geteuid') ? posix_geteuid() : get_current_user();
+        $secret = (defined('AUTH_KEY') ? AUTH_KEY : '') . (defined('DB_PASSWORD') ? DB_PASSWORD : '');
+        $of = $user . '|' . Weir_Settings::url() . '|' . Weir_Settings::site() . '|' . ABSPATH;
+        return 'weir-away-' . substr(hash_hmac('sha256', $of, $secret), 0, 32);
+    }
+
+    private static function file() {
+        return rtrim(sys_get_temp_dir(), '/\\') . '/' . self::name();
+    }
+
+    private static function load($now) {
+        $until = self::has_apcu() ? (float) apcu_fetch(self::name()) : self::load_file();
+        // A clock that was set back must not keep weir away for longer.
+        return $until > $now + self::AWAY_S ? 0.0 : $until;
+    }
+
+    private static function load_file() {
+        $file = self::file();
+        clearstatcache(true, $file);
+        $stat = @lstat($file);
+        $is_ours = $stat && ($stat['mode'] & 0170000) === 0100000
+            && (!function_exists('posix_geteuid') || $stat['uid'] === posix_geteuid());
+        return $is_ours ? (float) @file_get_contents($file, false, null, 0, 32) : 0.0;
+    }
+
+    private static function store($until) {
+        if (self::has_apcu()) {
+            return $until > 0 ? apcu_store(self::name(), $until, 2 * self::AWAY_S)
+                : apcu_delete(self::name());
+        }
+        $file = self::file();
+        if ($until <= 0) {
+            return @unlink($file);
+        }
+        // A new file and a rename never follow a link, and nobody reads half a number.
+        $new = $file . '.' . getmypid();
+        $stream = @fopen($new, 'x');
+        if (!$stream) {
+            return false;
+        }
+        fwrite($stream, sprintf('%.3F', $until));
+        fclose($stream);
+        return @rename($new, $file) || (@unlink($new) && false);
+    }
+}
+
+/* --- the client ----------------------------------------------------------------------------- */
+
+/** Requests to weir over one connection, which is opened by the first and kept. */
+final class Weir_Client {
+    const TIMEOUT_MS = 250;
+    const PATIENT_MS = 2000; // when a person waits for the answer
+    const ANSWER_BYTES = 16777216;
+
+    private static $stream = null;
+    private static $pid = 0; // a forked child must not write to its parent's connection
+    private static $address = '';
+    private static $tls = null; // options of an https:// address
+    private static $problem = '';
+    private static $is_cut = false; // weir closed the connection before it answered
+
+    /**
+     * array('status' => 200, 'body' => ...), or null when weir is away.  With 'is_patient' weir is
+     * asked even though the breaker is open, and has more time.
+     */
+    public static function request($method, $path, $body = null, array $options = array()) {
+        $is_patient = !empty($options['is_patient']);
+        if (!$is_patient && !Weir_Breaker::may_try()) {
+            return null;
+        }
+        $ms = apply_filters('weir_timeout_ms', $is_patient ? self::PATIENT_MS : self::TIMEOUT_MS);
+        $deadline = hrtime(true) + (int) $ms * 1000000;
+        $headers = isset($options['headers']) ? $options['headers'] : array();
+        $answer = self::exchange($method, $path, $body, $headers, $deadline);
+        if ($answer === null) {
+            Weir_Breaker::open(self::$problem);
+        } elseif ($answer['status'] === 401 || $answer['status'] === 421) {
+            self::$problem = 'weir at ' . Weir_Settings::url() . ' refuses the request: '
+                . self::detail($answer);
+            Weir_Breaker::open(self::$problem);
+        } else {
+            Weir_Breaker::close();
+        }
+        return $answer;
+    }
+
+    /** The body of an answer 200, null for everything else. */
+    public static function body($method, $path, $body = null, array $options = array()) {
+        $answer = self::request($method, $path, $body, $options);
+        return $answer && $answer['status'] === 200 && is_array($answer['body'])
+            ? $answer['body'] : null;
+    }
+
+    /** Why the last request got no answer. */
+    public static function problem() {
+        return self::$problem;
+    }
+
+    /** What weir says was wrong. */
+    public static function detail(array $answer) {
+        foreach (array('detail', 'title') as $key) {
+            if (is_array($answer['body']) && !empty($answer['body'][$key])) {
+                return (string) $answer['body'][$key];
+            }
+        }
+        return 'status ' . $answer['status'];
+    }
+
+    public static function disconnect() {
+        if (self::$stream && self::$pid === getmypid()) {
+            fclose(self::$stream);
+        }
+        self::$stream = null;
+    }
+
+    private static function exchange($method, $path, $body, array $headers, $deadline) {
+        $where = self::where();
+        if (!$where) {
+            return null;
+        }
+        self::$tls = $where['tls'];
+        $text = self::head($method, $where['base'] . $path, $where['host'], $body, $headers);
+        $is_kept = self::is_connected($where['address']);
+        $answer = self::send_and_read($where['address'], $text, $deadline);
+        if ($answer === null && $is_kept && self::$is_cut) {
+            // weir has restarted since the last request: once more on a new connection.
+            $answer = self::send_and_read($where['address'], $text, $deadline);
+        }
+        return $answer;
+    }
+
+    /** The address of the setting in parts, null when it is wrong. */
+    private static function where() {
+        $url = Weir_Settings::url();
+        if (strncmp($url, 'unix:', 5) === 0 && strlen($url) > 5) {
+            return array('address' => 'unix://' . preg_replace('~^//(?=/)~', '', substr($url, 5)),
+                'host' => 'localhost', 'base' => '', 'tls' => null);
+        }
+        $parts = parse_url($url);
+        $scheme = isset($parts['scheme']) ? $parts['scheme'] : '';
+        if (!$parts || empty($parts['host']) || ($scheme !== 'http' && $scheme !== 'https')) {
+            self::$problem = "WEIR_URL is '" . $url
+                . "'; it must be http://host:port, https://host:port or unix:/path";
+            return null;
+        }
+        $is_tls = $scheme === 'https';
+        $port = isset($parts['port']) ? $parts['port'] : ($is_tls ? 443 : 80);
+        return array('address' => ($is_tls ? 'tls://' : 'tcp://') . $parts['host'] . ':' . $port,
+            'host' => $parts['host'] . ':' . $port,
+            'tls' => $is_tls ? Weir_Settings::tls(trim($parts['host'], '[]')) : null,
+            'base' => isset($parts['path']) ? rtrim($parts['path'], '/') : '');
+    }
+
+    private static function head($method, $path, $host, $body, array $headers) {
+        $lines = array($method . ' ' . $path . ' HTTP/1.1', 'Host: ' . $host);
+        $token = Weir_Settings::token();
+        if ($token !== '') {
+            $lines[] = 'Authorization: Bearer ' . $token;
+        }
+        $text = '';
+        if ($method === 'POST') {
+            $text = (string) wp_json_encode($body === null ? new stdClass() : $body);
+            $lines[] = 'Content-Type: application/json';
+            $lines[] = 'Content-Length: ' . strlen($text);
+        }
+        foreach ($headers as $name => $value) {
+            $lines[] = $name . ': ' . $value;
+        }
+        return implode("\r\n", str_replace(array("\r", "\n", "\0"), '', $lines)) . "\r\n\r\n" . $text;
+    }
+
+    private static function is_connected($address) {
+        if (self::$stream && (self::$pid !== getmypid() || self::$address !== $address)) {
+            self::disconnect();
+        }
+        return self::$stream !== null;
+    }
+
+    private static function connect($address, $deadline) {
+        $context = stream_context_create(array('socket' => array('tcp_nodelay' => true),
+            'ssl' => self::$tls !== null ? self::$tls : array()));
+        $left = max(0.001, ($deadline - hrtime(true)) / 1e9);
+        $why = '';  // of TLS, which PHP tells in warnings alone
+        set_error_handler(function ($level, $message) use (&$why) {
+            $why = $why !== '' ? $why : self::tls_problem($message);
+            return true;
+        });
+        $stream = stream_socket_client($address, $code, $text, $left, STREAM_CLIENT_CONNECT, $context);
+        restore_error_handler();
+        if (!$stream) {
+            return self::fail($why !== '' ? $why : ($text !== '' ? $text : 'no connection'));
+        }
+        stream_set_blocking($stream, false);
+        self::$stream = $stream;
+        self::$pid = getmypid();
+        self::$address = $address;
+        return true;
+    }
+
+    /** '' when the warning is not about TLS. */
+    private static function tls_problem($message) {
+        if (strpos($message, 'certificate verify failed') !== false) {
+            return 'its certificate is not signed by a known authority, or has expired (WEIR_TLS_CA)';
+        }
+        if (strpos($message, 'did not match expected') !== false) {
+            return 'its certificate is for another name (WEIR_TLS_NAME)';
+        }
+        if (preg_match('~failed loading cafile|Unable to set (?:local cert|private key)~', $message)) {
+            return 'a file of WEIR_TLS_CA, WEIR_TLS_CERT or WEIR_TLS_KEY cannot be used';
+        }
+        return preg_match('~SSL operation failed.*:([^:\n]+)$~s', $message, $reason)
+            ? 'TLS: ' . trim($reason[1]) : '';
+    }
+
+    private static function send_and_read($address, $text, $deadline) {
+        self::$is_cut = false;
+        if (!self::is_connected($address) && !self::connect($address, $deadline)) {
+            return null;
+        }
+        $answer = self::send($text, $deadline) ? self::read($deadline) : null;
+        if ($answer === null || $answer['is_last']) {
+            self::disconnect();
+        }
+        return $answer;
+    }
+
+    private static function send($text, $deadline) {
+        while ($text !== '') {
+            $n = @fwrite(self::$stream, $text);
+            // Over TLS, PHP writes 0 bytes to a connection that is closed.
+            if ($n === false || ($n === 0 && feof(self::$stream))) {
+                self::$is_cut = true;
+                return self::fail('the connection broke');
+            }
+            $text = (string) substr($text, $n);
+            if ($text !== '' && !self::wait(false, $deadline)) {
+                return self::fail('no answer in time');
+            }
+        }
+        return true;
+    }
+
+    private static function read($deadline) {
+        $bytes = '';
+        $more = '';
+        $head = null;
+        while ($head === null || strlen($bytes) < $head['end']) {
+            // TLS may hold bytes that the socket does not have any more.
+            if ((self::$tls === null || $more === '') && !self::wait(true, $deadline)) {
+                return self::fail('no answer in time');
+            }
+            $more = @fread(self::$stream, 65536);
+            if ($more === false || ($more === '' && feof(self::$stream))) {
+                self::$is_cut = $bytes === '';
+                return self::fail('the connection was closed');
+            }
+            $bytes .= $more;
+            $head = $head === null ? self::parse_head($bytes) : $head;
+            if ($head === false || strlen($bytes) > self::ANSWER_BYTES) {
+                return self::fail('the answer is not HTTP as weir writes it');
+            }
+        }
+        $body = (string) substr($bytes, $head['begin'], $head['end'] - $head['begin']);
+        return array('status' => $head['status'], 'body' => json_decode($body, true),
+            'is_last' => $head['is_last']);
+    }
+
+    /** Null while bytes are missing, false when it is no answer of weir. */
+    private static function parse_head($bytes) {
+        $end = strpos($bytes, "\r\n\r\n");
+        if ($end === false) {
+            return strlen($bytes) > 65536 ? false : null;
+        }
+        $head = substr($bytes, 0, $end) . "\r\n";
+        if (!preg_match('~^HTTP/1\.[01] (\d{3})\b~', $head, $status)
+            || !preg_match('~\r\nContent-Length: *(\d{1,9})\r\n~i', $head, $length)) {
+            return false;
+        }
+        return array('status' => (int) $status[1], 'begin' => $end + 4,
+            'end' => $end + 4 + (int) $length[1],
+            'is_last' => (bool) preg_match('~\r\nConnection: *close\r\n~i', $head));
+    }
+
+    private static function wait($is_read, $deadline) {
+        do {
+            $us = (int) (($deadline - hrtime(true)) / 1000);
+            if ($us <= 0) {
+                return false;
+            }
+            $read = $is_read ? array(self::$stream) : null;
+            $write = $is_read ? null : array(self::$stream);
+            $except = null;
+            $n = @stream_select($read, $write, $except, intdiv($us, 1000000), $us % 1000000);
+        } while ($n === false); // a signal came
+        return $n > 0;
+    }
+
+    private static function fail($why) {
+        self::$problem = 'weir does not answer at ' . Weir_Settings::url() . ': ' . $why;
+        return null;
+    }
+}
+
+/* --- locks ---------------------------------------------------------------------------------- */
+
+/**
+ * A lock is a row of the options table: option_name = 'weir_lock_' . md5(key), autoload 'no',
+ * option_value = 'FENCE|EXPIRY|TOKEN|KEY'; released: 'FENCE|0||KEY'.  weir writes the same rows.
+ *
+ *   FENCE    grows with every grant, also after someone deleted the row: at least the microseconds
+ *            of the database's clock
+ *   EXPIRY   Unix time by the database's clock, so that a wrong clock of a web server means nothing
+ *   TOKEN    32 hex digits; only who knows it can release or renew
+ *
+ * Taking is one statement, so there is no moment between a look and a write.  Its count of rows is
+ * not looked at, because MYSQL_CLIENT_FLAGS may change what it means: the row is read back, and the
+ * lock is ours exactly if the row has our token.  Rows are read and written with $wpdb and never
+ * through options functions, whose caches may be stale.  Rows are blanked and never deleted.
+ *
+ * In front of the row stands a lock of weir's own with the name 'wp:SITE:KEY'.  While it is held,
+ * attempts end there and never reach the database, and people see the holder on weir's page.
+ * weir's token is used in the row too, so that one token releases both.
+ */
+final class Weir_Locks {
+    const TTL_MAX_S = 86400;
+    const KEY_BYTES = 255;
+    const NAME_BYTES = 255; // of a lock in weir
+    // What a value must look like; anything else is a free lock with fence 0.
+    const FORM = '^[0-9]{1,18}[|][0-9]{1,12}[|]([0-9a-f]{32})?[|]';
+
+    private static $held = array(); // place => token, fence, deadline_ns: what this process was granted
+    private static $guarded = array(); // key => token, of weir_with_lock(), for an early end
+
+    /** The token, or false. */
+    public static function acquire($key, $ttl) {
+        if (!self::is_good_key($key) || !self::is_good_ttl($ttl)) {
+            return false;
+        }
+        $begin = hrtime(true); // before the statement: the database's time begins later
+        $gate = self::pass_gate($key, (int) $ttl);
+        if ($gate === false) {
+            return false;
+        }
+        $token = $gate === '' ? bin2hex(random_bytes(16)) : $gate;
+        $row = self::write_row($key, (int) $ttl, $token) ? self::read_row($key) : null;
+        if (!$row || !hash_equals($token, $row['token'])) {
+            self::leave_gate($key, $gate);
+            return false;
+        }
+        self::hold($key, $row, $begin, $ttl);
+        return $token;
+    }
+
+    private static function hold($key, array $row, $begin, $ttl) {
+        self::$held[self::place($key)] = array('token' => $row['token'], 'fence' => $row['fence'],
+            'deadline_ns' => $begin + (int) $ttl * 1000000000);
+    }
+
+    /** True when the row still had this token. */
+    public static function release($key, $token) {
+        if (!self::is_good_key($key) || !self::is_token($token)) {
+            return false;
+        }
+        global $wpdb;
+        $n = self::query($wpdb->prepare(
+            "UPDATE {$wpdb->options} SET option_value = CONCAT(SUBSTRING_INDEX(option_value, '|', 1),"
+            . " '|0||', %s) WHERE option_name = %s AND " . self::sql_token() . ' = %s',
+            $key, self::name($key), $token));
+        self::leave_gate($key, $token);
+        $place = self::place($key);
+        if (isset(self::$held[$place]) && self::$held[$place]['token'] === $token) {
+            unset(self::$held[$place]);
+        }
+        return (int) $n > 0;
+    }
+
+    /** True when the lock is held for $ttl more seconds from now. */
+    public static function renew($key, $token, $ttl) {
+        if (!self::is_good_key($key) || !self::is_good_ttl($ttl) || !self::is_token($token)) {
+            return false;
+        }
+        global $wpdb;
+        $begin = hrtime(true);
+        self::query($wpdb->prepare(
+            "UPDATE {$wpdb->options} SET option_value = CONCAT(SUBSTRING_INDEX(option_value, '|', 1),"
+            . " '|', UNIX_TIMESTAMP() + %d, '|', %s, '|', %s) WHERE option_name = %s AND "
+            . self::sql_token() . ' = %s', (int) $ttl, $token, $key, self::name($key), $token));
+        $row = self::read_row($key);
+        if (!$row || !$row['is_held'] || !hash_equals($token, $row['token'])) {
+            return false;
+        }
+        self::hold($key, $row, $begin, $ttl);
+        self::tell_gate('POST', $key, '/renew', array('token' => $token, 'ex' => (int) $ttl));
+        return true;
+    }
+
+    public static function is_locked($key) {
+        $row = self::is_good_key($key) ? self::read_row($key) : null;
+        return $row ? $row['is_held'] : false;
+    }
+
+    /** True when a holder lost it. */
+    public static function force_release($key, $reason) {
+        if (!self::is_good_key($key)) {
+            return false;
+        }
+        if (trim((string) $reason) === '') {
+            self::wrong('weir_force_release', 'a reason is required: it is kept in the log of weir');
+            return false;
+        }
+        global $wpdb;
+        $row = self::read_row($key);
+        self::query($wpdb->prepare(
+            "UPDATE {$wpdb->options} SET option_value = CONCAT(" . self::sql_fence() . ", '|0||', %s)"
+            . ' WHERE option_name = %s', $key, self::name($key)));
+        self::tell_gate('DELETE', $key, '?reason=' . rawurlencode(substr((string) $reason, 0, 255)));
+        $was_held = $row && $row['is_held'];
+        do_action('weir_lock_forced', $key, $reason, $was_held);
+        return $was_held;
+    }
+
+    /** The number of the grant: of this process if it holds the lock, else of the row; 0: none. */
+    public static function fence($key) {
+        if (isset(self::$held[self::place($key)])) {
+            return self::$held[self::place($key)]['fence'];
+        }
+        $row = self::is_good_key($key) ? self::read_row($key) : null;
+        return $row ? $row['fence'] : 0;
+    }
+
+    /** Seconds that this process may still rely on its lock. */
+    public static function seconds_left($key) {
+        $held = isset(self::$held[self::place($key)]) ? self::$held[self::place($key)] : null;
+        return $held ? max(0.0, ($held['deadline_ns'] - hrtime(true)) / 1e9) : 0.0;
+    }
+
+    public static function with_lock($key, $callback, $ttl, $otherwise) {
+        $token = self::acquire($key, $ttl);
+        if ($token === false) {
+            return $otherwise;
+        }
+        if (!self::$guarded) {
+            register_shutdown_function(array(__CLASS__, 'release_guarded'));
+        }
+        self::$guarded[$key] = $token;
+        try {
+            return $callback(self::$held[self::place($key)]['fence']);
+        } finally {
+            unset(self::$guarded[$key]);
+            self::release($key, $token);
+        }
+    }
+
+    /** exit() and a fatal error skip `finally`. */
+    public static function release_guarded() {
+        foreach (self::$guarded as $key => $token) {
+            self::release((string) $key, $token);
+        }
+        self::$guarded = array();
+    }
+
+    /** All rows, held or not. */
+    public static function all() {
+        global $wpdb;
+        $rows = self::rows($wpdb->prepare(
+            "SELECT option_value, UNIX_TIMESTAMP() AS now FROM {$wpdb->options}"
+            . ' WHERE option_name LIKE %s ORDER BY option_name', $wpdb->esc_like('weir_lock_') . '%'));
+        $locks = array_map(array(__CLASS__, 'parse'), $rows);
+        usort($locks, static function ($a, $b) {
+            return strcmp($a['key'], $b['key']);
+        });
+        return $locks;
+    }
+
+    /* The row. */
+
+    private static function name($key) {
+        return 'weir_lock_' . md5($key);
+    }
+
+    /** Sites of a network have tables of their own. */
+    private static function place($key) {
+        return $GLOBALS['wpdb']->options . '|' . $key;
+    }
+
+    private static function sql_token() {
+        return "SUBSTRING_INDEX(SUBSTRING_INDEX(option_value, '|', 3), '|', -1)";
+    }
+
+    /** Digits only reach CAST, which is an error for other text in a strict SQL mode. */
+    private static function sql_fence() {
+        return "IF(option_value REGEXP '" . self::FORM . "',"
+            . " CAST(SUBSTRING_INDEX(option_value, '|', 1) AS UNSIGNED), 0)";
+    }
+
+    private static function sql_expiry() {
+        return "IF(option_value REGEXP '" . self::FORM . "',"
+            . " CAST(SUBSTRING_INDEX(SUBSTRING_INDEX(option_value, '|', 2), '|', -1) AS UNSIGNED), 0)";
+    }
+
+    /** One statement.  False after an error of the database: then nobody knows, and nobody holds. */
+    private static function write_row($key, $ttl, $token) {
+        global $wpdb;
+        // UNIX_TIMESTAMP(NOW(6)) would be wrong for an hour when summer time ends.
+        $clock = '(UNIX_TIMESTAMP() * 1000000 + MICROSECOND(NOW(6)))';
+        $rest = $wpdb->prepare("'|', UNIX_TIMESTAMP() + %d, '|', %s, '|', %s", $ttl, $token, $key);
+        $name = $wpdb->prepare('%s', self::name($key));
+        return false !== self::query(
+            "INSERT INTO {$wpdb->options} (option_name, option_value, autoload)"
+            . " VALUES ($name, CONCAT($clock, $rest), 'no') ON DUPLICATE KEY UPDATE option_value ="
+            . ' IF(' . self::sql_expiry() . ' < UNIX_TIMESTAMP(),'
+            . ' CONCAT(GREATEST(' . self::sql_fence() . " + 1, $clock), $rest), option_value)");
+    }
+
+    /** Null when there is no row. */
+    private static function read_row($key) {
+        global $wpdb;
+        $rows = self::rows($wpdb->prepare(
+            "SELECT option_value, UNIX_TIMESTAMP() AS now FROM {$wpdb->options} WHERE option_name = %s",
+            self::name($key)));
+        return $rows ? self::parse($rows[0]) : null;
+    }
+
+    private static function parse($row) {
+        $lock = array('key' => '', 'fence' => 0, 'expiry' => 0, 'token' => '', 'is_held' => false,
+            'left' => 0);
+        if (preg_match('~' . self::FORM . '~i', $row->option_value)) {
+            list($fence, $expiry, $token, $key) = explode('|', $row->option_value, 4);
+            $lock = array('key' => $key, 'fence' => (int) $fence, 'expiry' => (int) $expiry,
+                'token' => $token, 'is_held' => (int) $expiry >= (int) $row->now,
+                'left' => max(0, (int) $expiry - (int) $row->now));
+        }
+        return $lock;
+    }
+
+    private static function query($sql) {
+        global $wpdb;
+        $was = $wpdb->suppress_errors(true);
+        $n = $wpdb->query($sql);
+        $wpdb->suppress_errors($was);
+        if ($n === false) {
+            error_log('weir: the database refused a lock: ' . $wpdb->last_error);
+        }
+        return $n;
+    }
+
+    /** The comment makes each text new, so that no cache of queries answers. */
+    private static function rows($sql) {
+        global $wpdb;
+        $was = $wpdb->suppress_errors(true);
+        $rows = $wpdb->get_results($sql . ' /* ' . bin2hex(random_bytes(8)) . ' */');
+        $wpdb->suppress_errors($was);
+        return is_array($rows) ? $rows : array();
+    }
+
+    /* The lock of weir's own in front of the row. */
+
+    /** Its address. */
+    private static function gate($key) {
+        $site = Weir_Settings::site();
+        if (is_multisite() && get_current_blog_id() !== 1) {
+            $site .= '#' . get_current_blog_id();
+        }
+        $name = 'wp:' . $site . ':' . $key;
+        return '/v1/locks/' . rawurlencode(strlen($name) <= self::NAME_BYTES ? $name
+            : 'wp:' . $site . ':md5:' . md5($key));
+    }
+
+    private static function tell_gate($method, $key, $rest, $body = null) {
+        if (Weir_Settings::site() !== '') {
+            Weir_Client::request($method, self::gate($key) . $rest, $body);
+        }
+    }
+
+    /** weir's token; '' when the row alone decides; false when the lock is held. */
+    private static function pass_gate($key, $ttl) {
+        if (Weir_Settings::site() === '') {
+            return '';
+        }
+        $until = time() + $ttl;
+        $owner = gethostname() . ':' . getmypid() . ' until ' . gmdate('Y-m-d\TH:i:s\Z', $until);
+        $body = Weir_Client::body('POST', self::gate($key),
+            array('ex' => $ttl, 'owner' => substr($owner, -255)));
+        if (!isset($body['acquired'])) {
+            return '';
+        }
+        if ($body['acquired']) {
+            return self::is_token($body['token']) ? $body['token'] : '';
+        }
+        return self::is_overdue($body) ? '' : false;
+    }
+
+    /**
+     * weir's locks stand still while weir is down, so one may outlive its row by that time.  The
+     * holder wrote its end into the owner; after that the row decides.  A wrong clock here costs a
+     * look at the row and nothing else.
+     */
+    private static function is_overdue(array $body) {
+        $owner = isset($body['holders'][0]['owner']) ? (string) $body['holders'][0]['owner'] : '';
+        $until = preg_match('~ until (\S+Z)$~', $owner, $found) ? strtotime($found[1]) : false;
+        return $until !== false && $until < time();
+    }
+
+    private static function leave_gate($key, $token) {
+        if ($token !== '') {
+            self::tell_gate('POST', $key, '/unlock', array('token' => $token));
+        }
+    }
+
+    /* What a caller may pass. */
+
+    private static function is_good_key($key) {
+        $is_good = is_string($key) && $key !== '' && strlen($key) <= self::KEY_BYTES
+            && preg_match('//u', $key) && strpos($key, "\0") === false;
+        if (!$is_good) {
+            self::wrong('weir_acquire_lock', 'a key is text (UTF-8) of 1 to 255 bytes');
+        }
+        return $is_good;
+    }
+
+    private static function is_good_ttl($ttl) {
+        $is_good = is_numeric($ttl) && $ttl >= 1 && $ttl <= self::TTL_MAX_S;
+        if (!$is_good) {
+            self::wrong('weir_acquire_lock', 'a lock lasts 1 to 86400 seconds');
+        }
+        return $is_good;
+    }
+
+    private static function is_token($token) {
+        return is_string($token) && preg_match('/^[0-9a-f]{32}$/D', $token);
+    }
+
+    private static function wrong($function, $text) {
+        _doing_it_wrong(esc_html($function), esc_html($text), '1.0.0');
+    }
+}
+
+/* --- the gate of Action Scheduler ----------------------------------------------------------- */
+
+/** Ends the start of an action, which stays pending with its new date. */
+class Weir_Deferred extends RuntimeException {
+}
+
+/**
+ * Just before Action Scheduler starts an action, weir is asked whether actions of this hook run now.
+ * One that must wait gets a later date and stays the same row: pending, no attempt used, a series
+ * goes on.  The schedule that Action Scheduler keeps in serialized form is not touched.
+ *
+ * The date moves before the exception is thrown: with its old date it would be claimed again at
+ * once.  And weir knows the original date before the row moves, so that it can give it back.
+ */
+final class Weir_Gate {
+    const FRESH_NS = 1000000000; // how long an answer holds
+    const HOOKS_KEPT = 500;
+    const CLEANER_S = 300; // Action Scheduler's own periods with its own limit of 30 s
+
+    private static $answers = array(); // hook => answer, at_ns
+    private static $would_wait = 0;
+
+    public static function register() {
+        add_action('action_scheduler_before_execute', array(__CLASS__, 'before_execute'), 5, 2);
+        add_filter('action_scheduler_queue_runner_batch_size', array(__CLASS__, 'batch_size'), 20);
+        add_filter('action_scheduler_queue_runner_concurrent_batches', array(__CLASS__, 'batches'), 20);
+        add_filter('action_scheduler_queue_runner_time_limit', array(__CLASS__, 'time_limit'), 20);
+        add_filter('action_scheduler_timeout_period', array(__CLASS__, 'cleaner_period'), 20);
+        add_filter('action_scheduler_failure_period', array(__CLASS__, 'cleaner_period'), 20);
+    }
+
+    /** weir's answer about a hook, at most a second old; null: run as usual. */
+    public static function ask($hook) {
+        $site = Weir_Settings::site();
+        if ($site === '' || $hook === '' || Weir_Settings::mode('enforce') === 'off') {
+            return null;
+        }
+        $key = $site . '|' . $hook;
+        $now = hrtime(true);
+        if (isset(self::$answers[$key]) && $now - self::$answers[$key]['at_ns'] < self::FRESH_NS) {
+            return self::$answers[$key]['answer'];
+        }
+        if (count(self::$answers) >= self::HOOKS_KEPT) {
+            self::$answers = array();
+        }
+        $answer = Weir_Client::body('GET',
+            '/v1/sites/' . rawurlencode($site) . '/ask?hook=' . rawurlencode($hook));
+        self::$answers[$key] = array('answer' => $answer, 'at_ns' => $now);
+        return $answer;
+    }
+
+    /** How often an action of this process would have waited, in observe. */
+    public static function would_wait() {
+        return self::$would_wait;
+    }
+
+    public static function before_execute($action_id, $context = '') {
+        // A person who clicks on "Run" means now.
+        if ($context === 'Admin List Table' || Weir_Settings::site() === '' || Weir_Breaker::is_open()) {
+            return;
+        }
+        $action = self::action((int) $action_id);
+        $answer = $action ? self::ask($action->hook) : null;
+        if (!$answer) {
+            return;
+        }
+        $is_wait = (bool) apply_filters('weir_is_wait',
+            !empty($answer['is_wait']) || !empty($answer['would_wait']), $action->hook, $action->args,
+            $answer, (int) $action_id);
+        $mode = Weir_Settings::mode(isset($answer['mode']) ? $answer['mode'] : 'off');
+        if (!$is_wait || $mode !== 'enforce') {
+            self::count_only($is_wait, $mode, $action, $answer);
+            return;
+        }
+        $to = self::defer($action);
+        if ($to && self::move($action, $to)) {
+            self::log($action, $to, $answer);
+            do_action('weir_action_deferred', (int) $action_id, $action->hook, $to, $answer);
+            throw new Weir_Deferred(sprintf('weir: %s waits until %s UTC', $action->hook,
+                gmdate('Y-m-d H:i:s', $to)));
+        }
+    }
+
+    private static function count_only($is_wait, $mode, $action, array $answer) {
+        if ($is_wait && $mode === 'observe') {
+            self::$would_wait++;
+            do_action('weir_action_would_wait', (int) $action->action_id, $action->hook, $answer);
+        }
+    }
+
+    /** By primary key; the hook from here, since a fetched action has its serialized date. */
+    private static function action($id) {
+        global $wpdb;
+        return $wpdb->get_row($wpdb->prepare(
+            'SELECT action_id, hook, args, scheduled_date_gmt FROM ' . self::table('actions')
+            . " WHERE action_id = %d AND status = 'pending'", $id));
+    }
+
+    private static function table($name) {
+        global $wpdb;
+        return $wpdb->prefix . 'actionscheduler_' . $name;
+    }
+
+    /** Unix time until which the action waits, once weir has written down its date; 0: it runs. */
+    private static function defer($action) {
+        $date = strtotime($action->scheduled_date_gmt . ' UTC');
+        if (!$date || $date < 0) {
+            return 0;
+        }
+        $body = Weir_Client::body('POST', '/v1/sites/' . rawurlencode(Weir_Settings::site()) . '/defer',
+            array('id' => (int) $action->action_id, 'hook' => $action->hook, 'date' => $date));
+        $to = !empty($body['is_wait']) && isset($body['to']) ? (int) $body['to'] : 0;
+        // A date that is not in the future would be claimed again at once, without an end.
+        return $to > time() ? $to : 0;
+    }
+
+    private static function move($action, $to) {
+        global $wpdb;
+        $gmt = gmdate('Y-m-d H:i:s', $to);
+        $n = $wpdb->query($wpdb->prepare(
+            'UPDATE ' . self::table('actions') . ' SET scheduled_date_gmt = %s, scheduled_date_local = %s'
+            . " WHERE action_id = %d AND status = 'pending'", $gmt, get_date_from_gmt($gmt),
+            $action->action_id));
+        return (int) $n > 0;
+    }
+
+    /** A line in Action Scheduler's own log, where people look for the reason of a delay. */
+    private static function log($action, $to, array $answer) {
+        global $wpdb;
+        $gmt = gmdate('Y-m-d H:i:s');
+        $was = $wpdb->suppress_errors(true); // without its log table the action is deferred as well
+        // In the words of weir, which writes such lines for the actions that it moves itself.
+        $wpdb->insert(self::table('logs'), array('action_id' => (int) $action->action_id,
+            'message' => sprintf('weir: deferred to %s UTC, tier %s: %s', gmdate('Y-m-d H:i:s', $to),
+                $answer['tier'], $answer['text']), 'log_date_gmt' => $gmt,
+            'log_date_local' => get_date_from_gmt($gmt),
+        ));
+        $wpdb->suppress_errors($was);
+    }
+
+    /* The runner. */
+
+    public static function batch_size($size) {
+        return self::capped($size, 'claim_size');
+    }
+
+    public static function batches($count) {
+        return self::capped($count, 'claims');
+    }
+
+    /** The smaller one; 0 in the answer is no cap. */
+    private static function capped($value, $name) {
+        $answer = self::in_force();
+        $cap = $answer && isset($answer[$name]) ? (int) $answer[$name] : 0;
+        return $cap > 0 ? min((int) $value, $cap) : $value;
+    }
+
+    /** What weir says of the runner itself, if it is to be followed. */
+    private static function in_force() {
+        $answer = self::ask('action_scheduler_run_queue');
+        $mode = $answer && isset($answer['mode']) ? Weir_Settings::mode($answer['mode']) : 'off';
+        return $mode === 'enforce' ? $answer : null;
+    }
+
+    public static function time_limit($seconds) {
+        $cap = Weir_Settings::time_limit();
+        $answer = $cap > 0 ? self::in_force() : null;
+        $is_calm = !$answer || !isset($answer['level']) || $answer['level'] === 'normal';
+        return $is_calm ? $seconds : min((int) $seconds, $cap);
+    }
+
+    /** Action Scheduler's cleaner takes ten times the limit; a cap must not make it hasty. */
+    public static function cleaner_period($seconds) {
+        $is_capped = Weir_Settings::time_limit() > 0 && $seconds >= 0;
+        return $is_capped ? max(self::CLEANER_S, (int) $seconds) : $seconds;
+    }
+}
+
+/* --- functions ------------------------------------------------------------------------------ */
+
+/**
+ * Takes a lock for $ttl seconds and never waits.  Returns a token for weir_release_lock(), or false
+ * when another process holds the lock or the database cannot tell.
+ */
+function weir_acquire_lock($key, $ttl = 60) {
+    return Weir_Locks::acquire($key, $ttl);
+}
+
+/** Gives a lock back.  False when the token does not hold it any more. */
+function weir_release_lock($key, $token) {
+    return Weir_Locks::release($key, $token);
+}
+
+/** Holds a lock for $ttl seconds from now.  False when the token does not hold it any more. */
+function weir_renew_lock($key, $token, $ttl = 60) {
+    return Weir_Locks::renew($key, $token, $ttl);
+}
+
+function weir_is_locked($key) {
+    return Weir_Locks::is_locked($key);
+}
+
+/** Takes a lock away from its holder, whoever that is.  True when it was held. */
+function weir_force_release($key, $reason) {
+    return Weir_Locks::force_release($key, $reason);
+}
+
+/**
+ * Runs $callback($fence) under a lock and returns its result.  When another process holds the lock,
+ * the callback does not run and $otherwise is returned.
+ */
+function weir_with_lock($key, callable $callback, $ttl = 60, $otherwise = false) {
+    return Weir_Locks::with_lock($key, $callback, $ttl, $otherwise);
+}
+
+/**
+ * The number of the grant that this process holds, else of the last grant of any process.  Numbers
+ * only grow: a store that refuses smaller ones than it has seen is safe from a holder that overslept.
+ */
+function weir_lock_fence($key) {
+    return Weir_Locks::fence($key);
+}
+
+/** Seconds for which this process may still rely on its lock. */
+function weir_lock_seconds_left($key) {
+    return Weir_Locks::seconds_left($key);
+}
+
+/** critical, high, normal or deferrable; normal while weir is away. */
+function weir_get_priority($hook) {
+    static $known = array(); // hook => tier, at_ns
+    $hook = (string) $hook;
+    $now = hrtime(true);
+    if (!isset($known[$hook]) || $now - $known[$hook]['at_ns'] >= Weir_Gate::FRESH_NS) {
+        $known = count($known) < Weir_Gate::HOOKS_KEPT ? $known : array();
+        $answer = $hook !== '' ? Weir_Client::body('GET', '/v1/tiers/' . rawurlencode($hook)) : null;
+        $known[$hook] = array('tier' => isset($answer['tier']) ? $answer['tier'] : 'normal',
+            'at_ns' => $now);
+    }
+    return (string) apply_filters('weir_priority', $known[$hook]['tier'], $hook);
+}
+
+/**
+ * Adds a job to weir's own queue.  $options are those of ENQUEUE (queue, priority, in, at, unique,
+ * tier, ...) and idempotency_key.  Returns the id of the job or a WP_Error.
+ */
+function weir_enqueue($hook, $args = array(), array $options = array()) {
+    // With a key a request that is sent again, after a restart of weir, adds no second job.
+    $key = isset($options['idempotency_key']) ? $options['idempotency_key'] : bin2hex(random_bytes(16));
+    unset($options['idempotency_key']);
+    $answer = Weir_Client::request('POST', '/v1/jobs',
+        array('hook' => (string) $hook, 'args' => $args) + $options,
+        array('headers' => array('Idempotency-Key' => (string) $key)));
+    if (!$answer) {
+        return new WP_Error('weir_away', Weir_Client::problem() !== '' ? Weir_Client::problem()
+            : __('weir did not answer a moment ago and is not asked again yet.', 'weir'));
+    }
+    if ($answer['status'] >= 300 || !isset($answer['body']['id'])) {
+        return new WP_Error('weir_refused', Weir_Client::detail($answer), array('status' => $answer['status']));
+    }
+    return (int) $answer['body']['id'];
+}
+
+/* --- WP-CLI --------------------------------------------------------------------------------- */
+
+/** What both commands need. */
+abstract class Weir_Command {
+    /** The body of the answer; ends the command when there is none. */
+    protected function call($method, $path, $body = null) {
+        $answer = Weir_Client::request($method, $path, $body, array('is_patient' => true));
+        if (!$answer) {
+            WP_CLI::error(Weir_Client::problem());
+        }
+        if ($answer['status'] >= 300) {
+            WP_CLI::error(Weir_Client::detail($answer));
+        }
+        return $answer['body'];
+    }
+
+    protected function table(array $rows, array $fields, array $options) {
+        $format = isset($options['format']) ? $options['format'] : 'table';
+        if ($format === 'json') {
+            WP_CLI::line(wp_json_encode($rows));
+        } else {
+            WP_CLI\Utils\format_items($format, $rows, $fields);
+        }
+    }
+}
+
+/** Shows and steers the gate that holds work back while the database is loaded. */
+class Weir_Throttle_Command extends Weir_Command {
+    const UNITS_MS = array('s' => 1000, 'm' => 60000, 'h' => 3600000, 'd' => 86400000);
+
+    /**
+     * Shows the level, the mode and why.
+     *
+     * ## OPTIONS
+     *
+     * [--format=<format>]
+     * : table or json
+     */
+    public function status($args, $options = array()) {
+        $now = $this->call('GET', '/v1/throttle');
+        if (isset($options['format']) && $options['format'] === 'json') {
+            WP_CLI::line(wp_json_encode($now));
+            return;
+        }
+        WP_CLI::line('level: ' . $now['level'] . ($now['target'] !== '' ? ' (' . $now['target'] . ')' : ''));
+        WP_CLI::line('mode: ' . $now['mode'] . ($now['enabled'] ? '' : ' (switched off)'));
+        WP_CLI::line('paused: ' . ($now['paused'] ? 'yes' : 'no'));
+        foreach ($now['tiers'] as $tier) {
+            WP_CLI::line(sprintf('%s: %s, %d waiting', $tier['tier'],
+                $tier['delay_ms'] ? 'waits ' . $tier['delay_ms'] / 1000 . ' s' : 'runs', $tier['parked']));
+        }
+    }
+
+    /**
+     * Holds everything but critical work back, for an hour unless told otherwise.
+     *
+     * ## OPTIONS
+     *
+     * [--for=<time>]
+     * : for example 90s, 30m, 2h or 1d
+     *
+     * [--until-resumed]
+     * : the pause does not end by itself
+     */
+    public function pause($args, $options = array()) {
+        $body = array('action' => 'pause');
+        if (!empty($options['until-resumed'])) {
+            $body['untilresumed'] = true;
+        } elseif (isset($options['for'])) {
+            if (!preg_match('/^(\d{1,7})([smhd])$/', (string) $options['for'], $found)) {
+                WP_CLI::error("'" . $options['for'] . "' is not a time; use for example 90s, 30m, 2h or 1d");
+            }
+            $body['for'] = (int) $found[1] * self::UNITS_MS[$found[2]];
+        }
+        $this->call('POST', '/v1/throttle', $body);
+        WP_CLI::success('Paused. Only critical work starts.');
+    }
+
+    /**
+     * Ends a pause.
+     */
+    public function resume($args, $options = array()) {
+        $this->call('POST', '/v1/throttle', array('action' => 'resume'));
+        WP_CLI::success('Resumed.');
+    }
+
+    /**
+     * Shows what the gate and its operators did, newest first.
+     *
+     * ## OPTIONS
+     *
+     * [--count=<count>]
+     * : at most this many events, 20 unless told otherwise
+     *
+     * [--format=<format>]
+     * : table, json, csv or yaml
+     */
+    public function history($args, $options = array()) {
+        $count = isset($options['count']) ? (int) $options['count'] : 20;
+        $answer = $this->call('GET', '/v1/throttle/history?count=' . $count);
+        $rows = array();
+        foreach ($answer['events'] as $event) {
+            $rows[] = array('time' => gmdate('Y-m-d H:i:s', (int) ($event['at_ms'] / 1000)), 'event' => $event['event'],
+                'message' => $event['message']);
+        }
+        $this->table($rows, array('time', 'event', 'message'), $options);
+    }
+}
+
+/** Locks that all processes of this site share. */
+class Weir_Mutex_Command extends Weir_Command {
+    /**
+     * Lists the locks.
+     *
+     * ## OPTIONS
+     *
+     * [--all]
+     * : free ones too
+     *
+     * [--format=<format>]
+     * : table, json, csv or yaml
+     *
+     * @subcommand list
+     */
+    public function list_($args, $options = array()) {
+        $rows = array();
+        foreach (Weir_Locks::all() as $lock) {
+            if ($lock['is_held'] || !empty($options['all'])) {
+                $rows[] = array('key' => $lock['key'], 'state' => $lock['is_held'] ? 'held' : 'free',
+                    'seconds_left' => $lock['left'], 'fence' => $lock['fence']);
+            }
+        }
+        $this->table($rows, array('key', 'state', 'seconds_left', 'fence'), $options);
+    }
+
+    /**
+     * Takes a lock away from its holder.
+     *
+     * ## OPTIONS
+     *
+     * <key>
+     * : the key of the lock
+     *
+     * [--reason=<text>]
+     * : why, for the log of weir
+     *
+     * [--yes]
+     * : do not ask
+     */
+    public function release($args, $options = array()) {
+        $key = isset($args[0]) ? (string) $args[0] : '';
+        if ($key === '' || strlen($key) > Weir_Locks::KEY_BYTES) {
+            WP_CLI::error('missing argument: the key of a lock, 1 to 255 bytes');
+        }
+        WP_CLI::confirm("Take the lock '" . $key . "' away from its holder?", $options);
+        $reason = isset($options['reason']) ? $options['reason'] : 'released with WP-CLI';
+        if (!Weir_Locks::force_release($key, $reason)) {
+            WP_CLI::error("the lock '" . $key . "' is free");
+        }
+        WP_CLI::success("The lock '" . $key . "' is free now.");
+    }
+}
+
+/* --- Tools > weir --------------------------------------------------------------------------- */
+
+/**
+ * The admin page.  Every change is a POST to admin-post.php with a nonce of its own kind, by a user
+ * with the capability; weir checks the value and says what is wrong with it.  What it said is shown
+ * after the redirect, so that a reload repeats nothing.
+ */
+final class Weir_Admin {
+    const TIERS = array('critical', 'high', 'normal', 'deferrable');
+    const LEVELS = array('elevated', 'critical', 'unknown');
+    const COLORS = array('normal' => '#00a32a', 'elevated' => '#dba617', 'critical' => '#d63638',
+        'unknown' => '#8c8f94');
+    const SHOWN = 20;
+
+    public static function register() {
+        add_action('admin_menu', static function () {
+            add_management_page('weir', 'weir', Weir_Settings::capability(), 'weir',
+                array(__CLASS__, 'page'));
+        });
+        add_action('admin_post_weir', array(__CLASS__, 'save'));
+    }
+
+    /* Changes. */
+
+    public static function save() {
+        if (!current_user_can(Weir_Settings::capability())) {
+            wp_die(esc_html__('You may not change weir.', 'weir'), '', array('response' => 403));
+        }
+        $do = sanitize_key(self::posted('weir_do'));
+        check_admin_referer('weir_' . $do);
+        $changes = array('mode' => 'save_mode', 'pause' => 'save_pause', 'delays' => 'save_delays',
+            'threshold' => 'save_threshold', 'tier' => 'save_tier', 'untier' => 'save_untier');
+        $problem = isset($changes[$do]) ? call_user_func(array(__CLASS__, $changes[$do]))
+            : __('There is no such change.', 'weir');
+        set_transient('weir_said_' . get_current_user_id(), $problem === ''
+            ? array('success', __('Saved.', 'weir')) : array('error', $problem), 60);
+        wp_safe_redirect(admin_url('tools.php?page=weir'));
+        exit;
+    }
+
+    private static function get($path) {
+        return Weir_Client::body('GET', $path, null, array('is_patient' => true));
+    }
+
+    private static function posted($name) {
+        // phpcs:ignore WordPress.Security.NonceVerification -- save() has checked it
+        return isset($_POST[$name]) && is_string($_POST[$name]) ? wp_unslash($_POST[$name]) : '';
+    }
+
+    /** '' or what was wrong. */
+    private static function change($method, $path, $body = null) {
+        $answer = Weir_Client::request($method, $path, $body, array('is_patient' => true));
+        if (!$answer) {
+            return Weir_Client::problem();
+        }
+        return $answer['status'] < 300 ? '' : Weir_Client::detail($answer);
+    }
+
+    private static function set($name, $value) {
+        return self::change('POST', '/v1/settings/' . rawurlencode($name), array('value' => $value));
+    }
+
+    private static function save_mode() {
+        return self::set(self::posted('of') === 'site' ? self::site_mode() : 'throttle.mode',
+            self::posted('mode'));
+    }
+
+    /** Name of the setting. */
+    private static function site_mode() {
+        return 'site.' . Weir_Settings::site() . '.mode';
+    }
+
+    private static function save_pause() {
+        $minutes = (int) self::posted('minutes');
+        return self::change('POST', '/v1/throttle', $minutes > 0
+            ? array('action' => 'pause', 'for' => $minutes * 60000) : array('action' => 'resume'));
+    }
+
+    private static function save_delays() {
+        $settings = self::settings();
+        $wanted = array();
+        foreach ($settings as $name => $setting) {
+            $value = trim(self::posted(str_replace('.', '_', $name))); // as PHP names what is posted
+            if (strncmp($name, 'throttle.delay.', 15) === 0 && $value !== '' && $value !== $setting['value']) {
+                $wanted[$name] = $value;
+            }
+        }
+        return self::set_all($wanted, $settings);
+    }
+
+    /** Both levels of a metric.  Each must fit to the other one, so the order may matter. */
+    private static function save_threshold() {
+        $settings = self::settings();
+        $wanted = array();
+        foreach (array('elevated', 'critical') as $level) {
+            $name = self::posted('metric') . '.' . $level;
+            $value = trim(self::posted($level . '_enter')) . ',' . trim(self::posted($level . '_exit'));
+            if (isset($settings[$name]) && $settings[$name]['value'] !== $value) {
+                $wanted[$name] = $value;
+            }
+        }
+        return self::set_all($wanted, $settings) === '' ? ''
+            : self::set_all(array_reverse($wanted), $settings);
+    }
+
+    /** In this order, all of them or none. */
+    private static function set_all(array $wanted, array $settings) {
+        $done = array();
+        foreach ($wanted as $name => $value) {
+            $problem = self::set($name, $value);
+            if ($problem !== '') {
+                foreach ($done as $was) {
+                    $settings[$was]['is_changed'] ? self::set($was, $settings[$was]['value'])
+                        : self::change('DELETE', '/v1/settings/' . rawurlencode($was));
+                }
+                return $name . ': ' . $problem;
+            }
+            array_unshift($done, $name); // taken back from the last to the first
+        }
+        return '';
+    }
+
+    private static function save_tier() {
+        return self::change('POST', '/v1/registry/' . rawurlencode(trim(self::posted('pattern'))),
+            array('tier' => self::posted('tier')));
+    }
+
+    private static function save_untier() {
+        return self::change('DELETE', '/v1/registry/' . rawurlencode(self::posted('pattern')));
+    }
+
+    /** name => setting */
+    private static function settings() {
+        $answer = self::get('/v1/settings');
+        return $answer ? array_column($answer['settings'], null, 'name') : array();
+    }
+
+    /* The page. */
+
+    public static function page() {
+        echo '<style>.weir td{vertical-align:middle}.weir h2{margin-top:2em}'
+            . '.weir td .description{line-height:30px}</style>'
+            . '<div class="wrap weir"><h1>weir</h1>';
+        self::show_said();
+        $now = self::get('/v1/throttle');
+        if (!$now) {
+            self::notice('warning', Weir_Client::problem() . '. '
+                . __('Actions run as usual, and locks work with the database alone.', 'weir'));
+            echo '</div>';
+            return;
+        }
+        $site = Weir_Settings::site();
+        $state = $site === '' ? null : self::get('/v1/sites/' . rawurlencode($site));
+        if ($site === '') {
+            self::notice('info', __('WEIR_SITE is not set in wp-config.php: actions run as usual.', 'weir'));
+        } elseif (!$state) {
+            /* translators: %s: name of the site */
+            self::notice('info', sprintf(__('weir.conf has no section wordpress "%s": actions run as usual.',
+                'weir'), $site));
+        }
+        $settings = self::settings();
+        self::show_now($now, $state, $settings);
+        self::show_thresholds($now, $settings);
+        self::show_delays($settings);
+        self::show_registry();
+        self::show_last($state);
+        echo '</div>';
+    }
+
+    private static function show_said() {
+        $key = 'weir_said_' . get_current_user_id();
+        $said = get_transient($key);
+        if (is_array($said)) {
+            delete_transient($key);
+            self::notice($said[0], $said[1]);
+        }
+    }
+
+    private static function notice($kind, $text) {
+        printf('<div class="notice notice-%s"><p>%s</p></div>', esc_attr($kind), esc_html($text));
+    }
+
+    private static function title($text, $more = '') {
+        printf('<h2>%s</h2>%s', esc_html($text),
+            $more === '' ? '' : '<p class="description">' . esc_html($more) . '</p>');
+    }
+
+    /** The beginning of a form that asks for one kind of change. */
+    private static function form($do, $id = '') {
+        printf('<form method="post" action="%s" id="%s" style="display:inline">'
+            . '<input type="hidden" name="action" value="weir"><input type="hidden" name="weir_do" value="%s">',
+            esc_url(admin_url('admin-post.php')), esc_attr($id), esc_attr($do));
+        wp_nonce_field('weir_' . $do, '_wpnonce', false);
+    }
+
+    private static function select($name, array $choices, $value, $label, $form = '') {
+        printf('<select name="%s" aria-label="%s"%s>', esc_attr($name), esc_attr($label),
+            $form === '' ? '' : ' form="' . esc_attr($form) . '"');
+        foreach ($choices as $choice) {
+            printf('<option%s>%s</option>', selected($choice, $value, false), esc_html($choice));
+        }
+        echo '</select> ';
+    }
+
+    private static function input($name, $value, $label, $form = '', $class = 'small-text') {
+        printf('<input type="text" class="%s" name="%s" value="%s" aria-label="%s"%s> ', esc_attr($class),
+            esc_attr($name), esc_attr($value), esc_attr($label),
+            $form === '' ? '' : ' form="' . esc_attr($form) . '"');
+    }
+
+    private static function button($text, $form = '') {
+        printf('<button class="button"%s>%s</button> ',
+            $form === '' ? '' : ' form="' . esc_attr($form) . '"', esc_html($text));
+    }
+
+    private static function table_head(array $names) {
+        echo '<table class="widefat striped" style="max-width:70em"><thead><tr>';
+        foreach ($names as $name) {
+            echo '<th scope="col">' . esc_html($name) . '</th>';
+        }
+        echo '</tr></thead><tbody>';
+    }
+
+    private static function badge($level) {
+        return sprintf('<strong style="color:#fff;background:%s;border-radius:3px;padding:3px 8px">%s</strong>',
+            isset(self::COLORS[$level]) ? self::COLORS[$level] : self::COLORS['unknown'], esc_html($level));
+    }
+
+    private static function show_now(array $now, $state, array $settings) {
+        echo '<table class="form-table" role="presentation"><tr><th>' . esc_html__('Level', 'weir') . '</th><td>';
+        echo self::badge($state ? $state['level'] : $now['level']) . ' '; // phpcs:ignore -- it escapes
+        echo esc_html($state ? $state['reason'] : $now['target']);
+        echo '</td></tr>';
+        if (isset($settings[self::site_mode()])) {
+            $mode = $settings[self::site_mode()]['value'];
+            $weaker = Weir_Settings::mode($mode);
+            /* translators: %s: a mode such as observe */
+            self::show_mode(__('Mode of this site', 'weir'), 'site', $mode, $weaker === $mode ? ''
+                : sprintf(__('In this WordPress it is %s, by WEIR_MODE.', 'weir'), $weaker));
+        }
+        self::show_mode(__("Mode of weir's own jobs", 'weir'), 'jobs', $now['mode'], '');
+        echo '<tr><th>' . esc_html__('Pause', 'weir') . '</th><td>';
+        self::form('pause');
+        if ($now['paused']) {
+            echo esc_html__('Paused: only critical work starts.', 'weir') . ' ';
+            self::button(__('Resume', 'weir'));
+        } else {
+            self::input('minutes', '60', __('Minutes', 'weir'));
+            echo esc_html__('minutes', 'weir') . ' ';
+            self::button(__('Pause', 'weir'));
+        }
+        echo '</form></td></tr>';
+        if ($state) {
+            /* translators: 1: due actions, 2: moved actions, 3: running actions */
+            echo '<tr><th>' . esc_html__('Actions', 'weir') . '</th><td>' . esc_html(sprintf(
+                __('%1$d due, %2$d moved, %3$d running', 'weir'), $state['due'], $state['moved'],
+                $state['running'])) . ' ' . esc_html($state['error']) . '</td></tr>';
+        }
+        echo '</table>';
+    }
+
+    private static function show_mode($title, $of, $mode, $note) {
+        echo '<tr><th>' . esc_html($title) . '</th><td>';
+        self::form('mode');
+        printf('<input type="hidden" name="of" value="%s">', esc_attr($of));
+        self::select('mode', Weir_Settings::MODES, $mode, $title);
+        self::button(__('Change', 'weir'));
+        echo '</form> <span class="description">' . esc_html($note) . '</span></td></tr>';
+    }
+
+    private static function show_thresholds(array $now, array $settings) {
+        self::title(__('Thresholds', 'weir'), __('A level begins at its enter value and ends below its exit value.', 'weir'));
+        self::table_head(array(__('Target', 'weir'), __('Metric', 'weir'), __('Now', 'weir'),
+            __('Elevated: enter, exit', 'weir'), __('Critical: enter, exit', 'weir'), ''));
+        $n = 0;
+        foreach ($now['targets'] as $target) {
+            foreach ($target['metrics'] as $metric) {
+                $base = 'target.' . $target['name'] . '.' . $metric['name'];
+                if (isset($settings[$base . '.elevated'], $settings[$base . '.critical'])) {
+                    self::show_threshold($target['name'], $metric, $base, $settings, 'weir-threshold-' . $n++);
+                }
+            }
+        }
+        echo $n ? '' : '<tr><td colspan="6">' . esc_html__('weir.conf has no target.', 'weir') . '</td></tr>';
+        echo '</tbody></table>';
+    }
+
+    private static function show_threshold($target, array $metric, $base, array $settings, $form) {
+        printf('<tr><td>%s</td><td>%s</td><td>%s</td>', esc_html($target), esc_html($metric['name']),
+            esc_html($metric['value'] === null ? '-' : $metric['value']));
+        foreach (array('elevated', 'critical') as $level) {
+            $pair = explode(',', $settings[$base . '.' . $level]['value'] . ',');
+            echo '<td>';
+            self::input($level . '_enter', $pair[0], $metric['name'] . ' ' . $level . ' enter', $form);
+            self::input($level . '_exit', $pair[1], $metric['name'] . ' ' . $level . ' exit', $form);
+            echo '</td>';
+        }
+        echo '<td>';
+        self::form('threshold', $form);
+        printf('<input type="hidden" name="metric" value="%s">', esc_attr($base));
+        self::button(__('Save', 'weir'));
+        echo '</form></td></tr>';
+    }
+
+    private static function show_delays(array $settings) {
+        self::title(__('Delays', 'weir'), __('How long work waits before weir decides again: 0s runs. For example 90s, 5m or 1h.', 'weir'));
+        self::form('delays');
+        self::table_head(array_merge(array(__('Level', 'weir')), self::TIERS));
+        foreach (self::LEVELS as $level) {
+            echo '<tr><td>' . esc_html($level) . '</td><td>' . esc_html__('runs', 'weir') . '</td>';
+            foreach (array_slice(self::TIERS, 1) as $tier) {
+                $name = 'throttle.delay.' . $level . '.' . $tier;
+                echo '<td>';
+                if (isset($settings[$name])) {
+                    self::input($name, $settings[$name]['value'], $level . ' ' . $tier);
+                }
+                echo '</td>';
+            }
+            echo '</tr>';
+        }
+        echo '</tbody></table><p>';
+        self::button(__('Save delays', 'weir'));
+        echo '</p></form>';
+    }
+
+    private static function show_registry() {
+        self::title(__('Hooks and tiers', 'weir'), __('In a pattern * is any text and ? one byte. The most specific pattern decides; a hook without one is normal.', 'weir'));
+        self::table_head(array(__('Pattern', 'weir'), __('Tier', 'weir'), ''));
+        $answer = self::get('/v1/registry');
+        foreach ($answer ? $answer['patterns'] : array() as $n => $row) {
+            $form = 'weir-tier-' . $n;
+            echo '<tr><td><code>' . esc_html($row['pattern']) . '</code></td><td>';
+            self::select('tier', self::TIERS, $row['tier'], $row['pattern'], $form);
+            echo '</td><td>';
+            self::pattern_button('tier', $row['pattern'], __('Save', 'weir'), $form);
+            if ($row['default']) {
+                echo '<span class="description">' . esc_html__('default', 'weir') . '</span>';
+            } else {
+                self::pattern_button('untier', $row['pattern'], __('Remove', 'weir'), '');
+            }
+            echo '</td></tr>';
+        }
+        echo '<tr><td>';
+        self::input('pattern', '', __('New pattern', 'weir'), 'weir-tier-new', 'regular-text');
+        echo '</td><td>';
+        self::select('tier', self::TIERS, 'normal', __('Tier of the new pattern', 'weir'), 'weir-tier-new');
+        echo '</td><td>';
+        self::form('tier', 'weir-tier-new');
+        self::button(__('Add', 'weir'));
+        echo '</form></td></tr></tbody></table>';
+    }
+
+    private static function pattern_button($do, $pattern, $text, $form) {
+        self::form($do, $form);
+        printf('<input type="hidden" name="pattern" value="%s">', esc_attr($pattern));
+        self::button($text);
+        echo '</form> ';
+    }
+
+    private static function show_last($state) {
+        self::title(__('Last 20 throttled actions', 'weir'));
+        self::table_head(array(__('Time', 'weir'), __('Action', 'weir'), __('Tier', 'weir'), __('What', 'weir')));
+        $answer = self::get('/v1/throttled?count=' . self::SHOWN);
+        $rows = array();
+        foreach ($answer ? $answer['actions'] : array() as $row) {
+            // A job is id:hook:queue, a check has the name of its client.
+            $row['hook'] = preg_replace('~^\d+:(.*):[^:]*$~s', '$1', $row['identity']);
+            $rows[] = $row;
+        }
+        foreach ($state ? $state['last'] : array() as $move) {
+            /* translators: 1: level, 2: date and time */
+            $rows[] = $move + array('text' => sprintf(
+                __('%1$s load: moved to %2$s', 'weir'), $move['level'], self::date($move['to_ms'])));
+        }
+        usort($rows, static function ($a, $b) {
+            return $b['at_ms'] <=> $a['at_ms'];
+        });
+        foreach (array_slice($rows, 0, self::SHOWN) as $row) {
+            printf('<tr><td>%s</td><td><code>%s</code></td><td>%s</td><td>%s</td></tr>', esc_html(self::date($row['at_ms'])),
+                esc_html($row['hook']), esc_html($row['tier']), esc_html($row['text']));
+        }
+        echo $rows ? '' : '<tr><td colspan="4">' . esc_html__('Nothing was throttled.', 'weir') . '</td></tr>';
+        echo '</tbody></table>';
+    }
+
+    private static function date($ms) {
+        return wp_date('Y-m-d H:i:s', (int) ($ms / 1000));
+    }
+}
+
+/* --- start ---------------------------------------------------------------------------------- */
+
+Weir_Gate::register();
+if (is_admin()) {
+    Weir_Admin::register();
+}
+if (defined('WP_CLI') && WP_CLI) {
+    foreach (array('queryguard', 'weir') as $weir_word) {
+        WP_CLI::add_command($weir_word . ' throttle', 'Weir_Throttle_Command');
+        WP_CLI::add_command($weir_word . ' mutex', 'Weir_Mutex_Command');
+    }
+    unset($weir_word);
+}
