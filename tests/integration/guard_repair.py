@@ -1,0 +1,771 @@
+#!/usr/bin/python3
+# weir-test: timeout=300
+"""The repairs, the lists and the locks of a WordPress site (guard/), on a real MariaDB.
+
+guard_store.c calls the functions; the tables are those of lib_actionscheduler.py.  Each repair is
+tried in observe, where a checksum of all tables must stay the same, and in enforce, next to
+everything that looks like the fault and must not be touched."""
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
+
+from harness import Watch, equal, expect, main, test, until  # noqa: E402
+from lib_actionscheduler import (Runner, Site, counted, guard_program, quote,  # noqa: E402
+                                 user_counters, utc)
+from lib_databases import Maria  # noqa: E402
+
+REPAIRS = ("lost", "claims", "claim_rows", "retention", "past_due", "duplicates")
+TURNS = 4           # cycles until each of the dearer looks had its turn
+DAY = 86400
+TIMEOUT = 300       # of a claim
+KEPT = 31 * DAY
+SHARED = {}
+LOST = "action failed via WP Cron: Unable to update the status of action %d to in-progress."
+
+
+def maria():
+    """One server for all tests; each test has a database of its own."""
+    if "maria" not in SHARED:
+        SHARED["maria"] = Maria("guard", "--userstat=1", "--innodb-buffer-pool-size=256M",
+                                "--innodb-log-file-size=64M", "--max-connections=100")
+        SHARED["maria"].ask("CREATE USER weir@'127.0.0.1'", "GRANT ALL ON *.* TO weir@'127.0.0.1'")
+    return SHARED["maria"]
+
+
+def site(**more):
+    SHARED["n"] = SHARED.get("n", 0) + 1
+    return Site(maria(), database="shop%d" % SHARED["n"], **more)
+
+
+class Guard:
+    """The program on a site; one line in flight at most."""
+
+    def __init__(self, shop, retention=KEPT, retention_failed=0):
+        self.process = subprocess.Popen(
+            [guard_program(), str(shop.maria.port), "weir", "", shop.database, shop.prefix, str(TIMEOUT),
+             str(retention), str(retention_failed)],
+            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def __call__(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        answer, end = self.process.stdout.readline(), self.process.stdout.readline()
+        equal(end, "= OK\n", "the end of the answer to %s" % " ".join(map(str, words)))
+        return json.loads(answer)
+
+    def cycle(self, mode="enforce", is_calm=True, **repairs):
+        return self("repair", mode, int(is_calm), *(repairs.get(r, mode) for r in REPAIRS))
+
+    def cycles(self, n=TURNS, **more):
+        """Several; found as of the last, mended of all."""
+        total = {}
+        for _ in range(n):
+            said = self.cycle(**more)
+            for name in REPAIRS:
+                said[name][1] += total.get(name, [0, 0])[1]
+            total = said
+        return total
+
+    def lock(self, key, token, ttl=60):
+        return self("lock", key.encode().hex() or "-", token, ttl)
+
+    def unlock(self, key, token="force"):
+        return self("unlock", key.encode().hex(), token)
+
+    def actions(self, status="-", hook="-", below=0, limit=10, ids=()):
+        return self("actions", status, hook, below, limit, *ids)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        equal(self.process.wait(20), 0, "exit code")
+
+
+def unchanged(shop, action, before):
+    equal(shop.action(action), before, "action %d" % action)
+
+
+def watch(shop, actions):
+    return {a: shop.action(a) for a in actions}
+
+
+# ---------------------------------------------------------------- lost actions
+
+
+def add_failed(shop, add, *words, line=LOST, **columns):
+    now = int(time.time())
+    columns = dict({"status": "failed", "last_attempt_gmt": utc(now - 60),
+                    "last_attempt_local": utc(now - 60)}, **columns)
+    action = add(*words, **columns)
+    shop.log(action, line % action if "%d" in line else line)
+    return action
+
+
+@test("a lost action is found in observe and set pending in enforce, with a line in its log")
+def lost(_):
+    shop, now = site(), int(time.time())
+    once = [add_failed(shop, shop.add_simple, "pay", now - 90),
+            add_failed(shop, shop.add_async, "mail"),
+            add_failed(shop, shop.add_simple, "long", now - 90, args=["x" * 300]),
+            add_failed(shop, shop.add_simple, "keyed", now - 90, args={"a": 1})]
+    with Guard(shop) as guard:
+        before = shop.checksum()
+        equal(guard.cycles(mode="observe")["lost"], [4, 0], "in observe")
+        equal(guard.cycles(mode="test_observe")["lost"], [4, 0], "in test_observe")
+        equal(guard.cycles(mode="enforce", lost="observe")["lost"], [4, 0], "this repair in observe")
+        equal(guard.cycles(mode="observe", lost="enforce")["lost"], [4, 0], "the site in observe")
+        equal(guard.cycle(mode="enforce", lost="off")["lost"], [0, 0], "off")
+        equal(shop.checksum(), before, "tables")
+        equal(guard.cycle()["lost"], [4, 4], "in enforce")
+        for action in once:
+            row = shop.action(action)
+            equal((row["status"], row["attempts"], row["claim_id"]), ("pending", "0", "0"), "action")
+            lines = shop.logs(action)
+            expect(lines[-1].startswith("weir: set to pending again"), lines)
+            equal(len(lines), 3, "lines")
+        equal(guard.cycle()["lost"], [0, 0], "afterwards")
+
+
+@test("what only looks like a lost action stays failed")
+def not_lost(_):
+    shop, now = site(), int(time.time())
+    at = now - 90
+    kept = [
+        add_failed(shop, shop.add_interval, "daily", at, 3600),
+        add_failed(shop, shop.add_cron, "nightly", at, "0 3 * * *"),
+        add_failed(shop, shop.add_simple, "ran", at, attempts=1),
+        add_failed(shop, shop.add_simple, "claimed", at, claim_id=7),
+        add_failed(shop, shop.add_simple, "threw", at, line="action failed via WP Cron: no"),
+        # Invalid actions fail each time; a message may quote anything.
+        add_failed(shop, shop.add_simple, "args", at, args="in-progress",
+                   line="Action [1] has invalid arguments: in-progress"),
+        add_failed(shop, shop._add, "schedule", at, at, "O:8:\"stdClass\":0:{}",
+                   line="Action [1] has an invalid schedule: in-progress"),
+        add_failed(shop, shop._add, "text", at, at, "none", line="invalid: in-progress"),
+        shop.add_simple("running", at, status="in-progress", attempts=1),
+        shop.add_simple("done", at, status="complete", attempts=1),
+    ]
+    before = watch(shop, kept)
+    with Guard(shop) as guard:
+        equal(guard.cycles()["lost"], [0, 0], "lost")
+    for action in kept:
+        unchanged(shop, action, before[action])
+
+
+@test("an action that was set pending three times is left alone and reported")
+def given_up(_):
+    shop, now = site(), int(time.time())
+    action = add_failed(shop, shop.add_simple, "pay", now - 90)
+    with Guard(shop) as guard:
+        for _ in range(3):
+            equal(guard.cycle()["lost"], [1, 1], "lost")
+            shop.sql("UPDATE %s SET status='failed' WHERE action_id=%d" % (shop.table("actions"), action))
+            # Failed again, and not by a deadlock: there is no new line about the status.
+            equal(guard.cycle()["lost"], [0, 0], "failed by something else")
+            shop.log(action, LOST % action)
+        said = guard.cycle()
+        equal(said["lost"], [0, 0], "after three times")
+        expect("action %d" % action in said["advice"], said["advice"])
+        equal(shop.action(action)["status"], "failed", "status")
+
+
+@test("a repair never waits for a row lock, mends what is free and the rest in the next cycle")
+def locked(_):
+    shop, now = site(), int(time.time())
+    held = add_failed(shop, shop.add_simple, "pay", now - 60)
+    free = add_failed(shop, shop.add_simple, "pay", now - 90)
+    claimed = add_claim(shop, 3, 1000)
+    with Guard(shop) as guard, shop.maria.connect(database=shop.database) as other:
+        other("BEGIN")
+        for action in (held, claimed[1]):
+            other("SELECT 1 FROM %s WHERE action_id = %d FOR UPDATE" % (shop.table("actions"), action))
+        clock = Watch()
+        said = guard.cycle()
+        clock.within(5, "a cycle beside row locks")
+        equal((said["lost"], said["claims"]), ([2, 1], [3, 0]), "beside the locks")
+        equal(shop.action(free)["status"], "pending", "the free one")
+        other("ROLLBACK")
+        said = guard.cycle()
+        equal((said["lost"], said["claims"]), ([1, 1], [3, 3]), "after the locks")
+
+
+@test("lost actions are found among 100,000 failed ones, and a cycle reads few rows")
+def lost_among_many(_):
+    shop, now = site(), int(time.time())
+    shop.add_many(100000, ["a", "b"], now - 90 * DAY, 80 * DAY, status="failed")
+    old = add_failed(shop, shop.add_simple, "pay", now - 70 * DAY)
+    new = add_failed(shop, shop.add_simple, "pay", now - 60)
+    with Guard(shop) as guard:
+        guard.cycle(mode="observe")
+        equal(guard.cycle()["lost"][1], 1, "the newest is found at once")
+        equal(shop.action(new)["status"], "pending", "status")
+        with counted(user_counters, maria(), "weir") as used:
+            for _ in range(TURNS):
+                guard.cycle(mode="observe")
+        # Pages of 200 and 500 failed ones a cycle, by index and by key; once 500 of each status.
+        expect(used["ROWS_READ"] < TURNS * 4000, "%d rows read" % used["ROWS_READ"])
+        n = 0
+        while shop.action(old)["status"] == "failed":
+            guard.cycle()
+            n += 1
+            expect(n < 250, "the walk did not come by")
+
+
+# ---------------------------------------------------------------- claims
+
+
+def add_claim(shop, n, age, status="pending", attempt_age=None):
+    """A claim with n actions; returns (claim, first action...)."""
+    now = int(time.time())
+    shop.sql("INSERT INTO %s (date_created_gmt) VALUES (%s)" % (
+        shop.table("claims"), quote(utc(now - age))))
+    claim = int(shop.sql("SELECT LAST_INSERT_ID()")[0][0])
+    return [claim] + [add_claimed(shop, claim, status, attempt_age or age) for _ in range(n)]
+
+
+def add_claimed(shop, claim, status, age):
+    at = int(time.time()) - age
+    return shop.add_simple("pay", at - 5, status=status, claim_id=claim, last_attempt_gmt=utc(at),
+                           last_attempt_local=utc(at), attempts=0 if status == "pending" else 1)
+
+
+@test("claims of dead runners are released as a whole; live ones and other states are not touched")
+def claims(_):
+    shop = site()
+    dead = add_claim(shop, 120, TIMEOUT + 60)
+    mixed = add_claim(shop, 3, TIMEOUT + 60)
+    kept = [add_claimed(shop, mixed[0], "complete", TIMEOUT + 90),
+            add_claimed(shop, mixed[0], "in-progress", TIMEOUT + 80)]
+    kept += add_claim(shop, 5, TIMEOUT - 60)[1:]
+    slow = add_claim(shop, 5, TIMEOUT + 600)    # its runner began another action just now
+    kept += slow[1:] + [add_claimed(shop, slow[0], "in-progress", 20)]
+    worked = add_claim(shop, 5, TIMEOUT + 600)
+    kept += worked[1:] + [add_claimed(shop, worked[0], "complete", 20)]
+    kept += add_claim(shop, 2, TIMEOUT + 60, "in-progress")[1:]
+    kept += add_claim(shop, 2, TIMEOUT + 60, "complete")[1:]
+    kept += add_claim(shop, 2, TIMEOUT + 60, "failed")[1:]
+    before = watch(shop, kept)
+    with Guard(shop) as guard:
+        sums = shop.checksum()
+        equal(guard.cycle(mode="observe")["claims"], [123, 0], "in observe")
+        equal(shop.checksum(), sums, "tables")
+        equal(guard.cycle()["claims"], [123, 123], "in enforce")
+        equal(guard.cycle()["claims"], [0, 0], "afterwards")
+    for action in dead[1:] + mixed[1:]:
+        row = shop.action(action)
+        equal((row["claim_id"], row["status"]), ("0", "pending"), "action %d" % action)
+        equal(shop.logs(action)[1:], ["weir: released from claim %s, whose runner is gone" % (
+            dead[0] if action in dead else mixed[0])], "log")
+    for action in kept:
+        unchanged(shop, action, before[action])
+
+
+@test("more claimed actions than one page are looked at and released over several cycles")
+def many_claims(_):
+    shop = site()
+    at = int(time.time()) - 1000
+    shop.add_many(4500, ["pay"], at, 10)
+    shop.sql("UPDATE %s SET claim_id = 1 + action_id DIV 50, last_attempt_gmt = %s" % (
+        shop.table("actions"), quote(utc(at))))
+    with Guard(shop) as guard:
+        for _ in range(4):
+            said = guard.cycle(mode="observe")
+        equal(said["claims"], [4500, 0], "over all pages")
+        mended = n = 0
+        while mended < 4500:
+            did = guard.cycle()["claims"][1]
+            expect(did <= 1500, "%d at once" % did)
+            mended += did
+            n += 1
+            expect(n < 20, "%d released" % mended)
+        equal(shop.claimed(), 0, "claimed")
+
+
+@test("old rows of the claims table without actions are deleted; the others stay")
+def claim_rows(_):
+    shop = site()
+    for _ in range(230):
+        add_claim(shop, 0, TIMEOUT + 60)
+    young = [add_claim(shop, 0, TIMEOUT - 60)[0] for _ in range(3)]
+    used = [add_claim(shop, 1, TIMEOUT + 60, s)[0] for s in ("in-progress", "complete", "failed")]
+    with Guard(shop) as guard:
+        sums = shop.checksum()
+        equal(guard.cycles(mode="observe")["claim_rows"], [230, 0], "in observe")
+        equal(shop.checksum(), sums, "tables")
+        equal(guard.cycles()["claim_rows"], [230, 230], "in enforce")
+        equal(guard.cycles()["claim_rows"], [0, 0], "afterwards")
+    rows = [int(r[0]) for r in shop.sql("SELECT claim_id FROM %s ORDER BY 1" % shop.table("claims"))]
+    equal(rows, sorted(young + used), "claims left")
+
+
+# ---------------------------------------------------------------- retention
+
+
+def add_ended(shop, status, age, scheduled_age=None, is_attempted=True):
+    now = int(time.time())
+    more = {"last_attempt_gmt": utc(now - age), "last_attempt_local": utc(now - age)}
+    return shop.add_simple("old", now - (scheduled_age or age), status=status,
+                           **(more if is_attempted else {}))
+
+
+@test("finished actions past their time are deleted with their log, only at level normal")
+def retention(_):
+    shop = site()
+    old, young = KEPT + DAY, KEPT - DAY
+    gone = [add_ended(shop, "complete", old), add_ended(shop, "canceled", old),
+            add_ended(shop, "canceled", old, is_attempted=False)]
+    kept = [add_ended(shop, "complete", young), add_ended(shop, "canceled", young),
+            add_ended(shop, "canceled", young, is_attempted=False),
+            add_ended(shop, "complete", young, scheduled_age=old),
+            add_ended(shop, "canceled", -DAY, is_attempted=False),
+            add_ended(shop, "failed", old), add_ended(shop, "pending", old),
+            add_ended(shop, "in-progress", old),
+            shop.add_simple("none", 0, status="canceled", scheduled_date_gmt="0000-00-00 00:00:00")]
+    before = watch(shop, kept)
+    with Guard(shop) as guard:
+        sums = shop.checksum()
+        equal(guard.cycles(mode="observe")["retention"], [3, 0], "in observe")
+        equal(guard.cycles(is_calm=False, mode="enforce", lost="off", claims="off")["retention"][1], 0,
+              "under load")
+        equal(shop.checksum(), sums, "tables")
+        equal(guard.cycles()["retention"], [3, 3], "in enforce")
+        equal(guard.cycles()["retention"], [0, 0], "afterwards")
+    for action in kept:
+        unchanged(shop, action, before[action])
+        equal(len(shop.logs(action)), 1, "log lines")
+    for action in gone:
+        equal(shop.logs(action), [], "log lines of a deleted action")
+    equal(sum(shop.counts().values()), len(kept), "actions left")
+
+
+@test("failed actions are deleted when their retention is set; at most 200 actions a cycle go")
+def retention_failed(_):
+    shop = site()
+    now = int(time.time())
+    shop.add_many(450, ["a"], now - KEPT - 2 * DAY, DAY, status="failed", is_logged=True)
+    shop.sql("UPDATE %s SET last_attempt_gmt = scheduled_date_gmt" % shop.table("actions"))
+    young = add_ended(shop, "failed", DAY)
+    with Guard(shop, retention=0, retention_failed=KEPT) as guard:
+        for wanted in (200, 200, 50, 0):
+            equal(guard.cycles()["retention"][1], wanted, "deleted in one turn")
+        equal(shop.counts()["failed"], 1, "failed")
+        equal(len(shop.logs(young)), 1, "log lines")
+        equal(shop.sql("SELECT COUNT(*) FROM %s" % shop.table("logs")), [["1"]], "log lines in all")
+    with Guard(shop, retention=0, retention_failed=0) as guard:
+        equal(guard.cycles()["retention"], [0, 0], "for ever")
+
+
+@test("beside four runners each action runs once, also lost ones and those of a runner that was killed")
+def runners(_):
+    shop, now = site(), int(time.time())
+    shop.add_many(2500, ["pay", "mail", "sync"], now - 3000, 6000)
+    shop.sql("UPDATE %s SET scheduled_date_gmt = %s WHERE scheduled_date_gmt > %s" % (
+        shop.table("actions"), quote(utc(now + 9 * DAY)), quote(utc(now))))
+    mended = {"lost": 0, "claims": 0}
+
+    def count(where):
+        return int(shop.sql("SELECT COUNT(*) FROM %s WHERE %s" % (shop.table("actions"), where))[0][0])
+
+    def left():
+        """Due, and not begun."""
+        return count("attempts = 0 AND scheduled_date_gmt <= %s" % quote(utc(now)))
+
+    def cycle_and_left():
+        said = guard.cycle()
+        for name in mended:
+            mended[name] += said[name][1]
+        return left()
+
+    def age_claims():
+        """Those of runners that are gone, as if the time of a claim had passed."""
+        shop.sql("UPDATE %s SET last_attempt_gmt = %s WHERE claim_id != 0" % (
+            shop.table("actions"), quote(utc(now - 2 * TIMEOUT))))
+
+    dead = Runner(shop, work={"*": {"sql": "SELECT SLEEP(600)"}})
+    until(lambda: len(shop.runs()) == 1, 30, "the first action")
+    dead.kill()
+    age_claims()
+    with Guard(shop) as guard:
+        workers = [Runner(shop, concurrent=5, pause_ms=20, cleaner=False) for _ in range(4)]
+        until(lambda: cycle_and_left() < 100, 120, "most of the due actions")
+        for w in workers:
+            w.stop()
+        # A deadlock may have ended a batch of theirs, too, which then stays claimed.
+        age_claims()
+        last = Runner(shop, concurrent=99, pause_ms=20, cleaner=False)
+        until(lambda: cycle_and_left() == 0, 120, "the end of all due actions")
+        last.stop()
+    expect(mended["claims"] >= 24, "actions of the killed runner: %s" % mended)
+    equal(shop.run_twice(), [], "actions that ran twice")
+    equal(len(shop.runs()), count("attempts = 1"), "callbacks")
+
+
+# ---------------------------------------------------------------- reports and advice
+
+
+@test("past due and duplicate actions are counted and never changed")
+def reports(_):
+    shop, now = site(), int(time.time())
+    for i in range(5):
+        shop.add_simple("late", now - 2 * DAY, args=[i])
+    shop.add_simple("today", now - 3600)
+    for _ in range(4):
+        shop.add_simple("same", now + 3600, args=[1])
+    for group in ("a", "b"):
+        shop.add_simple("groups", now + 3600, args=[1], group=group)
+    for text in ("A", "a"):
+        shop.add_simple("case", now + 3600, args=[text])
+    for _ in range(2):
+        shop.add_interval("series", now + 3600, 60)
+        shop.add_simple("ended", now, status="complete", last_attempt_gmt=utc(now))
+    with Guard(shop) as guard:
+        sums = shop.checksum()
+        said = guard.cycles(3 * TURNS, mode="enforce")
+        equal(said["past_due"], [5, 0], "past due")
+        equal(said["duplicates"], [3, 0], "duplicates")
+        expect("Hook same has 3 " in said["advice"], said["advice"])
+        equal(shop.checksum(), sums, "tables")
+    shop.add_many(3000, ["late"], now - 5 * DAY, DAY)
+    with Guard(shop) as guard:
+        equal(guard.cycle()["past_due"], [1001, 0], "capped")
+
+
+@test("advice names what a person should look at, and goes when it is done")
+def advice(_):
+    shop, now = site(version="4.1 upgraded", is_migrated=False), int(time.time())
+    shop.add_many(1100, ["a"], now - 10 * DAY, DAY, status="failed")
+    for i in range(60):
+        shop.log(900000 + i, "of nobody")
+    shop.set_option("weir_lock_%s" % ("0" * 32), "1|0||x", autoload="yes")
+    with Guard(shop) as guard:
+        said = guard.cycles(mode="observe")["advice"]
+        for words in ("not moved all actions", "More than 1000 actions have failed",
+                      "60 of the 500 oldest lines", "1 locks in table wp_options",
+                      "Index claim_id_status_scheduled_date_gmt"):
+            expect(words in said, "%s is not in: %s" % (words, said))
+        shop.sql("DELETE FROM %s" % shop.table("logs"))
+        shop.sql("DELETE FROM %s" % shop.table("actions"))
+        shop.sql("UPDATE `wp_options` SET autoload='no'")
+        shop.sql("ALTER TABLE %s DROP KEY claim_id_status_scheduled_date_gmt" % shop.table("actions"))
+        said = guard.cycles(mode="observe")["advice"]
+        equal(len(said.splitlines()), 1, said)
+    with Guard(site(version="3.5")) as guard:
+        equal(guard.cycles()["advice"], "", "advice of a healthy site")
+
+
+@test("a repair that lacks its privilege says so, and the others go on")
+def privilege(_):
+    shop, now = site(), int(time.time())
+    action = add_failed(shop, shop.add_simple, "pay", now - 90)
+    add_claim(shop, 0, TIMEOUT + 60)
+    shop.maria.ask("REVOKE ALL PRIVILEGES, GRANT OPTION FROM weir@'127.0.0.1'",
+                   "GRANT SELECT, INSERT, UPDATE ON *.* TO weir@'127.0.0.1'")
+    try:
+        with Guard(shop) as guard:
+            said = guard.cycles()
+        equal(said["claim_rows"][1], 0, "deleted")
+        expect("Repair claim_rows failed" in said["advice"] and "DELETE" in said["advice"], said["advice"])
+        equal(shop.action(action)["status"], "pending", "the lost one")
+    finally:
+        shop.maria.ask("GRANT ALL ON *.* TO weir@'127.0.0.1'")
+
+
+# ---------------------------------------------------------------- lists
+
+
+def walk(guard, limit, **more):
+    """All pages: ids in the order in which they came."""
+    ids, below = [], 0
+    while True:
+        said = guard.actions(below=below, limit=limit, **more)
+        equal(said["err"], "OK", said["problem"])
+        page = [a["id"] for a in said["actions"]]
+        ids += page
+        if not said["has_more"]:
+            return ids
+        equal(len(page), limit, "a page that is not the last")
+        below = page[-1]
+
+
+@test("a list has every action once, in pages, by status, hook, both, due or id")
+def lists(_):
+    shop, now = site(), int(time.time())
+    rows = []
+    for i, status in enumerate(("pending", "complete", "failed", "pending", "canceled", "in-progress") * 7):
+        hook = ("pay", "mail", "Pay")[i % 3]
+        at = now - 100 + (i // 4) * 10     # several have the same date, some are not due
+        rows.append((shop.add_simple(hook, at, status=status), hook, status, at))
+
+    def wanted(keep, is_dated=True):
+        kept = [r for r in rows if keep(r)]
+        return [r[0] for r in sorted(kept, key=lambda r: (r[3] if is_dated else 0, r[0]), reverse=True)]
+
+    with Guard(shop) as guard:
+        for limit in (1, 4, 100):
+            equal(walk(guard, limit), wanted(lambda r: True, False), "all")
+            for status in ("pending", "complete", "failed", "canceled", "in-progress"):
+                equal(walk(guard, limit, status=status), wanted(lambda r: r[2] == status), status)
+                equal(walk(guard, limit, status=status, hook="pay"),
+                      wanted(lambda r: r[2] == status and r[1] == "pay"), "pay, " + status)
+            equal(walk(guard, limit, hook="Pay"), wanted(lambda r: r[1] == "Pay"), "Pay")
+            equal(walk(guard, limit, hook="none"), [], "no such hook")
+            equal(walk(guard, limit, status="due"),
+                  wanted(lambda r: r[2] == "pending" and r[3] <= now), "due")
+            few = [rows[3][0], rows[5][0], rows[30][0], 999999]
+            equal(walk(guard, limit, ids=few), sorted(few[:3], reverse=True), "by ids")
+            equal(walk(guard, limit, ids=few, status="pending"),
+                  wanted(lambda r: r[0] in few and r[2] == "pending", False), "by ids and status")
+        said = guard.actions(status="lost")
+        equal(said["err"], "BADARG", "an unknown status")
+        expect("canceled" in said["problem"], said["problem"])
+        equal(guard.actions(status="failed", below=999999)["err"], "NOTFOUND", "a page after nothing")
+
+
+@test("a page of a list reads few rows of 200,000")
+def list_cost(_):
+    shop, now = site(), int(time.time())
+    shop.add_many(200000, ["a", "b", "c"], now - 1000, 2000)
+    shop.sql("UPDATE %s SET status='complete' WHERE action_id > 100000" % shop.table("actions"))
+    shop.add_simple("rare", now - 50, status="failed")
+    with Guard(shop) as guard:
+        guard.actions()
+        for more in ({}, {"status": "pending"}, {"status": "due"}, {"status": "failed"}, {"hook": "b"},
+                     {"hook": "b", "status": "pending"}, {"hook": "rare"}, {"status": "canceled"},
+                     {"ids": [5, 9, 150000]}):
+            first = guard.actions(limit=20, **more)
+            for below in [0] + [a["id"] for a in first["actions"][-1:]]:
+                with counted(user_counters, maria(), "weir") as used:
+                    guard.actions(limit=20, below=below, **more)
+                expect(used["ROWS_READ"] < 400, "%s: %d rows read" % (more, used["ROWS_READ"]))
+
+
+@test("one action is told with its group, arguments, schedule, original date and newest log lines")
+def one(_):
+    shop, now = site(), int(time.time())
+    args = [{"order": i, "text": "ä\"\\"} for i in range(40)]
+    single = shop.add_simple("pay", now - 500, args=args, group="shop", priority=3)
+    shop.sql("UPDATE %s SET scheduled_date_gmt=%s WHERE action_id=%d" % (
+        shop.table("actions"), quote(utc(now + 600)), single))
+    for i in range(70):
+        shop.log(single, "line %d" % i)
+    kinds = {shop.add_async("a"): "async", shop.add_interval("b", now, 3600): "every 3600 s",
+             shop.add_cron("c", now, "0 3 * * *"): "cron", single: "single",
+             shop._add("d", now, now, "O:8:\"stdClass\":0:{}"): "unknown"}
+    with Guard(shop) as guard:
+        said = guard("action", single)
+        got = said["actions"][0]
+        equal(json.loads(got["args"]), args, "args")
+        equal((got["group"], got["priority"], got["original"], got["scheduled"], got["last"]),
+              ("shop", 3, now - 500, now + 600, 0), "action")
+        equal(said["lines"], ["line %d" % i for i in range(69, 19, -1)], "lines")
+        for action, words in kinds.items():
+            equal(guard("action", action)["actions"][0]["schedule"], words, "schedule")
+        equal(guard("action", next(iter(kinds)))["actions"][0]["original"], 0, "of an async one")
+        said = guard("action", 999999)
+        equal((said["err"], said["problem"]), ("NOTFOUND", "site shop has no action 999999"), "missing")
+    with Guard(site(version="3.5")) as guard:
+        equal(guard("action", 1)["err"], "NOTFOUND", "without a priority column")
+
+
+# ---------------------------------------------------------------- locks
+
+A, B = "a" * 32, "b" * 32
+
+
+def option(key):
+    return "weir_lock_" + hashlib.md5(key.encode()).hexdigest()
+
+
+def now_of(shop):
+    return int(shop.sql("SELECT UNIX_TIMESTAMP()")[0][0])
+
+
+@test("of two competitors one gets the lock; only its token releases it; the fence grows")
+def competitors(_):
+    shop = site()
+    key = "order|7|é"
+    with Guard(shop) as one_, Guard(shop) as two:
+        first = one_.lock(key, A)
+        expect(first["is_granted"], first)
+        lock = first["locks"][0]
+        equal((lock["key"], lock["token"]), (key, A), "lock")
+        expect(now_of(shop) <= lock["expires"] <= now_of(shop) + 60, lock)
+        row = shop.sql("SELECT option_value, autoload FROM `wp_options` WHERE option_name=%s" %
+                       quote(option(key)))
+        equal(row, [["%d|%d|%s|%s" % (lock["fence"], lock["expires"], A, key), "no"]], "row")
+        said = two.lock(key, B)
+        equal((said["err"], said["is_granted"]), ("OK", False), "the second")
+        equal(said["locks"][0], dict(lock, token=""), "the holder, without its token")
+        said = two.unlock(key, B)
+        equal((said["is_granted"], said["locks"][0]["expires"]), (False, lock["expires"]), "wrong token")
+        expect(one_.unlock(key, A)["is_granted"], "its own token")
+        equal(shop.option(option(key)), "%d|0||%s" % (lock["fence"], key), "row of a free lock")
+        equal(one_.unlock(key, A)["is_granted"], False, "released twice")
+        said = two.lock(key, B)
+        expect(said["is_granted"] and said["locks"][0]["fence"] > lock["fence"], said)
+
+
+@test("a lock expires by the clock of the database, and its old holder cannot release or renew it")
+def expiry(_):
+    shop = site()
+    with Guard(shop) as one_, Guard(shop) as two:
+        first = one_.lock("job", A, 1)["locks"][0]
+        until(lambda: now_of(shop) > first["expires"], 10, "the end of the lock")
+        equal(one_("locks", 10)["locks"][0]["expires"], 0, "free in the list")
+        equal(one_.unlock("job", A)["is_granted"], False, "it was not held any more")
+        second = two.lock("job", B, 100)
+        expect(second["is_granted"] and second["locks"][0]["fence"] > first["fence"], second)
+        equal(one_.lock("job", A, 100)["is_granted"], False, "the old holder")
+        equal(one_.unlock("job", A)["is_granted"], False, "the old holder releases")
+        for left, is_granted in ((100, False), (-1, True)):
+            shop.sql("UPDATE `wp_options` SET option_value = CONCAT('5|', UNIX_TIMESTAMP() + %d, '|%s|job')"
+                     " WHERE option_name = %s" % (left, A, quote(option("job"))))
+            equal(two.lock("job", B)["is_granted"], is_granted, "%d s left" % left)
+
+
+@test("the holder renews its lock with its token and keeps the fence")
+def renew(_):
+    shop = site()
+    with Guard(shop) as guard:
+        first = guard.lock("job", A, 10)["locks"][0]
+        longer = guard.lock("job", A, 1000)
+        expect(longer["is_granted"], longer)
+        equal(longer["locks"][0]["fence"], first["fence"], "fence")
+        expect(longer["locks"][0]["expires"] > first["expires"] + 900, longer)
+        shorter = guard.lock("job", A.upper(), 20)
+        expect(shorter["is_granted"] and shorter["locks"][0]["expires"] < now_of(shop) + 30, shorter)
+
+
+@test("a forced release frees a lock of any holder")
+def forced(_):
+    shop = site()
+    with Guard(shop) as guard:
+        fence = guard.lock("job", A)["locks"][0]["fence"]
+        said = guard.unlock("job")
+        equal((said["is_granted"], said["locks"][0]["expires"]), (True, 0), "forced")
+        equal(shop.option(option("job")), "%d|0||job" % fence, "row")
+        equal(guard.unlock("job")["is_granted"], False, "nothing held")
+        equal(guard.unlock("never")["is_granted"], False, "no such lock")
+        equal(shop.option(option("never")), None, "a release makes no row")
+
+
+@test("the fence grows after the row was deleted, emptied or damaged; such values are free locks")
+def damaged(_):
+    shop = site()
+    far = now_of(shop) + 9999
+    values = ["", "garbage", "|||", "1|2", str(far), "%d|%d" % (far, far), "x|%d|%s|job" % (far, A),
+              "-5|%d|%s|job" % (far, A), "1|%d|short|job" % far, "1|%d|%s" % (far, A), "a:0:{}",
+              "1" * 25 + "|%d|%s|job" % (far, A), "5|%s|%s|job" % ("9" * 30, A), "1|%d|%s |job" % (far, A)]
+    with Guard(shop) as guard:
+        last = guard.lock("job", A)["locks"][0]["fence"]
+        name = quote(option("job"))
+        changes = ["DELETE FROM `wp_options` WHERE option_name = " + name] + [
+            "UPDATE `wp_options` SET option_value = %s WHERE option_name = %s" % (quote(v), name)
+            for v in values]
+        for change in changes:
+            shop.sql(change)
+            equal(guard("locks", 10)["locks"], [], "in the list after " + change)
+            equal(guard.unlock("job")["is_granted"], False, "released after " + change)
+            shop.sql(change)
+            said = guard.lock("job", B)
+            expect(said["is_granted"] and said["locks"][0]["fence"] > last, "%s: %s" % (change, said))
+            last = said["locks"][0]["fence"]
+        # A clock that was set back: the old fence is ahead of it.
+        ahead = last + 10 ** 12
+        shop.set_option(option("job"), "%d|0||job" % ahead)
+        equal(guard.lock("job", A)["locks"][0]["fence"], ahead + 1, "fence ahead of the clock")
+
+
+@test("keys, tokens and times that are wrong are refused with what is allowed")
+def wrong(_):
+    shop = site()
+    before = shop.checksum()
+    with Guard(shop) as guard:
+        for words, mentions in ((("lock", "-", A, 5), "1 to 255 bytes"),
+                                (("lock", "61" * 256, A, 5), "1 to 255 bytes"),
+                                (("lock", "ff", A, 5), "UTF-8"),
+                                (("lock", "61", "xyz", 5), "32 hex digits"),
+                                (("lock", "61", "-", 5), "32 hex digits"),
+                                (("unlock", "61", "xyz"), "32 hex digits"),
+                                (("lock", "61", A, 0), "1 to 86400 seconds"),
+                                (("lock", "61", A, 86401), "1 to 86400 seconds")):
+            said = guard(*words)
+            equal((said["err"], said["is_granted"]), ("BADARG", False), words)
+            expect(mentions in said["problem"], said["problem"])
+        equal(shop.checksum(), before, "tables")
+        expect(guard("lock", "61" * 255, A, 86400)["is_granted"], "the longest key")
+
+
+@test("a list of locks has held ones first, hides tokens and says when there are more")
+def lock_list(_):
+    shop = site()
+    shop.set_option("weirXlock_" + "0" * 32, "1|99999999999|%s|no" % A)
+    with Guard(shop) as guard:
+        for i in range(6):
+            guard.lock("k%d" % i, A)
+        for i in range(3):
+            guard.unlock("k%d" % i, A)
+        said = guard("locks", 100)
+        equal([(x["key"], x["expires"] > 0, x["token"]) for x in said["locks"]],
+              [("k%d" % i, i >= 3, "") for i in (3, 4, 5, 0, 1, 2)], "list")
+        equal((len(guard("locks", 4)["locks"]), guard("locks", 4)["has_more"]), (4, True), "a short list")
+
+
+@test("a lock whose row another transaction holds is refused soon and not waited for")
+def busy(_):
+    shop = site()
+    with Guard(shop) as guard, shop.maria.connect(database=shop.database) as other:
+        guard.lock("job", A)
+        other("BEGIN")
+        other("SELECT 1 FROM `wp_options` WHERE option_name = %s FOR UPDATE" % quote(option("job")))
+        clock = Watch()
+        said = guard.lock("job", B)
+        clock.within(5, "the answer")
+        equal((said["err"], said["is_granted"]), ("LOCKED", False), "while it is busy")
+        other("ROLLBACK")
+        equal(guard.lock("job", B)["err"], "OK", "afterwards")
+
+
+@test("never two holders: eight competitors take and release one lock")
+def crowd(_):
+    shop, guards = site(), []
+    state = {"holders": 0, "worst": 0, "fences": []}
+    mutex = threading.Lock()
+
+    def compete(i):
+        token = "%032x" % (i + 1)
+        with Guard(shop) as guard:
+            for _ in range(150):
+                said = guard.lock("one", token)
+                if not said["is_granted"]:
+                    continue
+                with mutex:
+                    state["holders"] += 1
+                    state["worst"] = max(state["worst"], state["holders"])
+                    state["fences"].append(said["locks"][0]["fence"])
+                with mutex:
+                    state["holders"] -= 1
+                while guard.unlock("one", token)["err"] == "LOCKED":
+                    pass
+
+    guard_program()
+    guards = [threading.Thread(target=compete, args=(i,)) for i in range(8)]
+    for g in guards:
+        g.start()
+    for g in guards:
+        g.join()
+    equal(state["worst"], 1, "holders at once")
+    expect(len(state["fences"]) >= 8, "%d grants" % len(state["fences"]))
+    equal(state["fences"], sorted(set(state["fences"])), "fences")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""Debian's WordPress on a MariaDB of its own, with weir's must-use plugin.
+
+    site = Site(folder, maria(), weir_url="http://127.0.0.1:7380", weir_site="shop")
+    site.php("echo weir_acquire_lock('report');")      code after wp-load.php; what it printed
+    site.start("...")                                  the same as a process that runs on
+    site.serve()                                       http://127.0.0.1:PORT of `php -S`
+    site.sql("SELECT ...")                             rows, as the tests' own user
+
+A site is a copy of /usr/share/wordpress with its own wp-config.php, wp-content, database and
+temporary folder, installed by wp_install.  Everything PHP complains about is in `site.complaints()`.
+
+Action Scheduler is not in Debian and not in the tree: create_action_scheduler() makes its tables,
+and tests fire its hooks as its runner does.
+
+As a program it serves a site until its stdin is closed, for tests in other languages; it prints one
+line of JSON when it is ready."""
+import atexit
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from lib_actionscheduler import ACTIONS, CLAIM_INDEX, COLLATION, OTHERS, ZERO  # noqa: E402
+from lib_databases import Maria, die_with_parent, free_port  # noqa: E402
+from harness import ROOT, Skip, expect  # noqa: E402
+
+WORDPRESS = "/usr/share/wordpress"
+PLUGIN = os.path.join(ROOT, "integrations", "wordpress", "weir.php")
+ADMIN = ("keeper", "correct horse battery")
+SUBSCRIBER = ("reader", "staple of the reader")
+
+CONFIG = """<?php
+define('DB_NAME', '%(database)s');
+define('DB_USER', 'root');
+define('DB_PASSWORD', '');
+define('DB_HOST', '127.0.0.1:%(port)d');
+define('DB_CHARSET', 'utf8mb4');
+define('DB_COLLATE', '');
+foreach (array('AUTH_KEY', 'SECURE_AUTH_KEY', 'LOGGED_IN_KEY', 'NONCE_KEY', 'AUTH_SALT',
+        'SECURE_AUTH_SALT', 'LOGGED_IN_SALT', 'NONCE_SALT') as $name) {
+    define($name, md5('%(folder)s' . $name));
+}
+$table_prefix = '%(prefix)s';
+define('WP_HOME', 'http://' . (isset($_SERVER['HTTP_HOST']) ? $_SERVER['HTTP_HOST'] : 'localhost'));
+define('WP_SITEURL', WP_HOME);
+define('WP_DEBUG', true);
+define('WP_DEBUG_DISPLAY', false);
+define('WP_DEBUG_LOG', '%(folder)s/complaints');
+define('WP_HTTP_BLOCK_EXTERNAL', true);
+define('DISABLE_WP_CRON', true);
+define('AUTOMATIC_UPDATER_DISABLED', true);
+foreach (json_decode((string) getenv('WP_CONSTANTS'), true) ?: array() as $name => $value) {
+    define($name, $value);
+}
+foreach (json_decode('%(constants)s', true) as $name => $value) {
+    defined($name) || define($name, $value);
+}
+defined('ABSPATH') || define('ABSPATH', __DIR__ . '/');
+require_once ABSPATH . 'wp-settings.php';
+"""
+
+INSTALL = """
+define('WP_INSTALLING', true);
+require '%s/wp-load.php';
+require ABSPATH . 'wp-admin/includes/upgrade.php';
+add_filter('pre_wp_mail', '__return_true');
+wp_install('Shop', '%s', 'keeper@example.com', true, '', '%s');
+wp_insert_user(array('user_login' => '%s', 'user_pass' => '%s', 'user_email' => 'r@example.com',
+    'role' => 'subscriber'));
+switch_theme('plain');
+update_option('show_avatars', 0); // they come from elsewhere
+"""
+
+
+def maria(name="wordpress", *options):
+    if not os.path.exists(WORDPRESS + "/wp-load.php"):
+        raise Skip("wordpress is not installed")
+    return Maria(name, "--max-connections=400", *options)
+
+
+class Site:
+    count = 0
+
+    def __init__(self, database, weir_url="", weir_site="shop", prefix="wp_", name=None,
+                 **constants):
+        Site.count += 1
+        self.database, self.prefix = database, prefix
+        self.name = name or "wp%d_%d" % (os.getpid(), Site.count)
+        self.folder = tempfile.mkdtemp(prefix="site.", dir=os.environ.get("TMPDIR"))
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
+        self.root, self.tmp = self.folder + "/www", self.folder + "/tmp"
+        self.server = None
+        os.mkdir(self.tmp)
+        database.ask("CREATE DATABASE " + self.name)
+        if weir_url:
+            constants["WEIR_URL"] = weir_url
+        if weir_site:
+            constants["WEIR_SITE"] = weir_site
+        self._copy(constants)
+        self._run(INSTALL % ((self.root,) + ADMIN + SUBSCRIBER), {})
+
+    def _copy(self, constants):
+        """All but wp-includes, which finds the rest by ABSPATH and not by its own place."""
+        os.mkdir(self.root)
+        for name in os.listdir(WORDPRESS):
+            path, to = WORDPRESS + "/" + name, self.root + "/" + name
+            if name == "wp-includes":
+                os.symlink(path, to)
+            elif name == "wp-admin":
+                shutil.copytree(path, to, symlinks=True)
+            elif name not in ("wp-content", "wp-config.php"):
+                shutil.copy(path, to)
+        os.makedirs(self.root + "/wp-content/mu-plugins")
+        os.makedirs(self.root + "/wp-content/themes/plain")
+        os.symlink(PLUGIN, self.root + "/wp-content/mu-plugins/weir.php")
+        # A busy machine is no reason for weir to be away; WEIR_IN_TIME: milliseconds, 0: the plugin's.
+        self.plugin("a_patience", "add_filter('weir_timeout_ms', function ($ms) {"
+                    " return defined('WEIR_IN_TIME') ? (WEIR_IN_TIME ?: $ms) : 30000; });")
+        self.write("wp-content/themes/plain/style.css", "/* Theme Name: plain */\n")
+        self.write("wp-content/themes/plain/index.php", "<?php wp_head(); echo 'front page'; wp_footer();")
+        self.write("wp-config.php", CONFIG % {
+            "database": self.name, "port": self.database.port, "folder": self.folder,
+            "prefix": self.prefix, "constants": json.dumps(constants)})
+
+    def write(self, name, text):
+        with open(os.path.join(self.root, name), "w") as f:
+            f.write(text)
+
+    def plugin(self, name, code):
+        """Another must-use plugin, loaded by its name before or after weir.php."""
+        self.write("wp-content/mu-plugins/%s.php" % name, "<?php\n" + code)
+
+    # --- running PHP
+
+    def _argv(self, code):
+        return ["php", "-d", "error_reporting=-1", "-d", "display_errors=stderr",
+                "-d", "sys_temp_dir=" + self.tmp, "-r", code]
+
+    def _env(self, constants, env=None):
+        return {**os.environ, **(env or {}), "WP_CONSTANTS": json.dumps(constants)}
+
+    def _run(self, code, constants, before=(), env=None, seconds=120):
+        done = subprocess.run(list(before) + self._argv(code), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds,
+                              text=True, env=self._env(constants, env))
+        expect(done.returncode == 0, "php ended with %d: %s %s" % (
+            done.returncode, done.stdout[-800:], done.stderr[-800:]))
+        return done.stdout
+
+    def php(self, code, before=(), env=None, **constants):
+        """What the code prints.  `before`: a program that starts PHP, such as faketime."""
+        return self._run("require '%s/wp-load.php';\n%s" % (self.root, code), constants, before, env)
+
+    def start(self, code, before=(), **constants):
+        """A process of its own, with pipes."""
+        code = "require '%s/wp-load.php';\n%s" % (self.root, code)
+        return subprocess.Popen(list(before) + self._argv(code), stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True, bufsize=1,
+                                env=self._env(constants), preexec_fn=die_with_parent)
+
+    def serve(self, *options, **constants):
+        port = free_port()
+        argv = ["php", "-d", "sys_temp_dir=" + self.tmp, *options, "-S", "127.0.0.1:%d" % port, "-t",
+                self.root]
+        with open(self.folder + "/server.log", "ab") as log:
+            self.server = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent,
+                env={**self._env(constants), "PHP_CLI_SERVER_WORKERS": "3"}, start_new_session=True)
+        atexit.register(self.stop)
+        self.url = "http://127.0.0.1:%d" % port
+        deadline = time.monotonic() + 60
+        while True:
+            expect(self.server.poll() is None, "php -S ended")
+            try:
+                urllib.request.urlopen(self.url + "/readme.html", timeout=20).close()
+                return self.url
+            except (urllib.error.URLError, OSError) as error:
+                expect(time.monotonic() < deadline, "php -S is not ready: %s" % error)
+                time.sleep(0.02)
+
+    def stop(self):
+        if self.server and self.server.poll() is None:
+            os.killpg(self.server.pid, signal.SIGKILL)  # its workers too
+            self.server.wait(20)
+        self.server = None
+
+    def complaints(self):
+        """What PHP found wrong, apart from what WordPress 6.1 itself does on PHP 8.2."""
+        try:
+            with open(self.folder + "/complaints", errors="replace") as f:
+                return [x for x in f.read().splitlines() if "PHP " in x and "weir.php" in x]
+        except FileNotFoundError:
+            return []
+
+    # --- the database
+
+    def sql(self, *statements):
+        with self.database.connect(database=self.name) as c:
+            rows = []
+            for statement in statements:
+                rows = c(statement)
+            return rows
+
+    def create_action_scheduler(self):
+        """Its tables as of 3.8."""
+        self.sql(ACTIONS.format(p=self.prefix, zero=ZERO, collation=COLLATION, unique="",
+                                priority="priority tinyint unsigned NOT NULL DEFAULT 10,",
+                                indexes=", ".join(CLAIM_INDEX)))
+        for name, columns in OTHERS.items():
+            if name.startswith("actionscheduler_"):
+                self.sql("CREATE TABLE `%s%s` (%s) %s" % (
+                    self.prefix, name, columns.format(zero=ZERO), COLLATION))
+
+    def add_action(self, hook, when="UTC_TIMESTAMP() - INTERVAL 5 SECOND", **columns):
+        """A pending, claimed action as its runner has it just before it starts; its id."""
+        values = {"hook": repr(hook), "status": "'pending'", "scheduled_date_gmt": when,
+                  "scheduled_date_local": when, "args": "'[]'", "schedule": "''", "claim_id": "1",
+                  **columns}
+        with self.database.connect(database=self.name) as c:
+            c("INSERT INTO %sactionscheduler_actions (%s) VALUES (%s)" % (
+                self.prefix, ", ".join(values), ", ".join(values.values())))
+            return int(c("SELECT LAST_INSERT_ID()")[0][0])
+
+
+def serve_until_closed():
+    """For tests in other languages: what the file `weir_url` of the answer holds is WEIR_URL."""
+    site = Site(maria())
+    site.create_action_scheduler()
+    site.plugin("a_address", "add_filter('weir_url', function () {"
+                " return trim((string) @file_get_contents('%s/weir_url')); });" % site.folder)
+    print(json.dumps({"url": site.serve(), "admin": ADMIN, "subscriber": SUBSCRIBER,
+                      "port": site.database.port, "database": site.name,
+                      "weir_url": site.folder + "/weir_url",
+                      "complaints": site.folder + "/complaints"}), flush=True)
+    sys.stdin.read()
+    site.stop()
+
+
+if __name__ == "__main__":
+    serve_until_closed()
