@@ -369,6 +369,24 @@ def settings_stay(folder):
     b.stop()
 
 
+@test("a reload names what changed of WordPress sites, and a wrong one changes nothing")
+def sites(folder):
+    b = Bench(folder, "a")
+    site = 'wordpress "shop" { port = 1 database = "w" target = "a" mode = "off" %s }\n'
+    b.write("a", more=site % "")
+    equal(b.reload(), {"changed": ["wordpress.shop: added"], "needs_restart": []}, "added")
+    b.write("a", more=site % 'prefix = "wp_2_" repair_lost = "enforce"')
+    equal(b.reload(), {"changed": ['wordpress.shop.prefix: "wp_" -> "wp_2_"',
+                                   'wordpress.shop.repair_lost: "observe" -> "enforce"'],
+                       "needs_restart": []}, "changed")
+    b.write("a", more=site % 'retention = "long"')
+    b.client.refused("CONFIGRELOAD", name="BADARG", mentions=['wordpress "shop": retention'])
+    expect('repair_lost = "enforce"' in cli(b, "show").stdout, "the old one does not hold")
+    b.write("a")
+    equal(b.reload(), {"changed": ["wordpress.shop: removed"], "needs_restart": []}, "removed")
+    b.stop()
+
+
 @test("locks are switched by the file, those who wait are told, and what was set comes first")
 def locks(folder):
     b = Bench(folder)
@@ -380,14 +398,14 @@ def locks(folder):
         b.write(more=off)
         equal(cli(b, "diff").stdout, "locks.enabled: true -> false\n", "diff")
         equal(b.reload(), {"changed": ["locks.enabled: true -> false"], "needs_restart": []})
-        check_error(waiting.read(), "UNAVAIL", said, "the one that waited")
-    b.client.refused("LOCK", "b", 1000, name="UNAVAIL", mentions=[said])
+        check_error(waiting.read(), "DISABLED", said, "the one that waited")
+    b.client.refused("LOCK", "b", 1000, name="DISABLED", mentions=[said])
     expect(b.client("RENEW", "a", held, 60000), "a renewal")
     expect(off.split()[2] in cli(b, "show").stdout, "config show")
     with b.server.web() as w:
         now = w.good("GET", "/v1/now")
         equal((now["locks_enabled"], now["throttle_enabled"]), (False, True), "now")
-        check_problem(w.ask("POST", "/v1/locks/b", {"ttl": 1000}), 503, "UNAVAIL", said, "HTTP")
+        check_problem(w.ask("POST", "/v1/locks/b", {"ttl": 1000}), 503, "DISABLED", said, "HTTP")
         equal(w.good("GET", "/v1/settings-text")["text"], "", "nothing was set by hand")
         w.good("POST", "/v1/settings/locks.enabled", {"value": "on"})
         equal(w.good("GET", "/v1/settings-text")["text"],
@@ -399,7 +417,7 @@ def locks(folder):
     b.client = b.server.client()
     expect(b.client("LOCK", "c", 1000), "a lock after a restart: what was set is lost")
     b.client("SETTINGUNSET", "locks.enabled")
-    b.client.refused("LOCK", "d", 1000, name="UNAVAIL", mentions=[said])
+    b.client.refused("LOCK", "d", 1000, name="DISABLED", mentions=[said])
     b.write()
     b.reload()
     expect(b.client("LOCK", "d", 1000), "a lock when the file says nothing of them")
