@@ -379,10 +379,10 @@ def _(folder):
     damaged = os.path.join(folder, "damaged")
     file = os.path.join(damaged, "history.db")
     cases = (("log", lambda: damage(os.path.join(damaged, name), used // 2, zero_512), "salvage"),
-             ("history", lambda: overwrite(file, 0, 4096), "move it away"),
-             ("history", lambda: os.truncate(file, 16384), "move it away"),
+             ("history", lambda: overwrite(file, 0, 4096), "move all of history.db* away"),
+             ("history", lambda: os.truncate(file, 16384), "move all of history.db* away"),
              ("history", lambda: change(file, "PRAGMA user_version = 99"), "use the weir"),
-             ("history", lambda: change(file, "DROP TABLE span"), "move it away"),
+             ("history", lambda: change(file, "DROP TABLE span"), "move all of history.db* away"),
              ("history", lambda: change(file, "PRAGMA application_id = 1"), "move it away"))
     for number, (which, harm_it, advice) in enumerate(cases):
         copy(data, damaged)
@@ -478,6 +478,10 @@ def _(folder):
         db.execute("ALTER TABLE job DROP COLUMN checksum")
         db.execute("DROP VIEW incidents")
         db.execute("DROP TABLE incident")
+        db.execute("DROP TABLE block")
+        db.execute("DROP TABLE store")
+        db.execute("DROP TABLE minute")
+        db.execute("DROP TABLE audit")
         db.execute("PRAGMA user_version = 3")
     db.close()
     done = weir("history", "verify", data)
@@ -519,15 +523,14 @@ def _(folder):
     again.kill()
 
 
-@test("salvage names every file of history that must be copied, the -wal file too")
+@test("salvage names the files of history that must be copied, with all companions")
 def _(folder):
     data = make_folder(folder)
     for name in ("history.db", "history.db-wal"):
         expect(os.path.getsize(os.path.join(data, name)), name + " is empty")
     done = weir("log", "salvage", data, data + ".saved")
     equal(done.returncode, 0, done.stderr)
-    for name in ("history.db", "history.db-wal"):
-        expect("cp %s %s.saved/\n" % (os.path.join(data, name), data) in done.stdout, done.stdout)
+    expect("cp %s* %s.saved/\n" % (os.path.join(data, "history.db"), data) in done.stdout, done.stdout)
 
 
 @test("salvage refuses a folder that is not empty, and never changes what it reads")

@@ -65,6 +65,53 @@ def _(folder):
         equal(server.stop(30), 0, "exit code")
 
 
+def history(c):
+    """INFO's section of that name."""
+    lines = text(c("INFO", "history")).split("\r\n")
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def run_jobs(c, n, size):
+    """Jobs that no compression makes smaller, from the first step to history."""
+    words = [w for _ in range(n) for w in ("h", os.urandom(size))]
+    c("ENQUEUEMANY", "QUEUE", "default", "JOBS", *words)
+    complete_all(c, n)
+    until(lambda: unstored(c) == 0, 30, "all jobs are history")
+
+
+@test("what blocks reserve does not take the space of jobs that end one by one")
+def _(folder):
+    with small_disk(folder, 450) as place:
+        server = Server(folder, data=os.path.join(place, "data"))
+        with server.client(seconds=60) as c:
+            run_jobs(c, 1, 10)
+            ballast = Ballast(place)
+            ballast.fill()
+            ballast.leave((64 << 20) + 65536)  # a whole segment, and next to nothing
+            run_jobs(c, 800, 2000)  # into blocks
+            for _ in range(4):
+                run_jobs(c, 20, 50000)  # too few for a block
+            expect(int(history(c)["history_row_jobs"]) > 60, history(c))
+            equal(history(c)["history_errors"], "0", "history_errors")
+        equal(server.stop(30), 0, "exit code")
+
+
+@test("history goes on in the space it has reserved when another program takes the rest")
+def _(folder):
+    with small_disk(folder, 450) as place:
+        server = Server(folder, data=os.path.join(place, "data"))
+        with server.client(seconds=60) as c:
+            run_jobs(c, 800, 2000)
+            words = [w for _ in range(30) for w in ("h", os.urandom(2000))]
+            c("ENQUEUEMANY", "QUEUE", "default", "JOBS", *words)
+            Ballast(place).fill()
+            until(lambda: isinstance(c.ask("ENQUEUE", "h", ARGS), WeirError), 30, "NOSPACE")
+            complete_all(c, 30)  # too few for a block where there is room
+            until(lambda: unstored(c) == 0, 60, "all jobs are history")
+            equal(history(c)["history_row_jobs"], "0", "history_row_jobs")
+        equal(server.stop(30), 0, "exit code")
+
+
 def fill_with_stuck_history(server, place, c):
     """All jobs complete, and another program has taken the room that history wants."""
     n = fill_up(c)

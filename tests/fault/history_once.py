@@ -5,23 +5,18 @@ import glob
 import os
 import random
 import shutil
-import sqlite3
 import threading
 
-from harness import (FULL, Closed, Server, WeirError, claim, equal, expect, job, job_list, main,
-                     pack, test, text, until, weir)
+from harness import (FULL, Closed, Server, WeirError, claim, equal, expect, history, job, job_list,
+                     main, pack, test, text, until, verify_history, weir)
 
 SEED = int(os.environ.get("SEED", "7"))
 
 
 def archived(data):
-    """Ids in the history file, with doubles if there are any."""
-    files = [p for p in glob.glob(os.path.join(data, "**"), recursive=True)
-             if os.path.isfile(p) and open(p, "rb").read(15) == b"SQLite format 3"]
-    equal(len(files), 1, "SQLite files in the data folder")
-    with sqlite3.connect("file:%s?mode=ro" % files[0], uri=True) as db:
-        equal(db.execute("PRAGMA integrity_check").fetchone()[0], "ok", "integrity of the file")
-        return [row[0] for row in db.execute("SELECT id FROM job")]
+    """Ids in history, with doubles if there are any."""
+    verify_history(data)
+    return [int(row[0]) for row in history(data, "SELECT id FROM jobs")]
 
 
 class Worker(threading.Thread):
