@@ -8,39 +8,16 @@ import fs from 'node:fs';
 import path from 'node:path';
 import zlib from 'node:zlib';
 
-import {equal, expect, HERE, isCalm, ROOT, run, shot, test} from './lib.js';
+import {equal, expect, findings, isCalm, isForPeople, ROOT, run, shot, test} from './lib.js';
+import {stubAudit} from './lib_audit.js';
 import {plain, populate, screens} from './lib_world.js';
 
-const AXE = fs.readFileSync(path.join(HERE, 'node_modules', 'axe-core', 'axe.min.js'), 'utf8');
 const WEIGHT = 150000; /* bytes of the page, gzipped */
-const SERIOUS = new Set(['serious', 'critical']);
-
-/* Serious findings as lines. */
-async function findings(page)
-{
-        const found = await page.evaluate(() => globalThis.axe.run(document, {
-                resultTypes: ['violations'],
-                runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
-        }));
-        return found.violations.filter((v) => SERIOUS.has(v.impact))
-                .flatMap((v) => v.nodes.slice(0, 3).map(
-                                 (n) => `${v.id} ${n.target.join(' ')}: ${
-                                         n.failureSummary.split('\n').pop().trim()}`));
-}
-
-/* What no person would write: a value that was shown as the program holds it. */
-async function isForPeople(page, name)
-{
-        const text = await page.locator('body').innerText();
-        const odd = /\[object|undefined|\bNaN\b|\bnull\b|Invalid Date/.exec(text);
-        expect(!odd, `${name} shows "${odd && text.slice(odd.index - 40, odd.index + 30)}"`);
-}
 
 async function look(t, server, ids, scheme)
 {
         const page = await t.page(server, '', {colorScheme: scheme});
         const bad = [];
-        await page.evaluate(AXE);
         for (const [name, hash] of Object.entries(screens(ids, plain))) {
                 await page.to(hash);
                 await isCalm(page);
@@ -133,7 +110,8 @@ test('every screen of an empty weir says what to do, without an error', async (t
         const server = await t.server();
         const page = await t.page(server);
         for (const name of ['now', 'jobs', 'queues', 'schedules', 'workers', 'batches', 'throttle',
-                     'clients', 'locks', 'limits', 'breakers', 'settings']) {
+                     'clients', 'sql', 'locks', 'limits', 'breakers', 'sites', 'settings',
+                     'tokens']) {
                 await page.to(`#/${name}`);
                 await isCalm(page);
                 equal(await page.locator('.missing').allTextContents(), [], `parts of ${name}`);
@@ -149,9 +127,11 @@ test('the page weighs less than 150 kB, is sent gzipped, and comes from weir alo
         const context = await t.context();
         const asked = [];
         context.on('response', (r) => asked.push(r));
+        await stubAudit(context);
         const page = await t.page(server, '', {context});
         for (const name of ['jobs', 'queues', 'schedules', 'workers', 'batches', 'throttle',
-                     'clients', 'locks', 'limits', 'breakers', 'settings', 'job/1'])
+                     'clients', 'sql', 'locks', 'limits', 'breakers', 'sites', 'settings', 'tokens',
+                     'audit', 'job/1'])
                 await page.to(`#/${name}`);
         page.watch.allow(/404.*jobs\/1/);
         const foreign = asked.filter((r) => !r.url().startsWith(server.url));

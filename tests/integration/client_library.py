@@ -7,11 +7,11 @@ client_library.c is the program that uses the library; it is built here with the
 does what it is told line by line.  The load of the database is a number in a file, which weir reads
 through a target of kind `command`.
 """
-import glob
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,84 +19,9 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
 from harness import ROOT, Server, Skip, Watch, equal, expect, main, test, until  # noqa: E402
-
-BUILT = {}
-SETTINGS = ("connect_ms", "reply_ms", "step_ms", "wait_ms", "hold_ms", "backoff_ms",
-            "backoff_max_ms", "k_percent", "probe_ms", "interruptible")
-COUNTS = ("steps", "asks", "granted", "refused", "credited", "throttled", "connects", "failures")
-NO, GO = 0, 1
-SERVER, CREDIT, CLIENT, POLICY = range(4)
-EAWAY, ETIMEDOUT, EASK, EDENIED = 1, 2, 5, 4
-
-
-def run(*command, **options):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=240, **options)
-    expect(done.returncode == 0, "%s: %s" % (" ".join(command[:6]), done.stdout[-1500:]))
-    return done.stdout
-
-
-def program():
-    """client_library.c with the library compiled in, under the sanitizers; what that shares with
-    weir comes out of the build of weir."""
-    if "program" not in BUILT:
-        out = os.path.join(os.environ.get("TMPDIR", "/tmp"), "client_library.%d" % os.getpid())
-        build = os.environ.get("WEIR_BUILD", os.path.join(ROOT, "build", "asan"))
-        run("cc", "-std=gnu17", "-D_GNU_SOURCE", "-O1", "-g", "-fsanitize=address,undefined",
-            "-fno-sanitize-recover=all", "-pthread", "-I", os.path.join(ROOT, "lib"),
-            "-I", os.path.join(ROOT, "src"),
-            os.path.join(ROOT, "tests/integration/client_library.c"),
-            *sorted(glob.glob(os.path.join(ROOT, "lib", "*.c"))),
-            os.path.join(build, "libweir.a"), "-o", out)
-        BUILT["program"] = out
-    return BUILT["program"]
-
-
-class Said:
-    def __init__(self, line):
-        words = line.rstrip("\n").split(" ", 6)
-        self.verdict, self.source, self.error = map(int, words[:3])
-        self.reason, self.value, self.seconds = words[3], words[4], int(words[5]) / 1e6
-        self.message = words[6]
-
-    def __repr__(self):
-        return str(vars(self))
-
-
-class Client:
-    """The program, with one line in flight at most."""
-
-    def __init__(self, url, policy, env=None, **settings):
-        words = ["%d=%d" % (SETTINGS.index(k), v) for k, v in settings.items()]
-        self.process = subprocess.Popen([program(), url, policy, *words], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        env={**os.environ, **(env or {})})
-
-    def send(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-
-    def read(self):
-        line = self.process.stdout.readline()
-        expect(line, "the program ended: %s" % self.process.poll())
-        return line
-
-    def step(self, identity="etl:nightly", cost=1, ms=0):
-        self.send("step", identity, cost, ms)
-        return Said(self.read())
-
-    def check(self, identity="etl:nightly", ms=0):
-        self.send("check", identity, ms)
-        return Said(self.read())
-
-    def counts(self, *words):
-        self.send(*(words or ("counts",)))
-        return dict(zip(COUNTS, map(int, self.read().split())))
-
-    def end(self):
-        self.process.stdin.close()
-        equal(self.process.wait(30), 0, "exit code of the client")
-        self.process.stdout.close()
+from lib_client_library import (COUNTS, CREDIT, EASK, EAWAY, EDENIED, ETIMEDOUT, ETLS, GO, NO,  # noqa: E402
+                                POLICY, SERVER, Client, Said, program, run)
+from lib_tls import Authority, Front  # noqa: E402
 
 
 class Load:
@@ -124,7 +49,8 @@ class Load:
 
 def serve(folder, load, **options):
     """On a unix socket, so that it comes back where it was."""
-    server = Server(folder, config=load.config(), resp=os.path.join(folder, "sock"), **options)
+    options.setdefault("resp", os.path.join(folder, "sock"))
+    server = Server(folder, config=load.config(), **options)
     with server.client() as client:
         if options.get("token"):
             client("AUTH", options["token"])
@@ -157,8 +83,9 @@ def _(folder):
     strict = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-D_DEFAULT_SOURCE"]
     shared, static = os.path.join(folder, "shared"), os.path.join(folder, "static")
     run("cc", *strict, source, "-o", shared, *flags)
+    private = run("pkg-config", "--static", "--libs", "libweir", env=env).split()
     run("cc", *strict, source, "-o", static, "-I" + root + "/usr/include",
-        root + "/usr/lib/libweir.a")
+        root + "/usr/lib/libweir.a", *[f for f in private if f != "-lweir"])
     expect("libweir.so.0" in run("readelf", "-dW", shared), "the program does not name the soname")
     load = Load(folder, 0)
     serve(folder, load)
@@ -336,6 +263,62 @@ def _(folder):
     client.end()
 
 
+# ---------------------------------------------------------------- TLS
+
+
+@test("over TLS it asks, steps and comes back; what TLS fails by is told")
+def _(folder):
+    load = Load(folder, 0)
+    server = serve(folder, load, resp="127.0.0.1:0", token="a-correct-horse-battery")
+    ours, theirs = Authority(folder, "ours"), Authority(folder, "theirs")
+    good = ours.sign("server", "DNS:localhost")
+    front = Front(server.resp[1], good)
+    strict = Front(server.resp[1], good, wants=ours.cert)
+    old = Front(server.resp[1], ours.sign("expired", "DNS:localhost", days=-1))
+
+    def url(port, query):
+        return "rediss://u:a-correct-horse-battery@localhost:%d?%s" % (port, query)
+
+    client = Client(url(front.port, "ca=" + ours.cert), "closed")
+    said = client.check()
+    equal((said.verdict, said.source, said.value), (GO, SERVER, "0.000"), said)
+    for _ in range(100):
+        equal(client.check().source, SERVER, "source")
+    equal(client.counts()["connects"], 1, "connections")
+    front.cut()     # it looks before it asks: no failure, or one that is asked again
+    until(lambda: client.check().source == SERVER, 60, "the new connection")
+    expect(client.counts()["connects"] >= 2, client.counts())
+    client.send("threads", "etl:nightly", 5)
+    equal(client.read().strip(), "40", "steps of threads")
+    client.end()
+    mine = "&cert=%s&key=%s" % ours.sign("client")
+    client = Client(url(strict.port, "ca=" + ours.cert + mine), "closed")
+    equal(client.check().source, SERVER, "with a certificate")
+    client.end()
+    client = Client("rediss://:a-correct-horse-battery@localhost:%d" % front.port, "closed",
+                    env={"WEIR_TLS_CA": ours.cert})
+    equal(client.check().source, SERVER, "with the environment")
+    client.end()
+    silent = socket.create_server(("127.0.0.1", 0))
+    for address, error, words in (
+            (url(front.port, "ca=" + theirs.cert), ETLS, "unknown authority"),
+            (url(front.port, "name=other&ca=" + ours.cert), ETLS, "is for DNS:localhost, not for 'other'"),
+            (url(old.port, "ca=" + ours.cert), ETLS, "expired"),
+            (url(front.port, "ca=/no/such"), ETLS, "/no/such: No such file"),
+            (url(strict.port, "ca=" + ours.cert), ETLS, "wants a client certificate"),
+            (url(server.resp[1], "verify=off"), EAWAY, "redis:// for a port without TLS"),
+            ("redis://localhost:%d" % front.port, EAWAY, "use rediss://"),
+            (url(silent.getsockname()[1], "verify=off"), ETIMEDOUT, "TLS handshake")):
+        client = Client(address, "open", connect_ms=60000 if error != ETIMEDOUT else 300,
+                        reply_ms=60000)
+        said = client.check()
+        equal((said.verdict, said.source, said.error), (GO, POLICY, error), said)
+        expect(words in said.message and "horse" not in said.message, said.message)
+        client.end()
+    for end in (front, strict, old, silent):
+        end.close()
+
+
 # ---------------------------------------------------------------- weir goes away and comes back
 
 
@@ -431,8 +414,43 @@ def _(folder):
     client.end()
 
 
-try:
-    main()
-finally:
-    if "program" in BUILT:
-        os.unlink(BUILT["program"])
+def mute(address):
+    """Listens, and takes no connection any more: whoever connects hears nothing."""
+    door = socket.socket()
+    door.bind(address)
+    door.listen(0)
+    inside = []
+    while len(inside) < 10:  # the queue has room for one or two
+        s = socket.socket()
+        s.settimeout(1)
+        inside.append(s)
+        try:
+            s.connect(address)
+        except OSError:
+            return [door, *inside]
+    raise AssertionError("%s takes connections" % (address,))
+
+
+@test("of a name with several addresses one that is mute does not keep it from the next")
+def _(folder):
+    hosts = os.path.join(folder, "hosts")
+    with open(hosts, "w") as f:
+        f.write("127.0.0.2 weirs\n127.0.0.1 weirs\n")
+    within = ["unshare", "--mount", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")),
+              "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', hosts]
+    if subprocess.run([*within, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+        raise Skip("no namespaces here")
+    # glibc puts the one first that is nearer to the address of the interface.
+    server = serve(folder, Load(folder, 1), resp="127.0.0.2:0")
+    port = server.resp[1]
+    sockets = mute(("127.0.0.1", port))
+    client = Client("weirs:%d" % port, "closed", within=within, connect_ms=4000, step_ms=600000)
+    said = client.step()
+    equal((said.verdict, said.source), (GO, SERVER), said)
+    client.end()
+    for s in sockets:
+        s.close()
+    server.stop()
+
+
+main()

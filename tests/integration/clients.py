@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # weir-test: timeout=300 long
-"""Real clients, each against a server of its own, without and with an access token.
+"""Real clients, each against a server of its own: without a token, and with a token over TLS with a
+certificate of the client.
 
     tests/integration/clients.py [redis_cli ioredis node_redis node_redis_resp3
                                   python_redis php_redis curl]
@@ -17,7 +18,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "fault"))
 
-from harness import Server  # noqa: E402
+from harness import Server, weir  # noqa: E402
 
 CLIENTS = {
     "redis_cli": ["bash", "redis_cli.sh"],
@@ -30,15 +31,26 @@ CLIENTS = {
 }
 
 
+def tls_config(folder):
+    done = weir("tls", "self-signed", "--dir", folder + "/tls")
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    return """resp_tls = {"127.0.0.1:0"}
+http_tls = {"127.0.0.1:0"}
+tls { cert = "%s/tls/server.crt" key = "%s/tls/server.key" ca = "%s/tls/ca.crt" verify_client = "require" }
+""" % (folder, folder, folder)
+
+
 def run(name, token):
     """The lines it prints."""
     command = list(CLIENTS[name])
     command[1] = os.path.join(HERE, "clients", command[1])
     with tempfile.TemporaryDirectory(prefix="weir-test.") as folder:
-        server = Server(folder, token=token)
-        env = {**os.environ, "WEIR_RESP": "%s:%d" % server.resp, "WEIR_HTTP": "%s:%d" % server.http}
+        server = Server(folder, token=token, config=token and tls_config(folder))
+        resp, http = (server.resp_tls, server.http_tls) if token else (server.resp, server.http)
+        env = {**os.environ, "WEIR_RESP": "%s:%d" % resp, "WEIR_HTTP": "%s:%d" % http}
         if token:
-            env["WEIR_TOKEN"] = token
+            env["WEIR_TOKEN"], env["WEIR_TLS"] = token, folder + "/tls"
         try:
             done = subprocess.run(command, env=env, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, timeout=120, text=True)
@@ -47,7 +59,7 @@ def run(name, token):
         except (OSError, subprocess.TimeoutExpired) as error:
             out, code, trouble = "", 1, str(error)
         if token:
-            out = out.replace("ok - ", "ok - with a token, ")
+            out = out.replace("ok - ", "ok - with a token over TLS, ")
         if code and "not ok" not in out:
             out += "not ok - %s: ended with %s: %s\n" % (name, code, trouble.strip()[-300:])
         if "ok - " not in out and not code:

@@ -1,7 +1,9 @@
 #!/bin/bash
 # The whole life of jobs through HTTP with curl and jq.
 set -u
-base=http://${WEIR_HTTP}
+base=http${WEIR_TLS:+s}://${WEIR_HTTP}
+tls=() # WEIR_TLS: the folder of `weir tls self-signed`
+[ -n "${WEIR_TLS:-}" ] && tls=(--cacert "$WEIR_TLS/ca.crt" --cert "$WEIR_TLS/client.crt" --key "$WEIR_TLS/client.key")
 failed=0
 auth=()
 [ -n "${WEIR_TOKEN:-}" ] && auth=(-H "Authorization: Bearer $WEIR_TOKEN")
@@ -11,7 +13,7 @@ ask() {
         local args=(-s -S --max-time 20 -X "$1" "${auth[@]}" -w '\n%{http_code}' "$base$2")
         [ $# -gt 2 ] && args+=(-H 'Content-Type: application/json' --data-binary "$3")
         local out
-        out=$(curl "${args[@]}")
+        out=$(curl "${tls[@]}" "${args[@]}")
         status=${out##*$'\n'}
         body=${out%$'\n'*}
 }
@@ -75,11 +77,11 @@ same "$(get '[.jobs[].id]|sort|join(" ")')" "$ids" ids
 end
 
 step "a delayed job comes when it is due"
-ask POST /v1/jobs '{"hook":"later","args":null,"queue":"delayed","in":1500}'
+ask POST /v1/jobs '{"hook":"later","args":null,"queue":"delayed","in":5000}'
 id=$(get .id)
 ask POST /v1/claims '{"worker":"w","queues":["delayed"]}'
 same "$(get '.jobs|length')" 0 early
-ask POST /v1/claims '{"worker":"w","wait":10000,"queues":["delayed"]}'
+ask POST /v1/claims '{"worker":"w","wait":60000,"queues":["delayed"]}'
 same "$(get '.jobs[0].id')" "$id" id
 end
 

@@ -6,7 +6,7 @@ const { host, port, password } = run.address();
 
 async function connect() {
   const redis = new Redis({
-    host, port, password, lazyConnect: true, connectionName: 'ioredis-test',
+    host, port, password, tls: run.tls(), lazyConnect: true, connectionName: 'ioredis-test',
   });
   redis.on('error', () => {});
   await redis.connect();

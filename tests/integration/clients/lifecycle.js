@@ -3,6 +3,8 @@
 //   connect() -> { call(...words), close() }
 // and speaks nothing but plain commands: no plug-in, no script, no special build.
 const assert = require('assert');
+const fs = require('fs');
+const path = require('path');
 
 let failed = 0;
 
@@ -237,4 +239,12 @@ module.exports = async function run(name, connect) {
 module.exports.address = () => {
   const [host, port] = (process.env.WEIR_RESP || '127.0.0.1:7379').split(/:(?=\d+$)/);
   return { host, port: Number(port), password: process.env.WEIR_TOKEN };
+};
+
+// What tls.connect() takes, with a certificate of ours; undefined without WEIR_TLS, the folder of
+// `weir tls self-signed`.
+module.exports.tls = () => {
+  const folder = process.env.WEIR_TLS;
+  const read = (name) => fs.readFileSync(path.join(folder, name));
+  return folder ? { ca: read('ca.crt'), cert: read('client.crt'), key: read('client.key') } : undefined;
 };

@@ -9,7 +9,10 @@ function connect(): Redis
 {
     global $host, $port;
     $r = new Redis();
-    $r->connect($host, (int) $port, 10.0, null, 0, 20.0);
+    $tls = getenv('WEIR_TLS'); // the folder of `weir tls self-signed`
+    $ssl = $tls ? ['stream' => ['cafile' => "$tls/ca.crt", 'local_cert' => "$tls/client.crt",
+        'local_pk' => "$tls/client.key"]] : [];
+    $r->connect(($tls ? 'tls://' : '') . $host, (int) $port, 10.0, null, 0, 20.0, $ssl);
     if (getenv('WEIR_TOKEN')) {
         $r->auth(getenv('WEIR_TOKEN'));
     }

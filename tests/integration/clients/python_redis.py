@@ -13,9 +13,14 @@ FIELDS = ("id", "token", "hook", "args", "attempt", "queue", "group", "priority"
 failed = 0
 
 
-def connect():
+def connect(is_text=True):
+    tls = os.environ.get("WEIR_TLS")  # the folder of `weir tls self-signed`
+    more = {}
+    if tls:
+        more = {"ssl": True, "ssl_ca_certs": tls + "/ca.crt", "ssl_certfile": tls + "/client.crt",
+                "ssl_keyfile": tls + "/client.key", "ssl_check_hostname": True}
     return redis.Redis(HOST, int(PORT), password=os.environ.get("WEIR_TOKEN"),
-                       decode_responses=True, client_name="python-test")
+                       decode_responses=is_text, client_name="python-test", **more)
 
 
 r = connect()
@@ -54,7 +59,7 @@ def a_job_is_added_found_claimed_and_finished_with_a_result():
 
 
 def any_bytes_are_a_payload():
-    raw = redis.Redis(HOST, int(PORT), password=os.environ.get("WEIR_TOKEN"))
+    raw = connect(is_text=False)
     data = bytes(range(256)) * 4
     job = raw.execute_command("ENQUEUE", "raw", data, "QUEUE", "raw")
     row = raw.execute_command("CLAIM", "w", "QUEUES", "raw")[0]

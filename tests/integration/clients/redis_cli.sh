@@ -3,9 +3,12 @@
 set -u
 host=${WEIR_RESP%:*} port=${WEIR_RESP##*:}
 failed=0
+tls=() # WEIR_TLS: the folder of `weir tls self-signed`
+[ -n "${WEIR_TLS:-}" ] &&
+        tls=(--tls --cacert "$WEIR_TLS/ca.crt" --cert "$WEIR_TLS/client.crt" --key "$WEIR_TLS/client.key")
 
 cli() {
-        redis-cli -h "$host" -p "$port" ${WEIR_TOKEN:+--no-auth-warning -a "$WEIR_TOKEN"} "$@"
+        redis-cli -h "$host" -p "$port" "${tls[@]}" ${WEIR_TOKEN:+--no-auth-warning -a "$WEIR_TOKEN"} "$@"
 }
 
 # field JOB-ID NAME: a value of the map that JOB answers.
@@ -67,9 +70,9 @@ same "${rows[0]:-}" "${ids[0]:-}" "first id"
 end
 
 step "a delayed job comes when it is due"
-id=$(cli ENQUEUE later x QUEUE delayed IN 1500)
+id=$(cli ENQUEUE later x QUEUE delayed IN 5000)
 same "$(cli CLAIM w QUEUES delayed)" "" early
-mapfile -t row < <(cli CLAIM w WAIT 10000 QUEUES delayed)
+mapfile -t row < <(cli CLAIM w WAIT 60000 QUEUES delayed)
 same "${row[0]:-}" "$id" id
 end
 
