@@ -251,10 +251,16 @@ demo: ## show a storm in a real MariaDB; four minutes, or DEMO_ARGS=--quick
 	@$(MAKE) all
 	@demo/storm $(DEMO_ARGS)
 
-crash: ## kill weir under load again and again, and look for lost jobs (CRASH_ARGS)
+CRASH_KILLS = 1000
+crash: ## kill weir under load again and again, and look for lost jobs (CRASH_ARGS, CRASH_KILLS, CLUSTER=1)
 	@tools/deps test
 	@$(MAKE) all
+ifdef CLUSTER
+	@tests/crash/cluster --faults $(CRASH_KILLS) $(CRASH_ARGS)
+else
 	@tests/crash/run $(CRASH_ARGS)
+	@/usr/bin/python3 tests/integration/mysql_kills.py --kills $(CRASH_KILLS)
+endif
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
 	@tools/deps test

@@ -11,19 +11,25 @@ What stands beside the commands (/login, /v1/live, ...) and what requests must h
 The same answers come from the command line with --json; COMMAND_LINE says which command stands
 behind each, and where the two differ on purpose.
 """
+import functools
 import json
 import os
 import re
+import sqlite3
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
+import lib_actionscheduler as bed  # noqa: E402
 from harness import Server, equal, expect, main, short, test, until, weir  # noqa: E402
+from lib_cluster import PASSWORD, Cluster  # noqa: E402
+from lib_databases import Maria, MariaConnection  # noqa: E402
 from lib_schemas import Asker, Mismatch, Reader, is_of  # noqa: E402
 
 # ---------------------------------------------------------------- a server with a bit of everything
 
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CONFIG = """
 throttle {
         mode = "enforce" check_mode = "enforce" adaptive = "observe" starved_after = "1s"
@@ -46,7 +52,28 @@ target "open" {
         interval = "100ms"
         metric "looked_at" { source = "value" }
 }
+wordpress "blog" {
+        socket = "SOCKET" user = "root" database = "DATABASE" target = "shop" mode = "enforce" interval = "200ms"
+}
+mysql "front" { listen = {"127.0.0.1:0"} server = "SOCKET" target = "shop" mode = "enforce" }
+class "paced" { database = "mysql" rate = 1000 }
 """
+
+
+@functools.lru_cache(None)
+def maria():
+    return bed.server("schemas")
+
+
+def wordpress():
+    """A site that Action Scheduler has not migrated yet, about which there is advice."""
+    site = bed.Site(maria(), database="db%d" % time.monotonic_ns(), is_migrated=False)
+    now = int(time.time())
+    site.add_simple("klaviyo_sync", now - 60, group="shop")
+    site.add_async("woocommerce_payment_capture")
+    site.add_simple("klaviyo_sync", now + 3600)
+    site.log(1, "action created")
+    return site
 
 
 def set_load(folder, n):
@@ -57,7 +84,8 @@ def set_load(folder, n):
 
 def serve(folder):
     set_load(folder, 2)
-    return Server(folder, config=CONFIG.replace("FOLDER", folder))
+    words = {"FOLDER": folder, "SOCKET": maria().socket, "DATABASE": wordpress().database}
+    return Server(folder, config=re.sub("FOLDER|SOCKET|DATABASE", lambda m: words[m[0]], CONFIG))
 
 
 def has_level(ask, level):
@@ -134,9 +162,9 @@ def jobs_of_every_kind(ask, folder):
         "scope": "after", "uniquefor": 60000, "conflict": "first", "key": "k", "keymax": 2,
         "limit": "api", "target": "shop", "batch": "b1", "after": [first, many["ids"][0]],
         "when": "ended", "otherwise": "fail", "expires": 7200000, "resultfor": 60000,
-        "maxrun": 90000, "signature": "v1,AAAA", "tier": "high"})["id"]
+        "maxrun": 90000, "signature": "v1,AAAA", "tier": "high", "traceparent": TRACEPARENT})["id"]
     options = ask("JOB", id=full)["options"]
-    expect(len(options) >= 16, "options: %s" % sorted(options))
+    expect(len(options) >= 17, "options: %s" % sorted(options))
     ask("WHY", id=full)
     waiting = [ask("ENQUEUE", {"hook": "ready", "queue": "nobody"})["id"] for _ in range(2)]
     equal(ask("WHY", id=waiting[1])["ahead"], 1, "jobs ahead")
@@ -152,9 +180,11 @@ def jobs_of_every_kind(ask, folder):
     ask("COMPLETE", id=claimed[0]["id"], token=claimed[0]["token"], result_base64="/wA=")
     expect("result_base64" in ask("JOB", id=claimed[0]["id"]), "a result of bytes")
     ask("RELEASE", {"id": claimed[1]["id"], "token": claimed[1]["token"], "in": 60000})
-    told = ask("ENQUEUE", hook="told", args=0, queue="told", maxrun=60000)["id"]
+    told = ask("ENQUEUE", hook="told", args=0, queue="told", maxrun=60000,
+               traceparent=TRACEPARENT)["id"]
     got = claim_one(ask, "told")
     equal(got["maxrun_ms"], 60000, "MAXRUN in a claim")
+    equal(got["traceparent"], TRACEPARENT, "TRACEPARENT in a claim")
     ask("COMPLETE", id=told, token=got["token"], result="plain", result_is_text=True)
     equal(ask("JOB", id=told)["result_is_text"], True, "text in a result")
     ask("CANCEL", id=claimed[1]["id"])
@@ -202,7 +232,7 @@ def schedules(ask, folder):
             "window": 60000, "overlap": "queue", "stopafter": 3, "queue": "ticks", "group": "g",
             "priority": 9, "timeout": 5000, "attempts": 2, "backoff": "fixed:5s", "key": "k",
             "keymax": 2, "limit": "api", "target": "shop", "expires": 60000, "resultfor": 1000, "maxrun": 90000,
-            "signature": "v1,AAAA"}
+            "signature": "v1,AAAA", "traceparent": TRACEPARENT}
     ask("SCHEDULE", name="full", **full)
     ask("SCHEDULE", name="bare", hook="tick", every=3600000, missed="one",
         first=int(time.time() * 1000) + 10 ** 7, args_base64="/wA=")
@@ -373,6 +403,7 @@ def throttle(ask, folder):
     ask("THROTTLE", action="resume")
     ask("THROTTLE", action="status")
     ask("THROTTLE", action="history")
+    expect(ask("AUDIT", limit=1)["cursor"], "there is more than one change")
     ask("THROTTLEHISTORY", count=5)
     set_load(folder, 2)
     has_level(ask, "normal")
@@ -391,6 +422,77 @@ def looking_on(ask, folder):
     until(lambda: ask("THROTTLESTATUS")["adaptive"]["pressure"], 30, "the pressure to be known")
 
 
+@story
+def history_that_cannot_be_written(ask, folder):
+    del folder
+    other = sqlite3.connect(os.path.join(ask.server.data, "history.db"), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    ask("ENQUEUE", hook="late", args=0, queue="late")
+    job = claim_one(ask, "late")
+    ask("COMPLETE", id=job["id"], token=job["token"])
+    until(lambda: ask("NOW")["history"]["problem"], 20, "history that cannot be written")
+    other.execute("ROLLBACK")
+    other.close()
+    until(lambda: not ask("NOW")["history"]["problem"], 20, "history that can be written")
+
+
+@story
+def sites(ask, folder):
+    until(lambda: ask("SITES")["sites"][0]["due"] == 2, 20, "a survey")
+    ask("SITEASK", name="blog", hook="klaviyo_sync")
+    ask("SITERUN", name="blog")
+    set_load(folder, 30)
+    until(lambda: ask("SITE", name="blog")["moved"] == 1, 20, "a moved action")
+    until(lambda: ask("SITE", name="blog")["advice"], 20, "advice")
+    ask("SITEACTIONS", name="blog", status="moved")
+    ask("SITEWHY", name="blog", id=1)
+    ask("SITEDEFER", name="blog", id=99, hook="klaviyo_x", date=int(time.time()))
+    set_load(folder, 2)
+    got = ask("SITELOCK", name="blog", key="k", ttl=60)
+    ask("SITELOCK", name="blog", key="k", ttl=60)
+    ask("SITELOCKS", name="blog")
+    ask("SITEUNLOCK", name="blog", key="k", token=got["token"])
+
+
+@story
+def doors(ask, folder):
+    port = ask.server.mysql[0][1]
+    paced = MariaConnection(port, "root", "", database="mysql")
+    plain = MariaConnection(port, "root", "")
+    paced("SELECT user FROM user")
+    plain("SELECT 1 FROM mysql.user")
+    until(lambda: len(ask("PROXYCLASSES", name="front")["classes"]) == 2, 20, "two classes")
+    until(lambda: ask("PROXY", name="front")["series"]["running"], 20, "a second in the series")
+    ask("PROXIES")
+    equal(len(ask("PROXYCLIENTS", name="front", state="idle")["clients"]), 2, "idle clients")
+    ask("PROXYTOP", name="front", sort="count", limit=5)
+    explained = ask("PROXYEXPLAIN", name="front", sql="DELETE FROM t", user="root", database="mysql")
+    equal((explained["class"], explained["kind"], explained["can_wait"]), ("paced", "write", True),
+          "what is said of a statement")
+    ask("PROXYEXPLAIN", name="front", sql="COMMIT", user="ann")
+    ask("PROXYDRAIN", name="front", on=True)
+    ask("PROXYDRAIN", name="front", on=False)
+    paced.close()
+    plain.close()
+
+
+@story
+def minutes(ask, folder):
+    """The last one: what is told by the minute is told when the minute is over."""
+    del folder
+    ask("ENQUEUE", hook="minute", args=0, queue="minutes")
+    job = claim_one(ask, "minutes")
+    ask("COMPLETE", id=job["id"], token=job["token"])
+
+    def is_over():
+        return any(ask("SERIES", of="hook", name="minute")["started"])
+    until(is_over, 70, "the minute to be over")
+    ask("SERIES", of="queue", name="minutes")
+    expect(ask("SERIES", of="client", name="a:slow")["reasons"], "reasons of a client")
+    ask("SERIES", of="target", name="shop")
+    ask("SERIES", of="metric", target="shop", name="threads")
+
+
 # ---------------------------------------------------------------- and what is to be seen of it
 
 # Cannot be brought about here in a test's time, each with the reason.
@@ -399,6 +501,45 @@ UNSEEN = {
     "#/components/schemas/now/properties/rates/properties/%s (never null)" % rate
     for rate in ("enqueued", "started", "completed", "failed", "deferred", "granted", "refused")
 }
+
+
+def ask_for_tokens(first, folder):
+    """On a server of its own: the first token closes it to those without one."""
+    path = os.path.join(folder, "closed")
+    os.mkdir(path)
+    server = Server(path, token="a-token-of-all-0123456789")
+    ask = Asker(server)
+    ask.reader = first.reader  # what was seen counts together
+    ask("TOKENADD", {"name": "ci", "role": "producer", "queues": "a,b", "for": 60000})
+    ask("TOKENROTATE", name="ci", keep=1000)
+    ask("TOKENS")
+    ask("TOKENREMOVE", name="ci")
+    server.stop()
+    return ask.asked
+
+
+def ask_for_cluster(first, folder):
+    """On two machines over one MariaDB: a weir that is alone has no members."""
+    maria = Maria("cluster", "--innodb-flush-log-at-trx-commit=1")
+    maria.ask("CREATE USER weir@'%%' IDENTIFIED BY '%s'" % PASSWORD,
+              "GRANT ALL ON *.* TO weir@'%'")
+    path = os.path.join(folder, "cluster")
+    c = Cluster(path, "mysql", [maria.port], durability="single")
+    nodes = [c.add("a"), c.add("b")]
+    c.init()
+    for node in nodes:
+        node.start()
+    leader = c.leader()
+    other = nodes[leader is nodes[0]]
+    until(lambda: leader.knows(other), 60, "a member that is in step")
+    ask = Asker(leader.server)
+    ask.reader = first.reader  # what was seen counts together
+    ask("CLUSTERVERIFY")
+    ask("CLUSTER")
+    ask("HANDOVER", node=other.name)
+    for node in nodes:
+        node.server.kill()
+    return ask.asked
 
 
 @test("every answer over HTTP is what /openapi.json says, and all it says is seen")
@@ -411,7 +552,8 @@ def answers(folder):
     equal(len({n.lower() for n in names}), len(names), "schemas, in languages without case")
     for fn in STORIES:
         fn(ask, folder)
-    missing = sorted(set(ask.operations) - ask.asked)
+    missing = sorted(set(ask.operations) - ask.asked - ask_for_tokens(ask, folder) -
+                     ask_for_cluster(ask, folder))
     expect(not missing, "no request for %s" % ", ".join(missing))
     unseen = sorted({u for o in ask.operations.values() for u in ask.reader.unseen(o.schema)
                      if u not in UNSEEN})
@@ -454,6 +596,10 @@ def problems(folder):
                   if p == "path"}
         if not params or o.method == "POST":
             continue
+        if name == "SITEASK":
+            params["hook"] = "h"
+        if name == "SITEUNLOCK":
+            params["force"] = True
         answer = ask.raw(name, params)
         if answer.status == 200:  # a tier is known of every hook, a rule may be gone already, a lock is free
             expect(name in ("TIER", "RULEUNSET", "LOCKED"), "%s of nothing: %r" % (name, answer))
@@ -542,6 +688,19 @@ COMMAND_LINE = [
     ("mutex list", "LOCKS", SAME),
     ("mutex show held", "LOCKED", SAME),
     ("mutex release held --yes", "FORCEUNLOCK", SAME),
+    ("wordpress status", "SITES", SAME),
+    ("wordpress status blog", "SITE", SAME),
+    ("wordpress actions blog", "SITEACTIONS", SAME),
+    ("wordpress why blog 1", "SITEWHY", SAME),
+    ("mutex acquire k --wordpress blog", "SITELOCK", SAME),
+    ("proxy list", "PROXIES", SAME),
+    ("proxy show front", "PROXY", SAME),
+    ("proxy classes front", "PROXYCLASSES", SAME),
+    ("proxy clients front", "PROXYCLIENTS", SAME),
+    ("proxy top front", "PROXYTOP", SAME),
+    ("proxy explain COMMIT --user a", "PROXYEXPLAIN", SAME),
+    ("proxy drain front", "PROXYDRAIN", OK),
+    ("proxy undrain front", "PROXYDRAIN", OK),
     ("limit set a 3 1m", "LIMIT", OK),
     ("limit list", "LIMITS", SAME),
     ("limit show a", "USAGE", SAME),
@@ -581,6 +740,9 @@ COMMAND_LINE = [
     ("host skipped", "SKIPPEDHOSTS", SAME),
     ("host recover h1", "RECOVERHOST", OK),
     ("setting list", "SETTINGS", SAME),
+    ("audit", "AUDIT", SAME),
+    ("cluster status", "CLUSTER", SAME),
+    ("cluster members", "CLUSTER", SAME),
     ("setting set locks.enabled true", "SETTINGSET", OK),
     ("setting unset locks.enabled", "SETTINGUNSET", OK),
     ("config show", "CONFIGSHOW", SAME),
@@ -589,9 +751,13 @@ COMMAND_LINE = [
 
 # Words of the command line behind which no command of the HTTP door stands alone.
 NO_COMMAND = {
-    "serve", "work", "log verify", "log dump", "log salvage", "history verify", "probe", "backup",
-    "doctor", "completion", "version", "help", "ping", "top", "export", "import", "lock run", "breaker run",
-    "config check", "config diff",
+    "serve", "work", "log verify", "log dump", "log salvage", "history verify", "history sql", "probe",
+    "backup", "doctor", "completion", "version", "help", "ping", "top", "export", "import", "lock run",
+    "breaker run",
+    "config check", "config diff", "wordpress check", "tls", "cluster init", "cluster hand-over",
+    "cluster verify", "move",
+    # The first token closes the server to those without one: tokens.py.
+    "token add", "token list", "token rotate", "token remove",
 }
 
 
@@ -670,7 +836,7 @@ def have_all_that_lines_show(ask):
         "hook": "h", "args_base64": "/wA=", "group": "g", "in": 3600000, "backoff": "fixed:5s",
         "unique": "u1", "scope": "after", "uniquefor": 60000, "key": "k", "keymax": 2,
         "limit": "a", "target": "b", "batch": "b", "expires": 7200000, "resultfor": 60000, "maxrun": 90000,
-        "signature": "k1:02", "tier": "high"}), {"id": 1}, "the first job")
+        "signature": "k1:02", "tier": "high", "traceparent": TRACEPARENT}), {"id": 1}, "the first job")
     second = ask("ENQUEUE", hook="h", args={"n": 1}, after=[1], when="ended")["id"]
     third = ask("ENQUEUE", hook="h", args="text", args_is_text=True, queue="bytes")["id"]
     got = claim_one(ask, "bytes")

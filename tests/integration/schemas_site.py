@@ -109,7 +109,7 @@ def sessions(site):
 def pages(folder):
     seen = set()
     site = Site(Server(folder), seen)
-    for name in ("healthz", "readyz", "metrics", "openapi", "live", "session", "login", "logout"):
+    for name in ("healthz", "readyz", "leads", "metrics", "openapi", "live", "session", "login", "logout"):
         site(name)
     equal(set(site.pages), {n for n, _ in seen}, "pages")
     equal(site("healthz").body, b"ok\n", "health")
