@@ -211,8 +211,10 @@ static void report(const struct engine *e, const struct mark *a, const struct ma
         if (e->work == WORK_CYCLE)
                 ops = (puts + acks) / 2;
         sample_print(names[e->work], ops, &a->sample, &b->sample);
-        printf(",\"empty\":%" PRIu64 ",\"puts_total\":%" PRIu64 ",\"acks_total\":%" PRIu64 "}\n",
-               b->count.empty - a->count.empty, e->run->count.puts, e->run->count.acks);
+        printf(",\"empty\":%" PRIu64 ",\"puts_total\":%" PRIu64 ",\"acks_total\":%" PRIu64
+               ",\"fails_total\":%" PRIu64 "}\n",
+               b->count.empty - a->count.empty, e->run->count.puts, e->run->count.acks,
+               e->run->count.fails);
         fflush(stdout);
 }
 

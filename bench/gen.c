@@ -1,8 +1,8 @@
 /* gen: the load generator of `make bench`, the same for every peer.
  *
  *   gen --proto weir|list|stream|beanstalk|weir-lock|redis-lock (--port N | --unix PATH)
- *       [--conns N] [--depth N] [--payload BYTES] [--many] [--batch] [--next] [--single]
- *       [--pid PID] [--dir DIR] [--warm S] PHASE...
+ *       [--conns N] [--depth N] [--payload BYTES | --json] [--many] [--batch] [--next] [--single]
+ *       [--record FILE] [--pid PID] [--dir DIR] [--warm S] PHASE...
  *
  * A phase is put:SECONDS, put#COUNT, drain:SECONDS, drain, cycle:SECONDS, cycle#COUNT,
  * latency#SAMPLES[@GAP_US] or, with the lock protocols, lock:SECONDS; phases run one after the
@@ -60,6 +60,10 @@ static void set_option(struct run *run, int opt)
                 run->is_next = true;
         else if (opt == 'o')
                 run->is_single = true;
+        else if (opt == 'j')
+                run->is_json = true;
+        else if (opt == 'r')
+                run->record = record_open(optarg);
         else
                 exit(2);
 }
@@ -77,6 +81,8 @@ static void parse_options(struct run *run, int argc, char **argv, double *warm_s
                 {"batch", no_argument, NULL, 'b'},
                 {"next", no_argument, NULL, 'n'},
                 {"single", no_argument, NULL, 'o'},
+                {"json", no_argument, NULL, 'j'},
+                {"record", required_argument, NULL, 'r'},
                 {"pid", required_argument, NULL, 'i'},
                 {"dir", required_argument, NULL, 'D'},
                 {"warm", required_argument, NULL, 'w'},
@@ -94,6 +100,10 @@ static void parse_options(struct run *run, int argc, char **argv, double *warm_s
                 die("--proto, --port or --unix, and a phase are needed");
         if (run->is_single && (run->proto != &proto_weir || run->is_next))
                 die("--single is for the protocol weir without --next");
+        if (run->is_json && (run->proto != &proto_weir || run->is_many))
+                die("--json is for the protocol weir without --many");
+        if (run->record && !run->is_json)
+                die("--record needs --json");
 }
 
 /* {"n":"0000000000","pad":"abc..."}: JSON, so that no peer can take it for something else. */
@@ -156,5 +166,7 @@ int main(int argc, char **argv)
                 conn_open(&run.conns[i], &run, i);
         for (int i = optind; i < argc; i++)
                 run_phase(&run, argv[i], warm_s);
+        if (run.record)
+                record_close(run.record);
         return 0;
 }

@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "payload.h"
+#include "record.h"
 #include "sample.h"
 
 #define DEPTH_MAX   1024
@@ -34,7 +36,7 @@ struct held {
         char id[40]; /* as the server wrote it */
         uint8_t id_len;
         char token[32];  /* weir only */
-        uint32_t number; /* from the payload; the Redis list needs it to write the payload again */
+        uint32_t number; /* from the payload; some need it to write the payload or its end again */
 };
 
 struct run;
@@ -50,6 +52,7 @@ struct conn {
         size_t awaited;      /* replies of this batch still to come */
         size_t batch;        /* jobs in this batch of puts or acks */
         size_t claiming;     /* the combined form: this many last requests of the batch claim */
+        size_t failing;      /* this many replies to come, the next ones, are of failed jobs */
         size_t debt;         /* jobs put by this connection and not yet claimed by it */
         struct held *held;
         size_t n_held;
@@ -81,6 +84,7 @@ struct proto {
 
 struct counters {
         uint64_t puts, claims, acks;
+        uint64_t fails; /* of the acks */
         uint64_t empty; /* claims that brought nothing although a job was there, or at the end */
 };
 
@@ -94,12 +98,14 @@ struct run {
         bool is_batch;  /* one request claims a whole batch, where the protocol can */
         bool is_next;   /* finish and claim in one request, where the protocol can */
         bool is_single; /* a cycle puts and finishes one by one, claims `depth`; weir only */
+        bool is_json;   /* the payload of payload.h instead of the template; weir only */
         pid_t pid;      /* the server, for its CPU time; 0: not asked */
         char disk[64];  /* /sys/dev/block/M:m/stat of the data folder, or "" */
         char *template; /* one payload, without its number */
         uint32_t next_number;
-        uint32_t put_limit; /* no number from here on is put in this phase */
-        uint64_t *seen;     /* a bit per number that was claimed */
+        uint32_t put_limit;    /* no number from here on is put in this phase */
+        uint64_t *seen;        /* a bit per number that was claimed */
+        struct record *record; /* of what was claimed, or NULL; weir only */
         struct counters count;
         struct conn *conns;
 };

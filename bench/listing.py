@@ -1,14 +1,15 @@
 """Every kind of filter of JOBS and GET /v1/jobs, among many jobs, while another client pings.
 
-A fresh weir gets as many canceled jobs, which are history on disk, as live ones.  When all of them
-are where they belong, and the filling has left the minute over which weir remembers its longest
-turn, each filter is asked VISITS times through each door, the doors in turns.  The time is from
-before the request is sent until the first bytes of the answer are there: weir sends an answer when
-it is whole, and what this client needs to take it apart is no matter of the server.
+A fresh weir gets jobs that ended, which are history on disk, and live ones (listing_world.py).  When
+all of them are where they belong, and the filling has left the minute over which weir remembers its
+longest turn, each filter is asked VISITS times through each door, the doors in turns.  The time is
+from before the request is sent until the first bytes of the answer are there: weir sends an answer
+when it is whole, and what this client needs to take it apart is no matter of the server.
 
-What is asked and what must be answered is that of the tests (tests/integration/lib_many_jobs.py).
-A filter that has to look at each job may answer with a part of the page and a cursor, rather than
-late.  Such a one is followed to its end once, and what that took is printed beside it.
+The first visit makes warm what is kept in memory; the others count.  A filter that has to look at
+each job, or for names that rarely meet, may answer with a part of the page and a cursor, rather than
+late.  Such a one is followed to its end once, and what that took is printed beside it.  Every answer
+is compared with what it must be.
 """
 
 import json
@@ -16,26 +17,22 @@ import os
 import re
 import select
 import subprocess
-import sys
 import time
 import urllib.parse
 
+import history_cost
+import listing_world
+from listing_world import PAGE, harness
 from peers import Broken
 
-TESTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests")
-sys.path[1:1] = [os.path.join(TESTS, "fault"), os.path.join(TESTS, "integration")]
-
-import harness        # noqa: E402
-import lib_many_jobs  # noqa: E402
-
-JOBS, QUICK_JOBS = 1000000, 200000
-JOBS_STEP = lib_many_jobs.PER_GROUP
-MIN_JOBS = 4 * JOBS_STEP    # what lib_many_jobs.build() needs
-VISITS = 9
-PAGE = 50           # jobs of an answer, unless LIMIT says otherwise
+JOBS, QUICK_JOBS, FULL_JOBS = 2000000, 200000, 10000000     # in history
+LIVE_MAX = 1000000
+JOBS_STEP = listing_world.PER_GROUP
+MIN_JOBS = 2 * listing_world.CANCELED
+VISITS = 10         # the first of them does not count
 MINUTE_S = 70       # what loop_turn_max_us looks back on: a minute, and the ten seconds under way
 CALM_S = 3          # of pings without listings, to compare with
-HISTORY_S = 600     # a slow disk may take long with a million; silence beyond it is a failure
+HISTORY_S = 900     # a slow disk may take long with ten million; silence beyond it is a failure
 SECONDS = 120       # for one answer
 
 
@@ -105,30 +102,21 @@ def info(c):
     return {k: int(v) for k, v in re.findall(r"(?m)^(\w+):(\d+)\r?$", harness.text(c("INFO")))}
 
 
-def wait_for_calm(c, note):
-    """Until history is on disk and a minute has passed since, so that what is measured from here on
+def wait_for_calm(server, note):
+    """Until history is at rest and a minute has passed since, so that what is measured from here on
     was made by the listings."""
-    deadline = time.monotonic() + HISTORY_S
-    while info(c)["jobs_finished"]:
-        if time.monotonic() > deadline:
-            raise Broken(f"{info(c)['jobs_finished']} ended jobs are not in history after "
-                         f"{HISTORY_S} s")
-        time.sleep(0.1)
+    history_cost.wait_until_quiet(server, HISTORY_S)
     note(f"listing: all is in place; {MINUTE_S} s until the filling is out of the minute that is "
          "looked back on")
     time.sleep(MINUTE_S)
 
 
 def all_cases(door, world):
-    """Those of the tests, a page as long as it may be, and second pages."""
-    found = [(words, wanted) for words, wanted, _ in lib_many_jobs.cases(world)]
-    found.append((("LIMIT", 1000), lib_many_jobs.down(world.newest, n=1000)))
-    for words, step in (((), -1), (("ORDER", "oldest"), 1),
-                        (("HOOK", "old.7"), -lib_many_jobs.HOOKS)):
+    """(filter, kind, ids): those of the world, and second pages."""
+    found = [(words, kind, world.answer(words)) for words, kind in listing_world.cases(world)]
+    for words in ((), ("ORDER", "oldest"), ("HOOK", "order.paid")):
         ids, cursor, _ = door.ask(words)
-        if len(ids) == PAGE:
-            found.append(((*words, "CURSOR", cursor),
-                          lib_many_jobs.up(ids[-1] + step, step, PAGE)))
+        found.append(((*words, "CURSOR", cursor), "single", world.answer(words, after=ids[-1])))
     return found
 
 
@@ -151,18 +139,17 @@ def follow(door, words, wanted):
 
 def name_of(words, world):
     """The filter as printed; times and cursors are told by what they are."""
-    said = {str(world.half_ms): "the first live job", "1000": "1970"}
     parts = []
     for key, value in zip(words[::2], words[1::2]):
         if key in ("SINCE", "UNTIL"):
-            value = said.get(str(value), "tomorrow")
+            value = world.said[value]
         parts.append("second page" if key == "CURSOR" else f"{key} {value}")
     return ", ".join(parts) or "no filter"
 
 
 def one_filter(bench, doors, c, case, world):
     """Both doors, VISITS times; the longest turn of the last minute, in microseconds."""
-    words, wanted = case
+    words, kind, wanted = case
     before = info(c)["loop_slow_turns"]
     times = {door.key: [] for door in doors}
     for _ in range(VISITS):
@@ -173,21 +160,23 @@ def one_filter(bench, doors, c, case, world):
         follow(door, words, wanted)
     after = info(c)
     for door in doors:
+        first, *warm = times[door.key]
         bench.samples.append({
-            "contender": door.key, "work": "listing", "shape": [1, 1], "round": 0,
-            "filter": name_of(words, world), "ms": times[door.key], "jobs": len(wanted),
+            "contender": door.key, "work": "listing", "shape": [1, 1], "round": 0, "kind": kind,
+            "filter": name_of(words, world), "first_ms": first, "ms": warm, "jobs": len(wanted),
             "answers": len(whole), "whole_ms": sum(whole), "longest_ms": max(whole),
             "slow_turns": after["loop_slow_turns"] - before})
     return after["loop_turn_max_us"]
 
 
 def listings(bench, server, jobs, note):
+    live = min(jobs, LIVE_MAX)
     with harness.Resp(("127.0.0.1", server.port), SECONDS) as c:
         began = time.monotonic()
-        world = lib_many_jobs.build(c, jobs)
-        note(f"listing: {jobs:,} canceled and {jobs:,} live jobs added in "
+        world = listing_world.build(bench, server, c, jobs, live)
+        note(f"listing: {jobs:,} ended and {live:,} live jobs added in "
              f"{time.monotonic() - began:.0f} s")
-        wait_for_calm(c, note)
+        wait_for_calm(server, note)
         with Pings(bench, server) as calm:
             time.sleep(CALM_S)
         doors = (Resp(server), Http(server))
@@ -198,7 +187,7 @@ def listings(bench, server, jobs, note):
                 turn_us = max(turn_us, one_filter(bench, doors, c, case, world))
         bench.samples.append({
             "contender": "weir", "work": "listing-loop", "shape": [1, 1], "round": 0, "jobs": jobs,
-            "seconds": time.monotonic() - began, "turn_max_us": turn_us,
+            "live": live, "seconds": time.monotonic() - began, "turn_max_us": turn_us,
             "calm_turn_max_us": before["loop_turn_max_us"],
             "slow_turns": info(c)["loop_slow_turns"] - before["loop_slow_turns"],
             "pings": pings.said, "calm_pings": calm.said})

@@ -12,6 +12,7 @@ from peers import BACKLOG, ECHO_SHAPE, Broken, Missing, Server
 
 SHAPES = ((1, 1), (8, 1), (64, 1), (1, 32), (8, 32), (64, 32))
 QUICK_SHAPES = ((1, 1), (64, 1), (64, 32))
+SLOT_WORKS = ("cycle", "put", "drain", "lock")     # in this order, on one server
 PAYLOAD = 200
 GAP_US = 5000       # between two jobs on the idle system
 WARM_S = 0.05
@@ -43,7 +44,8 @@ class Bench:
         os.makedirs(self.out, exist_ok=True)
         self.source = source
         parts = ("gen", "engine", "latency", "conn", "sample", "proto_weir", "proto_redis",
-                 "proto_beanstalk", "proto_lock")
+                 "proto_beanstalk", "proto_lock", "payload",
+                 "record")
         self.compile(parts, self.gen)
         self.compile(("raw",), self.raw)
         self.compile(("echo",), self.echo, ("-pthread",))
@@ -96,8 +98,7 @@ class Bench:
         """Cycle first, as it leaves the queue empty; then put, then drain what was put."""
         with self.server(contender) as server:
             self.check_needs(server)
-            phases = [f"{w}:{seconds(w, shape)}" for w in ("cycle", "put", "drain", "lock")
-                      if w in works]
+            phases = [f"{w}:{seconds(w, shape)}" for w in SLOT_WORKS if w in works]
             results = self.generate(server, shape, phases)
             for result in results:
                 if result["work"] in contender.works:

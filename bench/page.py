@@ -12,15 +12,13 @@ import subprocess
 
 from peers import Broken, Missing
 
-import listing
-
-harness, lib_many_jobs = listing.harness, listing.lib_many_jobs
+from listing_world import TESTS, harness, lib_many_jobs
 
 VISITS = 9
 NEW_BROWSERS = 3
 JOBS = 20000        # canceled, and as many live ones
 HERE = os.path.dirname(os.path.abspath(__file__))
-CLIENT = os.path.join(listing.TESTS, "browser", "node_modules", "playwright-core")
+CLIENT = os.path.join(TESTS, "browser", "node_modules", "playwright-core")
 FILE = re.compile(rb"[\w-]+\.(?:css|js|svg)\b")
 
 

@@ -42,12 +42,16 @@ ECHO_SHAPE = (64, 1)  # as bench/echo.c has it
 # Workers, and jobs in a claim: Action Scheduler's default.
 TABLE_SHAPES = ((1, 25), (8, 25), (64, 25))
 BACKLOG = 100000    # jobs that wait in the queue meanwhile
+# Every commit synced, and a buffer pool that holds everything.
+MARIADB_SYNCED = ("--max-connections=300", "--innodb-flush-log-at-trx-commit=1",
+                  "--innodb-buffer-pool-size=1G")
 
 CONTENDERS = (
-    Contender("weir", "weir", "weir", "weir", True, gen=("--next", "--batch")),
+    Contender("weir", "weir", "weir", "weir", True, gen=("--next", "--batch"),
+              works=("put", "drain", "cycle", "history", "json")),
     Contender("weir-3", "weir, three commands", "weir", "weir", True, works=("drain", "cycle")),
     Contender("weir-nohistory", "weir, history none", "weir", "weir", True,
-              gen=("--next", "--batch"), works=("drain", "cycle"), config=NO_HISTORY),
+              gen=("--next", "--batch"), works=("drain", "cycle", "json"), config=NO_HISTORY),
     Contender("list", "Redis list, always", "redis", "list", True, ALWAYS),
     Contender("stream", "Redis stream, always", "redis", "stream", True, ALWAYS),
     Contender("beanstalkd", "beanstalkd -f0", "beanstalkd", "beanstalk", True, ("-f0",)),
@@ -76,8 +80,8 @@ CONTENDERS = (
               works=("lock",), shapes=((64, 1),), is_unix=True),
     Contender("weir-single", "weir, one by one", "weir", "weir", True, gen=("--batch", "--single"),
               works=("table", "backlog"), shapes=TABLE_SHAPES),
-    Contender("mariadb", "MariaDB tables", "mariadb", "table", True, works=("table", "backlog"),
-              shapes=TABLE_SHAPES),
+    Contender("mariadb", "MariaDB tables", "mariadb", "table", True, MARIADB_SYNCED,
+              works=("table", "backlog"), shapes=TABLE_SHAPES),
     Contender("weir-25", "weir, 25 in one write", "weir", "weir", True, gen=("--batch",),
               works=("table", "backlog"), shapes=TABLE_SHAPES),
     Contender("weir-25-many", "weir, batch verbs", "weir", "weir", True,
@@ -90,6 +94,7 @@ weir                    ENQUEUE; COMPLETE .. CLAIM MAX 1 (finish one, get the ne
                         x32: 32 ENQUEUE; 31 COMPLETE and one COMPLETE .. CLAIM MAX 32
 weir, three commands    ENQUEUE; CLAIM MAX 1; COMPLETE          x32: 32 of each
 weir, history none      as weir, in a queue that keeps no history
+both, JSON payload      ENQUEUE .. GROUP shop; half of the COMPLETE have a result, 2 % are FAIL
 weir, CLAIM MAX 32      32 ENQUEUE; one CLAIM MAX 32; 32 COMPLETE
 weir, batch verbs       one ENQUEUEMANY of 32; 31 COMPLETE and one COMPLETE .. CLAIM MAX 32
 Redis list              LPUSH; LMOVE to the worker's own list; LREM from its tail
@@ -221,7 +226,7 @@ class Server:
         self.pending()
 
     def _start_mariadb(self, deadline):
-        """Every commit synced, no binary log, a buffer pool that holds everything, else as is."""
+        """No binary log; the contender's settings, else as is."""
         program = shutil.which("mariadbd", path=os.environ.get("PATH", "") + ":/usr/sbin")
         if not program:
             raise Broken("mariadbd is not installed")
@@ -232,8 +237,7 @@ class Server:
             self._fill_mariadb(args)
         self.port = free_port()
         self._spawn([*args, "--bind-address=127.0.0.1", f"--port={self.port}",
-                     "--socket=mariadb.sock", "--pid-file=mariadb.pid", "--max-connections=300",
-                     "--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=1G"],
+                     "--socket=mariadb.sock", "--pid-file=mariadb.pid", *self.contender.settings],
                     stdout=subprocess.DEVNULL)
         wait_for_port(self.proc, self.port, deadline)
 

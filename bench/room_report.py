@@ -4,7 +4,8 @@ import statistics
 
 from report import Targets
 
-LISTING_GOAL_MS = 200
+SINGLE_GOAL_MS = 20         # one filter, once what it needs is in memory
+LISTING_GOAL_MS = 200       # an answer, whatever was asked for
 TURN_GOAL_MS = 5
 WEIGHT_GOAL = 150000        # bytes
 PAINT_GOAL_MS = 200
@@ -20,8 +21,8 @@ def print_listings(results):
         return
     loop = loops[0]
     rows = {key: results.of(key, "listing") for key, _ in DOORS}
-    print(f"\nlistings, {loop['jobs']:,} jobs in history and {loop['jobs']:,} live ones, "
-          f"ms until the answer is there")
+    print(f"\nlistings, {loop['jobs']:,} jobs in history and {loop['live']:,} live ones, "
+          f"ms until the answer is there; the first visit of each does not count")
     print(f"  {'':46}" + "".join(f"{name:>9} {'worst':>7}" for _, name in DOORS)
           + f"  {'jobs':>5}  turns over 5 ms")
     for pair in zip(*rows.values()):
@@ -65,15 +66,25 @@ class RoomTargets(Targets):
         if not rows:
             return
 
+        def median(s):
+            return statistics.median(s["ms"])
+
         def longest(s):
             return max(*s["ms"], s["longest_ms"])
 
+        slowest = max((s for s in rows if s["kind"] == "single"), key=median)
+        self.line(f"any single filter in under {SINGLE_GOAL_MS} ms, asked again", median(slowest),
+                  SINGLE_GOAL_MS,
+                  f"the largest median is {median(slowest):.1f} ms ({slowest['filter']}), "
+                  f"{max(slowest['ms']):.1f} ms at worst", at_least=False)
         worst = max(rows, key=longest)
-        median = max(rows, key=lambda s: statistics.median(s["ms"]))
-        self.line(f"any filter answered in under {LISTING_GOAL_MS} ms, each time", longest(worst),
-                  LISTING_GOAL_MS,
-                  f"{longest(worst):.0f} ms at worst ({worst['filter']}); the largest median is "
-                  f"{statistics.median(median['ms']):.0f} ms ({median['filter']})", at_least=False)
+        by_kind = [max((s for s in rows if s["kind"] == kind), key=longest)
+                   for kind in ("pair", "look")]
+        self.line(f"two names that rarely meet, a text, and any other: under {LISTING_GOAL_MS} ms "
+                  "an answer", longest(worst), LISTING_GOAL_MS,
+                  f"{longest(worst):.0f} ms at worst ({worst['filter']}); " +
+                  ", ".join(f"{longest(s):.0f} ms ({s['filter']})" for s in by_kind),
+                  at_least=False)
         for loop in self.results.of("weir", "listing-loop"):
             ms = loop["turn_max_us"] / 1000
             self.line(f"no turn of the loop over {TURN_GOAL_MS} ms by a listing", ms, TURN_GOAL_MS,
