@@ -246,10 +246,16 @@ bench: ## measure weir, Redis, beanstalkd and MariaDB on this machine (BENCH_ARG
 	@bench/run $(BENCH_ARGS)
 	@build/release/bench/gate_bench
 
-demo: ## show a storm in a real MariaDB; four minutes, or DEMO_ARGS=--quick
+# The demo that each SITE plays.
+DEMO_shop := storm
+DEMO_wordpress := wordpress
+SITE ?= shop
+
+demo: ## show a storm in a real MariaDB; four minutes, or DEMO_ARGS=--quick; SITE=wordpress
+	@$(if $(DEMO_$(SITE)),,$(error unknown SITE '$(SITE)'; it is shop or wordpress))
 	@tools/deps demo
 	@$(MAKE) all
-	@demo/storm $(DEMO_ARGS)
+	@demo/$(DEMO_$(SITE)) $(DEMO_ARGS)
 
 CRASH_KILLS = 1000
 crash: ## kill weir under load again and again, and look for lost jobs (CRASH_ARGS, CRASH_KILLS, CLUSTER=1)
