@@ -31,6 +31,9 @@ SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
+APPARMORDIR ?= $(SYSCONFDIR)/apparmor.d
+ZSHDIR     ?= $(PREFIX)/share/zsh/site-functions
+VERSION    := $(shell sed -n 's/^\#define WEIR_VERSION "\(.*\)"/\1/p' src/serve/serve.h)
 
 FUZZ_SECONDS ?= 60
 
@@ -218,10 +221,11 @@ $(FUZZ): %: %.o $(SUPPORT) $(OUT)/libweir.a
 
 # --- what people use --------------------------------------------------------------------------
 
-.PHONY: help run test lint format bench demo crash fuzz soak cov docs install uninstall checksec clean
+.PHONY: help run test lint format bench demo crash fuzz soak cov docs install uninstall checksec clean \
+        dist sbom deb package-test
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## install missing packages, build, and serve from ./data
 	@tools/deps run
@@ -291,32 +295,64 @@ checksec: build/weir ## check the hardening of build/weir
 MAN := $(patsubst docs/man/%.scd,build/man/%,$(wildcard docs/man/*.scd))
 build/man/%: docs/man/%.scd
 	@mkdir -p $(@D); scdoc < $< > $@.tmp && mv $@.tmp $@
+COMPLETIONS := $(addprefix build/completion/,bash zsh fish)
+build/completion/%: build/weir
+	@mkdir -p $(@D); build/weir completion $* > $@.tmp && mv $@.tmp $@
 
-install: all $(MAN) ## install program, library, man pages, systemd unit, example settings (PREFIX, DESTDIR)
-	install -D -m 755 build/weir $(DESTDIR)$(BINDIR)/weir
-	install -D -m 644 lib/weir.h $(DESTDIR)$(INCLUDEDIR)/weir.h
-	install -D -m 644 build/libweir.a $(DESTDIR)$(LIBDIR)/libweir.a
-	install -D -m 644 build/libweir.so.0 $(DESTDIR)$(LIBDIR)/libweir.so.0
-	ln -sf libweir.so.0 $(DESTDIR)$(LIBDIR)/libweir.so
+# What is installed and never edited: file, mode, and where to.  Units are apart, because they name the
+# places of others.
+INSTALLED = \
+        build/weir:755:$(BINDIR)/weir \
+        lib/weir.h:644:$(INCLUDEDIR)/weir.h \
+        build/libweir.a:644:$(LIBDIR)/libweir.a \
+        build/libweir.so.0:644:$(LIBDIR)/libweir.so.0 \
+        integrations/wordpress/weir-runner.php:644:$(PREFIX)/share/weir/weir-runner.php \
+        integrations/wordpress/weir.php:644:$(PREFIX)/share/weir/weir.php \
+        packaging/prometheus-alerts.yml:644:$(PREFIX)/share/weir/prometheus-alerts.yml \
+        packaging/grafana-dashboard.json:644:$(PREFIX)/share/weir/grafana-dashboard.json \
+        packaging/weir.sysusers:644:$(PREFIX)/lib/sysusers.d/weir.conf \
+        packaging/weir.tmpfiles:644:$(PREFIX)/lib/tmpfiles.d/weir.conf \
+        packaging/weir.apparmor:644:$(APPARMORDIR)/weir-server \
+        build/completion/bash:644:$(PREFIX)/share/bash-completion/completions/weir \
+        build/completion/zsh:644:$(ZSHDIR)/_weir \
+        build/completion/fish:644:$(PREFIX)/share/fish/vendor_completions.d/weir.fish \
+        $(foreach m,$(MAN),$m:644:$(MANDIR)/man$(lastword $(subst ., ,$m))/$(notdir $m))
+UNITS := $(wildcard packaging/*.service packaging/*.socket)
+
+install: all $(MAN) $(COMPLETIONS) ## install programs, library, man pages, units, example settings (PREFIX, DESTDIR)
+	@set -e; for row in $(INSTALLED); do to=$${row##*:}; row=$${row%:*}; \
+	        echo "  install $$to"; install -D -m $${row##*:} $${row%:*} $(DESTDIR)$$to; done
+	@ln -sf libweir.so.0 $(DESTDIR)$(LIBDIR)/libweir.so
 	@mkdir -p $(DESTDIR)$(LIBDIR)/pkgconfig
-	@sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; '"s|@VERSION@|$$( \
-	        sed -n 's/^#define WEIR_VERSION "\(.*\)"/\1/p' src/serve/serve.h)|" lib/libweir.pc.in \
-	        > $(DESTDIR)$(LIBDIR)/pkgconfig/libweir.pc
-	@set -e; for m in $(MAN); do s=$${m##*.}; \
-	        install -D -m 644 $$m $(DESTDIR)$(MANDIR)/man$$s/$${m##*/}; done
-	@set -e; for u in $(wildcard packaging/*.service packaging/*.socket); do \
-	        mkdir -p $(DESTDIR)$(UNITDIR); \
+	@sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@INCLUDEDIR@|$(INCLUDEDIR)|; s|@VERSION@|$(VERSION)|' \
+	        lib/libweir.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/libweir.pc
+	@set -e; for u in $(UNITS); do mkdir -p $(DESTDIR)$(UNITDIR); \
 	        sed 's|/usr/bin/weir|$(BINDIR)/weir|g; s|/etc/weir/|$(SYSCONFDIR)/weir/|g' $$u \
 	                > $(DESTDIR)$(UNITDIR)/$${u##*/}; done
 	@set -e; for c in $(wildcard packaging/*.conf); do to=$(DESTDIR)$(SYSCONFDIR)/weir/$${c##*/}; \
 	        install -D -m 644 $$c $$to.example; test -e $$to || install -m 644 $$c $$to; done
 
 uninstall: ## remove what install put there, except the settings
-	rm -f $(DESTDIR)$(BINDIR)/weir $(patsubst %,$(DESTDIR)$(UNITDIR)/%,$(notdir \
-	        $(wildcard packaging/*.service packaging/*.socket)))
-	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libweir.a libweir.so libweir.so.0 \
-	        pkgconfig/libweir.pc) $(DESTDIR)$(INCLUDEDIR)/weir.h
-	rm -f $(foreach m,$(notdir $(MAN)),$(DESTDIR)$(MANDIR)/man$(lastword $(subst ., ,$m))/$m)
+	rm -f $(foreach row,$(INSTALLED),$(DESTDIR)$(lastword $(subst :, ,$(row))))
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libweir.so pkgconfig/libweir.pc) \
+	        $(patsubst %,$(DESTDIR)$(UNITDIR)/%,$(notdir $(UNITS)))
+
+dist: ## make the source archive build/weir-VERSION.tar.xz; the same tree gives the same bytes
+	@tools/package dist
+
+sbom: ## write the list of what weir is made of, build/weir-VERSION.spdx.json (SPDX 2.3)
+	@tools/deps run
+	@$(MAKE) all
+	@tools/sbom
+
+deb: ## build the Debian packages into build/deb/
+	@tools/deps deb
+	@tools/package deb
+
+package-test: ## install, upgrade and purge the packages on a booted Debian; run the Containerfile (root)
+	@tools/deps package
+	@tests/package/life_cycle
+	@tests/package/container
 
 clean: ## remove build/
 	rm -rf build

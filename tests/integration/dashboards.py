@@ -13,7 +13,8 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import ROOT, Server, equal, expect, main, short, test, until  # noqa: E402
+from harness import (  # noqa: E402
+    ROOT, Server, equal, expect, main, short, test, until, weir)
 
 DASHBOARD = os.path.join(ROOT, "packaging", "grafana-dashboard.json")
 ALERTS = os.path.join(ROOT, "packaging", "prometheus-alerts.yml")
@@ -32,8 +33,8 @@ class Family:
         self.name, self.text, self.type, self.samples = name, text, None, []
 
     def labels(self):
-        """In the order of the first sample."""
-        return list(self.samples[0][0]) if self.samples else []
+        """In the order of the first sample; the bounds of a histogram are its own business."""
+        return [k for k in self.samples[0][0] if k != "le"] if self.samples else []
 
     def values(self, label):
         return {labels.get(label) for labels, _ in self.samples}
@@ -57,25 +58,57 @@ def read_metrics(text):
             name, _, kind = line[7:].partition(" ")
             expect(current and name == current.name and not current.type and not current.samples,
                    "a type apart from its help: " + line)
-            expect(kind in ("gauge", "counter"), line)
+            expect(kind in ("gauge", "counter", "histogram"), line)
             equal(kind == "counter", name.endswith("_total"), "counter by its name: " + line)
             current.type = kind
         else:
             read_sample(line, current)
+    for family in families.values():
+        if family.type == "histogram":
+            check_histogram(family)
     return families
+
+
+def check_histogram(family):
+    """Each set of labels has buckets that add up, a sum and a count."""
+    groups = {}
+    for labels, value in family.samples:
+        rest = tuple((k, v) for k, v in labels.items() if k not in ("le", "__name__"))
+        parts = groups.setdefault(rest, {"_bucket": []})
+        if labels["__name__"] == "_bucket":
+            parts["_bucket"].append((float(labels["le"]), value))
+        else:
+            parts[labels["__name__"]] = value
+    for rest, parts in groups.items():
+        where = "%s%s" % (family.name, rest)
+        equal(sorted(parts), ["_bucket", "_count", "_sum"], where)
+        equal(parts["_bucket"], sorted(parts["_bucket"]), "bounds of " + where)
+        counts = [n for _, n in parts["_bucket"]]
+        equal(counts, sorted(counts), "buckets of " + where)
+        equal(parts["_bucket"][-1], (float("inf"), parts["_count"]), "the last bucket of " + where)
+    for labels, _ in family.samples:
+        del labels["__name__"]
 
 
 def read_sample(line, family):
     found = SAMPLE.fullmatch(line)
     expect(found, "no sample: " + line)
-    expect(family and family.type and found[1] == family.name, "outside its family: " + line)
+    expect(family and family.type and found[1].startswith(family.name), "outside its family: " + line)
+    suffix = found[1][len(family.name):]
+    is_histogram = family.type == "histogram"
+    expect(suffix in (("_bucket", "_sum", "_count") if is_histogram else ("",)), "the name of " + line)
     pairs = re.findall(LABEL, found[2] or "")
     labels = {k: unescape(v) for k, v in pairs}
+    equal("le" in labels, suffix == "_bucket", "a bound in " + line)
     equal(len(labels), len(pairs), "labels of " + line)
-    expect(labels not in [known for known, _ in family.samples], "twice: " + line)
+    expect(dict(labels, **({"__name__": suffix} if is_histogram else {}))
+           not in [known for known, _ in family.samples], "twice: " + line)
     expect(NUMBER.fullmatch(found[found.lastindex]), "no number: " + line)
     if family.samples:
-        equal(list(labels), family.labels(), "labels of " + line)
+        equal([k for k in labels if k != "le"], [k for k in family.labels() if k != "__name__"],
+              "labels of " + line)
+    if is_histogram:
+        labels["__name__"] = suffix
     value = float(found[found.lastindex])
     expect(family.type != "counter" or value >= 0, line)
     family.samples.append((labels, value))
@@ -94,14 +127,32 @@ target "%s" {
         kind = "command" command = {"echo", "7"} interval = "100ms"
         metric "%s" { source = "value" elevated = {5, 3} critical = {15, 10} }
 }
+mysql "front" { listen = {"127.0.0.1:0"} server = "127.0.0.1:1" target = "shop" }
+wordpress "shop" { socket = "/nonexistent/mysql.sock" user = "weir" database = "shop" target = "shop" }
 """ % ((NASTY.replace("\\", "\\\\").replace('"', '\\"'),) * 2)
 
 
+TLS = """
+http_tls = {"127.0.0.1:0"}
+tls { cert = "%s/server.crt" key = "%s/server.key" }
+"""
+TOKEN = "a-token-of-all-0123456789"
+# What a weir that is alone shows nothing of, by node; cluster.py and cluster_verify.py read them where
+# there is one.
+OF_A_CLUSTER = ("weir_cluster_member_seen_seconds", "weir_cluster_member_batch",
+                "weir_cluster_member_differs")
+
+
 def shown(folder):
-    server = Server(folder, config=CONFIG)
+    tls = os.path.join(folder, "tls")
+    equal(weir("tls", "self-signed", "--dir", tls).returncode, 0, "certificates")
+    server = Server(folder, config=CONFIG + TLS % (tls, tls), token=TOKEN)
     with server.client() as c, server.web() as web:
+        c("AUTH", TOKEN)
         for queue in ("default", NASTY, "caf\u00e9"):
             c("ENQUEUE", "hook", "{}", "QUEUE", queue)
+        c("ENQUEUE", NASTY, "{}", "QUEUE", NASTY, "TIER", "critical", "PRIORITY", "0")
+        expect(c("CLAIM", "w", "QUEUES", NASTY), "a job that has waited")
         c("CHECK", "run-1:purge")
         c("CHECK", 'x"y\\z:purge')
 
@@ -113,6 +164,9 @@ def shown(folder):
         until(lambda: len(families()["weir_gate_metric"].samples) == 2, 20, "two metrics")
         found = families()
     equal(server.stop(), 0, "exit code")
+    for name in OF_A_CLUSTER:
+        equal(found[name].samples, [], name)
+        found[name].samples.append(({"node": "a"}, 0.0))
     return found
 
 
@@ -125,6 +179,8 @@ def well_formed(folder):
         expect(f.samples, f.name + " has no sample")
     expect(NASTY in families["weir_queue_jobs"].values("queue"), "the queue")
     expect("caf\u00e9" in families["weir_queue_jobs"].values("queue"), "another queue")
+    for label, name in (("queue", "job"), ("hook", "hook")):
+        expect(families["weir_%s_wait_seconds" % name].values(label) >= {NASTY, "other"}, label)
     for name in ("weir_gate_level", "weir_gate_metric", "weir_check_credits"):
         expect(NASTY in families[name].values("target"), name)
     expect(NASTY in families["weir_gate_metric"].values("metric"), "the metric")
@@ -148,14 +204,16 @@ def check_expression(families, expr, where):
     for name, matchers in names:
         if name == "up":
             continue
-        family = families.get(name)
+        whole = re.sub("_(bucket|sum|count)$", "", name)
+        is_part = whole in families and families[whole].type == "histogram" and whole != name
+        family = families.get(whole if is_part else name)
         expect(family, "%s: weir has no metric %s" % (where, name))
-        labels |= set(family.labels())
+        labels |= set(family.labels()) | ({"le"} if name.endswith("_bucket") else set())
         expect(MATCHER.sub("", matchers).strip() == "", "%s: matchers {%s}" % (where, matchers))
         for label, how, value in MATCHER.findall(matchers):
             check_matcher(family, label, how, value, where)
         total = re.search(r"\b(rate|increase)\(\s*%s\b" % name, expr)
-        equal(bool(total), family.type == "counter", "%s: rate() of the %s %s" % (
+        equal(bool(total), family.type == "counter" or is_part, "%s: rate() of the %s %s" % (
             where, family.type, name))
     groups = [set(re.findall(r"\w+", g)) for g in GROUPS.findall(expr)]
     for group in groups:
@@ -202,7 +260,9 @@ def dashboard(folder):
 MUST_SHOW = """weir_gate_level weir_gate_metric weir_gate_metric_threshold weir_jobs_ready
     weir_jobs_running weir_jobs_failed_total weir_gate_parked weir_gate_deferred_total
     weir_checks_granted_total weir_checks_refused_total weir_check_starved weir_locks_held
-    weir_log_sync_seconds weir_loop_turn_max_seconds weir_jobs_finished""".split()
+    weir_log_sync_seconds weir_loop_turn_max_seconds weir_jobs_finished weir_proxy_waiting
+    weir_proxy_wait_seconds_bucket weir_job_run_seconds_bucket weir_hook_run_seconds_bucket
+    weir_hook_wait_seconds_bucket weir_telemetry_dropped_spans_total""".split()
 
 
 def check_panel(families, panel, variables):
@@ -323,7 +383,10 @@ def read_alerts():
 
 MUST_ALERT = ("up", "weir_gate_level == 2", "weir_gate_metric_error", "weir_check_starved",
               "weir_check_exemptions_over_budget",
-              "weir_log_disk_full", 'event="failed"', "weir_queue_oldest_ready_seconds")
+              "weir_log_disk_full", 'event="failed"', "weir_queue_oldest_ready_seconds",
+              "weir_proxy_up == 0", "weir_cluster_led == 0", "weir_cluster_held == 1",
+              "weir_cluster_member_seen_seconds", "weir_cluster_lag_batches",
+              "weir_cluster_member_differs")
 
 
 @test("the alerts name only metrics, labels and values that there are")
@@ -353,10 +416,11 @@ def alerts(folder):
 PARTS = {
     "weir_": "The server", "weir_jobs_": "Jobs", "weir_late_": "Jobs", "weir_slowed_": "Jobs",
     "weir_refused_": "Jobs", "weir_queue_": "Queues", "weir_queues": "Queues",
-    "weir_waiting_": "Jobs", "weir_answers_": "Idempotency", "weir_locks_": "Locks",
+    "weir_waiting_": "Jobs", "weir_job_": "Times of jobs", "weir_hook_": "Times of jobs",
+    "weir_telemetry_": "Traces", "weir_answers_": "Idempotency", "weir_locks_": "Locks",
     "weir_slots_": "Schedules", "weir_log_": "The log", "weir_live_": "The log",
     "weir_fence": "Locks", "weir_door_": "Connections", "weir_gate_": "The gate",
-    "weir_check": "Checks",
+    "weir_cluster_": "The cluster", "weir_check": "Checks", "weir_site_": "WordPress sites", "weir_proxy_": "MySQL doors",
 }
 
 
