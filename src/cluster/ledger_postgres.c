@@ -218,6 +218,31 @@ static const char *pg_where(const struct ledger *l)
         return pgsql_conn_where(of(l)->conn);
 }
 
+/* ---- locks of those that have fallen silent ---- */
+
+/* A client that stops between the statements of a pipeline leaves its session waiting for the next
+ * one.  For PostgreSQL that is not idle, so no timeout ends it and its locks would stay for ever.
+ * Who writes to the tables of weir and has said nothing for as long as we have waited has lost the
+ * lead, or will find out that the outcome is unknown and write again.  A session that waits for its
+ * standby is none of them. */
+static const char end_silent_sql[] =
+        "select pg_terminate_backend(a.pid)::text from pg_stat_activity a where "
+        "a.usename=current_user and a.datname=current_database() and a.application_name='weir' and "
+        "a.wait_event='ClientRead' and a.query_start<clock_timestamp()-interval '1 second' and "
+        "exists(select 1 from pg_locks l join pg_class c on c.oid=l.relation where l.pid=a.pid and "
+        "l.mode='RowExclusiveLock' and c.relnamespace='weir'::regnamespace)";
+
+void ledger_postgres_end_silent(struct pgsql_conn *conn, const struct sql_wait *w)
+{
+        struct pgsql_query q;
+        struct pgsql_result result = {0};
+        struct problem ignored; /* what is told is that there is a lock */
+        pgsql_query_init(&q, end_silent_sql);
+        if (pgsql_conn_run(conn, &q, w, &result, &ignored) != OK)
+                pgsql_conn_disconnect(conn);
+        pgsql_result_release(&result);
+}
+
 /* ---- appending ---- */
 
 #define INSERT_SQL "insert into weir_log(space,seq,piece,epoch,node,kind,body) "
@@ -332,14 +357,16 @@ static enum ledger_outcome unknown(struct pg_ledger *p)
 }
 
 /* Only what is certain is told as such; see the top. */
-static enum ledger_outcome outcome_of_error(struct pg_ledger *p, int err)
+static enum ledger_outcome outcome_of_error(struct pg_ledger *p, int err, const struct sql_wait *w)
 {
         switch (err) {
         case ERR_CONFLICT:
                 return LEDGER_TAKEN;
         case ERR_LOCKED:
-                return strcmp(pgsql_conn_sqlstate(p->conn), "55P03") == 0 ? LEDGER_BUSY
-                                                                          : unknown(p);
+                if (strcmp(pgsql_conn_sqlstate(p->conn), "55P03") != 0)
+                        return unknown(p);
+                ledger_postgres_end_silent(p->conn, w);
+                return LEDGER_BUSY;
         case ERR_NOSPACE:
                 return LEDGER_FULL;
         case ERR_STATE:
@@ -367,7 +394,7 @@ static enum ledger_outcome pg_append(struct ledger *l, const struct ledger_head 
                 return unknown(p);
         }
         if (r != OK)
-                return outcome_of_error(p, r);
+                return outcome_of_error(p, r, w);
         if (written == n)
                 return LEDGER_DURABLE;
         (void)problem_set(problem, ERR_CONFLICT,
@@ -624,6 +651,7 @@ static int change_lease(struct pg_ledger *p, const struct pgsql_query *q, const 
         uint64_t changed;
         int r = run_local(p, q, w, &changed, problem);
         if (r == ERR_LOCKED) { /* somebody else is at it */
+                ledger_postgres_end_silent(p->conn, w);
                 *ret = false;
                 return OK;
         }

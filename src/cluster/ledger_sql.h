@@ -31,6 +31,9 @@ struct mysql_conn;
  * has them in the chosen database.  Both give up on a lock after a second. */
 struct pgsql_conn *ledger_postgres_conn(struct ledger *l);
 struct mysql_conn *ledger_mariadb_conn(struct ledger *l);
+/* After a lock that could not be had: ends the sessions of weir that hold locks on its tables and
+ * have said nothing for a second.  Then try again. */
+void ledger_postgres_end_silent(struct pgsql_conn *conn, const struct sql_wait *w);
 /* OK: no commit over that connection since it was made was left without a second copy.  Only a
  * semi-synchronous pair has to be asked; the connection is closed when it was.  After a commit of
  * one's own. */

@@ -105,6 +105,10 @@ static int pg_begin(struct mirror *mirror, uint64_t change, struct problem *prob
                 err = send(m, &fence, problem);
         if (!err)
                 err = read_answers(m, affected, ARRAY_LEN(affected), problem);
+        if (err == ERR_LOCKED) {
+                struct sql_wait w = sql_mirror_wait(m);
+                ledger_postgres_end_silent(conn_of(m), &w);
+        }
         if (err) /* none of them says who leads */
                 return err == ERR_STATE ? ERR_IO : err;
         return affected[1] == 1 ? OK : sql_mirror_refused(m, problem);

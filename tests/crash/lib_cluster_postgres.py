@@ -167,8 +167,5 @@ PostgresBed.faults = {**ANY, "freeze-standby": freeze_standby, "cancel-commit": 
                       "stop-leader-writing": stop_leader_writing}
 PostgresBed.cuts = {**CUTS, "cut-standby": cut_standby, "full-disk": full_disk}
 PostgresBed.jumps = {**JUMPS, "jump-database": jump_database}
-# NEEDSWORK: stop-leader-writing is not among them.  It hung once: the next leader waited for a lock of
-# the stopped one and served nobody.  Perhaps that one stood in the middle of a statement, so that its
-# transaction was not idle and PostgreSQL 15 did not end it.  Should the next leader end that session?
 PostgresBed.quick = ("kill-leader", "hand-over", "cancel-commit", "cut-leader", "kill-primary",
-                     "empty-names", "stop-leader", "kill-all")
+                     "empty-names", "stop-leader", "stop-leader-writing", "kill-all")

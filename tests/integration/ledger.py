@@ -190,6 +190,11 @@ class PostgresSite(Site):
         self.admin.ask("CREATE DATABASE weir", "ALTER ROLE postgres PASSWORD '%s'" % PASSWORD,
                        "CREATE ROLE weir LOGIN PASSWORD '%s'" % PASSWORD)
 
+    def is_silent(self, session):
+        """It wrote something, and waits for what comes after it."""
+        return self.ask("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'ClientRead' AND "
+                        "backend_xid IS NOT NULL AND pid = %d" % session.id())
+
     def waiting(self, pattern="insert into weir_log%"):
         """The session that waits for the standby."""
         return self.ask("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "
@@ -619,6 +624,36 @@ def _(folder):
         expect(a.has(now), how)
         a("barrier")
         before = now
+
+
+@test("PostgreSQL: who stops in the middle of a pipeline does not keep its locks")
+@ending
+def _(folder):
+    site = postgres()
+    a = site.log()
+    first = row(1, kind=1)
+    equal(a.append(first), "durable")
+    a("give", a.one("look").split()[0], "", 0)
+    equal(a.one("take", "a.1", 60000), "1")
+    update = "UPDATE weir.weir_lease SET until = until"
+    for application, role in (("psql", "weir"), ("weir", "postgres")):
+        with site.admin.connect(role, PASSWORD, site.database, application_name=application) as other:
+            other.stop_after("BEGIN", update)
+            until(lambda o=other: site.is_silent(o), 60, "a lock")
+            equal(a.one("take", "a.1", 60000), "0", "a session of somebody else was ended")
+            expect(site.is_silent(other), "a session of somebody else was ended")
+    for size in (40, MIB + 1):
+        insert = "INSERT INTO weir.weir_log VALUES('default',2,0,1,'b.1',0,'x')"
+        with site.admin.connect("weir", PASSWORD, site.database, application_name="weir") as stopped:
+            stopped.stop_after("BEGIN", insert)
+            until(lambda c=stopped: site.is_silent(c), 60, "a lock")
+            equal(a.append(row(2, size=size), first), "busy")
+            until(lambda n=size: a.append(row(2, size=n), first) == "durable", 60, "a row of that number")
+        site.ask("DELETE FROM weir.weir_log WHERE seq = 2")
+    with site.admin.connect("weir", PASSWORD, site.database, application_name="weir") as stopped:
+        stopped.stop_after("BEGIN", update)
+        until(lambda: site.is_silent(stopped), 60, "a lock")
+        until(lambda: a.one("take", "a.1", 60000) == "1", 60, "the lease")
 
 
 OFF, PREFER, REQUIRE, VERIFY = range(4)

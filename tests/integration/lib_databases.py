@@ -287,6 +287,13 @@ class PostgresConnection:
         finally:
             self.lib.PQclear(result)
 
+    def stop_after(self, *statements):
+        """Sends them as the beginning of a pipeline whose rest never comes."""
+        expect(self.lib.PQenterPipelineMode(self.db), "no pipeline")
+        for sql in statements:
+            expect(self.lib.PQsendQueryParams(self.db, sql.encode(), 0, None, None, None, None, 0), sql)
+        expect(self.lib.PQsendFlushRequest(self.db) and self.lib.PQflush(self.db) == 0, "not sent")
+
     def close(self):
         if self.db:
             self.lib.PQfinish(self.db)
@@ -347,10 +354,10 @@ class Postgres(Database):
         return [self.BIN + "postgres", "-D", self.data] + [
             x for key, value in settings.items() for x in ("-c", "%s=%s" % (key, value))]
 
-    def connect(self, user="postgres", password=None, database="postgres"):
+    def connect(self, user="postgres", password=None, database="postgres", **settings):
         host = "127.0.0.1" if password else self.folder
         return PostgresConnection(host=host, port=self.port, user=user, password=password,
-                                  dbname=database)
+                                  dbname=database, **settings)
 
     def halt(self):
         if self.process and self.process.poll() is None:

@@ -157,6 +157,22 @@ static void rows_come_and_go(void **state)
         assert_null(m->ops->free(m));
 }
 
+/* On Galera the one that commits last is defeated: at its commit, or at any statement before. */
+static void beat_at_commit(struct mirror *winner, struct mirror *loser, uint64_t change)
+{
+        struct mirror_row row = {
+                .kind = MIRROR_AUDIT, .key = 1, .change = change, .body = SLICE_LIT("b")};
+        int err = loser->ops->begin(loser, change, &p);
+        WORKS(winner->ops->commit(winner, &p));
+        if (!err)
+                err = loser->ops->put(loser, &row, &p);
+        if (err)
+                loser->ops->abandon(loser);
+        else
+                err = loser->ops->commit(loser, &p);
+        assert_int_not_equal(err, OK);
+}
+
 /* Two leaders: the fence lets the later one pass, and never both. */
 static void a_deposed_leader_is_refused(void **state)
 {
@@ -166,18 +182,10 @@ static void a_deposed_leader_is_refused(void **state)
         mirror_sql_set_epoch(b, 3);
         WORKS(a->ops->begin(a, 7, &p));
         put(a, 7, MIRROR_AUDIT, 1, slice_str("a"));
-        /* It waits for the other and gives up, or on Galera is defeated later. */
-        struct mirror_row row = {
-                .kind = MIRROR_AUDIT, .key = 1, .change = 7, .body = SLICE_LIT("b")};
-        int err = b->ops->begin(b, 7, &p);
-        WORKS(a->ops->commit(a, &p));
-        if (!err)
-                err = b->ops->put(b, &row, &p);
-        if (err)
-                b->ops->abandon(b);
+        if (is_postgres)
+                WORKS(a->ops->commit(a, &p)); /* who waits for it is below */
         else
-                err = b->ops->commit(b, &p);
-        assert_int_not_equal(err, OK);
+                beat_at_commit(a, b, 7);
         assert_int_equal(b->ops->begin(b, 7, &p), ERR_STATE); /* the number is taken */
         b->ops->abandon(b);
         WORKS(b->ops->begin(b, 8, &p));
@@ -187,6 +195,30 @@ static void a_deposed_leader_is_refused(void **state)
         assert_non_null(strstr(p.detail, "another machine leads"));
         a->ops->abandon(a);
         assert_int_equal(last(a), 8);
+        assert_null(a->ops->free(a));
+        assert_null(b->ops->free(b));
+}
+
+/* A leader that stops between two statements: its session waits for the next one, and is not idle.
+ * The next leader waits for the fence for a while, and then has it. */
+static void a_leader_that_falls_silent_loses_its_lock(void **state)
+{
+        (void)state;
+        if (!is_postgres) /* there nobody waits for the fence */
+                return;
+        struct mirror *a = mirror_new(0), *b = mirror_new(1);
+        mirror_sql_set_epoch(a, 3);
+        mirror_sql_set_epoch(b, 4);
+        WORKS(a->ops->begin(a, 9, &p));
+        put(a, 9, MIRROR_AUDIT, 1, slice_str("a"));
+        assert_int_equal(b->ops->begin(b, 9, &p), ERR_LOCKED);
+        b->ops->abandon(b);
+        WORKS(b->ops->begin(b, 9, &p));
+        put(b, 9, MIRROR_AUDIT, 2, slice_str("b"));
+        WORKS(b->ops->drop(b, MIRROR_AUDIT, 2, &p));
+        WORKS(b->ops->commit(b, &p));
+        assert_int_not_equal(a->ops->commit(a, &p), OK);
+        assert_int_equal(assert_page(b, 8, MIB, ""), 9); /* nothing of a */
         assert_null(a->ops->free(a));
         assert_null(b->ops->free(b));
 }
@@ -251,6 +283,7 @@ int main(int argc, char **argv)
                 cmocka_unit_test(make_tables),
                 cmocka_unit_test(rows_come_and_go),
                 cmocka_unit_test(a_deposed_leader_is_refused),
+                cmocka_unit_test(a_leader_that_falls_silent_loses_its_lock),
                 cmocka_unit_test(two_histories_share_it),
         };
         if (argc != 7)
