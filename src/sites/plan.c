@@ -597,6 +597,18 @@ static uint64_t count_due(const struct site *s)
         return due;
 }
 
+static uint64_t count_critical(struct core *core, const struct site *s)
+{
+        uint64_t due = 0;
+        for (size_t i = 0; i < s->survey.n_hooks; i++) {
+                const struct site_hook *h = &s->survey.hooks[i];
+                enum tier tier;
+                (void)site_decide(core, s, h->hook, &tier); /* the tier is what counts */
+                due += tier == TIER_CRITICAL ? h->due : 0;
+        }
+        return due;
+}
+
 /* What may fall due before the next cycle has moved it: cycles begin an interval after the end of
  * the last one, and in a storm each of them takes seconds itself. */
 static int64_t horizon_of(const struct site *s)
@@ -646,5 +658,6 @@ void sites_surveyed(struct core *core, struct slice site, struct site_survey *su
                 plan_moves(&p);
         s->would_move = ret->mode == MODE_OBSERVE ? p.waiting : 0;
         s->due = count_due(s) - (ret->mode == MODE_ENFORCE ? p.waiting : 0);
+        s->due_critical = count_critical(core, s);
         site_serve_runs(core, s);
 }

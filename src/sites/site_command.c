@@ -252,9 +252,12 @@ int exec_site(struct core *core, struct session *session, const struct command *
 
 /* ---- runners ---- */
 
+/* As with queues, caps are not for the critical tier.  A runner takes whatever is due: they hold
+ * while anything else may run. */
 static struct level_caps caps_of(const struct core *core, const struct site *s)
 {
-        if (site_mode(core, s) != MODE_ENFORCE)
+        bool is_critical_only = s->due && s->due == s->due_critical;
+        if (site_mode(core, s) != MODE_ENFORCE || is_critical_only)
                 return (struct level_caps){0};
         return core->throttle->policy.caps[site_level(core, s)];
 }

@@ -32,9 +32,10 @@ struct site {
         int64_t surveyed_ms;   /* Unix ms */
         char error[SITE_TEXT]; /* why the last cycle ended early; "" */
         int64_t error_since_ms;
-        uint64_t due;        /* that may run: of the last survey, capped per hook */
-        size_t next_hook;    /* of the survey: where the next plan begins */
-        uint64_t would_move; /* in observe: due actions that enforce would have moved */
+        uint64_t due;          /* that may run: of the last survey, capped per hook */
+        uint64_t due_critical; /* of those, of the critical tier */
+        size_t next_hook;      /* of the survey: where the next plan begins */
+        uint64_t would_move;   /* in observe: due actions that enforce would have moved */
         uint64_t total_moved, total_shifted, total_returned, total_mended[SITE_REPAIRS];
         struct site_fault faults[SITE_REPAIRS];
         char *advice; /* lines; may be NULL */

@@ -10,7 +10,8 @@ from lib_databases import PASSWORD, write_config
 from harness import WEIR, Server, until
 
 PAYMENT, SYNC = "woocommerce_payment_capture", "facebook_for_woocommerce_sync"
-CALM, STORM = 1, 30
+RENEWAL = "woocommerce_scheduled_subscription_payment"
+CALM, BUSY, STORM = 1, 8, 30
 
 
 @functools.lru_cache(None)

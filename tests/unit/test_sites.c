@@ -851,9 +851,37 @@ static void a_runner_waits_until_something_may_run(void **unused)
         (void)n_steps(&rig, "pay", 2);
         assert_true(rig.me.is_answered);
         has(text_reply_str(&rig.me.reply), "due:2");
-        has(text_reply_str(&rig.me.reply), "runners:1 ");
         has(rig_do(&rig, "SITERUN", "blog", "WAIT", "60000"), "due:2");
         rig_release(&rig);
+}
+
+/* A runner takes whatever is due, and the critical tier has no caps. */
+static void runners_are_capped_while_more_than_the_critical_tier_may_run(void **unused)
+{
+        static const struct {
+                double load;
+                unsigned pay, renew, sync;
+                const char *runners, *caps;
+        } rows[] = {
+                {10, 0, 3, 9, "runners:1 ", "claim_size:5 claims:1"},
+                {10, 2, 3, 9, "runners:1 ", "claim_size:5 claims:1"},
+                {10, 2, 0, 9, "runners:1000 ", "claim_size:0 claims:0"},
+                {20, 2, 3, 9, "runners:1000 ", "claim_size:0 claims:0"},
+                {20, 0, 3, 9, "runners:1 ", "claim_size:1 claims:1"},
+                {1, 0, 3, 9, "runners:1000 ", "claim_size:0 claims:0"},
+        };
+        (void)unused;
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                struct rig rig;
+                struct site_plan plan;
+                bench(&rig, MODE_ENFORCE, rows[i].load);
+                survey(&rig, &plan, "pay", rows[i].pay, "renew", rows[i].renew, "sync",
+                       rows[i].sync, NULL);
+                site_plan_release(&plan);
+                has(rig_do(&rig, "SITERUN", "blog"), rows[i].runners);
+                has(rig_do(&rig, "SITEASK", "blog", "HOOK", "sync"), rows[i].caps);
+                rig_release(&rig);
+        }
 }
 
 static void a_runner_waits_no_longer_than_it_said(void **unused)
@@ -1039,6 +1067,7 @@ int main(void)
                 cmocka_unit_test(a_return_that_was_refused_stays_in_the_ledger),
                 cmocka_unit_test(runners_defer_single_actions_into_shared_batches),
                 cmocka_unit_test(a_runner_waits_until_something_may_run),
+                cmocka_unit_test(runners_are_capped_while_more_than_the_critical_tier_may_run),
                 cmocka_unit_test(a_runner_waits_no_longer_than_it_said),
                 cmocka_unit_test(a_site_that_is_removed_lets_go_of_all_who_wait),
                 cmocka_unit_test(a_site_that_stays_keeps_what_is_known_of_it),
