@@ -28,10 +28,6 @@ void events_json_write_all(struct buf *b, const struct job_view *v);
  * Texts that are not UTF-8 do not matter here; events_json_write() writes them out all the same. */
 bool events_json_is_plain(const struct job_view *v);
 
-/* Is the list plain, so that events_json_read() of an empty text gives exactly these bytes back?
- * Texts that are not UTF-8 do not matter here; events_json_write() writes them out all the same. */
-bool events_json_is_plain(const struct job_view *v);
-
 /* Sets v->events (packed, in the arena) from the JSON, or from v itself when json is empty: the
  * other fields must be set.  `scratch` is emptied and used.  ERR_NOMEM, or ERR_CORRUPT when it
  * is no JSON of ours; v->events is then empty. */
