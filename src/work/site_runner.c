@@ -272,7 +272,8 @@ static void on_told(void *ctx, int err, const struct value *v, const struct prob
 
 static void ask(struct site_runner *r)
 {
-        int64_t wait_ms = r->due ? 0 : WAIT_MS;
+        /* A server that refused is asked without a wait: whether it tells again shows at once. */
+        int64_t wait_ms = r->due || r->is_refused ? 0 : WAIT_MS;
         const struct slice argv[] = {SLICE_LIT("SITERUN"), slice_str(r->options->site),
                                      SLICE_LIT("WAIT"), LINK_INT(wait_ms)};
         r->is_asking = true;
