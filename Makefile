@@ -63,6 +63,8 @@ UBSAN := undefined -fno-sanitize-recover=all
 CFLAGS_release    := -O2 -g $(HARDEN)
 CFLAGS_debug      := -O1 -g3 -DWEIR_DEBUG
 CFLAGS_asan       := -O1 -g1 -Werror -fno-omit-frame-pointer -fsanitize=address,$(UBSAN)
+# Code of unit tests runs once, and the optimizer takes three times as long as it to be compiled.
+TEST_CFLAGS_asan  := -O0
 CFLAGS_tsan       := -O1 -g1 -fno-omit-frame-pointer -fsanitize=thread
 CFLAGS_cov        := -O0 -g --coverage -fprofile-update=atomic
 CFLAGS_fuzz       := -O1 -g1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,$(UBSAN)
@@ -96,7 +98,9 @@ OBJ     := $(call objects,$(SRC)) $(patsubst %,$(OUT)/llhttp/%.o,llhttp api http
 TEST_C  := $(sort $(foreach p,test prop sim fault,$(wildcard tests/*/$(p)_*.c)))
 FUZZ_C  := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 ALONE_C := $(sort $(wildcard tests/crash/*.c bench/*.c))
-SHARED_C := $(filter-out $(TEST_C) $(FUZZ_C) $(ALONE_C),$(sort $(wildcard tests/*/*.c)))
+# libFuzzer brings a main of its own; other variants replay files with the one of replay.c.
+SHARED_C := $(filter-out $(TEST_C) $(FUZZ_C) $(ALONE_C) $(if $(filter fuzz,$(VARIANT)),tests/fuzz/replay.c),\
+                         $(sort $(wildcard tests/*/*.c)))
 TESTS   := $(TEST_C:%.c=$(OUT)/%)
 FUZZ    := $(FUZZ_C:%.c=$(OUT)/%)
 LIB_C   := $(sort $(wildcard lib/*.c))
@@ -127,7 +131,7 @@ objects: $(call objects,$(ALL_C))
 
 # A change of compiler or flags rebuilds the variant; a change of this file alone does not.  WERROR=1
 # rebuilds nothing either, so that `make test`, which asks for it, uses what `make` built.
-FLAGS := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(LDFLAGS) $(LDLIBS)
+FLAGS := $(CC) $(CPPFLAGS) $(filter-out -Werror,$(CFLAGS)) $(TEST_CFLAGS_$(VARIANT)) $(LDFLAGS) $(LDLIBS)
 $(OUT)/.flags: FORCE
 	@pkg-config --exists $(PKGS) && test -f $(LLHTTP)/llhttp.c || \
 	        { echo "weir needs some packages first; run: tools/deps run" >&2; exit 1; }
@@ -144,7 +148,8 @@ $(OUT)/src/%.o: src/%.c $(OUT)/.flags
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -include $(BANNED) -c $< -o $@
 $(OUT)/tests/%.o: tests/%.c $(OUT)/.flags
 	@mkdir -p $(@D); echo "  cc  $(VARIANT)  $<"
-	@$(CC) $(CPPFLAGS) -Itests $(CFLAGS) -c $< -o $@
+	@$(CC) $(CPPFLAGS) -Itests $(CFLAGS) $(TEST_CFLAGS) -c $< -o $@
+$(call objects,$(filter-out tests/prop/% tests/sim/%,$(TEST_C) $(FUZZ_C))): TEST_CFLAGS = $(TEST_CFLAGS_$(VARIANT))
 $(OUT)/bench/gate_bench: $(OUT)/bench/gate_bench.o $(OUT)/libweir.a
 	$(link) $(LDLIBS) -lm -o $@
 $(OUT)/bench/%.o: bench/%.c $(OUT)/.flags
@@ -214,14 +219,14 @@ SUPPORT := $(if $(filter tests/support,$(FOLDERS)),$(call shared,tests/support))
 $(TESTS): %: %.o $(SUPPORT) $(OUT)/libweir.a
 	$(link) $(LDLIBS) -lcmocka -lm -o $@
 $(FUZZ): %: %.o $(SUPPORT) $(OUT)/libweir.a
-	$(link) -fsanitize=fuzzer $(LDLIBS) -o $@
+	$(link) $(if $(filter fuzz,$(VARIANT)),-fsanitize=fuzzer) $(LDLIBS) -o $@
 
 .SECONDARY:
 -include $(shell find $(OUT) -name '*.d' 2>/dev/null)
 
 # --- what people use --------------------------------------------------------------------------
 
-.PHONY: help run test lint format bench demo crash fuzz soak cov docs install uninstall checksec clean \
+.PHONY: help run test test-all lint format bench demo crash fuzz soak cov docs install uninstall checksec clean \
         dist sbom deb package-test
 
 help: ## print this list
@@ -232,9 +237,13 @@ run: ## install missing packages, build, and serve from ./data
 	@$(MAKE) all
 	@exec build/weir serve --data ./data --greet
 
-test: ## run all tests: lint, unit tests with sanitizers, real clients, faults, a short crash run
+test: ## run the tests of behaviour: lint, unit tests with sanitizers, real clients, faults
 	@tools/deps test
 	@tools/test
+
+test-all: ## run the outer ring too, before a release: cluster faults, kills, races, long runs, packages
+	@tools/deps test-all
+	@tools/test --all
 
 lint: ## check the sources: format, warnings, clang-tidy, cppcheck, layers, shell scripts, docs
 	@tools/deps test

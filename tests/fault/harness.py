@@ -3,8 +3,9 @@ client written apart from the server's own code, and a runner that prints one li
 
 A test is a function marked @test("a sentence that is true when it passes").  It gets a fresh
 folder.  `main()` runs the tests of a file, or those whose sentence contains a word given on the
-command line; --full asks for the long form.  Nothing sleeps for a fixed time: `until` polls for a
-condition up to a deadline.
+command line; --full asks for the long form.  Those of the outer ring, @test("...", outer=True), run
+with --outer, and then alone.  Nothing sleeps for a fixed time: `until` polls for a condition up to a
+deadline.
 """
 import atexit
 import contextlib
@@ -24,15 +25,18 @@ import traceback
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WEIR = os.environ.get("WEIR", os.path.join(ROOT, "build", "weir"))
 FULL = "--full" in sys.argv
+HANG_S = 120  # no wait that only ends a hang is shorter, on a busy machine too
+OUTER = "--outer" in sys.argv
 
 # ---------------------------------------------------------------- running tests
 
 _tests = []
 
 
-def test(sentence):
+def test(sentence, outer=False):
     def mark(fn):
-        _tests.append((sentence, fn))
+        if outer == OUTER:
+            _tests.append((sentence, fn))
         return fn
     return mark
 
@@ -91,16 +95,18 @@ class Watch:
                "wanted less than %s s" % (what, self.wall, stalled() - self.stalled, seconds))
 
 
-def until(condition, seconds=10.0, what="the condition"):
-    """Polls until the condition is true and returns its value."""
-    watch = Watch()
+def until(condition, seconds=HANG_S, what="the condition"):
+    """Polls until the condition is true and returns its value.  The longer it takes, the longer the
+    pauses: a wait of seconds must not keep a core busy with asking."""
+    watch, pause = Watch(), 0.004
     while True:
         value = condition()
         if value:
             return value
         if watch.is_over(seconds):
             raise AssertionError("%s did not come true in %s s" % (what, seconds))
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(pause * 1.2, 0.05)
 
 
 def main():
@@ -150,7 +156,7 @@ class Server:
     alive = []
 
     def __init__(self, folder, *args, data=None, trace=None, inject=None, env=None, wait=True,
-                 seconds=30, token=None, config=None, resp="127.0.0.1:0", http="127.0.0.1:0"):
+                 seconds=HANG_S, token=None, config=None, resp="127.0.0.1:0", http="127.0.0.1:0"):
         self.folder = folder
         self.data = data or os.path.join(folder, "data")
         self.token = token
@@ -182,7 +188,7 @@ class Server:
         if wait:
             self.wait_ready(seconds)
 
-    def wait_ready(self, seconds=30):
+    def wait_ready(self, seconds=HANG_S):
         """The addresses, once the ready line has come; AssertionError when it ends before."""
         deadline = time.monotonic() + seconds
         out = self.process.stdout
@@ -226,16 +232,16 @@ class Server:
     def kill(self, sig=signal.SIGKILL):
         if self.process.poll() is None:
             self.process.send_signal(sig)
-            self.process.wait(10)
+            self.process.wait(HANG_S)
         self.forget()
         return self.process.returncode
 
-    def stop(self, seconds=5):
+    def stop(self, seconds=HANG_S):
         """SIGTERM; the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.wait(seconds)
 
-    def wait(self, seconds=10):
+    def wait(self, seconds=HANG_S):
         """The exit code once it ended by itself; AssertionError when it does not."""
         try:
             code = self.process.wait(seconds)
@@ -266,7 +272,7 @@ def _end_servers():
             server.process.kill()
 
 
-def weir(*args, seconds=60, **options):
+def weir(*args, seconds=HANG_S, **options):
     """The command line; the finished process with its output as text."""
     return subprocess.run([WEIR, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=seconds, text=True, **options)
@@ -298,7 +304,7 @@ class Closed(Exception):
     """The server closed the connection."""
 
 
-def connect(address, seconds=10, receive_bytes=None):
+def connect(address, seconds=HANG_S, receive_bytes=None):
     """receive_bytes: how little the kernel takes in; what it offers is settled by the connect."""
     is_unix = isinstance(address, str)
     s = socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET)
@@ -314,7 +320,7 @@ def connect(address, seconds=10, receive_bytes=None):
 class Connection:
     """A socket, and what has come and was not yet read."""
 
-    def __init__(self, address, seconds=60, receive_bytes=None):
+    def __init__(self, address, seconds=HANG_S, receive_bytes=None):
         self.socket = connect(address, seconds, receive_bytes)
         self.buffer = b""
 
@@ -332,14 +338,14 @@ class Connection:
 
     def _more(self):
         try:
-            chunk = self.socket.recv(1 << 16)
+            chunk = self.socket.recv(1 << 18)
         except ConnectionError as error:
             raise Closed(str(error)) from None
         if not chunk:
             raise Closed("end of stream")
         self.buffer += chunk
 
-    def is_closed(self, seconds=10):
+    def is_closed(self, seconds=HANG_S):
         """True when the server closes; whatever it still says is dropped."""
         self.socket.settimeout(seconds)
         try:
@@ -369,22 +375,33 @@ def pack(*words):
 class Resp(Connection):
     """RESP2 and RESP3.  Strings come back as bytes, maps as dict with text keys."""
 
+    at = 0  # how much of the buffer is read; 0 between two replies
+
     def _line(self):
-        while b"\r\n" not in self.buffer:
+        while True:
+            end = self.buffer.find(b"\r\n", self.at)
+            if end >= 0:
+                line, self.at = self.buffer[self.at:end], end + 2
+                return line
             self._more()
-        line, self.buffer = self.buffer.split(b"\r\n", 1)
-        return line
 
     def _exactly(self, n):
-        while len(self.buffer) < n + 2:
+        while len(self.buffer) < self.at + n + 2:
             self._more()
-        data, end, self.buffer = self.buffer[:n], self.buffer[n:n + 2], self.buffer[n + 2:]
-        if end != b"\r\n":
-            raise AssertionError("a string of %d bytes does not end with CRLF: %r" % (n, end))
+        end = self.at + n
+        data, rest, self.at = self.buffer[self.at:end], self.buffer[end:end + 2], end + 2
+        if rest != b"\r\n":
+            raise AssertionError("a string of %d bytes does not end with CRLF: %r" % (n, rest))
         return data
 
     def read(self):
         """One reply; an error reply is returned as a WeirError, not raised."""
+        try:
+            return self._value()
+        finally:
+            self.buffer, self.at = self.buffer[self.at:], 0
+
+    def _value(self):
         line = self._line()
         kind, rest = line[:1], line[1:]
         if kind == b"+":
@@ -404,9 +421,9 @@ class Resp(Connection):
             return None if n < 0 else self._exactly(n)
         if kind in b"*~>":
             n = int(rest)
-            return None if n < 0 else [self.read() for _ in range(n)]
+            return None if n < 0 else [self._value() for _ in range(n)]
         if kind == b"%":
-            return {text(self.read()): self.read() for _ in range(int(rest))}
+            return {text(self._value()): self._value() for _ in range(int(rest))}
         raise AssertionError("not RESP: %r" % line[:80])
 
     def ask(self, *words):

@@ -388,7 +388,7 @@ static void what_is_long_is_cut(void **unused)
         (void)unused;
         make_world(&w);
         for (int id = 2; strlen(line) < 2500; id++)
-                (void)snprintf(line + strlen(line), 8, ",%d", id);
+                (void)snprintf(line + strlen(line), 16, ",%d", id);
         (void)say(&w, &w.ops, line);
         const char *what = strstr(trail(&w, "WHO ops"), "what:'");
         assert_non_null(what);

@@ -28,7 +28,7 @@ static struct tally_asks asks_of(const struct rollup *r, const char *name)
 static void numbered(struct tally *t, uint16_t *places, size_t from, size_t to)
 {
         for (size_t i = from; i < to; i++) {
-                char name[16];
+                char name[24];
                 (void)snprintf(name, sizeof(name), "c%zu", i);
                 ask(t, &places[i], name, &granted);
         }
