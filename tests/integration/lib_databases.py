@@ -4,12 +4,16 @@ of its own, and `weir probe` as a process whose samples can be waited for.
 Clients go through the C libraries by ctypes, which lets go of Python's lock while a query runs: a
 thread per connection can hold a query or a row lock for as long as it likes."""
 import atexit
+import contextlib
 import ctypes
+import fcntl
 import functools
 import glob
+import hashlib
 import json
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -21,20 +25,59 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import WEIR, Skip, Watch, expect  # noqa: E402
+from harness import HANG_S, ROOT, WEIR, Skip, Watch, expect  # noqa: E402
 
 PASSWORD = "s3cret-of-the-probe"
 _alive = []
 
 
+# Below what the kernel gives to those who ask for any port: nobody gets one of these by chance.
+PORTS = range(12000, 32000)
+PORT_LOCKS = "/tmp/weir-test-ports"
+_ports = []  # files whose locks keep other tests from these ports until this process ends
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port for a server that must be told one.  No other test gets it, as long as this runs."""
+    os.makedirs(PORT_LOCKS, exist_ok=True)
+    with contextlib.suppress(PermissionError):
+        os.chmod(PORT_LOCKS, 0o777)
+    for port in random.sample(PORTS, 1000):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as undo:
+            lock = undo.enter_context(open("%s/%d" % (PORT_LOCKS, port), "a"))
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as s:
+                s.bind(("0.0.0.0", port))
+            _ports.append(lock)
+            undo.pop_all()
+            return port
+    raise AssertionError("no free port between %d and %d" % (PORTS[0], PORTS[-1]))
 
 
 def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def prepared(program, make):
+    """A folder with the data of a new server, made once for each version of the program and kept
+    below build/: setting a server up takes seconds, copying it does not."""
+    version = subprocess.run([program, "--version"], stdout=subprocess.PIPE, check=True).stdout
+    key = hashlib.sha256(version + str(os.getuid()).encode()).hexdigest()[:12]
+    place = os.path.join(ROOT, "build", "servers", "%s-%s" % (os.path.basename(program), key))
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    with open(place + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.isdir(place):
+            with tempfile.TemporaryDirectory(prefix="new.", dir=os.environ.get("TMPDIR")) as new:
+                make(new + "/data")
+                copy_folder(new + "/data", place + ".new")
+            os.rename(place + ".new", place)
+    return place
+
+
+def copy_folder(source, to):
+    shutil.rmtree(to, ignore_errors=True)
+    subprocess.run(["cp", "-a", source, to], check=True)
 
 
 @atexit.register
@@ -50,7 +93,7 @@ class Database:
         self.name, self.port, self.process = name, free_port(), None
         self.folder = tempfile.mkdtemp(prefix="%s." % name, dir=os.environ.get("TMPDIR"))
 
-    def start(self, seconds=60):
+    def start(self, seconds=HANG_S):
         self.launch()
         return self.wait_ready(seconds)
 
@@ -62,7 +105,7 @@ class Database:
         if self not in _alive:
             _alive.append(self)
 
-    def wait_ready(self, seconds=60):
+    def wait_ready(self, seconds=HANG_S):
         deadline = time.monotonic() + seconds
         while True:
             expect(self.process.poll() is None, "%s ended: %s" % (self.name, self.log()[-800:]))
@@ -90,7 +133,7 @@ class Database:
         """Gone at once, and its data stays."""
         if self.process and self.process.poll() is None:
             self.process.kill()
-            self.process.wait(20)
+            self.process.wait(HANG_S)
 
     def kill(self):
         self.halt()
@@ -197,20 +240,16 @@ class MariaConnection:
 
 class Maria(Database):
     END = "KILL %d"
-    _template = None  # setting a server up takes seconds, copying it does not
+    PROGRAM = "/usr/sbin/mariadbd"
 
     def __init__(self, name, *options):
-        if not shutil.which("mariadbd") and not os.path.exists("/usr/sbin/mariadbd"):
+        if not os.path.exists(self.PROGRAM):
             raise Skip("mariadbd is not installed")
         super().__init__(name)
         self.data = os.path.join(self.folder, "data")
         self.socket = os.path.join(self.folder, "s")
         self.options = options
-        if not Maria._template:
-            Maria._template = tempfile.mkdtemp(prefix="maria.", dir=os.environ.get("TMPDIR"))
-            atexit.register(shutil.rmtree, Maria._template, ignore_errors=True)
-            self._fill(Maria._template + "/data")
-        shutil.copytree(Maria._template + "/data", self.data)
+        copy_folder(prepared(self.PROGRAM, self._fill), self.data)
         self.start()
 
     @staticmethod
@@ -223,7 +262,7 @@ class Maria(Database):
                      "mysql_system_tables_data.sql", "maria_add_gis_sp_bootstrap.sql"):
             with open("/usr/share/mysql/" + name, "rb") as f:
                 sql += f.read()
-        done = subprocess.run(["/usr/sbin/mariadbd", "--no-defaults", "--bootstrap",
+        done = subprocess.run([Maria.PROGRAM, "--no-defaults", "--bootstrap",
                                "--datadir=" + data, "--user=" + whoami(), "--log-warnings=0",
                                "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M",
                                "--enforce-storage-engine="],
@@ -231,7 +270,7 @@ class Maria(Database):
         expect(done.returncode == 0, done.stdout.decode(errors="replace")[-800:])
 
     def argv(self):
-        return ["/usr/sbin/mariadbd", "--no-defaults", "--datadir=" + self.data,
+        return [self.PROGRAM, "--no-defaults", "--datadir=" + self.data,
                 "--socket=" + self.socket, "--pid-file=" + self.folder + "/pid",
                 "--user=" + whoami(), "--bind-address=127.0.0.1", "--port=%d" % self.port,
                 "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M",
@@ -322,9 +361,14 @@ class Postgres(Database):
             self.run("pg_basebackup", "-h", copy_of.folder, "-p", str(copy_of.port), "-U",
                      "postgres", "-D", self.data, "-R", "-X", "stream", "-c", "fast")
         else:
-            self.run("initdb", "-D", self.data, "-U", "postgres", "--auth-local=trust",
-                     "--auth-host=scram-sha-256", "--no-sync", "-E", "UTF8", "--locale=C")
+            copy_folder(prepared(self.BIN + "postgres", self._fill), self.data)
         self.start()
+
+    def _fill(self, data):
+        if os.getuid() == 0:
+            shutil.chown(os.path.dirname(data), "postgres", "postgres")
+        self.run("initdb", "-D", data, "-U", "postgres", "--auth-local=trust",
+                 "--auth-host=scram-sha-256", "--no-sync", "-E", "UTF8", "--locale=C")
 
     def open_way(self):
         """Other users must be able to pass through the folders above, which are the test's own."""
@@ -363,7 +407,7 @@ class Postgres(Database):
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.send_signal(signal.SIGQUIT)  # a kill would leave its memory segments
-            self.process.wait(20)
+            self.process.wait(HANG_S)
 
     def pause(self):
         """Its sessions are processes of their own."""
@@ -456,7 +500,7 @@ def probe_once(folder, config, env=None):
     """(exit code, {metric: sample})"""
     done = subprocess.run([WEIR, "probe", "-c", write_config(folder, config), "--once", "--json"],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=30, env=env and dict(os.environ, **env))
+                          timeout=HANG_S, env=env and dict(os.environ, **env))
     expect(PASSWORD not in (done.stdout + done.stderr).decode(), "the password was printed")
     expect(done.stdout, done.stderr.decode())
     return done.returncode, {s["metric"]: s for s in json.loads(done.stdout)["metrics"]}
@@ -484,7 +528,7 @@ class Probe:
                 self.last[sample["metric"]] = sample
                 self.news.notify_all()
 
-    def wait(self, metric, condition, seconds=10, what=""):
+    def wait(self, metric, condition, seconds=HANG_S, what=""):
         """The first sample from now on that fulfils the condition."""
         watch = Watch()
         with self.news:
@@ -497,11 +541,11 @@ class Probe:
                         metric, what or "what was expected", seconds, self.last.get(metric)))
             return self.last[metric]
 
-    def value(self, metric, condition, seconds=10):
+    def value(self, metric, condition, seconds=HANG_S):
         return self.wait(metric, lambda s: s["value"] is not None and condition(s["value"]),
                          seconds, "the value")["value"]
 
-    def error(self, metric, words, seconds=3):
+    def error(self, metric, words, seconds=HANG_S):
         return self.wait(metric, lambda s: s["error"] and words in s["error"], seconds,
                          "the error '%s'" % words)["error"]
 
