@@ -398,7 +398,7 @@ static void play(uint64_t seed)
 static void any_history_keeps_the_limits_and_wastes_no_place(void **state)
 {
         (void)state;
-        dice_play(30, play);
+        dice_play(10, play);
 }
 
 /* ---- shares ---- */
@@ -477,7 +477,7 @@ static void share(uint64_t seed)
 static void classes_that_always_wait_share_the_time_by_weight(void **state)
 {
         (void)state;
-        dice_play(20, share);
+        dice_play(6, share);
 }
 
 int main(void)

@@ -163,7 +163,7 @@ static void a_request_under_a_key_is_carried_out_once_whatever_crashes(void **un
         (void)unused;
         struct world w = {0};
         (void)dice_init(&w.dice, "prop_answer");
-        for (uint64_t round = 0; round < dice_rounds(40); round++) {
+        for (uint64_t round = 0; round < dice_rounds(10); round++) {
                 struct rng dice = w.dice;
                 w = (struct world){.dice = dice};
                 rig_init(&w.rig);

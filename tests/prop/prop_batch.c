@@ -428,7 +428,7 @@ static void batches_count_what_became_of_their_jobs(void **unused)
 {
         (void)unused;
         say_setup(SAY_ERROR, false); /* callbacks that wait are no news here */
-        dice_play(400, run_round);
+        dice_play(60, run_round);
 }
 
 int main(void)

@@ -187,7 +187,7 @@ static void what_was_deleted_stays_away_and_nothing_else_is_lost(void **state)
         (void)state;
         struct rng seeds;
         (void)dice_init(&seeds, "bulk");
-        for (uint64_t round = dice_rounds(60); round > 0; round--) {
+        for (uint64_t round = dice_rounds(15); round > 0; round--) {
                 struct world w = {.n = 0};
                 rng_init_seed(&w.dice, rng_u64(&seeds));
                 rig_init(&w.rig);

@@ -756,7 +756,7 @@ static void run_round(uint64_t seed)
 static void all_commands_together_keep_what_is_promised(void **unused)
 {
         (void)unused;
-        dice_play(16, run_round);
+        dice_play(4, run_round);
 }
 
 static void every_command_of_the_core_is_here(void **unused)

@@ -363,7 +363,7 @@ static void any_listing_is_what_the_array_says(void **state)
         w.box.pack_every_ms = 1; /* at any moment */
         box_open(&w.box);
         store_beyond(&w);
-        for (uint64_t n = dice_rounds(250); n > 0; n--)
+        for (uint64_t n = dice_rounds(60); n > 0; n--)
                 step(&w);
         box_release(&w.box);
         for (size_t id = 1; id <= IDS; id++)

@@ -557,7 +557,7 @@ static void both_machines_have_what_the_array_says(void **state)
                 job_drop(job);
                 w.n_jobs++;
         }
-        for (uint64_t n = dice_rounds(150); n > 0; n--)
+        for (uint64_t n = dice_rounds(60); n > 0; n--)
                 step(&w);
         assert_both(&w);
         for (size_t i = 0; i < MACHINES; i++) {

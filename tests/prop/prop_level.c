@@ -165,7 +165,7 @@ static void one_metric_does_what_the_law_says_by_hand(void **state)
 
         (void)state;
         dice_init(&dice, "level by hand");
-        for (uint64_t n = dice_rounds(100); n > 0; n--)
+        for (uint64_t n = dice_rounds(25); n > 0; n--)
                 changes += hand_episode(&dice);
         (void)printf("# %llu transitions\n", (unsigned long long)changes);
         assert_true(changes > 1000);
@@ -425,7 +425,7 @@ static void hopping_values_and_gaps_make_one_fall_per_dwell_and_rises_at_once(vo
         (void)state;
         dice_init(&w.dice, "level gaps");
         w.now_ns = 1000 * S;
-        for (uint64_t n = dice_rounds(100); n > 0; n--)
+        for (uint64_t n = dice_rounds(25); n > 0; n--)
                 gap_episode(&w);
         for (int from = 0; from < LEVELS; from++)
                 (void)printf("# %s: %llu normal, %llu elevated, %llu critical, %llu unknown\n",

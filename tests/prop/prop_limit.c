@@ -416,7 +416,7 @@ static void limits_and_breakers_keep_their_promises_over_restarts(void **unused)
 {
         (void)unused;
         say_setup(SAY_ERROR, false); /* breakers that change are no news here */
-        dice_play(150, run_round);
+        dice_play(30, run_round);
 }
 
 int main(void)

@@ -397,7 +397,7 @@ static void locks_do_what_the_model_does(void **unused)
 {
         (void)unused;
         say_setup(SAY_ERROR, false); /* the forced ones are no news here */
-        dice_play(400, run_round);
+        dice_play(80, run_round);
 }
 
 int main(void)

@@ -324,7 +324,7 @@ static void jobs_come_back_exactly_once_whenever_weir_is_killed(void **state)
         (void)state;
         struct rng dice;
         dice_init(&dice, "retry");
-        for (uint64_t round = dice_rounds(60); round > 0; round--) {
+        for (uint64_t round = dice_rounds(15); round > 0; round--) {
                 static struct world w;
                 memset(&w, 0, sizeof(w));
                 rng_init_seed(&w.dice, rng_u64(&dice));

@@ -413,7 +413,7 @@ static void rules_do_what_the_model_does(void **unused)
 {
         (void)unused;
         say_setup(SAY_ERROR, false); /* each change is said: no news here */
-        dice_play(100, run_round);
+        dice_play(20, run_round);
 }
 
 /* ---- bodies ---- */

@@ -462,7 +462,7 @@ static void schedules_do_what_the_model_does(void **unused)
 {
         (void)unused;
         say_setup(SAY_ERROR, false); /* stopped and missed ones are no news here */
-        dice_play(150, run_round);
+        dice_play(25, run_round);
 }
 
 /* ---- crashes ---- */
@@ -542,7 +542,7 @@ static void a_crash_loses_no_slot_and_makes_none_twice(void **unused)
 {
         (void)unused;
         say_setup(SAY_ERROR, false);
-        dice_play(50, run_crashes);
+        dice_play(8, run_crashes);
 }
 
 int main(void)

@@ -571,7 +571,7 @@ static void moved_actions_always_find_their_way_back(void **unused)
 {
         (void)unused;
         say_setup(SAY_ERROR, false);
-        dice_play(100, run_round);
+        dice_play(20, run_round);
 }
 
 int main(void)

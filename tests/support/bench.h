@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -14,7 +15,9 @@
 #include "support/memory_log.h"
 #include "unit/check.h"
 
-#define PATIENCE_NS (20 * NS_PER_S) /* a turn that takes longer will never come */
+#define PATIENCE_NS (120 * NS_PER_S) /* a turn that takes longer will never come */
+#define IDLE_TURNS  64               /* so many in which nothing comes, and a turn sleeps first */
+#define IDLE_MS     5
 
 struct bench {
         struct memory_log log;
@@ -24,6 +27,7 @@ struct bench {
         struct server *server; /* the loop owns it */
         int resp_port, http_port;
         struct bench *other; /* turns with this one; NULL: none */
+        unsigned idle;       /* turns since something came */
 };
 
 static inline void bench_durable(void *ctx, uint64_t seq)
@@ -99,8 +103,30 @@ static inline void turn_one(struct bench *b)
         conn_check(CONTAINER_OF(it, struct conn, link));
 }
 
+/* Counts turns in which nothing came; after many of them it sleeps until something comes or a timer
+ * rings: a test that waits leaves the processor to others. */
+static inline void rest(struct bench *b)
+{
+        struct bench *all[] = {b, b->other};
+        struct pollfd fds[2];
+        nfds_t n = 0;
+        int ms = IDLE_MS;
+        for (size_t i = 0; i < ARRAY_LEN(all) && all[i]; i++) {
+                int next_ms = uv_backend_timeout(&all[i]->loop->uv); /* -1: there is no timer */
+                if (next_ms >= 0 && next_ms < ms)
+                        ms = next_ms;
+                fds[n++] =
+                        (struct pollfd){.fd = uv_backend_fd(&all[i]->loop->uv), .events = POLLIN};
+        }
+        if (poll(fds, n, b->idle < IDLE_TURNS ? 0 : ms) > 0)
+                b->idle = 0;
+        else
+                b->idle++;
+}
+
 static inline void turn(struct bench *b)
 {
+        rest(b);
         turn_one(b);
         if (b->other)
                 turn_one(b->other);

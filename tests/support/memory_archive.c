@@ -8,6 +8,12 @@
 #include "gate/registry.h"
 #include "state/job.h"
 
+/* An array of n gets room for one more; it doubles, since a sanitizer's realloc() always copies. */
+static void *room_for_one(void *array, size_t n, size_t size)
+{
+        return n & (n - 1) ? array : xrealloc(array, (n ? 2 * n : 1) * size);
+}
+
 static struct memory_archive *memory_of(struct archive *a)
 {
         return CONTAINER_OF(a, struct memory_archive, base);
@@ -238,7 +244,7 @@ static void memory_note(struct archive *base, const struct archive_incident *inc
         struct memory_archive *a = memory_of(base);
         if (incident->number <= base->last_incident)
                 return;
-        a->incidents = xrealloc(a->incidents, (a->n_incidents + 1) * sizeof(*a->incidents));
+        a->incidents = room_for_one(a->incidents, a->n_incidents, sizeof(*a->incidents));
         struct memory_incident *row = &a->incidents[a->n_incidents++];
         *row = (struct memory_incident){.row = *incident};
         buf_put_slice(&row->event, incident->event);
@@ -276,7 +282,7 @@ static void answer_inquiries(struct memory_archive *a, bool is_gone)
 static void memory_audit(struct archive *base, const struct audit_entry *e)
 {
         struct memory_archive *a = memory_of(base);
-        a->audits = xrealloc(a->audits, (a->n_audits + 1) * sizeof(*a->audits));
+        a->audits = room_for_one(a->audits, a->n_audits, sizeof(*a->audits));
         struct memory_audit *row = &a->audits[a->n_audits++];
         *row = (struct memory_audit){.row = *e};
         struct slice *const texts[] = {&row->row.who,    &row->row.role,    &row->row.address,
@@ -347,7 +353,7 @@ static void report_audits(struct memory_archive *a)
 static void memory_roll(struct archive *base, struct slice minute)
 {
         struct memory_archive *a = memory_of(base);
-        a->rolls = xrealloc(a->rolls, (a->n_rolls + 1) * sizeof(*a->rolls));
+        a->rolls = room_for_one(a->rolls, a->n_rolls, sizeof(*a->rolls));
         a->rolls[a->n_rolls] = (struct buf){0};
         buf_put_slice(&a->rolls[a->n_rolls++], minute);
 }

@@ -29,7 +29,9 @@ static int fail(struct memory_mirror *m, struct problem *p)
 {
         bool is_broken = m->is_broken;
         m->is_broken = false;
-        if (is_broken || m->is_away || rng_below(&m->store->dice, 100) < m->lost)
+        bool is_lost = rng_below(&m->store->dice, 100) < m->lost;
+        m->n_faults += is_lost;
+        if (is_broken || m->is_away || is_lost)
                 return problem_set(p, ERR_IO, "the mirror cannot be reached");
         return OK;
 }
@@ -214,8 +216,10 @@ static int do_commit(struct mirror *mirror, struct problem *p)
                         apply(s, &m->ops[i]);
                 on_commit = m->on_commit;
                 ctx = m->on_commit_ctx;
-                if (rng_below(&s->dice, 100) < m->unknown)
+                if (rng_below(&s->dice, 100) < m->unknown) {
+                        m->n_faults++;
                         err = problem_set(p, ERR_IO, "the mirror was lost in a commit");
+                }
                 if (m->is_doomed)
                         err = problem_set(p, ERR_IO, "the mirror's server died in a commit");
                 m->is_away |= m->is_doomed;

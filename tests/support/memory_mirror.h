@@ -41,6 +41,7 @@ struct memory_mirror {
         /* With the store's lock: */
         uint64_t epoch;
         unsigned lost, unknown; /* of a hundred calls and commits fail so; commits that were done */
+        unsigned n_faults;      /* so many did */
         bool is_away;           /* every call fails */
         bool is_broken;         /* the next one does */
         bool is_doomed;         /* the next commit is done, then the mirror is away */

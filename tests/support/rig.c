@@ -112,6 +112,14 @@ void rig_restart(struct rig *rig)
         make_core(rig);
 }
 
+void rig_audit(struct rig *rig, bool is_on)
+{
+        static struct core_parts plain;
+        plain = weir_parts;
+        plain.audit_exec = core_run;
+        rig->core->options.parts = is_on ? &weir_parts : &plain;
+}
+
 bool rig_replays(struct rig *rig)
 {
         core_invariants(rig->core);

@@ -40,6 +40,10 @@ void rig_release(struct rig *rig);
 void rig_restart(struct rig *rig);
 /* The same; true when what was replayed is what was there before. */
 bool rig_replays(struct rig *rig) MUST_CHECK;
+/* False: until the next start, commands are carried out without a look at what they change.  The
+ * look lists all things of a kind, so that filling a limit would list them as often as there are.
+ */
+void rig_audit(struct rig *rig, bool is_on);
 void rig_pass_ms(struct rig *rig, int64_t ms);
 /* One turn and its commit. */
 void rig_turn(struct rig *rig);

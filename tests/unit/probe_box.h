@@ -10,6 +10,8 @@
 
 #include "probe/probe.h"
 
+#define EAR_MS 120000 /* ends what hangs */
+
 struct ear {
         pthread_mutex_t mutex;
         pthread_cond_t cond;
@@ -75,7 +77,7 @@ static inline void sample_once(const struct probe_options *o, struct probe_sampl
 {
         struct ear ear;
         struct probe *p = start(o, &ear);
-        assert_true(ear_wait(&ear, 1, 20000));
+        assert_true(ear_wait(&ear, 1, EAR_MS));
         assert_int_equal(probe_take(p, ret, o->n_metrics), o->n_metrics);
         assert_null(probe_stop(p));
 }
@@ -88,7 +90,7 @@ static inline struct probe_options host(struct probe_metric *metrics, size_t n)
                 .metrics = metrics,
                 .n_metrics = n,
                 .interval_ms = 10,
-                .timeout_ms = 5000,
+                .timeout_ms = EAR_MS,
         };
 }
 

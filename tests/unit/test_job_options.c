@@ -611,10 +611,12 @@ static void limits_hold_at_their_edges(void **unused)
         starts_with(rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "KEYMAX", "1000001"), "!BADARG");
         starts_with(rig_do(&rig, "ENQUEUE", "h", "", "KEY", "k", "KEYMAX", "0"), "!BADARG");
         /* The key of job 103 is a cap too, but nobody set it. */
+        rig_audit(&rig, false);
         for (int i = 1; i < LIMIT_CAPS; i++) {
                 (void)snprintf(name, sizeof(name), "group:%d", i);
                 assert_string_equal(rig_do(&rig, "CAP", name, "1"), "OK");
         }
+        rig_audit(&rig, true);
         starts_with(rig_do(&rig, "CAP", "group:x", "1"), "!LIMIT");
         assert_string_equal(rig_do(&rig, "CAP", "group:1", "2"), "OK");
         rig_release(&rig);

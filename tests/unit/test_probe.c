@@ -166,11 +166,11 @@ static void a_busy_loop_finds_the_newest_sample_of_each_metric_only(void **unuse
         struct probe_sample got[3];
         struct ear ear;
         struct probe *p = start(&o, &ear);
-        assert_true(ear_wait(&ear, 5, 20000));
+        assert_true(ear_wait(&ear, 5, EAR_MS));
         assert_int_equal(probe_take(p, got, 3), 1);
         assert_false(got[0].is_error);
         assert_true(got[0].value >= 5);
-        assert_true(ear_wait(&ear, ear_count(&ear) + 1, 20000));
+        assert_true(ear_wait(&ear, ear_count(&ear) + 1, EAR_MS));
         double before = got[0].value;
         assert_int_equal(probe_take(p, got, 3), 1);
         assert_true(got[0].value > before);
@@ -188,7 +188,7 @@ static void samples_come_in_the_order_they_were_taken_and_as_many_as_fit(void **
         struct ear ear;
         o.interval_ms = LONG_MS;
         struct probe *p = start(&o, &ear);
-        assert_true(ear_wait(&ear, 1, 20000));
+        assert_true(ear_wait(&ear, 1, EAR_MS));
         assert_int_equal(probe_take(p, got, 2), 2);
         assert_int_equal(got[0].metric, 0);
         assert_int_equal(got[1].metric, 1);
@@ -213,7 +213,7 @@ static void nobody_asks_and_it_sleeps_until_somebody_does(void **unused)
                         ;
                 size_t n = ear_count(&ear);
                 probe_asked(p);
-                assert_true(ear_wait(&ear, n + 3, 20000)); /* awake: not just one */
+                assert_true(ear_wait(&ear, n + 3, EAR_MS)); /* awake: not just one */
         }
         assert_null(probe_stop(p));
 }
@@ -225,11 +225,11 @@ static void asking_keeps_it_awake(void **unused)
         struct probe_options o = host(&metric, 1);
         struct ear ear;
         o.interval_ms = 20;
-        o.hibernate_after_ms = 5000;
-        o.hibernate_every_ms = LONG_MS;
+        o.hibernate_after_ms = LONG_MS;
+        o.hibernate_every_ms = 2 * LONG_MS;
         struct probe *p = start(&o, &ear);
         for (size_t i = 1; i < 50; i++) {
-                assert_true(ear_wait(&ear, i, 4000));
+                assert_true(ear_wait(&ear, i, LONG_MS));
                 probe_asked(p);
         }
         assert_null(probe_stop(p));
@@ -258,7 +258,7 @@ static void a_failing_connection_is_told_at_every_interval_and_tried_rarely(void
                 metric.source = kind == PROBE_POSTGRES ? name : NULL;
                 struct probe *p = start(&o, &ear);
                 for (size_t i = 1; i < 20; i++) {
-                        assert_true(ear_wait(&ear, i, 20000));
+                        assert_true(ear_wait(&ear, i, EAR_MS));
                         if (probe_take(p, &got, 1) == 0)
                                 continue;
                         assert_true(got.is_error);
@@ -390,13 +390,13 @@ static void stopping_does_not_wait_for_what_hangs(void **unused)
         struct probe_options o = command(SHELL("sleep 1000"), &metric);
         struct probe *p = NULL;
         struct problem problem;
-        o.timeout_ms = LONG_MS;
+        o.timeout_ms = EAR_MS;
         int64_t began_ns = clock_boot_ns();
         for (int i = 0; i < 20; i++) {
                 assert_int_equal(probe_start(&o, 1, NULL, NULL, &p, &problem), OK);
                 assert_null(probe_stop(p));
         }
-        assert_true(clock_boot_ns() - began_ns < LONG_MS * NS_PER_MS);
+        assert_true(clock_boot_ns() - began_ns < EAR_MS * NS_PER_MS);
         assert_null(probe_stop(NULL));
 }
 
@@ -528,7 +528,7 @@ static void an_answer_that_is_no_good_is_an_error_of_every_metric(void **unused)
                 o.metrics = metrics;
                 o.n_metrics = 2;
                 o.interval_ms = LONG_MS;
-                o.timeout_ms = cases[i].answer ? 20000 : 300;
+                o.timeout_ms = cases[i].answer ? EAR_MS : 300;
                 sample_once(&o, got);
                 web_stop(&w);
                 for (int k = 0; k < 2; k++)
@@ -548,11 +548,11 @@ static void stopping_does_not_wait_for_a_web_server(void **unused)
         struct probe_options o = web_start(&w, NULL, url, sizeof(url));
         o.metrics = &metric;
         o.n_metrics = 1;
-        o.timeout_ms = LONG_MS;
+        o.timeout_ms = EAR_MS;
         int64_t began_ns = clock_boot_ns();
         assert_int_equal(probe_start(&o, 1, NULL, NULL, &p, &problem), OK);
         assert_null(probe_stop(p));
-        assert_true(clock_boot_ns() - began_ns < LONG_MS / 2 * NS_PER_MS);
+        assert_true(clock_boot_ns() - began_ns < EAR_MS / 2 * NS_PER_MS);
         web_stop(&w);
 }
 
@@ -565,7 +565,7 @@ static void wait_for_lag(struct probe *p, struct ear *ear, const char *text)
                 while (probe_take(p, &got, 1))
                         if (got.is_error && strstr(got.error, text))
                                 return;
-                if (!ear_wait(ear, heard + 1, 20000))
+                if (!ear_wait(ear, heard + 1, EAR_MS))
                         fail_msg("'%s' did not come; the last was '%s'", text, got.error);
         }
 }
@@ -620,7 +620,7 @@ static void two_metrics_may_both_be_the_lag_of_the_replicas(void **unused)
         o.user = user;
         o.interval_ms = LONG_MS;
         struct probe *p = start(&o, &ear);
-        assert_true(ear_wait(&ear, 1, 20000)); /* once for both; the primary has nothing to tell */
+        assert_true(ear_wait(&ear, 1, EAR_MS)); /* once for both; the primary has nothing to tell */
         assert_int_equal(probe_take(p, s, 2), 2);
         for (size_t i = 0; i < 2; i++) {
                 assert_true(s[i].is_error);

@@ -505,10 +505,12 @@ static void prioritize_sets_both_rules_or_none(void **unused)
         struct rig rig;
         char name[24];
         init(&rig);
+        rig_audit(&rig, false);
         for (int i = 0; i < LIMIT_RULES - 1; i++) {
                 (void)snprintf(name, sizeof(name), "n%d", i);
                 ok(&rig, "RULESET", name, "hold");
         }
+        rig_audit(&rig, true);
         uint64_t before = state_digest(&rig.core->state);
         has(rig_do(&rig, "PRIORITIZE", "billing"), "!LIMIT there are 9999 rules already");
         assert_true(state_digest(&rig.core->state) == before);

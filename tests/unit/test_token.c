@@ -189,10 +189,12 @@ static void there_are_no_more_tokens_than_the_limit(void **unused)
         char name[16];
         rig_init(&rig);
         rig_do(&rig, "TOKENADD", "boss", "admin");
+        rig_audit(&rig, false);
         for (int i = 1; i < LIMIT_TOKENS; i++) {
                 (void)snprintf(name, sizeof(name), "t%d", i);
                 starts_with(rig_do(&rig, "TOKENADD", name, "reader"), "{name:");
         }
+        rig_audit(&rig, true);
         starts_with(rig_do(&rig, "TOKENADD", "more", "reader"), "!LIMIT there are 1000 tokens");
         starts_with(rig_do(&rig, "TOKENREMOVE", "t1"), "OK");
         starts_with(rig_do(&rig, "TOKENADD", "more", "reader"), "{name:");
