@@ -5,13 +5,12 @@
  * entries are those of lib_audit.js, but for the test that reads weir's own. */
 import {equal,
         expect,
-        findings,
+        findingsOfBoth,
         isCalm,
         isClean,
         isForPeople,
         run,
         says,
-        shot,
         test,
         until} from './lib.js';
 import {auditEntries, stubAudit} from './lib_audit.js';
@@ -49,32 +48,26 @@ const rows = (page) => page.locator('main tbody tr');
 test('tokens and the audit trail look right, wide and narrow, in light and dark', async (t) => {
         const server = await t.server({token: TOKEN});
         await tokens(server);
-        for (const [width, height] of [[1280, 900], [390, 800]])
-                for (const colorScheme of ['light', 'dark']) {
-                        const {page} = await open(
-                                t, server, '#/tokens', {colorScheme, viewport: {width, height}});
-                        const bad = [];
-                        const look = async (name) => {
-                                await isCalm(page);
-                                await isForPeople(page, name);
-                                await shot(page, `${name}-${width}-${colorScheme}`);
-                                bad.push(...await findings(page));
-                                const is = await page.evaluate(
-                                        () => document.scrollingElement.scrollWidth);
-                                expect(is <= width, `${name} is ${is} wide in ${width}`);
-                        };
-                        await says(page, 'tbody', /anna/);
-                        await look('tokens');
-                        await page.to('#/audit');
-                        await says(page, 'tbody', /PAUSE/);
-                        await look('audit');
-                        await page.getByRole('button', {name: 'Details of SCHEDULE'})
-                                .first()
-                                .click();
-                        await look('audit-details');
-                        equal(bad, [], 'serious findings');
-                        await page.context().close();
-                }
+        for (const [width, height] of [[1280, 900], [390, 800]]) {
+                const {page} = await open(t, server, '#/tokens', {viewport: {width, height}});
+                const bad = [];
+                const look = async (name) => {
+                        await isCalm(page);
+                        await isForPeople(page, name);
+                        bad.push(...await findingsOfBoth(page, `${name}-${width}`));
+                        const is = await page.evaluate(() => document.scrollingElement.scrollWidth);
+                        expect(is <= width, `${name} is ${is} wide in ${width}`);
+                };
+                await says(page, 'tbody', /anna/);
+                await look('tokens');
+                await page.to('#/audit');
+                await says(page, 'tbody', /PAUSE/);
+                await look('audit');
+                await page.getByRole('button', {name: 'Details of SCHEDULE'}).first().click();
+                await look('audit-details');
+                equal(bad, [], 'serious findings');
+                await page.context().close();
+        }
 });
 
 test('what somebody did is told by weir, with who, from where and what was before', async (t) => {

@@ -6,7 +6,7 @@
  */
 import http from 'node:http';
 
-import {answer, equal, expect, isClean, launch, run, test, toast, until} from './lib.js';
+import {answer, equal, expect, FOREIGN, isClean, run, test, toast, until} from './lib.js';
 import {populate, screens} from './lib_world.js';
 
 const TOKEN = 'correct horse battery staple';
@@ -253,11 +253,9 @@ test('a request with the cookie and without the value of the session is refused'
 test('another name for the address of weir gets neither the page nor an answer', async (t) => {
         const server = await t.server();
         const port = server.http.split(':')[1];
-        const browser = await launch('--host-resolver-rules=MAP evil.example 127.0.0.1');
-        t.later(() => browser.close());
-        const page = await browser.newPage();
+        const page = await (await t.context()).newPage();
         for (const where of ['', 'ui/app.js', 'v1/now', 'v1/session', 'v1/live']) {
-                const res = await page.goto(`http://evil.example:${port}/${where}`);
+                const res = await page.goto(`http://${FOREIGN}:${port}/${where}`);
                 equal(res.status(), 421, `status of /${where}`);
         }
         const got = await page.evaluate(() => fetch('v1/jobs', {

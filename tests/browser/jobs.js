@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/* weir-test: timeout=240
+/* weir-test: timeout=240 long
  *
  * What a person does with jobs: adds one, watches it run, asks why another waits, and acts on one,
  * on some, on all that match. */

@@ -9,7 +9,8 @@
  *
  * Nothing sleeps: playwright waits for elements, until() asks again and again for what only the
  * server knows.  run() runs the tests of a file, or those whose sentence contains a word given on
- * the command line. */
+ * the command line.  Those of the outer ring, test('...', fn, {outer: true}), run with --outer, and
+ * then alone. */
 import {spawn} from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -23,14 +24,30 @@ export const ROOT = path.dirname(path.dirname(HERE));
 export const WEIR = process.env.WEIR || path.join(ROOT, 'build', 'weir');
 const SHOTS = path.join(ROOT, 'build', 'browser');
 export const SECONDS = 90; /* ends a test that hangs, on a machine that is busy too */
+export const FOREIGN = 'evil.example'; /* the browser takes it for this machine */
+const CONNECT_MS = 30000;
+const IS_OUTER = process.argv.includes('--outer');
 
 /* --- running tests --------------------------------------------------------------------------- */
 
 const tests = [];
 
-export function test(sentence, fn)
+export function test(sentence, fn, {outer = false} = {})
 {
-        tests.push({sentence, fn});
+        tests.push({sentence, fn, isOuter: outer});
+}
+
+let whole = null; /* what tests of a file share ends with it */
+
+/* Something that the tests of a file share, made by the first that asks for it. */
+export function once(make)
+{
+        let made = null;
+        return () => {
+                whole = whole || new Turn();
+                made = made || make(whole);
+                return made;
+        };
 }
 
 export function expect(condition, why)
@@ -46,36 +63,45 @@ export function equal(got, wanted, what = 'value')
                 throw new Error(`${what} is ${a}, wanted ${b}`);
 }
 
-/* Asks until the answer is true and gives it. */
+/* Asks until the answer is true and gives it; less often when it takes long. */
 export async function until(ask, what, seconds = SECONDS)
 {
         const end = Date.now() + seconds * 1000;
-        for (;;) {
+        for (let pause = 10;; pause = Math.min(2 * pause, 100)) {
                 const value = await ask();
                 if (value)
                         return value;
                 if (Date.now() > end)
                         throw new Error(`${what} did not come true in ${seconds} s`);
-                await new Promise((resolve) => { setTimeout(resolve, 25); });
+                await new Promise((resolve) => { setTimeout(resolve, pause); });
         }
 }
 
+/* Debian's Chromium, or the one that CHROMIUM names.  Its headless shell is the same engine without
+ * the windows and menus around it, which nobody sees here and which take half of the processor. */
+const CHROMIUM = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
+
+export const LAUNCH = {
+        executablePath: process.env.CHROMIUM || CHROMIUM.find((file) => fs.existsSync(file)),
+        args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
+                /* Pages live for seconds: processes and code that is made fast do not pay. */
+                '--in-process-gpu', '--enable-features=NetworkServiceInProcess2', '--js-flags=--no-opt',
+                '--renderer-process-limit=1', /* none in advance, each context has its own */
+                `--host-resolver-rules=MAP ${FOREIGN} 127.0.0.1`],
+};
+
 let browser = null;
 
+/* The browser that WEIR_CHROMIUM names, if it answers, else one of this script alone.  Closing it
+ * ends the connection to the one and the process of the other. */
 async function openBrowser()
 {
-        if (!browser)
-                browser = await launch();
+        const address = process.env.WEIR_CHROMIUM;
+        if (!browser && address)
+                browser = await chromium.connect(address, {timeout: CONNECT_MS}).catch(() => null);
+        if (!browser || !browser.isConnected())
+                browser = await chromium.launch(LAUNCH);
         return browser;
-}
-
-/* Debian's Chromium, or the one that CHROMIUM names. */
-export function launch(...args)
-{
-        return chromium.launch({
-                executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
-                args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', ...args],
-        });
 }
 
 async function runOne({sentence, fn})
@@ -108,8 +134,16 @@ export async function run()
         const words = process.argv.slice(2).filter((a) => !a.startsWith('-'));
         let failed = 0;
         for (const one of tests)
-                if (words.length === 0 || words.some((w) => one.sentence.includes(w)))
+                if (one.isOuter === IS_OUTER &&
+                        (words.length === 0 || words.some((w) => one.sentence.includes(w))))
                         failed += await runOne(one) ? 0 : 1;
+        if (whole) {
+                await whole.end();
+                if (whole.problems.length) {
+                        failed += 1;
+                        process.stdout.write(`not ok - the end: ${whole.problems.join(' ')}\n`);
+                }
+        }
         if (browser)
                 await browser.close();
         process.exitCode = failed ? 1 : 0;
@@ -212,7 +246,7 @@ class Turn
         {
                 const name = sentence.replace(/\W+/g, '-').slice(0, 60);
                 for (const [i, page] of this.pages.entries())
-                        await shot(page, `failed-${name}-${i}`).catch(() => {});
+                        await picture(page, `failed-${name}-${i}`).catch(() => {});
         }
 
         async end()
@@ -237,9 +271,24 @@ function watch(page)
                 seen.push(`dialog: ${d.message()}`);
                 d.dismiss().catch(() => {});
         });
-        /* What was asked for and is not answered, apart from the stream, which never ends. */
+        /* What was asked for and is not answered, apart from the stream, which never ends.  Nobody
+         * tells the end of a request that a page makes just when another one takes its place. */
         const open = new Set();
-        page.on('request', (r) => r.url().endsWith('/v1/live') || open.add(r));
+        let next = null; /* the document that is on its way */
+        page.on('request', (r) => {
+                if (r.isNavigationRequest() && r.frame() === page.mainFrame())
+                        next = r;
+                if (!r.url().endsWith('/v1/live'))
+                        open.add(r);
+        });
+        page.on('framenavigated', (frame) => {
+                if (frame !== page.mainFrame() || !next)
+                        return;
+                for (const r of open)
+                        if (r !== next)
+                                open.delete(r);
+                next = null;
+        });
         page.on('requestfinished', (r) => open.delete(r));
         page.on('requestfailed', (r) => {
                 open.delete(r);
@@ -346,13 +395,43 @@ export async function overtake(page, pattern)
         return {asked: () => until(() => isKept, `an answer of ${pattern}`), free};
 }
 
-/* A shown value that changes: waits until the element's text matches. */
+/* In the page: true when the element's text matches, false when the page has changed for so many
+ * times or the element was taken away, so that it must be looked for again. */
+function hasText(element, [source, flags])
+{
+        const pattern = new RegExp(source, flags);
+        let left = 20;
+        return new Promise((resolve) => {
+                if (globalThis.lastWait)
+                        globalThis.lastWait.disconnect();
+                const look = () => {
+                        const is = pattern.test(element.textContent);
+                        left--;
+                        if (!is && left > 0 && element.isConnected)
+                                return;
+                        watcher.disconnect();
+                        resolve(is);
+                };
+                const watcher = new MutationObserver(look);
+                globalThis.lastWait = watcher;
+                watcher.observe(document, {childList: true, characterData: true, subtree: true});
+                look();
+        });
+}
+
+/* A shown value that changes: waits until the element's text matches.  The page tells when it does;
+ * it is asked anew now and then, because another element may have come before the first. */
 export async function says(page, where, pattern, seconds = SECONDS)
 {
         const locator = typeof where === 'string' ? page.locator(where).first() : where.first();
-        await until(async () => {
-                const text = await locator.textContent({timeout: 1000}).catch(() => '');
-                return pattern.test(text);
+        const words = [pattern.source, pattern.flags];
+        await until(() => {
+                let late = null;
+                const isLate = new Promise((resolve) => {
+                        late = setTimeout(resolve, 500, false);
+                });
+                const is = locator.evaluate(hasText, words, {timeout: 1000}).catch(() => false);
+                return Promise.race([is, isLate]).finally(() => clearTimeout(late));
         }, `"${pattern}" in ${where}`, seconds);
 }
 
@@ -379,7 +458,14 @@ export async function answer(page, name)
         await page.waitForFunction((el) => !el.isConnected, dialog);
 }
 
+/* A picture in build/browser, for people: with SHOTS=1 in the environment. */
 export async function shot(page, name)
+{
+        if (process.env.SHOTS)
+                await picture(page, name);
+}
+
+async function picture(page, name)
 {
         fs.mkdirSync(SHOTS, {recursive: true});
         await page.screenshot({path: path.join(SHOTS, `${name}.png`), fullPage: true});
@@ -390,19 +476,44 @@ export async function shot(page, name)
 const AXE = fs.readFileSync(path.join(HERE, 'node_modules', 'axe-core', 'axe.min.js'), 'utf8');
 const SERIOUS = new Set(['serious', 'critical']);
 
+const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+const COLORS = {type: 'rule', values: ['color-contrast', 'link-in-text-block']};
+
 /* Serious findings of axe-core as lines. */
-export async function findings(page)
+export async function findings(page, rules = RULES)
 {
         if (!await page.evaluate(() => Boolean(globalThis.axe)))
                 await page.evaluate(AXE);
-        const found = await page.evaluate(() => globalThis.axe.run(document, {
-                resultTypes: ['violations'],
-                runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
-        }));
+        const found = await page.evaluate((runOnly) => {
+                /* What a rule finds has its impact, if it has one. */
+                const isMild = (rule) => rule.impact === 'minor' || rule.impact === 'moderate';
+                const mild = globalThis.axe._audit.rules.filter(isMild);
+                return globalThis.axe.run(document, {
+                        resultTypes: ['violations'],
+                        runOnly,
+                        rules: Object.fromEntries(mild.map((rule) => [rule.id, {enabled: false}])),
+                });
+        }, rules);
         return found.violations.filter((v) => SERIOUS.has(v.impact))
                 .flatMap((v) => v.nodes.slice(0, 3).map(
                                  (n) => `${v.id} ${n.target.join(' ')}: ${
                                          n.failureSummary.split('\n').pop().trim()}`));
+}
+
+/* Those in light, and in dark, where only the rules that look at colors can find something else.
+ * Lines begin with the name.  Pictures are called name-light and name-dark. */
+export async function findingsOfBoth(page, name)
+{
+        const out = [];
+        for (const [colorScheme, rules] of [['light', RULES], ['dark', COLORS]]) {
+                await page.emulateMedia({colorScheme, reducedMotion: 'reduce'});
+                await isDrawn(page);
+                await shot(page, `${name}-${colorScheme}`);
+                out.push(...(await findings(page, rules))
+                                .map((f) => `${name} in ${colorScheme}: ${f}`));
+        }
+        await page.emulateMedia({colorScheme: 'light', reducedMotion: 'reduce'});
+        return out;
 }
 
 /* What no person would write: a value that was shown as the program holds it. */

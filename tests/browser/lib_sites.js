@@ -3,6 +3,7 @@
  * startSite() gives one in a real database.  fakeSites() is for looks and for hostile texts: the
  * answers to the addresses of sites are made here, everything else comes from weir.  name(kind)
  * gives every string that comes from the database of a site. */
+import {once} from './lib.js';
 import {startChild} from './lib_child.js';
 
 const NOW = Date.now();
@@ -205,12 +206,14 @@ export async function fakeSites(page, name = plainSite, rows = [{}])
 
 /* --- a real one ------------------------------------------------------------------------------- */
 
+const databases = once((t) => startChild(t, 'lib_wordpress.py'));
+
 /* A site in a database of its own, and the section that a weir guards it by.  call() runs a method
- * of lib_actionscheduler.py's Site, one at a time. */
-export async function startSite(t, {mode = 'observe'} = {})
+ * of lib_actionscheduler.py's Site, one at a time.  One server has the sites of all tests. */
+export async function startSite({mode = 'observe'} = {})
 {
-        const {ready, ask} = await startChild(t, 'lib_wordpress.py');
-        const {port, user, database} = ready;
+        const {ready: {port, user}, ask} = await databases();
+        const {database} = await ask({call: 'new'});
         const section = `wordpress "shop" {
         port = ${port}
         user = "${user}"

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""A WordPress site in a real MariaDB, for tests of the page that are written in JavaScript.
+"""WordPress sites in a real MariaDB, for tests of the page that are written in JavaScript.
 
-Prints {"port", "user", "database"} when it is ready.  Then each line of the standard input is
-{"call", "args", "named"}, a method of the Site (lib_actionscheduler.py), and each answer a line with
-what it returned.  Ends, with its database, at the end of the input."""
+Prints {"port", "user"} when it is ready.  Then each line of the standard input is {"call": "new"},
+which makes a site in a database of its own and is answered with {"database"}, or {"call", "args",
+"named"}, a method of the newest Site (lib_actionscheduler.py), answered with what it returned.  Ends,
+with its databases, at the end of the input."""
 import json
 import os
 import sys
@@ -17,10 +18,10 @@ from lib_actionscheduler import Site, server  # noqa: E402
 USER = "weir"
 
 
-def answer(site, line):
-    asked = json.loads(line)
-    method = getattr(site, asked["call"])
-    return method(*asked.get("args", []), **asked.get("named", {}))
+def new_site(maria, number):
+    site = Site(maria, database="wordpress%d" % number)
+    maria.ask("GRANT ALL ON `%s`.* TO %s@'127.0.0.1'" % (site.database, USER))
+    return site
 
 
 def tell(value):
@@ -29,12 +30,17 @@ def tell(value):
 
 def main():
     maria = server("wordpress", "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=16M")
-    site = Site(maria)
-    maria.ask("CREATE USER %s@'127.0.0.1'" % USER,
-              "GRANT ALL ON `%s`.* TO %s@'127.0.0.1'" % (site.database, USER))
-    tell({"port": maria.port, "user": USER, "database": site.database})
+    maria.ask("CREATE USER %s@'127.0.0.1'" % USER)
+    tell({"port": maria.port, "user": USER})
+    sites = []
     for line in sys.stdin:
-        tell(answer(site, line))
+        asked = json.loads(line)
+        if asked["call"] == "new":
+            sites.append(new_site(maria, len(sites)))
+            tell({"database": sites[-1].database})
+        else:
+            method = getattr(sites[-1], asked["call"])
+            tell(method(*asked.get("args", []), **asked.get("named", {})))
 
 
 if __name__ == "__main__":

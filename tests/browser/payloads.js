@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/* weir-test: timeout=240
+/* weir-test: timeout=240 outer=part
  *
  * Arguments are bytes: who saves a form without touching them changes none of them, and who types
  * some sees whether they will be JSON or text.  What is stored is read over RESP, which tells the
@@ -71,41 +71,49 @@ test('a job like another has the same bytes as arguments when nobody touched the
         equal(like.args_base64, '/wAB', 'bytes that are no text');
 });
 
-test('a schedule that is changed, put back or taken back from deletion keeps its bytes',
-        async (t) => {
-                const server = await t.server();
-                const resp = await t.resp(server);
-                const page = await t.page(server, '#/schedules');
-                const check = async (name, args, when) => {
-                        const {id} = await server.post(`schedules/${name}/run`);
-                        equal(await argsOf(resp, id), args, `the arguments ${when}`);
-                };
-                const deleted = async (name) => {
-                        await page.getByRole('button', {name: `Delete schedule ${name}`}).click();
-                        await dialogOf(page).getByRole('button', {name: 'Delete it'}).click();
-                };
-                for (const [i, args] of PAYLOADS.entries()) {
-                        const name = `s${i}`;
-                        await resp.ask(
-                                'SCHEDULE', name, 'h', args, 'EVERY', 3600000, 'OVERLAP', 'allow');
-                        await check(name, args, 'before');
-                        await page.to(`#/schedules/${name}`);
-                        await page.getByRole('button', {name: `Change schedule ${name}`}).click();
-                        await dialogOf(page).getByLabel('Priority').fill('7');
-                        await dialogOf(page).getByRole('button', {name: 'Change it'}).click();
-                        await toast(page, `Schedule ${name} was changed.`);
-                        equal((await server.get(`schedules/${name}`)).priority, 7, 'its priority');
-                        await check(name, args, 'after a change');
-                        await undo(page, `Schedule ${name} was changed.`);
-                        await says(page, page.locator('.facts'), /Priority\s*100/);
-                        await check(name, args, 'after undo');
-                        await deleted(name);
-                        await undo(page, `Schedule ${name} was deleted.`);
-                        await page.locator('tbody tr').filter({hasText: name}).waitFor();
-                        await check(name, args, 'after a deletion that was taken back');
-                        await server.ask('DELETE', `schedules/${name}`);
-                }
-        });
+/* Of each kind one: the outer ring takes all of them. */
+const KINDS = ['hello', '"hello"', '', '{ "a":1 }', '{"a":1,"a":2}', '1.10',
+        ' two\r\nlines\n\n', 'a\0b'];
+const KEEPS = 'a schedule that is changed, put back or taken back from deletion keeps its bytes';
+
+test(KEEPS, (t) => keepsBytes(t, KINDS));
+test(`${KEEPS}, whatever they are`, (t) => keepsBytes(t, PAYLOADS), {outer: true});
+
+async function keepsBytes(t, payloads)
+{
+        const server = await t.server();
+        const resp = await t.resp(server);
+        const page = await t.page(server, '#/schedules');
+        const check = async (name, args, when) => {
+                const {id} = await server.post(`schedules/${name}/run`);
+                equal(await argsOf(resp, id), args, `the arguments ${when}`);
+        };
+        const deleted = async (name) => {
+                await page.getByRole('button', {name: `Delete schedule ${name}`}).click();
+                await dialogOf(page).getByRole('button', {name: 'Delete it'}).click();
+        };
+        for (const [i, args] of payloads.entries()) {
+                const name = `s${i}`;
+                await resp.ask(
+                        'SCHEDULE', name, 'h', args, 'EVERY', 3600000, 'OVERLAP', 'allow');
+                await check(name, args, 'before');
+                await page.to(`#/schedules/${name}`);
+                await page.getByRole('button', {name: `Change schedule ${name}`}).click();
+                await dialogOf(page).getByLabel('Priority').fill('7');
+                await dialogOf(page).getByRole('button', {name: 'Change it'}).click();
+                await toast(page, `Schedule ${name} was changed.`);
+                equal((await server.get(`schedules/${name}`)).priority, 7, 'its priority');
+                await check(name, args, 'after a change');
+                await undo(page, `Schedule ${name} was changed.`);
+                await says(page, page.locator('.facts'), /Priority\s*100/);
+                await check(name, args, 'after undo');
+                await deleted(name);
+                await undo(page, `Schedule ${name} was deleted.`);
+                await page.locator('tbody tr').filter({hasText: name}).waitFor();
+                await check(name, args, 'after a deletion that was taken back');
+                await server.ask('DELETE', `schedules/${name}`);
+        }
+}
 
 test('the form says whether arguments are JSON or plain text, and keeps what is typed as that',
         async (t) => {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/* weir-test: timeout=240
+/* weir-test: timeout=240 long
  *
  * Tools > weir in Debian's WordPress: what it shows, every change it offers, and who may not. */
 import {spawn} from 'node:child_process';
