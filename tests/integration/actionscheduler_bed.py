@@ -153,7 +153,7 @@ def the_gate(_):
     site = bed.Site(maria(), database="gate")
     site.add_simple("slow", int(time.time()) - 1)
     first = bed.Runner(site, work={"*": {"sql": "SELECT SLEEP(600)"}})
-    bed.until(lambda: site.counts()["in-progress"] == 1, 20, "the start of the slow action")
+    bed.until(lambda: site.counts()["in-progress"] == 1, what="the start of the slow action")
     site.add_simple("other", int(time.time()) - 1)
     second = bed.Runner(site, concurrent=1)
     bed.until(lambda: len(site.sql("SELECT 1 FROM information_schema.PROCESSLIST WHERE DB = 'gate'")) >= 3,
@@ -269,7 +269,7 @@ def whose_deadlock(_):
         errors = [waiting.join(), other.join()]
     equal(sum("Deadlock" in (e or "") for e in errors), 1, "victims")
     equal(used["Innodb_deadlocks"], 1, "deadlocks that the server counted")
-    found = bed.until(lambda: bed.deadlocks(maria().log())[n:], 20, "the deadlock in the log")
+    found = bed.until(lambda: bed.deadlocks(maria().log())[n:], what="the deadlock in the log")
     equal([sorted(set(users)) for users in found], [["other", "root"]], "users")
     for c in (one, two):
         c.close()

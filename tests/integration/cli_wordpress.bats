@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# weir-test: timeout=120
+# weir-test: timeout=120 bin=release
 # weir wordpress and weir mutex --wordpress: what is said when there is no site, and of mistyped words.
 
 bats_require_minimum_version 1.5.0

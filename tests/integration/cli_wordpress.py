@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=180
+# weir-test: timeout=180 bin=release
 """weir wordpress, weir mutex --wordpress and weir top of a site in a real MariaDB."""
 import os
 import re

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import lib_actionscheduler as bed  # noqa: E402
 from lib_databases import PASSWORD, write_config  # noqa: E402
-from harness import Server, until  # noqa: E402
+from harness import HANG_S, Server, until  # noqa: E402
 
 PAYMENT, RENEWAL = "woocommerce_payment_capture", "woocommerce_scheduled_subscription_payment"
 NORMAL, SYNC = "shop_report", "facebook_for_woocommerce_sync"
@@ -77,7 +77,7 @@ wordpress "shop" {
         with self.server.web() as w:
             return w.good("GET", "/v1/sites/shop")
 
-    def wait(self, condition, what, seconds=20):
+    def wait(self, condition, what, seconds=HANG_S):
         until(lambda: condition(self.state()), seconds, what)
         return self.state()
 
@@ -87,7 +87,7 @@ wordpress "shop" {
         with self.server.web() as w:
             return w.good("GET", "/v1/sites/shop/actions?status=moved&limit=1")["actions"]
 
-    def wait_all_back(self, seconds=60):
+    def wait_all_back(self, seconds=HANG_S):
         return self.wait(lambda s: s["surveyed_ms"] and s["level"] == "normal" and not s["error"]
                          and s["moved"] == 0 and not self.ledger(), "all have come back", seconds)
 

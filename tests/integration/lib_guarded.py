@@ -7,7 +7,7 @@ import time
 
 import lib_actionscheduler as bed
 from lib_databases import PASSWORD, write_config
-from harness import WEIR, Server, until
+from harness import HANG_S, WEIR, Server, until
 
 PAYMENT, SYNC = "woocommerce_payment_capture", "facebook_for_woocommerce_sync"
 RENEWAL = "woocommerce_scheduled_subscription_payment"
@@ -61,8 +61,9 @@ wordpress "shop" {
         return json.loads(done.stdout)
 
     def state(self):
-        return self.json("wordpress", "status", "shop")
+        with self.server.web() as w:
+            return w.good("GET", "/v1/sites/shop")
 
-    def wait(self, condition, what, seconds=20):
+    def wait(self, condition, what, seconds=HANG_S):
         """Until the state of the site is so; that state."""
         return until(lambda: (lambda s: s if condition(s) else None)(self.state()), seconds, what)

@@ -34,8 +34,8 @@ def visit(url):
     jar = http.cookiejar.CookieJar()
     web = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
     form = {"log": ADMIN[0], "pwd": ADMIN[1], "testcookie": "1", "wp-submit": "Log In"}
-    web.open(url + "/wp-login.php", timeout=60).read()
-    web.open(url + "/wp-login.php", urllib.parse.urlencode(form).encode(), timeout=60).read()
+    web.open(url + "/wp-login.php", timeout=120).read()
+    web.open(url + "/wp-login.php", urllib.parse.urlencode(form).encode(), timeout=120).read()
     expect(any("logged_in" in c.name for c in jar), "no login")
     found = {}
     for page in PAGES:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 long
+# weir-test: timeout=300 long outer=part
 """The guard of a WordPress site on a real MariaDB: actions of tiers that must wait are moved and given
 back to the second, nothing else is touched, and whatever is killed, nothing is lost."""
 import functools
@@ -80,12 +80,11 @@ def people_win(folder):
     b.server.stop()
 
 
-@test("after kill -9 at any moment the ledger knows every date")
-def survives_kills(folder):
+def survive(folder, kills):
     b = Bed(folder)
     fill(b.site, 60)
     before = b.dates()
-    for i in range(8):
+    for i in range(kills):
         b.set_load(STORM if i % 2 == 0 else CALM)
         b.start()
         b.wait(lambda s: s["surveyed_ms"] > 0, "a survey")
@@ -97,6 +96,16 @@ def survives_kills(folder):
     b.wait_all_back()
     equal(b.dates(), before, "dates")
     b.server.stop()
+
+
+@test("after kill -9 at any moment the ledger knows every date")
+def survives_kills(folder):
+    survive(folder, 4)
+
+
+@test("after kill -9 at sixteen moments the ledger knows every date", outer=True)
+def survives_many_kills(folder):
+    survive(folder, 16)
 
 
 @test("a database that is killed or cut off is known, and the guard goes on where it was")
@@ -188,13 +197,13 @@ def connections_used_up(folder):
     b.server.stop()
 
 
-@test("runners, storms and kills together: every action runs once, and the guard is in no deadlock")
-def races(folder):
+def race(folder, per_hook, turns, killed_at, runner_killed_at=None):
+    """killed_at, runner_killed_at: the turns after which weir and a runner are killed."""
     b = Bed(folder, throttle='level "critical" { delays = {"0s", "2s", "2s", "2s"} }',
             repair_lost='"enforce"', repair_claims='"enforce"', claim_timeout='"3s"')
     now = int(time.time())
     for hook in (PAYMENT, RENEWAL, NORMAL, SYNC):
-        b.site.add_many(500, [hook], now - 60, 60)
+        b.site.add_many(per_hook, [hook], now - 60, 60)
     b.set_load(STORM)
     b.start()
     b.wait(lambda s: s["total_moved"] > 0, "something is moved")
@@ -202,14 +211,14 @@ def races(folder):
     # What a killed runner had in progress is failed by the cleaner after ten times this limit.
     runner = functools.partial(bed.Runner, b.site, concurrent=4, time_limit=2)
     runners = [runner() for _ in range(3)]
-    for i in range(10):
+    for i in range(turns):
         b.set_load(STORM if i % 2 == 0 else CALM)
         turn = b.state()["surveyed_ms"]
         b.wait(lambda s: s["surveyed_ms"] > turn + 600, "some cycles")
-        if i == 4:
+        if i == killed_at:
             b.server.kill()
             b.start()
-        if i == 6:
+        if i == runner_killed_at:
             runners.pop().kill()
             runners.append(runner())
     b.set_load(CALM)
@@ -217,7 +226,7 @@ def races(folder):
     def is_over():
         return not b.site.sql("SELECT 1 FROM %s WHERE status IN ('pending', 'in-progress') LIMIT 1"
                               % b.site.table("actions"))
-    until(is_over, 120, "all have run")
+    until(is_over, what="all have run")
     for one in runners:
         one.stop()
     b.wait(lambda s: s["moved"] == 0, "the ledger is empty")
@@ -227,6 +236,16 @@ def races(folder):
     equal(left, [], "actions that never ran and did not fail")
     found = bed.deadlocks(maria().log()[seen:])
     expect(not any("weir" in users for users in found), found)
+
+
+@test("runners, storms and a kill together: every action runs once, and the guard is in no deadlock")
+def races(folder):
+    race(folder, 100, 4, 1)
+
+
+@test("the same with two thousand actions, ten storms and calms, and a runner that is killed", outer=True)
+def long_races(folder):
+    race(folder, 500, 10, 4, 6)
 
 
 if __name__ == "__main__":
