@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# weir-test: timeout=120
+# weir-test: timeout=120 bin=release
 # weir proxy: what is said when there is no door, of mistyped words, and of a door without a server.
 
 bats_require_minimum_version 1.5.0

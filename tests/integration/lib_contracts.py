@@ -45,7 +45,7 @@ def is_same(a, b):
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(is_same(x, y) for x, y in zip(a, b))
     if moment(a) and moment(b):
-        return abs(moment(a) - moment(b)) < 0.05
+        return abs(moment(a) - moment(b)) < 1
     return a == b
 
 

@@ -6,12 +6,18 @@
         bed.set_level("critical")   returns when the gate knows it
         bed.classes()               {class: its counters}
 
+    shared = SharedBed(classes=...)     one for all tests of a script: shared() is the bed,
+    shared.end()                        for the script's last test, says whether it ended well
+
 The level comes from a file that a target of kind "command" prints.  Accounts are those of ACCOUNTS,
 each with the password PASSWORD and all privileges.
 """
+import atexit
 import functools
 import os
+import shutil
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -107,3 +113,23 @@ mysql "shop" {
     def __exit__(self, kind, *_):
         if kind is None:
             self.stop()
+
+
+class SharedBed:
+    """Started by the first test that needs it, and kept when that test is over."""
+
+    def __init__(self, **options):
+        self.options, self.bed = options, None
+
+    def __call__(self):
+        if not self.bed:
+            folder = tempfile.mkdtemp(prefix="bed.", dir=os.environ.get("TMPDIR"))
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            self.bed = Bed(folder, **self.options)
+            Server.alive.remove(self.bed.weir)  # what is in there is killed after each test
+            atexit.register(self.bed.weir.process.kill)
+        return self.bed
+
+    def end(self):
+        if self.bed:
+            self.bed.stop()

@@ -45,7 +45,7 @@ class Kind:
 
     def cut(self, folder):
         wire = Wire(self.primary().port)
-        with Probe(folder, self.target(port=wire.port, interval="1s", timeout="1500ms")) as p:
+        with Probe(folder, self.target(port=wire.port, interval="200ms", timeout="800ms")) as p:
             p.value(self.main, lambda v: v == 0)
             wire.cut()
             p.error(self.main, "no answer within")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 long
+# weir-test: timeout=300 long outer=part
 """Byte transparency of the MySQL door: a conversation through it has the bytes that it has with the
 server itself, apart from the thread id, the salt and the capabilities that the door takes out.  That
 holds wherever a packet is cut, for packets around 16 MB, for pipelined commands, and for many
@@ -19,12 +19,13 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import lib_mysql_wire as wire  # noqa: E402
 from lib_databases import PASSWORD  # noqa: E402
-from lib_mysql_door import DATABASE, Bed, maria  # noqa: E402
+from lib_mysql_door import DATABASE, Bed, SharedBed, maria  # noqa: E402
 from lib_mysql_wire import (  # noqa: E402
     CACHE_METADATA, CAPS, DEPRECATE_EOF, LAST_PREPARED, MAX, PROGRESS, SESSION_TRACK, Gone, Raw,
     execute_payload, string, wait_read)
 from harness import equal, expect, main, test  # noqa: E402
 
+door = SharedBed()
 ROWS = b"1\ta\n2\tb\n3\t\\N\n"
 MODES = {  # capabilities, MariaDB's extended ones
     "EOF packets": (CAPS, 0),
@@ -93,7 +94,7 @@ def local_files(c):
 def prepared(c):
     one = c.prepare("SELECT ? + 1, ?, ?").statement
     c.execute(one, 41, b"it's", None)
-    c.execute(one, -1, b"", b"x" * 300)
+    c.execute(one, -1, b"", b"x")
     two = c.prepare("INSERT INTO up VALUES (?, ?)").statement
     c.execute(two, 7, b"seven")
     c.send(struct.pack("<BIH", wire.LONG_DATA, two, 1) + b"long ")
@@ -112,6 +113,11 @@ def prepared(c):
     call = c.prepare("CALL two()").statement
     c.execute(call)
     c.query("DELETE FROM up")
+
+
+@step
+def long_value(c):
+    c.execute(c.prepare("SELECT ?, ?, ?").statement, -1, b"", b"x" * 300)
 
 
 @step
@@ -235,15 +241,15 @@ def same(got, wanted, what):
 
 
 @test("a conversation has the same bytes through the door, whatever the client can do")
-def transparent(folder):
+def transparent(_):
     fill()
-    with Bed(folder) as bed:
-        for mode in MODES:
-            same(converse(bed.address, mode), converse(bed.direct, mode), mode)
+    bed = door()
+    for mode in MODES:
+        same(converse(bed.address, mode), converse(bed.direct, mode), mode)
 
 
 @test("a wrong sequence number and a wrong password are answered by the server itself")
-def mistakes(folder):
+def mistakes(_):
     def wrong_sequence(c):
         c.send(b"\x03SELECT 1", 5)
         c.payload()
@@ -254,50 +260,76 @@ def mistakes(folder):
         c.query("SELECT 1")
 
     fill()
-    with Bed(folder) as bed:
-        for fn in (wrong_sequence, another_user):
-            same(*(converse(a, "EOF packets", [(fn.__name__, fn)]) for a in (bed.address, bed.direct)),
-                 fn.__name__)
-        heard = []
-        for address in (bed.address, bed.direct):
-            with Raw(address) as c:
-                c.send(c.login_payload("shop", "wrong"), 1)
-                heard.append((repr(c.finish_login("wrong")), c.heard[1:]))
-                with contextlib.suppress(Gone):
-                    c.payload()
-                    expect(False, "the connection stays open")
-        equal(heard[0], heard[1], "a wrong password")
-        expect("1045" in heard[0][0], heard[0][0])
+    bed = door()
+    for fn in (wrong_sequence, another_user):
+        same(*(converse(a, "EOF packets", [(fn.__name__, fn)]) for a in (bed.address, bed.direct)),
+             fn.__name__)
+    heard = []
+    for address in (bed.address, bed.direct):
+        with Raw(address) as c:
+            c.send(c.login_payload("shop", "wrong"), 1)
+            heard.append((repr(c.finish_login("wrong")), c.heard[1:]))
+            with contextlib.suppress(Gone):
+                c.payload()
+                expect(False, "the connection stays open")
+    equal(heard[0], heard[1], "a wrong password")
+    expect("1045" in heard[0][0], heard[0][0])
+
+
+def connect_quickly(n):
+    fill()
+    bed = door()  # its target is measured by a program ten times a second
+    for _ in range(n):
+        with Raw(bed.address) as c:
+            c.login("shop", PASSWORD)
 
 
 @test("a new connection never gets the events of one that was closed, while weir starts programs")
-def quick_connections(folder):
-    fill()
-    with Bed(folder) as bed:  # its target is measured by a program ten times a second
-        for _ in range(1500):
-            with Raw(bed.address) as c:
-                c.login("shop", PASSWORD)
+def quick_connections(_):
+    connect_quickly(300)
+
+
+@test("nor does one of thousands of new connections", outer=True)
+def many_quick_connections(_):
+    connect_quickly(3000)
+
+
+def longest_sends(address, mode):
+    """{step: bytes of the longest packet that its client sends}, and of the login's."""
+    longest = {}
+
+    class Measure(Raw):
+        step = "login"
+
+        def send(self, payload, seq=0):
+            longest[self.step] = max(longest.get(self.step, 0), 4 + len(payload))
+            super().send(payload, seq)
+
+    def measured(name, fn):
+        def run(c):
+            c.step = name
+            fn(c)
+        return name, run
+    converse(address, mode, [measured(*one) for one in STEPS], kind=Measure)
+    return longest
 
 
 @test("client packets cut at each offset change no byte of the answers")
-def cut_client(folder):
+def cut_client(_):
     fill()
-    with Bed(folder) as bed:
-        for mode in ("EOF packets", "cached metadata, no EOF packets"):
-            wanted = converse(bed.direct, mode)
-            longest = 0
-
-            class Measure(Cut):
-                def send(self, payload, seq=0):
-                    nonlocal longest
-                    longest = max(longest, 4 + len(payload))
-                    Raw.send(self, payload, seq)
-            converse(bed.direct, mode, kind=Measure)
-            for at in range(1, longest if mode == "EOF packets" else 6):
-                Cut.at, Cut.is_each = at, False
-                same(converse(bed.address, mode, kind=Cut), wanted, "cut at %d" % at)
-            Cut.is_each = True
-            same(converse(bed.address, mode, kind=Cut), wanted, "cut after each byte")
+    bed = door()
+    for mode in ("EOF packets", "cached metadata, no EOF packets"):
+        longest = longest_sends(bed.direct, mode)
+        wanted = {}
+        for at in range(1, max(longest.values()) if mode == "EOF packets" else 6):
+            Cut.at, Cut.is_each = at, False
+            steps = [one for one in STEPS if longest[one[0]] > at]  # the others are never cut there
+            names = tuple(name for name, _ in steps)
+            if names not in wanted:
+                wanted[names] = converse(bed.direct, mode, steps)
+            same(converse(bed.address, mode, steps, kind=Cut), wanted[names], "cut at %d" % at)
+        Cut.is_each = True
+        same(converse(bed.address, mode, kind=Cut), converse(bed.direct, mode), "cut after each byte")
 
 
 class Chopper:
@@ -342,14 +374,14 @@ class Chopper:
 def cut_server(folder):
     fill()
     chopper = Chopper(("127.0.0.1", maria().port))
-    with Bed(folder, server=chopper.port) as bed:
+    with Bed(folder, server=chopper.port, options='connect_timeout = "60s"') as bed:
         for mode in ("EOF packets", "cached metadata, no EOF packets"):
             same(converse(bed.address, mode), converse(bed.direct, mode), mode)
     chopper.close()
 
 
 @test("pipelined commands are answered in their order")
-def pipelined(folder):
+def pipelined(_):
     def three(c):
         c.socket.sendall(b"".join(b"".join(wire.frames(b"\x03SELECT %d" % i)) for i in range(3)))
         equal([c.reply().rows for _ in range(3)], [[[b"%d" % i]] for i in range(3)], "answers")
@@ -379,52 +411,73 @@ def pipelined(folder):
 
     steps = [(fn.__name__, fn) for fn in (three, prepare_and_execute, mixed, many)]
     fill()
-    with Bed(folder) as bed:
-        for mode in MODES:
-            same(converse(bed.address, mode, steps), converse(bed.direct, mode, steps), mode)
+    bed = door()
+    for mode in MODES:
+        same(converse(bed.address, mode, steps), converse(bed.direct, mode, steps), mode)
+
+
+def big_statement(size):
+    def run(c):
+        head, tail = b"SELECT LENGTH(_binary'", b"')"
+        n = size - 1 - len(head) - len(tail)
+        equal(c.query(head + b"x" * n + tail).rows, [[b"%d" % n]], "length")
+    return "statement of %d bytes" % size, run
+
+
+def big_row(size):  # fd and three bytes, or fe and eight, stand before the value
+    n = size - 4 if size - 4 < 1 << 24 else size - 9
+    return "row of %d bytes" % size, lambda c: c.query("SELECT SPACE(%d)" % n)
+
+
+def big_file(c):
+    c.infile = {"big": [b"1\t" + b"x" * (MAX - 2), b"\n", b"2\ty\n"]}
+    c.query("LOAD DATA LOCAL INFILE 'big' INTO TABLE wide")
+    c.query("SELECT id, LENGTH(name) FROM wide ORDER BY id")
+    c.query("DELETE FROM wide")
+
+
+def big_execute(c):
+    s = c.prepare("SELECT LENGTH(?)").statement
+    for size in (MAX, MAX + 1):
+        c.execute(s, b"x" * (size - len(execute_payload(s, b"")) - 8))
+
+
+BIG_SIZES = (MAX - 1, MAX, MAX + 1)
+BIGGER_SIZES = (2 * MAX, 2 * MAX + 1)
+BIG_OTHERS = [("file", big_file), ("execute", big_execute)]
+AFTER_BIG_ROW = ("row that begins with fe", lambda c: c.query(
+    "SELECT SPACE(%d) UNION ALL SELECT 'end'" % (MAX + 1)))
+
+
+def pass_big(mode, steps):
+    fill()
+    maria().ask("CREATE TABLE IF NOT EXISTS shop.wide (id INT, name LONGTEXT)")
+    bed = door()
+    for one in steps:  # one at a time: two of them need not be in memory at once
+        same(converse(bed.address, mode, [one]), converse(bed.direct, mode, [one]), mode)
 
 
 @test("statements, rows and files around 16 MB pass with the same bytes")
-def big(folder):
-    def statement(size):
-        def run(c):
-            head, tail = b"SELECT LENGTH('", b"')"
-            n = size - 1 - len(head) - len(tail)
-            equal(c.query(head + b"x" * n + tail).rows, [[b"%d" % n]], "length")
-        return run
+def big(_):
+    pass_big("EOF packets", [f(n) for f in (big_statement, big_row) for n in BIG_SIZES]
+             + [AFTER_BIG_ROW] + BIG_OTHERS)
 
-    def row(size):  # fd and three bytes, or fe and eight, stand before the value
-        n = size - 4 if size - 4 < 1 << 24 else size - 9
-        return lambda c: c.query("SELECT REPEAT('x', %d)" % n)
 
-    def after_big_row(c):
-        c.query("SELECT REPEAT('x', %d) UNION ALL SELECT 'end'" % (MAX + 1))
+@test("a row of 16 MB is not taken for an end, where no EOF packet marks one")
+def big_without_eof(_):
+    pass_big("no EOF packets", [big_row(MAX), AFTER_BIG_ROW])
 
-    def upload(c):
-        c.infile = {"big": [b"1\t" + b"x" * (MAX - 2), b"\n", b"2\ty\n"]}
-        c.query("LOAD DATA LOCAL INFILE 'big' INTO TABLE wide")
-        c.query("SELECT id, LENGTH(name) FROM wide ORDER BY id")
-        c.query("DELETE FROM wide")
 
-    def execute(c):
-        s = c.prepare("SELECT LENGTH(?)").statement
-        for size in (MAX, MAX + 1):
-            c.execute(s, b"x" * (size - len(execute_payload(s, b"")) - 8))
-
-    fill()
-    maria().ask("CREATE TABLE IF NOT EXISTS shop.wide (id INT, name LONGTEXT)")
-    sizes = (MAX - 1, MAX, MAX + 1, 2 * MAX, 2 * MAX + 1)
-    steps = ([("statement of %d bytes" % n, statement(n)) for n in sizes]
-             + [("row of %d bytes" % n, row(n)) for n in sizes]
-             + [("row that begins with fe", after_big_row), ("file", upload), ("execute", execute)])
-    with Bed(folder) as bed:
-        for mode in ("EOF packets", "no EOF packets"):
-            for one in steps:  # one at a time: two of them need not be in memory at once
-                same(converse(bed.address, mode, [one]), converse(bed.direct, mode, [one]), mode)
+@test("statements, rows and files of 16 and 32 MB pass with the same bytes in each mode", outer=True)
+def bigger(_):
+    sizes = BIG_SIZES + BIGGER_SIZES
+    pass_big("no EOF packets", [f(n) for f in (big_statement, big_row) for n in sizes]
+             + [AFTER_BIG_ROW] + BIG_OTHERS)
+    pass_big("EOF packets", [f(n) for f in (big_statement, big_row) for n in BIGGER_SIZES])
 
 
 @test("reports of progress pass, before the answer of an ALTER and between the rows of a CHECK")
-def progress(folder):
+def progress(_):
     def reported(c, sql):
         before = c.reports
         r = c.query(sql)
@@ -443,16 +496,16 @@ def progress(folder):
     fill()
     maria().ask("USE shop", "CREATE OR REPLACE TABLE slow (id INT PRIMARY KEY)",
                 "INSERT INTO slow SELECT seq FROM seq_1_to_100")
-    with Bed(folder) as bed:
-        for caps in (CAPS, CAPS | DEPRECATE_EOF):
-            with bed.raw(caps=caps, ext=PROGRESS) as c, \
-                    bed.raw(caps=caps, ext=PROGRESS, is_direct=True) as d:
-                for fn in (alter, check):
-                    c.heard, d.heard = [], []
-                    fn(d)
-                    fn(c)
-                    equal(*([p[4:] for p in x.heard if p[4:7] != b"\xff\xff\xff"] for x in (c, d)),
-                          "answers around the reports")
+    bed = door()
+    for caps in (CAPS, CAPS | DEPRECATE_EOF):
+        with bed.raw(caps=caps, ext=PROGRESS) as c, \
+                bed.raw(caps=caps, ext=PROGRESS, is_direct=True) as d:
+            for fn in (alter, check):
+                c.heard, d.heard = [], []
+                fn(d)
+                fn(c)
+                equal(*([p[4:] for p in x.heard if p[4:7] != b"\xff\xff\xff"] for x in (c, d)),
+                      "answers around the reports")
 
 
 # ---------------------------------------------------------------- nonces
@@ -518,27 +571,44 @@ class Asker:
         self.c.close()
 
 
-@test("each of thousands of random questions on many connections gets its own answer")
-def nonces(folder):
+def ask_randomly(n):
+    """n questions on each of eight connections."""
     fill()
     maria().ask("CREATE TABLE IF NOT EXISTS shop.hole (name LONGTEXT) ENGINE=MyISAM")
     seed = int.from_bytes(os.urandom(4), "little")
     print("# seed %d" % seed)
-    with Bed(folder) as bed:
-        troubles = []
+    bed = door()
+    troubles = []
 
-        def run(i):
-            try:
-                Asker(bed, seed + i).run(600)
-            except Exception as error:  # a thread's failure is the test's
-                troubles.append("connection %d: %s: %s" % (i, type(error).__name__, error))
-        threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        equal(troubles, [], "with seed %d" % seed)
+    def run(i):
+        try:
+            Asker(bed, seed + i).run(n)
+        except Exception as error:  # a thread's failure is the test's
+            troubles.append("connection %d: %s: %s" % (i, type(error).__name__, error))
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    equal(troubles, [], "with seed %d" % seed)
 
+
+@test("each of hundreds of random questions on many connections gets its own answer")
+def nonces(_):
+    ask_randomly(100)
+
+
+@test("each of thousands of random questions on many connections gets its own answer", outer=True)
+def many_nonces(_):
+    ask_randomly(2000)
+
+
+def ends(_):
+    door.end()
+
+
+test("weir ends well after all of them")(ends)
+test("weir ends well after all of them", outer=True)(ends)
 
 if __name__ == "__main__":
     main()

@@ -26,15 +26,17 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from lib_databases import PASSWORD, die_with_parent  # noqa: E402
-from lib_mysql_door import DATABASE, Bed, maria  # noqa: E402
+from lib_mysql_door import DATABASE, SharedBed, maria  # noqa: E402
 from harness import equal, expect, main, test  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = os.path.join(HERE, "clients")
 JAR = "/usr/share/java/mariadb-java-client.jar"
+JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")  # what starts soon
 ERROR = (1213, "40001")  # what a refused client sees by default
 CLASSES = {"etl": 'user = "etl" tier = "deferrable" wait = "50ms"',
            "shop": 'user = "shop" tier = "critical"'}
+door = SharedBed(classes=CLASSES)
 
 
 def md5(n):
@@ -139,7 +141,7 @@ def command(name):
     if words[0] == "libmariadb.c":
         return [os.path.join(built(name), name)]
     if words[0] == "Jdbc.java":
-        return ["java", "-XX:TieredStopAtLevel=1", "-cp", JAR + ":" + built(name), "Jdbc"]
+        return ["java", *JAVA, "-cp", JAR + ":" + built(name), "Jdbc"]
     return [os.path.join(SCRIPTS, w) if os.path.exists(os.path.join(SCRIPTS, w)) else w for w in words]
 
 
@@ -151,7 +153,8 @@ def built(name):
     source = os.path.join(SCRIPTS, CLIENTS[name][0])
     words = {"libmariadb": ["cc", "-std=gnu17", "-Wall", "-Wextra", "-Werror", "-O1", "-g", source,
                             "-lmariadb", "-lcrypto", "-lpthread", "-o", os.path.join(folder, name)],
-             "java": ["javac", "-cp", JAR, "-d", folder, source]}[name]
+             "java": ["javac", *("-J" + word for word in JAVA), "-proc:none", "-cp", JAR, "-d", folder,
+                      source]}[name]
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     equal(done.returncode, 0, done.stdout[-1500:])
     return folder
@@ -207,16 +210,10 @@ def refused_and_retried(name, folder, bed):
 def sees_the_same(name, folder):
     direct = run(name, folder, ("127.0.0.1", maria().port))
     told(name, direct, "direct")
-    with Bed(folder, classes=CLASSES) as bed:
-        through = run(name, folder, bed.address)
+    through = run(name, folder, door().address)
     equal(sorted(through), sorted(direct), name + " through the door: facts")
     for fact, value in direct.items():
         equal(through[fact], value, "%s through the door: %s" % (name, fact))
-
-
-def is_refused(name, folder):
-    with Bed(folder, classes=CLASSES) as bed:
-        refused_and_retried(name, folder, bed)
 
 
 def check_client(name):
@@ -228,11 +225,16 @@ def check_client(name):
     @test("%s is told that weir refused it at critical level, and its retry runs once" % name)
     def _(folder):
         files(folder)
-        is_refused(name, folder)
+        refused_and_retried(name, folder, door())
 
 
 for client in CLIENTS:
     check_client(client)
+
+
+@test("weir ends well after all of them")
+def ends(_):
+    door.end()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-# weir-test: timeout=180
+# weir-test: timeout=180 outer=part
 """The MySQL door, its server and its clients are killed again and again under load.
 
-    mysql_kills.py                         some kills, for the suite
+    mysql_kills.py                         a kill of each kind, for the suite; --outer: 60 of them
     mysql_kills.py --kills N [--seed N]    as many as you like: make crash
 
 Writers insert numbered rows through the door, in transactions and without, and remember what was
@@ -31,7 +31,7 @@ from harness import expect, main, test, until  # noqa: E402
 WRITERS = 4
 HELD = 3  # at each kill
 LOOK_EVERY = 25  # kills
-SUITE_KILLS = 12
+SUITE_KILLS, OUTER_KILLS = 4, 60
 DYING = (1053, 1927)  # what a server or a door says that is about to end
 SERVER_SHARE = 0.05  # of the kills; its recovery takes seconds
 
@@ -136,7 +136,8 @@ def look(bed, numbers):
     return len(acknowledged)
 
 
-def run(bed, kills, seed):
+def run(bed, kills, seed, first=()):
+    """first: what the first kills take; what the others take is chance."""
     dice, numbers = random.Random(seed), Numbers()
     counts = {"door": 0, "server": 0, "clients": 0}
     bed.database.ask("CREATE TABLE shop.written (id BIGINT PRIMARY KEY) ENGINE=InnoDB")
@@ -149,6 +150,7 @@ def run(bed, kills, seed):
         time.sleep(dice.random() * 0.02)  # so that kills come at any moment of the writers' work
         roll = dice.random()
         what = "server" if roll < SERVER_SHARE else "door" if roll < 0.5 else "clients"
+        what = first[i] if i < len(first) else what
         counts[what] += 1
         if what == "clients":
             kill_clients(bed, clients, dice)
@@ -182,9 +184,16 @@ def bed_for_kills(folder):
 
 
 @test("kills of the door, the server and clients lose no acknowledged row and run no abandoned statement")
-def _(folder):
+def some(folder):
     bed = bed_for_kills(folder)
-    run(bed, SUITE_KILLS, random.randrange(1 << 31))
+    run(bed, SUITE_KILLS, random.randrange(1 << 31), ["clients", "door", "server", "clients"])
+    bed.stop()
+
+
+@test("many kills lose no acknowledged row and run no abandoned statement", outer=True)
+def many(folder):
+    bed = bed_for_kills(folder)
+    run(bed, OUTER_KILLS, random.randrange(1 << 31))
     bed.stop()
 
 

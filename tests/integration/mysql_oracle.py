@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 long busy
+# weir-test: timeout=300 outer=part
 """An independent oracle of the MySQL door: random clients run transactions of all kinds while the
 level goes up and down.  The oracle reads the server's own status flags, knows what each session locked,
 and so knows where a statement may wait: before a transaction, and nowhere else.
@@ -8,16 +8,15 @@ At critical level every session soon waits at such a place; one that waits elsew
 and is found.  Some sessions leave or are killed while they wait: what they asked for must not run.  At
 the end the ledger of the database holds what was committed, each once, and nothing else.
 
-    tests/integration/mysql_oracle.py [--transactions=100000]
+    tests/integration/mysql_oracle.py                           hundreds of transactions
+    tests/integration/mysql_oracle.py --outer                   10,000
+    tests/integration/mysql_oracle.py --transactions=100000     as many as you like
 """
 import os
 import random
-import re
 import socket
-import struct
 import sys
 import threading
-import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -28,8 +27,8 @@ from lib_mysql_door import DATABASE, Bed, maria  # noqa: E402
 from lib_mysql_wire import IN_TRANS, Gone  # noqa: E402
 from harness import equal, expect, main, test, until  # noqa: E402
 
-TRANSACTIONS = next((int(a.split("=")[1]) for a in sys.argv if a.startswith("--transactions=")), 10000)
-CYCLE = max(250, TRANSACTIONS // 100)  # transactions between two storms
+ASKED = next((int(a.split("=")[1]) for a in sys.argv if a.startswith("--transactions=")), None)
+SOME, MANY = 500, ASKED or 10000  # transactions
 PATIENT, HASTY = 6, 2  # sessions that wait as long as it takes, and that are soon refused
 CLASSES = {"etl": 'user = "etl" tier = "deferrable" wait = "60s"',
            "report": 'user = "report" tier = "deferrable" wait = "20ms"',
@@ -437,8 +436,45 @@ class Storm:
         self.check()
 
 
-@test("no transaction of a random client is held or refused inside, and what is abandoned never runs")
-def oracle(folder):
+class Coverage:
+    """What the sessions have met so far."""
+
+    def __init__(self, storm):
+        self.kinds = {}
+        for s in storm.sessions:
+            for name, n in dict(s.kinds).items():
+                self.kinds[name] = self.kinds.get(name, 0) + n
+        self.refused = sum(s.refused for s in storm.sessions)
+        self.deadlocks = sum(s.deadlocks for s in storm.sessions)
+        self.storm = storm
+
+    def is_enough(self, least, refused, left, killed):
+        """least: of each kind of transaction."""
+        return len(self.kinds) == 18 and min(self.kinds.values()) > least and \
+            self.refused > refused and self.storm.left > left and self.storm.killed > killed and \
+            self.deadlocks > 0
+
+    def __str__(self):
+        return "%d transactions, %d refused, %d waited in storms, %d left, %d killed, %d deadlocks; %s" % (
+            self.storm.done(), self.refused, self.storm.waits, self.storm.left, self.storm.killed,
+            self.deadlocks, self.kinds)
+
+
+def check_ledger(storm, counted, seed):
+    rows = sorted(int(r[0]) for r in maria().ask("SELECT nonce FROM shop.ledger"))
+    committed = sorted(n for s in storm.sessions for n in s.committed)
+    never = {n for s in storm.sessions for n in s.never}
+    equal([n for n in rows if n in never][:5], [], "rows that must not be there, seed %d" % seed)
+    expect(rows == committed, "the ledger has %d rows, committed were %d; seed %d: %s" % (
+        len(rows), len(committed), seed, sorted(set(rows) ^ set(committed))[:5]))
+    told = Coverage(storm)
+    print("# note: %s" % told)
+    expect(counted["report"]["refused"] == told.refused,
+           "weir counts %s refusals: %s" % (counted["report"]["refused"], told))
+
+
+def run(folder, transactions, cycle, **enough):
+    """At least so many transactions, a storm after each cycle of them, until they have met enough."""
     fill()
     seed = int(os.environ.get("WEIR_SEED", 0)) or int.from_bytes(os.urandom(3), "little")
     print("# seed %d" % seed)
@@ -446,31 +482,24 @@ def oracle(folder):
         storm = Storm(bed, seed)
         for s in storm.sessions:
             s.start()
-        while storm.done() < TRANSACTIONS:
-            goal = storm.done() + CYCLE
+        while storm.done() < transactions or not Coverage(storm).is_enough(**enough):
+            expect(storm.killed < 10 * (transactions // cycle), "not enough: %s" % Coverage(storm))
+            goal = storm.done() + cycle
             until(lambda: storm.done() >= goal, 120, "transactions at normal level")
             storm.strike()
         storm.finish()
         counted = bed.classes()
-    rows = sorted(int(r[0]) for r in maria().ask("SELECT nonce FROM shop.ledger"))
-    committed = sorted(n for s in storm.sessions for n in s.committed)
-    never = {n for s in storm.sessions for n in s.never}
-    equal([n for n in rows if n in never][:5], [], "rows that must not be there, seed %d" % seed)
-    expect(rows == committed, "the ledger has %d rows, committed were %d; seed %d: %s" % (
-        len(rows), len(committed), seed, sorted(set(rows) ^ set(committed))[:5]))
-    kinds = {}
-    for s in storm.sessions:
-        for name, n in s.kinds.items():
-            kinds[name] = kinds.get(name, 0) + n
-    told = "%d transactions, %d refused, %d waited in storms, %d left, %d killed, %d deadlocks" % (
-        storm.done(), sum(s.refused for s in storm.sessions), storm.waits, storm.left, storm.killed,
-        sum(s.deadlocks for s in storm.sessions))
-    print("# note: " + told)
-    expect(len(kinds) == 18 and min(kinds.values()) > 10, kinds)
-    expect(sum(s.refused for s in storm.sessions) > 20 and storm.left > 20 and storm.killed > 10
-           and sum(s.deadlocks for s in storm.sessions) > 0, told)
-    expect(counted["report"]["refused"] == sum(s.refused for s in storm.sessions),
-           "weir counts %s refusals: %s" % (counted["report"]["refused"], told))
+    check_ledger(storm, counted, seed)
+
+
+@test("no transaction of a random client is held or refused inside, and what is abandoned never runs")
+def oracle(folder):
+    run(folder, SOME, SOME // 5, least=3, refused=2, left=4, killed=2)
+
+
+@test("so it is with thousands of them", outer=not ASKED)
+def long_oracle(folder):
+    run(folder, MANY, max(250, MANY // 100), least=10, refused=20, left=20, killed=10)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from harness import equal, expect, main, short, test, until  # noqa: E402
 TARGET = """
 target "%s" {
         kind = "http" url = "http://127.0.0.1:%d/"
-        interval = "100ms" timeout = "1s" dwell = "1s" check = {"lag"}
+        interval = "100ms" timeout = "30s" dwell = "1s" check = {"lag"}
         metric "lag" { source = "json:lag" threshold = 5 elevated = {5, 1} critical = {100, 50} }
         metric "threads_running" {
                 source = "json:threads_running" threshold = 100
