@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 long
+# weir-test: timeout=300 long full
 """Three weirs over one PostgreSQL with a synchronous standby: who leads, what a follower does, and
 that nothing acknowledged is lost when the leader dies, sleeps or hands over."""
 import os
@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from harness import (Closed, Server, WeirError, claim, equal, expect, main, mapping, pack,  # noqa: E402
                      test, text, until, weir)
-from lib_cluster import Producer  # noqa: E402
+from lib_cluster import Producer, until_told  # noqa: E402
 from lib_cluster_site import Site  # noqa: E402
 
 
@@ -24,7 +24,7 @@ def _(folder):
         equal(g["id"], job, "job")
         equal(text(other("COMPLETE", g["id"], g["token"])), "OK", "answer")
     for node in c.nodes:
-        until(lambda n=node: text(n.state()["leader"]) == leader.name, 30, "known leader")
+        until_told(lambda n=node: text(n.state()["leader"]) == leader.name, 30, "known leader")
     equal(sorted(n.leads() for n in c.nodes), [False, False, True], "leaders")
 
 
@@ -43,8 +43,8 @@ def _(folder):
     other = next(n for n in c.nodes if n is not first)
     p = Producer(c)
     p.add(10)
-    until(lambda: first.knows(other), 30, "a member that is in step")
-    until(lambda: metrics(other)["weir_cluster_led"] == 1, 30, "a known leader")
+    until_told(lambda: first.knows(other), 30, "a member that is in step")
+    until_told(lambda: metrics(other)["weir_cluster_led"] == 1, 30, "a known leader")
     for node in c.nodes:
         told = metrics(node)
         leads = int(node is first)
@@ -55,18 +55,20 @@ def _(folder):
         for name in ("a", "b"):
             expect(told['weir_cluster_member_seen_seconds{node="%s"}' % name] < 60, told)
             expect(told['weir_cluster_member_batch{node="%s"}' % name] >= 1, told)
-    until(lambda: metrics(other)["weir_cluster_batch"] == metrics(first)["weir_cluster_batch"],
-          30, "the same batch")
+    until_told(lambda: (metrics(other)["weir_cluster_batch"] ==
+                        metrics(first)["weir_cluster_batch"]), 30, "the same batch")
     equal(metrics(other)["weir_cluster_lag_batches"], 0, "lag")
     for node in c.nodes:
         done = weir("--url", "127.0.0.1:%d" % node.port, "top", "--once")
         expect("cluster  %s leads, 2 machines\n" % first.name in done.stdout,
                done.stdout + done.stderr)
-    first.server.kill()
-    first.server = None
-    until(lambda: metrics(other)["weir_cluster_leader"] == 1, 60, "another leads")
+    c.kill(first, frees=True)
+    until_told(lambda: metrics(other)["weir_cluster_leader"] == 1, 60, "another leads")
+    # A minute goes by for the database.
+    Site.sql("UPDATE weir.weir_member SET seen = seen - interval '1 minute' WHERE name = '%s'" %
+             first.name)
     seen = 'weir_cluster_member_seen_seconds{node="%s"}' % first.name
-    until(lambda: metrics(other)[seen] > 10, 60, "a member that is gone")
+    until_told(lambda: metrics(other)[seen] > 10, 60, "a member that is gone")
     equal(metrics(other)["weir_cluster_leads_total"], 1, "leads")
     done = weir("--url", "127.0.0.1:%d" % other.port, "top", "--once")
     expect("cluster  %s leads, 2 machines  gone: %s\n" % (other.name, first.name) in done.stdout,
@@ -80,18 +82,16 @@ def _(folder):
     p = Producer(c)
     p.add(50)
     [g] = claim(p.connection, lease=60000)
-    first.server.kill()
-    first.server = None
+    c.kill(first)  # the next leader waits until the lease is over
     p.add(50)
     equal(text(p.ask("COMPLETE", g["id"], g["token"])), "OK", "a lease of the leader before")
     second = c.leader()
     expect(second is not first, "another leads")
     first.start()
-    until(lambda: text((first.state() or {}).get("leader")) == second.name, 60, "first follows")
+    until_told(lambda: text((first.state() or {}).get("leader")) == second.name, 60, "first follows")
     p.add(20)
     p.check()
-    second.server.kill()
-    second.server = None
+    c.kill(second, frees=True)
     p.add(20)
     p.check()
 
@@ -105,8 +105,7 @@ def _(folder):
     for _ in range(20):
         [g] = claim(p.connection)
         p.ask("COMPLETE", g["id"], g["token"], "done")
-    first.server.kill()
-    first.server = None
+    c.kill(first, frees=True)
     p.add(1)
     counts = mapping(p.ask("JOBCOUNTS"))
     equal((counts["pending"], counts["complete"]), (11, 20), "jobs")
@@ -120,7 +119,7 @@ def _(folder):
     other = next(n for n in c.nodes if n is not first)
     p = Producer(c)
     p.add(10)
-    until(lambda: first.knows(other), 30, "a member that is in step")
+    until_told(lambda: first.knows(other), 30, "a member that is in step")
     done = weir("--url", "127.0.0.1:%d" % other.port, "cluster", "hand-over", other.name)
     equal((done.stdout.strip(), done.stderr), ("handed over", ""), "answer")
     equal(c.leader().name, other.name, "leader")
@@ -151,7 +150,7 @@ def _(folder):
             expect(isinstance(answer, WeirError), "it was told %r" % answer)
         except (OSError, Closed):
             pass
-    until(lambda: text((first.state() or {}).get("leader")) == second.name, 60, "first follows")
+    until_told(lambda: text((first.state() or {}).get("leader")) == second.name, 60, "first follows")
     p.connection = None
     p.add(5)
     p.check()
@@ -209,7 +208,7 @@ def _(folder):
     with first.client() as a:  # from here on everybody has to show one
         a("AUTH", "boss", admin)
         secret = text(mapping(a("TOKENADD", "ci", "producer"))["secret"])
-    until(lambda: knows_token(other, "ci", secret), 30, "the token")
+    until_told(lambda: knows_token(other, "ci", secret), 30, "the token")
     with other.client() as b:
         equal(text(b("AUTH", "ci", secret)), "OK", "login")
         expect(b("ENQUEUE", "mail", "{}") > 0, "a job of a producer")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 long
+# weir-test: timeout=300 long full
 """The clients of a cluster go on by themselves when the leader changes: `weir lock run`, `weir work`,
 a program with libweir, and a command that is sent again with its idempotency key."""
 import os
@@ -12,11 +12,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import (WEIR, Closed, WeirError, equal, expect, main, mapping, pack, test,  # noqa: E402
                      text, until)
 from lib_client_library import GO, SERVER, Client  # noqa: E402
-from lib_cluster import Producer  # noqa: E402
+from lib_cluster import Producer, until_told  # noqa: E402
 from lib_cluster_site import Site  # noqa: E402
 
 LONG_S = 90
-TTL_MS = 120000
+# It is renewed after a third, and given up after two: long enough for a change of the leader.
+TTL_S = 45
 # A command that says its fence and ends when it is told to.
 COMMAND = "echo $WEIR_FENCE >started; while [ ! -e go ]; do sleep 0.1; done; echo well >ended"
 
@@ -26,11 +27,6 @@ def begin(folder, names="ab", **options):
     c = Site.cluster(folder, names=names, **options)
     first = c.leader()
     return c, first, next(n for n in c.nodes if n is not first)
-
-
-def kill(node):
-    node.server.kill()
-    node.server = None
 
 
 class Run:
@@ -81,7 +77,7 @@ class Run:
 
 
 def lock_run(folder, node, *options):
-    return Run(folder, node, "lock", "run", "report", *options, "--", "sh", "-c", COMMAND)
+    return Run(folder, node, "lock", "run", "report", *map(str, options), "--", "sh", "-c", COMMAND)
 
 
 def locked(p):
@@ -98,19 +94,19 @@ def is_renewed(p):
     """Whether the holder has more time than it was given; another client is refused meanwhile."""
     equal(p.ask("LOCK", "report", 1000), None, "a lock that another holds")
     told = holder(p)
-    return told["age_ms"] + told["remaining_ms"] > TTL_MS + 1000
+    return told["age_ms"] + told["remaining_ms"] > TTL_S * 1000 + 1000
 
 
 @test("lock run: the leader dies while the command runs; it ends well, and no other has its lock")
 def _(folder):
     c, first, other = begin(folder)
     p = Producer(c)
-    with lock_run(folder, other, "--ttl", "120") as run:
+    with lock_run(folder, other, "--ttl", TTL_S) as run:
         fence = int(run.wait_for("started"))
         equal(holder(p)["fence"], fence, "fence")
-        kill(first)
+        c.kill(first, frees=True)
         c.leader(other_than=first)
-        until(lambda: is_renewed(p), LONG_S, "a renewal at the next leader")
+        until_told(lambda: is_renewed(p), LONG_S, "a renewal at the next leader")
         equal(holder(p)["fence"], fence, "fence")
         equal(run.read("ended"), "", "the command goes on")
         run.go()
@@ -127,7 +123,7 @@ def _(folder):
     token = text(p.ask("LOCK", "report", 3600000)[0])
     with lock_run(folder, other, "--wait", "3600", "--ttl", "120") as run:
         until(lambda: locked(p)["waiting"] == 1, LONG_S, "a client that waits")
-        kill(first)
+        c.kill(first, frees=True)
         c.leader(other_than=first)
         until(lambda: locked(p)["waiting"] == 1, LONG_S, "a client that waits again")
         equal(run.read("started"), "", "nothing runs")
@@ -143,14 +139,14 @@ def _(folder):
     standby_names = Site.pair.primary.ask("SHOW synchronous_standby_names")[0][0]
     Site.pair.primary.set(synchronous_standby_names="absent")  # no commit ends, so nobody can lead
     try:
-        kill(first)
+        c.kill(first)
         with lock_run(folder, other, "--wait", "3600", "--ttl", "120") as run:
-            run.wait_for("errors", "the server is away; waiting for it to come back")
             with Run(os.path.join(folder, "b"), other, "lock", "run", "x", "--wait", "1", "--",
                      "touch", "ran") as short:
                 short.ends_with(7)
                 expect("UNAVAIL" not in short.read("errors") and short.read("errors"), "a reason")
                 expect(not os.path.exists(short.path("ran")), "nothing was run")
+            run.wait_for("errors", "the server is away; waiting for it to come back")
             Site.pair.primary.set(synchronous_standby_names=standby_names)
             run.wait_for("started")
             run.go()
@@ -180,7 +176,7 @@ def _(folder):
     with Run(folder, other, "work", "--exec", 'sh -c "%s"' % script, "--queue", "default",
              "--max", "4", "--quiet") as run:
         run.wait_for("started")
-        kill(first)
+        c.kill(first, frees=True)
         p.add(3)
         c.leader(other_than=first)
         run.go()
@@ -200,7 +196,7 @@ def _(folder):
     at_first = Client("127.0.0.1:%d" % first.port, "closed", step_ms=600000)
     for client in (at_other, at_first):
         equal(client.step().verdict, GO, "verdict")
-    kill(first)
+    c.kill(first)
     said = at_other.step("etl:weekly")  # of which it has no credits
     equal((said.verdict, said.source), (GO, SERVER), said)
     at_first.send("step", "etl:weekly", 1, 0)
@@ -219,7 +215,7 @@ def _(folder):
     answered = p.ask("IDEMPOTENT", "answered", "ENQUEUE", "mail", "{}")
     with first.client() as lost:
         lost.send(pack("IDEMPOTENT", "lost", "ENQUEUE", "mail", "{}"))
-        kill(first)
+        c.kill(first, frees=True)
         try:
             early = lost.read()
         except (Closed, OSError):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 long
+# weir-test: timeout=300 long outer=part
 """A handful of faults of machines, database and network under load; all of them are in
 `make crash CLUSTER=1`, with which this shares the faults and the checks (tests/crash/cluster)."""
 import argparse
@@ -57,7 +57,7 @@ def _(_folder):
            "a cancel whose outcome is unknown")
 
 
-@test("nothing acknowledged is lost or done twice over a handful of faults")
+@test("nothing acknowledged is lost or done twice over a handful of faults", outer=True)
 def _(folder):
     args = argparse.Namespace(kind="postgres", seed=SEED, nodes=3, quick=True, only=None,
                               faults=None, seconds=None)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=400 long
+# weir-test: timeout=400 long outer=part
 """The tutorials that bring up three weirs on Patroni and on Galera do what they say: every command
 is typed as it stands, by an ordinary user, with the real servers.
 
@@ -31,13 +31,13 @@ def follow(folder, name):
         reader.follow(read_page("tutorials/%s.md" % name))
 
 
-@test("three weirs on PostgreSQL with Patroni: the tutorial does what it says")
+@test("three weirs on PostgreSQL with Patroni: the tutorial does what it says", outer=True)
 def _(folder):
     needs("patroni", "etcd", "psql", "curl", "jq", "openssl")
     follow(folder, "cluster-patroni")
 
 
-@test("three weirs on Galera: the tutorial does what it says")
+@test("three weirs on Galera: the tutorial does what it says", outer=True)
 def _(folder):
     needs("mariadbd", "mariadb-install-db", "wsrep_sst_rsync", "curl", "openssl")
     if not os.path.exists("/usr/lib/galera/libgalera_smm.so"):

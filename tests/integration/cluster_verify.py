@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 long
+# weir-test: timeout=300 long full
 """weir cluster verify and members, over one PostgreSQL with a synchronous standby: machines that have
 the same state, one whose log was changed behind its back, one that does not answer."""
 import json
@@ -7,51 +7,22 @@ import os
 import signal
 import struct
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import Server, claim, equal, expect, main, test, until, weir  # noqa: E402
-from lib_cluster import PASSWORD, Cluster, Producer  # noqa: E402
-from lib_clusters import PostgresPair  # noqa: E402
+from harness import Server, claim, equal, expect, main, mapping, test, text, until, weir  # noqa: E402
+from lib_cluster import Producer, until_told  # noqa: E402
+from lib_cluster_site import Site  # noqa: E402
 
-TABLES = ("weir_log", "weir_lease", "weir_member", "weir_history", "weir_fence")
 RECORD = 12  # bytes of its header, see src/log/record.h
 SAME, DIFFERS, MISSING = 0, 9, 7  # exit codes
 
 
-class Site:
-    """The database, which all tests share: its start is most of the time."""
-    pair = None
-
-    @classmethod
-    def cluster(cls, folder, names="abc"):
-        if not cls.pair:
-            cls.pair = PostgresPair()
-            cls.pair.primary.ask("CREATE ROLE weir LOGIN PASSWORD '%s'" % PASSWORD,
-                                 "ALTER ROLE postgres PASSWORD '%s'" % PASSWORD,
-                                 "CREATE DATABASE weir")
-        c = Cluster(folder, "postgres", [cls.pair.primary.port])
-        for name in names:
-            c.add(name)
-        who = ("--user", "postgres", "--password-file",
-               os.path.join(c.nodes[0].folder, "password"))
-        grants = [line.strip() for line in c.init(*who).splitlines()
-                  if line.strip().startswith("grant ")]
-        cls.sql(*grants, *["DELETE FROM weir.%s" % t for t in TABLES])
-        c.init(*who)
-        for node in c.nodes:
-            node.start()
-        return c
-
-    @classmethod
-    def sql(cls, *statements):
-        return cls.pair.primary.ask(*statements, database="weir")
-
-
-def verify(node, *options):
+def verify(node):
     """The exit code, {node: member}, and what was said."""
-    done = weir("--url", "127.0.0.1:%d" % node.port, "cluster", "verify", "--json", *options,
-                seconds=240)
+    done = weir("--url", "127.0.0.1:%d" % node.port, "cluster", "verify", "--json", "--timeout",
+                "180s", seconds=240)
     expect(done.stdout, done.stderr)
     members = {m["node"]: m for m in json.loads(done.stdout)["members"]}
     return done.returncode, members, done.stderr
@@ -70,7 +41,7 @@ def others(c, leader):
 def settle(c, leader):
     """All have heard of each other."""
     for node in others(c, leader):
-        until(lambda n=node: leader.knows(n), 60, "%s in step" % node.name)
+        until_told(lambda n=node: leader.knows(n), 60, "%s in step" % node.name)
 
 
 def crc32c(data):
@@ -129,7 +100,7 @@ def _(folder):
     lines = members_of(c.nodes[1])
     equal(lines[0], ["NODE", "ROLE", "ADDRESS", "PRIORITY", "STATE", "VERIFIED", "DIGEST"], "columns")
     # Each machine hears of the others once a second.
-    until(lambda: [line[4] for line in members_of(c.nodes[1])[1:]] == ["same"] * 3, 60, "members")
+    until_told(lambda: [line[4] for line in members_of(c.nodes[1])[1:]] == ["same"] * 3, 60, "members")
 
 
 @test("a new leader and a machine that read the log again have the state of the others")
@@ -140,8 +111,7 @@ def _(folder):
     p.add(30)
     settle(c, first)
     equal(verify(first)[0], SAME, "before")
-    first.server.kill()
-    first.server = None
+    c.kill(first, frees=True)
     p.add(10)
     second = c.leader()
     first.start()
@@ -182,6 +152,16 @@ def _(folder):
     equal((code, said), (SAME, ""), members)
 
 
+def age_after(leader, other, mute):
+    """Once the other has told its digest, a minute goes by for the mute one: it is gone."""
+    def has_told():
+        members = map(mapping, leader.state()["members"])
+        return any(text(m["node"]) == other.name and m["digest_seq"] > 0 for m in members)
+    until_told(has_told, 90, "a digest")
+    Site.sql("UPDATE weir.weir_member SET seen = seen - interval '1 minute' WHERE name = '%s'" %
+             mute.name)
+
+
 @test("a machine that does not answer is named, and the others are compared")
 def _(folder):
     c = Site.cluster(folder)
@@ -191,7 +171,10 @@ def _(folder):
     settle(c, leader)
     os.kill(mute.server.process.pid, signal.SIGSTOP)
     try:
-        code, members, said = verify(leader, "--timeout", "90s")  # until it is gone
+        aging = threading.Thread(target=age_after, args=(leader, other, mute))
+        aging.start()
+        code, members, said = verify(leader)  # until it is gone
+        aging.join()
     finally:
         os.kill(mute.server.process.pid, signal.SIGCONT)
     equal(code, MISSING, said)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 long
+# weir-test: timeout=300 long outer=part
 """The tables of a cluster (cluster/ledger.h) on real databases: PostgreSQL with a synchronous standby,
 one MariaDB, a semi-synchronous pair of them, and a Galera cluster of three.
 
@@ -717,7 +717,7 @@ def _(folder):
     equal(a.append(row(1, kind=1)), "durable")
 
 
-@test("PostgreSQL: a failover is followed, and what was not replicated is gone")
+@test("PostgreSQL: a failover is followed, and what was not replicated is gone", outer=True)
 @ending
 def _(folder):
     site = postgres()
@@ -848,14 +848,19 @@ def _(folder):
     equal(a.append(row(4), row(3)), "durable")
 
 
-@test("Galera: two nodes never both append a number, and the others go on when one dies")
-@ending
-def _(folder):
+def two_of_galera():
+    """The site, a ledger at the first node and one at the others, and the last row that both see."""
     site = galera()
-    nodes = site.servers
-    a, b = site.log(), site.new(servers=nodes[1:])
+    a, b = site.log(), site.new(servers=site.servers[1:])
     before = fill(a, 1, 2, (0, 0, ""))
     equal(b.tail()[0], 2)
+    return site, a, b, before
+
+
+@test("Galera: two nodes never both append a number")
+@ending
+def _(folder):
+    _, a, b, before = two_of_galera()
     equal(int(a.one("lease_ms")), 10000)  # twice evs.suspect_timeout
     for seq in range(3, 23):
         mine, its = row(seq), row(seq, node="b.1")
@@ -866,12 +871,19 @@ def _(folder):
         before = mine if got[0] == "durable" else its
         expect(a.has(before) and b.has(before), "the row that won is not seen by both")
         b("barrier")
+
+
+@test("Galera: the others go on when one dies, and one that is alone does not", outer=True)
+@ending
+def _(folder):
+    site, a, b, before = two_of_galera()
+    nodes = site.servers
     nodes[0].halt()
     until(lambda: nodes[1].status("wsrep_cluster_size") == "2", 60, "the others notice")
-    equal(a.append(row(23), before), "unknown", "append to a node that is dead")
+    equal(a.append(row(3), before), "unknown", "append to a node that is dead")
     until(lambda: connected(a), 60, "a connection to another node")
     expect(not a.one("where").endswith(":%d" % nodes[0].port), "connected to the dead")
-    equal(a.append(row(23), before), "durable")
+    equal(a.append(row(3), before), "durable")
     b("verify")
     nodes[2].halt()
     until(lambda: nodes[1].status("wsrep_cluster_status") != "Primary", 60, "the last one notices")

@@ -2,7 +2,7 @@
 import os
 import time
 
-from harness import (Closed, Resp, Server, Watch, WeirError, equal, expect, mapping, text, until,
+from harness import (FULL, Closed, Resp, Server, Watch, WeirError, equal, expect, mapping, text, until,
                      weir)
 from lib_databases import free_port
 
@@ -78,14 +78,24 @@ class Node:
         return bool(them) and them["seq"] == state["seq"]
 
 
+def until_told(condition, seconds, what):
+    """until() for what is asked of a machine with a connection each time: not 200 times a second."""
+    def ask():
+        value = condition()
+        if not value:
+            time.sleep(0.03)
+        return value
+    return until(ask, seconds, what)
+
+
 class Cluster:
     """kind and ports: of the database, whose tables are there.  A port stands for one on loopback;
-    elsewhere it is "host:port"."""
+    elsewhere it is "host:port".  sql: runs statements as its administrator."""
 
-    def __init__(self, folder, kind, ports, durability="replicated", more=""):
+    def __init__(self, folder, kind, ports, durability="replicated", more="", sql=None):
         self.folder, self.kind, self.durability = folder, kind, durability
         self.hosts = [p if isinstance(p, str) else "127.0.0.1:%d" % p for p in ports]
-        self.more = more
+        self.more, self.sql = more, sql
         self.nodes = []
 
     def host_of(self, _):
@@ -103,8 +113,16 @@ class Cluster:
         def look():
             found[:] = [n for n in self.nodes if n.server and n is not other_than and n.leads()]
             return len(found) == 1
-        until(look, seconds, "one leader")
+        until_told(look, seconds, "one leader")
         return found[0]
+
+    def kill(self, node, frees=False):
+        """frees: its lease is given back, as if it had handed it over.  Then the next machine leads at
+        once; else, and in the long form, when the lease, of which there is no shorter one, is over."""
+        node.server.kill()
+        node.server = None
+        if frees and not FULL:
+            self.sql("UPDATE weir.weir_lease SET node = ''")
 
     def init(self, *options):
         node = self.nodes[0]

@@ -21,7 +21,7 @@ class Site:
             cls.pair.primary.ask("CREATE ROLE weir LOGIN PASSWORD '%s'" % PASSWORD,
                                  "ALTER ROLE postgres PASSWORD '%s'" % PASSWORD,
                                  "CREATE DATABASE weir")
-        c = Cluster(folder, "postgres", [cls.pair.primary.port], **options)
+        c = Cluster(folder, "postgres", [cls.pair.primary.port], sql=cls.sql, **options)
         for name in names:
             c.add(name)
         cls.init(c)
@@ -30,12 +30,15 @@ class Site:
         return c
 
     @classmethod
+    def sql(cls, *statements):
+        return cls.pair.primary.ask(*statements, database="weir")
+
+    @classmethod
     def init(cls, c):
         told = c.init("--user", "postgres", "--password-file",
                       os.path.join(c.nodes[0].folder, "password"))
         grants = [line.strip() for line in told.splitlines() if line.strip().startswith("grant ")]
         expect(grants, told)
-        cls.pair.primary.ask(*grants, *["DELETE FROM weir.%s" % t for t in TABLES],
-                             database="weir")
+        cls.sql(*grants, *["DELETE FROM weir.%s" % t for t in TABLES])
         c.init("--user", "postgres", "--password-file",
                os.path.join(c.nodes[0].folder, "password"))

@@ -2,6 +2,7 @@
 # weir-test: timeout=300
 """The mirror of a history in a PostgreSQL with a synchronous standby, and in a Galera cluster:
 mirror_sql.c does it all, built here with the sanitizers."""
+import functools
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from lib_clusters import Galera, PostgresPair  # noqa: E402
 PASSWORD = "s3cret"
 
 
+@functools.lru_cache(None)
 def program():
     out = os.path.join(os.environ.get("TMPDIR", "/tmp"), "mirror_sql.%d" % os.getpid())
     build = os.environ.get("WEIR_BUILD", os.path.join(ROOT, "build", "asan"))

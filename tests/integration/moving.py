@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=240
+# weir-test: timeout=240 bin=release
 """weir export and weir import: what is moved is whole, and what is left behind is told.
 
 One weir with one of everything is written out and taken in by an empty one, and that one is written
