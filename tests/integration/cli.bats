@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# weir-test: bin=release
 # The command line against a real server.
 
 load lib.bash

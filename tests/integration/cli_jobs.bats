@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# weir-test: bin=release
 # The options of a job, why it does not run, settings of queues, and caps: by the command line,
 # against a real server.
 
@@ -15,8 +16,7 @@ teardown() {
 
 # claim QUEUE [N]: the ids of the jobs a claim gets, in order.
 claim() {
-        curl -sf --json "{\"worker\":\"w\",\"queues\":[\"$1\"],\"max\":${2:-1}}" "$HTTP_URL/v1/claims" |
-                jq -c '[.jobs[].id]'
+        claim_of "$1" "${2:-1}"
 }
 
 codes() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# weir-test: timeout=120
+# weir-test: timeout=120 bin=release
 # The first steps of somebody new: wrong words, files that are not there, a server that is away or
 # wants a token, a reader that has gone, Ctrl-C in the middle.  Each ends with a sentence that says
 # what to do, and leaves nothing half done behind.

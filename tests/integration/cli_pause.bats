@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# weir-test: bin=release
 # Pausing from the command line: one queue, all queues, everything; and names that do not exist.
 
 load lib.bash

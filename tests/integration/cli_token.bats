@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# weir-test: bin=release
 # The command line and the worker against a server that wants a token.
 
 load lib.bash

@@ -53,7 +53,7 @@ def run(name, token):
             env["WEIR_TOKEN"], env["WEIR_TLS"] = token, folder + "/tls"
         try:
             done = subprocess.run(command, env=env, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, timeout=120, text=True)
+                                  stderr=subprocess.PIPE, timeout=280, text=True)
             out, code = done.stdout, done.returncode
             trouble = done.stderr
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -74,8 +74,8 @@ def main():
     runs = [(name, token) for name in sys.argv[1:] or CLIENTS
             for token in (None, "secret-%s-0123456789" % name)]
     failed = 0
-    # Two at a time, since most of it is waiting for jobs to become due.
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    # Several at a time, since most of it is waiting for jobs to become due.
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
         for out in pool.map(lambda r: run(*r), runs):
             print(out, end="", flush=True)
             failed += "not ok" in out

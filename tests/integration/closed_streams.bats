@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# weir-test: bin=release
 # Programs that were started with their standard streams closed, as some service managers do it: the
 # next files they open must not take the places of those.
 

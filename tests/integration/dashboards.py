@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=120
+# weir-test: timeout=120 bin=release
 """/metrics, and all that is built on it: the Grafana dashboard and the Prometheus alerts in
 packaging/ name only metrics, labels and values that a running weir shows, and docs/metrics.md
 describes each family as weir itself does.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# weir-test: timeout=120
+# weir-test: timeout=120 bin=release
 # What docs/clients.md shows works as it is printed: its programs, and the commands of its tables.
 #
 # They speak to the default address, so they get a network namespace of their own.

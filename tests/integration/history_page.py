@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: bin=release
 """docs/history.md: its SQL runs through `weir history sql`, while weir runs, and finds what the page
 says, in rows and in blocks."""
 import json

@@ -7,11 +7,6 @@ handlers() {
         cat >handlers.conf
 }
 
-# add HOOK ...: a job in queue q
-add() {
-        weir job add "$@" --queue q >/dev/null
-}
-
 # Everything that is ready, with the handlers.
 once() {
         weir work --once --queue q --handlers handlers.conf "$@" 2>>work.log
@@ -19,6 +14,10 @@ once() {
 
 # run_fails_with COMMAND... -- TEXT...: it ends with an error that holds every text
 run_fails_with() {
+        untraced run_fails_with_it "$@"
+}
+
+run_fails_with_it() {
         local command=() text
         while [ "$1" != -- ]; do
                 command+=("$1")

@@ -18,5 +18,5 @@ stop_with_pipes() {
 
 # hear: the next line a command wrote to `said`
 hear() {
-        IFS= read -r -t 20 REPLY <&9
+        IFS= read -r -t 120 REPLY <&9
 }

@@ -33,3 +33,29 @@ end_worker() {
 let_go() {
         echo go >&8
 }
+
+# add HOOK [ARGS] OPTION...: a job, in queue q unless --queue is given
+add() {
+        untraced add_it "$@"
+}
+
+add_it() {
+        local words=("$1") queue=q name
+        shift
+        if [[ ${1---} == --* ]]; then
+                words+=('')
+        else
+                words+=("$1")
+                shift
+        fi
+        while [ $# -gt 0 ]; do
+                name=${1#--}
+                case $name in
+                queue) queue=$2 ;;
+                attempts | backoff | group | priority) words+=("${name^^}" "$2") ;;
+                *) echo "add: '$1' is not known" >&2 && return 1 ;;
+                esac
+                shift 2
+        done
+        enqueue "${words[@]}" QUEUE "$queue"
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=240
+# weir-test: timeout=240 bin=release
 """The page as a browser asks for it, without a browser: its files, the login and its cookie, tries
 of other pages to ask in the user's name, and the live stream.
 
@@ -554,9 +554,11 @@ def stop(folder):
     listeners = [Stream(server) for _ in range(5)]
     stuck = Stream(server, reads=False)
     until(lambda: all(s.of("now") for s in listeners), 10, "the first")
-    equal(server.stop(seconds=5), 0, "exit code")
+    watch = Watch()
+    equal(server.stop(), 0, "exit code")
+    watch.within(5)
     for s in listeners:
-        until(lambda s=s: s.is_over, 5, "the end")
+        until(lambda s=s: s.is_over, what="the end")
         equal((s.error, s.rest), (None, b""), "nothing is cut in the middle")
     stuck.close()
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=240
+# weir-test: timeout=240 bin=release
 """docs/production.md: its recipes do what they say, and each alert has its paragraph."""
 import os
 import re

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=120
+# weir-test: timeout=120 bin=release
 """The transcripts of weir-protocol(7) are what happens.
 
 Each line after `$ ` in a literal block is run as it stands, in order, against fresh servers; only the
@@ -56,7 +56,7 @@ class Shell:
     def run(self, command):
         command = RANDOM.sub(lambda m: self.known.get(m.group(), m.group()), command)
         command = re.sub(r"\b(7379|7380)\b", lambda m: str(self.ports[m.group()]), command)
-        done = subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, timeout=30,
+        done = subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, timeout=120,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         return done.stdout.decode().replace("\r", "").rstrip(" ").split("\n")
 

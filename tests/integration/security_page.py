@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# weir-test: bin=release
 """docs/security.md: each promise names a test that exists, and the promises about files and secrets
 that no other test shows are shown here."""
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=120
+# weir-test: timeout=120 bin=release
 """`weir top` in a real terminal: tmux, 80 columns by 24 rows, keys sent and screens captured.
 
     tests/integration/top.py [word...]
@@ -49,7 +49,7 @@ class Screen:
     def press(self, *keys):
         self.tmux("send-keys", *keys)
 
-    def shows(self, *texts, seconds=10.0):
+    def shows(self, *texts, seconds=60.0):
         """Waits until all of the texts are on the screen, and returns it."""
         last = [""]
 
@@ -81,9 +81,10 @@ def weir(server, *words):
 
 
 def fill(server):
-    for name in ("mail", "media", "sync"):
-        for i in range(3):
-            weir(server, "job", "add", "%s.run" % name, '{"n":%d}' % i, "--queue", name)
+    with server.client() as client:
+        for name in ("mail", "media", "sync"):
+            for i in range(3):
+                client("ENQUEUE", "%s.run" % name, '{"n":%d}' % i, "QUEUE", name)
 
 
 def claim(server, queue):
@@ -244,7 +245,7 @@ def reconnects(folder):
         server.stop()
         screen.shows("no connection, trying again", "mail")
         server = Server(folder, resp=address)
-        screen.shows("[Queues 3]", "q quit", seconds=20)
+        screen.shows("[Queues 3]", "q quit")
         screen.press("q")
         screen.shows("ended with 0")
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# weir-test: bin=release
 # The tour in docs/tutorials/five-minutes.md does what it says.
 #
 # Its fenced commands are run as they stand, in order, in one shell, against the default addresses:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=240
+# weir-test: timeout=240 bin=release
 """The tutorials in docs/tutorials do what they say: every command is typed as it stands, in order,
 in one shell, and prints what the page shows.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# weir-test: long
+# weir-test: long tsan bin=release outer=part
 # The worker against a real server: commands run, ends reported, leases kept, nothing lost.
 
 load lib_work.bash
@@ -29,21 +29,21 @@ once() {
 }
 
 @test "a failing command fails its job with the end of its standard error" {
-        weir job add a --queue q --attempts 2 --backoff none
+        add a --attempts 2 --backoff none
         once --queue q --exec "sh -c 'echo first >&2; echo the reason >&2; exit 3'"
         has_status 1 failed
         [ "$(field 1 error)" = $'exit 3: first\nthe reason' ]
         [ "$(field 1 attempt)" = 2 ]
-        weir job add a --queue q --attempts 1
+        add a --attempts 1
         once --queue q --exec "sh -c 'exit 75'"
         [ "$(field 2 error)" = "exit 75" ]
-        weir job add a --queue q --attempts 1
+        add a --attempts 1
         once --queue q --exec "sh -c 'kill -9 \$\$'"
         [ "$(field 3 error)" = "killed by signal 9" ]
 }
 
 @test "only the last lines of a long standard error are kept" {
-        weir job add a --queue q --attempts 1
+        add a --attempts 1
         once --queue q --exec "sh -c 'seq 100000 >&2; exit 1'"
         [[ $(field 1 error) == "exit 1: "*$'\n100000' ]]
         [ "$(weir job show 1 --json | jq '.error | length')" -le 5000 ]
@@ -51,7 +51,7 @@ once() {
 }
 
 @test "a failed job waits --retry-in before the next attempt" {
-        weir job add a --queue q
+        add a
         once --queue q --retry-in 1h --exec false
         has_status 1 pending
         [ "$(field 1 attempt)" = 1 ]
@@ -59,8 +59,8 @@ once() {
 }
 
 @test "output beyond --output is dropped, and the command does not hang on it" {
-        weir job add a --queue q
-        weir job add b --queue q
+        add a
+        add b
         once --queue q --max 1 --exec "head -c 3000000 /dev/zero"
         [ "$(weir job show 1 --json | jq '.result | length')" = 65536 ]
         grep -q 'longer than allowed' work.log
@@ -75,15 +75,15 @@ once() {
 }
 
 @test "a result that reads like a keyword is still a result" {
-        weir job add a --queue q
-        weir job add b --queue q
+        add a
+        add b
         once --queue q --exec 'echo claim'
         [ "$(field 1 result)" = claim ]
         [ "$(field 2 result)" = claim ]
 }
 
 @test "commands have clean surroundings: three open files, pipes, default signals" {
-        weir job add a --queue q
+        add a
         once --queue q --exec "sh -c 'ls /proc/self/fd | tr \"\\n\" \" \"; echo x >/dev/stderr; echo y >/dev/stdout; grep -E \"Sig(Ign|Blk)\" /proc/self/status | cut -f 2 | sort -u'"
         has_status 1 complete
         # 3 is the folder that ls itself reads.
@@ -112,9 +112,9 @@ once() {
         mkdir handlers
         printf '#!/bin/sh\nexec basename "%s"\n' "\$0" >handlers/mail
         chmod +x handlers/mail
-        weir job add mail --queue q --attempts 1
-        weir job add ../../bin/sh --queue q --attempts 1
-        weir job add unknown --queue q --attempts 1
+        add mail --attempts 1
+        add ../../bin/sh --attempts 1
+        add unknown --attempts 1
         once --queue q --exec './handlers/{hook}'
         [ "$(field 1 result)" = mail ]
         has_status 2 failed
@@ -133,27 +133,37 @@ once() {
         [ "$(weir queue list --json | jq '.queues[0].completed')" = 5 ]
 }
 
-@test "a thousand jobs through four slots, each exactly once" {
-        seq 1000 | weir job add n --many - --queue q --id-only >ids
+# exactly_once N: so many jobs through four slots
+exactly_once() {
+        seq "$1" | weir job add n --many - --queue q --id-only >ids
         once --quiet --queue q --slots 4 --exec "sh -c 'read n; echo \$n >>ran; echo \$n'"
-        [ "$(weir queue list --json | jq -c '.queues[0] | [.completed, .ready, .running]')" = '[1000,0,0]' ]
-        [ "$(sort -n ran | uniq | wc -l)" = 1000 ]
-        [ "$(wc -l <ran)" = 1000 ]
+        [ "$(weir queue list --json | jq -c '.queues[0] | [.completed, .ready, .running]')" = "[$1,0,0]" ]
+        [ "$(sort -n ran | uniq | wc -l)" = "$1" ]
+        [ "$(wc -l <ran)" = "$1" ]
         weir job list --all --json | jq -e 'all(.jobs[]; .result == .args)'
 }
 
+@test "a hundred jobs through four slots, each exactly once" {
+        exactly_once 100
+}
+
+# bats test_tags=outer
+@test "a thousand jobs through four slots, each exactly once" {
+        exactly_once 1000
+}
+
 @test "several queues, the most important job first" {
-        weir job add a --queue q1 --priority 50
-        weir job add b --queue q2 --priority 10
-        weir job add c --queue q1 --priority 30
+        add a --queue q1 --priority 50
+        add b --queue q2 --priority 10
+        add c --queue q1 --priority 30
         once --queue q1 --queue q2 --exec "sh -c 'echo \$WEIR_HOOK >>order'"
         [ "$(tr '\n' ' ' <order)" = "b c a " ]
 }
 
 @test "slots run side by side" {
         mkfifo left right
-        weir job add left --queue q
-        weir job add right --queue q
+        add left
+        add right
         # Each waits for the other: one after the other they would never end.
         once --queue q --slots 2 --exec "sh -c 'if [ \$WEIR_HOOK = left ]; then echo x >left; read y <right; else read y <left; echo x >right; fi'"
         has_status 1 complete
@@ -163,7 +173,7 @@ once() {
 @test "a waiting worker gets a job the moment it is there" {
         start_worker --queue q --exec "$WAITER"
         eventually grep -q ready work.log
-        weir job add a --queue q
+        add a
         hear
         has_status 1 in-progress
         let_go
@@ -173,7 +183,7 @@ once() {
 }
 
 @test "the lease is renewed while the command runs" {
-        weir job add a --queue q
+        add a
         start_worker --queue q --lease 3s --exec "$WAITER"
         hear
         local first
@@ -192,12 +202,12 @@ once() {
 }
 
 @test "a job that is not ours any more takes its whole process group with it" {
-        weir job add a --queue q
+        add a
         start_worker --queue q --lease 1s --exec "sh -c 'cat go & echo \$! >said; wait'"
         hear
         local child=$REPLY
         kill -0 "$child"
-        weir job cancel 1
+        ask CANCEL 1
         gone() {
                 ! kill -0 "$child" 2>/dev/null
         }
@@ -210,7 +220,7 @@ once() {
 }
 
 @test "what a command leaves behind in its group is killed" {
-        weir job add a --queue q
+        add a
         once --queue q --exec "sh -c 'cat go >/dev/null 2>&1 & echo \$! >said; echo fine'"
         hear
         gone() {
@@ -221,13 +231,13 @@ once() {
 }
 
 @test "a child that keeps the output open does not keep the job" {
-        weir job add a --queue q
+        add a
         once --queue q --exec "sh -c 'cat go & echo fine'"
         [ "$(field 1 result)" = fine ]
 }
 
 @test "--timeout kills what runs too long" {
-        weir job add a --queue q --attempts 1
+        add a --attempts 1
         # Time enough for a busy machine to start the shell.
         once --queue q --timeout 4s --exec "sh -c 'echo slow >&2; exec cat go'"
         has_status 1 failed
@@ -235,8 +245,8 @@ once() {
 }
 
 @test "SIGTERM lets running commands finish and takes no more" {
-        weir job add a --queue q
-        weir job add b --queue q
+        add a
+        add b
         start_worker --queue q --exec "$WAITER"
         hear
         kill -TERM "$WORKER"
@@ -260,7 +270,7 @@ once() {
 }
 
 @test "a second SIGTERM kills the commands and gives the jobs back" {
-        weir job add a --queue q --attempts 1
+        add a --attempts 1
         start_worker --queue q --exec "sh -c 'trap \"\" TERM; echo \$\$ >said; cat go'"
         hear
         kill -TERM "$WORKER"
@@ -275,7 +285,7 @@ once() {
 }
 
 @test "a result outlives a server that was away" {
-        weir job add a --queue q
+        add a
         start_worker --url "$RESP_SOCK" --queue q --exec "$WAITER"
         hear
         stop_weir
@@ -285,7 +295,7 @@ once() {
         eventually has_status 1 complete
         [ "$(field 1 result)" = 'done' ]
         [ "$(field 1 attempt)" = 1 ]
-        weir job add b --queue q
+        add b
         hear
         let_go
         eventually has_status 2 complete
@@ -295,7 +305,7 @@ once() {
 }
 
 @test "a result outlives a server that was killed" {
-        weir job add a --queue q
+        add a
         start_worker --url "$RESP_SOCK" --queue q --exec "$WAITER"
         hear
         kill -KILL "$WEIR_PID"
@@ -309,7 +319,7 @@ once() {
 }
 
 @test "a worker frozen beyond its lease loses the job to another, and its command" {
-        weir job add a --queue q
+        add a
         start_worker --queue q --lease 1s --name frozen --exec "$WAITER"
         hear
         kill -STOP "$WORKER"
@@ -330,10 +340,10 @@ once() {
 }
 
 @test "a completion after the lease ran out counts when nobody else had the job" {
-        weir job add a --queue q
+        add a
         start_worker --queue q --lease 1s --exec "$WAITER"
         hear
-        weir queue pause q
+        ask PAUSE q
         kill -STOP "$WORKER"
         let_go
         ended() { # and not yet waited for, since the worker stands still
@@ -351,7 +361,7 @@ once() {
 }
 
 @test "told twice to stop with the server away, a worker ends and says what it could not report" {
-        weir job add a --queue q
+        add a
         start_worker --url "$RESP_SOCK" --queue q --exec "$WAITER"
         hear
         stop_weir
@@ -374,21 +384,21 @@ once() {
         start_worker --url "$RESP_SOCK" --queue q --exec cat
         eventually grep -q 'no connection' work.log
         start_weir
-        weir job add a hello --queue q
+        add a hello
         eventually has_status 1 complete
         kill -TERM "$WORKER"
         end_worker
 }
 
 @test "a paused queue hands out nothing until it is resumed" {
-        weir job add a --queue q
-        weir queue pause q
+        add a
+        ask PAUSE q
         run weir work --once --queue q --exec cat
         [ "$status" -eq 0 ]
         has_status 1 pending
         start_worker --queue q --exec cat
         eventually grep -q ready work.log
-        weir queue resume q
+        ask RESUME q
         eventually has_status 1 complete
         kill -TERM "$WORKER"
         end_worker

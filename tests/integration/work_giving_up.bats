@@ -1,11 +1,12 @@
 #!/usr/bin/env bats
+# weir-test: bin=release
 # A command says that its job is of no use: by its exit code, or by its last line.
 
 load lib_handlers.bash
 
 # add_ending CODE [LINE]: a job whose command writes LINE and exits with CODE
 add_ending() {
-        weir job add h "${2:-it is broken} $1" --queue q >/dev/null
+        add h "${2:-it is broken} $1"
 }
 
 # ends JOB STATUS ATTEMPT

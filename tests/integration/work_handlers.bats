@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# weir-test: long
+# weir-test: long bin=release
 # The worker with a file of handlers: which command runs for which hook, in what surroundings, with
 # what limits; jobs taken ahead; health.
 
@@ -170,7 +170,7 @@ EOF
                   grace = 100ms
                 }
 EOF
-        add a --attempts 1 --max-run 1s --timeout 400ms
+        enqueue a '' QUEUE q ATTEMPTS 1 MAXRUN 1000 TIMEOUT 400
         once
         hear
         gone() {
@@ -409,7 +409,7 @@ EOF
         start_worker --queue q --lease 1s --handlers handlers.conf
         hear
         local pid=$REPLY
-        weir job cancel 1
+        ask CANCEL 1
         hear
         [ "$REPLY" = ended ]
         gone() {
@@ -429,7 +429,7 @@ EOF
         add a
         start_worker --queue q --lease 1s --handlers handlers.conf
         hear
-        weir job cancel 1
+        ask CANCEL 1
         gone() {
                 ! kill -0 "$REPLY" 2>/dev/null
         }
@@ -462,7 +462,8 @@ WAITER='handler "*" { exec = {"sh", "-c", "echo {id} >said; read x <go"} }'
         hear
         [ "$REPLY" = 1 ]
         held() {
-                [ "$(weir queue list --json | jq '.queues[0].running')" = 3 ]
+                tell QUEUES
+                [[ ${ANSWERS[*]} == *" running 3 "* ]]
         }
         eventually held
         has_status 3 in-progress
@@ -515,7 +516,7 @@ WAITER='handler "*" { exec = {"sh", "-c", "echo {id} >said; read x <go"} }'
         start_worker --queue q --lease 1s --prefetch 1 --handlers handlers.conf
         hear
         eventually has_status 2 in-progress
-        weir job cancel 2
+        ask CANCEL 2
         eventually grep -q 'not ours any more' work.log
         let_go
         hear
@@ -529,7 +530,7 @@ WAITER='handler "*" { exec = {"sh", "-c", "echo {id} >said; read x <go"} }'
 @test "the health file follows the worker and goes with it" {
         echo "$WAITER" | handlers
         state_is() {
-                [ "$(jq -r .state health 2>/dev/null)" = "$1" ]
+                grep -qs "\"state\":\"$1\"" health
         }
         start_worker --url "$RESP_SOCK" --queue q --health-file health --handlers handlers.conf
         eventually state_is idle
@@ -539,10 +540,7 @@ WAITER='handler "*" { exec = {"sh", "-c", "echo {id} >said; read x <go"} }'
         eventually state_is working
         [ "$(jq .running health)" = 1 ]
         let_go
-        done_is() {
-                [ "$(jq .completed health)" = 1 ]
-        }
-        eventually done_is
+        eventually grep -q '"completed":1[,}]' health
         stop_weir
         eventually state_is disconnected
         start_weir

@@ -58,7 +58,7 @@ class Target:
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def request(self):
-        return self.requests.get(timeout=20)
+        return self.requests.get(timeout=90)
 
     def none_came(self):
         expect(self.requests.empty(), "a request reached the target")

@@ -18,7 +18,7 @@ stopping() {
 }
 
 @test "a job taken ahead begins when its slot is free, also while the server is silent" {
-        for i in 1 2; do weir job add a --queue q; done
+        for i in 1 2; do add a; done
         start_worker --queue q --prefetch 1 --exec "$TELLER"
         hear
         eventually has_status 2 in-progress
@@ -35,7 +35,7 @@ stopping() {
 }
 
 @test "a job taken ahead does not begin under a lease that has run out" {
-        for i in 1 2; do weir job add a --queue q; done
+        for i in 1 2; do add a; done
         start_worker --url "$RESP_SOCK" --queue q --prefetch 1 --lease 1s --exec "$TELLER"
         hear
         eventually has_status 2 in-progress
@@ -69,7 +69,7 @@ stopping() {
 }
 
 @test "a command that has ended by itself is complete, also when the second SIGTERM comes then" {
-        weir job add a --queue q
+        add a
         start_worker --queue q --exec \
                 "sh -c 'tail -f /dev/null & echo \$\$ >said; read x <go; echo done'"
         hear
@@ -85,11 +85,11 @@ stopping() {
 }
 
 @test "a command that has ended by itself is not one that ran too long" {
-        weir job add a --queue q
+        add a
         start_worker --queue q --timeout 8s --lease 10s --exec \
                 "sh -c 'tail -f /dev/null & echo \$\$ >said; read x <go; echo done'"
         hear
-        weir queue pause q
+        ask PAUSE q
         kill -STOP "$WORKER"
         let_go
         eventually ended "$REPLY"
@@ -102,7 +102,7 @@ stopping() {
 }
 
 @test "SIGHUP is a reason to stop like SIGTERM" {
-        for i in 1 2; do weir job add a --queue q; done
+        for i in 1 2; do add a; done
         start_worker --queue q --prefetch 1 --exec "$TELLER"
         hear
         eventually has_status 2 in-progress
@@ -115,13 +115,13 @@ stopping() {
 }
 
 @test "a worker that was started to outlive its terminal does" {
-        weir job add a --queue q
+        add a
         HUP=ignore start_worker --queue q --exec "$TELLER"
         hear
         kill -HUP "$WORKER"
         let_go
         eventually has_status 1 complete
-        weir job add b --queue q
+        add b
         hear
         [ "$REPLY" = 2 ]
         let_go
@@ -141,7 +141,8 @@ stopping() {
         done
         for i in {1..40}; do let_go; done
         all_done() {
-                [ "$(weir queue list --json | jq '.queues[0].completed')" = 40 ]
+                tell QUEUES
+                [[ ${ANSWERS[*]} == *" completed 40 "* ]]
         }
         eventually all_done
         kill -TERM "$WORKER"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# weir-test: bin=release
 # What a worker does not trust: values that a job's author chose, files that others can change.
 
 load lib_handlers.bash

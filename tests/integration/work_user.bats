@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# weir-test: bin=release
 # Commands of a worker that runs as root, under another user.  Without root there is only the
 # refusal to see, and the tests that need root pass over what they cannot do.
 
