@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300
+# weir-test: timeout=300 outer=part
 """Damage in the log's files: found, named by file and place, and never delivered.
 
 A folder with jobs in every state is made once and killed.  Each case copies it, changes something
@@ -23,9 +23,9 @@ import subprocess
 
 from harness import (FULL, Server, WeirError, claim, equal, expect, job_list, main, mapping, status, test, text,
                      until, weir)
+from lib_disk import shrink_log, used_bytes
 
 SEED = int(os.environ.get("SEED", "20261115"))
-CHUNK = 1 << 16
 
 
 def payload(number):
@@ -58,6 +58,7 @@ def make_folder(folder):
             elif kind == 3:
                 c("CANCEL", row.id)
     server.kill()
+    shrink_log(server.data)
     return server.data
 
 
@@ -67,18 +68,7 @@ def log_files(data):
     for path in sorted(glob.glob(os.path.join(data, "**"), recursive=True)):
         if not os.path.isfile(path) or "history" in os.path.basename(path):
             continue
-        size = os.path.getsize(path)
-        used = 0
-        with open(path, "rb") as f:
-            at = 0
-            while True:
-                chunk = f.read(CHUNK)
-                if not chunk:
-                    break
-                stripped = chunk.rstrip(b"\0")
-                if stripped:
-                    used = at + len(stripped)
-                at += len(chunk)
+        size, used = os.path.getsize(path), used_bytes(path)
         if used and size >= 4096:
             found[os.path.relpath(path, data)] = used
     return found
@@ -218,7 +208,12 @@ def run_cases(folder, cases):
 
 @test("flipped bits and zeroed sectors in the log are found and never delivered")
 def _(folder):
-    run_cases(folder, 1500 if FULL else 15)
+    run_cases(folder, 10)  # the tenth is a sector
+
+
+@test("many flipped bits and zeroed sectors in the log are found and never delivered", outer=True)
+def _(folder):
+    run_cases(folder, 1500 if FULL else 40)
 
 
 @test("a log cut off anywhere in its last segment starts, or says where it is damaged")
@@ -368,14 +363,16 @@ def _(folder):
     def look(data):
         done = weir("doctor", "--data", data, "--url", "redis://127.0.0.1:1", "--json")
         checks = {c["name"]: c for c in json.loads(done.stdout)["checks"]}
-        return done.returncode, checks["log"], checks["history"]
+        # What it says of the machine, of its disk for one, is not of interest here.
+        equal(done.returncode, int("bad" in [c["verdict"] for c in checks.values()]), done.stdout)
+        return checks["log"], checks["history"]
 
-    code, log, history = look(data)
-    equal((code, log["verdict"], history["verdict"]), (0, "ok", "ok"), "with a server at work")
+    log, history = look(data)
+    equal((log["verdict"], history["verdict"]), ("ok", "ok"), "with a server at work")
     expect("in use" in log["text"], log)
     equal(server.stop(), 0, "exit code")
-    code, log, history = look(data)
-    equal((code, log["verdict"], history["verdict"]), (0, "ok", "ok"), "after it was stopped")
+    log, history = look(data)
+    equal((log["verdict"], history["verdict"]), ("ok", "ok"), "after it was stopped")
     damaged = os.path.join(folder, "damaged")
     file = os.path.join(damaged, "history.db")
     cases = (("log", lambda: damage(os.path.join(damaged, name), used // 2, zero_512), "salvage"),
@@ -388,9 +385,8 @@ def _(folder):
         copy(data, damaged)
         harm_it()
         before = sorted(os.listdir(damaged))
-        code, log, history = look(damaged)
+        log, history = look(damaged)
         found = {"log": log, "history": history}
-        equal(code, 1, "exit code of case %d" % number)
         equal({k: v["verdict"] for k, v in found.items()},
               {k: "bad" if k == which else "ok" for k in found}, "verdicts of case %d" % number)
         expect(advice in found[which]["text"] + found[which]["fix"], found[which])

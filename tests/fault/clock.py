@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 alone
+# weir-test: timeout=300
 """Time: leases and delays run on a clock that nobody can set, also over restarts."""
 import glob
 import os
@@ -42,17 +42,18 @@ def _(folder):
     server = Server(folder, env=clock.env)
     with server.client() as c:
         real = time.time()
-        expect(abs(wall_of(c) - real) < 5, "the clocks differ before any jump")
+        expect(abs(wall_of(c) - real) < 60, "the clocks differ before any jump")
         for offset in ("+3650d", "-3650d", "+1d", "-1d") if FULL else ("+3650d", "-3650d"):
             job_id = c("ENQUEUE", "hook", "args", "ATTEMPTS", 5)
             watch = Watch()
             held = claim(c, lease=1500)[0]
             clock.jump(offset)
             days = int(offset[:-1])
-            expect(abs(wall_of(c) - (time.time() + days * 86400)) < 5, "the jump was not seen")
-            equal(c("PROGRESS", held.id, held.token, "still mine"), "OK")
+            expect(abs(wall_of(c) - (time.time() + days * 86400)) < 60, "the jump was not seen")
+            mine = c.ask("PROGRESS", held.id, held.token, "still mine")
+            expect(mine == "OK" or watch.wall >= 1.5, "%r after %.3f s" % (mine, watch.wall))
             # The next holder is served when the lease ends: not before, and soon after.
-            again = claim(c, wait=10000, lease=60000)
+            again = claim(c, wait=100000, lease=600000)
             expect(watch.wall >= 1.5, "the lease ended after %.3f s of 1.5" % watch.wall)
             watch.within(2.5, "the lease of 1.5 s")
             equal([g.id for g in again], [job_id], "claimed after the lease ended")
@@ -69,7 +70,7 @@ def _(folder):
             c("ENQUEUE", "hook", "args", "IN", 800)
             clock.jump(offset)
             wall_of(c)
-            got = claim(c, wait=10000)
+            got = claim(c, wait=100000)
             expect(watch.wall >= 0.8, "due after %.3f s of 0.8, jump %s" % (watch.wall, offset))
             watch.within(1.8, "a delay of 0.8 s with a jump of %s" % offset)
             equal(len(got), 1, "jobs")
@@ -84,26 +85,44 @@ def _(folder):
         job_id = c("ENQUEUE", "hook", "args", "AT", int((time.time() + 3600) * 1000))
         equal(claim(c), [], "claimed an hour early")
         clock.jump("+2h")
-        until(lambda: [g.id for g in claim(c)] == [job_id], 5, "due after the jump")
+        until(lambda: [g.id for g in claim(c)] == [job_id], what="due after the jump")
 
 
-@test("a lease lasts at least its full time over a restart")
-def _(folder):
+def restart_twice(folder, lease_ms):
+    """Holds a lease over two restarts.  None when they took longer than the lease: then nothing can
+    be said about it."""
     server = Server(folder)
     with server.client() as c:
         job_id = c("ENQUEUE", "hook", "args", "ATTEMPTS", 9)
         watch = Watch()
-        held = claim(c, lease=1200)[0]
+        held = claim(c, lease=lease_ms)[0]
     for _ in range(2):
         server.kill()
         server = Server(folder)
         with server.client() as c:
-            equal(claim(c), [], "a second holder during the lease")
-            equal(c("PROGRESS", held.id, held.token, "mine"), "OK")
+            others, mine = claim(c), c.ask("PROGRESS", held.id, held.token, "mine")
+            if watch.wall >= lease_ms / 1000:
+                return None
+            equal(others, [], "a second holder during the lease")
+            equal(mine, "OK", "the progress of the holder")
+    return server, watch, job_id, held
+
+
+@test("a lease lasts at least its full time over a restart")
+def _(folder):
+    for lease_ms in (1200, 4800, 19200, 76800):
+        place = os.path.join(folder, str(lease_ms))
+        os.mkdir(place)
+        found = restart_twice(place, lease_ms)
+        if found:
+            break
+    expect(found, "two restarts take more than %d ms" % lease_ms)
+    server, watch, job_id, held = found
+    lease_s = lease_ms / 1000
     with server.client() as c:
-        again = claim(c, wait=10000)
-        expect(watch.wall >= 1.2, "the lease ended after %.3f s of 1.2" % watch.wall)
-        watch.within(4, "the lease of 1.2 s")
+        again = claim(c, wait=100000)
+        expect(watch.wall >= lease_s, "the lease ended after %.3f s of %s" % (watch.wall, lease_s))
+        watch.within(lease_s + 2.8, "the lease of %s s" % lease_s)
         equal([g.id for g in again], [job_id], "claimed after the lease")
         expect(again[0].fence > held.fence, "the fence did not grow")
         c.refused("COMPLETE", held.id, held.token, name="NOTOWNER")
@@ -116,7 +135,7 @@ def _(folder):
     with server.client() as c:
         job_id = c("ENQUEUE", "hook", "args", "ATTEMPTS", 3)
         held = claim(c, lease=150)[0]
-        until(lambda: text(job(c, job_id)["status"]) == "pending", 5, "the lease ended")
+        until(lambda: text(job(c, job_id)["status"]) == "pending", what="the lease ended")
     server.kill()
     server = Server(folder)
     with server.client() as c:
@@ -133,7 +152,7 @@ def _(folder):
     server.kill()
     server = Server(folder)
     with server.client() as c:
-        equal([g.id for g in claim(c, wait=10000)], [job_id], "jobs")
+        equal([g.id for g in claim(c, wait=100000)], [job_id], "jobs")
 
 
 @test("a frozen server gives no job to two holders when it goes on")
@@ -148,7 +167,7 @@ def _(folder):
         a.send(pack("COMPLETE", held.id, held.token))
         b.send(pack("CLAIM", "other", "QUEUES", "default"))
         deadline = time.monotonic() + 0.5
-        until(lambda: time.monotonic() > deadline, 2)
+        until(lambda: time.monotonic() > deadline)
         server.process.send_signal(signal.SIGCONT)
         done, got = a.read(), b.read()
         if done == "OK":

@@ -123,8 +123,8 @@ def _(folder):
             accepted = fill_up(c)
             ballast.drop()
             watch = Watch()
-            until(lambda: not isinstance(c.ask("ENQUEUE", "again", "x"), WeirError), 10,
-                  "ENQUEUE after space returned")
+            until(lambda: not isinstance(c.ask("ENQUEUE", "again", "x"), WeirError),
+                  what="ENQUEUE after space returned")
             watch.within(5)
             check_all(c, accepted)
 

@@ -76,7 +76,7 @@ def run_jobs(c, n, size):
     words = [w for _ in range(n) for w in ("h", os.urandom(size))]
     c("ENQUEUEMANY", "QUEUE", "default", "JOBS", *words)
     complete_all(c, n)
-    until(lambda: unstored(c) == 0, 30, "all jobs are history")
+    until(lambda: unstored(c) == 0, what="all jobs are history")
 
 
 @test("what blocks reserve does not take the space of jobs that end one by one")
@@ -105,7 +105,7 @@ def _(folder):
             words = [w for _ in range(30) for w in ("h", os.urandom(2000))]
             c("ENQUEUEMANY", "QUEUE", "default", "JOBS", *words)
             Ballast(place).fill()
-            until(lambda: isinstance(c.ask("ENQUEUE", "h", ARGS), WeirError), 30, "NOSPACE")
+            until(lambda: isinstance(c.ask("ENQUEUE", "h", ARGS), WeirError), what="NOSPACE")
             complete_all(c, 30)  # too few for a block where there is room
             until(lambda: unstored(c) == 0, 60, "all jobs are history")
             equal(history(c)["history_row_jobs"], "0", "history_row_jobs")
@@ -118,7 +118,7 @@ def fill_with_stuck_history(server, place, c):
     ballast = Ballast(place)
     ballast.fill()
     complete_all(c, n)
-    until(lambda: "cannot write" in server.log(), 30, "history is refused")
+    until(lambda: "cannot write" in server.log(), what="history is refused")
     return n, ballast
 
 
@@ -171,7 +171,7 @@ def _(folder):
             equal(status(c, bad), "failed")
             ballast.drop()
             wait_until_taken(c)
-            until(lambda: not isinstance(c.ask("RETRY", bad), WeirError), 30, "RETRY")
+            until(lambda: not isinstance(c.ask("RETRY", bad), WeirError), what="RETRY")
             equal(status(c, bad), "pending")
 
 

@@ -2,7 +2,9 @@
 # weir-test: timeout=300
 """Blocks of history in their files: damage is named and never delivered, files that are missing or
 of another history are noticed, and the tools that copy and check history know of them."""
+import atexit
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -11,10 +13,12 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 from collections import namedtuple
 
 from harness import (Server, Skip, WeirError, claim, equal, expect, job_list, main, pack, test, text, until,
                      weir)
+from lib_disk import shrink_log
 
 SEED = int(os.environ.get("SEED", "11"))
 JOBS = 6000
@@ -59,8 +63,10 @@ def blocks_file(data, number):
     return os.path.join(data, "history.db-blocks-%06d" % number)
 
 
-def make_folder(folder, name="data", n=JOBS):
-    """A data folder with n finished jobs, most of them in blocks, and one that lives."""
+@functools.lru_cache(None)
+def made_folder(name, n):
+    folder = tempfile.mkdtemp(prefix="weir-test.", dir=os.environ.get("TEST_TMP"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     server = Server(folder, data=os.path.join(folder, name))
     with server.client(seconds=60) as c:
         enqueue(c, range(1, n + 1))
@@ -68,11 +74,18 @@ def make_folder(folder, name="data", n=JOBS):
         equal(c("ENQUEUE", "live", payload(n + 1), "IN", 3600000), n + 1, "the id of the one that lives")
         wait_stored(c)
         try:
-            until(lambda: blocks_of(server.data), 10, "jobs are in blocks")
+            until(lambda: blocks_of(server.data), what="jobs are in blocks")
         except AssertionError as none:
             raise Skip("this weir has made no block") from none
     equal(server.stop(), 0, "exit code")
+    shrink_log(server.data)
     return server.data
+
+
+def make_folder(folder, name="data", n=JOBS):
+    """A data folder with n finished jobs, most of them in blocks, and one that lives.  It takes
+    seconds, so each is made once and copied."""
+    return copy(made_folder(name, n), os.path.join(folder, name))
 
 
 def copy(data, to):
@@ -155,7 +168,7 @@ def files(data):
 
 def refused_start(folder, data):
     server = Server(folder, data=data, wait=False)
-    equal(server.process.wait(30), 9, "exit code of a start")
+    equal(server.process.wait(120), 9, "exit code of a start")
     said = server.log()
     server.forget()
     return said

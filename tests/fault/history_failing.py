@@ -59,7 +59,7 @@ def check_trouble(server, c, before_ms, words):
 
 
 def check_end(c, n):
-    until(lambda: is_well(c), 30, "history is written again")
+    until(lambda: is_well(c), what="history is written again")
     got = info(c)
     expect("history_problem" not in got and "history_failing_since_ms" not in got, got)
     equal(told(c), {"failing_since_ms": None, "problem": None, "waiting": 0}, "NOW's history")

@@ -52,7 +52,7 @@ def _(folder):
         goal = dice.randrange(100, 1500)
         for w in workers:
             w.start()
-        until(lambda: sum(len(w.completed) for w in workers) > goal, 30, "some work")
+        until(lambda: sum(len(w.completed) for w in workers) > goal, what="some work")
         server.kill()
         for w in workers:
             w.join(10)
@@ -118,8 +118,8 @@ def _(folder):
     equal(server.stop(), 0, "exit code")
     shutil.rmtree(os.path.join(server.data, "log"))
     server = Server(folder)
-    until(lambda: "history holds jobs that the log does not know" in server.log(), 30,
-          "the first turn tells that history holds more than the log")
+    until(lambda: "history holds jobs that the log does not know" in server.log(),
+          what="the first turn tells that history holds more than the log")
     with server.client() as c:
         c("PAUSE", "q")  # durable when it is answered, and so is what the start did
     server.kill()

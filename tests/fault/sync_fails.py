@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 alone
+# weir-test: timeout=300
 """The disk fails under the log: the server ends at once, nobody hears "yes" for what is not safe,
 and what was answered before is there after a restart."""
 import os
@@ -41,7 +41,7 @@ def attach(server, call, error, folder):
         said += tracer.stderr.read() or b""
         return b"attached" in said and (said.count(b"attached") >= threads or b"threads" in said)
 
-    until(is_attached, what="strace attached")
+    until(is_attached, 60, "strace attached")
     return tracer
 
 
@@ -55,9 +55,9 @@ def fail_from_now_on(folder, call, error):
     for number, client in enumerate(clients):
         client.send(b"".join(pack("ENQUEUE", "after", b"%d:%d" % (number, i))
                              for i in range(25)))
-    code = server.wait(60)
+    code = server.wait()
     watch.within(3, "ending")
-    tracer.wait(10)
+    tracer.wait(60)
     expect(code > 0, "exit code is %s" % code)
     equal(acked_ids(clients), [], "acknowledged after the failure")
     log = server.log()
@@ -109,7 +109,7 @@ def run_until_it_dies(folder, call, error, n):
                 for row in c("CLAIM", "w", "QUEUES", "default") or []:
                     c("COMPLETE", row[0], row[1], "fine")
     except (Closed, ConnectionError):
-        return acked, server.wait(10)
+        return acked, server.wait()
     server.kill()
     return acked, None
 

@@ -156,7 +156,9 @@ def locked(folder):
     newest = db.execute("SELECT max(at_ms) FROM audit").fetchall()[0][0]
     until(lambda: time.time() * 1000 > newest + 2, 60, "older than what is kept")
     server = Server(folder, config='history_keep_audit = "1ms"\n')
-    until(lambda: db.execute("SELECT count(*) FROM audit").fetchall() == [(0,)], 60, "retention")
+    # The log keeps the newest for its number and hands it over again, before or after the sweep.
+    until(lambda: db.execute("SELECT number FROM audit").fetchall() in ([], [(50,)]),
+          what="retention")
     with server.client() as c:
         c("UNLIMIT", "l1")
     expect([e["number"] for e in entries(server, token=None)] in ([51], [51, 50]),

@@ -85,7 +85,7 @@ def _(folder):
                     c("FAIL", grant.id, grant.token, "no")
                 else:
                     c("COMPLETE", grant.id, grant.token)
-            until(lambda h=how: status(c, h) == "finished", 10, how)
+            until(lambda h=how: status(c, h) == "finished", what=how)
             equal([g.hook for g in claim(c, how, count=5)], [b"over"], how)
 
 
@@ -222,8 +222,8 @@ def _(folder):
     for i in range(8 if FULL else 4):
         with servers[-1].client() as c:
             before = sum(counts(c, name)["total"] for name in names)
-            until(lambda c=c, b=before: sum(counts(c, n)["total"] for n in names) > b + 150, 30,
-                  "some jobs")
+            until(lambda c=c, b=before: sum(counts(c, n)["total"] for n in names) > b + 150,
+                  what="some jobs")
             if i == 2:  # some of them finish under load, some are canceled under load
                 c("CLOSEBATCH", "b0")
                 c.send(pack("CANCELBATCH", "b1"))
@@ -255,14 +255,17 @@ def _(folder):
             watch = Watch()
             equal(c("CANCELBATCH", "large"), 100000)
             watch.within(2, "the first step")
-            steps, worst = 0, 0.0
-            while counts(other, "large")["left"] > 50000:
+            # How many answers come between two steps is a matter of the machine; that it is done in
+            # steps and others have their turn is seen by one that tells of a part.
+            seen, worst = [counts(other, "large")["left"]], 0.0
+            while seen[-1] > 50000:
                 watch = Watch()
                 other("PING")
                 watch.within(2, "PING")
-                worst, steps = max(worst, watch.wall), steps + 1
-            print("# %d answers meanwhile, the slowest took %.0f ms" % (steps, worst * 1000))
-            expect(steps >= 5, "%d answers" % steps)
+                worst = max(worst, watch.wall)
+                seen.append(counts(other, "large")["left"])
+            print("# %d answers meanwhile, the slowest took %.0f ms" % (len(seen), worst * 1000))
+            expect(any(0 < left < 100000 for left in seen), "left: %s" % seen)
             # Its worker is told; once the job is history there is no lease to speak of.
             other.refused("EXTEND", running.id, running.token, 60000, name=("CANCELED", "STATE"))
     server.kill()

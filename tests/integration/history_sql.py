@@ -231,7 +231,9 @@ def places(folder):
                             (("--data", folder, count), "there is no history.db in the folder '")):
         done = weir("history", "sql", *words)
         expect(sentence in done.stderr and "--data" in done.stderr, done.stderr)
-    done = weir("history", "sql", "")
+    empty = os.path.join(folder, "empty")
+    os.mkdir(empty)
+    done = weir("history", "sql", "", cwd=empty)
     equal((done.returncode, "'./data'" in done.stderr), (4, True), "no statement: " + done.stderr)
 
 

@@ -41,7 +41,7 @@ class Bench:
         def is_there():
             with self.server.web() as w:
                 return w.good("GET", "/v1/throttle")["targets"][0]["level"] == level
-        until(is_there, 20, "level " + level)
+        until(is_there, what="level " + level)
 
     def history(self, query=""):
         with self.server.web() as w:
@@ -93,7 +93,7 @@ def operators(folder):
     b.until_level("critical")
     c = b.client
     c("THROTTLE", "PAUSE", "FOR", 1000)
-    until(lambda: "throttle_resumed: the pause ended by itself" in b.told(), 20, "its end")
+    until(lambda: "throttle_resumed: the pause ended by itself" in b.told(), what="its end")
     c("THROTTLE", "PAUSE", "UNTILRESUMED")
     c("THROTTLE", "RESUME")
     c("THROTTLE", "MODE", "SET", "observe")
@@ -125,7 +125,7 @@ def killed(folder):
     b = Bench(folder)
     b.until_level("critical")
     b.client("THROTTLE", "PAUSE", "UNTILRESUMED")
-    until(lambda: ("throttle_paused", "until resumed") in b.rows(), 20, "the row in the file")
+    until(lambda: ("throttle_paused", "until resumed") in b.rows(), what="the row in the file")
     b.restart(is_killed=True)
     expect("throttle_paused: until resumed" in b.told(), b.told())
     b.server.stop()
@@ -136,9 +136,9 @@ def retention(folder):
     b = Bench(folder)
     b.until_level("critical")
     b.client("THROTTLE", "PAUSE", "UNTILRESUMED")
-    until(lambda: ("throttle_paused", "until resumed") in b.rows(), 20, "the row in the file")
+    until(lambda: ("throttle_paused", "until resumed") in b.rows(), what="the row in the file")
     b.restart(more='history_keep_incidents = "1ms"\n')
-    until(lambda: not b.rows("event = 'throttle_paused'"), 20, "the row to go")
+    until(lambda: not b.rows("event = 'throttle_paused'"), what="the row to go")
     b.server.stop()
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 bin=release alone
+# weir-test: timeout=300 bin=release full
 """Listings and bulk commands where there are many jobs: 100,000 live ones and as many in history, a
 million of each with --full.  Every filter is answered in time, with what is true, while another client
 is served; and what was deleted stays deleted over a kill."""
@@ -10,7 +10,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import FULL, Server, Watch, equal, expect, main, mapping, test, until  # noqa: E402
+from harness import (FULL, Server, Watch, equal, expect, main, mapping, stalled, test,  # noqa: E402
+                     until)
 from lib_many_jobs import build, cases, counts, fill  # noqa: E402
 
 MANY = 1000000 if FULL else 100000
@@ -55,7 +56,7 @@ def _(folder):
     server = Server(folder)
     with server.client(seconds=120) as c:
         world = build(c, MANY)
-        slow_before = int(info(c)["loop_slow_turns"])
+        slow_before, stalled_before = int(info(c)["loop_slow_turns"]), stalled()
         pinger = Pinger(server)
         pinger.start()
         for words, wanted, cursor in cases(world):
@@ -70,12 +71,13 @@ def _(folder):
             if os.environ.get("TIMES"):
                 print("# %7.1f ms  JOBS %s" % (ms, " ".join(map(str, words))))
         pinger.is_over = True
-        pinger.join(10)
-        # The machine may be busy with something else: a listing that holds the loop would do so in
-        # most of its turns, of which there are hundreds here.
+        pinger.join()
+        # A listing that holds the loop would do so in most of its turns, of which there are
+        # hundreds here.  Every 5 ms in which others kept the machine busy may have made one slow.
         slow = int(info(c)["loop_slow_turns"]) - slow_before
-        expect(slow < 60, "%d turns took more than 5 ms, another waited for %.0f ms" % (
-            slow, pinger.worst_ms))
+        by_others = (stalled() - stalled_before) / 0.005
+        expect(slow < 60 + by_others, "%d turns took more than 5 ms, %d of them because of others; "
+               "another client waited for %.0f ms" % (slow, by_others, pinger.worst_ms))
 
 
 @test("what was deleted in bulk is gone, stays gone over a kill, and nothing else is")
@@ -93,8 +95,8 @@ def _(folder):
         server.kill()
     server = Server(folder)
     with server.client(seconds=120) as c:
-        until(lambda: counts(c, "DELETEMANY", "STATUS", "canceled", "DRYRUN") == (19600, 0), 30,
-              "the rest of history")
+        until(lambda: counts(c, "DELETEMANY", "STATUS", "canceled", "DRYRUN") == (19600, 0),
+              what="the rest of history")
         equal(page(c, "HOOK", "old.7")[0], [], "deleted jobs")
         equal(len(page(c, "TIER", "high", "LIMIT", 1000)[0]), 200, "retiered jobs")
         equal(mapping(c("JOBCOUNTS", "QUEUE", "work"))["pending"], 10000)

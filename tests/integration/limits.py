@@ -281,7 +281,7 @@ def _(folder):
         for got in claim(c, "q0"):
             c("COMPLETE", got.id, got.token)
         until(lambda: not isinstance(c.ask("ENQUEUE", "h", "x", "QUEUE", "one-more"), WeirError),
-              10, "an idle queue made room")
+              what="an idle queue made room")
 
 
 @test("JSON may be nested up to the limit")
@@ -394,7 +394,7 @@ def _(folder):
             with server.client() as c:
                 c.send(pack("PING"))
                 return c.read() == "PONG"
-        until(is_welcome, 5, "room for another")
+        until(is_welcome, what="room for another")
     finally:
         for c in clients:
             c.close()
@@ -431,7 +431,7 @@ def _(folder):
 
         def is_cut():
             return b"door=resp" not in idle("CLIENT", "LIST").replace(b"door=resp", b"", 1)
-        until(is_cut, 10, "the peer that reads nothing is cut")
+        until(is_cut, what="the peer that reads nothing is cut")
         equal(idle("PING"), "PONG", "a connection that asks for nothing")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300
+# weir-test: timeout=300 outer=part
 """Rate limits and circuit breakers with a real server and many real clients at once, with kill -9
 of the server and of probes in the middle.
 
@@ -34,11 +34,11 @@ class Crowd:
                         for i in range(n)]
         for thread in self.threads:
             thread.start()
-        self.start.wait(30)
+        self.start.wait(120)
 
     def run(self, body, i):
         try:
-            self.start.wait(30)
+            self.start.wait(120)
             body(i)
         except Exception as error:  # told to whoever joins
             self.errors.append(error)
@@ -87,7 +87,7 @@ def most_certain_in_a_window(grants, period_ms):
     return most
 
 
-def reconnect(server_of, seconds=30):
+def reconnect(server_of, seconds=120):
     """A client of whatever server runs now."""
     deadline = time.monotonic() + seconds
     while True:
@@ -101,6 +101,9 @@ def reconnect(server_of, seconds=30):
 # ---------------------------------------------------------------- limits
 
 
+PAUSE_MS = 20  # of a client that was refused: 64 of them still ask thousands of times a second
+
+
 @test("64 clients that take as fast as they can never get more than the amount in any window")
 def _(folder):
     server = Server(folder)
@@ -110,22 +113,20 @@ def _(folder):
         c("LIMIT", "api", amount, period)
 
     def take(i):
-        mine, until_time = [], time.monotonic() + 3
         with server.client() as c:
-            while time.monotonic() < until_time:
+            while len(grants) < 4 * amount:
                 sent = time.monotonic()
                 granted, left, retry_ms = c("TAKE", "api")
                 got = time.monotonic()
                 if granted:
-                    mine.append((sent, got))
+                    grants.append((sent, got))
                 else:
                     refusals.append(retry_ms)
                     expect(left < amount and retry_ms > 0, "refused with nothing to wait for")
-        grants.extend(mine)
+                    time.sleep(min(retry_ms, PAUSE_MS) / 1000)
 
     Crowd(64, take).join()
     expect(refusals, "nobody was refused: the limit was not reached")
-    expect(len(grants) >= 3 * amount, "only %d grants in three seconds" % len(grants))
     expect(most_certain_in_a_window(grants, period) <= amount, "over the limit, seen by clients")
     takes = server_takes(server, "api")
     equal(len(takes), len(grants), "takes in the log")
@@ -157,8 +158,7 @@ def _(folder):
     equal(most_in_a_window(server_takes(server, "api"), period), amount, "most in a window")
 
 
-@test("kill -9 of the server in the middle loses no take and lets nobody over the limit")
-def _(folder):
+def take_and_kill(folder, kills):
     amount, period = 30, 500
     box = {"server": Server(folder)}
     told = []
@@ -171,31 +171,44 @@ def _(folder):
         while not stop.is_set():
             try:
                 c = c or reconnect(lambda: box["server"])
-                if c("TAKE", "api", "COST", 1)[0]:
+                granted, _, retry_ms = c("TAKE", "api", "COST", 1)
+                if granted:
                     told.append(i)
+                else:
+                    stop.wait(min(retry_ms, PAUSE_MS) / 1000)
             except (Closed, OSError):
                 c = None
         if c:
             c.close()
 
     crowd = Crowd(64, take)
-    for _ in range(4):
+    for _ in range(kills):
         before = len(told)
-        until(lambda: len(told) >= before + amount + 5, 30, "more grants")
+        until(lambda: len(told) >= before + amount + 5, what="more grants")
         box["server"].kill()
         box["server"] = Server(folder)
     before = len(told)
-    until(lambda: len(told) >= before + amount, 30, "grants after the last restart")
+    until(lambda: len(told) >= before + amount, what="grants after the last restart")
     stop.set()
     crowd.join()
     takes = server_takes(box["server"], "api")
     expect(len(takes) >= len(told), "%d told, %d in the log" % (len(told), len(takes)))
-    expect(len(takes) - len(told) <= 64 * 4, "more takes in the log than could be in flight")
+    expect(len(takes) - len(told) <= 64 * kills, "more takes in the log than could be in flight")
     most = most_in_a_window(takes, period)
     expect(most <= amount, "%d in one window" % most)
     with box["server"].client() as c:
         usage = mapping(c("USAGE", "api"))
         expect(usage["used"] <= amount, "usage")
+
+
+@test("kill -9 of the server in the middle loses no take and lets nobody over the limit")
+def _(folder):
+    take_and_kill(folder, 1)
+
+
+@test("kill -9 again and again loses no take and lets nobody over the limit", outer=True)
+def _(folder):
+    take_and_kill(folder, 4)
 
 
 @test("a limit made by a take over HTTP is forgotten when it is idle")
@@ -206,7 +219,7 @@ def _(folder):
         equal(answer.json, {"granted": 1, "left": 1, "retry_ms": 0})
         equal(web.ask("GET", "/v1/limits/ip:10.0.0.1").json["passing"], True)
         equal(len(c("LIMITS")), 1)
-        until(lambda: not c("LIMITS"), 5, "forgetting")
+        until(lambda: not c("LIMITS"), what="forgetting")
         check_problem(web.ask("POST", "/v1/limits/ip:10.0.0.1/take", {}), 404, "NOTFOUND",
                       "AMOUNT", "a take from nothing")
 
@@ -300,7 +313,7 @@ def use_breaker(box, asks, is_broken, stop):
         got = time.monotonic()
         if verdict == b"refused":
             asks.refused += 1
-            stop.wait(min(retry_ms, 20) / 1000)
+            stop.wait(min(retry_ms, PAUSE_MS) / 1000)
             continue
         outcome = "fail" if is_broken.is_set() else "ok"
         if verdict == b"pass":
@@ -333,7 +346,7 @@ def crowd_at_breaker(folder, kills):
     until(lambda: len(asks.probes) >= n + 8, 60, "eight probes")
     is_broken.clear()
     n = len(asks.probes)
-    until(lambda: len(asks.probes) > n, 30, "the probe that closes it")
+    until(lambda: len(asks.probes) > n, what="the probe that closes it")
     passes = len(asks.passes)
     until(lambda: len(asks.passes) >= passes + 500, 60, "clients that pass again")
     stop.set()
@@ -352,7 +365,12 @@ def _(folder):
         expect(why in log, "the log does not tell of '%s'" % why)
 
 
-@test("the same while the server is killed with -9 again and again")
+@test("the same while the server is killed with -9")
+def _(folder):
+    crowd_at_breaker(folder, 1)
+
+
+@test("the same while the server is killed with -9 again and again", outer=True)
 def _(folder):
     crowd_at_breaker(folder, 4)
 
@@ -373,18 +391,19 @@ def _(folder):
     server = Server(folder)
     url = "%s:%d" % server.resp
     with server.client() as c:
-        open_breaker(c, probe=800)
-        until(lambda: state_of(c) == "half-open", 5, "half-open")
+        open_breaker(c, probe=3000)
+        until(lambda: state_of(c) == "half-open", what="half-open")
         watch = Watch()
         probe = subprocess.Popen([WEIR, "--url", url, "breaker", "run", "db", "--", "sleep", "60"],
                                  start_new_session=True)
-        until(lambda: mapping(c("BREAKERSTATE", "db"))["probing"], 10, "the probe")
+        until(lambda: mapping(c("BREAKERSTATE", "db"))["probing"], what="the probe")
         equal(c("ASK", "db")[0], b"refused")
         os.killpg(probe.pid, signal.SIGKILL)
-        probe.wait(10)
-        until(lambda: not mapping(c("BREAKERSTATE", "db"))["probing"], 5, "the death of the probe")
-        expect(watch.wall >= 0.8, "the probe died before its deadline")
-        verdict = until(lambda: c("ASK", "db")[0] == b"probe", 5, "the next probe")
+        probe.wait()
+        until(lambda: not mapping(c("BREAKERSTATE", "db"))["probing"],
+              what="the death of the probe")
+        expect(watch.wall >= 3, "the probe died before its deadline")
+        verdict = until(lambda: c("ASK", "db")[0] == b"probe", what="the next probe")
         expect(verdict, "the next probe")
 
 
@@ -392,8 +411,8 @@ def _(folder):
 def _(folder):
     server = Server(folder)
     with server.client() as c:
-        open_breaker(c, probe=20000)
-        until(lambda: state_of(c) == "half-open", 5, "half-open")
+        open_breaker(c, probe=600000)
+        until(lambda: state_of(c) == "half-open", what="half-open")
         verdict, token, _ = c("ASK", "db")
         equal(verdict, b"probe")
     server.kill()
@@ -435,7 +454,7 @@ def _(folder):
                             done.append(got.id)
 
         crowd = Crowd(16, work)
-        until(lambda: len(probes) >= 4, 30, "four probes")
+        until(lambda: len(probes) >= 4, what="four probes")
         is_broken.clear()
         crowd.join()
         equal(len(set(done)), n, "jobs done")
@@ -535,8 +554,8 @@ def _(folder):
 @test("weir breaker run passes codes on, reports them, and does not run behind an open breaker")
 def _(folder):
     server = Server(folder)
-    run(server, "breaker", "set", "db", "--threshold", "2", "--cooldown", "4s",
-        "--cooldown-max", "4s")
+    run(server, "breaker", "set", "db", "--threshold", "2", "--cooldown", "10m",
+        "--cooldown-max", "10m")
     equal(run(server, "breaker", "run", "db", "--", "echo", "hello", "--there"), "hello --there\n")
     run(server, "breaker", "run", "db", "--", "sh", "-c", "exit 3", code=3)
     run(server, "breaker", "run", "db", "--", "sh", "-c", "kill -9 $$", code=137)
@@ -545,7 +564,9 @@ def _(folder):
     expect(not os.path.exists(path), "it ran behind an open breaker")
     expect("open" in run(server, "breaker", "list"), "list")
     with server.client() as c:
-        until(lambda: state_of(c) == "half-open", 30, "half-open")
+        c("CLOSEBREAKER", "db")
+        open_breaker(c, probe=600000)
+        until(lambda: state_of(c) == "half-open", what="half-open")
     run(server, "breaker", "run", "db", "--", "touch", path)
     equal(json.loads(run(server, "breaker", "show", "db", "--json"))["state"], "closed")
     run(server, "breaker", "run", "db", "--", "/no/such/program", code=127)

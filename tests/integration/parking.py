@@ -36,7 +36,7 @@ def status(server):
 
 
 def reaches(server, level):
-    until(lambda: status(server)["level"] == level, 30, "level " + level)
+    until(lambda: status(server)["level"] == level, what="level " + level)
 
 
 def storm():
@@ -110,7 +110,7 @@ def real_time(folder):
                 reaches(server, "critical")
                 equal(claim(c), [], "what may run in a storm")
             reaches(server, "normal")
-            until(lambda: mapping(c("JOBCOUNTS"))["ready"] == 1, 30, "the ramp to bring it back")
+            until(lambda: mapping(c("JOBCOUNTS"))["ready"] == 1, what="the ramp to bring it back")
         passed_ms = (time.monotonic() - began) * 1000
         server.stop()
     server = serve(folder)  # the log says the same
@@ -132,7 +132,7 @@ def expires(folder):
         reaches(server, "critical")
         number = c("ENQUEUE", "klaviyo_sync", "1", "EXPIRES", 20000)
         equal(claim(c), [], "what may run at once")
-        until(lambda: claim(c, wait=2000), 30, "the job to start")
+        until(lambda: claim(c, wait=2000), what="the job to start")
         expect(" and then starts, " in told(c, number), told(c, number))
         created, deferred, started = (e["at_ms"] for e in events(c, number))
         expect(started - deferred >= 0.9 * (created + 20000 - deferred) - 50, told(c, number))

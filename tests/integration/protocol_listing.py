@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=200 tsan
+# weir-test: timeout=200 tsan outer=part
 """Live and archived jobs are one list: nothing missing, nothing twice, newest first, while jobs
 move from one to the other under the reader's eyes."""
 import os
@@ -25,7 +25,7 @@ class Workers(threading.Thread):
     def run(self):
         c = self.client
         try:
-            for _ in range(200):
+            for _ in range(80):
                 c.send(b"".join(pack("ENQUEUE", "new", b"x" * 100, "ATTEMPTS", 1)
                                 for _ in range(20)))
                 ids = [c.read() for _ in range(20)]
@@ -59,7 +59,7 @@ def _(folder):
             expect(not missing, "%d jobs are not listed, e.g. %s" % (
                 len(missing), sorted(missing)[:5]))
         for w in workers:
-            w.join(10)
+            w.join(120)
             expect(w.error is None, "a worker: %r" % w.error)
 
 
@@ -75,10 +75,8 @@ def _(folder):
               ids[39::-1], "complete ones")
 
 
-@test("a search finds the one job among many, live and archived")
-def _(folder):
+def search(folder, n):
     server = Server(folder)
-    n = 30000
     with server.client(seconds=60) as c:
         needles = {}
         for queue in ("done", "live"):
@@ -103,6 +101,16 @@ def _(folder):
                   [needles[w] for w in wanted], " ".join(words))
         page = mapping(c("JOBS", "LIMIT", 1, "CURSOR", str(needles["done"])))
         equal((page["jobs"], page["cursor"]), ([], b""), "below the first job")
+
+
+@test("a search finds the one job among many, live and archived")
+def _(folder):
+    search(folder, 9000)  # two windows of history and a bit
+
+
+@test("a search finds the one job among very many, live and archived", outer=True)
+def _(folder):
+    search(folder, 30000)
 
 
 if __name__ == "__main__":

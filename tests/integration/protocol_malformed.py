@@ -337,7 +337,7 @@ def _(folder):
             gone.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             gone.close()
         until(lambda: b"connections:1\r\n" in c("INFO") or b"waiting=1" not in c(
-            "CLIENT", "LIST"), 5, "the server saw them go")
+            "CLIENT", "LIST"), what="the server saw them go")
         job_id = c("ENQUEUE", "h", "a", "QUEUE", "q")
         got = claim(c, "q", worker="here")
         equal([g.id for g in got], [job_id], "claimed by who is there")
@@ -426,7 +426,7 @@ def _(folder):
         finally:
             slow.socket.setblocking(True)
 
-    until(is_cut, 8, "a slow drip is cut")
+    until(is_cut, what="a slow drip is cut")
     expect(watch.wall > 4.5, "cut after %.1f s" % watch.wall)
     watch.within(7, "cutting a slow drip")
     expect(silent.is_closed(60), "a silent connection stays open")

@@ -29,7 +29,7 @@ class Shop:
         config = CONFIG % (bounds, database().port)
         self.server = Server(folder, "-c", write_config(folder, config))
         self.client = self.server.client()
-        until(lambda: self.level("shop") == "normal", 20, "a calm database")
+        until(lambda: self.level("shop") == "normal", what="a calm database")
 
     def target(self, name):
         with self.server.web() as w:
@@ -47,7 +47,7 @@ class Shop:
             self.client("ENQUEUE", hook, "{}")
 
     def is_seen(self):
-        until(lambda: self.depth() >= JOBS, 10, "a sample of the deep queue")
+        until(lambda: self.depth() >= JOBS, what="a sample of the deep queue")
 
 
 def run_all(client):
@@ -76,12 +76,12 @@ def a_burst(folder):
 def it_stays_deep(folder):
     shop = Shop(folder, 'queue_age = "1s"')
     shop.add(JOBS)
-    until(lambda: shop.level() == "elevated", 20, "level elevated")
+    until(lambda: shop.level() == "elevated", what="level elevated")
     note = shop.target("queues")["metrics"][0]["note"]
     equal(note, "the other targets are calm: the depth alone is elevated at most", "the note")
     with database().load(30, "SELECT SLEEP(60)"):
-        until(lambda: shop.level("shop") == "critical", 20, "a busy database")
-        until(lambda: shop.level() == "critical", 20, "the depth to count in full beside it")
+        until(lambda: shop.level("shop") == "critical", what="a busy database")
+        until(lambda: shop.level() == "critical", what="the depth to count in full beside it")
     shop.server.stop()
 
 
@@ -89,7 +89,7 @@ def it_stays_deep(folder):
 def as_queryguard(folder):
     shop = Shop(folder, 'queue_age = "0s" queue_level = "critical"')
     shop.add(JOBS)
-    until(lambda: shop.level() == "critical", 20, "level critical")
+    until(lambda: shop.level() == "critical", what="level critical")
     equal(claim(shop.client), [], "what starts")
     shop.server.stop()
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 long tsan
+# weir-test: timeout=300 long tsan outer=part
 """Jobs run again: over RESP, HTTP and the command line, out of a real history file, also when the
 server is killed in the middle of it."""
 import json
@@ -49,6 +49,11 @@ def jobs_in(data, sql="SELECT id, run, status FROM jobs ORDER BY id"):
     return history(data, sql)
 
 
+def is_written(c):
+    """Whether history has all that ended; it commits every three seconds."""
+    return b"\r\nhistory_waiting_jobs:0\r\n" in c("INFO", "history")
+
+
 @test("a failed job comes back from history, runs, and its row is that of the last run")
 def _(folder):
     server = Server(folder)
@@ -62,7 +67,8 @@ def _(folder):
         equal((got.id, got.attempt), (job_id, 1))
         c.refused("RETRY", job_id, name="STATE", mentions=["in-progress"])
         c("COMPLETE", got.id, got.token, "well")
-        until(lambda: jobs_in(server.data) == [[str(job_id), "1", "complete"]], what="the row of the second run")
+        until(lambda: is_written(c) and jobs_in(server.data) == [[str(job_id), "1", "complete"]],
+              what="the row of the second run")
         c.refused("RETRY", job_id, name="STATE", mentions=["only with force"])
         equal(text(c("RETRY", job_id, "FORCE")), "pending")
         story = [text(mapping(e)["event"]) for e in c("EVENTS", job_id)]
@@ -89,7 +95,8 @@ def _(folder):
         equal(post("/v1/jobs/%d/run" % late), (200, {"status": "pending"}))
         got = claim(c, "late")[0]
         c("COMPLETE", got.id, got.token, '"r"')
-        until(lambda: len(jobs_in(server.data)) == 3, what="the row of the job that ran now")
+        until(lambda: is_written(c) and len(jobs_in(server.data)) == 3,
+              what="the row of the job that ran now")
         equal(post("/v1/jobs/%d/retry" % late, {"force": False})[0], 409)
         equal(post("/v1/jobs/%d/run" % late)[0], 409)
         equal(post("/v1/jobs/%d/retry" % late, {"force": True})[0], 200)
@@ -115,9 +122,10 @@ def _(folder):
         c.send(b"".join(pack("COMPLETE", g.id, g.token) for g in rows))
         for _ in rows:
             equal(c.read(), "OK")
-        until(lambda: jobs_in(server.data, "SELECT count(*), min(run), max(run), max(status) "
-                                           "FROM jobs") == [["2500", "1", "1", "complete"]],
-              30, "a row for each, of the second run")
+        sql = "SELECT count(*), min(run), max(run), max(status) FROM jobs"
+        until(lambda: is_written(c) and
+              jobs_in(server.data, sql) == [["2500", "1", "1", "complete"]],
+              what="a row for each, of the second run")
 
 
 @test("long jobs that are named by their ids come back, however much they hold together")
@@ -173,7 +181,7 @@ def _(folder):
         c("ENQUEUE", "h", "x", "RESULTFOR", 1)
         got = claim(c)[0]
         c("COMPLETE", got.id, got.token, "short-lived")
-        until(lambda: len(jobs_in(server.data)) == 1, what="the row")
+        until(lambda: is_written(c) and len(jobs_in(server.data)) == 1, what="the row")
     equal(server.stop(), 0, "exit code")
     server = Server(folder)  # the first thing it does is to look for what is over
     with server.client() as c:
@@ -217,11 +225,10 @@ class Mill(threading.Thread):
             pass
 
 
-@test("whenever the server is killed, every retry that was answered has happened, and once")
-def _(folder):
+def kill_often(folder, cycles, steps_max):
     dice = random.Random(SEED)
     retried, maybe = {}, {}
-    for cycle in range(40 if FULL else 6):
+    for cycle in range(cycles):
         server = Server(folder)
         with server.client() as c:
             if not cycle:
@@ -234,13 +241,13 @@ def _(folder):
                 cancel_all(c, "q%d" % q)
         mills = [Mill(server, "q%d" % q, random.Random(dice.random()), retried[q])
                  for q in range(QUEUES)]
-        goal = dice.randrange(1, 5)
+        goal = dice.randint(1, steps_max)
         for m in mills:
             m.start()
         until(lambda: all(m.steps >= goal for m in mills), 60, "some work")
         server.kill()
         for q, m in enumerate(mills):
-            m.join(20)
+            m.join(60)
             if m.asked:
                 maybe[q][m.asked] += 1
     server = Server(folder)
@@ -258,6 +265,16 @@ def _(folder):
             expect(n <= ends[job_id] <= n + maybe[q][job_id], "job %d has run %d: %d retries were "
                    "answered, %d were not" % (job_id, ends[job_id], n, maybe[q][job_id]))
             expect(n > 0, "job %d was never retried" % job_id)
+
+
+@test("whenever the server is killed, every retry that was answered has happened, and once")
+def _(folder):
+    kill_often(folder, 2, 1)
+
+
+@test("whenever the server is killed: kill after kill", outer=True)
+def _(folder):
+    kill_often(folder, 40 if FULL else 6, 4)
 
 
 if __name__ == "__main__":

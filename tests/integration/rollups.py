@@ -65,7 +65,7 @@ class Bench:
                 return db.execute("SELECT count(*) FROM minute WHERE step = 1").fetchone()[0] >= minutes
             finally:
                 db.close()
-        until(is_there, 20, "%d minutes in the file" % minutes)
+        until(is_there, what="%d minutes in the file" % minutes)
 
 
 @test("the chart and the times of a hook survive a stop, and a kill loses one minute at most")
@@ -89,7 +89,7 @@ def _(folder):
     b.start()
     b.run(4)
     b.next_minute()
-    until(lambda: b.completed(1) == [7], 20, "both parts of the minute in the file")
+    until(lambda: b.completed(1) == [7], what="both parts of the minute in the file")
     equal(b.completed(4), [None, 5, 1, 7], "after a stop within a minute")
     hook = b.series("of=hook&name=mail&seconds=180&step=60")
     equal(hook["completed"], [5, 1, 7], "of the hook")

@@ -60,7 +60,8 @@ def slots(client, name):
 def pass_to(client, clock, at, name):
     """Sets the clock and waits until the schedule has served all up to then."""
     clock.set(at)
-    until(lambda: (scheduled(client, name)["next_ms"] or 1 << 60) > ms(at), 15, "%s at %s" % (name, at))
+    until(lambda: (scheduled(client, name)["next_ms"] or 1 << 60) > ms(at),
+          what="%s at %s" % (name, at))
 
 
 def hourly(zone, minute, begin, end):
@@ -147,14 +148,14 @@ def _(folder):
         equal({name: slots(c, name) for name in wanted}, wanted, "after the jump")
         equal([scheduled(c, name)["missed_slots"] for name in wanted], [5, 5, 0, 6], "missed")
         clock.set(begin)
-        until(lambda: mapping(c("JOB", c("ENQUEUE", "h", "")))["created_ms"] < ms(late), 10,
-              "the clock is back")
+        until(lambda: mapping(c("JOB", c("ENQUEUE", "h", "")))["created_ms"] < ms(late),
+              what="the clock is back")
         server.kill()
     server = Server(folder, env=clock.env)
     with server.client() as c:
         clock.set(late)
-        until(lambda: mapping(c("JOB", c("ENQUEUE", "h", "")))["created_ms"] >= ms(late), 10,
-              "the clock is where it was")
+        until(lambda: mapping(c("JOB", c("ENQUEUE", "h", "")))["created_ms"] >= ms(late),
+              what="the clock is where it was")
         equal({name: slots(c, name) for name in wanted}, wanted, "after a jump back and forth")
         after = begin + datetime.timedelta(hours=1, minutes=10, seconds=1)
         for name in wanted:
@@ -176,7 +177,7 @@ def _(folder):
             # At a slot, give or take some milliseconds: the moment that matters.
             slot = scheduled(c, "tick")["next_ms"] + every * random.randrange(2)
         at = slot / 1000 + random.uniform(-0.004, 0.012)
-        until(lambda: time.time() >= at, 5, "the moment")
+        until(lambda: time.time() >= at, what="the moment")
         server.kill()
         server = Server(folder)
     with server.client() as c:
