@@ -210,7 +210,7 @@ def environment(test, tmp):
         r"(MAKEFLAGS|MFLAGS|MAKELEVEL|NO_COLOR|WEIR_.*|XDG_.*|(https?|no|all)_proxy)$", key, re.I)}
     if not isinstance(test, Goal):
         env["HOME"] = tmp
-    binary = "build/weir" if test.variant in ("release", "fuzz") else f"build/{test.variant}/weir"
+    binary = "build/weir" if test.variant == "release" else f"build/{test.variant}/weir"
     env.update({MARK: tmp}, TMPDIR=tmp, WEIR_BIN=str(ROOT / binary), WEIR=str(ROOT / binary),
                CMOCKA_MESSAGE_OUTPUT="TAP", WEIR_BUILD=str(ROOT / "build" / test.variant),
                PYTHONDONTWRITEBYTECODE="1", PYTHONUNBUFFERED="1", LC_ALL="C.UTF-8", TZ="UTC")
@@ -257,7 +257,7 @@ def count(output, status):
 
 
 def ended_within(child, seconds):
-    """Waits without reaping it: whoever reaps is told what it used."""
+    """Waits without reaping it: os.wait4() then tells what it used."""
     ended = os.pidfd_open(child.pid)
     try:
         return bool(select.select([ended], [], [], seconds)[0])

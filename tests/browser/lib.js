@@ -78,7 +78,7 @@ export async function until(ask, what, seconds = SECONDS)
 }
 
 /* Debian's Chromium, or the one that CHROMIUM names.  Its headless shell is the same engine without
- * the windows and menus around it, which nobody sees here and which take half of the processor. */
+ * the windows and menus around it, which are not seen here and take half of the processor. */
 const CHROMIUM = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
 
 export const LAUNCH = {
@@ -271,8 +271,8 @@ function watch(page)
                 seen.push(`dialog: ${d.message()}`);
                 d.dismiss().catch(() => {});
         });
-        /* What was asked for and is not answered, apart from the stream, which never ends.  Nobody
-         * tells the end of a request that a page makes just when another one takes its place. */
+        /* What was asked for and is not answered, apart from the stream, which never ends.  The
+         * end of a request that a page makes just when another one takes its place is not told. */
         const open = new Set();
         let next = null; /* the document that is on its way */
         page.on('request', (r) => {

@@ -4,8 +4,8 @@ client written apart from the server's own code, and a runner that prints one li
 A test is a function marked @test("a sentence that is true when it passes").  It gets a fresh
 folder.  `main()` runs the tests of a file, or those whose sentence contains a word given on the
 command line; --full asks for the long form.  Those of the outer ring, @test("...", outer=True), run
-with --outer, and then alone.  Nothing sleeps for a fixed time: `until` polls for a condition up to a
-deadline.
+with --outer, and then alone; with outer=BOTH a test runs in both, in a form of its own in each
+(OUTER).  Nothing sleeps for a fixed time: `until` polls for a condition up to a deadline.
 """
 import atexit
 import contextlib
@@ -27,6 +27,7 @@ WEIR = os.environ.get("WEIR", os.path.join(ROOT, "build", "weir"))
 FULL = "--full" in sys.argv
 HANG_S = 120  # no wait that only ends a hang is shorter, on a busy machine too
 OUTER = "--outer" in sys.argv
+BOTH = None  # of the two rings
 
 # ---------------------------------------------------------------- running tests
 
@@ -35,7 +36,7 @@ _tests = []
 
 def test(sentence, outer=False):
     def mark(fn):
-        if outer == OUTER:
+        if outer in (OUTER, BOTH):
             _tests.append((sentence, fn))
         return fn
     return mark

@@ -31,7 +31,7 @@ PASSWORD = "s3cret-of-the-probe"
 _alive = []
 
 
-# Below what the kernel gives to those who ask for any port: nobody gets one of these by chance.
+# Below what the kernel gives to programs that ask for any port: none of these is given by chance.
 PORTS = range(12000, 32000)
 PORT_LOCKS = "/tmp/weir-test-ports"
 _ports = []  # files whose locks keep other tests from these ports until this process ends

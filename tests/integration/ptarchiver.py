@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "fault"))
 sys.path.insert(0, EXAMPLE)
 
 from harness import (  # noqa: E402
-    OUTER, WEIR, Server, Skip, equal, expect, main, mapping, test, text, until)
+    BOTH, OUTER, WEIR, Server, Skip, equal, expect, main, mapping, test, text, until)
 from lib_pair import shared_pair  # noqa: E402
 from play import config  # noqa: E402
 
@@ -88,16 +88,7 @@ def scene(folder):
         s.stop()
 
 
-def of_both(sentence):
-    """In the inner ring with few rows, in the outer with many."""
-    def mark(fn):
-        test(sentence)(fn)
-        test(sentence, outer=True)(fn)
-        return fn
-    return mark
-
-
-@of_both("pt-archiver asks weir, and purges every row while the replica keeps up")
+@test("pt-archiver asks weir, and purges every row while the replica keeps up", outer=BOTH)
 def purges_all(folder):
     with scene(folder) as s:
         s.start()
@@ -108,7 +99,8 @@ def purges_all(folder):
         expect(s.asks() >= 1, "it did not ask")
 
 
-@of_both("pt-archiver deletes nothing while the replica is behind, and goes on when it is back")
+@test("pt-archiver deletes nothing while the replica is behind, and goes on when it is back",
+      outer=BOTH)
 def waits_for_the_replica(folder):
     with scene(folder) as s:
         s.pair.replica.ask("STOP SLAVE SQL_THREAD")

@@ -5,7 +5,7 @@
 The same rows are purged three times: without asking, asking before each step, with credits.  The
 story is played once; each test then looks at one part of it.  How high the lag goes depends on how
 busy the machine is, so that is not judged here: examples/purge/run does, and its exit code says.
-With few rows, the threshold is so high that a busy machine does not reach it: nobody is refused.
+With few rows, the threshold is so high that a busy machine does not reach it: no step is refused.
 
     tests/integration/purge.py [word...]
 """
@@ -18,7 +18,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "..", "fault"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "examples", "purge"))
 
-from harness import OUTER, WEIR, equal, expect, main, test  # noqa: E402
+from harness import BOTH, OUTER, WEIR, equal, expect, main, test  # noqa: E402
 from lib_pair import quick_databases  # noqa: E402
 from lib_story import Story  # noqa: E402
 from play import QUICK, Play  # noqa: E402
@@ -40,16 +40,7 @@ def facts(way):
     return STORY.facts()[way]
 
 
-def of_both(sentence):
-    """In the inner ring with few rows, in the outer with many."""
-    def mark(fn):
-        test(sentence)(fn)
-        test(sentence, outer=True)(fn)
-        return fn
-    return mark
-
-
-@of_both("one asks before each step, one asks less often than it steps, one not at all")
+@test("one asks before each step, one asks less often than it steps, one not at all", outer=BOTH)
 def asks(_):
     nobody, polling, credits = (facts(way) for way in ("nobody", "polling", "credits"))
     equal(nobody.asks, 0, "asks of the one that does not ask")
@@ -57,7 +48,8 @@ def asks(_):
     expect(0 < credits.asks < credits.steps, "%d asks for %d steps" % (credits.asks, credits.steps))
 
 
-@of_both("every purge takes all rows from the primary, and the replica has all of them in its archive")
+@test("every purge takes all rows from the primary, and the replica has all of them in its archive",
+      outer=BOTH)
 def all_rows(_):
     for way in ("nobody", "polling", "credits"):
         f = facts(way)
