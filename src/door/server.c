@@ -77,17 +77,25 @@ static void release_held(void *ctx)
                 list_move_all(&s->congested, &s->resumed);
 }
 
-/* Then cuts connections, the heaviest first, until the rest is within client_bytes_max. */
+static void flush_all(struct server *s)
+{
+        while (!list_is_empty(&s->dirty))
+                conn_flush(CONTAINER_OF(s->dirty.next, struct conn, out_link));
+}
+
+/* Then cuts connections, the heaviest first, until the rest is within client_bytes_max.  The reason
+ * that a cut connection is given leaves at once: no other turn may come soon. */
 static bool flush_dirty(void *ctx)
 {
         struct server *s = ctx;
         who_look(s);
         if (s->is_over)
                 use_cut(s);
-        while (!list_is_empty(&s->dirty))
-                conn_flush(CONTAINER_OF(s->dirty.next, struct conn, out_link));
-        while (s->counter[DOOR_CLIENT_BYTES] > s->client_bytes_max && s->heavy.len)
+        flush_all(s);
+        while (s->counter[DOOR_CLIENT_BYTES] > s->client_bytes_max && s->heavy.len) {
                 conn_cut_heavy(CONTAINER_OF(heap_peek(&s->heavy), struct conn, weight));
+                flush_all(s);
+        }
         return has_work(s);
 }
 

@@ -387,6 +387,27 @@ static void a_peer_that_does_not_take_its_output_is_cut(void **state)
 
 /* --- authentication ------------------------------------------------------------------------- */
 
+/* No other client says anything then, so no later turn would take the reason along. */
+static void a_request_that_is_cut_for_its_memory_is_told_why_in_the_same_turn(void **state)
+{
+        static char body[150001];
+        struct bench b;
+
+        (void)state;
+        bench_init(&b, NULL);
+        b.server->client_bytes_max = 64 * KIB;
+        memset(body, 'x', sizeof(body) - 1);
+        int fd = dial(b.resp_port);
+        tell(fd, "*3\r\n$7\r\nENQUEUE\r\n$1\r\nh\r\n$900000\r\n");
+        tell(fd, body);
+        until(&b, b.server->counter[DOOR_CUT_MEMORY] == 1);
+        const char *said = heard(fd);
+        assert_non_null(said);
+        assert_non_null(strstr(said, "-LIMIT all clients together hold more than client_memory"));
+        close(fd);
+        bench_release(&b);
+}
+
 static void before_authentication_the_bytes_are_counted(void **state)
 {
         struct bench b;
@@ -658,6 +679,8 @@ int main(void)
                 cmocka_unit_test(a_token_that_came_in_time_counts_however_late_it_is_read),
                 cmocka_unit_test(drip_does_not_make_a_deadline_longer),
                 cmocka_unit_test(a_peer_that_does_not_take_its_output_is_cut),
+                cmocka_unit_test(
+                        a_request_that_is_cut_for_its_memory_is_told_why_in_the_same_turn),
                 cmocka_unit_test(before_authentication_the_bytes_are_counted),
                 cmocka_unit_test(the_token_opens_both_doors_and_nothing_else_does),
                 cmocka_unit_test(a_public_address_needs_a_token_and_TLS),
