@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "WEIR_TEST"  # in the environment of a test's processes: its folder
 BUSY = 4  # a machine that is busy with something else takes so many times as long
+REPORT_LINES = 60  # of a sanitizer's report; the whole is in the folder of the test
 TICKS = os.sysconf("SC_CLK_TCK")
 
 # Sanitizers write their reports into files, so that a report of a server whose test did not look
@@ -317,6 +318,14 @@ def wait_for(test, child):
     return status, used.ru_utime + used.ru_stime, note
 
 
+def beginning(report):
+    """A test that gave up half-way leaks all it had: what failed must not drown in that."""
+    lines = report.splitlines()
+    if len(lines) > REPORT_LINES:
+        lines[REPORT_LINES:] = [f"[{len(lines) - REPORT_LINES} more lines]"]
+    return "\n".join(lines)
+
+
 def run(test):
     began = time.monotonic()
     tmp = new_folder()
@@ -335,7 +344,7 @@ def run(test):
         output = out.read().decode(errors="replace") + note
     reports = sorted(Path(tmp).glob("sanitizer.*"))
     for report in reports:
-        output += f"\n[{report.name}]\n" + report.read_text(errors="replace")
+        output += f"\n[{report.name}]\n" + beginning(report.read_text(errors="replace"))
     passed, failed, skipped = count(output, status)
     if isinstance(test, Goal):  # no test, but one more failure when it fails
         passed, failed, output = 0, int(status != 0), re.sub(r"^  (cc|ld)  .*\n", "", output,
