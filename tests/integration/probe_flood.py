@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 bin=release
+# weir-test: timeout=300 bin=release norepeat
 """Servers that never stop talking: what a probe reads and keeps of them is bounded, and the metric
 says what was wrong."""
 import functools

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=120 bin=release
+# weir-test: timeout=120 bin=release norepeat
 """Rollups of the real program: a restart keeps the chart and what a hook took, and a kill loses at
 most the minute that was going on."""
 import datetime

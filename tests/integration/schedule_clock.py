@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# weir-test: timeout=300 bin=release
+# weir-test: timeout=300 bin=release norepeat
 """Slots of a real server while its wall clock is set, over changes of summer time, and while it is
 killed: each slot makes exactly one job."""
 import datetime
