@@ -48,8 +48,8 @@ def run_with(folder, how):
     with open(path, "w") as f:
         f.write(WRAPPER.replace("WEIR", repr(WEIR)).replace("HOW", repr(how)))
     os.chmod(path, 0o755)
-    done = subprocess.run([os.path.join(ROOT, "tests", "crash", "run"), "--cycles", "4", "--seed",
-                           "5"], env={**os.environ, "WEIR": path, "CRASH_TMP": folder},
+    done = subprocess.run([os.path.join(ROOT, "tests", "crash", "run"), "--cycles", "40",
+                           "--seed", "5"], env={**os.environ, "WEIR": path, "CRASH_TMP": folder},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace")
     return done.returncode, done.stdout
