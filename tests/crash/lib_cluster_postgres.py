@@ -82,9 +82,8 @@ def kill_primary(bed):
     if is_frozen:
         standby.pause()
         until(lambda: waiting_commits(bed), 60, "a commit that waits")
-    primary._signal(signal.SIGKILL)  # pylint: disable=protected-access
+    primary.crash()
     bed.harm()
-    primary.process.wait(20)
     try:
         primary.start()
         time.sleep(bed.dice.random() * 2 if is_frozen else 0)

@@ -14,6 +14,7 @@ import json
 import os
 import pwd
 import random
+import select
 import shutil
 import signal
 import socket
@@ -25,7 +26,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
-from harness import HANG_S, ROOT, WEIR, Skip, Watch, expect  # noqa: E402
+from harness import HANG_S, ROOT, WEIR, Skip, Watch, expect, until  # noqa: E402
 
 PASSWORD = "s3cret-of-the-probe"
 _alive = []
@@ -345,6 +346,11 @@ class PostgresConnection:
         self.close()
 
 
+def is_stopped(pid):
+    with open("/proc/%d/stat" % pid) as f:
+        return f.read().rpartition(")")[2].split()[0] in "TZ"
+
+
 class Postgres(Database):
     END = "SELECT pg_terminate_backend(%d)"
     BIN = max(glob.glob("/usr/lib/postgresql/*/bin/"), default="/usr/bin/")
@@ -416,15 +422,29 @@ class Postgres(Database):
     def go_on(self):
         self._signal(signal.SIGCONT)
 
+    def crash(self):
+        """Kills the server and all its sessions.  A session that is still there keeps the shared
+        memory, and then the server refuses to start."""
+        for pidfd in self._signal(signal.SIGKILL):
+            expect(select.select([pidfd], [], [], HANG_S)[0], "a session that was killed ends")
+            os.close(pidfd)
+        self.process.wait(HANG_S)
+
     def _signal(self, sig):
-        children = "/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)
-        with open(children) as f:
-            pids = [self.process.pid] + [int(x) for x in f.read().split()]
-        for pid in pids:
-            try:
-                os.kill(pid, sig)
-            except ProcessLookupError:
-                pass
+        """Signals the server and its sessions; returns a descriptor of each for SIGKILL.  The server
+        is stopped first: it must not start a session while they are counted."""
+        pid = self.process.pid
+        self.process.send_signal(signal.SIGSTOP)
+        until(lambda: is_stopped(pid), HANG_S, "a server that stands still")
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+            pids = [pid] + [int(x) for x in f.read().split()]
+        pidfds = []
+        for each in pids:
+            with contextlib.suppress(ProcessLookupError):
+                if sig == signal.SIGKILL:
+                    pidfds.append(os.pidfd_open(each))
+                os.kill(each, sig)
+        return pidfds
 
 
 # ---------------------------------------------------------------- a network that can be cut
