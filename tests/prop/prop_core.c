@@ -29,7 +29,7 @@
 #define SESSIONS  5
 #define TOKENS    8 /* of locks and of breakers that are remembered */
 #define WORDS_MAX 96
-#define IDLE_MAX  4000 /* turns of the end in which no job ends: with 2 steps a turn, many do */
+#define IDLE_MAX  4000 /* turns without a job that ends; a crowd of dependents takes many */
 
 struct lease {
         char token[RIG_TOKEN];
