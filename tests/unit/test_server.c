@@ -679,8 +679,7 @@ int main(void)
                 cmocka_unit_test(a_token_that_came_in_time_counts_however_late_it_is_read),
                 cmocka_unit_test(drip_does_not_make_a_deadline_longer),
                 cmocka_unit_test(a_peer_that_does_not_take_its_output_is_cut),
-                cmocka_unit_test(
-                        a_request_that_is_cut_for_its_memory_is_told_why_in_the_same_turn),
+                cmocka_unit_test(a_request_that_is_cut_for_its_memory_is_told_why_in_the_same_turn),
                 cmocka_unit_test(before_authentication_the_bytes_are_counted),
                 cmocka_unit_test(the_token_opens_both_doors_and_nothing_else_does),
                 cmocka_unit_test(a_public_address_needs_a_token_and_TLS),
