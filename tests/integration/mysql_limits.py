@@ -77,10 +77,15 @@ def _(folder):
 @test("numbers of connections: of the door, and of each user")
 def _(folder):
     with Bed(folder, options="max_connections = 3 max_user_connections = 2") as b:
+        def left(n):  # the door sees the end of a connection after the client that ended it
+            until(lambda: b.door()["connections"] == n, what="%d connections" % n)
+
         with b.raw("etl"), b.raw("etl"):
             refused(1203, lambda: b.raw("etl"))
+            left(2)
             with b.raw("shop"):
                 refused(1040, lambda: b.raw("shop"))
+        left(0)
         b.raw("etl").close()
 
 
