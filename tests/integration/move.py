@@ -51,6 +51,10 @@ class PostgresSite:
     def ask(cls, *sql):
         return cls.pair.primary.ask(*sql, database="weir")
 
+    @classmethod
+    def sessions(cls):
+        return int(cls.ask("SELECT count(*) FROM pg_stat_activity WHERE usename = 'weir'")[0][0])
+
     @staticmethod
     def table(name):
         return "weir." + name
@@ -76,6 +80,11 @@ class MariaSite:
     @classmethod
     def ask(cls, *sql):
         return cls.server.ask(*sql)
+
+    @classmethod
+    def sessions(cls):
+        return int(cls.ask("SELECT count(*) FROM information_schema.processlist "
+                           "WHERE user = 'weir'")[0][0])
 
     @staticmethod
     def table(name):
@@ -130,6 +139,9 @@ class Place:
             equal(code, 0, "exit code of %s, which said: %s" % (
                 node.name, node.server.log()[-1500:]))
             node.server = None
+        # When the leader stops the other node begins to lead.  If it stops before its row is
+        # confirmed, its session still commits that row, later.
+        until(lambda: self.site.sessions() == 0, 60, "the end of weir's sessions")
         self.age()
 
     def age(self):
