@@ -205,7 +205,8 @@ class Pair:
         position = self.primary.ask("SELECT @@gtid_binlog_pos")
         if self.replica.ask("SELECT MASTER_GTID_WAIT('%s', %d)" % (position, seconds)) != "0":
             raise DatabaseError("the replica did not catch up in %d s" % seconds)
-        while not self.lags or self.lag() > CAUGHT_UP_S:
+        seen = len(self.lags)  # an older look says nothing of now
+        while len(self.lags) == seen or self.lag() > CAUGHT_UP_S:
             if time.monotonic() > deadline:
                 raise DatabaseError("the replica did not catch up in %d s" % seconds)
             time.sleep(BEAT_S)
