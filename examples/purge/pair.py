@@ -191,6 +191,7 @@ class Pair:
 
     def fill(self, rows):
         """The same rows on both sides, at the same time, and an empty archive."""
+        self.settle()  # else what was done to the old table is still to come on the replica
         statements = ["SET sql_log_bin = 0", EVENTS, FILL % rows]
         other = threading.Thread(target=self._guard, args=(
             lambda: self.replica.ask(*statements, *ARCHIVE),))
