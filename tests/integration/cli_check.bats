@@ -172,6 +172,7 @@ ends() {
 
 @test "when weir is away a check fails as it was told to" {
         stop_weir
+        export WEIR_URL=redis://127.0.0.1:1 # a port that was given back may be another program's
         run -7 --separate-stderr weir check etl
         [ -z "$output" ]
         [[ $stderr == *"nothing answers on"* ]]
