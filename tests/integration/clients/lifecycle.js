@@ -76,8 +76,10 @@ const steps = {
   async 'a delayed job comes when it is due, not before'(c) {
     const begin = Date.now();
     const id = await c.call('ENQUEUE', 'later', '', 'QUEUE', 'delayed', 'IN', '1500');
-    assert.deepStrictEqual(toGrants(await c.call('CLAIM', 'w', 'QUEUES', 'delayed')), []);
-    const [grant] = toGrants(await c.call('CLAIM', 'w', 'WAIT', '10000', 'QUEUES', 'delayed'));
+    // Of a slow machine it is due already.
+    let [grant] = toGrants(await c.call('CLAIM', 'w', 'QUEUES', 'delayed'));
+    assert(!grant || Date.now() - begin >= 1500);
+    if (!grant) [grant] = toGrants(await c.call('CLAIM', 'w', 'WAIT', '10000', 'QUEUES', 'delayed'));
     assert.strictEqual(grant.id, id);
     assert(Date.now() - begin >= 1500);
     await c.call('COMPLETE', grant.id, grant.token);

@@ -96,8 +96,9 @@ $steps = [
     'a delayed job comes when it is due' => function () {
         $begin = hrtime(true);
         $id = call('ENQUEUE', 'later', '', 'QUEUE', 'delayed', 'IN', 1500);
-        same(grants(call('CLAIM', 'w', 'QUEUES', 'delayed')), [], 'early');
-        $got = grants(call('CLAIM', 'w', 'WAIT', 10000, 'QUEUES', 'delayed'));
+        $got = grants(call('CLAIM', 'w', 'QUEUES', 'delayed')); // of a slow machine it is due already
+        same(!$got || (hrtime(true) - $begin) / 1e6 >= 1500, true, 'early');
+        $got = $got ?: grants(call('CLAIM', 'w', 'WAIT', 10000, 'QUEUES', 'delayed'));
         same($got[0]['id'], $id, 'id');
         same((hrtime(true) - $begin) / 1e6 >= 1500, true, 'time');
         call('COMPLETE', $id, $got[0]['token']);

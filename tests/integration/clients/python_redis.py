@@ -84,8 +84,9 @@ def many_jobs_in_one_command_and_in_one_pipeline():
 def a_delayed_job_comes_when_it_is_due():
     begin = time.monotonic()
     job = call("ENQUEUE", "later", "", "QUEUE", "delayed", "IN", 1500)
-    assert call("CLAIM", "w", "QUEUES", "delayed") == []
-    got = grants(call("CLAIM", "w", "WAIT", 10000, "QUEUES", "delayed"))
+    got = grants(call("CLAIM", "w", "QUEUES", "delayed"))  # of a slow machine it is due already
+    assert not got or time.monotonic() - begin >= 1.5
+    got = got or grants(call("CLAIM", "w", "WAIT", 10000, "QUEUES", "delayed"))
     assert got[0]["id"] == job and time.monotonic() - begin >= 1.5
     call("COMPLETE", job, got[0]["token"])
 
