@@ -55,6 +55,8 @@ class Client:
     """The program, with one line in flight at most; `within`: the command that runs it."""
 
     def __init__(self, url, policy, env=None, within=(), **settings):
+        # A machine that stands still is no outage, unless a test says so.
+        settings = {"connect_ms": 60000, "reply_ms": 60000, **settings}
         words = ["%d=%d" % (SETTINGS.index(k), v) for k, v in settings.items()]
         self.process = subprocess.Popen([*within, program(), url, policy, *words], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
