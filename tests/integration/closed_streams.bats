@@ -22,7 +22,7 @@ teardown() {
         local stream
         "$WEIR_BIN" serve --data other --resp "$DATA/other.sock" --http 127.0.0.1:0 <&- >&- 2>&- 3>&- &
         OTHER=$!
-        eventually [ -S other.sock ]
+        eventually weir ping --url "$DATA/other.sock"
         weir job add a --queue q --url "$DATA/other.sock"
         for stream in 0 1 2; do
                 [[ $(readlink "/proc/$OTHER/fd/$stream") == /dev/null ]]

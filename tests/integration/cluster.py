@@ -44,7 +44,12 @@ def _(folder):
     p = Producer(c)
     p.add(10)
     until_told(lambda: first.knows(other), 30, "a member that is in step")
-    until_told(lambda: metrics(other)["weir_cluster_led"] == 1, 30, "a known leader")
+    batch = 'weir_cluster_member_batch{node="%s"}' % first.name  # told once a second
+
+    def knows_leader():
+        told = metrics(other)
+        return told["weir_cluster_led"] == 1 and told.get(batch, 0) >= 1
+    until_told(knows_leader, 30, "a known leader")
     for node in c.nodes:
         told = metrics(node)
         leads = int(node is first)

@@ -603,9 +603,10 @@ def restart(folder):
 def ended(folder):
     server = serve(folder, Store(folder))
     with server.web() as w, server.client() as c:
-        c("RULESET", "brief", "ratio", "RATIO", "1", "FOR", 300)
+        c("RULESET", "brief", "ratio", "RATIO", "1", "FOR", 600000)
         get(w, "/check/brief/command/main1", 417)
-        until(lambda: "brief" not in apps(w), 5, "its end")
+        c("RULESET", "brief", "ratio", "RATIO", "1", "FOR", 300)
+        until(lambda: "brief" not in apps(w), 30, "its end")
         get(w, "/check/brief/command/main1", 200)
         c("RULESET", "held", "hold", "FOR", 60000)
         equal(apps(w)["held"]["Ratio"], 1, "a hold is a ratio of 1")
