@@ -49,6 +49,9 @@ async function logIn(t, site, [user, password])
 {
         const page = await t.page(null, 'wp-login.php', {base: `${site.url}/`, isReady: false});
         page.watch.allow(/JQMIGRATE/, /404 \(Not Found\).*favicon\.ico/);
+        /* A moment after it is loaded, the page moves the focus here: what is typed elsewhere just then
+         * would come here, too. */
+        await page.locator('#user_login:focus').waitFor();
         await page.getByLabel('Username or Email Address').fill(user);
         await page.getByLabel('Password', {exact: true}).fill(password);
         await page.getByRole('button', {name: 'Log In'}).click();
