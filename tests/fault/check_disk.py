@@ -1,24 +1,34 @@
 #!/usr/bin/python3
-# weir-test: long
 """A check is answered while the disk is not: nothing of it is in the log, and nothing waits.
 
-Each sync is held up for seconds with strace.  A job is sent on one connection; checks on others must
-be answered while the job's own answer is still out.
+A sync is held up with strace, longer than any test waits.  A job is sent on one connection; checks on
+others must be answered while the job's own answer is still out.
 """
 import contextlib
 import os
 import select
+import signal
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from harness import Resp, Server, equal, expect, main, pack, test, text, until  # noqa: E402
+from harness import HANG_S, Resp, Server, equal, expect, main, pack, test, text, until  # noqa: E402
 
 
-def slow_server(folder):
+@contextlib.contextmanager
+def stuck_server(folder):
+    """Its disk takes what the first command writes, and then nothing for longer than any test waits."""
     equal(Server(folder).stop(), 0, "exit code")  # making the log takes a dozen syncs, opening it one
-    return Server(folder, trace="fdatasync",
-                  inject="fdatasync:delay_enter=4000000:when=1+", seconds=60)
+    # strace counts the calls of each thread: one that opens the log, and the one that writes it.
+    server = Server(folder, trace="fdatasync",
+                    inject="fdatasync:delay_enter=%d:when=2+" % (10 * HANG_S * 1000000))
+    try:
+        yield server
+    finally:
+        with open("/proc/%d/status" % server.process.pid, encoding="ascii") as f:
+            tracer = int(f.read().partition("TracerPid:")[2].split()[0])
+        os.kill(tracer, signal.SIGKILL)  # else weir ends when the delay does
+        server.kill()
 
 
 def is_answered(client):
@@ -27,31 +37,29 @@ def is_answered(client):
 
 @test("checks are answered while the sync of a job is held up")
 def _(folder):
-    server = slow_server(folder)
-    writer = Resp(server.resp, seconds=60)
-    asker = Resp(server.resp, seconds=60)
-    equal(text(asker("CHECK", "etl")[0]), "granted", "the first check")
-    writer.send(pack("ENQUEUE", "mail", "{}"))
-    web = server.web()
-    for i in range(20):
-        equal(text(asker("CHECK", "etl:nightly")[0]), "granted", "a check")
-        status = web.ask("POST", "/v1/check", {"identity": "web:nightly"}).status
-        equal(status, 200, "a check over HTTP")
-    expect(not is_answered(writer), "the job was answered before its sync ended: the test is void")
-    equal(writer.read(), 1, "the id of the job")
-    server.kill()
+    with stuck_server(folder) as server:
+        writer, asker = (Resp(server.resp) for _ in range(2))
+        equal(text(asker("CHECK", "etl")[0]), "granted", "the first check")
+        equal(writer("ENQUEUE", "mail", "{}"), 1, "the first job")
+        writer.send(pack("ENQUEUE", "mail", "{}"))
+        web = server.web()
+        for _ in range(20):
+            equal(text(asker("CHECK", "etl:nightly")[0]), "granted", "a check")
+            status = web.ask("POST", "/v1/check", {"identity": "web:nightly"}).status
+            equal(status, 200, "a check over HTTP")
+        expect(not is_answered(writer), "the job was answered before its sync ended")
 
 
 @test("a check that waits is let go while a sync is held up")
 def _(folder):
-    server = slow_server(folder)
-    writer, operator, asker = (Resp(server.resp, seconds=60) for _ in range(3))
-    equal(text(asker("CHECK", "etl")[0]), "granted", "the first check")
-    equal(operator("RULESET", "etl", "hold", "FOR", "1000"), "OK", "the rule")
-    asker.send(pack("CHECK", "etl", "WAIT", "60000"))
-    writer.send(pack("ENQUEUE", "mail", "{}"))
-    equal(text(asker.read()[0]), "granted", "the check that waited")
-    server.kill()
+    with stuck_server(folder) as server:
+        writer, operator, asker = (Resp(server.resp) for _ in range(3))
+        equal(text(asker("CHECK", "etl")[0]), "granted", "the first check")
+        equal(operator("RULESET", "etl", "hold", "FOR", "1000"), "OK", "the rule")
+        asker.send(pack("CHECK", "etl", "WAIT", "60000"))
+        writer.send(pack("ENQUEUE", "mail", "{}"))
+        equal(text(asker.read()[0]), "granted", "the check that waited")
+        expect(not is_answered(writer), "the job was answered before its sync ended")
 
 
 def policy_of(server, name):
