@@ -3,7 +3,8 @@
  * Two connections, because one that waits in CLAIM answers nothing else: `claims` waits for work,
  * `reports` speaks about the jobs we hold.  While all slots are busy nothing waits; the COMPLETE
  * that frees a slot asks for the next job in the same step, and a busy worker needs one round
- * trip a job.  Only when that brings nothing does a waiting CLAIM begin.
+ * trip a job.  Only when that brings nothing does a waiting CLAIM begin.  The first CLAIM waits
+ * until both are up: the worker takes no job that it cannot report.
  *
  *      TERM, INT     what happens
  *        first       no more claims; jobs taken ahead are given back, running ones finish and
@@ -256,7 +257,7 @@ static void worker_claim(struct worker *w)
         uint64_t left = worker_left(w);
         bool is_pausing = uv_is_active((uv_handle_t *)&w->pause);
         if (w->is_draining || w->is_claiming || is_pausing || !n_free || !left ||
-            !link_is_up(w->claims))
+            !link_is_up(w->claims) || !w->has_been_up)
                 return;
         if (w->options->is_once && w->is_dry) /* until a running job has ended */
                 return;

@@ -162,3 +162,49 @@ stopping() {
         [ "$status" -eq 0 ]
         not grep -q 'could not be reported' work.log
 }
+
+@test "a worker is ready before it asks for its first job" {
+        cat >standin.py <<'PYTHON'
+import select, socket, subprocess, sys
+
+listener = socket.create_server(("127.0.0.1", 0))
+listener.settimeout(120)
+url = "127.0.0.1:%d" % listener.getsockname()[1]
+
+
+def said(peer, *words):
+    """The first of the words that comes."""
+    text = b""
+    while True:
+        got = peer.recv(4096)
+        assert got, text
+        text += got
+        for word in words:
+            if word in text:
+                return word
+
+
+def is_early():
+    """Greets one connection, and the other one when that said nothing.  None: the first one to be
+    greeted was not the one that asks for jobs."""
+    worker = subprocess.Popen([sys.argv[1], "work", "--queue", "q", "--exec", "cat", "--url", url])
+    try:
+        other, first = peers = [listener.accept()[0] for _ in range(2)]
+        for peer in peers:
+            peer.settimeout(120)
+            said(peer, b"HELLO")
+        first.sendall(b"+OK\r\n" * 2)
+        # Only how surely a mistake is seen depends on the time.
+        is_heard = bool(select.select([first], [], [], 0.3)[0])
+        other.sendall(b"+OK\r\n" * 2)
+        return is_heard if said(first, b"CLAIM", b"QUEUE") == b"CLAIM" else None
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+print(next(x for x in (is_early() for _ in range(20)) if x is not None))
+PYTHON
+        python3 standin.py "$WEIR_BIN" >verdict 2>work.log
+        [ "$(cat verdict)" = False ]
+}
