@@ -29,6 +29,7 @@ struct key {
 };
 
 struct entry {
+        struct hash_node node; /* by the name of the grant */
         struct grant *grant;
         bool is_configured;
         size_t n_keys;
@@ -42,7 +43,7 @@ struct tokens {
         size_t n_setups;
         struct entry **entries;
         size_t n_entries;
-        struct hash by_secret;
+        struct hash by_name, by_secret;
         uint64_t seen;      /* state.tokens_version that the table was built from */
         uint64_t version;   /* of the table */
         bool is_configured; /* anew, since the table was built */
@@ -60,10 +61,8 @@ static struct entry *entry_free(struct entry *e)
 
 static struct entry *find_name(const struct tokens *t, struct slice name)
 {
-        for (size_t i = 0; i < t->n_entries; i++)
-                if (slice_eq(t->entries[i]->grant->name, name))
-                        return t->entries[i];
-        return NULL;
+        struct hash_node *node = hash_find(&t->by_name, name);
+        return node ? CONTAINER_OF(node, struct entry, node) : NULL;
 }
 
 static void add_key(struct tokens *t, struct entry *e, const struct secret *hash)
@@ -91,6 +90,7 @@ static struct entry *add_entry(struct tokens *t, const struct tokens *old, const
                 memcpy(e->used_from, was->used_from, sizeof(e->used_from));
         }
         t->entries[t->n_entries++] = e;
+        hash_insert(&t->by_name, &e->node, e->grant->name);
         return e;
 }
 
@@ -148,6 +148,7 @@ static void release_table(struct tokens *t)
         for (size_t i = 0; i < t->n_entries; i++)
                 (void)entry_free(t->entries[i]); /* NULL */
         free(t->entries);
+        hash_release(&t->by_name);
         hash_release(&t->by_secret);
 }
 
@@ -168,6 +169,7 @@ static void build(struct core *core, struct tokens *t)
         t->entries = n ? xcalloc(n, sizeof(struct entry *)) : NULL;
         t->n_entries = 0;
         t->is_needed = t->is_configured = false;
+        hash_init(&t->by_name, core->state.queues.seed);
         hash_init(&t->by_secret, core->state.queues.seed);
         for (size_t i = 0; i < t->n_setups; i++)
                 add_setup(t, &old, &t->setups[i]);
@@ -211,6 +213,7 @@ void tokens_configure(struct core *core, const struct token_setup *setups, size_
 static void init(struct core *core)
 {
         core->tokens = xcalloc(1, sizeof(*core->tokens));
+        hash_init(&core->tokens->by_name, core->state.queues.seed);
         hash_init(&core->tokens->by_secret, core->state.queues.seed);
 }
 
