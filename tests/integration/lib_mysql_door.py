@@ -60,6 +60,7 @@ target "shop" {
 }
 mysql "shop" {
         listen = {"127.0.0.1:0"} server = "127.0.0.1:%d" target = "shop" mode = "%s" wait = "%s" %s
+        connect_timeout = "60s" # a machine that stands still is no server that is away
 }
 %s
 """ % (self.file, server or self.database.port, mode, wait, options, rows)

@@ -374,7 +374,7 @@ class Chopper:
 def cut_server(folder):
     fill()
     chopper = Chopper(("127.0.0.1", maria().port))
-    with Bed(folder, server=chopper.port, options='connect_timeout = "60s"') as bed:
+    with Bed(folder, server=chopper.port) as bed:
         for mode in ("EOF packets", "cached metadata, no EOF packets"):
             same(converse(bed.address, mode), converse(bed.direct, mode), mode)
     chopper.close()
