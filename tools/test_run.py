@@ -72,7 +72,7 @@ class Result:
 
 # --- what a test leaves behind ------------------------------------------------------------------
 
-LIVE = {}  # process group: folder, of the programs that run
+LIVE = {}  # folder of each program that runs: its process group, None before it has one
 LIVE_LOCK = threading.RLock()  # a signal may come while it is held
 
 
@@ -106,28 +106,41 @@ def end_marked(folders):
                 subprocess.run(["umount", "-l", place], check=False, stderr=subprocess.DEVNULL)
 
 
-def adopt(pgid, folder):
-    """From now on it is ended when the run is interrupted."""
+def new_folder():
     with LIVE_LOCK:
-        LIVE[pgid] = folder
+        folder = tempfile.mkdtemp(prefix="weir-", dir=os.environ.get("TMPDIR", "/tmp"))
+        LIVE[folder] = None
+    return folder
 
 
-def release(pgid, folder):
-    """Ends what is left of it, but for its folder."""
-    end_group(pgid)
-    end_marked([folder])
+def start(argv, folder, environment, **streams):
+    """Starts a program in a session of its own; the folder is from new_folder()."""
     with LIVE_LOCK:
-        del LIVE[pgid]
+        child = subprocess.Popen(argv, cwd=ROOT, env={**environment, MARK: folder},
+                                 start_new_session=True, **streams)
+        LIVE[folder] = child.pid
+    return child
+
+
+def release(folder):
+    """Ends what is left of the program, but for its folder."""
+    with LIVE_LOCK:
+        pgid = LIVE[folder]
+    if pgid:
+        end_group(pgid)
+        end_marked([folder])
+    with LIVE_LOCK:
+        del LIVE[folder]
 
 
 def end_all():
-    """Everything that runs just now, as when the run is interrupted."""
-    with LIVE_LOCK:
-        live = dict(LIVE)
-    for pgid in live:
+    """Ends everything that runs, as the last act of a run that is interrupted: until the caller
+    exits, other threads start no program."""
+    LIVE_LOCK.acquire()
+    for pgid in filter(None, LIVE.values()):
         end_group(pgid)
-    end_marked(live.values())
-    for folder in live.values():
+    end_marked(LIVE)
+    for folder in LIVE:
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -168,7 +181,7 @@ class Sampler(threading.Thread):
         while True:
             time.sleep(1)
             with LIVE_LOCK:
-                live = list(LIVE)
+                live = list(filter(None, LIVE.values()))
             if live:
                 self.look(live)
 
@@ -212,17 +225,13 @@ def environment(test, tmp):
     if not isinstance(test, Goal):
         env["HOME"] = tmp
     binary = "build/weir" if test.variant == "release" else f"build/{test.variant}/weir"
-    env.update({MARK: tmp}, TMPDIR=tmp, WEIR_BIN=str(ROOT / binary), WEIR=str(ROOT / binary),
+    env.update(TMPDIR=tmp, WEIR_BIN=str(ROOT / binary), WEIR=str(ROOT / binary),
                CMOCKA_MESSAGE_OUTPUT="TAP", WEIR_BUILD=str(ROOT / "build" / test.variant),
                PYTHONDONTWRITEBYTECODE="1", PYTHONUNBUFFERED="1", LC_ALL="C.UTF-8", TZ="UTC")
     for key, value in SANITIZERS.items():
         env[key] = f"{value}:log_path={tmp}/sanitizer.{key[:4].lower()}"
     env.update(test.environment)
     return env
-
-
-def new_folder():
-    return tempfile.mkdtemp(prefix="weir-", dir=os.environ.get("TMPDIR", "/tmp"))
 
 
 def count(output, status):
@@ -331,15 +340,14 @@ def run(test):
     tmp = new_folder()
     with tempfile.TemporaryFile() as out:
         try:
-            child = subprocess.Popen(test.argv, cwd=ROOT, env=environment(test, tmp), stdout=out,
-                                     stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                     start_new_session=True)
+            child = start(test.argv, tmp, environment(test, tmp), stdout=out,
+                          stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         except OSError as e:
+            release(tmp)
             shutil.rmtree(tmp, ignore_errors=True)
             return Result(test, (0, 1, 0), 0.0, 0.0, f"cannot be run: {e}")
-        adopt(child.pid, tmp)
         status, cpu, note = wait_for(test, child)
-        release(child.pid, tmp)
+        release(tmp)
         out.seek(0)
         output = out.read().decode(errors="replace") + note
     reports = sorted(Path(tmp).glob("sanitizer.*"))
