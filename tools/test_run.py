@@ -10,6 +10,7 @@ processor, and what the test's own process waits for.
 
 import collections
 import contextlib
+import itertools
 import os
 import re
 import select
@@ -24,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "WEIR_TEST"  # in the environment of a test's processes: its folder
 BUSY = 4  # a machine that is busy with something else takes so many times as long
+ENDING_S = 20  # within which a killed process is gone, unless the disk holds it
 REPORT_LINES = 60  # of a sanitizer's report; the whole is in the folder of the test
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -93,12 +95,18 @@ def marked(folders):
 
 
 def end_marked(folders):
-    """Ends what the tests of these folders left, and unmounts what they mounted there.  Twice, for
-    what was just being started; a process that was ended and not yet reaped has no environment."""
-    for _ in range(2):
-        for pid in marked(folders):
+    """Ends what the tests of these folders left, and unmounts what they mounted there.  Looks again for
+    what was just being started, and until all have ended: they may be writing into a folder.  A
+    process that has ended and was not yet reaped has no environment."""
+    limit = time.monotonic() + ENDING_S
+    for look in itertools.count():
+        left = list(marked(folders))
+        for pid in left:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        if look and not left or time.monotonic() > limit:
+            break
+        time.sleep(0.005 if left else 0)
     with contextlib.suppress(OSError):
         for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
             place = line.split()[1]
