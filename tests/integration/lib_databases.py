@@ -87,6 +87,15 @@ def _end_all():
         server.kill()
 
 
+def is_stopped(pid):
+    """All of its threads: until the one that takes the signal has its turn, the others go on."""
+    states = set()
+    for task in os.listdir("/proc/%d/task" % pid):
+        with contextlib.suppress(OSError), open("/proc/%d/task/%s/stat" % (pid, task)) as f:
+            states.add(f.read().rpartition(")")[2].split()[0])
+    return states <= {"T", "Z"}
+
+
 class Database:
     """What both have: a process that can be paused, killed and started again."""
 
@@ -126,6 +135,7 @@ class Database:
 
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
+        until(lambda: is_stopped(self.process.pid), HANG_S, "a server that stands still")
 
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)
@@ -346,11 +356,6 @@ class PostgresConnection:
         self.close()
 
 
-def is_stopped(pid):
-    with open("/proc/%d/stat" % pid) as f:
-        return f.read().rpartition(")")[2].split()[0] in "TZ"
-
-
 class Postgres(Database):
     END = "SELECT pg_terminate_backend(%d)"
     BIN = max(glob.glob("/usr/lib/postgresql/*/bin/"), default="/usr/bin/")
@@ -433,9 +438,8 @@ class Postgres(Database):
     def _signal(self, sig):
         """Signals the server and its sessions; returns a descriptor of each for SIGKILL.  The server
         is stopped first: it must not start a session while they are counted."""
+        super().pause()
         pid = self.process.pid
-        self.process.send_signal(signal.SIGSTOP)
-        until(lambda: is_stopped(pid), HANG_S, "a server that stands still")
         with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
             pids = [pid] + [int(x) for x in f.read().split()]
         pidfds = []
