@@ -275,10 +275,14 @@ def count(output, status):
 
 
 def ended_within(child, seconds):
-    """Waits without reaping it: os.wait4() then tells what it used."""
-    ended = os.pidfd_open(child.pid)
+    """Waits without reaping it: os.wait4() then tells what it used.  By the second, since a signal to
+    us may come just before the wait, and is seen after it."""
+    limit, ended = time.monotonic() + seconds, os.pidfd_open(child.pid)
     try:
-        return bool(select.select([ended], [], [], seconds)[0])
+        while not select.select([ended], [], [], 1)[0]:
+            if time.monotonic() > limit:
+                return False
+        return True
     finally:
         os.close(ended)
 
