@@ -61,6 +61,13 @@ def short(value, limit=300):
     return text if len(text) <= limit else text[:limit] + "..."
 
 
+def dice_seed():
+    """The seed of a test that throws dice.  It is the same in each run of the inner ring."""
+    seed = int(os.environ.get("WEIR_SEED", 1))
+    print("# WEIR_SEED=%d" % seed, flush=True)
+    return seed
+
+
 def stalled():
     """Seconds since the start of the machine in which something on it waited for a processor, the
     disk or memory; 0 where the kernel does not tell."""

@@ -11,7 +11,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
 from harness import (  # noqa: E402
-    FULL, ROOT, Closed, Server, WeirError, check_error, check_problem, claim, equal, expect,
+    FULL, ROOT, Closed, Server, WeirError, check_error, check_problem, claim, dice_seed, equal, expect,
     grants, job_list, main, mapping, pack, short, test, text)
 
 with open(os.path.join(ROOT, "src", "api", "limits.h")) as f:
@@ -326,9 +326,7 @@ def stubborn(holder, number, keys, seed, answers, wrong):
 @test("clients that ask again whenever a crash takes their answer make as many jobs as keys")
 def _(folder):
     holder = Holder(folder)
-    seed = int(os.environ.get("WEIR_SEED", random.randrange(1 << 30)))
-    print("# WEIR_SEED=%d" % seed, flush=True)
-    dice = random.Random(seed)
+    dice = random.Random(dice_seed())
     n_clients, n_keys, n_crashes = (8, 300, 60) if FULL else (6, 60, 12)
     answers, wrong, threads = {}, [], []
     for i in range(n_clients):

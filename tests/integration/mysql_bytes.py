@@ -23,7 +23,7 @@ from lib_mysql_door import DATABASE, Bed, SharedBed, maria  # noqa: E402
 from lib_mysql_wire import (  # noqa: E402
     CACHE_METADATA, CAPS, DEPRECATE_EOF, LAST_PREPARED, MAX, PROGRESS, SESSION_TRACK, Gone, Raw,
     execute_payload, string, wait_read)
-from harness import equal, expect, main, test  # noqa: E402
+from harness import dice_seed, equal, expect, main, test  # noqa: E402
 
 door = SharedBed()
 ROWS = b"1\ta\n2\tb\n3\t\\N\n"
@@ -575,8 +575,7 @@ def ask_randomly(n):
     """n questions on each of eight connections."""
     fill()
     maria().ask("CREATE TABLE IF NOT EXISTS shop.hole (name LONGTEXT) ENGINE=MyISAM")
-    seed = int.from_bytes(os.urandom(4), "little")
-    print("# seed %d" % seed)
+    seed = dice_seed()
     bed = door()
     troubles = []
 

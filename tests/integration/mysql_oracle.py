@@ -25,7 +25,7 @@ import lib_mysql_wire as wire  # noqa: E402
 from lib_databases import PASSWORD  # noqa: E402
 from lib_mysql_door import DATABASE, Bed, maria  # noqa: E402
 from lib_mysql_wire import IN_TRANS, Gone  # noqa: E402
-from harness import equal, expect, main, test, until  # noqa: E402
+from harness import dice_seed, equal, expect, main, test, until  # noqa: E402
 
 ASKED = next((int(a.split("=")[1]) for a in sys.argv if a.startswith("--transactions=")), None)
 SOME, MANY = 500, ASKED or 10000  # transactions
@@ -476,8 +476,7 @@ def check_ledger(storm, counted, seed):
 def run(folder, transactions, cycle, **enough):
     """At least so many transactions, a storm after each cycle of them, until they have met enough."""
     fill()
-    seed = int(os.environ.get("WEIR_SEED", 0)) or int.from_bytes(os.urandom(3), "little")
-    print("# seed %d" % seed)
+    seed = dice_seed()
     with Bed(folder, classes=CLASSES) as bed:
         storm = Storm(bed, seed)
         for s in storm.sessions:
