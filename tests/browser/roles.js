@@ -234,6 +234,13 @@ async function secretOf(page)
         return (await page.locator('dialog.stays .copy code').textContent()).trim();
 }
 
+/* A dialog is taken out of the page a moment after it closes. */
+async function closeSecret(page)
+{
+        await page.getByRole('button', {name: 'I have copied it'}).click();
+        await page.locator('dialog.stays').waitFor({state: 'detached'});
+}
+
 async function isLet(server, secret)
 {
         const res =
@@ -266,7 +273,7 @@ test('a token is added, shown once, rotated and removed; those of the file stay'
         await shot(page, 'token-secret');
         await page.keyboard.press('Escape');
         await page.locator('dialog.stays').waitFor();
-        await page.getByRole('button', {name: 'I have copied it'}).click();
+        await closeSecret(page);
         const row = page.locator('tr', {hasText: 'ci'});
         await row.getByText('build-*').waitFor();
         await row.getByText('in 30 d').or(row.getByText('in 29 d')).first().waitFor();
@@ -278,7 +285,7 @@ test('a token is added, shown once, rotated and removed; those of the file stay'
         await page.getByRole('button', {name: 'Make a new secret'}).click();
         const second = await secretOf(page);
         expect(second !== first, 'it is another one');
-        await page.getByRole('button', {name: 'I have copied it'}).click();
+        await closeSecret(page);
         await row.getByText('old secret ends').waitFor();
         equal([await isLet(server, first), await isLet(server, second)], [200, 200], 'both');
 
@@ -286,7 +293,7 @@ test('a token is added, shown once, rotated and removed; those of the file stay'
         await page.getByLabel('The old one stays valid').selectOption('0');
         await page.getByRole('button', {name: 'Make a new secret'}).click();
         const third = await secretOf(page);
-        await page.getByRole('button', {name: 'I have copied it'}).click();
+        await closeSecret(page);
         equal([await isLet(server, second), await isLet(server, third)], [401, 200], 'one');
 
         await page.getByRole('button', {name: 'Remove token ci'}).click();
@@ -310,7 +317,7 @@ test('the first token of an admin locks the page, and its secret stays to be cop
         await page.locator('form.login').waitFor({state: 'attached'});
         await isDrawn(page);
         equal(await secretOf(page), secret, 'the secret');
-        await page.getByRole('button', {name: 'I have copied it'}).click();
+        await closeSecret(page);
         await logIn(page, secret);
         await says(page, 'tbody', /root/);
         await says(page, '#who', /root admin/);
