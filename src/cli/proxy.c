@@ -112,12 +112,34 @@ static void put_held(struct buf *b, const struct value *row, int64_t now_ms)
 
 static void put_window(struct buf *b, const struct value *door, int64_t now_ms)
 {
-        int64_t window = field_int(door, "window");
         (void)now_ms;
-        if (window < 0)
-                buf_put_byte(b, '-');
-        else
-                buf_put_i64(b, window);
+        buf_printf(b, "%lld of %lld", (long long)field_int(door, "excess"),
+                   (long long)field_int(door, "window"));
+}
+
+/* "learning" until weir knows what is usual. */
+static const char *load_word(const struct value *door)
+{
+        if (!field_is_true(door, "learned"))
+                return "learning";
+        return field_is_true(door, "over") ? "over" : "well";
+}
+
+static void put_load(struct buf *b, const struct value *door, int64_t now_ms)
+{
+        (void)now_ms;
+        buf_put_str(b, load_word(door));
+}
+
+static void put_load_why(struct buf *b, const struct value *door, int64_t now_ms)
+{
+        put_load(b, door, now_ms);
+        if (!field_is_true(door, "learned"))
+                buf_put_str(b, ": nothing waits for load yet");
+        if (!field_is_true(door, "over"))
+                return;
+        buf_put_str(b, ": ");
+        buf_put_slice(b, field_text(door, "why"));
 }
 
 static void put_problem(struct buf *b, const struct value *door, int64_t now_ms)
@@ -130,7 +152,7 @@ static void put_problem(struct buf *b, const struct value *door, int64_t now_ms)
 
 static enum tone door_tone(const struct value *door)
 {
-        return level_tone(field_text(door, "level"));
+        return field_is_true(door, "over") ? TONE_YELLOW : TONE_PLAIN;
 }
 
 /* "waits: a rule holds it", "would wait: ...", "runs" */
@@ -156,7 +178,7 @@ static enum tone verdict_tone(const struct value *row)
 static const struct column door_columns[] = {
         {"DOOR", .key = "name", .may_shrink = true},
         {"MODE", .key = "mode"},
-        {"LEVEL", .key = "level", .tone_of = door_tone},
+        {"LOAD", .put = put_load, .tone_of = door_tone},
         {"LISTENS", .key = "listens", .may_shrink = true},
         {"SERVER", .key = "server", .may_shrink = true},
         {"CLIENTS", .put = put_connections, .is_right = true},
@@ -183,6 +205,8 @@ static const struct column class_columns[] = {
         {"TIER", .key = "tier"},
         {"MODE", .key = "mode"},
         {"RUNNING", .key = "running", .as = AS_INT},
+        {"EXECUTING", .key = "executing", .as = AS_INT},
+        {"USUAL", .key = "usual", .is_right = true},
         {"WAITING", .key = "waiting", .as = AS_INT},
         {"TRANS/S", .key = "transactions_per_s", .is_right = true},
         {"MS/S", .key = "busy_ms_per_s", .as = AS_INT},
@@ -209,7 +233,9 @@ static const struct field_line show_lines[] = {
         {"clients", NULL, AS_INT, NULL, put_connections},
         {"running", "running", AS_INT, "0", NULL},
         {"waiting", "waiting", AS_INT, "0", NULL},
+        {"executing", "executing", AS_INT, "0", NULL},
         {"window", NULL, AS_INT, NULL, put_window},
+        {"load", NULL, AS_INT, NULL, put_load_why},
         {"held", NULL, AS_INT, NULL, put_held},
         {"refused", "refused", AS_INT, "0", NULL},
         {"left", "left", AS_INT, NULL, NULL},
@@ -220,13 +246,10 @@ static const struct field_line show_lines[] = {
 static void show_door(struct cli *cli, const struct value *v)
 {
         struct buf *b = &cli->out;
-        struct slice level = field_text(v, "level");
         buf_put_str(b, "door ");
         text_put_safe(b, field_text(v, "name"));
         buf_put_str(b, ": mode ");
         text_put_safe(b, field_text(v, "mode"));
-        buf_put_str(b, ", level ");
-        screen_put_toned(&cli->screen, b, level_tone(level), level);
         buf_put_str(b, field_is_true(v, "draining") ? ", draining\n" : "\n");
         put_field_lines(&cli->screen, b, LABEL_WIDTH, show_lines, v);
         if (list_len(value_get(v, "classes")))
@@ -259,6 +282,7 @@ static const struct column client_columns[] = {
         {"PROGRAM", .key = "program", .as = AS_OR_DASH, .may_shrink = true},
         {"ADDRESS", .key = "address", .as = AS_OR_DASH},
         {"TRANSACTIONS", .key = "transactions", .as = AS_INT},
+        {"STATEMENT", .key = "text", .as = AS_OR_DASH, .may_shrink = true},
         {"WHY", .key = "why", .may_shrink = true},
 };
 
@@ -350,6 +374,7 @@ static const struct field_line explain_lines[] = {
         {"tier", "tier", AS_TEXT, NULL, NULL},
         {"mode", "mode", AS_TEXT, NULL, NULL},
         {"kind", NULL, AS_TEXT, NULL, put_can_wait},
+        {"load", "load", AS_TEXT, NULL, NULL},
         {"limits", NULL, AS_TEXT, NULL, put_limits},
         {"rule", "rule", AS_TEXT, NULL, NULL},
         {"digest", "digest", AS_TEXT, NULL, NULL},
@@ -415,8 +440,8 @@ static const struct option_def explain_options[] = {
 
 static const struct cli_command commands[] = {
         {"list", "", "List the doors: connections, transactions, and what is held.",
-         "WINDOW is how many transactions of less important tiers may run at once; a dash is no\n"
-         "limit. HELD with \"would\" in brackets counts those that enforce would have held.\n\n"
+         "WINDOW is how many transactions execute beyond what is usual, and how many may. HELD\n"
+         "with \"would\" in brackets counts those that enforce would have held.\n\n"
          "  weir proxy\n",
          .command = "PROXIES", .listing = &doors},
         {"show", "[NAME]", "Show one door and its classes.", "  weir proxy show --watch\n",

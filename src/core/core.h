@@ -124,6 +124,8 @@ struct core_metric {
         struct level_rule rule;
         double check_above; /* threshold of the check door; NAN: it has none */
         bool is_checked;    /* without METRICS the target is checked by this one */
+        bool is_running;    /* its value: statements that run at a database server */
+        bool is_written;    /* the operator wrote its thresholds; else they are the usual ones */
 };
 struct core_target {
         const char *name;

@@ -11,8 +11,10 @@
  *          order in which they asked
  *      (2) a class is in the lines that lanes_settle() would put it into, and has an alarm exactly
  *          when tickets of it wait
- *      (3) the counts of running and pressed ones are the sums over the classes
- *      (4) no ticket waits that could go, but for those left to the next turn (is_behind)
+ *      (3) the sums over the classes are right: running, executing, excess
+ *      (4) no ticket waits that could go, but for those left to the next turn (is_behind); so while
+ *          tickets of a tier wait for the window, one of it executes
+ *      (5) the window is 1 at least
  *
  * When the policy grants and no ticket waits, asking and ending touch the class, the ticket and the
  * first lines of the admission: no search, no allocation, no text. */
@@ -69,13 +71,13 @@ struct admission *admission_new(uint64_t seed, admission_decided decided, void *
 {
         struct admission *a = xcalloc(1, sizeof(*a));
         a->now_ns = LONG_AGO;
-        a->window = WINDOW_NONE;
         a->decided = decided;
         a->ctx = ctx;
         rng_init_seed(&a->rng, seed);
-        heap_init(&a->ready[LINE_FREE]);
-        heap_init(&a->ready[LINE_WINDOW]);
+        for (unsigned i = 0; i < LINES; i++)
+                heap_init(&a->ready[i]);
         heap_init(&a->alarms);
+        look_init(a);
         return a;
 }
 
@@ -85,9 +87,10 @@ struct admission *admission_free(struct admission *a)
                 return NULL;
         for (size_t i = 0; i < a->n; i++)
                 free(a->classes[i]);
-        heap_release(&a->ready[LINE_FREE]);
-        heap_release(&a->ready[LINE_WINDOW]);
+        for (unsigned i = 0; i < LINES; i++)
+                heap_release(&a->ready[i]);
         heap_release(&a->alarms);
+        a->digests = digests_free(a->digests);
         door_policy_unref(a->policy);
         free(a);
         return NULL;
@@ -118,7 +121,7 @@ static uint32_t retry_ms(const struct admission *a, const struct admit_class *c,
                                    (double)c->waiting * (double)c->interval_ns);
         if (reason == ADMIT_BY_BUDGET)
                 return retry_after((double)(c->paid_ns - a->now_ns));
-        if ((reason == ADMIT_BY_POLICY || reason == ADMIT_BY_SHARE) && v && v->retry_ms)
+        if (reason == ADMIT_BY_POLICY && v && v->retry_ms)
                 return v->retry_ms;
         return RETRY_MS;
 }
@@ -146,8 +149,7 @@ static void say_limit(const struct admission *a, const struct admit_class *c,
                 break;
         case ADMIT_BY_NONE:
         case ADMIT_BY_POLICY:
-        case ADMIT_BY_SHARE:
-        case ADMIT_BY_OVERLOAD:
+        case ADMIT_BY_LOAD:
         case ADMIT_BY_NEW:
         case ADMIT_REASONS:
         default:
@@ -156,27 +158,43 @@ static void say_limit(const struct admission *a, const struct admit_class *c,
         }
 }
 
-/* "a metric is above its threshold: threads_running 150 against 15". */
-static void say_why(const struct admission *a, const struct admit_class *c,
-                    struct admit_answer *ret)
+/* "the window of 4 is full, 6 of its class execute, usually 2; the database is 2.5 times as slow as
+ * usual, 40 statements run, usually up to 9". */
+static void say_load(const struct admission *a, const struct admit_class *c,
+                     struct admit_answer *ret)
+{
+        char usual[32] = "none usually", why[ADMIT_WHY] = "";
+        if (c->free)
+                (void)snprintf(usual, sizeof(usual), "usually %u", c->free);
+        if (a->is_over)
+                look_say(a, why, sizeof(why));
+        (void)snprintf(ret->why, sizeof(ret->why),
+                       "the window of %u is full, %u of its class execute, %s%s%s", window_size(a),
+                       c->executing, usual, why[0] ? "; " : "", why);
+}
+
+/* "a rule holds it: ... (the rule)". */
+static void say_policy(const struct admission *a, const struct admit_class *c,
+                       struct admit_answer *ret)
 {
         const struct class_verdicts *v = verdicts_of(a, c);
-        char what[ADMIT_WHY];
-
-        if (ret->reason != ADMIT_BY_POLICY && ret->reason != ADMIT_BY_SHARE) {
-                say_limit(a, c, ret);
-                return;
-        }
-        if (ret->reason == ADMIT_BY_POLICY)
-                (void)snprintf(what, sizeof(what), "%s", check_reason_text(ret->check_reason));
-        else
-                (void)snprintf(what, sizeof(what), "%s (%u may)", admit_reason_text(ret->reason),
-                               a->window);
-        int n = snprintf(ret->why, sizeof(ret->why), "%s%s%s", what, v && v->why[0] ? ": " : "",
-                         v ? v->why : "");
+        bool has_detail = v && v->why[0];
+        int n = snprintf(ret->why, sizeof(ret->why), "%s%s%s", check_reason_text(ret->check_reason),
+                         has_detail ? ": " : "", has_detail ? v->why : "");
         /* The rule is left out where it has no room, and never cut. */
         if (v && v->rule[0] && n > 0 && (size_t)n + strlen(v->rule) + 4 < sizeof(ret->why))
                 (void)snprintf(ret->why + n, sizeof(ret->why) - (size_t)n, " (%s)", v->rule);
+}
+
+static void say_why(const struct admission *a, const struct admit_class *c,
+                    struct admit_answer *ret)
+{
+        if (ret->reason == ADMIT_BY_POLICY)
+                say_policy(a, c, ret);
+        else if (ret->reason == ADMIT_BY_LOAD)
+                say_load(a, c, ret);
+        else
+                say_limit(a, c, ret);
 }
 
 /* ---- counts ---- */
@@ -189,10 +207,21 @@ static void count_time(struct admit_times *times, int64_t ns)
         times->sum_ns += ns > 0 ? (uint64_t)ns : 0;
 }
 
-static void count_held(struct admit_class *c, enum admit_reason reason)
+static void count_held(struct admit_class *c, struct ticket *t, enum admit_reason reason)
 {
+        t->is_held = true;
         c->counts.held++;
         c->counts.by_reason[reason]++;
+}
+
+/* A wait has ended.  The moment that the core needs for a new class is none. */
+static void count_wait(struct admit_class *c, struct ticket *t)
+{
+        bool is_long = t->state == TICKET_NONE || t->waited_ns >= NEW_LEAST_NS;
+        if (!t->is_held && is_long)
+                count_held(c, t, ADMIT_BY_NEW);
+        if (t->is_held)
+                count_time(&c->counts.waits, t->waited_ns);
 }
 
 /* ---- starting and ending ---- */
@@ -204,13 +233,10 @@ void ticket_start(struct admission *a, struct admit_class *c, struct ticket *t, 
                 c->next_ns = (c->next_ns > from_ns ? c->next_ns : from_ns) + c->interval_ns;
         }
         t->state = TICKET_RUNNING;
-        t->is_pressed = c->is_pressed;
         t->waited_ns = a->now_ns - t->asked_ns;
-        if (t->waited_ns <= ADMIT_TARGET_NS)
-                a->codel.good_ns[tier_of(c, t)] = a->now_ns;
         c->running++;
         a->running++;
-        a->pressed[c->is_enforced] += c->is_pressed;
+        ticket_execute(a, c, t);
         c->counts.transactions++;
         c->counts.last_ns = a->now_ns;
 }
@@ -234,7 +260,7 @@ void ticket_run(struct admission *a, struct admit_class *c, struct ticket *t)
         answer_init(&answer, ADMIT_RUN, ADMIT_BY_NONE);
         ticket_start(a, c, t, true);
         answer.waited_ns = t->waited_ns;
-        count_time(&c->counts.waits, t->waited_ns);
+        count_wait(c, t);
         a->decided(a->ctx, t, &answer);
 }
 
@@ -249,7 +275,7 @@ static void answer_refused(const struct admission *a, struct admit_class *c, str
         t->state = TICKET_NONE;
         c->counts.refused++;
         c->counts.last_ns = a->now_ns;
-        count_time(&c->counts.waits, t->waited_ns);
+        count_wait(c, t);
 }
 
 void ticket_refuse(struct admission *a, struct admit_class *c, struct ticket *t,
@@ -261,15 +287,23 @@ void ticket_refuse(struct admission *a, struct admit_class *c, struct ticket *t,
         a->decided(a->ctx, t, &answer);
 }
 
+/* The window is used up: it may grow.  What only observes says so where nothing is enforced. */
+static void note_full(struct admission *a, enum admit_reason reason, bool is_enforced)
+{
+        if (reason == ADMIT_BY_LOAD && (is_enforced || !a->n_enforced))
+                a->is_used_up = true;
+}
+
 /* Lets it go, and says what enforcing everything would have done. */
 static void observe(struct admission *a, struct admit_class *c, struct ticket *t,
                     struct admit_answer *ret)
 {
         unsigned band = band_of(c, t->roll);
         enum lane_kind kind = (enum lane_kind)c->would[band];
-        enum admit_reason reason = lanes_obstacle(a, c, kind);
+        enum admit_reason reason = lanes_obstacle(a, c, kind, t->is_stray);
 
         answer_init(ret, ADMIT_RUN, ADMIT_BY_NONE);
+        note_full(a, reason, c->is_enforced);
         if (reason != ADMIT_BY_NONE) {
                 ret->would_wait = true;
                 ret->reason = reason;
@@ -287,10 +321,13 @@ static void hold(struct admission *a, struct admit_class *c, struct ticket *t,
         if (reason == ADMIT_BY_NONE) {
                 /* It could go, but it would overtake those who wait for the next turn. */
                 a->is_behind = true;
-                reason = c->kind[band_of(c, t->roll)] == LANE_PRESSED ? ADMIT_BY_SHARE
-                                                                      : ADMIT_BY_DOOR;
+                enum lane_kind kind = (enum lane_kind)c->kind[band_of(c, t->roll)];
+                bool needs_window = class_needs_window(c, kind, t->is_stray);
+                reason = needs_window ? ADMIT_BY_LOAD : ADMIT_BY_DOOR;
         }
-        count_held(c, reason);
+        note_full(a, reason, true);
+        if (reason != ADMIT_BY_NEW)
+                count_held(c, t, reason);
         if (c->limits.wait_ns == 0 && reason != ADMIT_BY_NEW) {
                 answer_refused(a, c, t, reason, ret);
                 return;
@@ -309,19 +346,23 @@ void admission_ask(struct admission *a, struct ticket *t, size_t class_number, i
 
         ASSERT(t->state == TICKET_NONE);
         pass_time(a, now_ns);
+        look_if_due(a);
         t->class_number = c->number;
+        t->is_stray = class_strays(a, c, t->digest);
         t->roll = rng_unit(&a->rng);
         t->asked_ns = a->now_ns;
         t->deadline_ns = a->now_ns + c->limits.wait_ns;
         t->waited_ns = 0;
+        t->is_held = false;
         unsigned band = band_of(c, t->roll);
         enum lane_kind kind = (enum lane_kind)c->kind[band];
         if (!c->is_enforced) {
                 observe(a, c, t, ret);
                 return;
         }
-        enum admit_reason reason = lanes_obstacle(a, c, kind);
-        if (reason != ADMIT_BY_NONE || (c->limits.wait_ns && lanes_is_ahead(a, c, kind))) {
+        enum admit_reason reason = lanes_obstacle(a, c, kind, t->is_stray);
+        bool is_behind_others = c->limits.wait_ns && lanes_is_ahead(a, c, kind, t->is_stray);
+        if (reason != ADMIT_BY_NONE || is_behind_others) {
                 hold(a, c, t, reason, ret);
         } else if (c->would[band] != c->kind[band]) {
                 observe(a, c, t, ret);
@@ -368,6 +409,33 @@ static void count_use(const struct admission *a, struct admit_class *c, const st
         int64_t cost_us = c->cost_us + (us - (int64_t)c->cost_us) / c->cost_of;
         c->cost_us = cost_us > 1 ? (uint32_t)cost_us : 1;
         charge(a, c, busy_ns);
+        look_end(a, c, t, busy_ns);
+}
+
+void admission_idle(struct admission *a, struct ticket *t, int64_t now_ns)
+{
+        struct admit_class *c = class_at(a, t->class_number);
+
+        ASSERT(t->state == TICKET_RUNNING && !t->is_idle);
+        pass_time(a, now_ns);
+        look_if_due(a);
+        ticket_rest(a, c, t);
+        if (!a->waiting)
+                return;
+        lanes_settle(a, c);
+        lanes_dispatch(a);
+}
+
+void admission_resume(struct admission *a, struct ticket *t, int64_t now_ns)
+{
+        struct admit_class *c = class_at(a, t->class_number);
+
+        ASSERT(t->state == TICKET_RUNNING && t->is_idle);
+        pass_time(a, now_ns);
+        look_if_due(a);
+        ticket_execute(a, c, t);
+        if (c->waiting)
+                lanes_settle(a, c);
 }
 
 void admission_end(struct admission *a, struct ticket *t, const struct ticket_use *use,
@@ -377,10 +445,12 @@ void admission_end(struct admission *a, struct ticket *t, const struct ticket_us
 
         ASSERT(t->state == TICKET_RUNNING);
         pass_time(a, now_ns);
+        look_if_due(a);
+        if (!t->is_idle)
+                ticket_rest(a, c, t);
         t->state = TICKET_NONE;
         c->running--;
         a->running--;
-        a->pressed[c->is_enforced] -= c->is_pressed;
         count_use(a, c, t, use);
         if (!a->waiting)
                 return;
@@ -403,7 +473,7 @@ void admission_leave(struct admission *a, struct ticket *t, const struct ticket_
         t->state = TICKET_NONE;
         t->waited_ns = a->now_ns - t->asked_ns;
         c->counts.left++;
-        count_time(&c->counts.waits, t->waited_ns);
+        count_wait(c, t);
         lanes_settle(a, c);
         lanes_dispatch(a);
 }
@@ -413,13 +483,13 @@ int64_t admission_turn(struct admission *a, int64_t now_ns)
         pass_time(a, now_ns);
         if (!a->waiting)
                 return INT64_MAX;
-        window_open(a);
+        look_if_due(a);
         lanes_expire(a);
-        lanes_codel(a);
-        /* An opening window grows with these looks, too. */
-        int64_t next_ns = is_in_any_line(a) ? a->codel.scan_ns : INT64_MAX;
+        if (!a->waiting)
+                return INT64_MAX;
         if (a->is_behind)
                 return a->now_ns;
+        int64_t next_ns = a->looked_ns + LOOK_NS;
         if (a->alarms.len && heap_key_to_i64(heap_peek_key(&a->alarms)) < next_ns)
                 next_ns = heap_key_to_i64(heap_peek_key(&a->alarms));
         return next_ns > a->now_ns ? next_ns : a->now_ns;
@@ -446,7 +516,9 @@ static struct admit_class *class_make(struct admission *a, size_t number)
         struct admit_class *c = xcalloc(1, sizeof(*c));
         c->number = (uint16_t)number;
         c->next_ns = c->paid_ns = LONG_AGO;
+        c->spent_ns = c->settled_ns = a->now_ns;
         c->cost_us = FIRST_COST_US;
+        list_init(&c->executing_list);
         lanes_init(c);
         a->classes[number] = c;
         if (a->n <= number)
@@ -492,7 +564,6 @@ void admission_set_class(struct admission *a, size_t number, const struct class_
         set_rate(a, c, limits->rate);
         if (is_new_budget && c->paid_ns >= a->now_ns)
                 c->paid_ns = a->now_ns - 1; /* the debts of another budget are forgotten */
-        window_open(a);
         class_adopt(a, c);
         set_wait(c);
         if (!c->is_enforced)
@@ -501,10 +572,12 @@ void admission_set_class(struct admission *a, size_t number, const struct class_
         lanes_dispatch(a);
 }
 
-void admission_set_concurrency(struct admission *a, uint32_t concurrency, int64_t now_ns)
+void admission_set_door(struct admission *a, uint32_t concurrency, bool is_floor_off,
+                        int64_t now_ns)
 {
         pass_time(a, now_ns);
         a->concurrency = concurrency;
+        a->is_floor_off = is_floor_off;
         lanes_dispatch(a);
 }
 
@@ -513,17 +586,44 @@ void admission_publish(struct admission *a, struct door_policy *policy, int64_t 
         struct door_policy *old = a->policy;
 
         pass_time(a, now_ns);
-        window_open(a);
         a->policy = policy;
         for (size_t i = 0; i < a->n; i++)
                 if (a->classes[i])
                         class_adopt(a, a->classes[i]);
-        window_sample(a);
-        for (size_t i = 0; i < a->n; i++)
-                if (a->classes[i] && a->classes[i]->waiting)
-                        lanes_settle(a, a->classes[i]);
+        look_sample(a);
+        lanes_settle_all(a);
+        look_if_due(a);
         lanes_dispatch(a);
         door_policy_unref(old);
+}
+
+/* ---- what was learned ---- */
+
+bool admission_memory(const struct admission *a, size_t number, struct usual_memory *ret)
+{
+        if (number >= a->n || !a->classes[number] || !a->classes[number]->usual.memory.ends)
+                return false;
+        *ret = a->classes[number]->usual.memory;
+        return true;
+}
+
+bool admission_remember(struct admission *a, size_t number, const struct usual_memory *memory)
+{
+        struct admit_class *c = class_at(a, number);
+        if (!usual_restore(&c->usual, memory))
+                return false;
+        a->looked_ns = 0; /* at the next call it is looked at anew */
+        return true;
+}
+
+const struct usual_metric *admission_metric(const struct admission *a)
+{
+        return &a->metric;
+}
+
+bool admission_remember_metric(struct admission *a, const double n[USUAL_BUCKETS], double seconds)
+{
+        return usual_metric_restore(&a->metric, n, seconds);
 }
 
 /* ---- views ---- */
@@ -540,10 +640,19 @@ bool admission_view(const struct admission *a, size_t number, int64_t now_ns,
                 return false;
         const struct admit_class *c = a->classes[number];
         const struct ticket *oldest = lanes_oldest(c);
+        const struct usual_memory *usual = &c->usual.memory;
+        bool is_learned = usual_is_learned(&c->usual);
+        double slowness = look_slowness(a, c);
         *ret = (struct class_view){
                 .counts = &c->counts,
                 .running = c->running,
                 .waiting = c->waiting,
+                .executing = c->executing,
+                .excess = c->excess,
+                .free = c->free,
+                .usual = is_learned ? usual->executing : 0,
+                .usual_ms = is_learned ? exp(usual->log_time) / NS_PER_MS : 0,
+                .slowdown = isnan(slowness) ? 0 : exp(slowness),
                 .oldest_ns = oldest && now_ns > oldest->asked_ns ? now_ns - oldest->asked_ns : 0,
                 .verdicts = verdicts_of(a, c),
                 .limits = c->limits,
@@ -556,28 +665,56 @@ void admission_state(const struct admission *a, struct admission_state *ret)
         *ret = (struct admission_state){
                 .running = a->running,
                 .waiting = a->waiting,
-                .pressed = a->pressed[true],
-                .window = a->window,
+                .executing = a->executing,
+                .excess = window_excess(a, TIER_DEFERRABLE, true),
+                .window = window_size(a),
                 .concurrency = a->concurrency,
-                .is_standing = a->codel.is_standing && is_in_any_line(a),
-                .shed = a->codel.shed,
-                .level = a->policy ? a->policy->level : LEVEL_UNKNOWN,
+                .is_learned = a->is_learned,
+                .is_over = a->is_over,
+                .slowdown = isnan(a->slowdown) ? 0 : a->slowdown,
+                .server = look_server(a),
+                .server_most = look_server_most(a),
         };
+        if (a->is_over)
+                look_say(a, ret->why, sizeof(ret->why));
+}
+
+static void check_executing(const struct admit_class *c)
+{
+        uint32_t n = 0, strays = 0;
+        int64_t since_ns = INT64_MIN;
+
+        LIST_FOREACH(&c->executing_list, it)
+        {
+                const struct ticket *t = CONTAINER_OF(it, const struct ticket, place);
+                ASSERT(t->state == TICKET_RUNNING && !t->is_idle);
+                ASSERT(t->class_number == c->number && t->since_ns >= since_ns);
+                since_ns = t->since_ns;
+                strays += t->is_stray;
+                n++;
+        }
+        ASSERT(n == c->executing && n <= c->running);
+        ASSERT(strays == c->strays);
 }
 
 void admission_check(const struct admission *a)
 {
-        uint32_t running = 0, pressed[2] = {0, 0};
+        uint32_t running = 0, executing = 0, excess[2][TIERS] = {{0}}, by_tier[2][TIERS] = {{0}};
 
         for (size_t i = 0; i < a->n; i++) {
                 const struct admit_class *c = a->classes[i];
                 if (!c)
                         continue;
+                check_executing(c);
                 running += c->running;
-                pressed[c->is_enforced] += class_pressed(c);
+                executing += c->executing;
+                ASSERT(!c->is_free || !c->excess);
+                excess[c->is_enforced][c->tier] += c->excess;
+                by_tier[c->is_enforced][c->tier] += c->is_free ? 0 : c->executing;
         }
-        ASSERT(running == a->running);
-        ASSERT(pressed[0] == a->pressed[0] && pressed[1] == a->pressed[1]);
-        ASSERT(!a->is_opening || a->window != WINDOW_NONE);
+        ASSERT(running == a->running && executing == a->executing);
+        ASSERT(memcmp(excess, a->excess, sizeof(excess)) == 0);
+        ASSERT(memcmp(by_tier, a->executing_tier, sizeof(by_tier)) == 0);
+        ASSERT(a->width >= 1);
         lanes_check(a);
 }

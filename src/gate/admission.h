@@ -1,27 +1,37 @@
 /* Which transactions may go to a database server now, which wait, and which are refused: the law of
- * one door of the MySQL proxy.
+ * one SQL door.
  *
- * A transaction asks once, at its start, as a member of a class.  Three things speak:
+ * A transaction asks once, at its start, as a member of a class.  Four things speak:
  *
- *      the policy      what the core decided for its class (gate/check.h), frozen into a snapshot.
- *                      Pause, hold, ratio and unknown stop the class.  Threshold and level press
- *                      it: pressed transactions share a window, which follows the samples of the
- *                      target: halved when one is over its threshold or the level is critical (to
- *                      0 at level critical, else to 1), one more when it is below.  When nothing
- *                      presses, it opens within seconds, and then there is none.  What runs of
- *                      pressed classes counts, whenever it started.
+ *      the policy      what the core decided for its class (gate/check.h), frozen into a snapshot:
+ *                      a pause, a hold and a ratio stop the class.  Thresholds, levels and unknown
+ *                      metrics are for jobs and checks; the door judges load itself:
+ *      load            what is usual always goes, what is unusual goes through a window
  *      the class       its concurrency, its rate, its budget of database time a second
  *      the door        its own concurrency, if it has one
  *
- * Whoever may not go stands in the queue of its class, for at most the wait of the class.  A place
- * that becomes free goes to the class with the smallest virtual time: each transaction advances it
- * by what its class usually costs the database, divided by the weight of its tier (8, 4, 2, 1).  So
- * classes get shares by weight, a class that waits for its own limit is in nobody's way, and nobody
- * waits while there is a free place.  Within a class the first comes first.
+ * Load.  Each class has a learned usual number of transactions that execute at once (gate/usual.h).
+ * Below it, a transaction never waits for load; a class of the tier high has twice as many, a
+ * deferrable or new one none, and the critical tier never waits.  What executes beyond is the
+ * excess.  A transaction of a tier may go while the excess of the tiers as or more important is
+ * below the window, or while none of its tier executes.  So less important work never stands in the
+ * way of more important work, and no tier ever stands still.  An open transaction that waits for
+ * its client does not execute.
  *
- * CoDel watches the time that transactions stand here: when for 100 ms nobody of a tier came
- * through within 5 ms, the oldest of the least important tier below it is refused, then the next
- * after 100 ms / sqrt(2), and so on.  The critical tier is never pressed and never shed.
+ * The window is always there.  It begins at 4, grows by half a second after second while it is used
+ * up and the database is well, and is halved when the database is over: it is slower than usual,
+ * and more runs than usual.  See admission_window.c.  Until something was learned, no transaction
+ * waits for load.
+ *
+ * Inside a class, a statement that usually takes 20 times as long as its class, and one that was
+ * never seen before in a class that has few new ones, begin transactions without a usual: strays.
+ *
+ * A transaction that may not go stands in the queue of its class, for at most the wait of the
+ * class, and is refused after it.  A place that becomes free goes to the class with the smallest
+ * virtual time: each transaction advances it by what its class usually costs the database, divided
+ * by the weight of its tier (8, 4, 2, 1).  So classes get shares by weight, a class that waits for
+ * its own limit is in no other's way, and no transaction waits while there is a place for it.
+ * Within a class the first comes first.
  *
  * In the modes off and observe nothing waits: the answer is ADMIT_RUN, and `would` says what
  * enforce would have done (it does not stand in queues, so it is an estimate: at the start only).
@@ -33,22 +43,20 @@
 #include "base/list.h"
 #include "base/rand.h"
 #include "gate/check.h"
+#include "gate/usual.h"
 
 #define ADMIT_CLASSES_MAX 1024 /* the last of them is "other" */
 #define ADMIT_WHY         160
-#define ADMIT_TARGET_NS   (5 * NS_PER_MS)
-#define ADMIT_INTERVAL_NS (100 * NS_PER_MS)
 
 /*      id           name            what people read */
 #define ADMIT_REASON_MAP(X)                                                                        \
         X(NONE, "none", "nothing kept it")                                                         \
-        X(POLICY, "policy", "the gate")                  /* its check_reason says more */          \
-        X(SHARE, "share", "others of waiting tiers run") /* the window is used up */               \
+        X(POLICY, "policy", "the gate") /* its check_reason says more */                           \
+        X(LOAD, "load", "more than usual runs, and the window for that is full")                   \
         X(CONCURRENCY, "concurrency", "its class runs as many as it may")                          \
         X(RATE, "rate", "its class starts as many a second as it may")                             \
         X(BUDGET, "time_budget", "its class used up its database time")                            \
         X(DOOR, "door", "the door runs as many as it may")                                         \
-        X(OVERLOAD, "overload", "more important transactions stand in the queue")                  \
         X(NEW, "new", "the gate has not decided about its class yet")
 enum admit_reason {
 #define X(id, name, text) ADMIT_BY_##id,
@@ -74,11 +82,14 @@ struct class_verdicts {
 };
 
 struct door_policy {
-        unsigned refs; /* door_policy_ref, _unref: the owner serializes them */
-        enum level level;
-        bool is_over;       /* a metric is above its threshold, or none is known */
-        uint64_t n_samples; /* grows with every sample of the target */
-        size_t n;           /* classes by their number; those beyond are not known yet */
+        unsigned refs;       /* door_policy_ref, _unref: the owner serializes them */
+        uint64_t n_samples;  /* grows with every sample of `running` */
+        double running;      /* statements that run at the server; NAN: not known */
+        double running_most; /* usually, as the operator wrote it; NAN: it is learned */
+        /* Another metric is above its threshold, in words ("replication_lag 12 against 10"). */
+        bool is_harmed;
+        char harm[ADMIT_WHY];
+        size_t n; /* classes by their number; those beyond are not known yet */
         struct class_verdicts classes[];
 };
 struct door_policy *door_policy_new(size_t n); /* one reference; all zeros */
@@ -103,13 +114,15 @@ enum admit_state { TICKET_NONE, TICKET_WAITING, TICKET_RUNNING };
 struct ticket {
         enum admit_state state;
         uint16_t class_number;
-        bool is_pressed; /* its class was pressed when it started */
-        int8_t tier;     /* that it asked with: it can only lower that of its class; -1: the same.
-                            Set before admission_ask(), not changed while it waits */
+        bool is_idle;    /* running, and no statement of it is at the server */
+        bool is_stray;   /* it has no usual, whatever its class has */
+        bool is_held;    /* it is counted as held */
+        uint64_t digest; /* of its first statement; 0: not known.  Set before admission_ask() */
         double roll;
         int64_t asked_ns, deadline_ns;
         int64_t waited_ns; /* before it was let through */
-        struct list place; /* in the queue of its class */
+        int64_t since_ns;  /* since when it executes, unless it is idle */
+        struct list place; /* waiting: in the queue of its class; executing: among those that do */
         void *owner;       /* the caller's */
 };
 
@@ -145,14 +158,13 @@ struct class_counts {
         int64_t last_ns;
 };
 
-/* The gate refuses a transaction of that tier, and the law lets it go nevertheless. */
-bool admission_ignores(enum check_reason reason, enum tier tier);
+/* The gate refuses a transaction for that, and the law of the door judges by itself instead. */
+bool admission_ignores(enum check_reason reason);
 
 struct admission;
 
-/* Tells the outcome of a ticket that waited: RUN or REFUSE.  Called from admission_publish(),
- * admission_end(), admission_leave(), admission_turn(), admission_set_*(); it must not call back.
- */
+/* Tells the outcome of a ticket that waited: RUN or REFUSE.  Called from within any of the calls
+ * below that change something; it must not call back. */
 typedef void (*admission_decided)(void *ctx, struct ticket *t, const struct admit_answer *answer);
 
 struct admission *admission_new(uint64_t seed, admission_decided decided, void *ctx);
@@ -161,7 +173,9 @@ struct admission *admission_free(struct admission *a); /* no ticket is known to 
 /* Makes the class or changes its limits; `number` is below ADMIT_CLASSES_MAX. */
 void admission_set_class(struct admission *a, size_t number, const struct class_limits *limits,
                          int64_t now_ns);
-void admission_set_concurrency(struct admission *a, uint32_t concurrency, int64_t now_ns);
+/* Of the door.  is_floor_off: a deferrable transaction may also wait while none executes. */
+void admission_set_door(struct admission *a, uint32_t concurrency, bool is_floor_off,
+                        int64_t now_ns);
 /* Takes the reference. */
 void admission_publish(struct admission *a, struct door_policy *policy, int64_t now_ns);
 
@@ -169,6 +183,9 @@ void admission_publish(struct admission *a, struct door_policy *policy, int64_t 
  * says admission_leave().  A class whose wait is 0 is refused at once. */
 void admission_ask(struct admission *a, struct ticket *t, size_t class_number, int64_t now_ns,
                    struct admit_answer *ret);
+/* A running one waits for its client, or goes on. */
+void admission_idle(struct admission *a, struct ticket *t, int64_t now_ns);
+void admission_resume(struct admission *a, struct ticket *t, int64_t now_ns);
 /* A running one has ended. */
 struct ticket_use {
         uint64_t statements, rows, errors;
@@ -179,16 +196,22 @@ void admission_end(struct admission *a, struct ticket *t, const struct ticket_us
 /* The client of a waiting or running one has gone. */
 void admission_leave(struct admission *a, struct ticket *t, const struct ticket_use *use,
                      int64_t now_ns);
-/* Deadlines, rates, budgets, CoDel, the opening window.  Returns when it wants to be called next;
+/* Deadlines, rates, budgets, looks at the window.  Returns when it wants to be called next;
  * INT64_MAX: when something else happens.  Any other call can change that time, and a few hundred
- * tickets are decided at most by one call: call it after a WAIT, and after a publish, an end, a
- * leave or a set while tickets wait. */
+ * tickets are decided at most by one call: call it after a WAIT, and after any other call
+ * while tickets wait. */
 int64_t admission_turn(struct admission *a, int64_t now_ns);
 
 struct class_view {
         const struct class_counts *counts;
         uint32_t running, waiting;
-        int64_t oldest_ns;                     /* how long the oldest has waited; 0: none waits */
+        uint32_t executing; /* of running */
+        uint32_t excess;    /* of executing: beyond the usual */
+        uint32_t free;      /* so many at once never wait for load; UINT32_MAX: any number */
+        double usual;       /* executing at once; 0: not learned yet */
+        double usual_ms;    /* time at the server; 0: not learned yet */
+        double slowdown;    /* of the last seconds; 0: too few to tell */
+        int64_t oldest_ns;  /* how long the oldest has waited; 0: none waits */
         const struct class_verdicts *verdicts; /* NULL: the core has not decided yet */
         struct class_limits limits;
 };
@@ -198,14 +221,27 @@ bool admission_view(const struct admission *a, size_t number, int64_t now_ns,
                     struct class_view *ret);
 
 struct admission_state {
-        uint32_t running, waiting, pressed; /* pressed: running ones that share the window */
-        uint32_t window;                    /* UINT32_MAX: no limit */
+        uint32_t running, waiting, executing;
+        uint32_t excess; /* of enforced classes: what the window is for */
+        uint32_t window;
         uint32_t concurrency;
-        bool is_standing; /* CoDel: the queue stands */
-        uint64_t shed;
-        enum level level;
+        bool is_learned; /* else no transaction waits for load */
+        bool is_over;
+        double slowdown;     /* 0: too few to tell */
+        double server;       /* statements at the server now, about; NAN: not known */
+        double server_most;  /* usually; NAN: not known */
+        char why[ADMIT_WHY]; /* of is_over, in words */
 };
 void admission_state(const struct admission *a, struct admission_state *ret);
 void admission_check(const struct admission *a); /* asserts its invariants */
+
+/* ---- what was learned ---- */
+
+/* False: nothing was. */
+bool admission_memory(const struct admission *a, size_t number, struct usual_memory *ret);
+/* False: it makes no sense, and nothing has changed. */
+bool admission_remember(struct admission *a, size_t number, const struct usual_memory *memory);
+const struct usual_metric *admission_metric(const struct admission *a);
+bool admission_remember_metric(struct admission *a, const double n[USUAL_BUCKETS], double seconds);
 
 #endif

@@ -1,37 +1,39 @@
 /* What the files of the admission law share: admission.c (tickets, counts, words),
- * admission_queue.c (who goes next) and admission_window.c (policy and window). */
+ * admission_queue.c (which ticket goes next), admission_window.c (the policy, the usual places and
+ * the excess) and admission_look.c (is the database well; the size of the window). */
 #ifndef WEIR_GATE_ADMISSION_INT_H
 #define WEIR_GATE_ADMISSION_INT_H
 
 #include "base/heap.h"
 #include "gate/admission.h"
+#include "gate/digests.h"
 
 /* What a class may do by the policy. */
 enum lane_kind {
-        LANE_GRANTED,
-        LANE_PRESSED, /* while the window has room */
+        LANE_FREE,    /* load does not concern it */
+        LANE_OPEN,    /* a place of its usual, or of the window */
         LANE_STOPPED, /* nothing, until another policy is published */
         LANE_NEW,     /* the core has not decided yet: nothing, for a short time */
 };
 
-/* The tickets of a class stand in lanes: one for each band of the dice and each tier.  All tickets
- * of a lane have the same kind and wait equally long at most, so only the first of each matters. */
+/* The tickets of a class stand in lanes: one for each band of the dice, and the same for strays.
+ * All tickets of a lane have the same kind and wait equally long at most, so only the first of each
+ * matters. */
 #define BANDS    4
 #define BAND_NEW 3 /* of a class that the core has not decided about */
-#define LANES    (BANDS * TIERS)
+#define LANES    (2 * BANDS)
 
-/* Classes that could start a ticket now but for the door and the window. */
-enum line {
-        LINE_FREE,   /* waits for the door */
-        LINE_WINDOW, /* waits for the window and the door */
-        LINES
-};
+/* Classes that could start a ticket now but for the door, or for the window of their tier. */
+enum line { LINE_DOOR, LINE_HIGH, LINE_NORMAL, LINE_DEFERRABLE, LINES };
+/* A class stands in two of them at most. */
+enum place { PLACE_DOOR, PLACE_WINDOW, PLACES };
 
 #define NEW_WAIT_NS   NS_PER_S /* the core answers within a millisecond */
 #define NEW_LEAST_NS  (100 * NS_PER_MS)
-#define TURN_MAX      256 /* tickets decided by one call: the owner holds a lock meanwhile */
-#define WINDOW_NONE   UINT32_MAX
+#define TURN_MAX      256  /* tickets decided by one call: the owner holds a lock meanwhile */
 #define FIRST_COST_US 1000 /* what a class costs that has not ended anything yet */
+#define LOOK_NS       (250 * NS_PER_MS)
+#define FREE_ANY      UINT32_MAX
 
 struct admit_class {
         struct class_limits limits;
@@ -39,7 +41,21 @@ struct admit_class {
         enum tier tier;
         uint16_t number;
         bool is_enforced;
-        bool is_pressed; /* by the policy, or until the window has opened after it was */
+        bool is_free;      /* critical or exempt: load does not concern it */
+        bool is_ruled_out; /* a metric that a rule names for it is too high: it has no usual */
+
+        /* Load. */
+        uint32_t executing, strays; /* of running; strays are among them */
+        uint32_t free;              /* executing at once that never wait for load */
+        uint32_t excess;            /* beyond that, and strays; the admission's sums have it */
+        struct list executing_list; /* tickets, the longest first */
+        int64_t settled_ns;         /* the usual was last worked out */
+        int64_t spent_ns;           /* until then `executing` is in the usual */
+        struct usual usual;
+        struct pace pace;
+        uint32_t digested;   /* transactions with a digest; stops at its largest value */
+        float new_share;     /* of them lately: with one that was new */
+        int64_t digested_ns; /* since the first */
 
         /* From the policy, per band. */
         double bound[2];
@@ -58,46 +74,50 @@ struct admit_class {
         /* The queue. */
         uint32_t used; /* bit i: lanes[i] is not empty */
         struct list lanes[LANES];
-        uint64_t vtime[LINES]; /* that of LINE_WINDOW counts from admission.shift on */
-        struct heap_node ready[LINES], alarm;
+        uint64_t vtime[PLACES]; /* that of PLACE_WINDOW counts from the shift of its line on */
+        struct heap_node ready[PLACES], alarm;
         struct list due; /* of a turn */
 
         struct class_counts counts;
-};
-
-struct codel {
-        int64_t good_ns[TIERS]; /* last time when a ticket went within the target or none stood */
-        int64_t scan_ns;        /* the next look, while a class is in line */
-        int64_t shed_ns;        /* the next shedding */
-        uint32_t count;         /* shed since the queue began to stand */
-        bool is_standing;
-        uint64_t shed;
 };
 
 struct admission {
         int64_t now_ns; /* never goes back */
         uint32_t running, waiting;
         uint32_t concurrency;
-        uint32_t window;
-        uint32_t pressed[2];        /* running ones of pressed classes, [is_enforced] */
+        bool is_floor_off;
+        uint32_t n_enforced;        /* classes */
         size_t n;                   /* one more than the largest number of a class */
         struct door_policy *policy; /* NULL: none was published */
 
-        /* The window as a real number, and when that was true: it opens steadily. */
+        /* Load: sums over the classes, [is_enforced].  Without those that are free. */
+        uint32_t excess[2][TIERS], executing_tier[2][TIERS];
+        uint32_t executing; /* all classes */
+
+        /* The window as a real number. */
         double width;
-        int64_t width_ns;
-        bool is_opening;
-        bool was_over;            /* at the last sample */
-        double ceiling;           /* a width that was too much, */
-        int64_t ceiling_until_ns; /* until then; 0: none is known */
+        double last_cut;   /* a width that was too much; 0: none is known */
+        bool is_draining;  /* more runs than a cut allows: it is not cut again */
+        bool is_used_up;   /* since the last look a ticket found it full */
+        int64_t looked_ns; /* 0: not yet */
+        int64_t grown_ns;  /* it grew, or the database was not well */
+        int64_t used_ns;   /* it was last used up */
+
+        /* The database. */
         uint64_t n_samples;
+        int64_t sampled_ns;         /* 0: no sample came yet */
+        uint32_t sampled_executing; /* of ours, when the last sample came */
+        struct usual_metric metric;
+        double slowdown; /* NAN: too few to tell */
+        double boost;    /* the usual counts so many times */
+        bool is_learned, is_over;
+        struct digests *digests;
 
         struct heap ready[LINES]; /* classes by virtual time */
         struct heap alarms;       /* classes by the time when something happens to them */
         uint64_t clock;           /* virtual time of the last start from a line */
-        uint64_t shift;           /* clock - shift is the time of LINE_WINDOW */
+        uint64_t shift[LINES];    /* clock - shift is the time of the line */
         bool is_behind;           /* TURN_MAX was reached: tickets that could go still wait */
-        struct codel codel;
 
         admission_decided decided;
         void *ctx;
@@ -118,14 +138,36 @@ void ticket_refuse(struct admission *a, struct admit_class *c, struct ticket *t,
 
 /* Takes over what the policy says about the class, or that there is none. */
 void class_adopt(struct admission *a, struct admit_class *c);
-void window_sample(struct admission *a); /* a policy was published */
-void window_open(struct admission *a);   /* time has passed */
-void window_finish(struct admission *a); /* an opening window that no ticket waits for goes */
-/* Running ones of the class that count for the window. */
-static inline uint32_t class_pressed(const struct admit_class *c)
+/* Works out its free places and its excess. */
+void class_weigh(struct admission *a, struct admit_class *c);
+void ticket_execute(struct admission *a, struct admit_class *c, struct ticket *t);
+void ticket_rest(struct admission *a, struct admit_class *c, struct ticket *t);
+/* Does a transaction that begins with this digest have no usual? */
+bool class_strays(const struct admission *a, const struct admit_class *c, uint64_t digest);
+/* More of the tier may execute beyond the usual. */
+bool window_has_room(const struct admission *a, enum tier tier, bool is_enforced);
+static inline uint32_t window_size(const struct admission *a)
 {
-        return c->is_pressed ? c->running : 0;
+        return (uint32_t)a->width;
 }
+uint32_t window_excess(const struct admission *a, enum tier tier, bool is_enforced);
+
+/* ---- admission_look.c ---- */
+
+void look_init(struct admission *a);
+void look_if_due(struct admission *a);
+void look_sample(struct admission *a); /* a policy was published */
+/* The time since the last call counts as executed with as many as do now. */
+void look_spend(const struct admission *a, struct admit_class *c);
+void look_end(const struct admission *a, struct admit_class *c, const struct ticket *t,
+              int64_t busy_ns);
+/* ln of how many times as long as usual its transactions take now; NAN: too few to tell. */
+double look_slowness(const struct admission *a, const struct admit_class *c);
+/* Statements at the server now, about; NAN: not known. */
+double look_server(const struct admission *a);
+double look_server_most(const struct admission *a); /* usually */
+/* Why it is over, in words. */
+void look_say(const struct admission *a, char *ret, size_t size);
 
 /* ---- admission_queue.c ---- */
 
@@ -136,12 +178,6 @@ static inline unsigned band_of(const struct admit_class *c, double roll)
         if (roll < c->bound[0])
                 return 0;
         return roll < c->bound[1] ? 1 : 2;
-}
-
-/* A ticket can only lower its tier. */
-static inline enum tier tier_of(const struct admit_class *c, const struct ticket *t)
-{
-        return t->tier > (int)c->tier ? (enum tier)t->tier : c->tier;
 }
 
 /* What its own limits say: CONCURRENCY, RATE, BUDGET or NONE. */
@@ -162,33 +198,38 @@ static inline bool door_has_room(const struct admission *a)
         return !a->concurrency || a->running < a->concurrency;
 }
 
-/* Some class waits for the door or the window. */
-static inline bool is_in_any_line(const struct admission *a)
+/* Executing ones of the class that take a place of its usual. */
+static inline uint32_t class_settled(const struct admit_class *c)
 {
-        return a->ready[LINE_FREE].len || a->ready[LINE_WINDOW].len;
+        return c->executing - c->strays;
 }
 
-static inline bool window_has_room(const struct admission *a)
+/* A ticket of that kind needs a place of the window. */
+static inline bool class_needs_window(const struct admit_class *c, enum lane_kind kind,
+                                      bool is_stray)
 {
-        return a->pressed[true] < a->window;
+        return kind == LANE_OPEN && (is_stray || class_settled(c) >= c->free);
 }
 
 /* What keeps a ticket of that kind from starting, queues aside. */
 enum admit_reason lanes_obstacle(const struct admission *a, const struct admit_class *c,
-                                 enum lane_kind kind);
+                                 enum lane_kind kind, bool is_stray);
 /* A ticket of the class that could start would overtake another one. */
-bool lanes_is_ahead(const struct admission *a, const struct admit_class *c, enum lane_kind kind);
+bool lanes_is_ahead(const struct admission *a, const struct admit_class *c, enum lane_kind kind,
+                    bool is_stray);
 
 void lanes_init(struct admit_class *c);
 void lanes_push(struct admission *a, struct admit_class *c, struct ticket *t);
 void lanes_remove(struct admission *a, struct admit_class *c, struct ticket *t);
-/* Sorts the waiting tickets of the class again: bands, tier or wait have changed. */
+/* Sorts the waiting tickets of the class again: bands have changed. */
 void lanes_relane(struct admit_class *c);
+/* Takes the class out of the line of its tier, which may change; lanes_settle() puts it back. */
+void lanes_unplace(struct admission *a, struct admit_class *c);
 /* Puts the class into the lines and alarms where it belongs now. */
 void lanes_settle(struct admission *a, struct admit_class *c);
+void lanes_settle_all(struct admission *a);
 void lanes_dispatch(struct admission *a);
-void lanes_expire(struct admission *a); /* alarms, and a dispatch between */
-void lanes_codel(struct admission *a);
+void lanes_expire(struct admission *a);                   /* alarms, and a dispatch between */
 struct ticket *lanes_oldest(const struct admit_class *c); /* NULL: none waits */
 void lanes_check(const struct admission *a);
 

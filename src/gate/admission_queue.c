@@ -1,20 +1,20 @@
-/* The queues of an admission: who waits, who goes next, who has waited too long.
+/* The queues of an admission: which tickets wait, which goes next, which has waited too long.
  *
  * Each class has its lanes (admission_int.h).  A class whose first tickets only wait for the door
- * or the window stands in a line, a heap by virtual time; a class that waits for its own limit or
- * that is stopped stands in none.  Every class with waiting tickets has an alarm at the next time
- * when something happens to it by itself: a deadline, a start by its rate, a budget in balance.
- * lanes_settle() derives all of this from the class; it is called after every change.
+ * or for the window of their tier stands in a line, a heap by virtual time; a class that waits for
+ * its own limit or that is stopped stands in none.  Every class with waiting tickets has an alarm
+ * at the next time when something happens to it by itself: a deadline, a start by its rate, a
+ * budget in balance.  lanes_settle() derives all of this from the class; it is called after every
+ * change.
  *
  * Virtual time.  A class joins a line at the clock, so it has no credit for the time in which it
- * did not want to go.  While the window is full, those in LINE_WINDOW fall behind the clock.  They
- * get no credit for that either: their common origin `shift` moves instead, so that the order among
- * them stays.
+ * did not want to go.  While the window is full for a tier, those in its line fall behind the
+ * clock. They get no credit for that either: their common origin `shift` moves instead, so that the
+ * order among them stays.
  *
- * Costs: a decision is O(log classes in lines); CoDel looks at the classes in lines each 5 ms. */
+ * Costs: a decision is O(log classes in lines). */
 #include "gate/admission_int.h"
 
-#include <math.h>
 #include <strings.h>
 
 /* Virtual us of a us of database time: 8 / weight. */
@@ -34,9 +34,19 @@ static struct ticket *first_of(const struct admit_class *c, unsigned lane)
         return CONTAINER_OF(c->lanes[lane].next, struct ticket, place);
 }
 
-static enum tier lane_tier(unsigned lane)
+static bool is_stray_lane(unsigned lane)
 {
-        return (enum tier)(lane / BANDS);
+        return lane >= BANDS;
+}
+
+static enum line window_line(const struct admit_class *c)
+{
+        return (enum line)(LINE_HIGH + (c->tier - TIER_HIGH));
+}
+
+static enum line line_at(const struct admit_class *c, enum place place)
+{
+        return place == PLACE_DOOR ? LINE_DOOR : window_line(c);
 }
 
 /* A class that need not wait at all is decided about all the same: else a client that calls itself
@@ -49,24 +59,27 @@ static int64_t new_ends_ns(const struct admit_class *c, const struct ticket *t)
         return t->asked_ns + (wait_ns < NEW_WAIT_NS ? wait_ns : NEW_WAIT_NS);
 }
 
-/* A class that the core keeps silent about for too long is granted. */
+/* A class that the core keeps silent about for too long is let go. */
 static enum lane_kind kind_now(const struct admission *a, const struct admit_class *c,
                                unsigned lane)
 {
         enum lane_kind kind = (enum lane_kind)c->kind[lane % BANDS];
         if (kind == LANE_NEW && a->now_ns >= new_ends_ns(c, first_of(c, lane)))
-                return LANE_GRANTED;
+                return LANE_OPEN;
         return kind;
 }
 
-static bool is_in_line(const struct admission *a, const struct admit_class *c, unsigned lane,
-                       enum line line)
+/* Where its first ticket waits, limits of the class aside; PLACES: for the policy. */
+static enum place lane_place(const struct admission *a, const struct admit_class *c, unsigned lane)
 {
-        return kind_now(a, c, lane) == (line == LINE_FREE ? LANE_GRANTED : LANE_PRESSED);
+        enum lane_kind kind = kind_now(a, c, lane);
+        if (kind == LANE_STOPPED || kind == LANE_NEW)
+                return PLACES;
+        return class_needs_window(c, kind, is_stray_lane(lane)) ? PLACE_WINDOW : PLACE_DOOR;
 }
 
 enum admit_reason lanes_obstacle(const struct admission *a, const struct admit_class *c,
-                                 enum lane_kind kind)
+                                 enum lane_kind kind, bool is_stray)
 {
         if (kind == LANE_STOPPED)
                 return ADMIT_BY_POLICY;
@@ -75,22 +88,22 @@ enum admit_reason lanes_obstacle(const struct admission *a, const struct admit_c
         enum admit_reason reason = class_obstacle(a, c);
         if (reason != ADMIT_BY_NONE)
                 return reason;
-        /* What only observes counts all that runs; what is enforced, only what is enforced. */
-        uint32_t pressed = a->pressed[true] + (c->is_enforced ? 0 : a->pressed[false]);
-        if (kind == LANE_PRESSED && pressed >= a->window)
-                return ADMIT_BY_SHARE;
+        if (class_needs_window(c, kind, is_stray) && !window_has_room(a, c->tier, c->is_enforced))
+                return ADMIT_BY_LOAD;
         return door_has_room(a) ? ADMIT_BY_NONE : ADMIT_BY_DOOR;
 }
 
-bool lanes_is_ahead(const struct admission *a, const struct admit_class *c, enum lane_kind kind)
+bool lanes_is_ahead(const struct admission *a, const struct admit_class *c, enum lane_kind kind,
+                    bool is_stray)
 {
+        bool needs_window = class_needs_window(c, kind, is_stray);
         if (!a->waiting)
                 return false;
-        if (a->ready[LINE_FREE].len || (kind == LANE_PRESSED && a->ready[LINE_WINDOW].len))
+        if (a->ready[LINE_DOOR].len || (needs_window && a->ready[window_line(c)].len))
                 return true;
         for (uint32_t used = c->used; used;) {
-                enum lane_kind other = kind_now(a, c, take_bit(&used));
-                if (other == LANE_GRANTED || (other == LANE_PRESSED && kind == LANE_PRESSED))
+                enum place place = lane_place(a, c, take_bit(&used));
+                if (place == PLACE_DOOR || (place == PLACE_WINDOW && needs_window))
                         return true;
         }
         return false;
@@ -102,14 +115,14 @@ void lanes_init(struct admit_class *c)
 {
         for (unsigned i = 0; i < LANES; i++)
                 list_init(&c->lanes[i]);
-        for (unsigned i = 0; i < LINES; i++)
+        for (unsigned i = 0; i < PLACES; i++)
                 c->ready[i] = (struct heap_node){.id = c->number, .pos = HEAP_NOWHERE};
         c->alarm = (struct heap_node){.id = c->number, .pos = HEAP_NOWHERE};
 }
 
 static unsigned lane_of(const struct admit_class *c, const struct ticket *t)
 {
-        return (unsigned)tier_of(c, t) * BANDS + band_of(c, t->roll);
+        return (t->is_stray ? BANDS : 0) + band_of(c, t->roll);
 }
 
 static void append(struct admit_class *c, struct ticket *t)
@@ -178,39 +191,27 @@ void lanes_relane(struct admit_class *c)
 
 static uint64_t line_clock(const struct admission *a, enum line line)
 {
-        return line == LINE_FREE ? a->clock : a->clock - a->shift;
+        return a->clock - a->shift[line];
 }
 
-/* The lines were empty: nothing stands yet. */
-static void codel_begin(struct admission *a)
+static void put_in_line(struct admission *a, struct admit_class *c, enum place place, bool is_in)
 {
-        struct codel *q = &a->codel;
-        q->scan_ns = a->now_ns + ADMIT_TARGET_NS;
-        q->count = 0;
-        q->is_standing = false;
-        for (unsigned i = 0; i < TIERS; i++)
-                q->good_ns[i] = a->now_ns;
-}
+        struct heap_node *node = &c->ready[place];
 
-static void place_in_line(struct admission *a, struct admit_class *c, enum line line, bool is_in)
-{
-        struct heap *heap = &a->ready[line];
-        struct heap_node *node = &c->ready[line];
-
+        if (!is_in && !heap_has(node))
+                return;
+        enum line line = line_at(c, place);
         if (!is_in) {
-                if (heap_has(node))
-                        heap_remove(heap, node);
+                heap_remove(&a->ready[line], node);
                 return;
         }
         if (heap_has(node)) {
-                heap_update(heap, node, c->vtime[line]);
+                heap_update(&a->ready[line], node, c->vtime[place]);
                 return;
         }
-        if (!is_in_any_line(a))
-                codel_begin(a);
-        if (c->vtime[line] < line_clock(a, line))
-                c->vtime[line] = line_clock(a, line);
-        heap_push(heap, node, c->vtime[line]);
+        if (c->vtime[place] < line_clock(a, line))
+                c->vtime[place] = line_clock(a, line);
+        heap_push(&a->ready[line], node, c->vtime[place]);
 }
 
 static void set_alarm(struct admission *a, struct admit_class *c, int64_t at_ns)
@@ -232,20 +233,21 @@ static int64_t earlier(int64_t a, int64_t b)
 }
 
 /* Which lines the class belongs to; returns when that or a deadline changes by itself. */
-static int64_t find_lines(const struct admission *a, const struct admit_class *c, bool in[LINES])
+static int64_t find_places(const struct admission *a, const struct admit_class *c, bool in[PLACES])
 {
         int64_t at_ns = INT64_MAX;
 
-        in[LINE_FREE] = in[LINE_WINDOW] = false;
+        in[PLACE_DOOR] = in[PLACE_WINDOW] = false;
         for (uint32_t used = c->used; used;) {
                 unsigned lane = take_bit(&used);
                 const struct ticket *t = first_of(c, lane);
-                enum lane_kind kind = kind_now(a, c, lane);
-                at_ns = earlier(at_ns, kind == LANE_NEW ? new_ends_ns(c, t) : t->deadline_ns);
-                in[LINE_FREE] |= kind == LANE_GRANTED;
-                in[LINE_WINDOW] |= kind == LANE_PRESSED;
+                bool is_new = kind_now(a, c, lane) == LANE_NEW;
+                enum place place = lane_place(a, c, lane);
+                at_ns = earlier(at_ns, is_new ? new_ends_ns(c, t) : t->deadline_ns);
+                if (place != PLACES)
+                        in[place] = true;
         }
-        if (!in[LINE_FREE] && !in[LINE_WINDOW])
+        if (!in[PLACE_DOOR] && !in[PLACE_WINDOW])
                 return at_ns;
         enum admit_reason reason = class_obstacle(a, c);
         if (reason == ADMIT_BY_RATE)
@@ -253,58 +255,75 @@ static int64_t find_lines(const struct admission *a, const struct admit_class *c
         else if (reason == ADMIT_BY_BUDGET)
                 at_ns = earlier(at_ns, c->paid_ns + 1);
         if (reason != ADMIT_BY_NONE)
-                in[LINE_FREE] = in[LINE_WINDOW] = false;
+                in[PLACE_DOOR] = in[PLACE_WINDOW] = false;
         return at_ns;
+}
+
+void lanes_unplace(struct admission *a, struct admit_class *c)
+{
+        put_in_line(a, c, PLACE_WINDOW, false);
 }
 
 void lanes_settle(struct admission *a, struct admit_class *c)
 {
-        bool in[LINES];
-        int64_t at_ns = find_lines(a, c, in);
+        bool in[PLACES];
+        int64_t at_ns = find_places(a, c, in);
 
-        place_in_line(a, c, LINE_FREE, in[LINE_FREE]);
-        place_in_line(a, c, LINE_WINDOW, in[LINE_WINDOW]);
+        put_in_line(a, c, PLACE_DOOR, in[PLACE_DOOR]);
+        put_in_line(a, c, PLACE_WINDOW, in[PLACE_WINDOW]);
         set_alarm(a, c, at_ns);
 }
 
-/* ---- who goes next ---- */
+void lanes_settle_all(struct admission *a)
+{
+        for (size_t i = 0; i < a->n; i++)
+                if (a->classes[i] && a->classes[i]->waiting)
+                        lanes_settle(a, a->classes[i]);
+}
+
+/* ---- which goes next ---- */
 
 static struct admit_class *first_in_line(const struct admission *a, enum line line)
 {
         struct heap_node *node = heap_peek(&a->ready[line]);
-        return node ? CONTAINER_OF(node, struct admit_class, ready[line]) : NULL;
+        if (!node)
+                return NULL;
+        return line == LINE_DOOR ? CONTAINER_OF(node, struct admit_class, ready[PLACE_DOOR])
+                                 : CONTAINER_OF(node, struct admit_class, ready[PLACE_WINDOW]);
 }
 
 /* The class that the next place belongs to, and its virtual time; NULL: no ticket can go. */
 static struct admit_class *pick(struct admission *a, uint64_t *ret_vtime)
 {
-        struct admit_class *c = first_in_line(a, LINE_FREE);
-        struct admit_class *pressed = first_in_line(a, LINE_WINDOW);
+        struct admit_class *best = NULL;
 
-        if (c)
-                *ret_vtime = c->vtime[LINE_FREE];
-        if (pressed && !window_has_room(a)) {
-                if (pressed->vtime[LINE_WINDOW] + a->shift < a->clock)
-                        a->shift = a->clock - pressed->vtime[LINE_WINDOW];
-                return c;
+        for (unsigned line = 0; line < LINES; line++) {
+                struct admit_class *c = first_in_line(a, (enum line)line);
+                if (!c)
+                        continue;
+                uint64_t vtime =
+                        heap_key(&a->ready[line], heap_peek(&a->ready[line])) + a->shift[line];
+                if (line != LINE_DOOR && !window_has_room(a, c->tier, true)) {
+                        if (vtime < a->clock)
+                                a->shift[line] += a->clock - vtime;
+                } else if (!best || vtime < *ret_vtime) {
+                        best = c;
+                        *ret_vtime = vtime;
+                }
         }
-        if (pressed && (!c || pressed->vtime[LINE_WINDOW] + a->shift < *ret_vtime)) {
-                *ret_vtime = pressed->vtime[LINE_WINDOW] + a->shift;
-                return pressed;
-        }
-        return c;
+        return best;
 }
 
 /* The oldest ticket of the class that may go. */
 static struct ticket *first_that_may_go(const struct admission *a, const struct admit_class *c)
 {
         struct ticket *first = NULL;
-        bool has_room = window_has_room(a);
         for (uint32_t used = c->used; used;) {
                 unsigned lane = take_bit(&used);
                 struct ticket *t = first_of(c, lane);
-                bool may_go = is_in_line(a, c, lane, LINE_FREE) ||
-                              (has_room && is_in_line(a, c, lane, LINE_WINDOW));
+                enum place place = lane_place(a, c, lane);
+                bool may_go = place == PLACE_DOOR ||
+                              (place == PLACE_WINDOW && window_has_room(a, c->tier, true));
                 if (may_go && (!first || t->asked_ns < first->asked_ns))
                         first = t;
         }
@@ -324,16 +343,15 @@ void lanes_dispatch(struct admission *a)
                         return;
                 }
                 struct ticket *t = first_that_may_go(a, c);
-                uint64_t stride = c->cost_us * strides[tier_of(c, t)];
+                uint64_t stride = c->cost_us * strides[c->tier];
                 if (a->clock < vtime)
                         a->clock = vtime;
-                for (unsigned line = 0; line < LINES; line++)
-                        c->vtime[line] += stride;
+                for (unsigned place = 0; place < PLACES; place++)
+                        c->vtime[place] += stride;
                 lanes_remove(a, c, t);
                 ticket_run(a, c, t);
                 lanes_settle(a, c);
         }
-        window_finish(a);
 }
 
 /* Refuses the tickets of the class whose time is over.  Returns how many of `max` are left. */
@@ -344,7 +362,8 @@ static unsigned expire_class(struct admission *a, struct admit_class *c, unsigne
                 while (max && (c->used >> lane & 1) && kind_now(a, c, lane) != LANE_NEW &&
                        first_of(c, lane)->deadline_ns <= a->now_ns) {
                         struct ticket *t = first_of(c, lane);
-                        enum admit_reason reason = lanes_obstacle(a, c, kind_now(a, c, lane));
+                        enum admit_reason reason =
+                                lanes_obstacle(a, c, kind_now(a, c, lane), t->is_stray);
                         lanes_remove(a, c, t);
                         ticket_refuse(a, c, t, reason);
                         max--;
@@ -367,11 +386,11 @@ void lanes_expire(struct admission *a)
         }
         LIST_FOREACH(&due, it)
         {
-                bool in[LINES];
+                bool in[PLACES];
                 struct admit_class *c = CONTAINER_OF(it, struct admit_class, due);
-                (void)find_lines(a, c, in); /* its alarm is set below */
-                place_in_line(a, c, LINE_FREE, in[LINE_FREE]);
-                place_in_line(a, c, LINE_WINDOW, in[LINE_WINDOW]);
+                (void)find_places(a, c, in); /* its alarm is set below */
+                put_in_line(a, c, PLACE_DOOR, in[PLACE_DOOR]);
+                put_in_line(a, c, PLACE_WINDOW, in[PLACE_WINDOW]);
         }
         lanes_dispatch(a);
         LIST_FOREACH(&due, it)
@@ -382,67 +401,6 @@ void lanes_expire(struct admission *a)
                         max = expire_class(a, c, max);
                 lanes_settle(a, c);
         }
-}
-
-/* ---- CoDel ---- */
-
-/* The oldest ticket in line of each tier. */
-static void find_standing(const struct admission *a, struct ticket *oldest[TIERS])
-{
-        for (unsigned line = 0; line < LINES; line++) {
-                for (uint32_t i = 0; i < a->ready[line].len; i++) {
-                        const struct admit_class *c = CONTAINER_OF(a->ready[line].entries[i].node,
-                                                                   struct admit_class, ready[line]);
-                        for (uint32_t used = c->used; used;) {
-                                unsigned lane = take_bit(&used);
-                                struct ticket *t = first_of(c, lane);
-                                struct ticket **best = &oldest[lane_tier(lane)];
-                                if (is_in_line(a, c, lane, (enum line)line) &&
-                                    (!*best || t->asked_ns < (*best)->asked_ns))
-                                        *best = t;
-                        }
-                }
-        }
-}
-
-static void shed(struct admission *a, struct ticket *t)
-{
-        struct codel *q = &a->codel;
-        struct admit_class *c = a->classes[t->class_number];
-
-        q->shed++;
-        q->count++;
-        q->shed_ns = a->now_ns + (int64_t)((double)ADMIT_INTERVAL_NS / sqrt(q->count + 1.0));
-        lanes_remove(a, c, t);
-        ticket_refuse(a, c, t, ADMIT_BY_OVERLOAD);
-        lanes_settle(a, c);
-}
-
-void lanes_codel(struct admission *a)
-{
-        struct codel *q = &a->codel;
-        struct ticket *oldest[TIERS] = {NULL};
-        unsigned standing = TIERS, least = TIERS;
-
-        if (!is_in_any_line(a) || a->now_ns < q->scan_ns)
-                return;
-        find_standing(a, oldest);
-        for (unsigned tier = TIERS; tier-- > 0;) {
-                if (!oldest[tier] || a->now_ns - oldest[tier]->asked_ns < ADMIT_TARGET_NS)
-                        q->good_ns[tier] = a->now_ns;
-                if (a->now_ns - q->good_ns[tier] >= ADMIT_INTERVAL_NS)
-                        standing = tier;
-                if (oldest[tier] && least == TIERS)
-                        least = tier;
-        }
-        q->is_standing = standing < TIERS;
-        if (standing >= TIER_DEFERRABLE)
-                q->count = 0; /* nothing is less important than what stands */
-        else if (least > standing && (!q->count || a->now_ns >= q->shed_ns))
-                shed(a, oldest[least]);
-        q->scan_ns = a->now_ns + ADMIT_TARGET_NS;
-        if (q->count && q->shed_ns > a->now_ns)
-                q->scan_ns = earlier(q->scan_ns, q->shed_ns);
 }
 
 /* ---- invariants ---- */
@@ -471,7 +429,7 @@ static uint32_t check_lane(const struct admission *a, const struct admit_class *
 static void check_class(const struct admission *a, const struct admit_class *c)
 {
         uint32_t n = 0;
-        bool in[LINES];
+        bool in[PLACES];
 
         for (unsigned lane = 0; lane < LANES; lane++)
                 n += check_lane(a, c, lane);
@@ -480,14 +438,14 @@ static void check_class(const struct admission *a, const struct admit_class *c)
         ASSERT(heap_has(&c->alarm) == (n > 0));
         /* What is due may not have been seen yet; the alarm says so. */
         if (n == 0 || heap_key_to_i64(heap_key(&a->alarms, &c->alarm)) > a->now_ns) {
-                int64_t at_ns = find_lines(a, c, in);
-                for (unsigned line = 0; line < LINES; line++)
-                        ASSERT(heap_has(&c->ready[line]) == in[line]);
+                int64_t at_ns = find_places(a, c, in);
+                for (unsigned i = 0; i < PLACES; i++)
+                        ASSERT(heap_has(&c->ready[i]) == in[i]);
                 ASSERT(!n || heap_key_to_i64(heap_key(&a->alarms, &c->alarm)) <= at_ns);
         }
-        for (unsigned line = 0; line < LINES; line++)
-                ASSERT(!heap_has(&c->ready[line]) ||
-                       heap_key(&a->ready[line], &c->ready[line]) == c->vtime[line]);
+        for (unsigned i = 0; i < PLACES; i++)
+                ASSERT(!heap_has(&c->ready[i]) ||
+                       heap_key(&a->ready[line_at(c, (enum place)i)], &c->ready[i]) == c->vtime[i]);
 }
 
 void lanes_check(const struct admission *a)
@@ -501,12 +459,14 @@ void lanes_check(const struct admission *a)
                 waiting += a->classes[i]->waiting;
         }
         ASSERT(waiting == a->waiting);
-        for (unsigned line = 0; line < LINES; line++)
-                heap_check(&a->ready[line]);
         heap_check(&a->alarms);
-        ASSERT(a->shift <= a->clock);
-        /* Nothing waits that could go. */
+        /* No ticket waits that could go. */
         bool has_room = door_has_room(a) && !a->is_behind;
-        ASSERT(!has_room || !a->ready[LINE_FREE].len);
-        ASSERT(!has_room || !window_has_room(a) || !a->ready[LINE_WINDOW].len);
+        for (unsigned line = 0; line < LINES; line++) {
+                const struct admit_class *c = first_in_line(a, (enum line)line);
+                heap_check(&a->ready[line]);
+                ASSERT(a->shift[line] <= a->clock);
+                ASSERT(!c || !has_room ||
+                       (line != LINE_DOOR && !window_has_room(a, c->tier, true)));
+        }
 }

@@ -1,36 +1,30 @@
-/* The policy of an admission and its window.  See admission.h.
+/* The policy of an admission, the usual places of its classes, and their excess.  See admission.h.
  *
- * A class is pressed when the policy refuses it by threshold, level or low priority.  What runs of
- * pressed classes counts for the window, whether it started before the pressure or since: else the
- * first sample above the threshold would let half as many again start at once.
+ *      free            executing at once that never wait for load: the usual, twice that for high;
+ *                      none for deferrable and new classes, and while a metric is too high that a
+ *                      rule names for the class; any number for the critical tier, for
+ *                      what a rule exempts, and for all while nothing was learned
+ *      excess          what executes beyond, and strays
  *
- *      sample                          window
- *      over, or level critical         half of it; the first time, half of what runs, if that is
- *                                      less
- *      not over, level above normal    one more, if it is used up and below its ceiling; the
- *                                      first time, what runs
- *      not over, level normal          it opens: one more, and twice as wide within a second
- *
- * A width that was too much is its ceiling for CEILING_NS: trying it again with every other sample
- * would have the database over its threshold half of the time.  A sample counts for that only when
- * no more runs than the window allows, because what started before says nothing of the width.
- *
- * The policy grants a class again as soon as the pressure ends.  While the window opens, the class
- * still counts as pressed, because else all that waited would start at once.  Once no ticket waits
- * for the window, there is none. */
+ * Both are kept per class, and the excess also as a sum per tier: asking whether the window has
+ * room adds up three numbers.  What is enforced counts only what is enforced, so that a class that
+ * only observes takes no place from others; what observes counts all. */
 #include "gate/admission_int.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define WIDTH_MAX  1e6 /* wider than any number of connections */
-#define CEILING_NS (30 * NS_PER_S)
+#define SLOW_DIGEST 20 /* times the class: a digest without a usual */
+#define NEW_SHARE                                                                                  \
+        0.02 /* of transactions: a class with more new digests than that has no strays             \
+                for being new */
 
 struct door_policy *door_policy_new(size_t n)
 {
         ASSERT(n <= ADMIT_CLASSES_MAX);
         struct door_policy *p = xcalloc(1, sizeof(*p) + n * sizeof(p->classes[0]));
         p->refs = 1;
+        p->running = p->running_most = NAN;
         p->n = n;
         return p;
 }
@@ -52,185 +46,164 @@ struct door_policy *door_policy_unref(struct door_policy *p)
         return NULL;
 }
 
-static void set_width(struct admission *a, double width)
+/* ---- the policy ---- */
+
+bool admission_ignores(enum check_reason reason)
 {
-        a->width = width;
-        a->width_ns = a->now_ns;
-        a->window = width < WIDTH_MAX ? (uint32_t)width : WINDOW_NONE;
+        return reason == CHECK_THRESHOLD || reason == CHECK_LEVEL || reason == CHECK_LOW_PRIORITY ||
+               reason == CHECK_UNKNOWN;
 }
 
-static bool is_over(const struct door_policy *p)
+static enum lane_kind refused_kind(const struct admit_class *c, enum check_reason reason)
 {
-        return p->is_over || p->level == LEVEL_CRITICAL;
-}
-
-static bool is_calm(const struct door_policy *p)
-{
-        return !is_over(p) && p->level == LEVEL_NORMAL;
-}
-
-static bool is_pressure(enum check_reason reason)
-{
-        return reason == CHECK_THRESHOLD || reason == CHECK_LEVEL || reason == CHECK_LOW_PRIORITY;
-}
-
-bool admission_ignores(enum check_reason reason, enum tier tier)
-{
-        return tier == TIER_CRITICAL && is_pressure(reason);
-}
-
-static enum lane_kind kind_of(enum check_reason reason, enum tier tier)
-{
-        if (admission_ignores(reason, tier))
-                return LANE_GRANTED;
-        return is_pressure(reason) ? LANE_PRESSED : LANE_STOPPED;
+        if (!admission_ignores(reason))
+                return LANE_STOPPED;
+        return c->is_free ? LANE_FREE : LANE_OPEN;
 }
 
 static void adopt_band(struct admit_class *c, unsigned band, const struct check_verdict *v)
 {
-        c->reason[band] = (uint8_t)v->reason;
-        c->kind[band] = (uint8_t)(v->is_granted ? LANE_GRANTED : kind_of(v->reason, c->tier));
-        c->would_reason[band] = c->reason[band];
+        enum lane_kind granted = c->is_free ? LANE_FREE : LANE_OPEN;
+        c->reason[band] = c->would_reason[band] = (uint8_t)v->reason;
+        c->kind[band] = (uint8_t)(v->is_granted ? granted : refused_kind(c, v->reason));
         c->would[band] = c->kind[band];
         if (v->is_granted && v->would_refuse) {
                 c->would_reason[band] = (uint8_t)v->would_reason;
-                c->would[band] = (uint8_t)kind_of(v->would_reason, c->tier);
+                c->would[band] = (uint8_t)refused_kind(c, v->would_reason);
         }
 }
 
-static void adopt_all(struct admit_class *c, enum lane_kind kind)
+static void adopt_verdicts(const struct admission *a, struct admit_class *c)
 {
-        static const struct check_verdict granted = {.is_granted = true};
-        for (unsigned i = 0; i < BANDS; i++) {
-                adopt_band(c, i, &granted);
-                c->kind[i] = c->would[i] = (uint8_t)kind;
-        }
-        c->bound[0] = c->bound[1] = 0;
-        c->tier = TIER_NORMAL;
-}
+        const struct door_policy *p = a->policy;
+        const struct class_verdicts *v = p && c->number < p->n ? &p->classes[c->number] : NULL;
+        static const struct class_verdicts granted = {
+                .tier = TIER_NORMAL,
+                .verdict = {{.is_granted = true}, {.is_granted = true}, {.is_granted = true}}};
+        bool is_new = p && (!v || !v->is_known);
 
-/* A class that the end of the pressure released keeps to the window until that has opened.  What an
- * operator exempts is free at once. */
-static bool is_still_pressed(const struct admission *a, const struct admit_class *c, unsigned band)
-{
-        return c->is_pressed && a->window != WINDOW_NONE && is_calm(a->policy) &&
-               c->kind[band] == LANE_GRANTED && c->reason[band] == CHECK_GRANTED &&
-               c->tier != TIER_CRITICAL;
-}
-
-static void adopt_verdicts(struct admission *a, struct admit_class *c)
-{
-        const struct class_verdicts *v =
-                a->policy && c->number < a->policy->n ? &a->policy->classes[c->number] : NULL;
-        bool is_pressed = false;
-
-        if (!v || !v->is_known) {
-                adopt_all(c, a->policy ? LANE_NEW : LANE_GRANTED);
-                c->is_pressed = false;
-                return;
-        }
+        if (!v || !v->is_known)
+                v = &granted;
         c->tier = v->tier;
         c->bound[0] = v->bound[0];
         c->bound[1] = v->bound[1];
-        for (unsigned i = 0; i < BAND_NEW; i++) {
-                adopt_band(c, i, &v->verdict[i]);
-                if (is_still_pressed(a, c, i))
-                        c->kind[i] = c->would[i] = LANE_PRESSED;
-                is_pressed |= (c->is_enforced ? c->kind[i] : c->would[i]) == LANE_PRESSED;
-        }
-        c->is_pressed = is_pressed;
+        c->is_free = v->tier == TIER_CRITICAL ||
+                     (v->verdict[2].is_granted && v->verdict[2].reason == CHECK_EXEMPT);
+        c->is_ruled_out =
+                v->rule[0] && !v->verdict[2].is_granted && v->verdict[2].reason == CHECK_THRESHOLD;
+        for (unsigned i = 0; i < BANDS; i++)
+                adopt_band(c, i, &v->verdict[i < BAND_NEW ? i : 2]);
+        for (unsigned i = 0; i < BANDS && is_new; i++)
+                c->kind[i] = c->would[i] = LANE_NEW;
 }
 
-/* A class became pressed beside others: what runs of it took no place of the window before, so the
- * window gets that much wider, but not wider than what runs. */
-static void widen(struct admission *a, double by)
+/* Takes the class out of the sums, or puts it there. */
+static void add_sums(struct admission *a, const struct admit_class *c, bool is_in)
 {
-        if (a->window != WINDOW_NONE && a->width < a->pressed[true])
-                set_width(a, fmin(a->width + by, a->pressed[true]));
+        uint32_t sign = is_in ? 1 : UINT32_MAX; /* -1, modulo 2^32 */
+        if (c->is_free)
+                return;
+        a->excess[c->is_enforced][c->tier] += sign * c->excess;
+        a->executing_tier[c->is_enforced][c->tier] += sign * c->executing;
 }
 
 void class_adopt(struct admission *a, struct admit_class *c)
 {
         double bound[2] = {c->bound[0], c->bound[1]};
-        enum tier tier = c->tier;
-        bool was_new = c->kind[0] == LANE_NEW, was_pressed = c->is_enforced && c->is_pressed;
+        bool was_new = c->kind[0] == LANE_NEW;
 
-        a->pressed[c->is_enforced] -= class_pressed(c);
+        lanes_unplace(a, c);
+        add_sums(a, c, false);
+        a->n_enforced -= c->is_enforced;
         c->is_enforced = c->limits.mode == MODE_ENFORCE;
+        a->n_enforced += c->is_enforced;
         adopt_verdicts(a, c);
-        a->pressed[c->is_enforced] += class_pressed(c);
-        if (c->is_enforced && c->is_pressed && !was_pressed)
-                widen(a, c->running);
-        if (tier != c->tier || was_new != (c->kind[0] == LANE_NEW) || bound[0] != c->bound[0] ||
+        add_sums(a, c, true);
+        class_weigh(a, c);
+        if (was_new != (c->kind[0] == LANE_NEW) || bound[0] != c->bound[0] ||
             bound[1] != c->bound[1])
                 lanes_relane(c);
 }
 
-/* Places that nobody takes are no reason for more of them: a burst would get them all. */
-static bool is_used_up(const struct admission *a)
+/* ---- the usual places ---- */
+
+static uint32_t free_places(const struct admission *a, const struct admit_class *c)
 {
-        return a->ready[LINE_WINDOW].len > 0 || a->pressed[true] >= a->window;
+        if (!a->is_learned || c->is_free)
+                return FREE_ANY;
+        if (c->tier == TIER_DEFERRABLE || c->is_ruled_out || !usual_is_learned(&c->usual))
+                return 0;
+        double usual = fmax(1, round(c->usual.memory.executing * a->boost));
+        return (uint32_t)(c->tier == TIER_HIGH ? 2 * usual : usual);
 }
 
-static bool is_below_ceiling(const struct admission *a)
+void class_weigh(struct admission *a, struct admit_class *c)
 {
-        return a->now_ns >= a->ceiling_until_ns || a->width + 1 < a->ceiling;
+        add_sums(a, c, false);
+        c->free = free_places(a, c);
+        uint32_t settled = class_settled(c);
+        c->excess = c->free == FREE_ANY ? 0 : c->strays;
+        if (settled > c->free)
+                c->excess += settled - c->free;
+        add_sums(a, c, true);
 }
 
-static void learn_ceiling(struct admission *a)
+static void change_executing(struct admission *a, struct admit_class *c, const struct ticket *t,
+                             uint32_t by)
 {
-        if (a->window == WINDOW_NONE || a->pressed[true] > a->window)
-                return;
-        a->ceiling = a->window;
-        a->ceiling_until_ns = a->now_ns + CEILING_NS;
+        look_spend(a, c);
+        add_sums(a, c, false);
+        c->executing += by;
+        c->strays += t->is_stray ? by : 0;
+        a->executing += by;
+        add_sums(a, c, true);
+        class_weigh(a, c);
 }
 
-/* What the window is measured by at first: where nothing is enforced, what is observed. */
-static double base(const struct admission *a)
+void ticket_execute(struct admission *a, struct admit_class *c, struct ticket *t)
 {
-        return a->pressed[true] ? a->pressed[true] : a->pressed[false];
+        t->is_idle = false;
+        t->since_ns = a->now_ns;
+        list_push_back(&c->executing_list, &t->place);
+        change_executing(a, c, t, 1);
 }
 
-void window_sample(struct admission *a)
+void ticket_rest(struct admission *a, struct admit_class *c, struct ticket *t)
 {
-        const struct door_policy *p = a->policy;
-        bool is_new = p->n_samples != a->n_samples, is_limited = a->window != WINDOW_NONE;
-        double least = p->level == LEVEL_CRITICAL ? 0 : 1, width = is_limited ? a->window : base(a);
-
-        if (is_new && is_over(p)) {
-                learn_ceiling(a);
-                if (!a->was_over && width > base(a))
-                        width = base(a); /* places that are not used are no measure */
-                set_width(a, fmax(least, floor(width / 2)));
-        } else if (is_new && is_limited) {
-                if (is_calm(p) || (is_used_up(a) && is_below_ceiling(a)))
-                        set_width(a, a->width + 1);
-        } else if (is_new && !is_calm(p)) {
-                set_width(a, fmax(least, width));
-        }
-        a->n_samples = p->n_samples;
-        a->was_over = is_over(p);
-        a->is_opening = is_calm(p) && a->window != WINDOW_NONE;
-        if (a->is_opening && a->width < 1)
-                set_width(a, 1); /* twice nothing would stay nothing */
-        a->width_ns = a->now_ns;
+        t->is_idle = true;
+        list_remove(&t->place);
+        change_executing(a, c, t, UINT32_MAX); /* -1 */
 }
 
-void window_open(struct admission *a)
+/* ---- strays ---- */
+
+bool class_strays(const struct admission *a, const struct admit_class *c, uint64_t digest)
 {
-        if (!a->is_opening)
-                return;
-        double seconds = (double)(a->now_ns - a->width_ns) / NS_PER_S;
-        if (seconds > 0)
-                set_width(a, a->width * exp2(fmin(seconds, 64)));
-        a->is_opening = a->window != WINDOW_NONE;
+        double log_time;
+        if (!digest || c->free == FREE_ANY || c->free == 0)
+                return false;
+        if (digests_find(a->digests, c->number, digest, &log_time))
+                return log_time - c->usual.memory.log_time > log(SLOW_DIGEST);
+        return c->digested >= USUAL_ENDS && c->new_share < NEW_SHARE &&
+               a->now_ns - c->digested_ns >= USUAL_LEAST_S * NS_PER_S;
 }
 
-void window_finish(struct admission *a)
+/* ---- the window ---- */
+
+uint32_t window_excess(const struct admission *a, enum tier tier, bool is_enforced)
 {
-        if (!a->is_opening || a->ready[LINE_WINDOW].len > 0)
-                return;
-        a->is_opening = false;
-        a->ceiling_until_ns = 0;
-        set_width(a, WIDTH_MAX);
+        uint32_t n = 0;
+        for (unsigned i = TIER_HIGH; i <= (unsigned)tier; i++)
+                n += a->excess[true][i] + (is_enforced ? 0 : a->excess[false][i]);
+        return n;
+}
+
+bool window_has_room(const struct admission *a, enum tier tier, bool is_enforced)
+{
+        if (window_excess(a, tier, is_enforced) < window_size(a))
+                return true;
+        if (tier == TIER_DEFERRABLE && a->is_floor_off)
+                return false;
+        return a->executing_tier[true][tier] + (is_enforced ? 0 : a->executing_tier[false][tier]) ==
+               0;
 }

@@ -96,6 +96,7 @@ static enum judgement ask(struct pair *c, const struct statement *s)
         (void)pthread_mutex_lock(&d->lock);
         size_t number = class_of(c, s);
         c->use = (struct ticket_use){0};
+        c->ticket.digest = s->digest;
         admission_ask(d->admission, &c->ticket, number, now_ns, &answer);
         if (answer.verdict == ADMIT_WAIT) {
                 d->n_waiting++;
@@ -151,6 +152,17 @@ static void end_transaction(struct pair *c)
                 door_turn(d, c->worker->now_ns);
         (void)pthread_mutex_unlock(&d->lock);
         c->transactions++;
+}
+
+/* The transaction is open, and the client has all replies. */
+static void rest_transaction(struct pair *c)
+{
+        struct door *d = c->door;
+        (void)pthread_mutex_lock(&d->lock);
+        admission_idle(d->admission, &c->ticket, c->worker->now_ns);
+        if (d->n_waiting)
+                door_turn(d, c->worker->now_ns);
+        (void)pthread_mutex_unlock(&d->lock);
 }
 
 enum judgement command_judge_blind(struct pair *c)
@@ -608,6 +620,10 @@ void command_replied(struct pair *c, const struct expected *e)
         follow_session(c, e);
         if (e->is_counted && !e->is_ours)
                 count_statement(c, e);
-        if (c->ticket.state == TICKET_RUNNING && !c->n_expected && !c->is_in_transaction)
+        if (c->ticket.state != TICKET_RUNNING || c->n_expected)
+                return;
+        if (!c->is_in_transaction)
                 end_transaction(c);
+        else if (!c->ticket.is_idle)
+                rest_transaction(c);
 }

@@ -154,14 +154,26 @@ void door_describe(const struct door *d, const struct class_facts *facts,
         describe(d, *ret_row, facts, ret);
 }
 
+#define KEY_BYTES (sizeof(((struct traffic_class *)0)->row) + IDENTITY_BYTES + 9)
+
+static struct slice key_of(const struct traffic_class *c, char ret[KEY_BYTES])
+{
+        int len = snprintf(ret, KEY_BYTES, "%d\n%s\n%s", c->comment_tier, c->row, c->identity);
+        return (struct slice){ret, (size_t)len};
+}
+
+const struct door_class *door_find_class(const struct door *d, const struct traffic_class *c)
+{
+        char key[KEY_BYTES];
+        const struct hash_node *node = hash_find(&d->classes, key_of(c, key));
+        return node ? CONTAINER_OF(node, const struct door_class, node) : NULL;
+}
+
 static size_t number_of(struct door *d, const struct class_row *row, const struct traffic_class *c)
 {
-        char key[sizeof(c->row) + sizeof(c->identity) + 8];
-        int len = snprintf(key, sizeof(key), "%d\n%s\n%s", c->comment_tier, c->row, c->identity);
-        struct slice name = {key, (size_t)len};
-        const struct hash_node *node = hash_find(&d->classes, name);
-        return node ? CONTAINER_OF(node, const struct door_class, node)->number
-                    : add_class(d, row, c, name);
+        char key[KEY_BYTES];
+        const struct door_class *found = door_find_class(d, c);
+        return found ? found->number : add_class(d, row, c, key_of(c, key));
 }
 
 size_t door_class(struct door *d, const struct class_facts *facts)
@@ -183,6 +195,32 @@ static void make_classes(struct door *d)
                 describe(d, class_table_row(t, i), &nothing, &c);
                 (void)number_of(d, class_table_row(t, i), &c);
         }
+}
+
+static const struct class_row *row_by_name(const struct class_table *t, const char *name)
+{
+        for (size_t i = 0; i < class_table_len(t); i++)
+                if (slice_eq(class_table_row(t, i)->name, slice_str(name)))
+                        return class_table_row(t, i);
+        return NULL;
+}
+
+void door_remember(struct door *d, const struct traffic_class *class,
+                   const struct usual_memory *memory)
+{
+        const struct class_row *row = row_by_name(d->setup->classes, class->row);
+        struct identity who;
+        struct problem unused;
+        if (class->row[0] && !row)
+                return;
+        if (identity_parse(slice_str(class->identity), &who, &unused) != OK)
+                return;
+        struct traffic_class c = *class;
+        c.tier = row ? (int8_t)row->tier : -1;
+        c.is_comment_trusted = d->setup->is_comment_trusted;
+        size_t number = number_of(d, row, &c);
+        if (number != CLASS_OTHER)
+                (void)admission_remember(d->admission, number, memory); /* else it learns anew */
 }
 
 void door_tell_news(struct door *d)
@@ -211,15 +249,7 @@ static void follow_mode(struct door *d)
                         set_limits(d, i);
 }
 
-static const struct class_row *row_by_name(const struct class_table *t, const char *name)
-{
-        for (size_t i = 0; i < class_table_len(t); i++)
-                if (slice_eq(class_table_row(t, i)->name, slice_str(name)))
-                        return class_table_row(t, i);
-        return NULL;
-}
-
-void door_set(struct door *d, struct setup *setup, uint32_t concurrency)
+void door_set(struct door *d, struct setup *setup, const struct proxy_door *o)
 {
         int64_t now_ns = clock_boot_ns();
         (void)pthread_mutex_lock(&d->lock);
@@ -233,7 +263,7 @@ void door_set(struct door *d, struct setup *setup, uint32_t concurrency)
                         d->by_number[i]->row = row_by_name(setup->classes, d->by_number[i]->c.row);
         make_classes(d);
         follow_mode(d);
-        admission_set_concurrency(d->admission, concurrency, now_ns);
+        admission_set_door(d->admission, o->concurrency, o->is_floor_off, now_ns);
         door_turn(d, now_ns);
         (void)pthread_mutex_unlock(&d->lock);
         setup_unref(old);

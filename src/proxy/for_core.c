@@ -123,6 +123,9 @@ static void put_client(const struct pair *c, int64_t now_ns, struct traffic_clie
         memcpy(ret->program, c->program, sizeof(ret->program));
         memcpy(ret->address, c->address, sizeof(ret->address));
         memcpy(ret->why, c->why, sizeof(ret->why));
+        if (ret->state == TRAFFIC_HELD)
+                (void)snprintf(ret->text, sizeof(ret->text), "%s",
+                               statements_text(pair_statements(c), c->held_digest));
 }
 
 static size_t clients(void *ctx, size_t door, struct traffic_client *ret, size_t max,
@@ -180,6 +183,12 @@ static void explain(void *ctx, size_t door, const struct class_facts *facts, str
         known.kind = ret->how.kind;
         door_describe(d, &known, &row, &ret->class);
         ret->limits = door_limits(d, row);
+        admission_state(d->admission, &ret->admission);
+        const struct door_class *class = door_find_class(d, &ret->class);
+        ret->is_seen =
+                class && admission_view(d->admission, class->number, clock_boot_ns(), &ret->view);
+        ret->view.counts = NULL; /* they belong to the lock */
+        ret->view.verdicts = NULL;
         (void)pthread_mutex_unlock(&d->lock);
 }
 

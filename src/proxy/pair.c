@@ -79,7 +79,6 @@ struct pair *pair_new(struct door *d, int fd, const struct sockaddr_storage *pee
         c->class_of[0] = c->class_of[1] = -1;
         c->last_class = UINT32_MAX;
         c->ticket.owner = c;
-        c->ticket.tier = -1;
         list_init(&c->mail);
         (void)pthread_mutex_lock(&d->lock);
         c->setup = setup_ref(d->setup);

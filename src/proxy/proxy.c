@@ -247,7 +247,7 @@ static void follow_plan(struct proxy *p, const struct proxy_door *o, struct plan
                 bury_entrance(p, d->entrances[i]);
         memcpy(d->entrances, plan->entrances, sizeof(plan->entrances));
         d->n_entrances = plan->n_entrances;
-        door_set(d, plan->setup, o->concurrency);
+        door_set(d, plan->setup, o);
         if (plan->is_new)
                 health_look(d);
         for (size_t i = 0; i < plan->n_entrances; i++)

@@ -9,6 +9,7 @@
 #ifndef WEIR_PROXY_PROXY_H
 #define WEIR_PROXY_PROXY_H
 
+#include "base/buf.h"
 #include "gate/sql_class.h"
 #include "loop/loop.h"
 #include "traffic/traffic.h"
@@ -35,6 +36,7 @@ struct proxy_door {
         enum gate_mode mode;
         int64_t wait_ms, connect_timeout_ms;
         uint32_t concurrency; /* transactions at the server at once; 0: any */
+        bool is_floor_off;    /* deferrable_floor = 0 */
         uint32_t max_connections, max_user_connections; /* 0: no limit */
         bool is_comment_trusted;                        /* comment_tiers = "any" */
         enum proxy_tls_mode tls;
@@ -63,6 +65,11 @@ int proxy_change(struct proxy *p, const struct proxy_door *doors, size_t n,
 /* Where door i listens, really; NULL at the end. */
 const char *proxy_address(const struct proxy *p, size_t door, size_t i);
 struct traffic_threads proxy_for_core(struct proxy *p);
+/* What that door has learned, as text for a file; any thread.  False: there is no such door. */
+bool proxy_memory(struct proxy *p, size_t door, char name[TRAFFIC_NAME_MAX + 1], struct buf *ret);
+/* Takes it over.  On an error nothing has changed. */
+int proxy_remember(struct proxy *p, size_t door, struct slice text,
+                   struct problem *problem) MUST_CHECK;
 /* The loop is to stop: takes no more connections, closes those without a transaction. */
 struct proxy *proxy_free(struct proxy *p); /* cuts what is left; NULL is fine; returns NULL */
 

@@ -332,14 +332,20 @@ struct proxy {
 struct door *door_new(struct proxy *p, const char *name);
 struct door *door_free(struct door *d);
 /* Takes the reference. */
-void door_set(struct door *d, struct setup *setup, uint32_t concurrency);
+void door_set(struct door *d, struct setup *setup, const struct proxy_door *o);
 void door_set_mode(struct door *d, enum gate_mode mode);
 /* The row and the class of these facts.  Under the lock. */
 void door_describe(const struct door *d, const struct class_facts *facts,
                    const struct class_row **ret_row, struct traffic_class *ret);
 struct class_limits door_limits(const struct door *d, const struct class_row *row);
+/* NULL: no transaction of it was seen yet.  Under the lock. */
+const struct door_class *door_find_class(const struct door *d, const struct traffic_class *c);
 /* The number of the class of these facts, made when it is missing.  Under the lock. */
 size_t door_class(struct door *d, const struct class_facts *facts);
+/* What the class of that row, identity and comment is remembered to usually do.  Without the row,
+ * nothing.  Under the lock. */
+void door_remember(struct door *d, const struct traffic_class *class,
+                   const struct usual_memory *memory);
 /* Tells the core of classes that it has not heard of.  Not under the lock. */
 void door_tell_news(struct door *d);
 /* Gives admission its turn.  Under the lock. */

@@ -57,6 +57,11 @@ struct expected *pair_expect(struct pair *c, enum mysql_expect expect, uint8_t c
                                .sent_ns = c->worker->now_ns};
         if (c->n_expected++ == 0)
                 mysql_reply_begin(&c->reply, expect, c->caps);
+        if (c->ticket.state == TICKET_RUNNING && c->ticket.is_idle) {
+                (void)pthread_mutex_lock(&c->door->lock);
+                admission_resume(c->door->admission, &c->ticket, c->worker->now_ns);
+                (void)pthread_mutex_unlock(&c->door->lock);
+        }
         return e;
 }
 

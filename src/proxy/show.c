@@ -1,4 +1,5 @@
 /* SHOW WEIR STATUS and SHOW WEIR CLASSES, answered in the session of whoever asks. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +9,8 @@
 
 /* Cells of one row, printed where the row keeps them. */
 struct cells {
-        struct slice cell[12];
-        char room[12][CELL_BYTES];
+        struct slice cell[14];
+        char room[14][CELL_BYTES];
         size_t n;
 };
 
@@ -61,17 +62,15 @@ static void put_status(struct mysql_table *t, const struct door *d)
         mysql_table_begin(t, columns, ARRAY_LEN(columns));
         put_text(t, "Door", d->name);
         put_text(t, "Mode", mode_name(d->mode));
-        put_text(t, "Level", level_name(a.level));
+        put_text(t, "Load", !a.is_learned ? "learning" : a.is_over ? a.why : "well");
         put_text(t, "Server", d->setup->server);
         put_text(t, "Server_problem", d->problem);
         put_number(t, "Connections", d->n_connections);
         put_number(t, "Running", a.running);
         put_number(t, "Waiting", a.waiting);
-        if (a.window == UINT32_MAX)
-                put_text(t, "Window", "none");
-        else
-                put_number(t, "Window", a.window);
-        put_number(t, "Shed", a.shed);
+        put_number(t, "Executing", a.executing);
+        put_number(t, "Window", a.window);
+        put_number(t, "In_window", a.excess);
         put_text(t, "Draining", atomic_load(&d->is_draining) ? "yes" : "no");
         mysql_table_end(t);
 }
@@ -93,6 +92,8 @@ static void put_class(struct mysql_table *t, const struct door_class *class,
         add_text(&c, v->verdicts && v->verdicts->is_known ? tier_name(v->verdicts->tier) : "");
         add_text(&c, mode_name(v->limits.mode));
         add_number(&c, v->running);
+        add_number(&c, v->executing);
+        add_number(&c, (uint64_t)llround(v->usual));
         add_number(&c, v->waiting);
         add_number(&c, v->counts->transactions);
         add_number(&c, v->counts->held);
@@ -106,9 +107,20 @@ static void put_class(struct mysql_table *t, const struct door_class *class,
 /* Under the lock of the door. */
 static void put_classes(struct mysql_table *t, const struct door *d, int64_t now_ns)
 {
-        static const char *const columns[] = {
-                "Class",        "Row",  "Tier",    "Mode",       "Running",          "Waiting",
-                "Transactions", "Held", "Refused", "Would_hold", "Database_time_ms", "Why"};
+        static const char *const columns[] = {"Class",
+                                              "Row",
+                                              "Tier",
+                                              "Mode",
+                                              "Running",
+                                              "Executing",
+                                              "Usual",
+                                              "Waiting",
+                                              "Transactions",
+                                              "Held",
+                                              "Refused",
+                                              "Would_hold",
+                                              "Database_time_ms",
+                                              "Why"};
         struct class_view view;
         mysql_table_begin(t, columns, ARRAY_LEN(columns));
         for (size_t i = 0; i < ADMIT_CLASSES_MAX; i++)

@@ -45,6 +45,12 @@ static struct traffic_statement *row_of(struct statements *s, uint64_t digest)
         return at ? &s->rows[at - 1] : s->other;
 }
 
+const char *statements_text(struct statements *s, uint64_t digest)
+{
+        uint16_t at = digest ? *slot_of(s, digest) : 0;
+        return at ? s->rows[at - 1].text : "";
+}
+
 static struct traffic_statement *add_row(struct statements *s, uint16_t *slot, uint64_t digest)
 {
         struct traffic_statement *row = &s->rows[s->n++];

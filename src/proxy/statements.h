@@ -23,6 +23,8 @@ struct statement_use {
         int64_t busy_ns;
 };
 void statements_count(struct statements *s, uint64_t digest, const struct statement_use *use);
+/* What the digest stands for; "": not known.  Valid until the table goes. */
+const char *statements_text(struct statements *s, uint64_t digest);
 void statements_held(struct statements *s, uint64_t digest, int64_t held_ns);
 
 /* Adds what this one has to `sum`; after all of them the best are told. */

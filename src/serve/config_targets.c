@@ -160,6 +160,7 @@ static int take_metric(const struct config_at *target, struct config_target *lev
         if (r == OK)
                 r = take_check_above(cfg, rule, &level->check_above[o->n_metrics - 1], &at);
         rule->stale_ns = stale_ms * NS_PER_MS;
+        level->is_written[o->n_metrics - 1] = cfg_size(cfg, "elevated") > 0;
         return r;
 }
 

@@ -19,6 +19,7 @@ struct config_target {
         struct level_rule rules[LEVEL_METRICS_MAX];
         double check_above[LEVEL_METRICS_MAX]; /* threshold of the check door; NAN: none */
         bool is_checked[LEVEL_METRICS_MAX];
+        bool is_written[LEVEL_METRICS_MAX]; /* its thresholds are in the file */
         struct unknown_rule unknown[TIERS]; /* what a check gets while a metric is unknown */
 /* What rows of api/setting_table.def declare: dwell, the mode (-1: the global one), where the
  * password is from. */

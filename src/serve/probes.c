@@ -101,6 +101,15 @@ static void on_skips_changed(void *ctx)
 
 /* ---- targets ---- */
 
+/* Does it count the statements that run at a database server? */
+static bool is_running(enum probe_kind kind, const char *source)
+{
+        if (kind == PROBE_MYSQL)
+                return strcmp(source, "threads_running") == 0 ||
+                       strcasecmp(source, "status:Threads_running") == 0;
+        return kind == PROBE_POSTGRES && strcmp(source, "active_backends") == 0;
+}
+
 static void put_target(struct core_target *to, struct core_metric *metrics,
                        const struct probe_options *p, const struct config_target *level)
 {
@@ -108,7 +117,10 @@ static void put_target(struct core_target *to, struct core_metric *metrics,
                 metrics[i] = (struct core_metric){.name = p->metrics[i].name,
                                                   .rule = level->rules[i],
                                                   .check_above = level->check_above[i],
-                                                  .is_checked = level->is_checked[i]};
+                                                  .is_checked = level->is_checked[i],
+                                                  .is_running =
+                                                          is_running(p->kind, p->metrics[i].source),
+                                                  .is_written = level->is_written[i]};
         *to = (struct core_target){
                 .name = p->name,
                 .kind = probe_kind_name(p->kind),

@@ -1,9 +1,12 @@
 /* See proxies.h. */
 #include "serve/proxies.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proxy/proxy.h"
+#include "serve/learned.h"
 #include "traffic/traffic.h"
 
 _Static_assert(CONFIG_DOORS_MAX == TRAFFIC_DOORS_MAX, "one bound for both");
@@ -13,7 +16,33 @@ struct proxies {
         struct loop *loop;
         struct proxy *proxy; /* NULL: there was no door yet */
         size_t n_doors;
+        struct learned *learned; /* NULL: there was no door yet */
+        /* Those whose files were read: it is done once, and not for a reload. */
+        char read[CONFIG_DOORS_MAX][PROBE_NAME_MAX + 1];
+        size_t n_read;
 };
+
+static bool was_read(const struct proxies *p, const char *name)
+{
+        for (size_t i = 0; i < p->n_read; i++)
+                if (strcmp(p->read[i], name) == 0)
+                        return true;
+        return false;
+}
+
+/* Of doors that are new.  One that was away for a while is read again. */
+static void read_learned(struct proxies *p, const struct config *config)
+{
+        const struct config_doors *d = &config->doors;
+        for (size_t i = 0; i < d->n; i++)
+                if (!was_read(p, d->doors[i].name))
+                        learned_read(p->proxy, config->data, i, d->doors[i].name);
+        for (size_t i = 0; i < d->n; i++)
+                (void)snprintf(p->read[i], sizeof(p->read[i]), "%s", d->doors[i].name);
+        p->n_read = d->n;
+        if (!p->learned)
+                p->learned = learned_new(p->proxy, config->data);
+}
 
 static struct proxy_door door_options(const struct config_door *d, const struct class_row *rows,
                                       size_t n_rows)
@@ -27,6 +56,7 @@ static struct proxy_door door_options(const struct config_door *d, const struct 
                 .wait_ms = d->wait_ms,
                 .connect_timeout_ms = d->connect_timeout_ms,
                 .concurrency = d->concurrency,
+                .is_floor_off = d->deferrable_floor == 0,
                 .max_connections = d->max_connections,
                 .max_user_connections = d->max_user_connections,
                 .is_comment_trusted = d->comment_tiers == CONFIG_COMMENT_ANY,
@@ -59,8 +89,10 @@ int proxies_change(struct proxies *p, const struct config *config, struct proble
         for (size_t i = 0; i < d->n; i++)
                 doors[i] = door_options(&d->doors[i], rows, d->n_classes);
         r = proxy_change(p->proxy, doors, d->n, problem);
-        if (r == OK)
+        if (r == OK) {
                 p->n_doors = d->n;
+                read_learned(p, config);
+        }
         free(rows);
         return r;
 }
@@ -111,6 +143,7 @@ struct proxies *proxies_free(struct proxies *p)
 {
         if (!p)
                 return NULL;
+        p->learned = learned_free(p->learned);
         p->proxy = proxy_free(p->proxy);
         free(p);
         return NULL;

@@ -81,6 +81,8 @@ static void copy_target(struct target *to, const struct core_target *from, int64
                 to->rules[i] = to->metrics[i].configured = from->metrics[i].rule;
                 to->metrics[i].check_above = from->metrics[i].check_above;
                 to->metrics[i].check_configured = from->metrics[i].check_above;
+                to->metrics[i].is_running = from->metrics[i].is_running;
+                to->metrics[i].is_written = from->metrics[i].is_written;
                 to->metrics[i].is_checked = from->metrics[i].is_checked;
         }
         leveler_init(&to->leveler, now_ns);

@@ -80,6 +80,12 @@ static void copy_class(void *ctx, size_t number, const struct traffic_class *c,
                                                  .limits = v->limits,
                                                  .running = v->running,
                                                  .waiting = v->waiting,
+                                                 .executing = v->executing,
+                                                 .excess = v->excess,
+                                                 .free = v->free,
+                                                 .usual = v->usual,
+                                                 .usual_ms = v->usual_ms,
+                                                 .slowdown = v->slowdown,
                                                  .oldest_ns = v->oldest_ns};
 }
 
@@ -179,7 +185,7 @@ static struct told_verdict verdict_of(const struct class_verdicts *v, enum gate_
         for (size_t i = ARRAY_LEN(v->verdict); i-- > 0;) {
                 const struct check_verdict *one = &v->verdict[i];
                 enum check_reason reason = one->is_granted ? one->would_reason : one->reason;
-                if ((one->is_granted && !one->would_refuse) || admission_ignores(reason, v->tier))
+                if ((one->is_granted && !one->would_refuse) || admission_ignores(reason))
                         continue;
                 bool waits = !one->is_granted && mode == MODE_ENFORCE;
                 put_why(&told, reason, v);
@@ -191,24 +197,25 @@ static struct told_verdict verdict_of(const struct class_verdicts *v, enum gate_
         return told;
 }
 
-/* Transactions that the gate lets go wait for a limit: of their class, else of the door. */
-static const char *limit_text(const struct told_class *c)
+/* Transactions that the gate lets go wait for a limit of their class, for the window, or for the
+ * door. */
+static enum admit_reason find_limit(const struct told_class *c)
 {
         const struct class_limits *l = &c->limits;
-        enum admit_reason reason = ADMIT_BY_DOOR;
+        enum admit_reason reason = c->executing >= c->free ? ADMIT_BY_LOAD : ADMIT_BY_DOOR;
         if (l->concurrency && c->running >= l->concurrency)
                 reason = ADMIT_BY_CONCURRENCY;
         else if (l->rate > 0)
                 reason = ADMIT_BY_RATE;
         else if (l->budget_ns)
                 reason = ADMIT_BY_BUDGET;
-        return admit_reason_text(reason);
+        return reason;
 }
 
-/* 0 is no limit. */
-static double rate_or_nan(double rate)
+/* 0 stands for none. */
+static double above_zero(double number)
 {
-        return rate > 0 ? rate : NAN;
+        return number > 0 ? number : NAN;
 }
 
 #define RATE_TEXT 32
@@ -226,8 +233,12 @@ static struct proxy_class_reply class_row(const struct core *core, size_t door,
         const struct admit_times *services = k ? &k->services[1] : &nothing;
         *now = verdict_of(v, c->limits.mode);
         if (c->waiting && strcmp(now->verdict, "wait") != 0) {
-                *now = (struct told_verdict){"wait", check_reason_name(CHECK_LIMIT), ""};
-                (void)snprintf(now->why, sizeof(now->why), "%s", limit_text(c));
+                enum admit_reason limit = find_limit(c);
+                bool is_load = limit == ADMIT_BY_LOAD;
+                *now = (struct told_verdict){
+                        "wait", is_load ? admit_reason_name(limit) : check_reason_name(CHECK_LIMIT),
+                        ""};
+                (void)snprintf(now->why, sizeof(now->why), "%s", admit_reason_text(limit));
         }
         (void)snprintf(rate, RATE_TEXT, "%.1f", c->transactions_per_s);
         return (struct proxy_class_reply){
@@ -241,6 +252,12 @@ static struct proxy_class_reply class_row(const struct core *core, size_t door,
                 .rule = v->rule,
                 .running = c->running,
                 .waiting = c->waiting,
+                .executing = c->executing,
+                .usual = above_zero(c->usual),
+                .free = c->free == UINT32_MAX ? -1 : (int64_t)c->free,
+                .excess = c->excess,
+                .usual_ms = above_zero(c->usual_ms),
+                .slowdown = above_zero(c->slowdown),
                 .oldest_ms = c->oldest_ns / NS_PER_MS,
                 .transactions = (int64_t)n->transactions,
                 .statements = (int64_t)n->statements,
@@ -258,7 +275,7 @@ static struct proxy_class_reply class_row(const struct core *core, size_t door,
                 .service_us_p50 = percentile_us(&n->services, services, 0.5),
                 .service_us_p99 = percentile_us(&n->services, services, 0.99),
                 .concurrency = c->limits.concurrency,
-                .rate = rate_or_nan(c->limits.rate),
+                .rate = above_zero(c->limits.rate),
                 .time_budget_ms = c->limits.budget_ns / NS_PER_MS,
                 .wait_ms = c->limits.wait_ns / NS_PER_MS,
                 .last_ms = k ? k->last_ms : 0,
@@ -290,7 +307,7 @@ static struct proxy_row_reply door_row(const struct core *core, size_t door,
         const struct traffic *t = core->traffic;
         const struct door *d = &t->doors[door];
         const struct admission_state *a = &state->admission;
-        *state = (struct traffic_door){.admission = {.window = UINT32_MAX}};
+        *state = (struct traffic_door){.admission = {.server = NAN, .server_most = NAN}};
         if (t->has_threads)
                 t->threads.state(t->threads.ctx, door, state);
         return (struct proxy_row_reply){
@@ -308,10 +325,16 @@ static struct proxy_row_reply door_row(const struct core *core, size_t door,
                 .blind = state->blind,
                 .running = a->running,
                 .waiting = a->waiting,
-                .window = a->window == UINT32_MAX ? -1 : (int64_t)a->window,
+                .window = a->window,
+                .executing = a->executing,
+                .excess = a->excess,
+                .learned = a->is_learned,
+                .over = a->is_over,
+                .why = a->why,
+                .slowdown = above_zero(a->slowdown),
+                .server_running = a->server,
+                .server_usual = a->server_most,
                 .concurrency = a->concurrency,
-                .standing = a->is_standing,
-                .shed = (int64_t)a->shed,
                 .draining = state->is_draining,
                 .accepted = (int64_t)state->accepted,
                 .refused_connections = (int64_t)state->refused,
@@ -470,6 +493,7 @@ static void tell_clients(struct reply *reply, const struct reply_items *items)
                         .statements = (int64_t)c->statements,
                         .transactions = (int64_t)c->transactions,
                         .why = why,
+                        .text = c->text,
                 };
                 reply_proxy_client(reply, &told);
         }
@@ -607,6 +631,36 @@ static void explain_verdict(struct core *core, size_t door, const struct traffic
         check_freeze(core, &s, ret);
 }
 
+/* What the law of load would say of it now. */
+static void explain_load(const struct traffic_explained *e, const struct class_verdicts *v,
+                         struct told_verdict *now, char ret[WHY_TEXT])
+{
+        const struct admission_state *a = &e->admission;
+        const struct class_view *c = &e->view;
+        bool is_exempt = v->verdict[2].is_granted && v->verdict[2].reason == CHECK_EXEMPT;
+        char usual[64] = "it has no usual yet";
+        if (!e->how.can_wait || v->tier == TIER_CRITICAL || is_exempt || !a->is_learned) {
+                (void)snprintf(ret, WHY_TEXT, "%s",
+                               !e->how.can_wait ? "never waits"
+                               : !a->is_learned ? "learning: nothing waits for load yet"
+                                                : "never waits for load");
+                return;
+        }
+        if (v->tier == TIER_DEFERRABLE)
+                (void)snprintf(usual, sizeof(usual), "deferrable work has no usual");
+        else if (e->is_seen && c->free)
+                (void)snprintf(usual, sizeof(usual), "%u may at once", c->free);
+        bool is_usual = e->is_seen && c->executing < c->free;
+        bool is_full = !is_usual && a->excess >= a->window && e->is_seen && c->executing;
+        (void)snprintf(ret, WHY_TEXT, "%u of its class execute, %s; window: %u of %u",
+                       e->is_seen ? c->executing : 0, usual, a->excess, a->window);
+        if (!is_full || strcmp(now->verdict, "run") != 0)
+                return;
+        *now = (struct told_verdict){e->limits.mode == MODE_ENFORCE ? "wait" : "observe",
+                                     admit_reason_name(ADMIT_BY_LOAD), ""};
+        (void)snprintf(now->why, sizeof(now->why), "%s", admit_reason_text(ADMIT_BY_LOAD));
+}
+
 int exec_proxyexplain(struct core *core, struct session *session, const struct command *cmd,
                       struct reply *reply, struct problem *problem)
 {
@@ -632,6 +686,8 @@ int exec_proxyexplain(struct core *core, struct session *session, const struct c
         struct told_verdict now = verdict_of(&v, e.limits.mode);
         if (!e.how.can_wait)
                 now = (struct told_verdict){"run", check_reason_name(CHECK_GRANTED), ""};
+        char load[WHY_TEXT];
+        explain_load(&e, &v, &now, load);
         const struct proxy_explained_reply told = {
                 .class = e.class.identity,
                 .row = e.class.row,
@@ -646,8 +702,9 @@ int exec_proxyexplain(struct core *core, struct session *session, const struct c
                 .reason = now.reason,
                 .why = now.why,
                 .rule = v.rule,
+                .load = load,
                 .concurrency = e.limits.concurrency,
-                .rate = rate_or_nan(e.limits.rate),
+                .rate = above_zero(e.limits.rate),
                 .time_budget_ms = e.limits.budget_ns / NS_PER_MS,
                 .wait_ms = e.limits.wait_ns / NS_PER_MS,
         };

@@ -3,12 +3,12 @@
  * A snapshot is made anew, whole, whenever something that it was made of has changed: a sample of
  * the target, a rule, a setting, the pause, the registry, the level, or the classes.  Those are
  * seen by their versions, so whoever changes something need not know of doors.  What changes with
- * time alone (how long a hold still lasts, an unknown metric that is forgiven after a while) makes
- * a snapshot a second while there is such a thing.
+ * time alone (how long a hold still lasts) makes a snapshot a second while there is such a thing.
  *
  * Costs: about 1 us per class, so 1 ms for a door with all classes it may have; at most once a
  * turn. */
 #include <math.h>
+#include <stdio.h>
 
 #include "traffic/traffic_state.h"
 
@@ -71,28 +71,39 @@ static bool is_same(const struct policy_key *a, const struct policy_key *b)
 
 /* ---- what ---- */
 
-/* Is a metric above its threshold, or is none known?  One that checks do not look at counts from
- * where it makes the level elevated, and so does one without a threshold. */
-static bool is_over(const struct target *g)
+/* What the door judges by: how many statements run, and whether a metric of harm is above its
+ * threshold.  That is where checks refuse, or where the level becomes elevated; what is not known
+ * does no harm. */
+static void put_metrics(const struct target *g, struct door_policy *p)
 {
-        bool is_any_known = false;
         for (size_t i = 0; g && i < g->n_metrics; i++) {
+                const struct metric *m = &g->metrics[i];
+                const struct level_rule *rule = &g->rules[i];
+                double value = g->samples[i].value;
+                double above = m->is_checked ? m->check_above : NAN;
                 if (!(g->leveler.known_mask >> i & 1))
                         continue;
-                double value = g->samples[i].value;
-                double above = g->metrics[i].is_checked ? g->metrics[i].check_above : NAN;
-                is_any_known = true;
-                if (isnan(above) ? value >= g->rules[i].enter[0] : value > above)
-                        return true;
+                if (m->is_running) {
+                        p->running = value;
+                        p->n_samples = (uint64_t)g->samples[i].at_ns;
+                        if (m->is_written || rule->enter[0] != m->configured.enter[0])
+                                p->running_most = rule->enter[0];
+                        continue;
+                }
+                bool is_over = isnan(above) ? value >= rule->enter[0] : value > above;
+                if (!is_over || p->is_harmed)
+                        continue;
+                p->is_harmed = true;
+                (void)snprintf(p->harm, sizeof(p->harm), "%s %.6g against %.6g", m->name, value,
+                               isnan(above) ? rule->enter[0] : above);
         }
-        return g && g->n_metrics && !is_any_known;
 }
 
 static bool is_fleeting(const struct class_verdicts *v)
 {
         for (size_t i = 0; i < ARRAY_LEN(v->verdict); i++) {
                 enum check_reason reason = v->verdict[i].reason;
-                if (reason == CHECK_PAUSED || reason == CHECK_HOLD || reason == CHECK_UNKNOWN)
+                if (reason == CHECK_PAUSED || reason == CHECK_HOLD)
                         return true;
         }
         return false;
@@ -102,9 +113,7 @@ static struct door_policy *freeze(struct core *core, struct door *d)
 {
         struct door_policy *p = door_policy_new(d->n_classes);
         struct check_subject s = {.target = door_target(core, d)};
-        p->level = door_level(core, d);
-        p->is_over = is_over(target_of(core, d));
-        p->n_samples = d->n_samples;
+        put_metrics(target_of(core, d), p);
         d->is_fleeting = false;
         for (size_t i = 0; i < d->n_classes; i++) {
                 struct known_class *k = d->classes[i];

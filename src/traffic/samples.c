@@ -38,10 +38,13 @@ static void put_door(struct samples *s, const struct door *d, const struct traff
         put(s, "proxy_blind", now->blind);
         put(s, "proxy_running", a->running);
         put(s, "proxy_waiting", a->waiting);
-        put(s, "proxy_window", a->window == UINT32_MAX ? -1.0 : (double)a->window);
+        put(s, "proxy_executing", a->executing);
+        put(s, "proxy_window", a->window);
+        put(s, "proxy_excess", a->excess);
+        put(s, "proxy_over", a->is_over);
+        put(s, "proxy_slowdown_ratio", a->slowdown > 0 ? a->slowdown : NAN);
         put(s, "proxy_accepted_total", (double)now->accepted);
         put(s, "proxy_refused_connections_total", (double)now->refused);
-        put(s, "proxy_shed_total", (double)a->shed);
         size_t len = s->labels.len;
         throttle_put_label(&s->labels, "direction", "in");
         put(s, "proxy_bytes_total", (double)now->bytes_in);
@@ -97,6 +100,8 @@ static void put_class(struct samples *s, const struct door *d, const struct told
         throttle_put_label(&s->labels, "row", c->class.row);
         put(s, "proxy_class_running", c->running);
         put(s, "proxy_class_waiting", c->waiting);
+        put(s, "proxy_class_executing", c->executing);
+        put(s, "proxy_class_usual", c->usual > 0 ? c->usual : NAN);
         put(s, "proxy_class_oldest_wait_seconds", (double)c->oldest_ns * S_OF_NS);
         put(s, "proxy_transactions_total", (double)n->transactions);
         put(s, "proxy_statements_total", (double)n->statements);
@@ -124,6 +129,7 @@ static void add_class(struct told_class *to, const struct told_class *c)
         const struct class_counts *n = &c->counts;
         to->running += c->running;
         to->waiting += c->waiting;
+        to->executing += c->executing;
         if (c->oldest_ns > to->oldest_ns)
                 to->oldest_ns = c->oldest_ns;
         counts_add(&to->counts, n);

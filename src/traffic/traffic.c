@@ -16,8 +16,10 @@
 #include "things/setting.h"
 #include "traffic/traffic_state.h"
 
-#define TICK_NS   NS_PER_S
-#define MINUTE_NS (60 * NS_PER_S)
+#define TICK_NS    NS_PER_S
+#define OVER_TICKS 2
+#define WELL_TICKS 10
+#define MINUTE_NS  (60 * NS_PER_S)
 
 const char *traffic_state_name(enum traffic_state state)
 {
@@ -236,6 +238,23 @@ static void add_point(struct door *d, int64_t second, struct traffic_point point
         d->series[(uint64_t)second % TRAFFIC_SERIES_S] = point;
 }
 
+/* Over is told when it has lasted for a moment, well when it has for longer: one event each for a
+ * time of trouble. */
+static void tell_load(struct core *core, struct door *d, const struct admission_state *a)
+{
+        d->changed = a->is_over == d->is_told_over ? 0 : d->changed + 1;
+        if (d->changed < (a->is_over ? OVER_TICKS : WELL_TICKS))
+                return;
+        d->is_told_over = a->is_over;
+        d->changed = 0;
+        if (a->is_over)
+                throttle_tell(core, "proxy_over", "%s: %s; %u wait, window %u", d->name, a->why,
+                              a->waiting, a->window);
+        else
+                throttle_tell(core, "proxy_well", "%s: the database is well again, %u wait",
+                              d->name, a->waiting);
+}
+
 static void tick_door(struct core *core, size_t door)
 {
         struct traffic *t = core->traffic;
@@ -265,6 +284,7 @@ static void tick_door(struct core *core, size_t door)
                                          .running = state.admission.running,
                                          .transactions = small(transactions),
                                          .busy_ms = small(busy_ns / NS_PER_MS)});
+        tell_load(core, d, &state.admission);
         d->is_due |= d->is_fleeting;
         if (state.connections && d->target[0])
                 throttle_ask(core); /* the probes are to be awake */
@@ -294,7 +314,6 @@ static void traffic_sampled(struct core *core, size_t target)
         for (size_t i = 0; i < t->n; i++) {
                 if (door_target(core, &t->doors[i]) != (int)target)
                         continue;
-                t->doors[i].n_samples++;
                 t->doors[i].is_due = true;
         }
 }

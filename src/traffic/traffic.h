@@ -71,7 +71,8 @@ struct traffic_client {
         uint32_t class_number; /* of its last transaction; UINT32_MAX: none yet */
         char user[TRAFFIC_NAME_MAX + 1], database[TRAFFIC_NAME_MAX + 1];
         char program[TRAFFIC_NAME_MAX + 1], address[TRAFFIC_ADDRESS_MAX];
-        char why[TRAFFIC_TEXT]; /* of a held one */
+        char why[TRAFFIC_TEXT];     /* of a held one, */
+        char text[SQL_DIGEST_TEXT]; /* and its statement without literals */
 };
 
 struct traffic_statement {
@@ -90,6 +91,9 @@ struct traffic_explained {
         struct traffic_class class;
         struct class_explanation how; /* its row is NULL or lives until the next reload */
         struct class_limits limits;
+        struct admission_state admission;
+        bool is_seen;           /* the door has that class: */
+        struct class_view view; /* its counts and verdicts are not set */
 };
 
 /* The threads.  All of it may be called only on the loop thread; `door` is its index. */

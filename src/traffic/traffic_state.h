@@ -55,11 +55,12 @@ struct door {
         bool is_due;      /* a policy is to be published */
         bool is_fleeting; /* the last one has what changes with time alone */
         struct policy_key key;
-        uint64_t n_samples;
 
         struct traffic_point series[TRAFFIC_SERIES_S];
         int64_t second; /* steady, of the newest point; 0: none yet */
         uint64_t n_ticks;
+        bool is_told_over; /* "proxy_over" was told, and no "proxy_well" since */
+        unsigned changed;  /* ticks in a row that say otherwise */
         int64_t minute_ns; /* the histograms were last taken */
 };
 
@@ -91,7 +92,8 @@ struct told_class {
         struct traffic_class class;
         struct class_counts counts;
         struct class_limits limits;
-        uint32_t running, waiting;
+        uint32_t running, waiting, executing, excess, free;
+        double usual, usual_ms, slowdown; /* 0: not known */
         int64_t oldest_ns;
         double busy_ms_per_s, transactions_per_s;
 };

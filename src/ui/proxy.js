@@ -106,8 +106,16 @@ function tile(value, text, {sub, title: why} = {})
                 sub ? h('span.sub', {}, sub) : null);
 }
 
-const WINDOW = 'The load limits how many transactions of less important tiers run at once. ' +
-        'weir shrinks the window while a metric is above its threshold, and widens it afterwards.';
+const WINDOW = 'What usually executes at once never waits for load. What goes beyond that shares ' +
+        'the window: it grows while the database is well, and is halved when it is not.';
+
+/* "learning" until weir knows what is usual. */
+function loadWord(p)
+{
+        if (!p.learned)
+                return 'learning';
+        return p.over ? 'over' : 'well';
+}
 
 function tiles(p)
 {
@@ -121,10 +129,14 @@ function tiles(p)
                         ].filter(Boolean)
                                      .join(', ')
                 }),
-                tile(fmtNumber(p.running), 'running', {sub: most(p.concurrency)}),
-                tile(fmtNumber(p.waiting), 'waiting',
-                        {sub: p.standing ? 'the queue does not shrink' : null}),
-                tile(p.window < 0 ? 'no limit' : fmtNumber(p.window), 'window', {title: WINDOW}),
+                tile(fmtNumber(p.running), 'running', {
+                        sub: [most(p.concurrency), `${fmtNumber(p.executing)} executing`]
+                                     .filter(Boolean)
+                                     .join(', ')
+                }),
+                tile(fmtNumber(p.waiting), 'waiting'),
+                tile(`${fmtNumber(p.excess)} of ${fmtNumber(p.window)}`, 'in the window',
+                        {title: WINDOW, sub: p.over ? p.why : null}),
                 p.classes ? tile(fmtNumber(rate), 'transactions/s',
                                     {sub: `${fmtNumber(p.transactions)} so far`})
                           : tile(fmtNumber(p.transactions), 'transactions'),
@@ -162,7 +174,6 @@ function about(ctx, p)
                 some(p.refused_connections, 'Refused connections'),
                 some(p.with_locks, 'Connections with locks'),
                 some(p.blind, 'Unread connections'),
-                some(p.shed, 'Refused by overload'),
         ]);
 }
 
@@ -207,7 +218,7 @@ function card(ctx, head, again)
                         drains.hidden = now.draining;
                 }
                 refill(state, now.problem ? badge('critical', 'server away') : null,
-                        badge(now.level, `load ${now.level}`), badge(now.mode),
+                        badge(now.over ? 'elevated' : 'normal', `load: ${loadWord(now)}`), badge(now.mode),
                         now.draining ? badge('paused', 'drains') : null);
                 const trouble = JSON.stringify([now.problem, now.draining]);
                 if (trouble !== told)

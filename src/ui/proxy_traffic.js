@@ -83,7 +83,13 @@ function clientTable(empty)
                                 sort: by('state_ms'),
                                 cell: (c) => fromNow(-c.state_ms, 'for')
                         },
-                        {key: 'why', label: 'Why', cls: 'wrap', cell: (c) => c.why || ''},
+                        {
+                                key: 'why',
+                                label: 'Why',
+                                cls: 'wrap',
+                                cell: (c) => [c.why || '',
+                                        c.text ? h('span.sub.mono', {}, c.text) : null]
+                        },
                         {key: 'user', label: 'User', cls: 'wrap', sort: by('user'), cell: account},
                         {key: 'database', label: 'Database', cls: 'wrap', sort: by('database')},
                         {
@@ -259,6 +265,7 @@ function explained(e)
                         ['Section', e.row || 'none'],
                         ['Tier', e.tier],
                         ['Mode', e.mode],
+                        ['Load', e.load],
                         ['Kind', words(e.kind)],
                         ['Digest', h('span.mono', {}, e.digest)],
                 ]),

@@ -68,6 +68,7 @@ test('a door tells who sends what, and the key m leads to it', async (t) => {
         await both(t, world);
         await says(page, rowOf(page, 'checkout'), /section checkout · tier critical.*runs/s);
         await says(page, rowOf(page, 'reports:etl'), /section etl · tier deferrable.*runs/s);
+        await says(page, region(page, 'shop'), /load: learning.*0 of 4in the window/s);
         await says(page, region(page, 'shop'), new RegExp(`Server127.0.0.1:${world.maria.port}`));
         await says(page, region(page, 'Statements'), /shop\.orders where id < \?/);
         await says(page, region(page, 'Who waits'), /No client waits/);
@@ -91,14 +92,14 @@ test('statements are sorted by what is chosen, and the address keeps it', async 
 
 test('a statement is explained without being run', async (t) => {
         const world = await guarded(t, {classes: CLASSES});
-        world.server.load(20);
-        await world.server.level('critical');
+        await world.server.post('throttle', {action: 'pause', for: 600000});
         const page = await t.page(world.server, '#/sql');
         const panel = region(page, 'Explain a statement');
         await panel.getByLabel('Statement').fill('DELETE FROM shop.orders WHERE id = 1');
         await panel.getByLabel('User').fill('etl');
         await panel.getByRole('button', {name: 'Explain'}).click();
         await says(page, panel, /It would wait now.*Classreports:etl.*Sectionetl.*Tierdeferrable/s);
+        await says(page, panel, /Loadlearning: nothing waits for load yet/);
         await says(page, panel.locator('pre'), /delete from shop\.orders where id = \?/);
         equal(await world.maria.call('ask', 'SELECT COUNT(*) FROM shop.orders'), [['3']], 'rows');
 });

@@ -3,14 +3,15 @@
     with Bed(folder, classes={"etl": 'user = "etl" tier = "deferrable"'}) as bed:
         bed.address                 of the door
         bed.direct                  of the MariaDB behind it
-        bed.set_level("critical")   returns when the gate knows it
+        bed.hold(), bed.free()      the operator pauses; the door knows it when they return
         bed.classes()               {class: its counters}
 
     shared = SharedBed(classes=...)     one for all tests of a script: shared() is the bed,
     shared.end()                        for the script's last test, says whether it ended well
 
-The level comes from a file that a target of kind "command" prints.  Accounts are those of ACCOUNTS,
-each with the password PASSWORD and all privileges.
+A pause holds all classes but critical ones and those of the tier high.  Accounts are those of
+ACCOUNTS, each with the password PASSWORD and all privileges.  What the door has learned can be given as
+its file (learned).
 """
 import atexit
 import functools
@@ -24,9 +25,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from lib_databases import PASSWORD, Maria  # noqa: E402
 from lib_mysql_wire import CAPS, Raw  # noqa: E402
-from harness import Server, expect, until  # noqa: E402
+from harness import Server, expect  # noqa: E402
 
-LOADS = {"normal": 1, "elevated": 7, "critical": 30}
 # One account for each thing a test tells apart by its user.
 ACCOUNTS = ("shop", "etl", "report", "probe", "other")
 DATABASE = "shop"
@@ -45,53 +45,44 @@ def maria():
 
 
 class Bed:
-    """mode, wait: of the door.  classes: {name: settings}.  server: the port it sends to."""
+    """mode, wait: of the door.  classes: {name: settings}.  server: the port it sends to.  target: a
+    section of the configuration."""
 
-    def __init__(self, folder, mode="enforce", wait="2s", classes=None, server=None, options=""):
+    def __init__(self, folder, mode="enforce", wait="2s", classes=None, server=None, options="",
+                 target=""):
         self.folder, self.database = folder, maria()
         self.direct = ("127.0.0.1", self.database.port)
-        self.file = os.path.join(folder, "load")
-        self._write("normal")
         rows = "\n".join('class "%s" { %s }' % row for row in (classes or {}).items())
         self.config = """
-target "shop" {
-        kind = "command" command = {"cat", "%s"} interval = "100ms" dwell = "0s"
-        metric "load" { source = "value" elevated = {5, 3} critical = {15, 10} }
-}
+%s
 mysql "shop" {
-        listen = {"127.0.0.1:0"} server = "127.0.0.1:%d" target = "shop" mode = "%s" wait = "%s" %s
+        listen = {"127.0.0.1:0"} server = "127.0.0.1:%d" mode = "%s" wait = "%s" %s
         connect_timeout = "60s" # a machine that stands still is no server that is away
 }
 %s
-""" % (self.file, server or self.database.port, mode, wait, options, rows)
+""" % (target, server or self.database.port, mode, wait, options, rows)
         self.start()
 
     def start(self):
         self.weir = Server(self.folder, config=self.config)
         self.address = self.weir.mysql[0]
-        self.set_level("normal")
-
-    def _write(self, level):
-        with open(self.file + ".new", "w", encoding="ascii") as out:
-            out.write("%d\n" % LOADS[level])
-        os.rename(self.file + ".new", self.file)
-
-    def level(self):
-        with self.weir.web() as w:
-            return w.good("GET", "/v1/throttle")["targets"][0]["level"]
 
     def door(self):
         """The numbers of the door."""
         with self.weir.web() as w:
             return w.good("GET", "/v1/proxies/shop")
 
-    def set_level(self, level):
-        """Returns when the door acts on it: at critical level its window closes in some samples."""
-        self._write(level)
-        until(lambda: self.level() == level, 30, "level " + level)
-        wanted = {"normal": -1, "critical": 0}.get(level)  # -1: no limit
-        if wanted is not None:
-            until(lambda: self.door()["window"] == wanted, 30, "the window of level " + level)
+    def clients(self, state):
+        with self.weir.web() as w:
+            return w.good("GET", "/v1/proxies/shop/clients?state=" + state)["clients"]
+
+    def hold(self):
+        with self.weir.web() as w:
+            w.good("POST", "/v1/throttle", {"action": "pause"})
+
+    def free(self):
+        with self.weir.web() as w:
+            w.good("POST", "/v1/throttle", {"action": "resume"})
 
     def classes(self):
         """{class: counters} of the door."""

@@ -185,9 +185,9 @@ def told(name, facts, where):
 
 
 def refused_and_retried(name, folder, bed):
-    """At critical level: it is told why, and gets through once the level falls."""
+    """While the operator pauses, it is told why; afterwards it gets through."""
     fresh()
-    bed.set_level("critical")
+    bed.hold()
     client = subprocess.Popen(command(name) + ["busy"], stdin=subprocess.DEVNULL,
                               env=environment(folder, bed.address, "etl"), cwd=folder, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
@@ -198,11 +198,11 @@ def refused_and_retried(name, folder, bed):
         equal((int(found.group(1)), found.group(2)), ERROR, name)
         expect(re.match(r"weir: .*class=etl .*; try restarting transaction", found.group(3)), line)
         equal(bed.database.ask("SELECT n FROM shop.counter"), [["0"]], "what was refused did not run")
-        bed.set_level("normal")
+        bed.free()
         rest, trouble = client.communicate(timeout=120)
     finally:
         client.kill()
-        bed.set_level("normal")
+        bed.free()
     expect(client.returncode == 0 and rest.splitlines()[-1:] == ["done"], rest[-300:] + trouble[-600:])
     equal(bed.database.ask("SELECT n FROM shop.counter"), [["1"]], "it ran once")
 
@@ -222,7 +222,7 @@ def check_client(name):
         files(folder)
         sees_the_same(name, folder)
 
-    @test("%s is told that weir refused it at critical level, and its retry runs once" % name)
+    @test("%s is told that weir refused it during a pause, and its retry runs once" % name)
     def _(folder):
         files(folder)
         refused_and_retried(name, folder, door())

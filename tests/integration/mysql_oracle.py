@@ -4,7 +4,7 @@
 level goes up and down.  The oracle reads the server's own status flags, knows what each session locked,
 and so knows where a statement may wait: before a transaction, and nowhere else.
 
-At critical level every session soon waits at such a place; one that waits elsewhere never comes there
+In a pause every session soon waits at such a place; one that waits elsewhere never comes there
 and is found.  Some sessions leave or are killed while they wait: what they asked for must not run.  At
 the end the ledger of the database holds what was committed, each once, and nothing else.
 
@@ -376,7 +376,7 @@ class Session(threading.Thread):
 
 
 class Storm:
-    """The sessions, and what is done to them while the level is critical."""
+    """The sessions, and what is done to them during a pause."""
 
     def __init__(self, bed, seed):
         self.bed, self.random = bed, random.Random(seed)
@@ -405,8 +405,8 @@ class Storm:
         return ["%d: %s" % (s.number, s.outstanding) for s in self.patient]
 
     def strike(self):
-        """Critical level, until all wait; some of them leave, one is killed; then calm."""
-        self.bed.set_level("critical")
+        """A pause, until all wait; some of them leave, one is killed; then calm."""
+        self.bed.hold()
         try:
             until(self.all_wait, 40, "waiting at the right places")
         except AssertionError as error:
@@ -425,7 +425,7 @@ class Storm:
         self.killed += 1
         until(lambda: not any(s.leaving for s in self.sessions) or any(s.trouble for s in self.sessions), 30,
               "the new connections of those that left")
-        self.bed.set_level("normal")
+        self.bed.free()
 
     def finish(self):
         for s in self.sessions:

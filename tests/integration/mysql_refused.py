@@ -57,9 +57,9 @@ def fine(answer):
 def _(folder):
     with bed(folder) as b, b.raw("etl") as c:
         statement = c.prepare("INSERT INTO words VALUES (?)").statement
-        b.set_level("critical")
+        b.hold()
         refused(send(c, execute(statement, b"first")))
-        b.set_level("normal")
+        b.free()
         fine(send(c, execute(statement, b"second", has_types=False)))
         fine(send(c, execute(statement, b"third", has_types=False)))
         equal(words(b), ["second", "third"], "rows")
@@ -70,10 +70,10 @@ def _(folder):
     with bed(folder) as b, b.raw("etl") as c:
         statement = c.prepare("INSERT INTO words VALUES (?)").statement
         data = struct.pack("<BIH", LONG_DATA, statement, 0) + b"abc"
-        b.set_level("critical")
+        b.hold()
         c.send(data)
         refused(send(c, execute(statement)))
-        b.set_level("normal")
+        b.free()
         c.send(data)
         fine(send(c, execute(statement)))
         equal(words(b), ["abc"], "rows")
@@ -84,10 +84,10 @@ def _(folder):
     with bed(folder) as b, b.raw("etl") as ends, b.raw("report") as stays:
         for c in (ends, stays):
             c.good("BEGIN")
-        b.set_level("critical")
+        b.hold()
         refused(ends.query("INSERT INTO words VALUES ('ends')"))
         refused(stays.query("INSERT INTO words VALUES ('stays')"), 1205)
-        b.set_level("normal")
+        b.free()
         equal([bool(c.ping().status & IN_TRANS) for c in (ends, stays)], [False, True], "open")
         stays.good("INSERT INTO words VALUES ('stays')")
         stays.good("ROLLBACK")
@@ -101,7 +101,7 @@ def _(folder):
         b.database.ask("REVOKE ALL PRIVILEGES, GRANT OPTION FROM etl@'127.0.0.1'",
                        "GRANT INSERT, SELECT ON shop.* TO etl@'127.0.0.1'")
         try:
-            b.set_level("critical")
+            b.hold()
             for command in (bytes([REFRESH, 1]), bytes([DEBUG]), bytes([UNKNOWN])):
                 c.send(command)
                 c.payload()  # an error: privileges, or no such command

@@ -1,7 +1,8 @@
 /* The law of admission against a model that only counts: thousands of random transactions, limits,
- * samples and policies of one door, in virtual time.  After every call the model knows from the
- * limits and the policy alone whether a transaction that started was allowed to, and whether one
- * that waits has a reason to.
+ * samples, policies and memories of one door, in virtual time.  After every call the model knows
+ * from the limits, the policy, the usual of the classes and the width of the window whether a
+ * transaction that started was allowed to, and whether one that waits has a reason to.  How wide
+ * the window is, and why, is in prop_admission_load.c.
  *
  * Rates and budgets have a high and a low account in the model: what may at most, and what must at
  * least be left.  They differ only after the limits changed, when the law may keep or forget. */
@@ -23,7 +24,7 @@ struct account {
 
 struct model_class {
         struct class_limits limits;
-        uint32_t running;
+        uint32_t running, executing;
         struct account high, low;
         int64_t seen_ns; /* the accounts are those of then */
 };
@@ -31,7 +32,7 @@ struct model_class {
 struct model_ticket {
         struct ticket t;
         bool is_asked; /* it waits, by the model */
-        bool is_running;
+        bool is_running, is_idle;
         int64_t started_ns;
 };
 
@@ -42,10 +43,12 @@ struct world {
         uint64_t n_samples;
         int64_t now_ns;
         uint32_t concurrency, running;
+        bool is_floor_off;
+        bool is_learned; /* something, all the time */
+        bool is_settled; /* a turn was made since time passed */
         struct model_class classes[CLASSES];
         struct model_ticket tickets[TICKETS];
-        uint32_t pressed_starts, other_starts; /* in the last call */
-        uint64_t asked, run, refused, left;
+        uint64_t asked, run, refused, left, loaded;
 };
 
 static double burst_of(double rate)
@@ -80,7 +83,7 @@ static const struct check_verdict *verdict_of(const struct class_verdicts *v, do
         return roll < v->bound[1] ? &v->verdict[1] : &v->verdict[2];
 }
 
-enum word { GOES, PRESSED, STOPPED, NEW };
+enum word { GOES, STOPPED, NEW };
 
 /* How long a class that the core does not know waits for it. */
 static int64_t new_wait_ns(int64_t wait_ns)
@@ -101,14 +104,7 @@ static enum word word_of(const struct world *w, const struct ticket *t)
         const struct check_verdict *verdict = verdict_of(v, t->roll);
         if (verdict->is_granted)
                 return GOES;
-        switch ((int)verdict->reason) {
-        case CHECK_THRESHOLD:
-        case CHECK_LEVEL:
-        case CHECK_LOW_PRIORITY:
-                return v->tier == TIER_CRITICAL ? GOES : PRESSED;
-        default:
-                return STOPPED;
-        }
+        return admission_ignores(verdict->reason) ? GOES : STOPPED;
 }
 
 static bool is_enforced(const struct world *w, size_t number)
@@ -116,16 +112,99 @@ static bool is_enforced(const struct world *w, size_t number)
         return w->classes[number].limits.mode == MODE_ENFORCE;
 }
 
+/* ---- load ---- */
+
+static enum tier tier_of(const struct world *w, size_t number)
+{
+        const struct class_verdicts *v = known(w, number);
+        return v ? v->tier : TIER_NORMAL;
+}
+
+static bool is_free_of_load(const struct world *w, size_t number)
+{
+        const struct class_verdicts *v = known(w, number);
+        bool is_exempt = v && v->verdict[2].is_granted && v->verdict[2].reason == CHECK_EXEMPT;
+        return !w->is_learned || is_exempt || tier_of(w, number) == TIER_CRITICAL;
+}
+
+static struct class_view view_of(const struct world *w, size_t number)
+{
+        struct class_view v;
+        assert_true(admission_view(w->a, number, w->now_ns, &v));
+        return v;
+}
+
+static uint32_t window(const struct world *w)
+{
+        struct admission_state st;
+        admission_state(w->a, &st);
+        return st.window;
+}
+
+/* The free places of a class, when the usual counts so many times. */
+static uint32_t places_of(const struct world *w, size_t number, double usual, double boost)
+{
+        enum tier tier = tier_of(w, number);
+
+        if (is_free_of_load(w, number))
+                return UINT32_MAX;
+        if (tier == TIER_DEFERRABLE || !(usual > 0))
+                return 0;
+        return (uint32_t)fmax(1, round(usual * boost)) * (tier == TIER_HIGH ? 2 : 1);
+}
+
+static uint32_t excess_of(const struct world *w, size_t number)
+{
+        uint32_t places = view_of(w, number).free, executing = w->classes[number].executing;
+        return executing > places ? executing - places : 0;
+}
+
+/* Of enforced classes of the tiers from high to this one. */
+static uint32_t excess_upto(const struct world *w, enum tier tier)
+{
+        uint32_t n = 0;
+        for (size_t i = 0; i < CLASSES; i++) {
+                bool counts = is_enforced(w, i) && tier_of(w, i) != TIER_CRITICAL;
+                n += counts && tier_of(w, i) <= tier ? excess_of(w, i) : 0;
+        }
+        return n;
+}
+
+static uint32_t executing_in(const struct world *w, enum tier tier)
+{
+        uint32_t n = 0;
+        for (size_t i = 0; i < CLASSES; i++) {
+                bool counts = is_enforced(w, i) && !is_free_of_load(w, i);
+                n += counts && tier_of(w, i) == tier ? w->classes[i].executing : 0;
+        }
+        return n;
+}
+
+/* Load keeps the next one of the class from starting. */
+static bool is_loaded(const struct world *w, size_t number)
+{
+        enum tier tier = tier_of(w, number);
+
+        if (is_free_of_load(w, number))
+                return false;
+        if (w->classes[number].executing < view_of(w, number).free)
+                return false;
+        if (excess_upto(w, tier) < window(w))
+                return false;
+        return executing_in(w, tier) > 0 || (tier == TIER_DEFERRABLE && w->is_floor_off);
+}
+
+/* ---- starts and waits ---- */
+
 /* A ticket starts now, by whatever call. */
 static void saw_start(struct world *w, struct model_ticket *mt)
 {
         struct model_class *m = &w->classes[mt->t.class_number];
-        enum word word = word_of(w, &mt->t);
 
         assert_int_equal(mt->t.state, TICKET_RUNNING);
         refill(m, w->now_ns);
         if (is_enforced(w, mt->t.class_number)) {
-                assert_true(word == GOES || word == PRESSED);
+                assert_int_equal(word_of(w, &mt->t), GOES);
                 assert_true(!m->limits.concurrency || m->running < m->limits.concurrency);
                 assert_true(!w->concurrency || w->running < w->concurrency);
                 if (m->limits.rate > 0) {
@@ -134,9 +213,9 @@ static void saw_start(struct world *w, struct model_ticket *mt)
                         m->low.tokens -= 1;
                 }
                 assert_true(!m->limits.budget_ns || m->high.balance_ns > 0);
-                w->pressed_starts += word == PRESSED;
-                w->other_starts += word == GOES;
+                assert_false(is_loaded(w, mt->t.class_number));
         }
+        m->executing++;
         m->running++;
         w->running++;
         w->run++;
@@ -160,15 +239,14 @@ static void decided(void *ctx, struct ticket *t, const struct admit_answer *answ
         assert_int_equal(t->state, TICKET_NONE);
         assert_true(answer->reason != ADMIT_BY_NONE && answer->reason != ADMIT_BY_NEW);
         assert_true(answer->retry_ms > 0 && answer->why[0]);
-        assert_true(w->now_ns >= t->deadline_ns || answer->reason == ADMIT_BY_OVERLOAD);
+        assert_true(w->now_ns >= t->deadline_ns);
         w->refused++;
 }
 
 /* The ticket waits; is there a reason for it? */
-static void has_reason(struct world *w, const struct ticket *t, const struct admission_state *st)
+static void has_reason(struct world *w, const struct ticket *t)
 {
         struct model_class *m = &w->classes[t->class_number];
-        const struct class_verdicts *v = known(w, t->class_number);
         enum word word = word_of(w, t);
 
         refill(m, w->now_ns);
@@ -182,27 +260,46 @@ static void has_reason(struct world *w, const struct ticket *t, const struct adm
                       (m->limits.rate > 0 && m->low.tokens < 1 + 1e-6) ||
                       (m->limits.budget_ns && m->low.balance_ns <= 1e3);
         bool is_door = w->concurrency && w->running >= w->concurrency;
-        /* An opening window also holds what the policy grants again. */
-        bool is_opening = v && v->tier != TIER_CRITICAL && w->policy->level == LEVEL_NORMAL &&
-                          !w->policy->is_over;
-        bool is_window = st->pressed >= st->window && (word == PRESSED || is_opening);
-        assert_true(is_own || is_door || is_window);
+        bool is_load = is_loaded(w, t->class_number);
+        assert_true(is_own || is_door || is_load);
+        w->loaded += !is_own && !is_door;
+}
+
+/* The usual of the class, as the law has it, is what the policy and the memory say. */
+static void look_at_class(const struct world *w, size_t number, bool is_over)
+{
+        struct class_view v = view_of(w, number);
+        const struct model_class *m = &w->classes[number];
+        uint32_t least = places_of(w, number, v.usual, 1);
+
+        assert_int_equal(v.running, m->running);
+        assert_int_equal(v.executing, m->executing);
+        assert_int_equal(v.excess, excess_of(w, number));
+        assert_true(v.free >= least && v.free <= places_of(w, number, v.usual, 4));
+        assert_true(is_over || v.free == least);
+        assert_true((v.verdicts != NULL) == (known(w, number) != NULL));
 }
 
 static void look(struct world *w)
 {
         struct admission_state st;
-        uint32_t waiting = 0;
+        uint32_t waiting = 0, executing = 0;
 
-        admission_check(w->a);
+        if (w->is_settled) /* else tickets may be due for a turn */
+                admission_check(w->a);
         admission_state(w->a, &st);
-        assert_int_equal(st.running, w->running);
-        /* What the dice grant goes past the window, but counts where its class is pressed. */
-        assert_true(!w->pressed_starts || st.pressed <= (uint64_t)st.window + w->other_starts);
-        w->pressed_starts = w->other_starts = 0;
+        for (size_t i = 0; i < CLASSES; i++) {
+                look_at_class(w, i, st.is_over);
+                executing += w->classes[i].executing;
+        }
         for (size_t i = 0; i < TICKETS; i++)
                 waiting += w->tickets[i].is_asked;
         assert_int_equal(st.waiting, waiting);
+        assert_int_equal(st.running, w->running);
+        assert_int_equal(st.executing, executing);
+        assert_int_equal(st.excess, excess_upto(w, TIER_DEFERRABLE));
+        assert_true(st.window >= 1);
+        assert_true(st.is_learned == w->is_learned);
 }
 
 /* The owner's part: turns until the law has nothing to do at this time. */
@@ -212,6 +309,7 @@ static void settle(struct world *w)
         int64_t next_ns = w->now_ns;
 
         look(w);
+        w->is_settled = true;
         for (int i = 0; next_ns <= w->now_ns; i++) {
                 assert_true(i < 3);
                 next_ns = admission_turn(w->a, w->now_ns);
@@ -220,7 +318,7 @@ static void settle(struct world *w)
         admission_state(w->a, &st);
         for (size_t i = 0; i < TICKETS; i++) {
                 if (w->tickets[i].is_asked)
-                        has_reason(w, &w->tickets[i].t, &st);
+                        has_reason(w, &w->tickets[i].t);
         }
         assert_true(st.waiting == 0 || next_ns < INT64_MAX);
 }
@@ -228,10 +326,8 @@ static void settle(struct world *w)
 static void ask(struct world *w, struct model_ticket *mt)
 {
         struct admit_answer answer;
-        struct admission_state st;
         size_t number = rng_below(&w->dice, CLASSES);
 
-        mt->t.tier = (int8_t)((int)rng_below(&w->dice, TIERS + 1) - 1);
         admission_ask(w->a, &mt->t, number, w->now_ns, &answer);
         w->asked++;
         if (!is_enforced(w, number))
@@ -242,8 +338,8 @@ static void ask(struct world *w, struct model_ticket *mt)
                 assert_int_equal(mt->t.state, TICKET_WAITING);
                 assert_true(answer.reason != ADMIT_BY_NONE);
                 mt->is_asked = true;
-                admission_state(w->a, &st);
-                has_reason(w, &mt->t, &st);
+                if (w->is_settled)
+                        has_reason(w, &mt->t);
         } else {
                 assert_true(w->classes[number].limits.wait_ns == 0);
                 w->refused++;
@@ -258,22 +354,44 @@ static void end(struct world *w, struct model_ticket *mt)
 
         refill(m, w->now_ns);
         m->running--;
+        m->executing -= !mt->is_idle;
         w->running--;
-        m->high.balance_ns -= (double)use.busy_ns;
         m->low.balance_ns -= (double)use.busy_ns;
-        mt->is_running = false;
+        /* A look comes before the end, and others may start at it. */
+        bool is_charged = w->is_settled;
+        m->high.balance_ns -= is_charged ? (double)use.busy_ns : 0;
+        mt->is_running = mt->is_idle = false;
         if (rng_below(&w->dice, 4))
                 admission_end(w->a, &mt->t, &use, w->now_ns);
         else
                 admission_leave(w->a, &mt->t, &use, w->now_ns);
+        m->high.balance_ns -= is_charged ? 0 : (double)use.busy_ns;
         assert_int_equal(mt->t.state, TICKET_NONE);
+}
+
+/* A running one waits for its client, or goes on. */
+static void change_idle(struct world *w, struct model_ticket *mt)
+{
+        struct model_class *m = &w->classes[mt->t.class_number];
+
+        if (mt->is_idle) {
+                admission_resume(w->a, &mt->t, w->now_ns);
+                m->executing++;
+        } else {
+                m->executing--;
+                admission_idle(w->a, &mt->t, w->now_ns);
+        }
+        mt->is_idle = !mt->is_idle;
+        assert_true(mt->t.is_idle == mt->is_idle);
 }
 
 static void move_ticket(struct world *w)
 {
         struct model_ticket *mt = &w->tickets[rng_below(&w->dice, TICKETS)];
 
-        if (mt->is_running) {
+        if (mt->is_running && rng_below(&w->dice, 3) == 0) {
+                change_idle(w, mt);
+        } else if (mt->is_running) {
                 end(w, mt);
         } else if (!mt->is_asked) {
                 ask(w, mt);
@@ -313,15 +431,34 @@ static struct check_verdict any_verdict(struct world *w)
 {
         struct check_verdict v = {.is_granted = rng_below(&w->dice, 3) > 0};
         if (v.is_granted) {
-                v.reason = (enum check_reason)rng_below(&w->dice, CHECK_EXEMPT + 1);
+                v.reason = (enum check_reason)rng_below(&w->dice, CHECK_EXEMPT);
                 v.would_refuse = rng_below(&w->dice, 4) == 0;
-                v.would_reason = CHECK_PAUSED + (enum check_reason)rng_below(
-                                                        &w->dice, CHECK_REASONS - CHECK_PAUSED);
+                v.would_reason = CHECK_PAUSED +
+                                 (enum check_reason)rng_below(&w->dice, CHECK_LIMIT - CHECK_PAUSED);
         } else {
                 v.reason = CHECK_PAUSED +
-                           (enum check_reason)rng_below(&w->dice, CHECK_REASONS - CHECK_PAUSED);
+                           (enum check_reason)rng_below(&w->dice, CHECK_LIMIT - CHECK_PAUSED);
         }
         return v;
+}
+
+static void any_class(struct world *w, struct class_verdicts *v)
+{
+        double share = rng_unit(&w->dice);
+        uint64_t kind = rng_below(&w->dice, 4);
+
+        v->is_known = rng_below(&w->dice, 12) > 0;
+        v->tier = (enum tier)rng_below(&w->dice, TIERS);
+        v->bound[0] = rng_below(&w->dice, 2) ? 0 : share;
+        v->bound[1] = rng_below(&w->dice, 2) ? v->bound[0] : 1;
+        v->retry_ms = (uint32_t)rng_below(&w->dice, 3) * 100;
+        for (int k = 0; k < 3; k++) {
+                v->verdict[k].is_granted = true;
+                if (kind == 0)
+                        v->verdict[k] = any_verdict(w);
+                else if (kind == 1 && share < 0.3) /* the whole class, or none of it */
+                        v->verdict[k].reason = CHECK_EXEMPT;
+        }
 }
 
 static void publish(struct world *w)
@@ -329,25 +466,45 @@ static void publish(struct world *w)
         size_t n = CLASSES - (rng_below(&w->dice, 5) == 0 ? rng_below(&w->dice, CLASSES) : 0);
         struct door_policy *p = door_policy_new(n);
 
-        p->level = (enum level)(rng_below(&w->dice, 2) ? 0 : rng_below(&w->dice, LEVELS));
-        p->is_over = rng_below(&w->dice, 3) == 0;
         p->n_samples = w->n_samples += rng_below(&w->dice, 4) > 0;
-        for (size_t i = 0; i < n; i++) {
-                struct class_verdicts *v = &p->classes[i];
-                double share = rng_unit(&w->dice);
-                bool is_calm = !p->is_over && p->level == LEVEL_NORMAL && rng_below(&w->dice, 2);
-                v->is_known = rng_below(&w->dice, 12) > 0;
-                v->tier = (enum tier)rng_below(&w->dice, TIERS);
-                v->bound[0] = rng_below(&w->dice, 2) ? 0 : share;
-                v->bound[1] = rng_below(&w->dice, 2) ? v->bound[0] : 1;
-                v->retry_ms = (uint32_t)rng_below(&w->dice, 3) * 100;
-                for (int k = 0; k < 3; k++)
-                        v->verdict[k] = is_calm ? (struct check_verdict){.is_granted = true}
-                                                : any_verdict(w);
-        }
+        p->running = rng_below(&w->dice, 6) ? (double)rng_below(&w->dice, 100) : NAN;
+        p->running_most = rng_below(&w->dice, 6) ? 10 + 60 * rng_unit(&w->dice) : NAN;
+        p->is_harmed = rng_below(&w->dice, 6) == 0;
+        for (size_t i = 0; i < n; i++)
+                any_class(w, &p->classes[i]);
+        if (n) /* class 0 is what was learned, whatever else changes */
+                p->classes[0].tier = TIER_NORMAL;
         door_policy_unref(w->policy);
         w->policy = door_policy_ref(p);
         admission_publish(w->a, p, w->now_ns);
+}
+
+/* Another usual of a class, as after a restart.  The next call looks at it. */
+static void remember(struct world *w, size_t number)
+{
+        struct usual_memory m = {
+                .ends = 1000 * 1000,
+                .seconds = 7 * 86400,
+                .executing = 1 + 6 * rng_unit(&w->dice),
+                .log_time = log((double)(1 + rng_below(&w->dice, 50)) * MS),
+                .n_hours = USUAL_HOURS,
+        };
+        memset(m.hours, (int)usual_bucket(m.executing), sizeof(m.hours));
+        assert_true(admission_remember(w->a, number, &m));
+        publish(w);
+}
+
+static void pass_time(struct world *w, int64_t most_ns)
+{
+        w->now_ns += (int64_t)rng_below(&w->dice, (uint64_t)most_ns);
+        w->is_settled = false;
+}
+
+static void set_door(struct world *w)
+{
+        w->concurrency = rng_below(&w->dice, 2) ? 0 : 9 + (uint32_t)rng_below(&w->dice, 20);
+        w->is_floor_off = rng_below(&w->dice, 2);
+        admission_set_door(w->a, w->concurrency, w->is_floor_off, w->now_ns);
 }
 
 static void step(struct world *w)
@@ -355,16 +512,17 @@ static void step(struct world *w)
         uint64_t what = rng_below(&w->dice, 1000);
 
         if (what < 300)
-                w->now_ns += (int64_t)rng_below(&w->dice, 20 * MS);
+                pass_time(w, 20 * MS);
         else if (what < 303)
-                w->now_ns += (int64_t)rng_below(&w->dice, 3 * S);
+                pass_time(w, 3 * S);
         else if (what < 330)
                 publish(w);
         else if (what < 340)
                 change_limits(w);
         else if (what < 343)
-                admission_set_concurrency(
-                        w->a, w->concurrency = (uint32_t)rng_below(&w->dice, 3) * 9, w->now_ns);
+                set_door(w);
+        else if (what < 348 && w->is_learned)
+                remember(w, rng_below(&w->dice, CLASSES));
         else
                 move_ticket(w);
 }
@@ -383,14 +541,22 @@ static void play(uint64_t seed)
                 w.classes[i].limits = (struct class_limits){.mode = MODE_ENFORCE, .wait_ns = S};
                 admission_set_class(w.a, i, &w.classes[i].limits, w.now_ns);
         }
+        publish(&w);
+        w.is_learned = seed % 4 != 0;
+        if (w.is_learned)
+                remember(&w, 0);
         for (int i = 0; i < 4000; i++) {
                 step(&w);
-                settle(&w);
+                if (w.is_settled || rng_below(&w.dice, 4)) /* else other calls come first */
+                        settle(&w);
+                else
+                        look(&w);
         }
         for (size_t i = 0; i < TICKETS; i++)
                 waiting += w.tickets[i].is_asked;
         assert_int_equal(w.asked, w.run + w.refused + w.left + waiting);
         assert_true(w.run > 100 && w.refused > 0);
+        assert_true((w.loaded > 100) == w.is_learned); /* nothing learned: nothing held for it */
         w.policy = door_policy_unref(w.policy);
         w.a = admission_free(w.a);
 }
@@ -443,10 +609,9 @@ static void share(uint64_t seed)
                 weights += 8 >> p->classes[i].tier;
         }
         admission_publish(a, door_policy_ref(p), now_ns);
-        admission_set_concurrency(a, 1 + (uint32_t)rng_below(&dice, 6), now_ns);
+        admission_set_door(a, 1 + (uint32_t)rng_below(&dice, 6), false, now_ns);
         for (size_t i = 0; i < CROWD; i++) {
                 struct admit_answer answer;
-                crowd.tickets[i].tier = -1;
                 admission_ask(a, &crowd.tickets[i], i % n, now_ns, &answer);
                 if (answer.verdict == ADMIT_RUN)
                         crowd.next[crowd.end++ % CROWD] = &crowd.tickets[i];

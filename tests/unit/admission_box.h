@@ -5,16 +5,25 @@
 
 #include "check.h"
 
+#include <math.h>
+#include <stdio.h>
+
 #include "gate/admission.h"
 
 #define S       NS_PER_S
 #define MS      NS_PER_MS
 #define TICKETS 1000
+#define TIERED  8 /* classes that set_tiers() gives a tier to, at most */
 
 struct rig {
         struct admission *a;
         int64_t now_ns;
         uint64_t n_samples;
+        /* What publish() says. */
+        size_t n_tiers;
+        enum tier tiers[TIERED];
+        double running, running_most;
+        const char *harm; /* NULL: none */
         struct ticket tickets[TICKETS];
         struct admit_answer answers[TICKETS]; /* the last one of each ticket */
         int n_decided;
@@ -39,9 +48,8 @@ static inline struct rig *rig_new(void)
 
         memset(&r, 0, sizeof(r));
         r.now_ns = 1000 * S;
+        r.running = r.running_most = NAN;
         r.a = admission_new(1, decided, &r);
-        for (int i = 0; i < TICKETS; i++)
-                r.tickets[i].tier = -1;
         return &r;
 }
 
@@ -66,10 +74,24 @@ static inline void plain(struct rig *r, size_t n)
                 limits(r, i, (struct class_limits){.wait_ns = 2 * S});
 }
 
-/* A policy that grants n classes of the normal tier; the test changes and publishes it. */
+/* Classes that wait longer than any test. */
+static inline void patient(struct rig *r, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                limits(r, i, (struct class_limits){.wait_ns = 3600 * S});
+}
+
+static inline void set_door(struct rig *r, uint32_t concurrency)
+{
+        admission_set_door(r->a, concurrency, false, r->now_ns);
+}
+
+/* A policy that grants n classes of the normal tier and knows no metric; the test changes and
+ * publishes it. */
 static inline struct door_policy *granting(size_t n)
 {
         struct door_policy *p = door_policy_new(n);
+        p->running = p->running_most = NAN;
         for (size_t i = 0; i < n; i++) {
                 p->classes[i].is_known = true;
                 p->classes[i].tier = TIER_NORMAL;
@@ -93,23 +115,56 @@ static inline void sample(struct rig *r, struct door_policy *p)
         admission_check(r->a);
 }
 
-/* A sample over the threshold, or of that level, that presses the first n of `all` classes. */
-static inline void press(struct rig *r, size_t n, size_t all, bool is_over, enum level level)
+/* The tiers, the metric and the harm that the rig holds now, without a new sample. */
+static inline void republish(struct rig *r)
 {
-        struct door_policy *p = granting(all);
-        p->is_over = is_over;
-        p->level = level;
-        for (size_t i = 0; i < n; i++)
-                refuse(p, i, CHECK_THRESHOLD);
-        sample(r, p);
+        struct door_policy *p = granting(r->n_tiers);
+        for (size_t i = 0; i < r->n_tiers; i++)
+                p->classes[i].tier = r->tiers[i];
+        p->running = r->running;
+        p->running_most = r->running_most;
+        p->is_harmed = r->harm != NULL;
+        (void)snprintf(p->harm, sizeof(p->harm), "%s", r->harm ? r->harm : "");
+        p->n_samples = r->n_samples;
+        admission_publish(r->a, p, r->now_ns);
+        admission_check(r->a);
+}
+
+/* The same as a new sample. */
+static inline void publish(struct rig *r)
+{
+        r->n_samples++;
+        republish(r);
 }
 
 static inline void set_tiers(struct rig *r, const enum tier *tiers, size_t n)
 {
-        struct door_policy *p = granting(n);
-        for (size_t i = 0; i < n; i++)
-                p->classes[i].tier = tiers[i];
-        sample(r, p);
+        assert_true(n <= TIERED);
+        memcpy(r->tiers, tiers, n * sizeof(*tiers));
+        r->n_tiers = n;
+        publish(r);
+}
+
+/* As if a week had shown that so many execute at once, and how long one takes. */
+static inline struct usual_memory week_of(double executing, int64_t time_ns)
+{
+        struct usual_memory m = {
+                .ends = 1000 * 1000,
+                .seconds = 7 * 86400,
+                .executing = executing,
+                .log_time = log((double)time_ns),
+                .n_hours = USUAL_HOURS,
+        };
+        memset(m.hours, (int)usual_bucket(executing), sizeof(m.hours));
+        return m;
+}
+
+static inline void learn(struct rig *r, size_t number, double executing, int64_t time_ns)
+{
+        struct usual_memory m = week_of(executing, time_ns);
+        assert_true(admission_remember(r->a, number, &m));
+        r->now_ns += 250 * MS; /* it counts from the next look on */
+        republish(r);
 }
 
 static inline struct admit_answer *ask(struct rig *r, int i, size_t number)
@@ -148,6 +203,18 @@ static inline void pass(struct rig *r, int64_t ns)
         (void)turn(r); /* nothing is due before */
 }
 
+/* The same while the core publishes its policy four times a second. */
+static inline void watch(struct rig *r, int64_t ns)
+{
+        int64_t end_ns = r->now_ns + ns;
+        while (end_ns - r->now_ns > 250 * MS) {
+                pass(r, 250 * MS);
+                republish(r);
+        }
+        pass(r, end_ns - r->now_ns);
+        republish(r);
+}
+
 static inline uint32_t window(const struct rig *r)
 {
         struct admission_state st;
@@ -167,6 +234,85 @@ static inline struct class_view view_of(const struct rig *r, size_t number)
         struct class_view v;
         assert_true(admission_view(r->a, number, r->now_ns, &v));
         return v;
+}
+
+/* ---- a door that has learned ---- */
+
+/* The classes of most tests. */
+enum {
+        USUAL,      /* normal: usually 3 of 10 ms */
+        FRESH,      /* normal, never seen before */
+        HIGH,       /* high: usually 2, so 4 are free */
+        DEFERRABLE, /* usually 5, but it has no free places */
+        CRITICAL,
+        CLASSES
+};
+
+/* A database of which usually up to 100 statements run, and 1 does now. */
+static inline struct rig *door(void)
+{
+        static const enum tier tiers[] = {TIER_NORMAL, TIER_NORMAL, TIER_HIGH, TIER_DEFERRABLE,
+                                          TIER_CRITICAL};
+        struct rig *r = rig_new();
+
+        patient(r, CLASSES);
+        r->running = 1;
+        r->running_most = 100;
+        set_tiers(r, tiers, CLASSES);
+        learn(r, USUAL, 3, 10 * MS);
+        learn(r, HIGH, 2, 10 * MS);
+        learn(r, DEFERRABLE, 5, 10 * MS);
+        return r;
+}
+
+/* Starts tickets from that one on, which all go. */
+static inline void fill(struct rig *r, int from, int n, size_t number)
+{
+        for (int i = from; i < from + n; i++)
+                assert_int_equal(verdict(r, i, number), ADMIT_RUN);
+}
+
+static inline void held_for_load(struct rig *r, int i, size_t number)
+{
+        assert_int_equal(verdict(r, i, number), ADMIT_WAIT);
+        assert_int_equal(r->answers[i].reason, ADMIT_BY_LOAD);
+}
+
+static inline void ended_all(struct rig *r, int from, int n)
+{
+        for (int i = from; i < from + n; i++)
+                ended(r, i, MS);
+}
+
+static inline bool is_over(const struct rig *r)
+{
+        return state_of(r).is_over;
+}
+
+static inline void set_harm(struct rig *r, bool is_harmed)
+{
+        r->harm = is_harmed ? "replication_lag 12 against 10" : NULL;
+        publish(r);
+        watch(r, 250 * MS);
+}
+
+static inline void near(double got, double want)
+{
+        if (fabs(got - want) > 0.02 * want)
+                fail_msg("%g is not near %g", got, want);
+}
+
+/* Waits for the window to change; returns after how long. */
+static inline int64_t until_window_changes(struct rig *r)
+{
+        uint32_t before = window(r);
+        int64_t from_ns = r->now_ns;
+
+        while (window(r) == before) {
+                assert_true(r->now_ns - from_ns < 20 * S);
+                pass(r, 10 * MS);
+        }
+        return r->now_ns - from_ns;
 }
 
 #endif

@@ -1,7 +1,6 @@
-/* The law of admission where classes compete: shares by tier, the window under pressure, CoDel. */
+/* The law of admission where classes compete: shares by tier, usual places, the window with its
+ * floor and its growth, idle transactions, observed classes. */
 #include "admission_box.h"
-
-#include <math.h>
 
 /* ---- shares ---- */
 
@@ -13,7 +12,7 @@ static void crowd(struct rig *r, const int64_t *busy_ns, size_t n, uint32_t at_o
         const int depth = 12;
         int running[TICKETS], begin = 0, end = 0;
 
-        admission_set_concurrency(r->a, at_once, r->now_ns);
+        set_door(r, at_once);
         for (int i = 0; i < depth * (int)n; i++)
                 if (verdict(r, i, (size_t)i % n) == ADMIT_RUN)
                         running[end++ % TICKETS] = i;
@@ -34,12 +33,6 @@ static void crowd(struct rig *r, const int64_t *busy_ns, size_t n, uint32_t at_o
                 ret[i] = view_of(r, i).counts->transactions;
 }
 
-static void near(double got, double want)
-{
-        if (fabs(got - want) > 0.02 * want)
-                fail_msg("%g is not near %g", got, want);
-}
-
 static void classes_that_always_wait_get_shares_by_tier(void **state)
 {
         static const enum tier tiers[] = {TIER_CRITICAL, TIER_HIGH, TIER_NORMAL, TIER_DEFERRABLE};
@@ -49,8 +42,7 @@ static void classes_that_always_wait_get_shares_by_tier(void **state)
         (void)state;
         for (uint32_t at_once = 1; at_once <= 7; at_once += 3) {
                 struct rig *r = rig_new();
-                for (size_t i = 0; i < 4; i++)
-                        limits(r, i, (struct class_limits){.wait_ns = 1000 * S});
+                patient(r, 4);
                 set_tiers(r, tiers, 4);
                 crowd(r, busy_ns, 4, at_once, 15000, n);
                 for (int i = 0; i < 4; i++)
@@ -67,30 +59,11 @@ static void shares_are_of_database_time(void **state)
         uint64_t n[3];
 
         (void)state;
-        for (size_t i = 0; i < 3; i++)
-                limits(r, i, (struct class_limits){.wait_ns = 1000 * S});
+        patient(r, 3);
         set_tiers(r, tiers, 3);
         crowd(r, busy_ns, 3, 3, 15000, n);
         near((double)n[1] / (double)n[0], 10);
         near((double)n[1] / (double)n[2], 1);
-        rig_end(r);
-}
-
-static void a_ticket_can_lower_its_tier_and_not_raise_it(void **state)
-{
-        static const enum tier tiers[] = {TIER_NORMAL, TIER_NORMAL};
-        static const int64_t busy_ns[] = {MS, MS};
-        struct rig *r = rig_new();
-        uint64_t n[2];
-
-        (void)state;
-        for (size_t i = 0; i < 2; i++)
-                limits(r, i, (struct class_limits){.wait_ns = 1000 * S});
-        set_tiers(r, tiers, 2);
-        for (int i = 0; i < TICKETS; i++) /* crowd() gives odd tickets to class 1 */
-                r->tickets[i].tier = i % 2 ? TIER_DEFERRABLE : TIER_CRITICAL;
-        crowd(r, busy_ns, 2, 1, 6000, n);
-        near((double)n[0] / (double)n[1], 2);
         rig_end(r);
 }
 
@@ -100,9 +73,8 @@ static void a_class_that_was_idle_has_no_credit(void **state)
         int of_new = 0;
 
         (void)state;
-        for (size_t i = 0; i < 2; i++)
-                limits(r, i, (struct class_limits){.wait_ns = 1000 * S});
-        admission_set_concurrency(r->a, 1, r->now_ns);
+        patient(r, 2);
+        set_door(r, 1);
         (void)ask(r, 999, 0);
         for (int i = 0; i < 300; i++)
                 (void)ask(r, i, 0);
@@ -122,593 +94,551 @@ static void a_class_that_was_idle_has_no_credit(void **state)
         rig_end(r);
 }
 
-/* ---- the window ---- */
-
-static void the_first_sample_over_halves_what_runs(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        plain(r, 2);
-        press(r, 0, 2, false, LEVEL_NORMAL);
-        assert_true(window(r) == UINT32_MAX);
-        for (int i = 0; i < 10; i++)
-                (void)ask(r, i, 0);
-        (void)ask(r, 10, 1);
-        press(r, 1, 2, true, LEVEL_ELEVATED);
-        assert_int_equal(window(r), 5);
-        assert_int_equal(state_of(r).pressed, 10); /* they count, though they started before */
-        assert_int_equal(state_of(r).level, LEVEL_ELEVATED);
-        assert_int_equal(verdict(r, 20, 0), ADMIT_WAIT);
-        assert_int_equal(r->answers[20].reason, ADMIT_BY_SHARE);
-        assert_int_equal(r->answers[20].check_reason, CHECK_THRESHOLD);
-        assert_int_equal(verdict(r, 21, 1), ADMIT_RUN); /* it is granted */
-        for (int i = 0; i < 5; i++)
-                ended(r, i, MS);
-        assert_int_equal(r->n_decided, 0);
-        ended(r, 5, MS);
-        assert_int_equal(r->n_decided, 1);
-        assert_true(r->tickets[20].is_pressed);
-        assert_int_equal(state_of(r).pressed, 5);
-        /* A policy without a new sample changes nothing. */
-        struct door_policy *p = granting(2);
-        p->is_over = true;
-        p->n_samples = r->n_samples;
-        refuse(p, 0, CHECK_THRESHOLD);
-        admission_publish(r->a, p, r->now_ns);
-        assert_int_equal(window(r), 5);
-        rig_end(r);
-}
-
-static void the_window_is_halved_per_sample_over_and_grows_by_one_below(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        plain(r, 1);
-        sample(r, granting(1));
-        for (int i = 0; i < 16; i++)
-                (void)ask(r, i, 0);
-        static const struct {
-                bool is_over;
-                enum level level;
-                uint32_t window;
-        } rows[] = {
-                {true, LEVEL_ELEVATED, 8},  {true, LEVEL_ELEVATED, 4},  {false, LEVEL_ELEVATED, 5},
-                {false, LEVEL_ELEVATED, 6}, {true, LEVEL_ELEVATED, 3},  {true, LEVEL_ELEVATED, 1},
-                {true, LEVEL_ELEVATED, 1},  {true, LEVEL_CRITICAL, 0},  {true, LEVEL_CRITICAL, 0},
-                {true, LEVEL_ELEVATED, 1},  {false, LEVEL_ELEVATED, 2}, {false, LEVEL_CRITICAL, 1},
-                {true, LEVEL_UNKNOWN, 1},   {true, LEVEL_NORMAL, 1},    {false, LEVEL_ELEVATED, 2},
-        };
-        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-                press(r, 1, 1, rows[i].is_over, rows[i].level);
-                assert_int_equal(window(r), rows[i].window);
-        }
-        rig_end(r);
-}
-
-/* Four run: the window is used up, and what runs is what it allows. */
-static void a_width_that_was_too_much_is_not_tried_again_at_once(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        plain(r, 1);
-        for (int i = 0; i < 4; i++)
-                (void)ask(r, i, 0);
-        press(r, 1, 1, false, LEVEL_ELEVATED);
-        assert_int_equal(window(r), 4);
-        press(r, 1, 1, true, LEVEL_ELEVATED);
-        assert_int_equal(window(r), 2);
-        for (int i = 0; i < 10; i++)
-                press(r, 1, 1, false, LEVEL_ELEVATED);
-        assert_int_equal(window(r), 3);
-        pass(r, 30 * NS_PER_S);
-        press(r, 1, 1, false, LEVEL_ELEVATED);
-        press(r, 1, 1, false, LEVEL_ELEVATED);
-        assert_int_equal(window(r), 5);
-        rig_end(r);
-}
-
-static void what_is_pressed_later_brings_its_places_along(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        plain(r, 2);
-        for (int i = 0; i < 40; i++)
-                (void)ask(r, i, i < 4 ? 0 : 1);
-        press(r, 1, 2, false, LEVEL_ELEVATED);
-        assert_int_equal(window(r), 4);
-        press(r, 2, 2, true, LEVEL_ELEVATED); /* 4 and 36, halved */
-        assert_int_equal(window(r), 20);
-        press(r, 1, 2, true, LEVEL_ELEVATED);
-        assert_int_equal(window(r), 10);
-        press(r, 2, 2, true, LEVEL_ELEVATED); /* not more than what runs */
-        assert_int_equal(window(r), 20);
-        rig_end(r);
-}
-
-static void places_of_the_window_that_are_not_used_become_no_more(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        plain(r, 1);
-        for (int i = 0; i < 6; i++)
-                (void)ask(r, i, 0);
-        for (int i = 0; i < 100; i++)
-                press(r, 1, 1, false, LEVEL_ELEVATED);
-        assert_int_equal(window(r), 7);
-        press(r, 1, 1, true, LEVEL_ELEVATED);
-        assert_int_equal(window(r), 3);
-        rig_end(r);
-}
-
-static void a_level_without_anything_over_keeps_what_runs(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        plain(r, 1);
-        for (int i = 0; i < 6; i++)
-                (void)ask(r, i, 0);
-        struct door_policy *p = granting(1);
-        refuse(p, 0, CHECK_LEVEL);
-        p->level = LEVEL_ELEVATED;
-        sample(r, p);
-        assert_int_equal(window(r), 6);
-        assert_int_equal(verdict(r, 6, 0), ADMIT_WAIT);
-        press(r, 1, 1, false, LEVEL_ELEVATED);
-        assert_int_equal(window(r), 7);
-        assert_int_equal(r->answers[6].verdict, ADMIT_RUN);
-        rig_end(r);
-}
-
-static void at_level_critical_nothing_pressed_starts_and_then_it_is_refused(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        plain(r, 1);
-        struct door_policy *p = granting(1);
-        p->level = LEVEL_CRITICAL;
-        p->classes[0].retry_ms = 70;
-        refuse(p, 0, CHECK_THRESHOLD);
-        sample(r, p);
-        assert_int_equal(window(r), 0);
-        assert_int_equal(verdict(r, 0, 0), ADMIT_WAIT);
-        pass(r, 2 * S);
-        assert_int_equal(r->answers[0].retry_ms, 70);
-        assert_int_equal(r->answers[0].verdict, ADMIT_REFUSE);
-        assert_int_equal(r->answers[0].reason, ADMIT_BY_SHARE);
-        assert_int_equal(r->answers[0].check_reason, CHECK_THRESHOLD);
-        has(r->answers[0].why, "others of waiting tiers run (0 may)");
-        rig_end(r);
-}
-
-static void the_critical_tier_is_never_pressed(void **state)
-{
-        static const enum check_reason reasons[] = {CHECK_THRESHOLD, CHECK_LEVEL,
-                                                    CHECK_LOW_PRIORITY};
-
-        (void)state;
-        for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
-                struct rig *r = rig_new();
-                plain(r, 2);
-                struct door_policy *p = granting(2);
-                p->is_over = true;
-                p->level = LEVEL_CRITICAL;
-                p->classes[0].tier = TIER_CRITICAL;
-                refuse(p, 0, reasons[i]);
-                refuse(p, 1, reasons[i]);
-                sample(r, p);
-                assert_int_equal(verdict(r, 0, 0), ADMIT_RUN);
-                assert_int_equal(state_of(r).pressed, 0);
-                assert_int_equal(verdict(r, 1, 1), ADMIT_WAIT);
-                rig_end(r);
-        }
-}
-
-static void without_a_window_a_pressed_class_goes(void **state)
-{
-        struct rig *r = rig_new();
-        struct door_policy *p = granting(1);
-
-        (void)state;
-        plain(r, 1);
-        refuse(p, 0, CHECK_LOW_PRIORITY); /* while nothing is over */
-        sample(r, p);
-        for (int i = 0; i < 20; i++)
-                assert_int_equal(verdict(r, i, 0), ADMIT_RUN);
-        assert_int_equal(state_of(r).pressed, 20);
-        rig_end(r);
-}
-
-static void after_the_pressure_the_window_opens_without_a_herd(void **state)
-{
-        struct rig *r = rig_new();
-        uint32_t most = 0;
-
-        (void)state;
-        limits(r, 0, (struct class_limits){.wait_ns = 100 * S});
-        press(r, 1, 1, true, LEVEL_CRITICAL);
-        for (int i = 0; i < 500; i++)
-                assert_int_equal(verdict(r, i, 0), ADMIT_WAIT);
-        pass(r, S);
-        sample(r, granting(1)); /* the policy grants it again */
-        assert_int_equal(window(r), 1);
-        assert_int_equal(r->n_decided, 1);
-        for (int second = 1; window(r) != UINT32_MAX; second++) {
-                assert_true(second < 12);
-                uint32_t before = window(r);
-                int decided_before = r->n_decided;
-                for (int k = 0; k < 100; k++) {
-                        pass(r, 10 * MS);
-                        /* At no moment many at once: at most a few percent of those that run. */
-                        assert_true(r->n_decided - decided_before <=
-                                    1 + (int)state_of(r).pressed / 10);
-                        decided_before = r->n_decided;
-                }
-                if (window(r) == UINT32_MAX)
-                        break;
-                most = window(r);
-                assert_true(most >= 2 * before && most <= 2 * before + 2);
-                assert_int_equal(r->n_decided, most); /* and all places of it are taken */
-                assert_int_equal(verdict(r, 500 + second, 0), ADMIT_WAIT);
-        }
-        assert_true(most >= 256);
-        assert_true(r->n_decided >= 500);
-        assert_int_equal(state_of(r).waiting, 0);
-        assert_int_equal(verdict(r, 900, 0), ADMIT_RUN); /* no window any more */
-        rig_end(r);
-}
-
-static void a_sample_widens_an_opening_window_by_one_more(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        limits(r, 0, (struct class_limits){.wait_ns = 100 * S});
-        press(r, 1, 1, true, LEVEL_CRITICAL);
-        for (int i = 0; i < 500; i++)
-                (void)ask(r, i, 0);
-        for (uint32_t i = 1; i <= 20; i++) {
-                sample(r, granting(1)); /* no time passes */
-                assert_int_equal(window(r), i);
-        }
-        r->now_ns += S; /* without a turn between */
-        sample(r, granting(1));
-        assert_int_equal(window(r), 41);
-        press(r, 1, 1, true, LEVEL_NORMAL); /* and closes again from there */
-        assert_int_equal(window(r), 20);
-        pass(r, 5 * S);
-        assert_int_equal(window(r), 20);
-        rig_end(r);
-}
-
-static void a_window_that_nobody_waits_for_ends_with_the_pressure(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        plain(r, 1);
-        (void)ask(r, 0, 0);
-        press(r, 1, 1, true, LEVEL_ELEVATED);
-        assert_int_equal(window(r), 1);
-        sample(r, granting(1));
-        assert_true(window(r) == UINT32_MAX);
-        rig_end(r);
-}
-
-static void what_an_operator_exempts_is_free_while_the_window_opens(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        plain(r, 2);
-        press(r, 2, 2, true, LEVEL_CRITICAL);
-        for (int i = 0; i < 20; i++)
-                (void)ask(r, i, (size_t)i % 2);
-        struct door_policy *p = granting(2);
-        for (int k = 0; k < 3; k++)
-                p->classes[1].verdict[k].reason = CHECK_EXEMPT;
-        sample(r, p);
-        assert_int_equal(view_of(r, 1).running, 10);
-        assert_int_equal(view_of(r, 0).running, 1);
-        rig_end(r);
-}
-
-static void while_something_is_over_a_granted_class_is_free_at_once(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        plain(r, 2);
-        press(r, 2, 2, true, LEVEL_CRITICAL);
-        for (int i = 0; i < 20; i++)
-                (void)ask(r, i, (size_t)i % 2);
-        press(r, 1, 2, true, LEVEL_CRITICAL); /* the policy grants class 1, in full pressure */
-        assert_int_equal(view_of(r, 1).running, 10);
-        assert_int_equal(view_of(r, 0).running, 0);
-        rig_end(r);
-}
-
-/* Classes 0 (high) and 1 (deferrable) are pressed, class 2 (high) is granted. */
-static void press_two_of_three(struct rig *r, bool is_over)
-{
-        struct door_policy *p = granting(3);
-        p->is_over = is_over;
-        p->level = LEVEL_ELEVATED;
-        p->classes[0].tier = TIER_HIGH;
-        p->classes[1].tier = TIER_DEFERRABLE;
-        p->classes[2].tier = TIER_HIGH;
-        refuse(p, 0, CHECK_LEVEL);
-        refuse(p, 1, CHECK_LEVEL);
-        sample(r, p);
-}
+/* ---- shares of the window ---- */
 
 /* Ends a ticket; returns the one that got its place. */
-static int replace(struct rig *r, int ticket)
+static int replace(struct rig *r, int ticket, int64_t busy_ns)
 {
         r->n_decided = 0;
-        ended(r, ticket, MS);
+        ended(r, ticket, busy_ns);
         assert_int_equal(r->n_decided, 1);
         assert_int_equal(r->answers[r->order[0]].verdict, ADMIT_RUN);
         return r->order[0];
 }
 
-static void pressed_classes_share_the_window_by_tier_and_get_no_credit(void **state)
+/* Class 2 is usual, 0 and 1 were never seen. */
+static struct rig *half_learned(enum tier tier_of_1)
 {
-        struct rig *r = rig_new();
-        int pressed = 0, granted = 600, n[3] = {0};
-
-        (void)state;
-        for (size_t i = 0; i < 3; i++)
-                limits(r, i, (struct class_limits){.wait_ns = 1000 * S});
-        press_two_of_three(r, true);
-        assert_int_equal(window(r), 1);
-        admission_set_concurrency(r->a, 2, r->now_ns);
-        for (int i = 0; i < 900; i++) /* 0, 300, 600, 1, 301, 601 ... */
-                (void)ask(r, i % 3 * 300 + i / 3, (size_t)i % 3);
-        assert_int_equal(r->tickets[pressed].state, TICKET_RUNNING);
-        assert_int_equal(r->tickets[granted].state, TICKET_RUNNING);
-        for (int i = 0; i < 100; i++) {
-                /* The granted class takes two turns for each one of the window. */
-                granted = replace(r, replace(r, granted));
-                assert_int_equal(r->tickets[granted].class_number, 2);
-                pressed = replace(r, pressed);
-                n[r->tickets[pressed].class_number]++;
-        }
-        assert_in_range(n[0], 79, 81); /* 4 to 1 */
-        assert_in_range(n[1], 19, 21);
-        /* A window as wide as the door: those that stood behind it have saved nothing up. */
-        press_two_of_three(r, false);
-        assert_int_equal(window(r), 2);
-        memset(n, 0, sizeof(n));
-        for (int i = 0; i < 90; i++) {
-                granted = replace(r, granted);
-                n[r->tickets[granted].class_number]++;
-        }
-        assert_in_range(n[0], 38, 42);
-        assert_in_range(n[1], 8, 12);
-        assert_in_range(n[2], 38, 42);
-        rig_end(r);
-}
-
-/* ---- CoDel ---- */
-
-/* A door of one place that is taken, with waiting ones of the high tier (class 0) and the
- * deferrable tier (class 1). */
-static struct rig *standing_door(void)
-{
-        static const enum tier tiers[] = {TIER_HIGH, TIER_DEFERRABLE, TIER_CRITICAL};
+        const enum tier tiers[] = {TIER_NORMAL, tier_of_1, TIER_NORMAL};
         struct rig *r = rig_new();
 
-        for (size_t i = 0; i < 3; i++)
-                limits(r, i, (struct class_limits){.wait_ns = 100 * S});
+        patient(r, 3);
         set_tiers(r, tiers, 3);
-        admission_set_concurrency(r->a, 1, r->now_ns);
-        (void)ask(r, 999, 2);
+        learn(r, 2, 15, MS);
         return r;
 }
 
-static void a_standing_queue_sheds_its_least_important_tier(void **state)
+static void classes_of_a_tier_share_the_window(void **state)
 {
-        struct rig *r = standing_door();
+        struct rig *r = half_learned(TIER_NORMAL);
+        int running[4], n[2] = {0};
 
         (void)state;
-        for (int i = 0; i < 5; i++) {
-                assert_int_equal(verdict(r, 10 + i, 1), ADMIT_WAIT);
-                assert_int_equal(verdict(r, i, 0), ADMIT_WAIT);
-        }
-        pass(r, 100 * MS - 1);
-        assert_int_equal(r->n_decided, 0);
-        assert_false(state_of(r).is_standing);
-        pass(r, 6 * MS);
-        assert_true(state_of(r).is_standing);
-        assert_int_equal(r->n_decided, 1);
-        assert_int_equal(r->order[0], 10); /* the oldest */
-        assert_int_equal(r->answers[10].verdict, ADMIT_REFUSE);
-        assert_int_equal(r->answers[10].reason, ADMIT_BY_OVERLOAD);
-        same(r->answers[10].why, "more important transactions stand in the queue");
-        assert_int_equal(r->answers[10].retry_ms, 1000);
-        pass(r, 60 * MS); /* the next one 100 ms / sqrt(2) after it */
-        assert_int_equal(r->n_decided, 1);
-        pass(r, 11 * MS);
-        assert_int_equal(r->n_decided, 2);
-        pass(r, 50 * MS); /* then 100 ms / sqrt(3) */
-        assert_int_equal(r->n_decided, 2);
-        pass(r, 9 * MS);
-        assert_int_equal(r->n_decided, 3);
-        assert_int_equal(state_of(r).shed, 3);
-        pass(r, S); /* the high tier itself is not shed for its own sake */
-        assert_int_equal(r->n_decided, 5);
-        assert_int_equal(state_of(r).waiting, 5);
-        assert_int_equal(view_of(r, 1).counts->refused, 5);
-        rig_end(r);
-}
-
-static void one_that_comes_through_in_time_ends_the_shedding(void **state)
-{
-        struct rig *r = standing_door();
-
-        (void)state;
-        for (int i = 0; i < 5; i++)
-                (void)ask(r, 10 + i, 1);
-        (void)ask(r, 0, 0);
-        pass(r, 106 * MS);
-        assert_int_equal(r->n_decided, 1);
-        ended(r, 999, MS); /* the high one goes, and none of its tier stands any more */
-        assert_int_equal(r->order[1], 0);
-        pass(r, 300 * MS); /* the deferrable tier stands on, but is not shed for its own sake */
-        assert_true(state_of(r).is_standing);
-        assert_int_equal(r->n_decided, 2);
-        /* It begins anew: 100 ms, not what was left of the last time. */
-        (void)ask(r, 1, 0);
-        pass(r, 98 * MS);
-        assert_int_equal(r->n_decided, 2);
-        pass(r, 12 * MS);
-        assert_int_equal(r->n_decided, 3);
-        pass(r, 62 * MS); /* and its pace is that of the beginning */
-        assert_int_equal(r->n_decided, 3);
-        pass(r, 12 * MS);
-        assert_int_equal(r->n_decided, 4);
-        assert_int_equal(state_of(r).shed, 3);
-        rig_end(r);
-}
-
-static void a_queue_that_moves_within_its_target_sheds_nobody(void **state)
-{
-        struct rig *r = standing_door();
-        int at = 999;
-
-        (void)state;
-        for (int i = 0; i < 200; i++)
-                (void)ask(r, 100 + i, 1);
-        for (int i = 0; i < 100; i++) {
-                (void)ask(r, i, 0);
-                pass(r, 3 * MS);
-                r->n_decided = 0;
-                ended(r, at, MS / 10);
-                at = r->order[0];
-                if (r->tickets[at].class_number == 1) { /* the high one waits for the next place */
-                        r->n_decided = 0;
-                        ended(r, at, MS / 10);
-                        at = r->order[0];
-                }
-        }
-        assert_int_equal(state_of(r).shed, 0);
-        rig_end(r);
-}
-
-static void who_waits_for_its_own_limit_does_not_stand_in_the_queue(void **state)
-{
-        static const enum tier tiers[] = {TIER_HIGH, TIER_DEFERRABLE};
-        struct rig *r = rig_new();
-
-        (void)state;
-        limits(r, 0, (struct class_limits){.wait_ns = 10 * S, .concurrency = 1});
-        limits(r, 1, (struct class_limits){.wait_ns = 10 * S});
-        set_tiers(r, tiers, 2);
-        admission_set_concurrency(r->a, 2, r->now_ns);
+        for (int i = 0; i < 800; i++)
+                (void)ask(r, i, (size_t)i % 2);
+        assert_int_equal(window(r), 4);
         for (int i = 0; i < 4; i++)
-                (void)ask(r, i, 0);
-        for (int i = 4; i < 8; i++)
-                (void)ask(r, i, 1);
-        pass(r, 5 * S);
-        assert_int_equal(state_of(r).shed, 0);
+                running[i] = i;
+        for (int i = 0; i < 400; i++) {
+                int64_t busy_ns = r->tickets[running[i % 4]].class_number ? 3 * MS : MS;
+                running[i % 4] = replace(r, running[i % 4], busy_ns);
+                n[r->tickets[running[i % 4]].class_number]++;
+        }
+        assert_in_range(n[0], 290, 310); /* three of 1 ms for one of 3 ms */
+        assert_in_range(n[1], 90, 110);
+        rig_end(r);
+}
+
+static void a_class_that_stood_behind_the_window_has_no_credit(void **state)
+{
+        struct rig *r = half_learned(TIER_HIGH);
+        int running[4], n[3] = {0};
+
+        (void)state;
+        set_door(r, 8);
+        for (int i = 0; i < 4; i++) {
+                assert_int_equal(verdict(r, i, 1), ADMIT_RUN); /* the window is theirs */
+                running[i] = 4 + i;
+                assert_int_equal(verdict(r, running[i], 2), ADMIT_RUN);
+        }
+        for (int i = 8; i < 800; i++)
+                assert_int_equal(verdict(r, i, i % 2 ? 0 : 2), ADMIT_WAIT);
+        for (int i = 0; i < 300; i++) {
+                running[i % 4] = replace(r, running[i % 4], MS);
+                assert_int_equal(r->tickets[running[i % 4]].class_number, 2);
+        }
+        set_door(r, 4);
+        r->n_decided = 0;
+        for (int i = 0; i < 4; i++)
+                ended(r, i, MS);
         assert_int_equal(r->n_decided, 0);
-        /* Nor is it shed for others. */
-        struct door_policy *p = granting(2);
-        p->classes[0].tier = TIER_DEFERRABLE;
-        p->classes[1].tier = TIER_HIGH;
+        /* Now there is room in the window, and what stood behind it has saved nothing up. */
+        for (int i = 0; i < 90; i++) {
+                running[i % 4] = replace(r, running[i % 4], MS);
+                n[r->tickets[running[i % 4]].class_number]++;
+        }
+        assert_in_range(n[0], 42, 48);
+        assert_in_range(n[2], 42, 48);
+        rig_end(r);
+}
+
+/* ---- what is usual, and what is beyond ---- */
+
+static void the_window_begins_at_four(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        assert_true(state_of(r).is_learned);
+        assert_int_equal(window(r), 4);
+        fill(r, 0, 4, FRESH);
+        held_for_load(r, 4, FRESH);
+        assert_int_equal(state_of(r).excess, 4);
+        assert_int_equal(state_of(r).executing, 4);
+        assert_int_equal(view_of(r, FRESH).excess, 4);
+        assert_int_equal(view_of(r, FRESH).free, 0);
+        assert_true(view_of(r, FRESH).usual == 0);
+        ended(r, 2, MS);
+        assert_int_equal(r->n_decided, 1);
+        assert_int_equal(r->answers[4].verdict, ADMIT_RUN);
+        assert_int_equal(view_of(r, FRESH).counts->by_reason[ADMIT_BY_LOAD], 1);
+        rig_end(r);
+}
+
+static void usual_work_goes_while_the_window_is_full(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        fill(r, 0, 4, FRESH);
+        held_for_load(r, 4, FRESH);
+        fill(r, 10, 3, USUAL);
+        held_for_load(r, 13, USUAL);
+        near(view_of(r, USUAL).usual, 3);
+        near(view_of(r, USUAL).usual_ms, 10);
+        assert_int_equal(view_of(r, USUAL).free, 3);
+        assert_int_equal(view_of(r, USUAL).excess, 0);
+        assert_int_equal(state_of(r).excess, 4);
+        /* A place of its usual goes to its own, not to the one that waits for the window. */
+        ended(r, 10, MS);
+        assert_int_equal(r->n_decided, 1);
+        assert_int_equal(r->order[0], 13);
+        rig_end(r);
+}
+
+static void the_high_tier_has_twice_its_usual_and_the_deferrable_one_none(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        fill(r, 0, 4, FRESH);
+        assert_int_equal(view_of(r, HIGH).free, 4);
+        fill(r, 10, 4, HIGH);
+        assert_int_equal(view_of(r, HIGH).excess, 0);
+        assert_int_equal(view_of(r, DEFERRABLE).free, 0);
+        fill(r, 20, 1, DEFERRABLE); /* the floor */
+        held_for_load(r, 21, DEFERRABLE);
+        rig_end(r);
+}
+
+static void the_critical_tier_never_waits_and_takes_no_place(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        fill(r, 0, 4, FRESH);
+        fill(r, 100, 200, CRITICAL);
+        assert_int_equal(view_of(r, CRITICAL).free, UINT32_MAX);
+        assert_int_equal(state_of(r).excess, 4);
+        ended_all(r, 0, 4);
+        assert_int_equal(state_of(r).excess, 0);
+        fill(r, 0, 4, FRESH);
+        rig_end(r);
+}
+
+static void what_a_rule_exempts_never_waits_and_takes_no_place(void **state)
+{
+        struct rig *r = door();
+        struct door_policy *p = granting(CLASSES);
+
+        (void)state;
+        p->running = 1;
+        p->running_most = 100;
+        p->classes[DEFERRABLE].tier = TIER_DEFERRABLE;
+        for (int k = 0; k < 3; k++)
+                p->classes[DEFERRABLE].verdict[k].reason = CHECK_EXEMPT;
         sample(r, p);
-        pass(r, S);
-        assert_int_equal(r->n_decided, 0);
-        assert_true(state_of(r).is_standing);
+        fill(r, 0, 50, DEFERRABLE);
+        assert_int_equal(view_of(r, DEFERRABLE).free, UINT32_MAX);
+        assert_int_equal(state_of(r).excess, 0);
+        fill(r, 100, 4, FRESH);
+        held_for_load(r, 104, FRESH);
+        /* The rule ends: what runs of the class counts, and no more may start. */
+        publish(r);
+        assert_int_equal(state_of(r).excess, 54);
+        held_for_load(r, 50, DEFERRABLE);
         rig_end(r);
 }
 
-static void a_queue_that_was_empty_does_not_stand_at_once(void **state)
+static void less_important_excess_is_in_no_ones_way(void **state)
 {
-        struct rig *r = standing_door();
+        struct rig *r = door();
 
         (void)state;
-        (void)ask(r, 0, 0);
-        (void)ask(r, 1, 1);
-        pass(r, 110 * MS);
-        assert_int_equal(state_of(r).shed, 1);
-        ended(r, 999, MS);
-        assert_int_equal(state_of(r).waiting, 0);
-        assert_false(state_of(r).is_standing);
-        r->now_ns += S;
-        (void)ask(r, 2, 0);
-        (void)ask(r, 1, 1);
-        r->now_ns += 6 * MS; /* the owner comes late */
-        (void)turn(r);
-        assert_false(state_of(r).is_standing);
-        assert_int_equal(state_of(r).shed, 1);
+        fill(r, 0, 4, DEFERRABLE);
+        held_for_load(r, 4, DEFERRABLE);
+        fill(r, 10, 4, FRESH);
+        held_for_load(r, 14, FRESH);
+        fill(r, 20, 4 + 4, HIGH); /* its usual, and the window */
+        held_for_load(r, 28, HIGH);
+        assert_int_equal(state_of(r).excess, 12);
+        /* What is more important counts for what is less: the others are gone, and of each tier
+         * one goes, by the floor. */
+        ended_all(r, 10, 4);
+        ended_all(r, 0, 4);
+        assert_int_equal(r->answers[14].verdict, ADMIT_RUN);
+        assert_int_equal(r->answers[4].verdict, ADMIT_RUN);
+        assert_int_equal(r->n_decided, 2);
+        held_for_load(r, 15, FRESH);
+        held_for_load(r, 5, DEFERRABLE);
+        ended(r, 20, MS); /* a place of high goes to high */
+        assert_int_equal(r->n_decided, 3);
+        assert_int_equal(r->order[2], 28);
         rig_end(r);
 }
 
-static void of_the_least_important_the_oldest_is_shed(void **state)
+static void of_each_tier_one_goes_if_none_executes(void **state)
 {
-        static const enum tier tiers[] = {TIER_HIGH,       TIER_DEFERRABLE, TIER_NORMAL,
-                                          TIER_DEFERRABLE, TIER_DEFERRABLE, TIER_CRITICAL};
-        static const int wanted[] = {3, 1, 4, 2};
-        struct rig *r = rig_new();
+        struct rig *r = door();
 
         (void)state;
-        for (size_t i = 0; i < 6; i++)
-                limits(r, i, (struct class_limits){.wait_ns = 100 * S});
-        set_tiers(r, tiers, 6);
-        admission_set_concurrency(r->a, 1, r->now_ns);
-        (void)ask(r, 999, 5);
-        static const int order[] = {2, 3, 1, 4, 0};
-        for (size_t i = 0; i < ARRAY_LEN(order); i++, r->now_ns += MS)
-                (void)ask(r, order[i], (size_t)order[i]);
-        pass(r, 5 * S);
-        assert_int_equal(r->n_decided, 4); /* the normal one last, for the high one */
-        for (int i = 0; i < 4; i++)
-                assert_int_equal(r->order[i], wanted[i]);
-        rig_end(r);
-}
-
-static void a_tier_of_which_some_come_through_in_time_does_not_stand(void **state)
-{
-        struct rig *r = rig_new();
-
-        (void)state;
-        for (size_t i = 0; i < 3; i++)
-                limits(r, i, (struct class_limits){.wait_ns = 100 * S});
-        press_two_of_three(r, true);
-        (void)ask(r, 0, 0); /* takes the window */
-        (void)ask(r, 1, 0);
-        (void)ask(r, 2, 1);
-        for (int i = 0; i < 50; i++) {
-                pass(r, 20 * MS);
-                assert_int_equal(verdict(r, 3, 2), ADMIT_RUN); /* of the high tier, too */
-                ended(r, 3, MS);
-        }
-        assert_int_equal(state_of(r).shed, 0);
-        pass(r, 200 * MS);
-        assert_true(state_of(r).shed > 0);
-        rig_end(r);
-}
-
-static void a_lowered_ticket_is_shed_before_others_of_its_class(void **state)
-{
-        struct rig *r = standing_door();
-
-        (void)state;
-        (void)ask(r, 0, 0);
-        r->tickets[1].tier = TIER_DEFERRABLE;
-        (void)ask(r, 1, 0);
-        (void)ask(r, 2, 0);
-        pass(r, 5 * S);
+        fill(r, 20, 8, HIGH);
+        fill(r, 0, 1, FRESH);
+        held_for_load(r, 1, FRESH);
+        fill(r, 10, 1, DEFERRABLE);
+        held_for_load(r, 11, DEFERRABLE);
+        ended(r, 0, MS);
         assert_int_equal(r->n_decided, 1);
         assert_int_equal(r->order[0], 1);
+        ended(r, 10, MS);
+        assert_int_equal(r->n_decided, 2);
+        assert_int_equal(r->order[1], 11);
+        /* Of the tier, not of the class: usual work of it is enough. */
+        fill(r, 30, 1, USUAL);
+        held_for_load(r, 0, FRESH);
+        ended(r, 1, MS);
+        assert_int_equal(r->n_decided, 2);
+        ended(r, 30, MS);
+        assert_int_equal(r->n_decided, 3);
+        assert_int_equal(r->order[2], 0);
+        rig_end(r);
+}
+
+static void without_its_floor_the_deferrable_tier_may_stand_still(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        admission_set_door(r->a, 0, true, r->now_ns);
+        fill(r, 20, 8, HIGH);
+        held_for_load(r, 0, DEFERRABLE);
+        held_for_load(r, 1, DEFERRABLE);
+        fill(r, 10, 1, FRESH); /* the floor of other tiers stays */
+        admission_set_door(r->a, 0, false, r->now_ns);
+        assert_int_equal(r->n_decided, 1);
+        assert_int_equal(r->order[0], 0);
+        admission_set_door(r->a, 0, true, r->now_ns);
+        ended(r, 0, MS);
+        assert_int_equal(r->n_decided, 1);
+        ended_all(r, 10, 1);
+        ended_all(r, 20, 1);
+        assert_int_equal(r->n_decided, 2); /* there is room in the window */
+        assert_int_equal(r->order[1], 1);
+        rig_end(r);
+}
+
+static void a_refusal_for_load_comes_at_the_deadline(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        limits(r, FRESH, (struct class_limits){.wait_ns = 2 * S});
+        limits(r, DEFERRABLE, (struct class_limits){.wait_ns = 0});
+        fill(r, 20, 8, HIGH);
+        fill(r, 0, 1, FRESH);
+        fill(r, 10, 1, DEFERRABLE);
+        held_for_load(r, 1, FRESH);
+        assert_int_equal(verdict(r, 11, DEFERRABLE), ADMIT_REFUSE); /* it never waits */
+        assert_int_equal(r->answers[11].reason, ADMIT_BY_LOAD);
+        r->harm = "replication_lag 12 against 10"; /* the window stays full */
+        publish(r);
+        pass(r, 2 * S - 1);
+        assert_int_equal(r->n_decided, 0);
+        pass(r, 1);
+        assert_int_equal(r->n_decided, 1);
+        assert_int_equal(r->answers[1].verdict, ADMIT_REFUSE);
+        assert_int_equal(r->answers[1].reason, ADMIT_BY_LOAD);
+        assert_int_equal(r->answers[1].retry_ms, 1000);
+        assert_true(r->answers[1].waited_ns == 2 * S);
+        rig_end(r);
+}
+
+static void the_words_of_a_wait_for_load_say_window_and_usual(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        fill(r, 0, 4, FRESH);
+        held_for_load(r, 4, FRESH);
+        same(r->answers[4].why, "the window of 4 is full, 4 of its class execute, none usually");
+        fill(r, 10, 3, USUAL);
+        held_for_load(r, 13, USUAL);
+        same(r->answers[13].why, "the window of 4 is full, 3 of its class execute, usually 3");
+        set_harm(r, true);
+        held_for_load(r, 14, USUAL);
+        same(r->answers[14].why, "the window of 2 is full, 3 of its class execute, usually 3; "
+                                 "replication_lag 12 against 10");
+        same(state_of(r).why, "replication_lag 12 against 10");
+        set_harm(r, false);
+        same(state_of(r).why, "");
+        rig_end(r);
+}
+
+/* ---- idle transactions ---- */
+
+static void an_idle_transaction_gives_its_place_back(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        fill(r, 0, 4, FRESH);
+        held_for_load(r, 4, FRESH);
+        held_for_load(r, 5, FRESH);
+        admission_idle(r->a, &r->tickets[1], r->now_ns);
+        admission_check(r->a);
+        assert_true(r->tickets[1].is_idle);
+        assert_int_equal(r->n_decided, 1);
+        assert_int_equal(r->order[0], 4);
+        assert_int_equal(state_of(r).running, 5);
+        assert_int_equal(state_of(r).executing, 4);
+        assert_int_equal(view_of(r, FRESH).running, 5);
+        assert_int_equal(view_of(r, FRESH).executing, 4);
+        /* It goes on at once, and counts again: the next place is not given away. */
+        admission_resume(r->a, &r->tickets[1], r->now_ns);
+        admission_check(r->a);
+        assert_false(r->tickets[1].is_idle);
+        assert_int_equal(state_of(r).excess, 5);
+        ended(r, 0, MS);
+        assert_int_equal(r->n_decided, 1);
+        ended(r, 2, MS);
+        assert_int_equal(r->n_decided, 2);
+        /* An idle one that ends gives nothing back a second time. */
+        admission_idle(r->a, &r->tickets[1], r->now_ns);
+        ended(r, 1, MS);
+        assert_int_equal(state_of(r).executing, 3);
+        assert_int_equal(state_of(r).running, 3);
+        rig_end(r);
+}
+
+static void an_idle_transaction_takes_no_place_of_the_usual(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        fill(r, 0, 4, FRESH);
+        for (int i = 10; i < 60; i++) {
+                assert_int_equal(verdict(r, i, USUAL), ADMIT_RUN);
+                admission_idle(r->a, &r->tickets[i], r->now_ns);
+        }
+        assert_int_equal(view_of(r, USUAL).executing, 0);
+        fill(r, 100, 3, USUAL);
+        held_for_load(r, 103, USUAL);
+        /* Those that go on are beyond the usual, and take places of the window. */
+        admission_resume(r->a, &r->tickets[10], r->now_ns);
+        assert_int_equal(view_of(r, USUAL).excess, 1);
+        assert_int_equal(state_of(r).excess, 5);
+        rig_end(r);
+}
+
+static void idle_transactions_still_run_for_the_limits(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        limits(r, USUAL, (struct class_limits){.wait_ns = 2 * S, .concurrency = 2});
+        fill(r, 0, 2, USUAL);
+        admission_idle(r->a, &r->tickets[0], r->now_ns);
+        assert_int_equal(verdict(r, 2, USUAL), ADMIT_WAIT);
+        assert_int_equal(r->answers[2].reason, ADMIT_BY_CONCURRENCY);
+        rig_end(r);
+}
+
+/* ---- growth ---- */
+
+static void a_full_window_grows_by_half_a_second(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        r->running_most = 10000;
+        publish(r);
+        for (int i = 0; i < 200; i++)
+                (void)ask(r, i, FRESH);
+        for (int i = 0; i < 6; i++) {
+                uint32_t before = window(r);
+                int64_t ns = until_window_changes(r);
+                assert_true(ns <= 1250 * MS && (i == 0 || ns >= 1000 * MS));
+                assert_in_range(window(r), before * 3 / 2, (before + 1) * 3 / 2);
+                assert_int_equal(state_of(r).excess, window(r)); /* and its places are taken */
+        }
+        assert_in_range(window(r), 40, 46);
+        rig_end(r);
+}
+
+static void more_samples_do_not_make_it_grow_faster(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        r->running_most = 10000;
+        for (int i = 0; i < 100; i++)
+                (void)ask(r, i, FRESH);
+        for (int i = 0; i < 60; i++) {
+                pass(r, 50 * MS);
+                publish(r);
+        }
+        assert_in_range(window(r), 9, 14); /* 3 s */
+        rig_end(r);
+}
+
+static void a_window_with_room_does_not_grow(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        fill(r, 0, 3, FRESH);
+        for (int i = 0; i < 36; i++) {
+                watch(r, 250 * MS);
+                assert_int_equal(window(r), 4);
+        }
+        rig_end(r);
+}
+
+static void above_a_width_that_was_too_much_it_grows_slowly(void **state)
+{
+        struct rig *r = door();
+        uint32_t cut_at = 0;
+
+        (void)state;
+        r->running_most = 10000;
+        publish(r);
+        for (int i = 0; i < 500; i++)
+                (void)ask(r, i, FRESH);
+        while (window(r) < 28)
+                (void)until_window_changes(r);
+        cut_at = window(r);
+        set_harm(r, true);
+        assert_int_equal(window(r), cut_at / 2);
+        set_harm(r, false);
+        uint32_t before = window(r);
+        int64_t from_ns = r->now_ns;
+        for (; window(r) < cut_at; before = window(r)) { /* as fast as before */
+                (void)until_window_changes(r);
+                assert_true(window(r) >= cut_at || window(r) >= before * 3 / 2);
+        }
+        assert_true(r->now_ns - from_ns < 3 * S);
+        assert_in_range(window(r), cut_at, cut_at * 3 / 2);
+        for (int i = 0; i < 10; i++) {
+                before = window(r);
+                assert_true(until_window_changes(r) >= 1000 * MS);
+                assert_in_range(window(r), before + before / 8, before + before / 8 + 1);
+        }
+        rig_end(r);
+}
+
+static void a_window_that_is_not_used_is_four_after_ten_seconds(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        r->running_most = 10000;
+        publish(r);
+        for (int i = 0; i < 30; i++)
+                (void)ask(r, i, FRESH);
+        while (window(r) < 28)
+                (void)until_window_changes(r);
+        uint32_t wide = window(r);
+        while (state_of(r).running > 0)
+                for (int i = 0; i < 30; i++)
+                        if (r->tickets[i].state == TICKET_RUNNING)
+                                ended(r, i, MS);
+        watch(r, 9 * S);
+        assert_int_equal(window(r), wide);
+        watch(r, 1500 * MS);
+        assert_int_equal(window(r), 4);
+        /* The same after a cut. */
+        set_harm(r, true);
+        assert_int_equal(window(r), 1);
+        set_harm(r, false);
+        watch(r, 11 * S);
+        assert_int_equal(window(r), 4);
+        rig_end(r);
+}
+
+/* ---- modes ---- */
+
+static void observed_classes_tell_and_take_no_place(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        limits(r, FRESH, (struct class_limits){.mode = MODE_OBSERVE});
+        for (int i = 0; i < 10; i++) {
+                const struct admit_answer *answer = ask(r, i, FRESH);
+                assert_int_equal(answer->verdict, ADMIT_RUN);
+                assert_true(answer->would_wait == (i >= 4));
+                assert_int_equal(answer->reason, i >= 4 ? ADMIT_BY_LOAD : ADMIT_BY_NONE);
+                assert_true((answer->why[0] != '\0') == (i >= 4));
+        }
+        assert_int_equal(view_of(r, FRESH).counts->observed, 6);
+        assert_int_equal(view_of(r, FRESH).counts->by_reason[ADMIT_BY_LOAD], 6);
+        assert_int_equal(view_of(r, FRESH).counts->held, 0);
+        assert_int_equal(view_of(r, FRESH).excess, 10);
+        assert_int_equal(state_of(r).excess, 0);
+        assert_int_equal(state_of(r).executing, 10);
+        fill(r, 20, 3 + 4, USUAL); /* the window is all theirs */
+        held_for_load(r, 27, USUAL);
+        rig_end(r);
+}
+
+static void what_only_observes_is_no_floor_of_its_tier(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        limits(r, USUAL, (struct class_limits){.mode = MODE_OBSERVE});
+        fill(r, 0, 10, USUAL);
+        fill(r, 20, 8, HIGH); /* and the window is full */
+        fill(r, 30, 1, FRESH);
+        held_for_load(r, 31, FRESH);
+        rig_end(r);
+}
+
+static void an_observed_class_below_its_usual_would_go(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        limits(r, USUAL, (struct class_limits){.mode = MODE_OBSERVE});
+        fill(r, 0, 8, HIGH); /* and the window is full */
+        for (int i = 10; i < 14; i++)
+                assert_true(ask(r, i, USUAL)->would_wait == (i == 13));
+        rig_end(r);
+}
+
+static void a_mode_moves_what_executes_into_the_window_and_out_of_it(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        limits(r, FRESH, (struct class_limits){.mode = MODE_OBSERVE});
+        fill(r, 0, 10, FRESH);
+        limits(r, FRESH, (struct class_limits){.wait_ns = 100 * S});
+        assert_int_equal(state_of(r).excess, 10);
+        held_for_load(r, 10, FRESH);
+        limits(r, FRESH, (struct class_limits){.mode = MODE_OBSERVE});
+        assert_int_equal(r->n_decided, 1);
+        assert_int_equal(state_of(r).excess, 0);
         rig_end(r);
 }
 
@@ -717,31 +647,31 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(classes_that_always_wait_get_shares_by_tier),
                 cmocka_unit_test(shares_are_of_database_time),
-                cmocka_unit_test(a_ticket_can_lower_its_tier_and_not_raise_it),
                 cmocka_unit_test(a_class_that_was_idle_has_no_credit),
-                cmocka_unit_test(the_first_sample_over_halves_what_runs),
-                cmocka_unit_test(the_window_is_halved_per_sample_over_and_grows_by_one_below),
-                cmocka_unit_test(a_width_that_was_too_much_is_not_tried_again_at_once),
-                cmocka_unit_test(what_is_pressed_later_brings_its_places_along),
-                cmocka_unit_test(places_of_the_window_that_are_not_used_become_no_more),
-                cmocka_unit_test(a_level_without_anything_over_keeps_what_runs),
-                cmocka_unit_test(at_level_critical_nothing_pressed_starts_and_then_it_is_refused),
-                cmocka_unit_test(the_critical_tier_is_never_pressed),
-                cmocka_unit_test(without_a_window_a_pressed_class_goes),
-                cmocka_unit_test(after_the_pressure_the_window_opens_without_a_herd),
-                cmocka_unit_test(a_sample_widens_an_opening_window_by_one_more),
-                cmocka_unit_test(a_window_that_nobody_waits_for_ends_with_the_pressure),
-                cmocka_unit_test(what_an_operator_exempts_is_free_while_the_window_opens),
-                cmocka_unit_test(while_something_is_over_a_granted_class_is_free_at_once),
-                cmocka_unit_test(pressed_classes_share_the_window_by_tier_and_get_no_credit),
-                cmocka_unit_test(a_standing_queue_sheds_its_least_important_tier),
-                cmocka_unit_test(one_that_comes_through_in_time_ends_the_shedding),
-                cmocka_unit_test(a_queue_that_moves_within_its_target_sheds_nobody),
-                cmocka_unit_test(who_waits_for_its_own_limit_does_not_stand_in_the_queue),
-                cmocka_unit_test(a_queue_that_was_empty_does_not_stand_at_once),
-                cmocka_unit_test(of_the_least_important_the_oldest_is_shed),
-                cmocka_unit_test(a_tier_of_which_some_come_through_in_time_does_not_stand),
-                cmocka_unit_test(a_lowered_ticket_is_shed_before_others_of_its_class),
+                cmocka_unit_test(classes_of_a_tier_share_the_window),
+                cmocka_unit_test(a_class_that_stood_behind_the_window_has_no_credit),
+                cmocka_unit_test(the_window_begins_at_four),
+                cmocka_unit_test(usual_work_goes_while_the_window_is_full),
+                cmocka_unit_test(the_high_tier_has_twice_its_usual_and_the_deferrable_one_none),
+                cmocka_unit_test(the_critical_tier_never_waits_and_takes_no_place),
+                cmocka_unit_test(what_a_rule_exempts_never_waits_and_takes_no_place),
+                cmocka_unit_test(less_important_excess_is_in_no_ones_way),
+                cmocka_unit_test(of_each_tier_one_goes_if_none_executes),
+                cmocka_unit_test(without_its_floor_the_deferrable_tier_may_stand_still),
+                cmocka_unit_test(a_refusal_for_load_comes_at_the_deadline),
+                cmocka_unit_test(the_words_of_a_wait_for_load_say_window_and_usual),
+                cmocka_unit_test(an_idle_transaction_gives_its_place_back),
+                cmocka_unit_test(an_idle_transaction_takes_no_place_of_the_usual),
+                cmocka_unit_test(idle_transactions_still_run_for_the_limits),
+                cmocka_unit_test(a_full_window_grows_by_half_a_second),
+                cmocka_unit_test(more_samples_do_not_make_it_grow_faster),
+                cmocka_unit_test(a_window_with_room_does_not_grow),
+                cmocka_unit_test(above_a_width_that_was_too_much_it_grows_slowly),
+                cmocka_unit_test(a_window_that_is_not_used_is_four_after_ten_seconds),
+                cmocka_unit_test(observed_classes_tell_and_take_no_place),
+                cmocka_unit_test(what_only_observes_is_no_floor_of_its_tier),
+                cmocka_unit_test(an_observed_class_below_its_usual_would_go),
+                cmocka_unit_test(a_mode_moves_what_executes_into_the_window_and_out_of_it),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * made up: they keep what they are given, and count what a test says. */
 #include "throttle_box.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "checks/check_ctx.h"
@@ -58,7 +59,7 @@ static void state(void *ctx, size_t door, struct traffic_door *ret)
                 .connections_max = 100,
                 .accepted = 12,
                 .is_draining = f->is_draining,
-                .admission = {.running = f->running, .waiting = f->waiting, .window = UINT32_MAX}};
+                .admission = {.running = f->running, .waiting = f->waiting, .window = 4}};
         (void)snprintf(ret->listens, sizeof(ret->listens), "127.0.0.1:3307");
         (void)snprintf(ret->server, sizeof(ret->server), "10.0.0.5:3306");
 }
@@ -203,8 +204,9 @@ static void a_door_gets_its_mode_and_a_policy_at_once(void **unused)
         assert_int_equal(fakes[0].mode, MODE_ENFORCE);
         assert_int_equal(fakes[0].n_modes, 1);
         assert_int_equal(fakes[0].policy->n, 0);
-        assert_int_equal(fakes[0].policy->level, LEVEL_NORMAL);
-        assert_false(fakes[0].policy->is_over);
+        assert_true(fakes[0].policy->running == 1);
+        assert_true(isnan(fakes[0].policy->running_most)); /* no one wrote it: it is learned */
+        assert_false(fakes[0].policy->is_harmed);
         size_t etl = add_class(&rig, "etl:dba");
         assert_int_equal(reason(etl), CHECK_GRANTED);
         end(&rig);
@@ -247,13 +249,14 @@ static void a_sample_is_published_once_a_turn(void **unused)
         bench(&rig, 1);
         size_t etl = add_class(&rig, "etl");
         uint64_t seen = fakes[0].policy->n_samples;
+        rig_pass_ms(&rig, 100);
         sample(&rig, 20);
         sample(&rig, 20);
         sample(&rig, 20);
         assert_int_equal(published(&rig), 1);
         assert_true(fakes[0].policy->n_samples > seen);
-        assert_int_equal(fakes[0].policy->level, LEVEL_CRITICAL);
-        assert_true(fakes[0].policy->is_over);
+        assert_true(fakes[0].policy->running == 20);
+        assert_false(fakes[0].policy->is_harmed); /* many that run are no harm by themselves */
         assert_int_equal(reason(etl), CHECK_LEVEL);
         has(verdicts(etl)->why, "critical by threads_running 20 against 15");
         end(&rig);
@@ -270,7 +273,7 @@ static void samples_of_another_target_are_none_of_its_business(void **unused)
         rig_turn(&rig);
         sample(&rig, 20);
         assert_int_equal(published(&rig), 0);
-        assert_int_equal(fakes[0].policy->level, LEVEL_NORMAL);
+        assert_true(isnan(fakes[0].policy->running));
         assert_int_equal(reason(etl), CHECK_GRANTED);
         rig_do(&rig, "RULESET", "etl", "hold"); /* but rules count */
         assert_int_equal(published(&rig), 1);
@@ -338,6 +341,8 @@ static void a_threshold_that_is_set_is_published(void **unused)
         assert_true(published(&rig) >= 1);
         sample_for(&rig, 4, 1);
         assert_int_equal(reason(etl), CHECK_LEVEL);
+        assert_true(fakes[0].policy->running_most ==
+                    3); /* the operator's, instead of what is learned */
         end(&rig);
 }
 
@@ -352,8 +357,28 @@ static void a_metric_that_falls_silent_is_published_without_a_sample(void **unus
                 rig_pass_ms(&rig, 1000);
         rig_turn(&rig);
         assert_true(fakes[0].n_published > was);
-        assert_int_equal(fakes[0].policy->level, LEVEL_UNKNOWN);
-        assert_true(fakes[0].policy->is_over);
+        assert_true(isnan(fakes[0].policy->running));
+        end(&rig);
+}
+
+static void a_metric_of_harm_above_its_threshold_is_published_in_words(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        static const struct core_metric lag = {.name = "replication_lag",
+                                               .rule = {{2, 10}, {1, 5}, 5 * NS_PER_S, false}};
+        static const struct core_target replica = {
+                .name = "shop", .metrics = &lag, .n_metrics = 1, .mode = -1};
+        struct core_throttle options = {.targets = &replica, .n_targets = 1};
+        bench(&rig, 1);
+        policy_init(&options.policy);
+        core_set_throttle(rig.core, &options);
+        sample_for(&rig, 1.5, 1);
+        assert_false(fakes[0].policy->is_harmed);
+        sample_for(&rig, 2.5, 1);
+        assert_true(fakes[0].policy->is_harmed);
+        same(fakes[0].policy->harm, "replication_lag 2.5 against 2");
+        assert_true(isnan(fakes[0].policy->running));
         end(&rig);
 }
 
@@ -559,15 +584,14 @@ static void classes_tell_verdict_rates_and_times(void **unused)
         const char *told = rig_do(&rig, "PROXYCLASSES", "front");
         const char *first = strstr(told, "etl"), *second = strstr(told, "pay");
         assert_true(first && second && first < second); /* it uses most time */
-        has(told, "verdict:'wait' reason:'level'");
-        has(told, "elevated by threads_running 7 against 5");
+        has(told, "verdict:'run' reason:'granted'");    /* levels are for jobs and checks */
         has(told, "busy_ms_per_s:40 transactions_per_s:'40.0'"); /* 50 a second, and one without */
         has(told, "service_us_p50:96 service_us_p99:127");
         end(&rig);
 }
 
-/* The law of admission never presses it, whatever the gate says to checks. */
-static void a_critical_class_is_told_to_run_above_a_threshold(void **unused)
+/* The door judges load itself, whatever the gate says to checks. */
+static void a_class_is_told_to_run_above_a_threshold(void **unused)
 {
         (void)unused;
         struct rig rig;
@@ -575,10 +599,6 @@ static void a_critical_class_is_told_to_run_above_a_threshold(void **unused)
         size_t pay = add_class(&rig, "pay");
         ok(&rig, "RULESET", "pay", "metrics", "METRICS", "threads_running");
         sample_for(&rig, 20, 2);
-        assert_int_equal(reason(pay), CHECK_THRESHOLD);
-        has(rig_do(&rig, "PROXYCLASSES", "front"), "verdict:'wait' reason:'threshold'");
-        ok(&rig, "REGISTRYSET", "pay", "critical");
-        rig_turn(&rig);
         assert_int_equal(reason(pay), CHECK_THRESHOLD);
         has(rig_do(&rig, "PROXYCLASSES", "front"), "verdict:'run' reason:'granted' why:''");
         end(&rig);
@@ -637,10 +657,8 @@ static void a_held_client_is_told_with_what_its_class_waits_for(void **unused)
         fakes[0].clients[0] =
                 (struct traffic_client){.state = TRAFFIC_HELD, .class_number = (uint32_t)etl};
         fakes[0].n_clients = 1;
+        sample_for(&rig, 20, 2); /* is no reason */
         has(rig_do(&rig, "PROXYCLIENTS", "front"), "why:'a limit of its class is reached'");
-        sample_for(&rig, 20, 2);
-        has(rig_do(&rig, "PROXYCLIENTS", "front"),
-            "why:'the load level makes its tier wait: critical by threads_running 20 against 15'");
         rig_do(&rig, "RULESET", "etl", "hold");
         has(rig_do(&rig, "PROXYCLIENTS", "front"), "why:'a rule holds it'");
         end(&rig);
@@ -727,7 +745,7 @@ static void samples_tell_doors_classes_and_times(void **unused)
         c->transactions = 30;
         c->services = (struct admit_times){.n = {[0] = 5, [1] = 10, [2] = 15}, .sum_ns = NS_PER_S};
         assert_true(sample_of(&rig, "proxy_connections", "proxy=\"front\"") == 7);
-        assert_true(sample_of(&rig, "proxy_window", "front") == -1);
+        assert_true(sample_of(&rig, "proxy_window", "front") == 4);
         assert_true(sample_of(&rig, "proxy_transactions_total", "class=\"etl\"") == 30);
         assert_true(sample_of(&rig, "proxy_transactions_total", "class=\"other\"") == 0);
         assert_true(sample_of(&rig, "proxy_service_seconds_bucket",
@@ -774,6 +792,7 @@ int main(void)
                 cmocka_unit_test(the_pause_is_published),
                 cmocka_unit_test(a_threshold_that_is_set_is_published),
                 cmocka_unit_test(a_metric_that_falls_silent_is_published_without_a_sample),
+                cmocka_unit_test(a_metric_of_harm_above_its_threshold_is_published_in_words),
                 cmocka_unit_test(a_reload_reads_targets_and_classes_again),
                 cmocka_unit_test(tiers_come_from_the_row_else_from_the_registry),
                 cmocka_unit_test(a_comment_lowers_the_tier_and_raises_it_when_trusted),
@@ -784,7 +803,7 @@ int main(void)
                 cmocka_unit_test(doors_are_listed_with_their_sums),
                 cmocka_unit_test(a_door_is_told_with_its_series_and_classes),
                 cmocka_unit_test(classes_tell_verdict_rates_and_times),
-                cmocka_unit_test(a_critical_class_is_told_to_run_above_a_threshold),
+                cmocka_unit_test(a_class_is_told_to_run_above_a_threshold),
                 cmocka_unit_test(a_class_that_waits_for_its_own_limit_says_so),
                 cmocka_unit_test(clients_are_listed_by_state_and_class),
                 cmocka_unit_test(a_held_client_is_told_with_what_its_class_waits_for),

@@ -9,7 +9,8 @@
 #include "throttle/throttle.h"
 
 static const struct core_metric threads_running = {.name = "threads_running",
-                                                   .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false}};
+                                                   .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false},
+                                                   .is_running = true};
 static const struct core_target shop = {.name = "shop",
                                         .metrics = &threads_running,
                                         .n_metrics = 1,
