@@ -120,9 +120,9 @@ static void put_window(struct buf *b, const struct value *door, int64_t now_ms)
 /* "learning" until weir knows what is usual. */
 static const char *load_word(const struct value *door)
 {
-        if (!field_is_true(door, "learned"))
-                return "learning";
-        return field_is_true(door, "over") ? "over" : "well";
+        if (field_is_true(door, "over"))
+                return "over";
+        return field_is_true(door, "learned") ? "well" : "learning";
 }
 
 static void put_load(struct buf *b, const struct value *door, int64_t now_ms)
@@ -133,13 +133,13 @@ static void put_load(struct buf *b, const struct value *door, int64_t now_ms)
 
 static void put_load_why(struct buf *b, const struct value *door, int64_t now_ms)
 {
-        put_load(b, door, now_ms);
-        if (!field_is_true(door, "learned"))
-                buf_put_str(b, ": nothing waits for load yet");
-        if (!field_is_true(door, "over"))
-                return;
-        buf_put_str(b, ": ");
-        buf_put_slice(b, field_text(door, "why"));
+        struct slice why = field_text(door, "why");
+        if (field_is_true(door, "over"))
+                buf_put_str(b, "over: ");
+        if (why.len)
+                buf_put_slice(b, why);
+        else
+                put_load(b, door, now_ms);
 }
 
 static void put_problem(struct buf *b, const struct value *door, int64_t now_ms)

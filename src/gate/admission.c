@@ -178,12 +178,12 @@ static void say_policy(const struct admission *a, const struct admit_class *c,
                        struct admit_answer *ret)
 {
         const struct class_verdicts *v = verdicts_of(a, c);
-        bool has_detail = v && v->why[0];
+        const char *why = v ? v->why : "", *rule = v ? v->rule : "";
         int n = snprintf(ret->why, sizeof(ret->why), "%s%s%s", check_reason_text(ret->check_reason),
-                         has_detail ? ": " : "", has_detail ? v->why : "");
+                         why[0] ? ": " : "", why);
         /* The rule is left out where it has no room, and never cut. */
-        if (v && v->rule[0] && n > 0 && (size_t)n + strlen(v->rule) + 4 < sizeof(ret->why))
-                (void)snprintf(ret->why + n, sizeof(ret->why) - (size_t)n, " (%s)", v->rule);
+        if (rule[0] && n > 0 && (size_t)n + strlen(rule) + 4 < sizeof(ret->why))
+                (void)snprintf(ret->why + n, sizeof(ret->why) - (size_t)n, " (%s)", rule);
 }
 
 static void say_why(const struct admission *a, const struct admit_class *c,
@@ -670,6 +670,7 @@ void admission_state(const struct admission *a, struct admission_state *ret)
                 .window = window_size(a),
                 .concurrency = a->concurrency,
                 .is_learned = a->is_learned,
+                .is_server_known = look_knows_server(a),
                 .is_over = a->is_over,
                 .slowdown = isnan(a->slowdown) ? 0 : a->slowdown,
                 .server = look_server(a),
@@ -677,6 +678,14 @@ void admission_state(const struct admission *a, struct admission_state *ret)
         };
         if (a->is_over)
                 look_say(a, ret->why, sizeof(ret->why));
+}
+
+const char *admission_state_learning(const struct admission_state *s)
+{
+        if (s->is_learned)
+                return NULL;
+        return s->is_server_known ? "learning: only deferrable work waits for load yet"
+                                  : "learning: nothing waits for load yet";
 }
 
 static void check_executing(const struct admit_class *c)

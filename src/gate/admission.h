@@ -20,8 +20,9 @@
  *
  * The window is always there.  It begins at 4, grows by half a second after second while it is used
  * up and the database is well, and is halved when the database is over: it is slower than usual,
- * and more runs than usual.  See admission_window.c.  Until something was learned, no transaction
- * waits for load.
+ * and more runs than usual.  See admission_look.c.  Until something was learned, no transaction
+ * waits for load; where all that was learned is what usually runs at the server, only deferrable
+ * ones do.
  *
  * Inside a class, a statement that usually takes 20 times as long as its class, and one that was
  * never seen before in a class that has few new ones, begin transactions without a usual: strays.
@@ -225,7 +226,8 @@ struct admission_state {
         uint32_t excess; /* of enforced classes: what the window is for */
         uint32_t window;
         uint32_t concurrency;
-        bool is_learned; /* else no transaction waits for load */
+        bool is_learned;      /* of some class what is usual, */
+        bool is_server_known; /* of the server; without both no transaction waits for load */
         bool is_over;
         double slowdown;     /* 0: too few to tell */
         double server;       /* statements at the server now, about; NAN: not known */
@@ -233,6 +235,8 @@ struct admission_state {
         char why[ADMIT_WHY]; /* of is_over, in words */
 };
 void admission_state(const struct admission *a, struct admission_state *ret);
+/* What waits until more was learned, in words; NULL: enough was. */
+const char *admission_state_learning(const struct admission_state *s);
 void admission_check(const struct admission *a); /* asserts its invariants */
 
 /* ---- what was learned ---- */

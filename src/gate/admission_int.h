@@ -166,6 +166,7 @@ double look_slowness(const struct admission *a, const struct admit_class *c);
 /* Statements at the server now, about; NAN: not known. */
 double look_server(const struct admission *a);
 double look_server_most(const struct admission *a); /* usually */
+bool look_knows_server(const struct admission *a);  /* what is usual there was learned */
 /* Why it is over, in words. */
 void look_say(const struct admission *a, char *ret, size_t size);
 

@@ -170,6 +170,11 @@ double look_server_most(const struct admission *a)
         return is_written ? a->policy->running_most : a->metric.most;
 }
 
+bool look_knows_server(const struct admission *a)
+{
+        return !isnan(a->metric.most);
+}
+
 /* False also when it is not known. */
 static bool runs_more_than(const struct admission *a, double times)
 {
@@ -266,7 +271,8 @@ static void size_window(struct admission *a)
 static double find_boost(const struct admission *a)
 {
         double server = look_server(a);
-        bool is_outside = a->is_over && !a->policy->is_harmed && a->executing < server / 2;
+        bool is_harmed = a->policy && a->policy->is_harmed;
+        bool is_outside = a->is_over && !is_harmed && a->executing < server / 2;
         return is_outside && a->slowdown > 1 ? fmin(a->slowdown, BOOST_MOST) : 1;
 }
 

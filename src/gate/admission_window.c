@@ -3,7 +3,9 @@
  *      free            executing at once that never wait for load: the usual, twice that for high;
  *                      none for deferrable and new classes, and while a metric is too high that a
  *                      rule names for the class; any number for the critical tier, for
- *                      what a rule exempts, and for all while nothing was learned
+ *                      what a rule exempts, and for all while nothing was learned.  Where the
+ *                      application goes around the door, nothing but the number of statements
+ *                      at the server is ever learned: then only deferrable classes have none
  *      excess          what executes beyond, and strays
  *
  * Both are kept per class, and the excess also as a sum per tier: asking whether the window has
@@ -129,8 +131,10 @@ void class_adopt(struct admission *a, struct admit_class *c)
 
 static uint32_t free_places(const struct admission *a, const struct admit_class *c)
 {
-        if (!a->is_learned || c->is_free)
+        if (c->is_free)
                 return FREE_ANY;
+        if (!a->is_learned)
+                return c->tier == TIER_DEFERRABLE && look_knows_server(a) ? 0 : FREE_ANY;
         if (c->tier == TIER_DEFERRABLE || c->is_ruled_out || !usual_is_learned(&c->usual))
                 return 0;
         double usual = fmax(1, round(c->usual.memory.executing * a->boost));

@@ -32,6 +32,8 @@ struct door *door_new(struct proxy *p, const char *name)
         for (unsigned i = 0; i < p->n_workers; i++)
                 d->shares[i].statements = statements_new();
         d->admission = admission_new(seed, on_decided, d);
+        /* Until the core has decided about a class, it waits for that, also at the very start. */
+        admission_publish(d->admission, door_policy_new(0), clock_boot_ns());
         hash_init(&d->classes, seed);
         hash_init(&d->users, seed);
         d->turn_ns = INT64_MAX;

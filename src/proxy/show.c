@@ -62,7 +62,8 @@ static void put_status(struct mysql_table *t, const struct door *d)
         mysql_table_begin(t, columns, ARRAY_LEN(columns));
         put_text(t, "Door", d->name);
         put_text(t, "Mode", mode_name(d->mode));
-        put_text(t, "Load", !a.is_learned ? "learning" : a.is_over ? a.why : "well");
+        const char *learning = admission_state_learning(&a);
+        put_text(t, "Load", a.is_over ? a.why : learning ? learning : "well");
         put_text(t, "Server", d->setup->server);
         put_text(t, "Server_problem", d->problem);
         put_number(t, "Connections", d->n_connections);

@@ -310,6 +310,7 @@ static struct proxy_row_reply door_row(const struct core *core, size_t door,
         *state = (struct traffic_door){.admission = {.server = NAN, .server_most = NAN}};
         if (t->has_threads)
                 t->threads.state(t->threads.ctx, door, state);
+        const char *learning = admission_state_learning(a);
         return (struct proxy_row_reply){
                 .name = d->name,
                 .target = d->target,
@@ -330,7 +331,7 @@ static struct proxy_row_reply door_row(const struct core *core, size_t door,
                 .excess = a->excess,
                 .learned = a->is_learned,
                 .over = a->is_over,
-                .why = a->why,
+                .why = learning && !a->is_over ? learning : a->why,
                 .slowdown = above_zero(a->slowdown),
                 .server_running = a->server,
                 .server_usual = a->server_most,
@@ -631,19 +632,29 @@ static void explain_verdict(struct core *core, size_t door, const struct traffic
         check_freeze(core, &s, ret);
 }
 
+/* Why it does not wait for load; NULL: it does. */
+static const char *why_load_is_nothing(const struct traffic_explained *e,
+                                       const struct class_verdicts *v)
+{
+        bool is_exempt = v->verdict[2].is_granted && v->verdict[2].reason == CHECK_EXEMPT;
+        if (!e->how.can_wait)
+                return "never waits";
+        if (v->tier == TIER_CRITICAL || is_exempt)
+                return "never waits for load";
+        bool has_begun = v->tier == TIER_DEFERRABLE && e->admission.is_server_known;
+        return has_begun ? NULL : admission_state_learning(&e->admission);
+}
+
 /* What the law of load would say of it now. */
 static void explain_load(const struct traffic_explained *e, const struct class_verdicts *v,
                          struct told_verdict *now, char ret[WHY_TEXT])
 {
         const struct admission_state *a = &e->admission;
         const struct class_view *c = &e->view;
-        bool is_exempt = v->verdict[2].is_granted && v->verdict[2].reason == CHECK_EXEMPT;
+        const char *why_not = why_load_is_nothing(e, v);
         char usual[64] = "it has no usual yet";
-        if (!e->how.can_wait || v->tier == TIER_CRITICAL || is_exempt || !a->is_learned) {
-                (void)snprintf(ret, WHY_TEXT, "%s",
-                               !e->how.can_wait ? "never waits"
-                               : !a->is_learned ? "learning: nothing waits for load yet"
-                                                : "never waits for load");
+        if (why_not) {
+                (void)snprintf(ret, WHY_TEXT, "%s", why_not);
                 return;
         }
         if (v->tier == TIER_DEFERRABLE)

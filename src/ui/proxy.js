@@ -112,9 +112,9 @@ const WINDOW = 'What usually executes at once never waits for load. What goes be
 /* "learning" until weir knows what is usual. */
 function loadWord(p)
 {
-        if (!p.learned)
-                return 'learning';
-        return p.over ? 'over' : 'well';
+        if (p.over)
+                return 'over';
+        return p.learned ? 'well' : 'learning';
 }
 
 function tiles(p)
@@ -136,7 +136,7 @@ function tiles(p)
                 }),
                 tile(fmtNumber(p.waiting), 'waiting'),
                 tile(`${fmtNumber(p.excess)} of ${fmtNumber(p.window)}`, 'in the window',
-                        {title: WINDOW, sub: p.over ? p.why : null}),
+                        {title: WINDOW, sub: p.why}),
                 p.classes ? tile(fmtNumber(rate), 'transactions/s',
                                     {sub: `${fmtNumber(p.transactions)} so far`})
                           : tile(fmtNumber(p.transactions), 'transactions'),

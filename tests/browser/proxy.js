@@ -169,7 +169,7 @@ test('the mode is changed after a question that names who would wait', async (t)
         const world = await guarded(t, {mode: 'observe', classes: CLASSES});
         await both(t, world);
         const page = await t.page(world.server, '#/sql');
-        world.server.load(20);
+        await world.server.post('throttle', {action: 'pause', for: 600000});
         await says(page, rowOf(page, 'reports:etl'), /would wait/);
         equal((await sql(t, world.port, 'etl', READ)).out, '3\n', 'answer in the mode observe');
         const mode = page.getByLabel('Mode of door shop');

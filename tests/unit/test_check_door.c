@@ -12,8 +12,8 @@
 enum { LAG, THREADS };
 
 static const struct core_metric metrics[] = {
-        {"replication_lag", {{2, 10}, {1, 5}, 5 * NS_PER_S, false}, 2, true},
-        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, false},
+        {"replication_lag", {{2, 10}, {1, 5}, 5 * NS_PER_S, false}, 2, true, false, false},
+        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, false, false, false},
 };
 static const struct core_target targets[] = {
         {.name = "shop",

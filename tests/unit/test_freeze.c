@@ -7,8 +7,8 @@
 #include "support/rig.h"
 
 static const struct core_metric metrics[] = {
-        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 10, true},
-        {"replication_lag", {{2, 10}, {1, 5}, 5 * NS_PER_S, false}, 2, false},
+        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 10, true, false, false},
+        {"replication_lag", {{2, 10}, {1, 5}, 5 * NS_PER_S, false}, 2, false, false, false},
 };
 static const struct core_target shop = {
         .name = "shop",

@@ -9,7 +9,7 @@
 #include "throttle/throttled.h"
 
 static const struct core_metric metrics[] = {
-        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, true},
+        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, true, false, false},
 };
 static const struct core_target targets[] = {
         {.name = "shop",

@@ -10,8 +10,8 @@
 #include "support/rig.h"
 
 static const struct core_metric metrics[] = {
-        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, true},
-        {"history_list", {{1000.5, NAN}, {NAN, NAN}, 0, false}, NAN, false},
+        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, true, false, false},
+        {"history_list", {{1000.5, NAN}, {NAN, NAN}, 0, false}, NAN, false, false, false},
 };
 static const struct core_target targets[] = {
         {.name = "shop", .metrics = metrics, .n_metrics = 2, .dwell_ns = NS_PER_S, .mode = -1},

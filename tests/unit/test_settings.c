@@ -375,7 +375,7 @@ static void thresholds_that_do_not_go_together_give_way_to_the_file(void **state
 {
         (void)state;
         static const struct core_metric low[] = {
-                {"threads_running", {{2, 4}, {1, 3}, 5 * NS_PER_S, false}, 2, true}};
+                {"threads_running", {{2, 4}, {1, 3}, 5 * NS_PER_S, false}, 2, true, false, false}};
         static const struct core_target low_shop[] = {TARGET("shop", low)};
         struct rig rig;
         init(&rig);
