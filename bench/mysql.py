@@ -118,6 +118,7 @@ def start_weir(bench, folder, config):
     if "mysql=" not in line:
         end(proc)
         raise Missing("weir: this one has no MySQL door")
+    proc.ready_line = line
     return proc
 
 
