@@ -96,12 +96,13 @@ struct admission {
 
         /* The window as a real number. */
         double width;
-        double last_cut;   /* a width that was too much; 0: none is known */
-        bool is_draining;  /* more runs than a cut allows: it is not cut again */
-        bool is_used_up;   /* since the last look a ticket found it full */
-        int64_t looked_ns; /* 0: not yet */
-        int64_t grown_ns;  /* it grew, or the database was not well */
-        int64_t used_ns;   /* it was last used up */
+        double last_cut;    /* a width that was too much; 0: none is known */
+        bool is_draining;   /* more runs than a cut allows: it is not cut again */
+        bool is_used_up;    /* since the last look a ticket found it full */
+        int64_t looked_ns;  /* 0: not yet */
+        int64_t grown_ns;   /* it grew, or the database was not well */
+        int64_t used_ns;    /* it was last used up, or made narrow */
+        uint32_t used_most; /* in it at a look since then */
 
         /* The database. */
         uint64_t n_samples;

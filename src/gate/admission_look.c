@@ -17,7 +17,8 @@
  *                      before no more is in it than it allows
  *      well            and used up: half as wide again after each second; above the width that was
  *                      too much the last time only an eighth, or one
- *      unused          for 10 s: as at the beginning
+ *      not used up     for 10 s: as wide as the most that was in it meanwhile, at least as at the
+ *                      beginning.  So a steady load keeps the width that it needs
  *
  * Between over and well (1.5 times as slow, 1.5 times the number) it stays as it is.
  *
@@ -246,20 +247,35 @@ static void grow_window(struct admission *a)
         a->width = fmin(wider, WIDTH_MOST);
 }
 
+/* Empty it is narrow at each look, so that it grows a whole second after it is full again. */
+static void narrow_window(struct admission *a)
+{
+        a->width = fmax(WIDTH_FIRST, a->used_most);
+        a->last_cut = 0;
+        a->is_draining = false;
+        a->grown_ns = a->now_ns;
+        if (a->used_most)
+                a->used_ns = a->now_ns;
+        a->used_most = 0;
+}
+
 static void size_window(struct admission *a)
 {
-        if (a->is_used_up || all_excess(a) >= window_size(a))
+        uint32_t excess = all_excess(a);
+        bool is_full = a->is_used_up || excess >= window_size(a);
+        if (is_full) {
                 a->used_ns = a->now_ns;
+                a->used_most = 0;
+        } else if (excess > a->used_most) {
+                a->used_most = excess;
+        }
         a->is_used_up = false;
         if (a->is_over)
                 cut_window(a);
         if (a->is_over || is_strained(a, SLOWER_SOME)) {
                 a->grown_ns = a->now_ns;
         } else if (a->now_ns - a->used_ns >= UNUSED_NS) {
-                a->width = WIDTH_FIRST;
-                a->last_cut = 0;
-                a->is_draining = false;
-                a->grown_ns = a->now_ns;
+                narrow_window(a);
         } else if (a->now_ns - a->grown_ns >= GROW_NS) {
                 if (a->used_ns > a->grown_ns)
                         grow_window(a);
