@@ -142,7 +142,10 @@ TOKEN = "a-token-of-all-0123456789"
 OF_A_CLUSTER = ("weir_cluster_member_seen_seconds", "weir_cluster_member_batch",
                 "weir_cluster_member_differs")
 # What is not known before transactions have passed: mysql_load.py sees it.
-OF_TRAFFIC = ("weir_proxy_slowdown_ratio",)
+OF_TRAFFIC = {
+    "weir_proxy_slowdown_ratio": {"proxy": "front"},
+    "weir_proxy_class_usual": {"proxy": "front", "class": "checkout", "row": "checkout"},
+}
 
 
 def shown(folder):
@@ -169,9 +172,9 @@ def shown(folder):
     for name in OF_A_CLUSTER:
         equal(found[name].samples, [], name)
         found[name].samples.append(({"node": "a"}, 0.0))
-    for name in OF_TRAFFIC:
+    for name, labels in OF_TRAFFIC.items():
         equal(found[name].samples, [], name)
-        found[name].samples.append(({"proxy": "front"}, 1.0))
+        found[name].samples.append((labels, 1.0))
     return found
 
 
