@@ -51,6 +51,7 @@ start_doors() {
         [ "$(weir proxy top --json)" = '{"statements":[]}' ]
         run weir proxy show
         [[ $output == "door front: mode observe"*"learning: nothing waits for load yet"* ]]
+        [ "$(weir throttle status | head -n 1)" = "mode     off for jobs, observe at the MySQL doors" ]
         refuses 0 'no transaction has passed yet' proxy classes front
         refuses 4 "unknown MySQL door 'shop'; there is front" proxy top shop
         stop_weir

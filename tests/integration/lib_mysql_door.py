@@ -15,6 +15,7 @@ its file (learned).
 """
 import atexit
 import functools
+import math
 import os
 import shutil
 import sys
@@ -42,6 +43,21 @@ def maria():
         m.ask("CREATE USER %s@'127.0.0.1' IDENTIFIED BY '%s'" % (name, PASSWORD),
               "GRANT ALL ON *.* TO %s@'127.0.0.1'" % name)
     return m
+
+
+def usual_bucket(n):
+    """As gate/usual.h has them: one for each count below 16, then four for each octave."""
+    octave = max(0, n.bit_length() - 5)
+    return n if n < 16 else 16 + 4 * octave + (n >> (octave + 2)) - 4
+
+
+def memory(executing, ms, running=2, name="shop"):
+    """Of the class and section of that name, and of the server: what ten minutes of calm would have
+    taught.  For the file learned.DOOR, as JSON."""
+    return {"version": 1, "metric": {"seconds": 3600, "values": [[running, 3600000]]},
+            "classes": [{"identity": name, "row": name, "comment_tier": -1, "ends": 5000,
+                         "seconds": 3600, "executing": 1000 * executing,
+                         "time": round(1000 * math.log(ms * 1e6)), "hours": [usual_bucket(executing)] * 3}]}
 
 
 class Bed:

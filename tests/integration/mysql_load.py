@@ -3,34 +3,19 @@
 """The law of load with a real server: what is usual goes at once, what is not shares the window; a
 pile-up makes the database over, and its end ends it; what was learned is kept in a file."""
 import json
-import math
 import os
 import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from lib_mysql_door import PASSWORD, Bed, maria  # noqa: E402
+from lib_mysql_door import PASSWORD, Bed, maria, memory  # noqa: E402
 from harness import equal, expect, main, test, until  # noqa: E402
 
 CLASSES = {"shop": 'user = "shop"', "etl": 'user = "etl" tier = "deferrable"'}
 TARGET = """target "shop" {
         kind = "mysql" host = "127.0.0.1" port = %d user = "probe" password_file = "%s" interval = "100ms"
 }"""
-
-
-def usual_bucket(n):
-    """As gate/usual.h has them: one for each count below 16, then four for each octave."""
-    octave = max(0, n.bit_length() - 5)
-    return n if n < 16 else 16 + 4 * octave + (n >> (octave + 2)) - 4
-
-
-def memory(executing, ms, running=2):
-    """Of the class shop, and of the server: what ten minutes of calm would have taught."""
-    return {"version": 1, "metric": {"seconds": 3600, "values": [[running, 3600000]]},
-            "classes": [{"identity": "shop", "row": "shop", "comment_tier": -1, "ends": 5000,
-                         "seconds": 3600, "executing": 1000 * executing,
-                         "time": round(1000 * math.log(ms * 1e6)), "hours": [usual_bucket(executing)] * 3}]}
 
 
 def bed(folder, learned, **options):

@@ -25,6 +25,7 @@ import lib_actionscheduler as bed  # noqa: E402
 from harness import Server, equal, expect, main, short, test, until, weir  # noqa: E402
 from lib_cluster import PASSWORD, Cluster  # noqa: E402
 from lib_databases import Maria, MariaConnection  # noqa: E402
+from lib_mysql_door import memory  # noqa: E402
 from lib_schemas import Asker, Mismatch, Reader, is_of  # noqa: E402
 
 # ---------------------------------------------------------------- a server with a bit of everything
@@ -57,6 +58,11 @@ wordpress "blog" {
 }
 mysql "front" { listen = {"127.0.0.1:0"} server = "SOCKET" target = "shop" mode = "enforce" }
 class "paced" { database = "mysql" rate = 1000 }
+"""
+LEARNED_CONFIG = """
+target "server" { kind = "mysql" socket = "%s" user = "root" interval = "100ms" }
+mysql "front" { listen = {"127.0.0.1:0"} server = "%s" target = "server" mode = "enforce" }
+class "shop" { user = "root" }
 """
 
 
@@ -501,6 +507,28 @@ def ask_for_tokens(first, folder):
     return ask.asked
 
 
+def ask_for_load(first, folder):
+    """On a server of its own: its door knows what is usual, as after ten minutes of traffic."""
+    path = os.path.join(folder, "learned")
+    os.makedirs(os.path.join(path, "data"))
+    with open(os.path.join(path, "data", "learned.front"), "w") as f:
+        json.dump(memory(4, 1), f)
+    server = Server(path, config=LEARNED_CONFIG % (maria().socket, maria().socket))
+    ask = Asker(server)
+    ask.reader = first.reader  # what was seen counts together
+    client = MariaConnection(server.mysql[0][1], "root", "")
+
+    def is_judged():
+        client("SELECT 1 FROM mysql.user")
+        return ask("PROXY", name="front")["slowdown"]
+    until(is_judged, what="enough transactions to judge by")
+    ask("PROXIES")
+    until(lambda: ask("PROXYCLASSES", name="front")["classes"][0]["slowdown"], what="its class")
+    client.close()
+    server.stop()
+    return ask.asked
+
+
 def begin_minute(ask):
     ask("ENQUEUE", hook="minute", args=0, queue="minutes")
     job = claim_one(ask, "minutes")
@@ -556,7 +584,7 @@ def answers(folder):
         fn(ask, folder)
     begin_minute(ask)
     missing = sorted(set(ask.operations) - ask.asked - ask_for_tokens(ask, folder) -
-                     ask_for_cluster(ask, folder))
+                     ask_for_cluster(ask, folder) - ask_for_load(ask, folder))
     ask_for_minutes(ask)
     expect(not missing, "no request for %s" % ", ".join(missing))
     unseen = sorted({u for o in ask.operations.values() for u in ask.reader.unseen(o.schema)
