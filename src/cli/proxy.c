@@ -207,6 +207,7 @@ static const struct column class_columns[] = {
         {"RUNNING", .key = "running", .as = AS_INT},
         {"EXECUTING", .key = "executing", .as = AS_INT},
         {"USUAL", .key = "usual", .is_right = true},
+        {"IN WINDOW", .key = "excess", .as = AS_INT},
         {"WAITING", .key = "waiting", .as = AS_INT},
         {"TRANS/S", .key = "transactions_per_s", .is_right = true},
         {"MS/S", .key = "busy_ms_per_s", .as = AS_INT},

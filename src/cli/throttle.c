@@ -339,6 +339,20 @@ static void put_targets(struct cli *cli, const struct value *v)
         table_release(&t);
 }
 
+/* The mode is that of jobs; doors have one of their own. */
+static void put_mode(struct cli *cli, const struct value *v)
+{
+        struct slice doors = field_text(v, "doors_mode");
+        put_title(cli, "mode");
+        text_put_safe(&cli->out, field_text(v, "mode"));
+        if (doors.len && !slice_eq(doors, SLICE_LIT("off"))) {
+                buf_put_str(&cli->out, " for jobs, ");
+                text_put_safe(&cli->out, doors);
+                buf_put_str(&cli->out, " at the MySQL doors");
+        }
+        buf_put_byte(&cli->out, '\n');
+}
+
 static int throttle_status(struct cli *cli, struct problem *p)
 {
         const struct value *v;
@@ -349,9 +363,7 @@ static int throttle_status(struct cli *cli, struct problem *p)
                 cli_put_json(cli, v);
                 return OK;
         }
-        put_title(cli, "mode");
-        text_put_safe(&cli->out, field_text(v, "mode"));
-        buf_put_byte(&cli->out, '\n');
+        put_mode(cli, v);
         if (is_switched_off(v)) {
                 put_title(cli, "off");
                 put_off(&cli->out);

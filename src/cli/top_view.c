@@ -137,12 +137,18 @@ static void put_title(const struct top_view *v, struct frame *f, struct buf *lin
 {
         struct slice mode = field_text(v->throttle, "mode");
         struct slice checks = field_text(value_get(v->throttle, "checks"), "mode");
+        struct slice doors = field_text(v->throttle, "doors_mode");
+        bool has_doors = doors.len && !slice_eq(doors, SLICE_LIT("off"));
         put_toned(f, line, TONE_BOLD, "weir ");
         text_put_safe(line, slice_str(v->server));
-        buf_put_str(line, "  throttle ");
+        buf_put_str(line, has_doors ? "  jobs " : "  throttle ");
         text_put_safe(line, mode.len ? mode : SLICE_LIT("?"));
         if (is_switched_off(v->throttle))
                 put_toned(f, line, TONE_YELLOW, ", SWITCHED OFF");
+        if (has_doors) {
+                buf_put_str(line, "  doors ");
+                text_put_safe(line, doors);
+        }
         buf_put_str(line, checks.len ? "  checks " : "");
         text_put_safe(line, checks);
         buf_put_str(line, "  ");

@@ -315,15 +315,19 @@ static void observe(struct admission *a, struct admit_class *c, struct ticket *t
         ticket_start(a, c, t, reason == ADMIT_BY_NONE || c->is_enforced);
 }
 
+/* Of one that could go, but would overtake those who wait for the next turn. */
+static enum admit_reason reason_behind(const struct admit_class *c, const struct ticket *t)
+{
+        enum lane_kind kind = (enum lane_kind)c->kind[band_of(c, t->roll)];
+        return class_needs_window(c, kind, t->is_stray) ? ADMIT_BY_LOAD : ADMIT_BY_DOOR;
+}
+
 static void hold(struct admission *a, struct admit_class *c, struct ticket *t,
                  enum admit_reason reason, struct admit_answer *ret)
 {
         if (reason == ADMIT_BY_NONE) {
-                /* It could go, but it would overtake those who wait for the next turn. */
                 a->is_behind = true;
-                enum lane_kind kind = (enum lane_kind)c->kind[band_of(c, t->roll)];
-                bool needs_window = class_needs_window(c, kind, t->is_stray);
-                reason = needs_window ? ADMIT_BY_LOAD : ADMIT_BY_DOOR;
+                reason = reason_behind(c, t);
         }
         note_full(a, reason, true);
         if (reason != ADMIT_BY_NEW)
@@ -633,6 +637,18 @@ size_t admission_classes(const struct admission *a)
         return a->n;
 }
 
+/* What keeps the ticket now: not always what made it wait. */
+static void see_obstacle(const struct admission *a, const struct admit_class *c,
+                         const struct ticket *t, struct admit_answer *ret)
+{
+        unsigned band = band_of(c, t->roll);
+        enum lane_kind kind = (enum lane_kind)c->kind[band];
+        enum admit_reason reason = lanes_obstacle(a, c, kind, t->is_stray);
+        answer_init(ret, ADMIT_WAIT, reason == ADMIT_BY_NONE ? reason_behind(c, t) : reason);
+        ret->check_reason = (enum check_reason)c->reason[band];
+        say_why(a, c, ret);
+}
+
 bool admission_view(const struct admission *a, size_t number, int64_t now_ns,
                     struct class_view *ret)
 {
@@ -657,6 +673,8 @@ bool admission_view(const struct admission *a, size_t number, int64_t now_ns,
                 .verdicts = verdicts_of(a, c),
                 .limits = c->limits,
         };
+        if (oldest)
+                see_obstacle(a, c, oldest, &ret->wait);
         return true;
 }
 
@@ -672,6 +690,7 @@ void admission_state(const struct admission *a, struct admission_state *ret)
                 .is_learned = a->is_learned,
                 .is_server_known = look_knows_server(a),
                 .is_over = a->is_over,
+                .is_enforced = a->n_enforced > 0,
                 .slowdown = isnan(a->slowdown) ? 0 : a->slowdown,
                 .server = look_server(a),
                 .server_most = look_server_most(a),

@@ -206,13 +206,14 @@ int64_t admission_turn(struct admission *a, int64_t now_ns);
 struct class_view {
         const struct class_counts *counts;
         uint32_t running, waiting;
-        uint32_t executing; /* of running */
-        uint32_t excess;    /* of executing: beyond the usual */
-        uint32_t free;      /* so many at once never wait for load; UINT32_MAX: any number */
-        double usual;       /* executing at once; 0: not learned yet */
-        double usual_ms;    /* time at the server; 0: not learned yet */
-        double slowdown;    /* of the last seconds; 0: too few to tell */
-        int64_t oldest_ns;  /* how long the oldest has waited; 0: none waits */
+        uint32_t executing;       /* of running */
+        uint32_t excess;          /* of executing: beyond the usual */
+        uint32_t free;            /* so many at once never wait for load; UINT32_MAX: any number */
+        double usual;             /* executing at once; 0: not learned yet */
+        double usual_ms;          /* time at the server; 0: not learned yet */
+        double slowdown;          /* of the last seconds; 0: too few to tell */
+        int64_t oldest_ns;        /* how long the oldest has waited; 0: none waits */
+        struct admit_answer wait; /* what keeps that one now; its verdict is ADMIT_WAIT then */
         const struct class_verdicts *verdicts; /* NULL: the core has not decided yet */
         struct class_limits limits;
 };
@@ -229,6 +230,7 @@ struct admission_state {
         bool is_learned;      /* of some class what is usual, */
         bool is_server_known; /* of the server; without both no transaction waits for load */
         bool is_over;
+        bool is_enforced;    /* of some class the mode is enforce */
         double slowdown;     /* 0: too few to tell */
         double server;       /* statements at the server now, about; NAN: not known */
         double server_most;  /* usually; NAN: not known */

@@ -10,6 +10,7 @@
 #include "numbers/last_hour.h"
 #include "numbers/series.h"
 #include "throttle/throttle_state.h"
+#include "traffic/traffic.h"
 
 #define RATE_SECONDS 5
 
@@ -111,6 +112,7 @@ int exec_now(struct core *core, struct session *session, const struct command *c
                 .start_ms = core->start_ms,
                 .mode = mode_name(t->mode),
                 .check_mode = mode_name(check_mode(core)),
+                .doors_mode = mode_name(traffic_doors_mode(core)),
                 .level = level_name(t->enforced),
                 .target = t->deciding >= 0 ? t->targets[t->deciding].name : "",
                 .since_ms = (now - t->level_since_ns) / NS_PER_MS,

@@ -17,6 +17,7 @@
 #include "throttle/incident.h"
 #include "throttle/last_level.h"
 #include "throttle/throttle_state.h"
+#include "traffic/traffic.h"
 
 enum { DO_STATUS, DO_PAUSE, DO_RESUME, DO_HISTORY, DO_MODE, DO_CHECKMODE };
 
@@ -196,6 +197,7 @@ static void tell_status(struct core *core, struct reply *reply)
         const struct throttle_status_reply told = {
                 .mode = mode_name(t->mode),
                 .enabled = !t->is_off,
+                .doors_mode = mode_name(traffic_doors_mode(core)),
                 .level = level_name(t->enforced),
                 .since_ms = (core->now.steady_ns - t->level_since_ns) / NS_PER_MS,
                 .target = t->deciding >= 0 ? t->targets[t->deciding].name : "",

@@ -6,11 +6,12 @@
 #include "proxy/proxy_int.h"
 
 #define CELL_BYTES 64
+#define CELLS      15
 
 /* Cells of one row, printed where the row keeps them. */
 struct cells {
-        struct slice cell[14];
-        char room[14][CELL_BYTES];
+        struct slice cell[CELLS];
+        char room[CELLS][CELL_BYTES];
         size_t n;
 };
 
@@ -76,8 +77,11 @@ static void put_status(struct mysql_table *t, const struct door *d)
         mysql_table_end(t);
 }
 
-static const char *verdict_of(const struct class_view *v)
+/* Why one of the class waits, or would: "" when it would not. */
+static const char *why_of(const struct class_view *v)
 {
+        if (v->wait.why[0])
+                return v->wait.why;
         if (!v->verdicts || !v->verdicts->is_known)
                 return "";
         const struct check_verdict *now = &v->verdicts->verdict[2]; /* as most dice fall */
@@ -95,32 +99,27 @@ static void put_class(struct mysql_table *t, const struct door_class *class,
         add_number(&c, v->running);
         add_number(&c, v->executing);
         add_number(&c, (uint64_t)llround(v->usual));
+        add_number(&c, v->excess);
         add_number(&c, v->waiting);
         add_number(&c, v->counts->transactions);
         add_number(&c, v->counts->held);
         add_number(&c, v->counts->refused);
         add_number(&c, v->counts->observed);
         add_ms(&c, (int64_t)v->counts->busy_ns);
-        add_text(&c, verdict_of(v));
+        add_text(&c, why_of(v));
         mysql_table_row(t, c.cell);
 }
 
 /* Under the lock of the door. */
 static void put_classes(struct mysql_table *t, const struct door *d, int64_t now_ns)
 {
-        static const char *const columns[] = {"Class",
-                                              "Row",
-                                              "Tier",
-                                              "Mode",
-                                              "Running",
-                                              "Executing",
-                                              "Usual",
-                                              "Waiting",
-                                              "Transactions",
-                                              "Held",
-                                              "Refused",
-                                              "Would_hold",
-                                              "Database_time_ms",
+        static const char *const columns[] = {"Class",      "Row",
+                                              "Tier",       "Mode",
+                                              "Running",    "Executing",
+                                              "Usual",      "In_window",
+                                              "Waiting",    "Transactions",
+                                              "Held",       "Refused",
+                                              "Would_hold", "Database_time_ms",
                                               "Why"};
         struct class_view view;
         mysql_table_begin(t, columns, ARRAY_LEN(columns));

@@ -74,19 +74,24 @@ static void copy_class(void *ctx, size_t number, const struct traffic_class *c,
         counts_add(&t->sum, v->counts);
         if (t->n == t->max)
                 return;
-        t->classes[t->n++] = (struct told_class){.number = number,
-                                                 .class = *c,
-                                                 .counts = *v->counts,
-                                                 .limits = v->limits,
-                                                 .running = v->running,
-                                                 .waiting = v->waiting,
-                                                 .executing = v->executing,
-                                                 .excess = v->excess,
-                                                 .free = v->free,
-                                                 .usual = v->usual,
-                                                 .usual_ms = v->usual_ms,
-                                                 .slowdown = v->slowdown,
-                                                 .oldest_ns = v->oldest_ns};
+        struct told_class *told = &t->classes[t->n++];
+        *told = (struct told_class){
+                .number = number,
+                .class = *c,
+                .counts = *v->counts,
+                .limits = v->limits,
+                .running = v->running,
+                .waiting = v->waiting,
+                .executing = v->executing,
+                .excess = v->excess,
+                .free = v->free,
+                .usual = v->usual,
+                .usual_ms = v->usual_ms,
+                .slowdown = v->slowdown,
+                .oldest_ns = v->oldest_ns,
+                .waits_for = v->wait.reason,
+        };
+        (void)snprintf(told->why, sizeof(told->why), "%s", v->wait.why);
 }
 
 static struct known_class *known_of(const struct core *core, size_t door, size_t number)
@@ -197,21 +202,6 @@ static struct told_verdict verdict_of(const struct class_verdicts *v, enum gate_
         return told;
 }
 
-/* Transactions that the gate lets go wait for a limit of their class, for the window, or for the
- * door. */
-static enum admit_reason find_limit(const struct told_class *c)
-{
-        const struct class_limits *l = &c->limits;
-        enum admit_reason reason = c->executing >= c->free ? ADMIT_BY_LOAD : ADMIT_BY_DOOR;
-        if (l->concurrency && c->running >= l->concurrency)
-                reason = ADMIT_BY_CONCURRENCY;
-        else if (l->rate > 0)
-                reason = ADMIT_BY_RATE;
-        else if (l->budget_ns)
-                reason = ADMIT_BY_BUDGET;
-        return reason;
-}
-
 /* 0 stands for none. */
 static double above_zero(double number)
 {
@@ -232,13 +222,14 @@ static struct proxy_class_reply class_row(const struct core *core, size_t door,
         const struct admit_times *waits = k ? &k->waits[1] : &nothing;
         const struct admit_times *services = k ? &k->services[1] : &nothing;
         *now = verdict_of(v, c->limits.mode);
-        if (c->waiting && strcmp(now->verdict, "wait") != 0) {
-                enum admit_reason limit = find_limit(c);
-                bool is_load = limit == ADMIT_BY_LOAD;
+        if (c->waits_for != ADMIT_BY_NONE && strcmp(now->verdict, "wait") != 0) {
+                bool is_load = c->waits_for == ADMIT_BY_LOAD;
                 *now = (struct told_verdict){
-                        "wait", is_load ? admit_reason_name(limit) : check_reason_name(CHECK_LIMIT),
-                        ""};
-                (void)snprintf(now->why, sizeof(now->why), "%s", admit_reason_text(limit));
+                        .verdict = "wait",
+                        .reason = is_load ? admit_reason_name(ADMIT_BY_LOAD)
+                                          : check_reason_name(CHECK_LIMIT),
+                };
+                (void)snprintf(now->why, sizeof(now->why), "%s", c->why);
         }
         (void)snprintf(rate, RATE_TEXT, "%.1f", c->transactions_per_s);
         return (struct proxy_class_reply){

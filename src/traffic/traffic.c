@@ -72,6 +72,23 @@ enum gate_mode traffic_mode(const struct core *core, size_t door)
         return mode >= 0 ? (enum gate_mode)mode : d->configured_mode;
 }
 
+enum gate_mode traffic_doors_mode(const struct core *core)
+{
+        const struct traffic *t = core->traffic;
+        enum gate_mode most = MODE_OFF;
+        for (size_t i = 0; i < t->n; i++) {
+                struct traffic_door state = {.admission = {.is_enforced = false}};
+                enum gate_mode mode = traffic_mode(core, i);
+                if (t->has_threads)
+                        t->threads.state(t->threads.ctx, i, &state);
+                if (state.admission.is_enforced)
+                        mode = MODE_ENFORCE; /* a class may have a mode of its own */
+                if (mode > most)
+                        most = mode;
+        }
+        return most;
+}
+
 static void door_release(struct door *d)
 {
         for (size_t i = 0; i < d->n_classes; i++)

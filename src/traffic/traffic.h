@@ -132,6 +132,8 @@ void traffic_classes_made(struct core *core, size_t door);
 
 enum gate_mode traffic_mode(const struct core *core,
                             size_t door); /* the setting, else the file's */
+/* The strictest of all doors; off when there is none. */
+enum gate_mode traffic_doors_mode(const struct core *core);
 size_t traffic_count(const struct core *core);
 const char *traffic_name(const struct core *core, size_t door);
 bool traffic_has(const struct core *core, struct slice name);

@@ -95,6 +95,8 @@ struct told_class {
         uint32_t running, waiting, executing, excess, free;
         double usual, usual_ms, slowdown; /* 0: not known */
         int64_t oldest_ns;
+        enum admit_reason waits_for; /* ADMIT_BY_NONE: none waits */
+        char why[2 * ADMIT_WHY];
         double busy_ms_per_s, transactions_per_s;
 };
 

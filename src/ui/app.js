@@ -313,11 +313,23 @@ function levelBadges({level, targets, observed_level: observed})
         ];
 }
 
+/* A door enforces whatever the mode of jobs is, so that one is not called the throttle's then. */
+function modeBadges(now)
+{
+        const named = (mode, of) => badge(mode, `${of} ${String(mode).replace(/_/g, ' ')}`);
+        const hasDoors = now.doors_mode && now.doors_mode !== 'off';
+        return [
+                now.throttle_enabled === false ? badge('off', 'throttle switched off')
+                                               : named(now.mode, hasDoors ? 'jobs' : 'throttle'),
+                hasDoors ? named(now.doors_mode, 'doors') : null,
+        ];
+}
+
 function showState(now)
 {
         const left = now.pause_left_ms;
         const key = JSON.stringify([
-                now.level, now.mode, now.throttle_enabled, now.paused, Math.round(left / 1000),
+                now.level, now.mode, now.doors_mode, now.throttle_enabled, now.paused, Math.round(left / 1000),
                 now.target, now.observed_level, (now.targets || []).map((t) => [t.mode, t.level]),
                 now.ramp && now.ramp.running
         ]);
@@ -328,11 +340,7 @@ function showState(now)
                 h('a.plain',
                         {href: '#/throttle', title: now.target ? `decided by ${now.target}` : null},
                         levelBadges(now)),
-                h('a.plain', {href: '#/throttle'}, h('span.quiet', {}, 'Mode '),
-                        now.throttle_enabled === false
-                                ? badge('off', 'throttle switched off')
-                                : badge(now.mode,
-                                          `throttle ${String(now.mode).replace(/_/g, ' ')}`)),
+                h('a.plain', {href: '#/throttle'}, h('span.quiet', {}, 'Mode '), modeBadges(now)),
                 now.paused ? h('a.plain', {href: '#/throttle'},
                                      badge('paused',
                                              left < 0 ? 'paused until resumed'

@@ -192,6 +192,18 @@ function who(c)
         ];
 }
 
+/* Load lets go what is usual; what executes beyond that is in the window. */
+function running(c)
+{
+        const known = [
+                c.executing ? `${fmtNumber(c.executing)} execute` : '',
+                c.usual === null ? '' : `usually ${fmtNumber(c.usual)}`,
+                c.excess ? `${fmtNumber(c.excess)} in the window` : '',
+        ];
+        const more = known.filter(Boolean).join(', ');
+        return [fmtNumber(c.running), more ? h('span.sub', {}, more) : null];
+}
+
 function time(c)
 {
         return [`${fmtNumber(c.busy_ms_per_s)} ms/s`, bar([[c.busy_ms_per_s, 'busy']], c.most)];
@@ -206,7 +218,7 @@ const some = (key) => (c) => (c[key] ? fmtNumber(c[key]) : '');
 const COLUMNS = [
         {key: 'class', label: 'Class', cls: 'wrap', sort: by('class'), cell: who},
         {key: 'verdict', label: 'Now', cls: 'wrap', sort: by('verdict'), cell: now},
-        number('running', 'Running'),
+        number('running', 'Running', running),
         number('waiting', 'Waiting',
                 (c) => (c.waiting ? [fmtNumber(c.waiting), h('span.sub', {}, fmtDuration(c.oldest_ms))]
                                   : '')),

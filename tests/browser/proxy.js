@@ -61,6 +61,7 @@ test('a door tells who sends what, and the key m leads to it', async (t) => {
         const world = await guarded(t, {classes: CLASSES});
         const page = await t.page(world.server, '#/now');
         await says(page, region(page, 'SQL'), /shop.*normal.*enforce/s);
+        await says(page, '#state', /jobs enforce.*doors enforce/s);
         await page.keyboard.press('g');
         await page.keyboard.press('m');
         await page.getByRole('heading', {name: 'SQL', level: 1}).waitFor();

@@ -88,8 +88,8 @@ def status(c):
 
 
 def classes_of(c):
-    names = ("class", "row", "tier", "mode", "running", "executing", "usual", "waiting", "transactions",
-             "held", "refused", "would_hold", "time", "why")
+    names = ("class", "row", "tier", "mode", "running", "executing", "usual", "in_window", "waiting",
+             "transactions", "held", "refused", "would_hold", "time", "why")
     return {row[0]: dict(zip(names, row)) for row in c("SHOW WEIR CLASSES")}
 
 

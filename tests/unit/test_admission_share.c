@@ -388,6 +388,8 @@ static void the_words_of_a_wait_for_load_say_window_and_usual(void **state)
         held_for_load(r, 14, USUAL);
         same(r->answers[14].why, "the window of 2 is full, 3 of its class execute, usually 3; "
                                  "replication_lag 12 against 10");
+        assert_int_equal(view_of(r, USUAL).wait.reason, ADMIT_BY_LOAD);
+        same(view_of(r, USUAL).wait.why, r->answers[14].why); /* of now, also for the first */
         same(state_of(r).why, "replication_lag 12 against 10");
         set_harm(r, false);
         same(state_of(r).why, "");
@@ -575,6 +577,33 @@ static void a_window_that_is_not_used_is_four_after_ten_seconds(void **state)
         rig_end(r);
 }
 
+/* It grew for a burst; what goes on needs less, but more than at the beginning. */
+static void a_window_that_is_too_wide_is_as_wide_as_it_is_used(void **state)
+{
+        struct rig *r = door();
+
+        (void)state;
+        r->running_most = 10000;
+        publish(r);
+        for (int i = 0; i < 30; i++)
+                (void)ask(r, i, FRESH);
+        while (window(r) < 30)
+                (void)until_window_changes(r);
+        for (int i = 0; i < 30; i++) {
+                assert_int_equal(r->tickets[i].state, TICKET_RUNNING);
+                if (i >= 12)
+                        ended(r, i, MS);
+        }
+        watch(r, 9 * S);
+        assert_in_range(window(r), 30, 100);
+        for (int i = 0; i < 30; i++) {
+                watch(r, S);
+                if (i >= 2) /* 12 is full, so it may grow by half */
+                        assert_in_range(window(r), 12, 18);
+        }
+        rig_end(r);
+}
+
 /* ---- modes ---- */
 
 static void observed_classes_tell_and_take_no_place(void **state)
@@ -668,6 +697,7 @@ int main(void)
                 cmocka_unit_test(a_window_with_room_does_not_grow),
                 cmocka_unit_test(above_a_width_that_was_too_much_it_grows_slowly),
                 cmocka_unit_test(a_window_that_is_not_used_is_four_after_ten_seconds),
+                cmocka_unit_test(a_window_that_is_too_wide_is_as_wide_as_it_is_used),
                 cmocka_unit_test(observed_classes_tell_and_take_no_place),
                 cmocka_unit_test(what_only_observes_is_no_floor_of_its_tier),
                 cmocka_unit_test(an_observed_class_below_its_usual_would_go),

@@ -61,7 +61,7 @@ static void a_calm_weir_says_so(void **unused)
                 "checks:{waiting:0 rules:0 starved:0] "
                 "history:{failing_since_ms:null problem:null waiting:0] throttle_enabled:true "
                 "locks_enabled:true "
-                "everything_paused:false events:0]");
+                "everything_paused:false events:0 doors_mode:'off']");
         rig_release(&rig);
 }
 
@@ -135,7 +135,7 @@ static void the_level_is_told_with_the_metric_that_decides(void **unused)
                  "metric:'threads_running' value:'16.5' threshold:'15' now:'16.5' "
                  "age_ms:2000 falls_in_ms:-1 error:'' measured:true last_known:'']");
         has(now, "{name:'stock' mode:'off'");
-        has(now, "events:1]");
+        has(now, "events:1 doors_mode:'off']");
         rig_release(&rig);
 }
 

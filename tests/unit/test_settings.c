@@ -15,11 +15,13 @@ enum { LAG, THREADS };
 
 #define LAG_METRIC                                                                                 \
         {                                                                                          \
-                "replication_lag", {{2, 10}, {1, 5}, 5 * NS_PER_S, false}, 2, true                 \
+                .name = "replication_lag", .rule = {{2, 10}, {1, 5}, 5 * NS_PER_S, false},         \
+                .check_above = 2, .is_checked = true                                               \
         }
 #define THREADS_METRIC                                                                             \
         {                                                                                          \
-                "threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 5, false               \
+                .name = "threads_running", .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false},        \
+                .check_above = 5                                                                   \
         }
 
 static const struct core_metric both_metrics[] = {LAG_METRIC, THREADS_METRIC};
@@ -374,8 +376,10 @@ static void a_setting_comes_back_with_its_target(void **state)
 static void thresholds_that_do_not_go_together_give_way_to_the_file(void **state)
 {
         (void)state;
-        static const struct core_metric low[] = {
-                {"threads_running", {{2, 4}, {1, 3}, 5 * NS_PER_S, false}, 2, true, false, false}};
+        static const struct core_metric low[] = {{.name = "threads_running",
+                                                  .rule = {{2, 4}, {1, 3}, 5 * NS_PER_S, false},
+                                                  .check_above = 2,
+                                                  .is_checked = true}};
         static const struct core_target low_shop[] = {TARGET("shop", low)};
         struct rig rig;
         init(&rig);

@@ -20,6 +20,8 @@ static struct fake {
         struct class_counts counts[ADMIT_CLASSES_MAX];
         struct class_limits limits;
         uint32_t running, waiting;
+        struct admit_answer wait; /* of the oldest of each class */
+        bool is_enforced;
         size_t n;
         struct door_policy *policy;
         int n_published, n_seen, n_modes;
@@ -54,12 +56,14 @@ static void drain(void *ctx, size_t door, bool is_on)
 static void state(void *ctx, size_t door, struct traffic_door *ret)
 {
         const struct fake *f = &((struct fake *)ctx)[door];
-        *ret = (struct traffic_door){
-                .connections = 7,
-                .connections_max = 100,
-                .accepted = 12,
-                .is_draining = f->is_draining,
-                .admission = {.running = f->running, .waiting = f->waiting, .window = 4}};
+        *ret = (struct traffic_door){.connections = 7,
+                                     .connections_max = 100,
+                                     .accepted = 12,
+                                     .is_draining = f->is_draining,
+                                     .admission = {.running = f->running,
+                                                   .waiting = f->waiting,
+                                                   .window = 4,
+                                                   .is_enforced = f->is_enforced}};
         (void)snprintf(ret->listens, sizeof(ret->listens), "127.0.0.1:3307");
         (void)snprintf(ret->server, sizeof(ret->server), "10.0.0.5:3306");
 }
@@ -79,7 +83,8 @@ static void each_class(void *ctx, size_t door,
                 const struct class_view v = {.counts = &f->counts[i],
                                              .limits = f->limits,
                                              .running = f->running,
-                                             .waiting = f->waiting};
+                                             .waiting = f->waiting,
+                                             .wait = f->wait};
                 fn(fn_ctx, i, &f->classes[i], &v);
         }
 }
@@ -225,6 +230,20 @@ static void a_mode_that_is_set_reaches_the_threads_once(void **unused)
         ok(&rig, "SETTINGUNSET", "mysql.front.mode");
         rig_turn(&rig);
         assert_int_equal(fakes[0].mode, MODE_ENFORCE);
+        end(&rig);
+}
+
+static void the_strictest_door_gives_the_mode_that_is_told(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, 1);
+        has(rig_do(&rig, "NOW"), "doors_mode:'enforce'");
+        has(rig_do(&rig, "THROTTLESTATUS"), "doors_mode:'enforce'");
+        ok(&rig, "SETTINGSET", "mysql.front.mode", "observe");
+        has(rig_do(&rig, "NOW"), "doors_mode:'observe'");
+        fakes[0].is_enforced = true; /* a class has a mode of its own */
+        has(rig_do(&rig, "NOW"), "doors_mode:'enforce'");
         end(&rig);
 }
 
@@ -604,17 +623,22 @@ static void a_class_is_told_to_run_above_a_threshold(void **unused)
         end(&rig);
 }
 
-static void a_class_that_waits_for_its_own_limit_says_so(void **unused)
+static void a_class_that_waits_tells_what_keeps_its_oldest(void **unused)
 {
         (void)unused;
         struct rig rig;
         bench(&rig, 1);
         add_class(&rig, "etl");
-        fakes[0].limits.concurrency = 3;
         fakes[0].running = fakes[0].waiting = 3;
+        fakes[0].wait = (struct admit_answer){.verdict = ADMIT_WAIT,
+                                              .reason = ADMIT_BY_CONCURRENCY,
+                                              .why = "its class runs as many as it may (3)"};
         const char *told = rig_do(&rig, "PROXYCLASSES", "front");
-        has(told, "verdict:'wait' reason:'limit'");
-        has(told, "its class runs as many as it may");
+        has(told, "verdict:'wait' reason:'limit' why:'its class runs as many as it may (3)'");
+        fakes[0].wait = (struct admit_answer){
+                .verdict = ADMIT_WAIT, .reason = ADMIT_BY_LOAD, .why = "the window of 4 is full"};
+        told = rig_do(&rig, "PROXYCLASSES", "front");
+        has(told, "verdict:'wait' reason:'load' why:'the window of 4 is full'");
         end(&rig);
 }
 
@@ -784,6 +808,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_door_gets_its_mode_and_a_policy_at_once),
                 cmocka_unit_test(a_mode_that_is_set_reaches_the_threads_once),
+                cmocka_unit_test(the_strictest_door_gives_the_mode_that_is_told),
                 cmocka_unit_test(nothing_is_published_while_nothing_changes),
                 cmocka_unit_test(a_sample_is_published_once_a_turn),
                 cmocka_unit_test(samples_of_another_target_are_none_of_its_business),
@@ -804,7 +829,7 @@ int main(void)
                 cmocka_unit_test(a_door_is_told_with_its_series_and_classes),
                 cmocka_unit_test(classes_tell_verdict_rates_and_times),
                 cmocka_unit_test(a_class_is_told_to_run_above_a_threshold),
-                cmocka_unit_test(a_class_that_waits_for_its_own_limit_says_so),
+                cmocka_unit_test(a_class_that_waits_tells_what_keeps_its_oldest),
                 cmocka_unit_test(clients_are_listed_by_state_and_class),
                 cmocka_unit_test(a_held_client_is_told_with_what_its_class_waits_for),
                 cmocka_unit_test(statements_are_listed_by_the_order_asked_for),
