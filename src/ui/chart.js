@@ -29,6 +29,9 @@ const dated = new Intl.DateTimeFormat(undefined,
         {day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', hourCycle: 'h23'});
 const exact = new Intl.DateTimeFormat(
         undefined, {hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23'});
+/* What the room left of the axis has a place for: 9,500 and 150K. */
+const brief = new Intl.NumberFormat(undefined, {notation: 'compact', maximumFractionDigits: 1});
+const axisNumber = (v) => (v >= 10000 ? brief.format(v) : fmtNumber(v));
 const all = new Set();
 let pointed = NaN; /* Unix ms that is pointed at in some chart */
 
@@ -397,7 +400,7 @@ class Chart
                         g.lineTo(a.w - PAD.right, y);
                         g.stroke();
                         g.fillStyle = p.muted;
-                        g.fillText(fmtNumber(v), PAD.left - 6, y);
+                        g.fillText(axisNumber(v), PAD.left - 6, y);
                 }
                 const {from, step: ms} = this.data;
                 const span = ms * (this.count - 1);

@@ -277,7 +277,7 @@ function charts()
         const held = chart({
                 title: 'Time held, counted when a wait ends',
                 area: true,
-                unit: 'ms',
+                unit: 's',
                 series: [{name: 'held', color: 's4'}]
         });
         const flow = chart({
@@ -289,7 +289,7 @@ function charts()
                 const step = s.step_ms;
                 const end = Math.floor(Date.now() / step) * step;
                 const base = {from_ms: end - POINTS * step, step_ms: step};
-                held.update({...base, values: [padded(s.held_ms)]});
+                held.update({...base, values: [padded(s.held_ms.map((ms) => ms / 1000))]});
                 flow.update({...base, values: [padded(s.running), padded(s.waiting)]});
         };
         return {node, update, destroy: () => [held, flow].forEach((c) => c.destroy())};
