@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import mysql
 from peers import Broken, Missing, Server, free_port
-from report import Targets
+from report import Targets, with_range
 
 ROUNDS, QUICK_ROUNDS, FULL_ROUNDS = 3, 1, 5
 LEARN_S, QUICK_LEARN_S = 640, 30
@@ -33,7 +33,7 @@ SLICE_S = 0.25
 RATE, CONNS = 200, 16
 CUSTOMERS, PRODUCTS, ORDERS = 20000, 2000, 400000   # as bench/mysql_load.c has them
 HEAVY_ROWS, LIGHT_ROWS = 250000, 30000  # orders in a report: about 1 s and 0.1 s of a core
-WAIT_S = 2              # of the door
+CLIENT_NICE = -15
 GOAL = 3                # the checkout's p99, times the quiet one
 SLACK = 1.3             # how far two p99 of the same thing lie apart
 TABLES = f"""
@@ -178,6 +178,7 @@ class Storm:
                 for part in ("target", "door", "classes")}
         self.weir = mysql.start_weir(self.bench, self.folder, WEIR % {
             **text, "port": self.port, "server": self.database.port})
+        stand_apart(self.weir.pid)
         self.api = "http://" + re.search(r"http=(\S+)", self.weir.ready_line).group(1)
 
     def end_weir(self, gently=False):
@@ -203,7 +204,7 @@ class Storm:
             mysql.run_sql(self.replica.port, "CREATE USER probe@'%'; "
                           "GRANT REPLICATION CLIENT, SLAVE MONITOR ON *.* TO probe@'%'; ")
         at = mysql.run_sql(self.database.port, "SELECT @@gtid_current_pos").strip()
-        mysql.run_sql(self.replica.port, f"""STOP SLAVE; RESET MASTER; SET GLOBAL gtid_slave_pos='{at}';
+        mysql.run_sql(self.replica.port, f"""STOP SLAVE; SET GLOBAL gtid_slave_pos='{at}';
                 CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={self.database.port},
                 MASTER_USER='root', MASTER_USE_GTID=slave_pos; START SLAVE;""")
 
@@ -222,7 +223,7 @@ class Storm:
         with open(os.path.join(self.folder, "weir", "learned.shop"), encoding="ascii") as f:
             learned = json.load(f)
         if seconds < LEARN_S:
-            pretend(learned, seen)
+            mysql.pretend(learned, seen.p99("executing"))
         elif not learned["classes"][0]["executing"]:
             raise Broken(f"nothing was learned in {seconds} s: {learned}")
         self.learned = json.dumps(learned)
@@ -241,8 +242,10 @@ class Storm:
     def load(self, crowd, port):
         args = [self.bench.mysql_load, "--port", str(port), "--user", crowd.user, "--password", "bench",
                 "--database", "shop", "--conns", str(crowd.conns), *crowd.options]
-        return subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        proc = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
+        stand_apart(proc.pid)
+        return proc
 
     def kill_statements(self, crowds):
         """Those of a crowd that shares the checkout's user are told from it by their length."""
@@ -302,8 +305,8 @@ def with_settings(settings):
 class Watch(threading.Thread):
     """Looks at the door every so often, until end()."""
 
-    KEYS = ("executing", "excess", "window", "waiting", "over", "slowdown", "server_running",
-            "server_usual")
+    KEYS = ("executing", "excess", "window", "waiting", "over", "slowdown", "slow_percent",
+            "server_running", "server_usual")
 
     def __init__(self, storm, every_s):
         super().__init__(daemon=True)
@@ -324,26 +327,9 @@ class Watch(threading.Thread):
         return quantile([float(row[at] or 0) for row in self.seen], 99)
 
 
-def bucket_of(n):
-    """As src/gate/usual.h has them: one for each count below 16, then four for each octave."""
-    octave = max(0, n.bit_length() - 5)
-    return n if n < 16 else 16 + 4 * octave + (n >> (octave + 2)) - 4
-
-
 def most_of(bucket):
     octave, quarter = divmod(bucket - 16, 4)
     return bucket if bucket < 16 else ((5 + quarter) << (octave + 2)) - 1
-
-
-def pretend(learned, seen):
-    """As if the short calm had been ten minutes."""
-    for c in learned["classes"]:
-        usual = max(1, round(seen.p99("executing")))
-        c.update(ends=max(c["ends"], 5000), seconds=3600, executing=1000 * usual,
-                 hours=[bucket_of(usual)] * 3)
-    learned["metric"]["seconds"] = 3600
-    for value in learned["metric"]["values"]:
-        value[1] *= 60
 
 
 def usual_running(learned):
@@ -359,6 +345,16 @@ def usual_running(learned):
 
 def thresholds(enter):
     return f"elevated = {{{max(1, enter):.4g}, {max(1, enter) * 0.9:.4g}}}"
+
+
+def stand_apart(pid):
+    """Clients and weir have machines of their own.  Here they share the processors, so they come
+    first: else a latency would tell how long the client itself waited for one."""
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            os.setpriority(os.PRIO_PROCESS, int(thread), CLIENT_NICE)
+    except PermissionError:
+        pass    # not root: latencies are longer
 
 
 def result_of(proc, timeout):
@@ -445,13 +441,13 @@ def build(bench):
 
 def plays_of(wanted):
     """(scenario, with weir) in order; what is only compared with another is not played without."""
+    asked = [s.key for s in SCENARIOS if wanted("mysql-storm", (s.key, 1), "weir")]
+    needed = {BY_KEY[key].beside or key for key in asked} | {"quiet"}
     for s in SCENARIOS:
-        if wanted("mysql-storm", (s.key, 1), "weir"):
-            yield s, True
-    needed = {s.beside or s.key for s in SCENARIOS if wanted("mysql-storm", (s.key, 1), "weir")}
-    for s in SCENARIOS:
-        if s.key in needed | {"quiet"}:
+        if s.key in needed:
             yield s, False
+        if s.key in asked:
+            yield s, True
 
 
 def measure(bench, o, wanted, note):
@@ -476,16 +472,6 @@ def measure(bench, o, wanted, note):
                                       "shape": [CONNS, 1], "round": round_no})
             note(f"storm {round_no + 1} of {rounds}: {len(plays)} plays, "
                  f"{time.monotonic() - began:.0f} s")
-
-
-def with_range(values, digits=1):
-    """The median, and the range when there is one."""
-    if not values:
-        return ""
-    text = f"{statistics.median(values):.{digits}f}"
-    if len(values) == 1:
-        return text
-    return f"{text} ({min(values):.{digits}f} - {max(values):.{digits}f})"
 
 
 def print_storm(results):

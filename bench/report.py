@@ -174,6 +174,16 @@ def print_matrix(results, shapes):
     print("  * lossy: answered before it is on disk; weir is synced in every row")
 
 
+def with_range(values, digits=1):
+    """The median, and the range when there is one; "" of nothing."""
+    if not values:
+        return ""
+    text = f"{statistics.median(values):,.{digits}f}"
+    if len(values) > 1:
+        text += f" ({min(values):,.{digits}f} - {max(values):,.{digits}f})"
+    return text
+
+
 class Targets:
     """The promises, one line each: PASS, or by how much it falls short."""
 
