@@ -262,10 +262,11 @@ bench: ## measure weir, Redis, beanstalkd and MariaDB on this machine (BENCH_ARG
 # The demo that each SITE plays.
 DEMO_shop := storm
 DEMO_wordpress := wordpress
+DEMO_door := door
 SITE ?= shop
 
-demo: ## show a storm in a real MariaDB; four minutes, or DEMO_ARGS=--quick; SITE=wordpress
-	@$(if $(DEMO_$(SITE)),,$(error unknown SITE '$(SITE)'; it is shop or wordpress))
+demo: ## show a storm in a real MariaDB; four minutes, or DEMO_ARGS=--quick; SITE=wordpress or door
+	@$(if $(DEMO_$(SITE)),,$(error unknown SITE '$(SITE)'; it is shop, wordpress or door))
 	@tools/deps demo
 	@$(MAKE) all
 	@demo/$(DEMO_$(SITE)) $(DEMO_ARGS)

@@ -107,7 +107,7 @@ class Weir:
             if select.select([out], [], [], max(0, deadline - time.monotonic()))[0]:
                 chunk = os.read(out, 4096)
                 text += chunk
-                found = re.search(rb"^ready http=(\S+) resp=(\S+)\n", text, re.M)
+                found = re.search(rb"^ready http=(\S+) resp=(\S+).*\n", text, re.M)
                 if found:
                     return found.group(1).decode(), found.group(2).decode()
                 if chunk:

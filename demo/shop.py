@@ -18,6 +18,7 @@ import threading
 import time
 
 USER = "shop"
+REPORT_USER = "report"  # who sends reports that nobody announced
 ORDERS = 2000
 QUERY_S = (0.3, 0.7)    # how long a heavy query sleeps; so the storm is over soon after its end
 START_S = 60        # longest time for MariaDB to be there
@@ -27,6 +28,8 @@ SCHEMA = (
     "FLUSH PRIVILEGES;",
     "CREATE USER %s@localhost;" % USER,
     "GRANT ALL ON *.* TO %s@localhost;" % USER,
+    "CREATE USER %s@localhost;" % REPORT_USER,
+    "GRANT ALL ON *.* TO %s@localhost;" % REPORT_USER,
     "CREATE DATABASE shop;",
     "CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(40), touched INT NOT NULL"
     " DEFAULT 0) ENGINE=InnoDB;",
@@ -143,10 +146,10 @@ def library():
 class Connection:
     """For one thread at a time."""
 
-    def __init__(self, socket):
+    def __init__(self, socket, user=USER):
         self.lib = library()
         self.handle = self.lib.mysql_init(None)
-        if not self.lib.mysql_real_connect(self.handle, None, USER.encode(), None, b"shop", 0,
+        if not self.lib.mysql_real_connect(self.handle, None, user.encode(), None, b"shop", 0,
                                            socket.encode(), 0):
             why = self._why()
             self.close()
