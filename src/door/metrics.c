@@ -212,6 +212,8 @@ static const struct {
          "high."},
         {"proxy_slowdown_ratio", TRAFFIC_GAUGE,
          "Time of transactions at the server, in relation to the usual."},
+        {"proxy_slow_ratio", TRAFFIC_GAUGE,
+         "Share of transactions, at least, that take longer than 98 of 100 usually do."},
         {"proxy_accepted_total", TRAFFIC_TOTAL, "Connections that were accepted."},
         {"proxy_refused_connections_total", TRAFFIC_TOTAL, "Connections that were refused."},
         {"proxy_bytes_total", TRAFFIC_TOTAL, "Bytes from clients (in) and to clients (out)."},

@@ -620,6 +620,26 @@ bool admission_remember(struct admission *a, size_t number, const struct usual_m
         return true;
 }
 
+size_t admission_digests(const struct admission *a, struct digest_row *ret)
+{
+        return digests_copy(a->digests, ret);
+}
+
+/* A class that is learned and has known statements is settled: what is new to it is new. */
+bool admission_remember_digest(struct admission *a, const struct digest_row *row)
+{
+        struct admit_class *c = class_at(a, row->class_number);
+
+        if (!digest_row_is_valid(row))
+                return false;
+        digests_put(a->digests, row);
+        if (usual_is_learned(&c->usual) && c->usual.memory.seconds >= USUAL_LEAST_S) {
+                c->digested = USUAL_ENDS;
+                c->digested_ns = a->now_ns - USUAL_LEAST_S * NS_PER_S;
+        }
+        return true;
+}
+
 const struct usual_metric *admission_metric(const struct admission *a)
 {
         return &a->metric;
@@ -658,7 +678,7 @@ bool admission_view(const struct admission *a, size_t number, int64_t now_ns,
         const struct ticket *oldest = lanes_oldest(c);
         const struct usual_memory *usual = &c->usual.memory;
         bool is_learned = usual_is_learned(&c->usual);
-        double slowness = look_slowness(a, c);
+        struct class_pace pace = look_pace(a, c);
         *ret = (struct class_view){
                 .counts = &c->counts,
                 .running = c->running,
@@ -668,7 +688,7 @@ bool admission_view(const struct admission *a, size_t number, int64_t now_ns,
                 .free = c->free,
                 .usual = is_learned ? usual->executing : 0,
                 .usual_ms = is_learned ? exp(usual->log_time) / NS_PER_MS : 0,
-                .slowdown = isnan(slowness) ? 0 : exp(slowness),
+                .slowdown = isnan(pace.slowdown) ? 0 : pace.slowdown,
                 .oldest_ns = oldest && now_ns > oldest->asked_ns ? now_ns - oldest->asked_ns : 0,
                 .verdicts = verdicts_of(a, c),
                 .limits = c->limits,
@@ -692,6 +712,7 @@ void admission_state(const struct admission *a, struct admission_state *ret)
                 .is_over = a->is_over,
                 .is_enforced = a->n_enforced > 0,
                 .slowdown = isnan(a->slowdown) ? 0 : a->slowdown,
+                .slow_share = a->slow_share,
                 .server = look_server(a),
                 .server_most = look_server_most(a),
         };

@@ -44,6 +44,7 @@
 #include "base/list.h"
 #include "base/rand.h"
 #include "gate/check.h"
+#include "gate/digests.h"
 #include "gate/usual.h"
 
 #define ADMIT_CLASSES_MAX 1024 /* the last of them is "other" */
@@ -232,6 +233,7 @@ struct admission_state {
         bool is_over;
         bool is_enforced;    /* of some class the mode is enforce */
         double slowdown;     /* 0: too few to tell */
+        double slow_share;   /* of the transactions, at least; NAN: too few to tell */
         double server;       /* statements at the server now, about; NAN: not known */
         double server_most;  /* usually; NAN: not known */
         char why[ADMIT_WHY]; /* of is_over, in words */
@@ -247,6 +249,10 @@ void admission_check(const struct admission *a); /* asserts its invariants */
 bool admission_memory(const struct admission *a, size_t number, struct usual_memory *ret);
 /* False: it makes no sense, and nothing has changed. */
 bool admission_remember(struct admission *a, size_t number, const struct usual_memory *memory);
+/* The statements of all classes; DIGESTS_MOST at most. */
+size_t admission_digests(const struct admission *a, struct digest_row *ret);
+/* Of one class that admission_remember() was told of, by that number.  False: it makes no sense. */
+bool admission_remember_digest(struct admission *a, const struct digest_row *row);
 const struct usual_metric *admission_metric(const struct admission *a);
 bool admission_remember_metric(struct admission *a, const double n[USUAL_BUCKETS], double seconds);
 

@@ -6,7 +6,6 @@
 
 #include "base/heap.h"
 #include "gate/admission.h"
-#include "gate/digests.h"
 
 /* What a class may do by the policy. */
 enum lane_kind {
@@ -109,8 +108,8 @@ struct admission {
         int64_t sampled_ns;         /* 0: no sample came yet */
         uint32_t sampled_executing; /* of ours, when the last sample came */
         struct usual_metric metric;
-        double slowdown; /* NAN: too few to tell */
-        double boost;    /* the usual counts so many times */
+        double slowdown, slow_share; /* NAN: too few to tell */
+        double boost;                /* the usual counts so many times */
         bool is_learned, is_over;
         struct digests *digests;
 
@@ -162,8 +161,12 @@ void look_sample(struct admission *a); /* a policy was published */
 void look_spend(const struct admission *a, struct admit_class *c);
 void look_end(const struct admission *a, struct admit_class *c, const struct ticket *t,
               int64_t busy_ns);
-/* ln of how many times as long as usual its transactions take now; NAN: too few to tell. */
-double look_slowness(const struct admission *a, const struct admit_class *c);
+/* How many times as long as usual its transactions take now, and which share of them at least is
+ * slow; NAN: too few to tell. */
+struct class_pace {
+        double slowdown, slow_share;
+};
+struct class_pace look_pace(const struct admission *a, const struct admit_class *c);
 /* Statements at the server now, about; NAN: not known. */
 double look_server(const struct admission *a);
 double look_server_most(const struct admission *a); /* usually */

@@ -3,10 +3,13 @@
  *
  * Over is: slower, and more.
  *
- *      slower          for each class of normal and above, the mean of ln(server time / its usual)
- *                      of the transactions that ended within 5 s, 20 at least, and of those that
- *                      execute for longer than usual: in a pile-up nothing ends.  The lower median
- *                      of the classes counts, above 2: one slow class is its own problem
+ *      slower          of the transactions that ended within 5 s, and of those that execute for
+ *                      longer than usual (in a pile-up nothing ends), 20 at least: for each class
+ *                      of normal and above, the mean of ln(server time / its usual), and the
+ *                      share that is slow (gate/usual.h), less two standard deviations, so that a
+ *                      few of few say nothing.  Of each the lower median of the classes counts:
+ *                      one slow class is its own problem.  A mean above 2, or 3 % that are slow,
+ *                      is slower
  *      more            statements at the server, by the last sample, with our own at that time
  *                      exchanged for our own now: above what is usual
  *
@@ -20,7 +23,8 @@
  *      not used up     for 10 s: as wide as the most that was in it meanwhile, at least as at the
  *                      beginning.  So a steady load keeps the width that it needs
  *
- * Between over and well (1.5 times as slow, 1.5 times the number) it stays as it is.
+ * Between over and well (a mean above 1.5, 2 % that are slow, 1.5 times the number) it stays as it
+ * is.
  *
  * While it is over, and most of what runs comes from elsewhere, each transaction takes longer, so
  * the same work needs more places: the usual is multiplied by the slowdown, up to 4.
@@ -37,18 +41,22 @@
 #define GROW_NS       NS_PER_S
 #define GROW_BY       1.5
 #define UNUSED_NS     (10 * NS_PER_S)
-#define SLOWER        2.0
-#define SLOWER_SOME   1.5
 #define BOOST_MOST    4.0
 #define PILED_MOST    8.0 /* what one that still executes says at most */
 #define SETTLE_NS     (60 * NS_PER_S)
 #define NEW_MEMORY    256 /* transactions that the share of new digests is of */
 #define LEAST_BUSY_NS 1000
 
+/* How much slower: the mean, the share of slow ones, and where no class can tell, the number of
+ * statements against the usual one. */
+static const struct slower {
+        double times, share, number;
+} slower = {2.0, 0.03, 2.0}, slower_some = {1.5, 0.02, 1.5};
+
 void look_init(struct admission *a)
 {
         a->width = WIDTH_FIRST;
-        a->slowdown = NAN;
+        a->slowdown = a->slow_share = NAN;
         a->boost = 1;
         usual_metric_init(&a->metric);
         a->digests = digests_new();
@@ -81,7 +89,8 @@ void look_end(const struct admission *a, struct admit_class *c, const struct tic
 {
         double log_time = log((double)(busy_ns > LEAST_BUSY_NS ? busy_ns : LEAST_BUSY_NS));
         if (usual_is_learned(&c->usual))
-                pace_add(&c->pace, log_time - c->usual.memory.log_time, a->now_ns);
+                pace_add(&c->pace, log_time - c->usual.memory.log_time,
+                         usual_is_slow(&c->usual, log_time), a->now_ns);
         usual_end(&c->usual, log_time);
         if (t->digest && !a->is_over)
                 learn_digest(a, c, t->digest, log_time);
@@ -112,23 +121,29 @@ static void learn(struct admission *a, int64_t ns)
 
 /* ---- slower ---- */
 
-/* ln of how many times as long as usual its transactions take; NAN: too few to tell. */
-double look_slowness(const struct admission *a, const struct admit_class *c)
+struct class_pace look_pace(const struct admission *a, const struct admit_class *c)
 {
-        double sum, usual = c->usual.memory.log_time;
-        uint32_t n, piled = 0;
+        struct pace_sum all = pace_sum(&c->pace, a->now_ns);
+        double usual = c->usual.memory.log_time;
+        uint32_t piled = 0;
 
-        pace_sum(&c->pace, a->now_ns, &sum, &n);
         LIST_FOREACH(&c->executing_list, it)
         {
                 const struct ticket *t = CONTAINER_OF(it, const struct ticket, place);
-                double slow = log(fmax((double)(a->now_ns - t->since_ns), 1)) - usual;
-                if (slow <= 0 || piled++ == PACE_LEAST)
+                double log_time = log(fmax((double)(a->now_ns - t->since_ns), 1));
+                if (log_time <= usual || piled++ == PACE_LEAST)
                         break;
-                sum += fmin(slow, log(PILED_MOST));
-                n++;
+                all.log_ratio += fmin(log_time - usual, log(PILED_MOST));
+                all.slow += usual_is_slow(&c->usual, log_time);
+                all.n++;
         }
-        return n >= PACE_LEAST ? sum / n : (double)NAN;
+        if (all.n < PACE_LEAST)
+                return (struct class_pace){NAN, NAN};
+        double surely = fmax(0, all.slow - 2 * sqrt(all.slow));
+        return (struct class_pace){
+                .slowdown = exp(all.log_ratio / all.n),
+                .slow_share = c->usual.memory.slow > 0 ? surely / all.n : (double)NAN,
+        };
 }
 
 static int by_value(const void *a, const void *b)
@@ -137,23 +152,31 @@ static int by_value(const void *a, const void *b)
         return (x > y) - (x < y);
 }
 
-static double find_slowdown(const struct admission *a)
+static double lower_median(double *values, size_t n)
 {
-        double slow[ADMIT_CLASSES_MAX];
-        size_t n = 0;
+        if (!n)
+                return NAN;
+        qsort(values, n, sizeof(values[0]), by_value);
+        return values[(n - 1) / 2];
+}
+
+static void find_pace(struct admission *a)
+{
+        double times[ADMIT_CLASSES_MAX], shares[ADMIT_CLASSES_MAX];
+        size_t n_times = 0, n_shares = 0;
 
         for (size_t i = 0; i < a->n; i++) {
                 const struct admit_class *c = a->classes[i];
                 if (!c || c->tier > TIER_NORMAL || !usual_is_learned(&c->usual))
                         continue;
-                slow[n] = look_slowness(a, c);
-                if (!isnan(slow[n]))
-                        n++;
+                struct class_pace pace = look_pace(a, c);
+                if (!isnan(pace.slowdown))
+                        times[n_times++] = pace.slowdown;
+                if (!isnan(pace.slow_share))
+                        shares[n_shares++] = pace.slow_share;
         }
-        if (!n)
-                return NAN;
-        qsort(slow, n, sizeof(slow[0]), by_value);
-        return exp(slow[(n - 1) / 2]);
+        a->slowdown = lower_median(times, n_times);
+        a->slow_share = lower_median(shares, n_shares);
 }
 
 /* ---- more ---- */
@@ -183,12 +206,13 @@ static bool runs_more_than(const struct admission *a, double times)
 }
 
 /* Slower by that much, and more. */
-static bool is_strained(const struct admission *a, double times)
+static bool is_strained(const struct admission *a, const struct slower *by)
 {
         bool is_known = !isnan(look_server(a)) && !isnan(look_server_most(a));
         if (isnan(a->slowdown))
-                return runs_more_than(a, times);
-        return a->slowdown > times && (!is_known || runs_more_than(a, 1));
+                return runs_more_than(a, by->number);
+        bool is_slower = a->slowdown > by->times || a->slow_share > by->share;
+        return is_slower && (!is_known || runs_more_than(a, 1));
 }
 
 void look_sample(struct admission *a)
@@ -213,7 +237,10 @@ void look_say(const struct admission *a, char *ret, size_t size)
                 (void)snprintf(ret, size, "%s", a->policy->harm);
                 return;
         }
-        if (!isnan(a->slowdown))
+        if (a->slow_share > slower.share && !(a->slowdown > slower.times))
+                n = snprintf(ret, size, "%.0f %% of the transactions are slow, usually 2",
+                             100 * a->slow_share);
+        else if (!isnan(a->slowdown))
                 n = snprintf(ret, size, "the database is %.1f times as slow as usual", a->slowdown);
         if (!isnan(server) && !isnan(most) && n >= 0 && (size_t)n < size)
                 (void)snprintf(ret + n, size - (size_t)n,
@@ -272,7 +299,7 @@ static void size_window(struct admission *a)
         a->is_used_up = false;
         if (a->is_over)
                 cut_window(a);
-        if (a->is_over || is_strained(a, SLOWER_SOME)) {
+        if (a->is_over || is_strained(a, &slower_some)) {
                 a->grown_ns = a->now_ns;
         } else if (a->now_ns - a->used_ns >= UNUSED_NS) {
                 narrow_window(a);
@@ -300,8 +327,8 @@ void look_if_due(struct admission *a)
                 return;
         a->looked_ns = a->now_ns;
         learn(a, is_first ? 0 : ns);
-        a->slowdown = find_slowdown(a);
-        a->is_over = (a->policy && a->policy->is_harmed) || is_strained(a, SLOWER);
+        find_pace(a);
+        a->is_over = (a->policy && a->policy->is_harmed) || is_strained(a, &slower);
         size_window(a);
         a->boost = find_boost(a);
         for (size_t i = 0; i < a->n; i++)

@@ -1,9 +1,8 @@
 /* See digests.h.
  *
- *      key of (class, digest) -> one of 1,024 sets -> 4 entries of 16 bytes
+ *      hash of (class, digest) -> one of 1,024 sets -> 4 entries of 16 bytes
  *
- * An entry whose key is 0 is free.  The key is the mixed 64 bits, and nothing is compared besides:
- * two digests meet once in 2^64, and then share a mean.
+ * An entry whose digest is 0 is free.
  *
  * What is counted is how much an entry is worth keeping.  A new digest takes the place of the
  * rarest in a full set at once: without that it would never become known.  Halving the others is
@@ -21,17 +20,23 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "gate/usual.h"
+
 #define SETS      1024 /* a power of two */
 #define WAYS      4
 #define MEAN_MOST 64 /* transactions the mean is over, about */
 
 _Static_assert((SETS & (SETS - 1)) == 0, "a set is some bits of the key");
 
+_Static_assert(SETS *WAYS == DIGESTS_MOST, "all of them");
+
 struct digest_entry {
-        uint64_t key;   /* 0: free */
-        float log_mean; /* of ln(ns) */
-        uint32_t n;     /* transactions; halved with each eviction from the set */
+        uint64_t digest; /* 0: free */
+        float log_mean;  /* of ln(ns) */
+        uint16_t n;      /* transactions; halved with each eviction from the set */
+        uint16_t class_number;
 };
+_Static_assert(sizeof(struct digest_entry) == 16, "a set is a line of the processor's cache");
 
 struct digests {
         struct digest_entry sets[SETS][WAYS];
@@ -48,22 +53,22 @@ struct digests *digests_free(struct digests *d)
         return NULL;
 }
 
-/* The output step of splitmix64.  Never 0. */
-static uint64_t digest_key(uint16_t class_number, uint64_t digest)
+/* The output step of splitmix64. */
+static uint64_t digest_hash(uint16_t class_number, uint64_t digest)
 {
         uint64_t z = digest + (class_number + 1ULL) * 0x9e3779b97f4a7c15ULL;
 
         z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
         z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
         z ^= z >> 31;
-        return z ? z : 1;
+        return z;
 }
 
-/* The place of a key in its set; -1: it is not there. */
-static int find_way(const struct digest_entry set[WAYS], uint64_t key)
+/* The place in its set; -1: it is not there. */
+static int find_way(const struct digest_entry set[WAYS], uint16_t class_number, uint64_t digest)
 {
         for (int i = 0; i < WAYS; i++)
-                if (set[i].key == key)
+                if (set[i].digest == digest && set[i].class_number == class_number)
                         return i;
         return -1;
 }
@@ -71,11 +76,11 @@ static int find_way(const struct digest_entry set[WAYS], uint64_t key)
 /* A free entry of the set; when there is none, the rarest, and the others count half. */
 static int make_way(struct digest_entry set[WAYS])
 {
-        int rarest = find_way(set, 0);
+        int rarest = 0;
 
-        if (rarest >= 0)
-                return rarest;
-        rarest = 0;
+        for (int i = 0; i < WAYS; i++)
+                if (set[i].digest == 0)
+                        return i;
         for (int i = 1; i < WAYS; i++)
                 if (set[i].n < set[rarest].n)
                         rarest = i;
@@ -87,9 +92,8 @@ static int make_way(struct digest_entry set[WAYS])
 bool digests_find(const struct digests *d, uint16_t class_number, uint64_t digest,
                   double *ret_log_time)
 {
-        uint64_t key = digest_key(class_number, digest);
-        const struct digest_entry *set = d->sets[key % SETS];
-        int way = find_way(set, key);
+        const struct digest_entry *set = d->sets[digest_hash(class_number, digest) % SETS];
+        int way = find_way(set, class_number, digest);
 
         if (way < 0 || set[way].n < DIGESTS_KNOWN)
                 return false;
@@ -97,20 +101,56 @@ bool digests_find(const struct digests *d, uint16_t class_number, uint64_t diges
         return true;
 }
 
-void digests_add(struct digests *d, uint16_t class_number, uint64_t digest, double log_time)
+static struct digest_entry *entry_for(struct digests *d, uint16_t class_number, uint64_t digest)
 {
-        uint64_t key = digest_key(class_number, digest);
-        struct digest_entry *set = d->sets[key % SETS];
+        struct digest_entry *set = d->sets[digest_hash(class_number, digest) % SETS];
+        int way = find_way(set, class_number, digest);
 
-        if (!isfinite(log_time)) /* it would stay in the mean for ever */
-                return;
-        int way = find_way(set, key);
         if (way < 0) {
                 way = make_way(set);
-                set[way] = (struct digest_entry){.key = key};
+                set[way] = (struct digest_entry){.digest = digest, .class_number = class_number};
         }
-        struct digest_entry *e = &set[way];
-        e->n += e->n < UINT32_MAX;
+        return &set[way];
+}
+
+void digests_add(struct digests *d, uint16_t class_number, uint64_t digest, double log_time)
+{
+        if (!isfinite(log_time)) /* it would stay in the mean for ever */
+                return;
+        struct digest_entry *e = entry_for(d, class_number, digest);
+        e->n += e->n < UINT16_MAX;
         uint32_t over = e->n < MEAN_MOST ? e->n : MEAN_MOST;
         e->log_mean += ((float)log_time - e->log_mean) / (float)over;
+}
+
+size_t digests_copy(const struct digests *d, struct digest_row *ret)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < SETS; i++) {
+                for (size_t way = 0; way < WAYS; way++) {
+                        const struct digest_entry *e = &d->sets[i][way];
+                        if (e->n < DIGESTS_KNOWN)
+                                continue;
+                        ret[n] = (struct digest_row){.digest = e->digest,
+                                                     .log_time = e->log_mean,
+                                                     .n = e->n,
+                                                     .class_number = e->class_number};
+                        n++;
+                }
+        }
+        return n;
+}
+
+bool digest_row_is_valid(const struct digest_row *row)
+{
+        bool is_time = row->log_time >= 0 && row->log_time <= USUAL_LOG_TIME_MAX;
+        return row->digest != 0 && row->n >= DIGESTS_KNOWN && is_time;
+}
+
+void digests_put(struct digests *d, const struct digest_row *row)
+{
+        struct digest_entry *e = entry_for(d, row->class_number, row->digest);
+        e->n = row->n;
+        e->log_mean = (float)row->log_time;
 }

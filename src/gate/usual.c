@@ -21,6 +21,10 @@
  * counts for 7 more, and does not hide everything else.  Each look counts by the time it covers,
  * not by its transactions, so that a burst of slow ones moves the mean no faster than a few.
  *
+ * Which times are slow is read from a histogram of ln(time / mean), in steps of a quarter: it needs
+ * no idea of how times are distributed, and a class with two kinds of statements has the slower
+ * kind in it.
+ *
  * Metrics decay once a minute instead of with each sample: one exp() a minute for all buckets.
  *
  * Costs: usual_spend, usual_end and pace_add are a few additions; usual_settle goes over 56 buckets
@@ -41,7 +45,9 @@
 #define RISE_PER_DAY   0.25
 #define TIME_S         1200  /* over so long the mean time is averaged, */
 #define UNWELL_TIME_S  12000 /* and while the database is not well */
-#define LOG_TIME_MAX   60    /* ln(ns): more than a human life */
+#define RATIO_STEP     0.25  /* of ln(time / mean), for each bucket */
+#define BEYOND_SLOW    0.02  /* of the transactions are slow, usually */
+#define RATIOS_LEAST   500   /* transactions that say which */
 #define METRIC_GAP_NS  (60 * NS_PER_S)
 #define METRIC_TURN_S  60 /* so often a metric is settled */
 #define METRIC_DECAY_S (7 * 86400.0)
@@ -166,12 +172,23 @@ void usual_settle(struct usual *u, int64_t ns)
 
 /* ---- how long the server takes ---- */
 
+/* The first one has all that take less than the mean, the last one what takes ages. */
+static unsigned ratio_bucket(double ratio)
+{
+        double bucket = fmax(ratio, 0) / RATIO_STEP;
+        return bucket < USUAL_RATIOS ? (unsigned)bucket : USUAL_RATIOS - 1;
+}
+
 /* What is not finite would stay in the mean for ever: the logarithm of 0, for example. */
 void usual_end(struct usual *u, double log_time)
 {
+        double log_ns = fmin(fmax(log_time, 0), USUAL_LOG_TIME_MAX);
+
         u->memory.ends++;
-        u->look_sum += fmin(fmax(log_time, 0), LOG_TIME_MAX);
+        u->look_sum += log_ns;
         u->look_n++;
+        if (u->memory.log_time > 0)
+                u->look_ratio[ratio_bucket(log_ns - u->memory.log_time)]++;
 }
 
 /* The plain average counts as long as the ends before this look were too few: the first look may
@@ -187,6 +204,33 @@ static void move_time(struct usual *u, double seconds, bool is_well)
         m->log_time += (mean - m->log_time) * weight;
 }
 
+static void work_out_slow(struct usual *u)
+{
+        float sum = 0, beyond = 0;
+
+        for (unsigned b = 0; b < USUAL_RATIOS; b++)
+                sum += u->ratio_n[b];
+        if (sum < RATIOS_LEAST)
+                return;
+        for (unsigned b = USUAL_RATIOS; b-- > 0;) {
+                beyond += u->ratio_n[b];
+                if (beyond <= (float)BEYOND_SLOW * sum)
+                        continue;
+                u->memory.slow = (b + 1) * RATIO_STEP;
+                return;
+        }
+}
+
+/* The times of this look join those of about the last twenty minutes. */
+static void move_ratios(struct usual *u, double seconds)
+{
+        float kept = (float)exp(-fmin(seconds, 1) / TIME_S);
+
+        for (unsigned b = 0; b < USUAL_RATIOS; b++)
+                u->ratio_n[b] = u->ratio_n[b] * kept + (float)u->look_ratio[b];
+        work_out_slow(u);
+}
+
 void usual_look(struct usual *u, int64_t ns, bool is_well)
 {
         if (ns < 0)
@@ -194,8 +238,12 @@ void usual_look(struct usual *u, int64_t ns, bool is_well)
         double seconds = (double)ns / (double)NS_PER_S;
         if (is_well && u->memory.ends > 0)
                 u->memory.seconds += seconds;
-        if (u->look_n > 0)
+        if (u->look_n > 0) {
                 move_time(u, seconds, is_well);
+                if (is_well)
+                        move_ratios(u, seconds);
+        }
+        memset(u->look_ratio, 0, sizeof(u->look_ratio));
         u->look_sum = 0;
         u->look_n = 0;
         u->hour_ns += ns;
@@ -217,7 +265,8 @@ bool usual_restore(struct usual *u, const struct usual_memory *memory)
         if (!is_unlearned && !is_within(memory->executing, 1, most))
                 return false;
         if (!isfinite(memory->seconds) || memory->seconds < 0 ||
-            !is_within(memory->log_time, 0, LOG_TIME_MAX))
+            !is_within(memory->log_time, 0, USUAL_LOG_TIME_MAX) ||
+            !is_within(memory->slow, 0, USUAL_LOG_TIME_MAX))
                 return false;
         if (memory->n_hours > USUAL_HOURS || memory->next_hour >= USUAL_HOURS)
                 return false;
@@ -289,32 +338,32 @@ bool usual_metric_restore(struct usual_metric *m, const double n[USUAL_BUCKETS],
 /* ---- pace ---- */
 
 /* Slots never go back, and the first one is 0: so a zeroed struct is an empty one. */
-void pace_add(struct pace *p, double log_ratio, int64_t now_ns)
+void pace_add(struct pace *p, double log_ratio, bool is_slow, int64_t now_ns)
 {
         int64_t slot = now_ns / PACE_SLOT_NS;
 
         for (int i = 0; i < PACE_SLOTS && slot - i > p->slot; i++) {
                 p->sum[(slot - i) % PACE_SLOTS] = 0;
-                p->n[(slot - i) % PACE_SLOTS] = 0;
+                p->n[(slot - i) % PACE_SLOTS] = p->slow[(slot - i) % PACE_SLOTS] = 0;
         }
         if (slot > p->slot)
                 p->slot = slot;
         p->sum[p->slot % PACE_SLOTS] += (float)log_ratio;
         p->n[p->slot % PACE_SLOTS]++;
+        p->slow[p->slot % PACE_SLOTS] += is_slow;
 }
 
-void pace_sum(const struct pace *p, int64_t now_ns, double *ret_sum, uint32_t *ret_n)
+struct pace_sum pace_sum(const struct pace *p, int64_t now_ns)
 {
         int64_t oldest = now_ns / PACE_SLOT_NS - PACE_SLOTS + 1;
-        double sum = 0;
-        uint32_t n = 0;
+        struct pace_sum all = {.n = 0};
 
         for (int64_t slot = p->slot; slot >= 0 && slot >= oldest; slot--) {
                 if (p->slot - slot >= PACE_SLOTS)
                         break;
-                sum += p->sum[slot % PACE_SLOTS];
-                n += p->n[slot % PACE_SLOTS];
+                all.log_ratio += p->sum[slot % PACE_SLOTS];
+                all.n += p->n[slot % PACE_SLOTS];
+                all.slow += p->slow[slot % PACE_SLOTS];
         }
-        *ret_sum = sum;
-        *ret_n = n;
+        return all;
 }

@@ -208,7 +208,7 @@ static const struct class_row *row_by_name(const struct class_table *t, const ch
 }
 
 void door_remember(struct door *d, const struct traffic_class *class,
-                   const struct usual_memory *memory)
+                   const struct usual_memory *memory, const struct digest_row *rows, size_t n)
 {
         const struct class_row *row = row_by_name(d->setup->classes, class->row);
         struct identity who;
@@ -221,8 +221,13 @@ void door_remember(struct door *d, const struct traffic_class *class,
         c.tier = row ? (int8_t)row->tier : -1;
         c.is_comment_trusted = d->setup->is_comment_trusted;
         size_t number = number_of(d, row, &c);
-        if (number != CLASS_OTHER)
-                (void)admission_remember(d->admission, number, memory); /* else it learns anew */
+        if (number == CLASS_OTHER || !admission_remember(d->admission, number, memory))
+                return; /* it learns anew */
+        for (size_t i = 0; i < n; i++) {
+                struct digest_row known = rows[i];
+                known.class_number = (uint16_t)number;
+                (void)admission_remember_digest(d->admission, &known); /* else it is new */
+        }
 }
 
 void door_tell_news(struct door *d)

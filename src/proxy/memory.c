@@ -4,13 +4,16 @@
  *       "metric": {"seconds": S, "values": [[BUCKET, 1000 x WEIGHT], ...]},
  *       "classes": [{"identity": "checkout", "row": "checkout", "comment_tier": -1,
  *                    "ends": N, "seconds": S, "executing": 1000 x USUAL, "time": 1000 x LN_NS,
- *                    "hours": [BUCKET, ...]}, ...]}
+ *                    "slow": 1000 x LN_TIMES,
+ *                    "hours": [BUCKET, ...],
+ *                    "statements": [["DIGEST", TRANSACTIONS, 1000 x LN_NS], ...]}, ...]}
  *
- * The hours begin with the oldest.  Numbers are integers; buckets are those of gate/usual.h.  A
- * file is what anybody may have written: what makes no sense is refused as a whole, before
- * anything of it is taken over. */
+ * The hours begin with the oldest; a digest is 16 digits of hex.  Numbers are integers; buckets are
+ * those of gate/usual.h.  A file is what anybody may have written: what makes no sense is refused
+ * as a whole, before anything of it is taken over. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proxy/proxy_int.h"
 #include "wire/json.h"
@@ -19,6 +22,19 @@
 #define DEPTH   5
 #define ENDS    100 /* of a class: with fewer it has learned nothing worth a line */
 #define MILLI   1000.0
+
+/* Statements of one class, or of all. */
+struct known_digests {
+        struct digest_row rows[DIGESTS_MOST];
+        size_t n;
+};
+
+static struct known_digests *known_digests_free(struct known_digests *digests)
+{
+        free(digests);
+        return NULL;
+}
+DEFINE_CLEANUP(struct known_digests, known_digests_free)
 
 /* ---- out ---- */
 
@@ -50,7 +66,23 @@ static void put_metric(struct buf *b, const struct usual_metric *m)
         buf_put_str(b, "]}");
 }
 
-static void put_memory(struct buf *b, const struct traffic_class *c, const struct usual_memory *m)
+static void put_statements(struct buf *b, const struct known_digests *digests, size_t class_number)
+{
+        json_put_key(b, "statements");
+        buf_put_byte(b, '[');
+        for (size_t i = 0; i < digests->n; i++) {
+                const struct digest_row *row = &digests->rows[i];
+                if (row->class_number != class_number)
+                        continue;
+                json_put_comma(b);
+                buf_printf(b, "[\"%016llx\",%u,%lld]", (unsigned long long)row->digest, row->n,
+                           llround(row->log_time * MILLI));
+        }
+        buf_put_byte(b, ']');
+}
+
+static void put_memory(struct buf *b, const struct traffic_class *c, const struct usual_memory *m,
+                       const struct known_digests *digests, size_t class_number)
 {
         json_put_comma(b);
         buf_put_byte(b, '{');
@@ -61,6 +93,7 @@ static void put_memory(struct buf *b, const struct traffic_class *c, const struc
         put_number(b, "seconds", m->seconds);
         put_number(b, "executing", m->executing * MILLI);
         put_number(b, "time", m->log_time * MILLI);
+        put_number(b, "slow", m->slow * MILLI);
         json_put_key(b, "hours");
         buf_put_byte(b, '[');
         for (unsigned i = 0; i < m->n_hours; i++) {
@@ -68,15 +101,19 @@ static void put_memory(struct buf *b, const struct traffic_class *c, const struc
                 json_put_comma(b);
                 buf_put_i64(b, m->hours[(from + i) % USUAL_HOURS]);
         }
-        buf_put_str(b, "]}");
+        buf_put_byte(b, ']');
+        put_statements(b, digests, class_number);
+        buf_put_byte(b, '}');
 }
 
-/* The lock is taken for one class at a time: clients wait for it. */
+/* The lock is taken for one class at a time: clients wait for it.  The statements are 64 KiB. */
 static void put_door(struct door *d, struct buf *b)
 {
         struct usual_metric metric;
+        CLEANUP(known_digests_freep) struct known_digests *digests = xcalloc(1, sizeof(*digests));
         (void)pthread_mutex_lock(&d->lock);
         metric = *admission_metric(d->admission);
+        digests->n = admission_digests(d->admission, digests->rows);
         (void)pthread_mutex_unlock(&d->lock);
         buf_put_byte(b, '{');
         put_number(b, "version", VERSION);
@@ -93,7 +130,7 @@ static void put_door(struct door *d, struct buf *b)
                         class = d->by_number[i]->c;
                 (void)pthread_mutex_unlock(&d->lock);
                 if (is_there)
-                        put_memory(b, &class, &memory);
+                        put_memory(b, &class, &memory, digests, i);
         }
         buf_put_str(b, "]}\n");
 }
@@ -115,7 +152,8 @@ bool proxy_memory(struct proxy *p, size_t door, char name[TRAFFIC_NAME_MAX + 1],
 /* A sticky reader: after the first thing that is missing or wrong, all is wrong. */
 struct reading {
         struct arena arena;
-        const char *wrong; /* the name of what was wrong; NULL: nothing yet */
+        const char *wrong;             /* the name of what was wrong; NULL: nothing yet */
+        struct known_digests *digests; /* of the class that was read last */
 };
 
 static struct json_value get_value(struct reading *r, const struct json_value *of, const char *name,
@@ -187,6 +225,46 @@ static void get_hours(struct reading *r, const struct json_value *of, struct usu
         ret->next_hour = ret->n_hours % USUAL_HOURS;
 }
 
+/* Sixteen digits of hex. */
+static bool read_digest(struct slice text, uint64_t *ret)
+{
+        *ret = 0;
+        for (size_t i = 0; i < text.len; i++) {
+                const char *digits = "0123456789abcdef", *at = strchr(digits, text.ptr[i]);
+                if (!at || !text.ptr[i])
+                        return false;
+                *ret = *ret << 4 | (uint64_t)(at - digits);
+        }
+        return text.len == 16;
+}
+
+static bool read_statement(struct reading *r, const struct json_value *of, struct digest_row *ret)
+{
+        struct json_iter it = {0};
+        struct json_value digest, n, time;
+        struct slice text = SLICE_NONE;
+        int64_t count = 0, ln = 0;
+        bool is_fine = json_array_next(of, &it, &digest) && digest.type == JSON_STRING &&
+                       json_to_text(&digest, &r->arena, &text) == OK &&
+                       json_array_next(of, &it, &n) && json_to_i64(&n, &count) &&
+                       json_array_next(of, &it, &time) && json_to_i64(&time, &ln);
+        *ret = (struct digest_row){.n = (uint16_t)count, .log_time = (double)ln / MILLI};
+        return is_fine && read_digest(text, &ret->digest) && count <= UINT16_MAX &&
+               digest_row_is_valid(ret);
+}
+
+static void get_statements(struct reading *r, const struct json_value *of)
+{
+        struct json_value rows = get_value(r, of, "statements", JSON_ARRAY), row;
+        struct json_iter it = {0};
+        r->digests->n = 0;
+        while (!r->wrong && json_array_next(&rows, &it, &row)) {
+                struct known_digests *to = r->digests;
+                if (to->n == DIGESTS_MOST || !read_statement(r, &row, &to->rows[to->n++]))
+                        r->wrong = "statements";
+        }
+}
+
 static void get_class(struct reading *r, const struct json_value *of, struct traffic_class *ret,
                       struct usual_memory *ret_memory)
 {
@@ -203,8 +281,10 @@ static void get_class(struct reading *r, const struct json_value *of, struct tra
                 .seconds = (double)get_number(r, of, "seconds"),
                 .executing = (double)get_number(r, of, "executing") / MILLI,
                 .log_time = (double)get_number(r, of, "time") / MILLI,
+                .slow = (double)get_number(r, of, "slow") / MILLI,
         };
         get_hours(r, of, ret_memory);
+        get_statements(r, of);
 }
 
 /* Twice: first it is only looked at.  A class that there cannot be any more is passed over. */
@@ -223,7 +303,7 @@ static void read_classes(struct reading *r, struct door *d, const struct json_va
                 if (r->wrong || !is_taken)
                         continue;
                 (void)pthread_mutex_lock(&d->lock);
-                door_remember(d, &c, &memory);
+                door_remember(d, &c, &memory, r->digests->rows, r->digests->n);
                 (void)pthread_mutex_unlock(&d->lock);
         }
 }
@@ -254,6 +334,8 @@ int proxy_remember(struct proxy *p, size_t door, struct slice text, struct probl
         int rc = json_parse(text, DEPTH, &root, problem);
         if (rc != OK)
                 return rc;
+        CLEANUP(known_digests_freep) struct known_digests *digests = xcalloc(1, sizeof(*digests));
+        r.digests = digests;
         arena_init(&r.arena, 0);
         if (get_number(&r, &root, "version") != VERSION && !r.wrong)
                 r.wrong = "version";

@@ -345,7 +345,7 @@ size_t door_class(struct door *d, const struct class_facts *facts);
 /* What the class of that row, identity and comment is remembered to usually do.  Without the row,
  * nothing.  Under the lock. */
 void door_remember(struct door *d, const struct traffic_class *class,
-                   const struct usual_memory *memory);
+                   const struct usual_memory *memory, const struct digest_row *rows, size_t n);
 /* Tells the core of classes that it has not heard of.  Not under the lock. */
 void door_tell_news(struct door *d);
 /* Gives admission its turn.  Under the lock. */

@@ -43,6 +43,7 @@ static void put_door(struct samples *s, const struct door *d, const struct traff
         put(s, "proxy_excess", a->excess);
         put(s, "proxy_over", a->is_over);
         put(s, "proxy_slowdown_ratio", a->slowdown > 0 ? a->slowdown : NAN);
+        put(s, "proxy_slow_ratio", a->slow_share);
         put(s, "proxy_accepted_total", (double)now->accepted);
         put(s, "proxy_refused_connections_total", (double)now->refused);
         size_t len = s->labels.len;

@@ -144,6 +144,7 @@ OF_A_CLUSTER = ("weir_cluster_member_seen_seconds", "weir_cluster_member_batch",
 # What is not known before transactions have passed: mysql_load.py sees it.
 OF_TRAFFIC = {
     "weir_proxy_slowdown_ratio": {"proxy": "front"},
+    "weir_proxy_slow_ratio": {"proxy": "front"},
     "weir_proxy_class_usual": {"proxy": "front", "class": "checkout", "row": "checkout"},
 }
 

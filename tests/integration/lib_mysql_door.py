@@ -57,7 +57,8 @@ def memory(executing, ms, running=2, name="shop"):
     return {"version": 1, "metric": {"seconds": 3600, "values": [[running, 3600000]]},
             "classes": [{"identity": name, "row": name, "comment_tier": -1, "ends": 5000,
                          "seconds": 3600, "executing": 1000 * executing,
-                         "time": round(1000 * math.log(ms * 1e6)), "hours": [usual_bucket(executing)] * 3}]}
+                         "time": round(1000 * math.log(ms * 1e6)), "slow": round(1000 * math.log(4)),
+                         "hours": [usual_bucket(executing)] * 3, "statements": []}]}
 
 
 class Bed:

@@ -104,13 +104,19 @@ def _(folder):
 @test("what was learned is kept over a restart, and a file that makes no sense is passed over")
 def _(folder):
     path = os.path.join(folder, "data", "learned.shop")
-    with bed(folder, json.dumps(memory(4, 20))) as b:
+    with bed(folder, json.dumps(memory(4, 20))) as b, b.raw("shop") as shop:
         until(lambda: b.door()["learned"], what="a door that knows what is usual")
+        for _ in range(3):
+            shop.good("SELECT id FROM n")
     with open(path, encoding="utf-8") as f:
         kept = json.load(f)
     equal([(c["identity"], c["executing"], c["ends"] >= 5000, c["hours"]) for c in kept["classes"]],
           [("shop", 4000, True, [4, 4, 4])], "classes in the file")
-    for broken in ('{"version": 2}', "what", json.dumps({**kept, "classes": [{"identity": "shop"}]})):
+    equal([row[1] for row in kept["classes"][0]["statements"]], [3], "statements that are known")
+    statements = [{**kept["classes"][0], "statements": [row]}
+                  for row in (["0", 3, 1], ["x" * 16, 3, 1], ["0" * 16, 3, 1], ["1" * 16, 3], 7)]
+    for broken in ('{"version": 2}', "what",
+                   *(json.dumps({**kept, "classes": [c]}) for c in ({"identity": "shop"}, *statements))):
         with bed(folder, broken) as b:
             expect(not b.door()["learned"], "learned from %r" % broken)
             expect("makes no sense" in b.weir.log(), b.weir.log())

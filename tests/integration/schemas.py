@@ -520,7 +520,8 @@ def ask_for_load(first, folder):
 
     def is_judged():
         client("SELECT 1 FROM mysql.user")
-        return ask("PROXY", name="front")["slowdown"]
+        door = ask("PROXY", name="front")
+        return door["slowdown"] and door["slow_percent"]
     until(is_judged, what="enough transactions to judge by")
     ask("PROXIES")
     until(lambda: ask("PROXYCLASSES", name="front")["classes"][0]["slowdown"], what="its class")

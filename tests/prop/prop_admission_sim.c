@@ -204,6 +204,7 @@ static const struct learned *learn_calm(const struct setting *set)
                                                            .seconds = 86400,
                                                            .executing = usual_of(t->spent_ns),
                                                            .log_time = t->log_sum / (double)t->ends,
+                                                           .slow = t->learned.memory.slow,
                                                            .n_hours = 24,
                                                            .next_hour = 24};
         }

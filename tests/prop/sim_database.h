@@ -83,7 +83,8 @@ struct tally {
         float *troubled_ms; /* latencies of those that arrived in the time of trouble */
         size_t n_troubled, room;
         uint64_t ends, held, refused;
-        double log_sum; /* of the times at the server, ln(ns) */
+        double log_sum;       /* of the times at the server, ln(ns) */
+        struct usual learned; /* from these: which of them are slow */
         int64_t spent_ns[USUAL_BUCKETS], spent_from_ns;
 };
 
@@ -236,6 +237,9 @@ static inline void load_count_served(struct sim *s, struct load *l, const struct
 
         t->ends++;
         t->log_sum += log((double)x->busy_ns);
+        usual_end(&t->learned, log((double)x->busy_ns));
+        if (t->ends % 50 == 0)
+                usual_look(&t->learned, S / 4, true);
         t->served[sim_second(s)]++;
         t->latency_ns[sim_second(s)] += (double)latency_ns;
         if (!sim_is_troubled(s, x->arrived_ns))

@@ -153,6 +153,7 @@ static inline struct usual_memory week_of(double executing, int64_t time_ns)
                 .seconds = 7 * 86400,
                 .executing = executing,
                 .log_time = log((double)time_ns),
+                .slow = log(4),
                 .n_hours = USUAL_HOURS,
         };
         memset(m.hours, (int)usual_bucket(executing), sizeof(m.hours));

@@ -80,6 +80,51 @@ static void it_is_slower_at_more_than_twice_the_usual_time(void **state)
         }
 }
 
+/* So many transactions, of which some are slow: longer than four times the mean. */
+static struct rig *door_with_slow(int n, int slow)
+{
+        struct rig *r = door();
+
+        r->running = 30;
+        r->running_most = 20;
+        publish(r);
+        for (int i = 0; i < n; i++)
+                traffic(r, USUAL, 1, 1, i < slow ? 50 * MS : 9 * MS);
+        watch(r, 250 * MS);
+        return r;
+}
+
+/* A server that is short of processors runs most statements at once, and a few wait for long. */
+static void slow_ones_are_slower_though_the_mean_is_usual(void **state)
+{
+        struct rig *r = door_with_slow(100, 8);
+
+        (void)state;
+        near(state_of(r).slow_share, (8 - 2 * sqrt(8)) / 100);
+        assert_false(is_over(r));
+        rig_end(r);
+        r = door_with_slow(100, 16);
+        near(state_of(r).slow_share, (16 - 2 * sqrt(16)) / 100);
+        assert_true(state_of(r).slowdown < 1.5);
+        assert_true(is_over(r));
+        same(state_of(r).why,
+             "8 % of the transactions are slow, usually 2, 30 statements run, usually up to 20");
+        rig_end(r);
+}
+
+static void a_few_slow_ones_of_few_say_nothing(void **state)
+{
+        struct rig *r = door_with_slow(40, 5);
+
+        (void)state;
+        assert_true(state_of(r).slow_share < 0.03);
+        assert_false(is_over(r));
+        rig_end(r);
+        r = door_with_slow(19, 19);
+        assert_true(isnan(state_of(r).slow_share));
+        rig_end(r);
+}
+
 static void the_window_is_not_cut_again_before_it_has_drained(void **state)
 {
         struct rig *r = door();
@@ -509,6 +554,32 @@ static void a_new_digest_in_a_settled_class_has_no_usual(void **state)
         rig_end(r);
 }
 
+/* After a restart, too: what was known of the statements is part of what was learned. */
+static void a_digest_that_was_remembered_is_not_new(void **state)
+{
+        const struct digest_row quick = {
+                .digest = 71, .log_time = log(10 * MS), .n = 100, .class_number = USUAL};
+        const struct digest_row slow = {
+                .digest = 72, .log_time = log(500 * MS), .n = 3, .class_number = USUAL};
+        struct digest_row wrong = quick;
+        struct rig *r = door();
+
+        (void)state;
+        wrong.n = 2;
+        assert_false(admission_remember_digest(r->a, &wrong));
+        r->tickets[0].digest = 73;
+        assert_int_equal(verdict(r, 0, USUAL), ADMIT_RUN);
+        assert_false(r->tickets[0].is_stray); /* nothing is known: it may be usual */
+        assert_true(admission_remember_digest(r->a, &quick));
+        assert_true(admission_remember_digest(r->a, &slow));
+        for (int i = 1; i <= 3; i++) {
+                r->tickets[i].digest = 70 + (uint64_t)i;
+                assert_int_equal(verdict(r, i, USUAL), ADMIT_RUN);
+                assert_true(r->tickets[i].is_stray == (i > 1));
+        }
+        rig_end(r);
+}
+
 static void in_a_class_with_many_new_digests_they_are_usual(void **state)
 {
         struct rig *r = door();
@@ -758,6 +829,8 @@ int main(void)
                 cmocka_unit_test(more_alone_is_not_over),
                 cmocka_unit_test(slower_and_more_halves_the_window),
                 cmocka_unit_test(it_is_slower_at_more_than_twice_the_usual_time),
+                cmocka_unit_test(slow_ones_are_slower_though_the_mean_is_usual),
+                cmocka_unit_test(a_few_slow_ones_of_few_say_nothing),
                 cmocka_unit_test(the_window_is_not_cut_again_before_it_has_drained),
                 cmocka_unit_test(places_that_are_not_used_are_no_measure_of_a_cut),
                 cmocka_unit_test(harm_alone_is_over),
@@ -776,6 +849,7 @@ int main(void)
                 cmocka_unit_test(those_who_wait_go_when_the_usual_is_multiplied),
                 cmocka_unit_test(a_digest_that_takes_twenty_times_as_long_has_no_usual),
                 cmocka_unit_test(a_new_digest_in_a_settled_class_has_no_usual),
+                cmocka_unit_test(a_digest_that_was_remembered_is_not_new),
                 cmocka_unit_test(in_a_class_with_many_new_digests_they_are_usual),
                 cmocka_unit_test(a_critical_transaction_never_strays),
                 cmocka_unit_test(while_nothing_was_learned_nothing_is_held),

@@ -43,10 +43,10 @@ static bool is_near(double a, double b)
 /* Digests of the same set, the one of the number 1. */
 static void same_set(uint64_t *ret, int n)
 {
-        uint64_t digest = 1, set = digest_key(CLASS, digest) % SETS;
+        uint64_t digest = 1, set = digest_hash(CLASS, digest) % SETS;
 
         for (int i = 0; i < n; digest++)
-                if (digest_key(CLASS, digest) % SETS == set)
+                if (digest_hash(CLASS, digest) % SETS == set)
                         ret[i++] = digest;
 }
 
@@ -78,10 +78,10 @@ static void the_same_digest_is_another_one_in_another_class(void **state)
         assert_true(is_near(mean_of(d, 1), 14));
 }
 
-/* The last of them is mixed to 0, which as a key would mean that its entry is free. */
+/* The hash of the last of them is 0. */
 static void any_class_and_digest_can_be_known(void **state)
 {
-        static const uint64_t ends[] = {0, 1, UINT64_MAX, 0 - 0x9e3779b97f4a7c15ULL};
+        static const uint64_t ends[] = {1, UINT64_MAX, 0 - 0x9e3779b97f4a7c15ULL};
         struct digests *d = *state;
         double mean = 0;
 
@@ -91,7 +91,7 @@ static void any_class_and_digest_can_be_known(void **state)
                         digests_add(d, UINT16_MAX, ends[i], 20 + (double)i);
                 }
         for (uint64_t digest = 2, n = 0; n < 4; digest++)
-                if (digest_key(CLASS, digest) % SETS < 2) {
+                if (digest_hash(CLASS, digest) % SETS < 2) {
                         add_times(d, digest, 1, 30);
                         n++;
                 }
@@ -174,12 +174,12 @@ static void wherever_it_stands_the_rarest_goes(void **state)
 static void the_count_stops_at_its_largest_value(void **state)
 {
         struct digests *d = *state;
-        struct digest_entry *set = d->sets[digest_key(CLASS, 1) % SETS];
+        struct digest_entry *set = d->sets[digest_hash(CLASS, 1) % SETS];
 
         add_times(d, 1, 3, 10);
-        set[0].n = UINT32_MAX;
+        set[0].n = UINT16_MAX;
         add_times(d, 1, 3, 10);
-        assert_true(set[0].n == UINT32_MAX);
+        assert_true(set[0].n == UINT16_MAX);
         assert_true(is_near(mean_of(d, 1), 10));
 }
 
@@ -208,10 +208,10 @@ static void a_flood_of_digests_leaves_what_is_used(void **state)
         for (int round = 0; round < 2000; round++) {
                 for (int i = 0; i < 100; i++)
                         digests_add(d, (uint16_t)rng_u64(&rng), rng_u64(&rng), 20);
-                for (uint64_t heavy = 0; heavy < 20; heavy++)
+                for (uint64_t heavy = 1; heavy <= 20; heavy++)
                         add_times(d, heavy, 2, 10 + (double)heavy);
         }
-        for (uint64_t heavy = 0; heavy < 20; heavy++)
+        for (uint64_t heavy = 1; heavy <= 20; heavy++)
                 assert_true(is_near(mean_of(d, heavy), 10 + (double)heavy));
         int n_known = 0;
         for (int i = 0; i < 10000; i++)
@@ -224,11 +224,44 @@ static void digests_are_spread_over_all_sets(void **state)
         struct digests *d = *state;
         unsigned n_known = 0;
 
-        for (uint64_t digest = 0; digest < SETS; digest++)
+        for (uint64_t digest = 1; digest <= SETS; digest++)
                 add_times(d, digest << 32, 3, 10);
-        for (uint64_t digest = 0; digest < SETS; digest++)
+        for (uint64_t digest = 1; digest <= SETS; digest++)
                 n_known += mean_of(d, digest << 32) > 0;
         assert_in_range(n_known, SETS * 97 / 100, SETS);
+}
+
+static void what_is_known_moves_to_another_one(void **state)
+{
+        static struct digest_row rows[DIGESTS_MOST];
+        struct digests *d = *state, *other = digests_new();
+        double mean = 0;
+
+        add_times(d, 1, 5, 14);
+        add_times(d, 2, 2, 14); /* not known */
+        digests_add(d, CLASS + 1, 1, 9);
+        assert_int_equal(digests_copy(d, rows), 1);
+        assert_true(rows[0].digest == 1 && rows[0].n == 5 && rows[0].class_number == CLASS);
+        assert_true(digest_row_is_valid(&rows[0]));
+        digests_put(other, &rows[0]);
+        assert_true(digests_find(other, CLASS, 1, &mean));
+        assert_true(is_near(mean, 14));
+        add_times(other, 1, 5, 16); /* and goes on from there */
+        assert_true(is_near(mean_of(other, 1), 15));
+        assert_null(digests_free(other));
+}
+
+static void a_row_that_makes_no_sense_is_told(void **state)
+{
+        static const struct digest_row wrong[] = {
+                {.digest = 0, .log_time = 10, .n = 5},  {.digest = 1, .log_time = 10, .n = 2},
+                {.digest = 1, .log_time = -1, .n = 5},  {.digest = 1, .log_time = 61, .n = 5},
+                {.digest = 1, .log_time = NAN, .n = 5},
+        };
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
+                assert_false(digest_row_is_valid(&wrong[i]));
 }
 
 static void freeing_nothing_is_fine(void **state)
@@ -264,6 +297,9 @@ int main(void)
                                                 setup_digests, teardown_digests),
                 cmocka_unit_test_setup_teardown(digests_are_spread_over_all_sets, setup_digests,
                                                 teardown_digests),
+                cmocka_unit_test_setup_teardown(what_is_known_moves_to_another_one, setup_digests,
+                                                teardown_digests),
+                cmocka_unit_test(a_row_that_makes_no_sense_is_told),
                 cmocka_unit_test_setup_teardown(freeing_nothing_is_fine, setup_digests,
                                                 teardown_digests),
         };

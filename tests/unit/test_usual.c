@@ -422,6 +422,52 @@ static void a_look_after_a_long_time_counts_as_one_second(void **state)
         assert_true(u.memory.log_time == v.memory.log_time);
 }
 
+/* Of a hundred: 97 of the mean, three that take five times as long. */
+static void look_at_a_hundred(struct usual *u, bool is_well)
+{
+        for (int i = 0; i < 100; i++)
+                usual_end(u, i < 97 ? 10 : 10 + log(5));
+        usual_look(u, S, is_well);
+}
+
+static void slow_is_what_two_of_a_hundred_exceed(void **state)
+{
+        struct usual u = {0};
+
+        (void)state;
+        look_at_ends(&u, 10, 10, S, true);
+        for (int i = 0; i < 4; i++)
+                look_at_a_hundred(&u, true);
+        assert_true(u.memory.slow == 0); /* too few */
+        assert_false(usual_is_slow(&u, 20));
+        for (int i = 0; i < 20; i++)
+                look_at_a_hundred(&u, true);
+        assert_true(u.memory.slow > log(5) - 0.1 && u.memory.slow < log(5) + 0.3);
+        assert_true(usual_is_slow(&u, 10 + log(7.5)));
+        assert_false(usual_is_slow(&u, 10 + log(4)));
+        for (int i = 0; i < 100; i++) /* one of a hundred only */
+                look_at_ends(&u, 100, 10, S, true);
+        assert_true(u.memory.slow < 0.5);
+}
+
+static void slow_transactions_of_a_database_that_is_not_well_teach_nothing(void **state)
+{
+        struct usual u = {0};
+
+        (void)state;
+        for (int i = 0; i < 20; i++)
+                look_at_ends(&u, 100, 10, S, true);
+        double slow = u.memory.slow;
+        assert_true(slow > 0);
+        for (int i = 0; i < 20; i++)
+                look_at_ends(&u, 100, 12, S, false);
+        assert_true(u.memory.slow == slow);
+        look_at_ends(&u, 1, 10, S, true); /* and what was seen then is not added later */
+        assert_true(u.memory.slow == slow);
+        look_at_ends(&u, 1, HUGE_VAL, S, true);
+        assert_true(u.memory.slow == slow); /* what takes for ever is one of them */
+}
+
 static void times_that_cannot_be_do_not_spoil_the_mean(void **state)
 {
         static const double odd[] = {-INFINITY, INFINITY, NAN, -1, 1e300};
@@ -693,12 +739,9 @@ static void a_metric_that_makes_no_sense_is_refused_and_changes_nothing(void **s
 
 static uint32_t pace_n(const struct pace *p, int64_t now_ns, double want_sum)
 {
-        double sum = NAN;
-        uint32_t n = 12345;
-
-        pace_sum(p, now_ns, &sum, &n);
-        assert_true(is_about(sum, want_sum));
-        return n;
+        struct pace_sum all = pace_sum(p, now_ns);
+        assert_true(is_about(all.log_ratio, want_sum));
+        return all.n;
 }
 
 static void an_empty_pace_says_nothing_at_any_time(void **state)
@@ -709,13 +752,13 @@ static void an_empty_pace_says_nothing_at_any_time(void **state)
         assert_int_equal(pace_n(&p, 0, 0), 0);
         assert_int_equal(pace_n(&p, 3 * S, 0), 0);
         assert_int_equal(pace_n(&p, INT64_MAX, 0), 0);
-        pace_add(&p, 0.5, 1000 * DAY);
+        pace_add(&p, 0.5, false, 1000 * DAY);
         assert_int_equal(pace_n(&p, 1000 * DAY, 0.5), 1);
-        pace_add(&p, 0.5, INT64_MAX);
+        pace_add(&p, 0.5, false, INT64_MAX);
         assert_int_equal(pace_n(&p, INT64_MAX, 0.5), 1);
 
         p = (struct pace){0};
-        pace_add(&p, 0.5, 0);
+        pace_add(&p, 0.5, false, 0);
         assert_int_equal(pace_n(&p, 0, 0.5), 1);
         assert_int_equal(pace_n(&p, 5 * S - 1, 0.5), 1);
         assert_int_equal(pace_n(&p, 5 * S, 0), 0);
@@ -727,10 +770,10 @@ static void the_pace_is_forgotten_after_five_seconds(void **state)
         int64_t at_ns = 1000 * S;
 
         (void)state;
-        pace_add(&p, 1, at_ns);
-        pace_add(&p, 2, at_ns + 499 * NS_PER_MS);
-        pace_add(&p, -0.5, at_ns + 500 * NS_PER_MS);
-        pace_add(&p, 4, at_ns + 3 * S);
+        pace_add(&p, 1, false, at_ns);
+        pace_add(&p, 2, false, at_ns + 499 * NS_PER_MS);
+        pace_add(&p, -0.5, false, at_ns + 500 * NS_PER_MS);
+        pace_add(&p, 4, false, at_ns + 3 * S);
         assert_int_equal(pace_n(&p, at_ns + 3 * S, 6.5), 4);
         assert_int_equal(pace_n(&p, at_ns + 5 * S - 1, 6.5), 4);
         assert_int_equal(pace_n(&p, at_ns + 5 * S, 3.5), 2);
@@ -746,10 +789,10 @@ static void slots_that_were_skipped_are_empty(void **state)
         for (int gap = 1; gap <= 3 * PACE_SLOTS; gap++) {
                 struct pace p = {0};
                 for (int64_t slot = 100; slot < 100 + PACE_SLOTS; slot++)
-                        pace_add(&p, 1, slot * PACE_SLOT_NS);
+                        pace_add(&p, 1, false, slot * PACE_SLOT_NS);
                 int64_t at_ns = (100 + PACE_SLOTS - 1 + gap) * PACE_SLOT_NS;
                 uint32_t left = gap < PACE_SLOTS ? (uint32_t)(PACE_SLOTS - gap) : 0;
-                pace_add(&p, 1, at_ns);
+                pace_add(&p, 1, false, at_ns);
                 assert_int_equal(pace_n(&p, at_ns, left + 1), left + 1);
         }
 }
@@ -760,13 +803,29 @@ static void a_time_in_the_past_counts_as_the_newest(void **state)
         int64_t at_ns = 1000 * S;
 
         (void)state;
-        pace_add(&p, 1, at_ns);
-        pace_add(&p, 2, at_ns - 60 * S);
+        pace_add(&p, 1, false, at_ns);
+        pace_add(&p, 2, false, at_ns - 60 * S);
         assert_int_equal(pace_n(&p, at_ns, 3), 2);
         assert_int_equal(pace_n(&p, at_ns + 5 * S - 1, 3), 2);
         assert_int_equal(pace_n(&p, at_ns + 5 * S, 0), 0);
-        pace_add(&p, 5, at_ns + 2 * S);
+        pace_add(&p, 5, false, at_ns + 2 * S);
         assert_int_equal(pace_n(&p, at_ns, 8), 3); /* a look back sees the newest ones too */
+}
+
+static void slow_ones_are_counted_and_forgotten_with_the_others(void **state)
+{
+        struct pace p = {0};
+        int64_t at_ns = 1000 * S;
+
+        (void)state;
+        for (int i = 0; i < 10; i++)
+                pace_add(&p, 0, i < 3, at_ns);
+        pace_add(&p, 0, true, at_ns + 2 * S);
+        assert_int_equal(pace_sum(&p, at_ns + 2 * S).slow, 4);
+        assert_int_equal(pace_sum(&p, at_ns + 5 * S).slow, 1);
+        pace_add(&p, 0, false, at_ns + 5 * S); /* its slot is used again */
+        assert_int_equal(pace_sum(&p, at_ns + 5 * S).slow, 1);
+        assert_int_equal(pace_sum(&p, at_ns + 7 * S).slow, 0);
 }
 
 int main(void)
@@ -796,6 +855,8 @@ int main(void)
                 cmocka_unit_test(then_the_mean_moves_over_twenty_minutes),
                 cmocka_unit_test(while_the_database_is_not_well_the_mean_moves_ten_times_slower),
                 cmocka_unit_test(a_look_after_a_long_time_counts_as_one_second),
+                cmocka_unit_test(slow_is_what_two_of_a_hundred_exceed),
+                cmocka_unit_test(slow_transactions_of_a_database_that_is_not_well_teach_nothing),
                 cmocka_unit_test(times_that_cannot_be_do_not_spoil_the_mean),
                 cmocka_unit_test(what_was_kept_counts_at_once),
                 cmocka_unit_test(without_any_hour_the_usual_stays_as_it_was_kept),
@@ -813,6 +874,7 @@ int main(void)
                 cmocka_unit_test(the_pace_is_forgotten_after_five_seconds),
                 cmocka_unit_test(slots_that_were_skipped_are_empty),
                 cmocka_unit_test(a_time_in_the_past_counts_as_the_newest),
+                cmocka_unit_test(slow_ones_are_counted_and_forgotten_with_the_others),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
