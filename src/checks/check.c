@@ -85,17 +85,6 @@ enum gate_mode check_mode(struct core *core)
 
 /* ---- looking up ---- */
 
-static int no_target(struct core *core, struct slice name, struct problem *problem)
-{
-        char names[CHECK_TEXT] = "";
-        size_t n = throttle_targets(core), used = 0;
-        for (size_t i = 0; i < n && used < sizeof(names); i++)
-                used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
-                                         throttle_target_name(core, i));
-        return problem_set(problem, ERR_NOTFOUND, "there is no target '%s'%s%s", SHOWN(name),
-                           n ? "; there are " : "; none is configured", names);
-}
-
 static int no_metric(const struct target *g, struct slice name, struct problem *problem)
 {
         char names[CHECK_TEXT] = "";
@@ -125,7 +114,7 @@ static int look_up_target(struct core *core, const struct check_ask *ask, struct
                 if (match.share || core->throttle->policy.is_paused)
                         return OK;
         }
-        return no_target(core, ask->target, problem);
+        return throttle_no_target(core, ask->target, problem);
 }
 
 static int look_up_metrics(struct core *core, const struct check_ask *ask, struct ask_ctx *a,
@@ -134,7 +123,7 @@ static int look_up_metrics(struct core *core, const struct check_ask *ask, struc
         if (!ask->n_metrics)
                 return OK;
         if (a->target < 0)
-                return no_target(core, SLICE_NONE, problem);
+                return throttle_no_target(core, SLICE_NONE, problem);
         const struct target *g = &core->throttle->targets[a->target];
         for (size_t i = 0; i < ask->n_metrics; i++) {
                 int metric = throttle_metric(core, (size_t)a->target, ask->metrics[i]);
@@ -598,7 +587,7 @@ int core_check(struct core *core, const struct check_ask *ask, struct check_answ
         throttle_ask(core);
         check_answer(core, &a, ret);
         if (a.is_lost && ret->verdict.is_granted)
-                return no_target(core, ask->target, problem);
+                return throttle_no_target(core, ask->target, problem);
         check_settle(core, &a, ret, 0);
         check_give_credits(core, &a, ret);
         return OK;

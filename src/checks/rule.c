@@ -344,18 +344,6 @@ static int no_metric(const struct core *core, int target, struct slice name,
         return r;
 }
 
-static int no_target(const struct core *core, struct slice name, struct problem *problem)
-{
-        struct buf there;
-        buf_init(&there, 0);
-        for (size_t i = 0; i < throttle_targets(core); i++)
-                put_word(&there, throttle_target_name(core, i));
-        int r = problem_set(problem, ERR_NOTFOUND, "there is no target '%s'; there are: %s",
-                            SHOWN(name), there.len ? buf_cstr(&there) : "none");
-        buf_release(&there);
-        return r;
-}
-
 /* One of "a,b" or "a=1,b=2": known, new, and with a number exactly when the kind wants one. */
 static int check_item(const struct core *core, int target, struct slice item, bool has_values,
                       struct metric_place *ret, struct problem *problem)
@@ -521,7 +509,7 @@ static int prepare(const struct core *core, const struct rule_set *set, struct s
         if (r == OK && set->target.len) {
                 target = throttle_target(core, set->target);
                 if (target < 0)
-                        r = no_target(core, set->target, problem);
+                        r = throttle_no_target(core, set->target, problem);
         }
         ret->values = set->values;
         ret->for_ms = set->for_ms;

@@ -323,7 +323,7 @@ int exec_series(struct core *core, struct session *session, const struct command
         if (cmd->arg[P_SERIES_TARGET].is_set) {
                 target = throttle_target(core, cmd->arg[P_SERIES_TARGET].text);
                 if (target < 0)
-                        return problem_set(problem, ERR_NOTFOUND, "there is no such target");
+                        return throttle_no_target(core, cmd->arg[P_SERIES_TARGET].text, problem);
         }
         if (series_is_by_minutes(cmd))
                 return series_minutes(core, session, cmd, reply, problem);

@@ -1,6 +1,9 @@
 /* Targets and metrics by name.
  *
  * A client of Vitess or freno names metrics its own way; those names are taken for ours. */
+#include <stdio.h>
+
+#include "base/shown.h"
 #include "throttle/throttle_state.h"
 
 size_t throttle_targets(const struct core *core)
@@ -23,6 +26,17 @@ int throttle_target(const struct core *core, struct slice name)
                 if (slice_eq(name, slice_str(t->targets[i].name)))
                         return (int)i;
         return -1;
+}
+
+int throttle_no_target(const struct core *core, struct slice name, struct problem *problem)
+{
+        char names[THROTTLE_TEXT] = "";
+        size_t n = throttle_targets(core), used = 0;
+        for (size_t i = 0; i < n && used < sizeof(names); i++) /* cut is fine */
+                used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "",
+                                         throttle_target_name(core, i));
+        return problem_set(problem, ERR_NOTFOUND, "there is no target '%s'%s%s", SHOWN(name),
+                           n ? "; there are " : "; none is configured", names);
 }
 
 const char *throttle_metric_name(const struct core *core, size_t target, size_t metric)

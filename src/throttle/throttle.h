@@ -60,6 +60,8 @@ struct level_caps throttle_caps(const struct core *core);
 int throttle_target(const struct core *core, struct slice name);
 size_t throttle_targets(const struct core *core);
 const char *throttle_target_name(const struct core *core, size_t target);
+/* Sets the problem: there is no target of that name, and which there are.  Returns ERR_NOTFOUND. */
+int throttle_no_target(const struct core *core, struct slice name, struct problem *problem);
 /* Index of that metric of a target, -1 when it has none.  Vitess's names stand for ours ("lag" is
  * replication_lag), and a scope before a '/' (self, shard) is passed over. */
 int throttle_metric(const struct core *core, size_t target, struct slice name);

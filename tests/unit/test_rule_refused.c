@@ -39,7 +39,7 @@ static const struct refusal {
         {{"RULESET", "etl", "hold", "ENDLESS"}, "!FORBIDDEN a rule without an end is not allowed"},
         {{"RULESET", "etl", "hold", "ENDLESS", "FOR", "1000"}, "!"},
         {{"RULESET", "etl", "hold", "TARGET", "db"},
-         "!NOTFOUND there is no target 'db'; there are: shop, files"},
+         "!NOTFOUND there is no target 'db'; there are shop, files"},
         {{"RULESET", "etl", "metrics", "METRICS", "disk_used", "TARGET", "shop"},
          "!NOTFOUND there is no metric 'disk_used' on shop; there are: replication_lag, "
          "threads_running"},
