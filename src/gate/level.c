@@ -24,6 +24,8 @@
 #include "gate/level.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 enum freshness { KNOWN, PENDING, MISSING };
 
@@ -42,6 +44,26 @@ struct look {
         int missing;      /* a required metric that is missing, else any; -1: none is */
         bool is_blind;    /* a required one is missing, or nothing is known and nothing to come */
 };
+
+const char *level_number_text(double v, char ret[LEVEL_NUMBER_MAX])
+{
+        for (int digits = 6; digits <= 17; digits++) {
+                (void)snprintf(ret, LEVEL_NUMBER_MAX, "%.*g", digits, v);
+                if (strtod(ret, NULL) == v)
+                        break;
+        }
+        return ret;
+}
+
+const char *level_pair_text(double enter, double exit, char ret[LEVEL_PAIR_MAX])
+{
+        char a[LEVEL_NUMBER_MAX], b[LEVEL_NUMBER_MAX];
+        ret[0] = '\0';
+        if (!isnan(enter))
+                (void)snprintf(ret, LEVEL_PAIR_MAX, "%s,%s", level_number_text(enter, a),
+                               level_number_text(isnan(exit) ? enter : exit, b));
+        return ret;
+}
 
 void leveler_init(struct leveler *l, int64_t now_ns)
 {

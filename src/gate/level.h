@@ -30,6 +30,8 @@
 #include "gate/gate.h"
 
 #define LEVEL_METRICS_MAX 32
+#define LEVEL_NUMBER_MAX  32 /* bytes of a threshold as text */
+#define LEVEL_PAIR_MAX    64 /* of two, and a comma */
 /* A metric that nobody answers for is unknown when its last value is older than this (or than
  * stale_ns, if that is less). */
 #define LEVEL_SILENCE_NS (2500 * NS_PER_MS)
@@ -47,6 +49,11 @@ struct level_rule {
         int64_t stale_ns; /* a sample older than this is none; 0: none is too old */
         bool is_required;
 };
+
+/* A threshold as the shortest text that reads back the same. */
+const char *level_number_text(double v, char ret[LEVEL_NUMBER_MAX]);
+/* Enter and exit of a level as settings have them, "5,3"; "" when it is never entered. */
+const char *level_pair_text(double enter, double exit, char ret[LEVEL_PAIR_MAX]);
 
 struct level_sample {
         double value;

@@ -30,7 +30,7 @@
 #include "throttle/throttle_state.h"
 #include "traffic/traffic.h"
 
-#define VALUE_MAX 64 /* bytes of the text of a value */
+#define VALUE_MAX LEVEL_PAIR_MAX /* bytes of the text of a value */
 
 /* One that can be set now. */
 struct live_setting {
@@ -181,21 +181,10 @@ static bool live_find(const struct core *core, struct slice name, struct live_se
 
 /* ---- values as text ---- */
 
-/* The shortest that reads back the same. */
-static void put_number(char *ret, size_t size, double v)
-{
-        for (int digits = 6; digits <= 17; digits++) {
-                (void)snprintf(ret, size, "%.*g", digits, v);
-                if (strtod(ret, NULL) == v)
-                        return;
-        }
-}
-
 /* "" is none. */
 static const char *value_text(const struct setting_def *def, const struct value *v,
                               char ret[VALUE_MAX])
 {
-        char a[32], b[32];
         ret[0] = '\0';
         switch (def->type) {
         case SETTING_BOOL:
@@ -210,16 +199,9 @@ static const char *value_text(const struct setting_def *def, const struct value 
                 (void)say_i64(ret, v->num);
                 return ret;
         case SETTING_NUMBERS:
-                if (isnan(v->a))
-                        return ret;
-                put_number(a, sizeof(a), v->a);
-                put_number(b, sizeof(b), isnan(v->b) ? v->a : v->b);
-                (void)snprintf(ret, VALUE_MAX, "%s,%s", a, b);
-                return ret;
+                return level_pair_text(v->a, v->b, ret);
         case SETTING_NUMBER:
-                if (!isnan(v->a))
-                        put_number(ret, VALUE_MAX, v->a);
-                return ret;
+                return isnan(v->a) ? ret : level_number_text(v->a, ret);
         case SETTING_SHARE:
         case SETTING_SIZE:
         case SETTING_TEXT:

@@ -1,6 +1,7 @@
 /* From metrics to a level: thresholds, hysteresis, dwell, and not knowing. */
 #include "check.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "gate/level.h"
@@ -766,9 +767,22 @@ static void more_metrics_than_there_may_be_are_our_mistake(void **state)
         assert_panics(too_many);
 }
 
+static void a_pair_is_the_shortest_text_that_reads_back_the_same(void **unused)
+{
+        (void)unused;
+        char text[LEVEL_PAIR_MAX];
+        same(level_pair_text(5, 3, text), "5,3");
+        same(level_pair_text(0.1, NAN, text), "0.1,0.1");
+        same(level_pair_text(1.0 / 3, 1e-9, text), "0.3333333333333333,1e-09");
+        same(level_pair_text(-DBL_MAX, -DBL_MAX, text),
+             "-1.7976931348623157e+308,-1.7976931348623157e+308");
+        same(level_pair_text(NAN, 3, text), "");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_pair_is_the_shortest_text_that_reads_back_the_same),
                 cmocka_unit_test(it_begins_unknown_and_names_nobody),
                 cmocka_unit_test(a_first_calm_sample_makes_it_normal_at_once),
                 cmocka_unit_test(it_is_unknown_until_each_metric_was_measured_or_is_overdue),
