@@ -531,6 +531,7 @@ def ask_for_load(first, folder):
 
 
 def begin_minute(ask):
+    has_level(ask, "normal")  # a story before has made it critical
     ask("ENQUEUE", hook="minute", args=0, queue="minutes")
     job = claim_one(ask, "minutes")
     ask("COMPLETE", id=job["id"], token=job["token"])
