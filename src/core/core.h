@@ -126,6 +126,9 @@ struct core_metric {
         bool is_checked;    /* without METRICS the target is checked by this one */
         bool is_running;    /* its value: statements that run at a database server */
         bool is_written;    /* the operator wrote its thresholds; else they are the usual ones */
+        bool is_percent;    /* its value is at most 100 */
+        /* The thresholds of a metric of that name by default; only these of the rule.  NAN: none */
+        struct level_rule shipped;
 };
 struct core_target {
         const char *name;

@@ -114,25 +114,38 @@ static int window_of(const struct core *core, const struct command *cmd, struct 
         return OK;
 }
 
-static struct slice metric_name(struct telling *w, struct slice target, struct slice metric)
+static struct slice metric_name(struct arena *arena, struct slice target, struct slice metric)
 {
         char room[TALLY_METRIC_BYTES];
-        return arena_copy(&w->arena, tally_metric_name(target, metric, room));
+        return arena_copy(arena, tally_metric_name(target, metric, room));
 }
 
-static void name_metrics(const struct core *core, struct telling *w)
+size_t series_name_metrics(const struct core *core, struct slice target, struct arena *arena,
+                           struct slice ret[SERIES_METRICS])
 {
         const struct throttle *t = core->throttle;
-        struct rollup_view *v = &w->view;
+        size_t n = 0;
         for (size_t i = 0; i < t->n_targets; i++) {
                 const struct target *g = &t->targets[i];
-                if (w->target.len && !slice_eq(w->target, slice_str(g->name)))
+                if (target.len && !slice_eq(target, slice_str(g->name)))
                         continue;
-                for (size_t k = 0; k < g->n_metrics && v->n_metrics < SERIES_METRICS; k++)
-                        w->metrics[v->n_metrics++] =
-                                metric_name(w, slice_str(g->name), slice_str(g->metrics[k].name));
+                for (size_t k = 0; k < g->n_metrics && n < SERIES_METRICS; k++)
+                        ret[n++] = metric_name(arena, slice_str(g->name),
+                                               slice_str(g->metrics[k].name));
         }
-        v->metrics = w->metrics;
+        return n;
+}
+
+size_t series_find_metric(const struct slice *names, size_t n, const struct target *g,
+                          size_t metric)
+{
+        char room[TALLY_METRIC_BYTES];
+        struct slice name =
+                tally_metric_name(slice_str(g->name), slice_str(g->metrics[metric].name), room);
+        size_t i = 0;
+        while (i < n && !slice_eq(names[i], name))
+                i++;
+        return i;
 }
 
 static int name_of(const struct core *core, const struct command *cmd, struct telling *w,
@@ -148,11 +161,12 @@ static int name_of(const struct core *core, const struct command *cmd, struct te
         if (w->of == OF_METRIC && !w->target.len)
                 return problem_set(problem, ERR_BADARG, "OF metric needs the TARGET that has it");
         if (w->of < 0) {
-                name_metrics(core, w);
+                w->view.n_metrics = series_name_metrics(core, w->target, &w->arena, w->metrics);
+                w->view.metrics = w->metrics;
                 return OK;
         }
         w->view.kind = (int)kinds[w->of].kind;
-        w->view.name = w->of == OF_METRIC ? metric_name(w, w->target, w->name) : w->name;
+        w->view.name = w->of == OF_METRIC ? metric_name(&w->arena, w->target, w->name) : w->name;
         return OK;
 }
 
@@ -211,17 +225,6 @@ static void tell_values(struct reply *reply, const struct reply_items *items)
                               l->metric < v->n_metrics ? v->maxima[l->metric * v->n + i] : NAN, 7);
 }
 
-static size_t find_metric(const struct telling *w, const struct target *g, size_t metric)
-{
-        char room[TALLY_METRIC_BYTES];
-        struct slice name =
-                tally_metric_name(slice_str(g->name), slice_str(g->metrics[metric].name), room);
-        size_t i = 0;
-        while (i < w->view.n_metrics && !slice_eq(w->metrics[i], name))
-                i++;
-        return i;
-}
-
 /* Those that are configured now: it may have changed since it was asked. */
 static void tell_metrics(struct reply *reply, const struct reply_items *items)
 {
@@ -233,7 +236,8 @@ static void tell_metrics(struct reply *reply, const struct reply_items *items)
                 if (w->target.len && !slice_eq(w->target, slice_str(g->name)))
                         continue;
                 for (size_t k = 0; k < g->n_metrics && left; k++, left--) {
-                        const struct values_list l = {w, find_metric(w, g, k)};
+                        const struct values_list l = {
+                                w, series_find_metric(w->metrics, w->view.n_metrics, g, k)};
                         const struct reply_items values = {w->view.n, tell_values, items->core, &l};
                         series_tell_metric(reply, g, k, values);
                 }

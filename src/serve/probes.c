@@ -110,17 +110,31 @@ static bool is_running(enum probe_kind kind, const char *source)
         return kind == PROBE_POSTGRES && strcmp(source, "active_backends") == 0;
 }
 
+/* Is it a share of something, in percent? */
+static bool is_percent(enum probe_kind kind, const char *source)
+{
+        static const char end[] = "_percent";
+        size_t len = strlen(source), n = sizeof(end) - 1;
+        if (kind == PROBE_HOST)
+                return strncmp(source, "psi_", 4) == 0 || strncmp(source, "disk_used:", 10) == 0;
+        bool is_database = kind == PROBE_MYSQL || kind == PROBE_POSTGRES;
+        return is_database && !strchr(source, ':') && len > n && strcmp(source + len - n, end) == 0;
+}
+
 static void put_target(struct core_target *to, struct core_metric *metrics,
                        const struct probe_options *p, const struct config_target *level)
 {
-        for (size_t i = 0; i < p->n_metrics; i++)
+        for (size_t i = 0; i < p->n_metrics; i++) {
+                const char *source = p->metrics[i].source;
                 metrics[i] = (struct core_metric){.name = p->metrics[i].name,
                                                   .rule = level->rules[i],
                                                   .check_above = level->check_above[i],
                                                   .is_checked = level->is_checked[i],
-                                                  .is_running =
-                                                          is_running(p->kind, p->metrics[i].source),
-                                                  .is_written = level->is_written[i]};
+                                                  .is_running = is_running(p->kind, source),
+                                                  .is_written = level->is_written[i],
+                                                  .is_percent = is_percent(p->kind, source)};
+                config_default_thresholds(metrics[i].name, &metrics[i].shipped);
+        }
         *to = (struct core_target){
                 .name = p->name,
                 .kind = probe_kind_name(p->kind),
@@ -150,12 +164,13 @@ void probes_tell_core(struct probes *p)
 {
         const struct config_targets *t = &p->config->targets;
         const struct config_throttle *c = &p->config->throttle;
-        const struct core_metric depth = {.name = "queue_depth",
-                                          .rule = c->queue_depth,
-                                          .check_above = config_check_above(&c->queue_depth),
-                                          .is_checked = true};
+        struct core_metric depth = {.name = "queue_depth",
+                                    .rule = c->queue_depth,
+                                    .check_above = config_check_above(&c->queue_depth),
+                                    .is_checked = true};
         struct core_target *targets = xcalloc(t->n + 1, sizeof(*targets));
         struct core_metric *metrics = xcalloc((t->n + 1) * LEVEL_METRICS_MAX, sizeof(*metrics));
+        config_default_thresholds(depth.name, &depth.shipped);
         for (size_t i = 0; i < t->n; i++)
                 put_target(&targets[i], metrics + i * LEVEL_METRICS_MAX, &t->probes[i],
                            &t->levels[i]);

@@ -22,7 +22,8 @@ struct metric {
         float *history;            /* one value a second, THROTTLE_HISTORY_S of them; NAN: none */
         int64_t history_s;         /* steady second of the newest */
         double check_above;        /* as in core_metric */
-        bool is_checked, is_running, is_written; /* as in core_metric */
+        bool is_checked, is_running, is_written, is_percent; /* as in core_metric */
+        struct level_rule shipped;                           /* likewise */
         /* As configured; what holds (rules, check_above) follows from it and from the settings. */
         struct level_rule configured;
         double check_configured;

@@ -174,6 +174,7 @@ static const char *const lines[] = {
         "TIER $hook",
         "NOW",
         "SERIES",
+        "THROTTLEADVISE [TARGET shop]",
         "THROTTLED",
         "WORKERS",
 };

@@ -12,8 +12,13 @@
 enum { LAG, THREADS };
 
 static const struct core_metric metrics[] = {
-        {"replication_lag", {{2, 10}, {1, 5}, 5 * NS_PER_S, false}, 2, true, false, false},
-        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, false, false, false},
+        {.name = "replication_lag",
+         .rule = {{2, 10}, {1, 5}, 5 * NS_PER_S, false},
+         .check_above = 2,
+         .is_checked = true},
+        {.name = "threads_running",
+         .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false},
+         .check_above = 50},
 };
 static const struct core_target targets[] = {
         {.name = "shop",

@@ -7,8 +7,13 @@
 #include "support/rig.h"
 
 static const struct core_metric metrics[] = {
-        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 10, true, false, false},
-        {"replication_lag", {{2, 10}, {1, 5}, 5 * NS_PER_S, false}, 2, false, false, false},
+        {.name = "threads_running",
+         .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false},
+         .check_above = 10,
+         .is_checked = true},
+        {.name = "replication_lag",
+         .rule = {{2, 10}, {1, 5}, 5 * NS_PER_S, false},
+         .check_above = 2},
 };
 static const struct core_target shop = {
         .name = "shop",

@@ -9,7 +9,10 @@
 #include "throttle/throttled.h"
 
 static const struct core_metric metrics[] = {
-        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, true, false, false},
+        {.name = "threads_running",
+         .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false},
+         .check_above = 50,
+         .is_checked = true},
 };
 static const struct core_target targets[] = {
         {.name = "shop",

@@ -13,7 +13,10 @@
 #define MIN 60000LL
 
 static const struct core_metric metrics[] = {
-        {"threads_running", {{5, 15}, {3, 10}, 0, false}, 50, true, false, false},
+        {.name = "threads_running",
+         .rule = {{5, 15}, {3, 10}, 0, false},
+         .check_above = 50,
+         .is_checked = true},
 };
 static const struct core_target targets[] = {
         {.name = "shop", .metrics = metrics, .n_metrics = 1, .dwell_ns = NS_PER_S, .mode = -1},

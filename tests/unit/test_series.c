@@ -10,8 +10,11 @@
 #include "support/rig.h"
 
 static const struct core_metric metrics[] = {
-        {"threads_running", {{5, 15}, {3, 10}, 5 * NS_PER_S, false}, 50, true, false, false},
-        {"history_list", {{1000.5, NAN}, {NAN, NAN}, 0, false}, NAN, false, false, false},
+        {.name = "threads_running",
+         .rule = {{5, 15}, {3, 10}, 5 * NS_PER_S, false},
+         .check_above = 50,
+         .is_checked = true},
+        {.name = "history_list", .rule = {{1000.5, NAN}, {NAN, NAN}, 0, false}, .check_above = NAN},
 };
 static const struct core_target targets[] = {
         {.name = "shop", .metrics = metrics, .n_metrics = 2, .dwell_ns = NS_PER_S, .mode = -1},
