@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/plural.h"
 #include "base/shown.h"
+#include "cli/advice.h"
 #include "cli/json.h"
 #include "cli/listing.h"
 #include "cli/text.h"
@@ -709,6 +710,14 @@ static const struct cli_command commands[] = {
          "same target since then. 'weir rule prioritize NAME' turns it round.\n\n"
          "  weir throttle starved\n",
          .command = "STARVED", .listing = &starved},
+        {"advise", "[TARGET]", "Propose thresholds from the usual values of each metric.",
+         "weir learns from the last 7 days, in every mode; a day is the least. The table has what "
+         "the\n"
+         "present and the proposed thresholds do to the last day. Below it are the usual values "
+         "by\n"
+         "hour of the day, the line of weir.conf, and the commands that apply the proposal.\n\n"
+         "  weir throttle advise shop\n",
+         .command = "THROTTLEADVISE", .apart = "target", .word = "TARGET", .show = advice_show},
         {"mode", "[off|test_observe|observe|enforce]", "Show or set what the gate does.",
          "off           nothing\n"
          "test_observe  measure and show levels\n"

@@ -12,6 +12,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 
 from harness import Server, claim, equal, expect, main, mapping, test, text, until, weir  # noqa: E402
+from lib_checksums import crc32c  # noqa: E402
 from lib_cluster import Producer, until_told  # noqa: E402
 from lib_cluster_site import Site  # noqa: E402
 
@@ -42,15 +43,6 @@ def settle(c, leader):
     """All have heard of each other."""
     for node in others(c, leader):
         until_told(lambda n=node: leader.knows(n), 60, "%s in step" % node.name)
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def doctor(body, old, new):

@@ -26,6 +26,7 @@ from harness import Server, equal, expect, main, short, test, until, weir  # noq
 from lib_cluster import PASSWORD, Cluster  # noqa: E402
 from lib_databases import Maria, MariaConnection  # noqa: E402
 from lib_mysql_door import memory  # noqa: E402
+from lib_rollups import teach  # noqa: E402
 from lib_schemas import Asker, Mismatch, Reader, is_of  # noqa: E402
 
 # ---------------------------------------------------------------- a server with a bit of everything
@@ -63,6 +64,20 @@ LEARNED_CONFIG = """
 target "server" { kind = "mysql" socket = "%s" user = "root" interval = "100ms" }
 mysql "front" { listen = {"127.0.0.1:0"} server = "%s" target = "server" mode = "enforce" }
 class "shop" { user = "root" }
+"""
+
+
+ADVISED = """
+target "shop" {
+        kind = "command" command = {"cat", "FOLDER/load"}
+        interval = "100ms"
+        metric "threads" { elevated = {5, 3} critical = {15, 10} }
+}
+target "blind" {
+        kind = "command" command = {"false"}
+        interval = "100ms"
+        metric "nothing" { threshold = 1 }
+}
 """
 
 
@@ -530,6 +545,27 @@ def ask_for_load(first, folder):
     return ask.asked
 
 
+def ask_for_advice(first, folder):
+    """On a server of its own, which has learned for a week from a target of two metrics."""
+    path = os.path.join(folder, "advice")
+    os.mkdir(path)
+    config = ADVISED.replace("FOLDER", path)
+    set_load(path, 2)
+    server = Server(path, config=config)
+    until(lambda: Asker(server)("THROTTLESTATUS")["targets"][0]["measured"], what="a value")
+    equal(server.stop(), 0, "exit code")
+    teach(server.data, 7)
+    server = Server(path, config=config)
+    ask = Asker(server)
+    ask.reader = first.reader  # what was seen counts together
+    metrics = {t["name"]: t["metrics"][0] for t in ask("THROTTLEADVISE")["targets"]}
+    expect(metrics["shop"]["proposed"], "a proposal")
+    equal(metrics["blind"]["proposed"], None, "a proposal without values")
+    ask("THROTTLEADVISE", target="shop")
+    server.stop()
+    return ask.asked
+
+
 def begin_minute(ask):
     has_level(ask, "normal")  # a story before has made it critical
     ask("ENQUEUE", hook="minute", args=0, queue="minutes")
@@ -586,7 +622,8 @@ def answers(folder):
         fn(ask, folder)
     begin_minute(ask)
     missing = sorted(set(ask.operations) - ask.asked - ask_for_tokens(ask, folder) -
-                     ask_for_cluster(ask, folder) - ask_for_load(ask, folder))
+                     ask_for_cluster(ask, folder) - ask_for_load(ask, folder) -
+                     ask_for_advice(ask, folder))
     ask_for_minutes(ask)
     expect(not missing, "no request for %s" % ", ".join(missing))
     unseen = sorted({u for o in ask.operations.values() for u in ask.reader.unseen(o.schema)
@@ -753,6 +790,7 @@ COMMAND_LINE = [
     ("throttle resume", "THROTTLE", Own("what holds afterwards",
                                         {"paused": B, "was_paused": B, "parked": I})),
     ("throttle history", "THROTTLEHISTORY", SAME),
+    ("throttle advise", "THROTTLEADVISE", SAME),
     ("throttle starved", "STARVED", SAME),
     ("throttle mode", "THROTTLE", SAME),
     ("throttle mode enforce", "THROTTLE", Own("what would have waited", {
