@@ -3,6 +3,7 @@
  *
  * Whatever would make work wait says beforehand what would change, ends by itself where the server
  * lets it, and can be taken back from the message that confirms it. */
+import {advicePanel} from './advice.js';
 import {
         act,
         append,
@@ -569,6 +570,7 @@ export async function mount(root, params, ctx)
                         parts.mode.update(state);
                         parts.pause.update(state);
                         parts.targets.update(state, settings);
+                        parts.advice.update(state);
                         parts.matrix.update(state, settings);
                         parts.gate.update(state);
                         parts.rules.update(state);
@@ -593,6 +595,7 @@ export async function mount(root, params, ctx)
         parts.mode = modePanel(ctx, load);
         parts.pause = pausePanel(ctx, load);
         parts.targets = targetsPanel(ctx, reload);
+        parts.advice = advicePanel(ctx, reload);
         parts.matrix = matrixPanel(ctx, reload);
         parts.gate = gatePanel();
         parts.registry = registryPanel(ctx);
@@ -601,8 +604,9 @@ export async function mount(root, params, ctx)
         const events = eventsPanel(ctx, 30);
 
         append(root, names, failed, offBox, h('div.grid', {}, parts.mode.node, parts.pause.node),
-                starvedBox, parts.rules.node, parts.targets.node, parts.matrix.node,
-                parts.gate.node, parts.registry.node, parts.hosts.node, events.node);
+                starvedBox, parts.rules.node, parts.targets.node, parts.advice.node,
+                parts.matrix.node, parts.gate.node, parts.registry.node, parts.hosts.node,
+                events.node);
         parts.mode.now(ctx.live.last());
         ctx.live.on('now', async (now) => {
                 parts.mode.now(now);

@@ -204,6 +204,72 @@ test('the mode is changed after it said what would change, and changed back', as
         equal((await server.get('now')).check_mode, 'off', 'mode of checks');
 });
 
+/* An answer of throttle/advice, as it would be after a week. */
+function advice(proposed)
+{
+        const set = (elevated, critical, minutes) => ({
+                elevated,
+                critical,
+                last_day: {elevated_minutes: minutes, critical_minutes: 0, entered: minutes ? 2 : 0}
+        });
+        const metric = {
+                name: 'threads',
+                learned_hours: 168,
+                usual_most: '13',
+                usual: Array.from({length: 24}, (_, i) => (i === 20 ? '13' : '4')),
+                present: set('5,3', '15,10', 95),
+                proposed: proposed && set(...proposed, 0),
+                reason: proposed ? '' : 'too little was learned'
+        };
+        return {targets: [{name: 'shop', own: false, metrics: [metric]}], problem: ''};
+}
+
+test('proposed thresholds are shown with what they would have done, applied, and taken back',
+        async (t) => {
+                const server = await t.server({target: true});
+                const page = await t.page(server, '#/throttle');
+                const box = panel(page, 'Proposed thresholds');
+                let proposed = null;
+                await page.route('**/v1/throttle/advice*',
+                        (route) => route.fulfill({json: advice(proposed)}));
+                const open = () => box.locator('summary').filter({hasText: 'shop'}).click();
+                const values = async () =>
+                        (await server.get('settings'))
+                                .settings
+                                .filter((s) => s.name.startsWith('target.shop.threads.') &&
+                                                s.type === 'pair')
+                                .map((s) => [s.value, s.is_changed]);
+                await open();
+                await says(page, inRow(box, 'threads'), /too little was learned/);
+                await open();
+                proposed = ['20,15', '60,40'];
+                await open();
+                const row = inRow(box, 'threads');
+                await says(
+                        page, row, /7 d.*up to 13.*2 times: 1 h 35 min elevated.*20 \/ 15.*never/);
+                await shot(page, 'throttle-advice');
+                const apply = row.getByRole('button', {name: /Apply the proposed thresholds/});
+                await apply.click();
+                await says(page, 'dialog', /Change the thresholds of threads\?.*5 \/ 3 becomes 20/);
+                await answer(page, 'Keep as it is');
+                equal(await values(), [['5,3', false], ['15,10', false]], 'after no');
+                await apply.click();
+                await answer(page, 'Apply');
+                await toast(page, 'The thresholds of threads are set.');
+                equal(await values(), [['20,15', true], ['60,40', true]], 'after yes');
+                await undo(page, 'The thresholds of threads are set.');
+                await until(async () => (await values()).every(([, changed]) => !changed),
+                        'as configured');
+        });
+
+test('a target without a day of history says so in place of a proposal', async (t) => {
+        const server = await t.server({target: true});
+        const page = await t.page(server, '#/throttle');
+        const box = panel(page, 'Proposed thresholds');
+        await box.locator('summary').filter({hasText: 'shop'}).click();
+        await says(page, inRow(box, 'threads'), /5 \/ 3.*too little was learned.*at least 24/);
+});
+
 test('a hook moves to another tier after the page said how many waiting jobs move', async (t) => {
         const server = await t.server({target: true});
         for (let i = 0; i < 3; i++)
