@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/shown.h"
+#include "probe/cores.h"
 #include "sql/mysql.h"
 
 #define STATUS_PREFIX   "status:"
@@ -88,6 +89,9 @@ struct my {
         bool is_old_words;     /* it knows SHOW SLAVE STATUS only */
         double max_connections;
         int64_t variables_ns; /* when they were read */
+        unsigned cores;       /* of the server; 0: not known */
+        bool wants_cores;     /* they have not been asked for since it connected */
+        bool is_cores_fatal;  /* the last time the connection was lost by it: not asked any more */
 };
 
 /* ---- one statement ---- */
@@ -436,6 +440,30 @@ static int read_variables(struct my *m, const struct sql_wait *w, struct problem
         return OK;
 }
 
+/* MariaDB's thread_pool_size is the number of processors unless it was configured; MySQL names the
+ * processors of its resource groups.  A server that tells neither has the thresholds of a small
+ * one, so no refusal matters here. */
+static int ask_cores(struct my *m, const struct sql_wait *w, struct problem *problem)
+{
+        CLEANUP(mysql_result_release) struct mysql_result rows = {0};
+        struct problem why = {0};
+        struct slice cell;
+        bool is_mariadb;
+        if (!m->wants_cores)
+                return OK;
+        m->wants_cores = false;
+        (void)mysql_conn_version(m->conn, &is_mariadb); /* only which of the two it is */
+        int r = run(m,
+                    is_mariadb ? "SELECT @@global.thread_pool_size"
+                               : "SELECT VCPU_IDS FROM information_schema.RESOURCE_GROUPS "
+                                 "WHERE RESOURCE_GROUP_NAME = 'SYS_default'",
+                    w, &rows, &why);
+        m->is_cores_fatal = is_dead(r);
+        if (r == OK && rows.n_columns == 1 && mysql_result_next(&rows, &cell, 1) && cell.ptr)
+                m->cores = cores_read(cell, is_mariadb ? CORES_NUMBER : CORES_LIST);
+        return is_dead(r) ? problem_set(problem, r, "%s: %s", m->where, why.detail) : OK;
+}
+
 /* Metrics that were not reached, because the connection broke before. */
 static void fail_rest(const struct my *m, struct reading *ret, const char *why)
 {
@@ -455,6 +483,8 @@ static int my_sample(void *self, const struct sql_wait *w, struct reading *ret)
         if (m->is_replica)
                 return ask_lag(m, w, ret, &unused);
         int r = read_variables(m, w, &problem);
+        if (r == OK)
+                r = ask_cores(m, w, &problem);
         if (r == OK) {
                 r = ask_statuses(m, w, ret);
                 (void)problem_set(&problem, ERR_UNAVAIL, "%s: the connection was lost", m->where);
@@ -496,11 +526,21 @@ static int set_up_session(struct my *m, const struct sql_wait *w, struct problem
         return is_dead(r) ? r : OK;
 }
 
+/* Only the default thresholds of running statements follow the processors. */
+static bool has_running(const struct my *m)
+{
+        for (size_t i = 0; i < m->options->n_metrics; i++)
+                if (strcmp(metric_source(&m->options->metrics[i]), "threads_running") == 0)
+                        return true;
+        return false;
+}
+
 static int my_connect(void *self, const struct sql_wait *w, struct problem *problem)
 {
         struct my *m = self;
         m->variables_ns = 0;
         m->is_old_words = false; /* it may have been replaced by a newer one */
+        m->wants_cores = has_running(m) && !m->is_cores_fatal;
         int r = mysql_conn_dial(m->conn, w, problem);
         return r == OK ? set_up_session(m, w, problem) : r;
 }
@@ -576,6 +616,12 @@ static const char *my_tls(void *self)
         return mysql_conn_tls(m->conn);
 }
 
+static unsigned my_cores(void *self)
+{
+        const struct my *m = self;
+        return m->cores;
+}
+
 static void *my_open(const struct probe_options *o, const struct sql_server *server,
                      bool is_replica)
 {
@@ -615,5 +661,6 @@ const struct prober_ops mysql_prober = {
         .connect = my_connect,
         .disconnect = my_disconnect,
         .tls = my_tls,
+        .cores = my_cores,
         .sample = my_sample,
 };

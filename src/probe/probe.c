@@ -128,17 +128,24 @@ const char *metric_source(const struct probe_metric *m)
 
 /* ---- samples ---- */
 
+/* What the connection says of its server. */
+struct server_words {
+        const char *tls;
+        unsigned cores;
+};
+
 /* The mutex is held. */
 static void put(struct probe *p, struct sample_box *box, const struct reading *r, int64_t at_ns,
-                const char *tls)
+                const struct server_words *server)
 {
         struct probe_sample *s = &box->sample;
+        s->cores = server->cores;
         s->value = r->value;
         s->at_ns = at_ns;
         s->is_error = r->is_error;
         s->is_silent = r->is_silent;
         memcpy(s->error, r->text, sizeof(s->error));
-        (void)snprintf(s->tls, sizeof(s->tls), "%s", tls);
+        (void)snprintf(s->tls, sizeof(s->tls), "%s", server->tls);
         if (box->is_full)
                 return;
         ASSERT(p->ring_len < p->ring_size);
@@ -154,13 +161,14 @@ static bool is_lag(const struct target *t, size_t metric)
 /* The mutex is held.  False: there is nothing to tell yet. */
 static bool put_lag(struct probe *p, struct target *t, int64_t at_ns)
 {
+        static const struct server_words several = {"", 0};
         struct reading all;
         int64_t all_at_ns;
         if (!lag_combine(t->slots, t->options->n_replicas, t->options, &all, &all_at_ns))
                 return false;
         for (size_t i = 0; i < t->options->n_metrics; i++)
                 if (is_lag(t, i))
-                        put(p, &t->boxes[i], &all, all.is_error ? at_ns : all_at_ns, "");
+                        put(p, &t->boxes[i], &all, all.is_error ? at_ns : all_at_ns, &several);
         return true;
 }
 
@@ -180,6 +188,8 @@ static void post(struct worker *w, int64_t at_ns)
         struct probe *p = w->probe;
         bool is_news = false;
         const char *tls = w->is_connected && w->ops->tls ? w->ops->tls(w->prober) : NULL;
+        const struct server_words server = {tls ? tls : "",
+                                            w->ops->cores ? w->ops->cores(w->prober) : 0};
         (void)pthread_mutex_lock(&p->mutex); /* cannot fail: not recursive, always valid */
         if (w->replica != SIZE_MAX) {
                 is_news = put_replica(w, at_ns);
@@ -187,7 +197,7 @@ static void post(struct worker *w, int64_t at_ns)
                 for (size_t i = 0; i < w->n_readings; i++) {
                         if (w->readings[i].is_skipped || is_lag(w->target, i))
                                 continue;
-                        put(p, &w->target->boxes[i], &w->readings[i], at_ns, tls ? tls : "");
+                        put(p, &w->target->boxes[i], &w->readings[i], at_ns, &server);
                         is_news = true;
                 }
         }

@@ -66,6 +66,7 @@ struct probe_sample {
         int64_t at_ns; /* CLOCK_BOOTTIME when it was taken, or when that failed */
         bool is_error;
         bool is_silent; /* an error: no answer came, rather than one that is no value */
+        unsigned cores; /* of the server, 1 to CORES_MAX; 0: not known */
         char error[PROBE_ERROR_MAX]; /* why, when is_error; else a remark (replicas left out) or ""
                                       */
         char tls[PROBE_TLS_MAX];     /* its connection is encrypted by; "": it is not, or several */

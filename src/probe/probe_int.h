@@ -39,6 +39,8 @@ struct prober_ops {
         /* "TLSv1.3" while the connection is encrypted, else NULL; the op is NULL when it never is.
          */
         const char *(*tls)(void *self);
+        /* How many processors the server has; 0: not known.  The op may be NULL. */
+        unsigned (*cores)(void *self);
         /* One reading per metric of the options.  ERR_IO: the connection is lost, and perhaps only
          * because it had been idle for long; ERR_TIMEOUT: no answer; both want a disconnect. */
         int (*sample)(void *self, const struct sql_wait *w, struct reading *ret);
