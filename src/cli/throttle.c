@@ -277,8 +277,13 @@ static void put_metric_age(struct buf *b, const struct value *m, int64_t now_ms)
 
 static void put_metric_note(struct buf *b, const struct value *m, int64_t now_ms)
 {
+        struct slice note = field_text(m, field_text(m, "error").len ? "error" : "note");
+        struct slice from = field_text(m, "thresholds_from");
         (void)now_ms;
-        buf_put_slice(b, field_text(m, field_text(m, "error").len ? "error" : "note"));
+        buf_put_slice(b, note);
+        /* One word is the usual case: "file", "default" or "setting". */
+        if (from.len && memchr(from.ptr, ' ', from.len))
+                buf_printf(b, "%sthresholds: %.*s", note.len ? "; " : "", (int)from.len, from.ptr);
 }
 
 static enum tone metric_tone(const struct value *m)

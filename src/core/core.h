@@ -122,11 +122,14 @@ uint64_t core_durable_seq(const struct core *core);
 struct core_metric {
         const char *name;
         struct level_rule rule;
-        double check_above; /* threshold of the check door; NAN: it has none */
-        bool is_checked;    /* without METRICS the target is checked by this one */
-        bool is_running;    /* its value: statements that run at a database server */
-        bool is_written;    /* the operator wrote its thresholds; else they are the usual ones */
-        bool is_percent;    /* its value is at most 100 */
+        double check_above;    /* threshold of the check door; NAN: it has none */
+        bool is_checked;       /* without METRICS the target is checked by this one */
+        bool is_running;       /* its value: statements that run at a database server */
+        bool is_written;       /* the operator wrote its thresholds; else they are the usual ones */
+        bool is_percent;       /* its value is at most 100 */
+        bool is_default;       /* the file has neither of its thresholds */
+        bool is_check_default; /* nor that of its check */
+        bool is_by_cores;      /* its default thresholds follow the processors of the server */
         /* The thresholds of a metric of that name by default; only these of the rule.  NAN: none */
         struct level_rule shipped;
 };
@@ -172,6 +175,9 @@ struct core_throttle {
         void *ctx;
 };
 void core_set_throttle(struct core *core, const struct core_throttle *options);
+/* The server of the target has so many processors; 0, or more than CORE_CORES_MAX: not known. */
+#define CORE_CORES_MAX 1024
+void core_set_cores(struct core *core, size_t target, unsigned cores);
 /* Whether locks are switched off, as configured; the setting locks.enabled comes before it.  While
  * they are, nobody is granted one, and whoever waits is told; holders keep theirs. */
 void core_set_locks(struct core *core, bool is_off);

@@ -45,6 +45,16 @@ struct look {
         bool is_blind;    /* a required one is missing, or nothing is known and nothing to come */
 };
 
+void level_rule_scale(struct level_rule *rule, unsigned cores)
+{
+        if (cores <= LEVEL_CORES)
+                return;
+        for (size_t i = 0; i < ARRAY_LEN(rule->enter); i++) {
+                rule->enter[i] = round(rule->enter[i] * cores / LEVEL_CORES);
+                rule->exit[i] = round(rule->exit[i] * cores / LEVEL_CORES);
+        }
+}
+
 const char *level_number_text(double v, char ret[LEVEL_NUMBER_MAX])
 {
         for (int digits = 6; digits <= 17; digits++) {

@@ -50,6 +50,11 @@ struct level_rule {
         bool is_required;
 };
 
+/* The default thresholds of running statements are made for so many processors. */
+#define LEVEL_CORES 5
+/* As the default thresholds are for a server with more of them; with fewer they stay. */
+void level_rule_scale(struct level_rule *rule, unsigned cores);
+
 /* A threshold as the shortest text that reads back the same. */
 const char *level_number_text(double v, char ret[LEVEL_NUMBER_MAX]);
 /* Enter and exit of a level as settings have them, "5,3"; "" when it is never entered. */

@@ -95,7 +95,8 @@ enum advice learning_propose(const struct advice_usual *u, const struct target *
                              struct level_rule *ret)
 {
         const struct metric *m = &g->metrics[metric];
-        const struct advice_bounds bounds = {m->is_percent ? MOST_PERCENT : INFINITY, m->shipped};
+        const struct advice_bounds bounds = {m->is_percent ? MOST_PERCENT : INFINITY,
+                                             metric_default_rule(g, metric)};
         *ret = g->rules[metric];
         return advice_propose(u, &bounds, ret);
 }

@@ -416,10 +416,10 @@ static struct value configured_value(const struct core *core, const struct live_
         if (s->id == SET_TARGET_dwell)
                 return (struct value){.num = g->dwell_configured_ns / NS_PER_MS};
         if (s->id == SET_METRIC_threshold)
-                return (struct value){.a = g->metrics[s->metric].check_configured};
-        const struct level_rule *rule = &g->metrics[s->metric].configured;
+                return (struct value){.a = metric_unset_check(g, (size_t)s->metric)};
+        const struct level_rule rule = metric_unset_rule(g, (size_t)s->metric);
         int i = s->id == SET_METRIC_critical;
-        return (struct value){.a = rule->enter[i], .b = rule->exit[i]};
+        return (struct value){.a = rule.enter[i], .b = rule.exit[i]};
 }
 
 /* False: it depends on the metric, and only what is configured is known. */
@@ -460,8 +460,10 @@ static void put_value(struct core *core, const struct live_setting *s, const str
                 g->dwell_ns = v->num * NS_PER_MS;
         else if (s->id == SET_METRIC_threshold)
                 g->metrics[s->metric].check_above = v->a;
-        else
+        else {
                 put_rule(&g->rules[s->metric], s, v);
+                g->metrics[s->metric].is_set[s->id == SET_METRIC_critical] = true;
+        }
 }
 
 /* ---- what was set ---- */
@@ -485,13 +487,27 @@ static bool is_ordered(const struct level_rule *r)
         return !(r->enter[1] < r->enter[0]); /* true with a NAN */
 }
 
+/* A default that follows the server gives way to what was set for the other level.  False: neither
+ * does. */
+static bool give_way(const struct metric *m, struct level_rule *r)
+{
+        if (!m->is_default || m->is_set[0] == m->is_set[1])
+                return false;
+        int from = m->is_set[1], to = !from;
+        r->enter[to] = r->enter[from];
+        r->exit[to] = r->exit[from];
+        return true;
+}
+
 /* Those of one metric that do not go together give way to what is configured. */
 static void check_target(struct target *g)
 {
         for (size_t i = 0; i < g->n_metrics; i++) {
-                if (is_ordered(&g->rules[i]))
+                struct metric *m = &g->metrics[i];
+                if (is_ordered(&g->rules[i]) || give_way(m, &g->rules[i]))
                         continue;
-                g->rules[i] = g->metrics[i].configured;
+                g->rules[i] = metric_unset_rule(g, i);
+                m->is_set[0] = m->is_set[1] = false;
                 say_warn("gate",
                          "thresholds that were set do not go with what is configured, ignoring",
                          "target", g->name, "metric", g->metrics[i].name);
@@ -513,8 +529,9 @@ static void settings_apply(struct core *core)
                 struct target *g = &t->targets[i];
                 g->dwell_ns = g->dwell_configured_ns;
                 for (size_t m = 0; m < g->n_metrics; m++) {
-                        g->rules[m] = g->metrics[m].configured;
-                        g->metrics[m].check_above = g->metrics[m].check_configured;
+                        g->rules[m] = metric_unset_rule(g, m);
+                        g->metrics[m].check_above = metric_unset_check(g, m);
+                        g->metrics[m].is_set[0] = g->metrics[m].is_set[1] = false;
                 }
         }
         for (size_t i = 0; setting_at(core, i, &s); i++)
@@ -596,8 +613,11 @@ bool core_effective_target(struct core *core, const char *name, struct core_targ
         ret->dwell_ns = g->dwell_ns;
         ret->is_changed = false;
         for (size_t i = 0; i < g->n_metrics; i++) {
-                ret->rules[i] = g->rules[i];
-                ret->check_above[i] = g->metrics[i].check_above;
+                const struct metric *m = &g->metrics[i];
+                bool is_unset = !m->is_set[0] && !m->is_set[1];
+                bool is_check_unset = m->check_above == metric_unset_check(g, i);
+                ret->rules[i] = is_unset ? m->configured : g->rules[i];
+                ret->check_above[i] = is_check_unset ? m->check_configured : m->check_above;
         }
         for (size_t i = 0; setting_at(core, i, &s); i++)
                 ret->is_changed |= s.target == target && set_value(core, &s, &v);

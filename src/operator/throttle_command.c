@@ -35,6 +35,7 @@ static void tell_metrics(struct reply *reply, const struct reply_items *items)
         const struct target *g = items->of;
         for (size_t i = 0; i < g->n_metrics; i++) {
                 const struct level_sample *s = &g->samples[i];
+                char origin[THROTTLE_TEXT];
                 const struct throttle_metric_reply told = {
                         .name = g->metrics[i].name,
                         .value = s->at_ns ? s->value : NAN,
@@ -43,6 +44,7 @@ static void tell_metrics(struct reply *reply, const struct reply_items *items)
                         .note = g->metrics[i].note,
                         .elevated = g->rules[i].enter[0],
                         .critical = g->rules[i].enter[1],
+                        .thresholds_from = metric_origin(g, i, origin),
                         .level = level_name((enum level)g->leveler.metric_level[i]),
                 };
                 reply_throttle_metric(reply, &told);

@@ -86,6 +86,13 @@ void config_default_thresholds(const char *metric, struct level_rule *rule)
         }
 }
 
+bool config_is_by_cores(enum probe_kind kind, const struct probe_metric *m)
+{
+        static const char running[] = "threads_running";
+        return kind == PROBE_MYSQL && strcmp(m->name, running) == 0 &&
+               strcmp(m->source, running) == 0;
+}
+
 int64_t config_default_stale_ms(const struct probe_options *o)
 {
         int64_t ms = 3 * o->interval_ms + o->timeout_ms;
@@ -160,7 +167,10 @@ static int take_metric(const struct config_at *target, struct config_target *lev
         if (r == OK)
                 r = take_check_above(cfg, rule, &level->check_above[o->n_metrics - 1], &at);
         rule->stale_ns = stale_ms * NS_PER_MS;
-        level->is_written[o->n_metrics - 1] = cfg_size(cfg, "elevated") > 0;
+        size_t i = o->n_metrics - 1;
+        level->is_written[i] = cfg_size(cfg, "elevated") > 0;
+        level->is_any_written[i] = level->is_written[i] || cfg_size(cfg, "critical") > 0;
+        level->is_check_written[i] = cfg_size(cfg, "threshold") > 0;
         return r;
 }
 
@@ -239,21 +249,34 @@ static int no_metric(const struct probe_options *o, const char *name, const stru
                             SHOWN_STR(name), have);
 }
 
-/* Metric `from` becomes metric `to`, which is not behind it; those between move on by one. */
+/* The item at `from` moves to `to`, which is not behind it; those between move on by one. */
+static void move_item(void *items, size_t size, size_t from, size_t to)
+{
+        char *first = (char *)items + to * size, *last = (char *)items + from * size;
+        char room[sizeof(struct probe_metric)];
+        ASSERT(size <= sizeof(room) && to <= from);
+        memcpy(room, last, size);
+        memmove(first + size, first, (from - to) * size);
+        memcpy(first, room, size);
+}
+
+/* Metric `from` becomes metric `to`, with all that is known of it. */
 static void move_metric(struct probe_options *o, struct config_target *level, size_t from,
                         size_t to)
 {
-        struct probe_metric metric = o->metrics[from];
-        struct level_rule rule = level->rules[from];
-        double above = level->check_above[from];
-        for (size_t i = from; i > to; i--) {
-                o->metrics[i] = o->metrics[i - 1];
-                level->rules[i] = level->rules[i - 1];
-                level->check_above[i] = level->check_above[i - 1];
-        }
-        o->metrics[to] = metric;
-        level->rules[to] = rule;
-        level->check_above[to] = above;
+        const struct {
+                void *items;
+                size_t size;
+        } lists[] = {
+                {o->metrics, sizeof(*o->metrics)},
+                {level->rules, sizeof(*level->rules)},
+                {level->check_above, sizeof(*level->check_above)},
+                {level->is_written, sizeof(*level->is_written)},
+                {level->is_any_written, sizeof(*level->is_any_written)},
+                {level->is_check_written, sizeof(*level->is_check_written)},
+        };
+        for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+                move_item(lists[i].items, lists[i].size, from, to);
 }
 
 /* The one that is checked when the file does not say: the lag, else one that can refuse. */

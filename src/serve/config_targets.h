@@ -19,8 +19,10 @@ struct config_target {
         struct level_rule rules[LEVEL_METRICS_MAX];
         double check_above[LEVEL_METRICS_MAX]; /* threshold of the check door; NAN: none */
         bool is_checked[LEVEL_METRICS_MAX];
-        bool is_written[LEVEL_METRICS_MAX]; /* its thresholds are in the file */
-        struct unknown_rule unknown[TIERS]; /* what a check gets while a metric is unknown */
+        bool is_written[LEVEL_METRICS_MAX];       /* elevated is in the file */
+        bool is_any_written[LEVEL_METRICS_MAX];   /* or critical */
+        bool is_check_written[LEVEL_METRICS_MAX]; /* and threshold, of the check */
+        struct unknown_rule unknown[TIERS];       /* what a check gets while a metric is unknown */
 /* What rows of api/setting_table.def declare: dwell, the mode (-1: the global one), where the
  * password is from. */
 #define SETTINGS_SECTION SETTINGS_TARGET
@@ -47,6 +49,8 @@ void config_unknown_init(struct unknown_rule ret[TIERS]);
 double config_check_above(const struct level_rule *rule);
 /* Thresholds of a metric of that name that has none in the file; NAN: none. */
 void config_default_thresholds(const char *metric, struct level_rule *rule);
+/* Do the default thresholds of a metric follow the processors of its server? */
+bool config_is_by_cores(enum probe_kind kind, const struct probe_metric *m);
 int64_t config_default_stale_ms(const struct probe_options *o);
 /* A target of which nothing was said yet. */
 void config_target_init(struct probe_options *o, struct config_target *level);

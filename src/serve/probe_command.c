@@ -149,9 +149,13 @@ static void add_row(const struct shown *s, const struct probe_sample *sample, st
 {
         size_t index = s->first + sample->target;
         const struct probe_options *o = &s->targets->probes[index];
-        const struct level_rule *rule = &s->targets->levels[index].rules[sample->metric];
+        const struct config_target *level = &s->targets->levels[index];
+        struct level_rule rule = level->rules[sample->metric];
         char text[80];
         enum tone tone = sample->is_error || !sample->at_ns ? TONE_RED : TONE_PLAIN;
+        if (!level->is_any_written[sample->metric] &&
+            config_is_by_cores(o->kind, &o->metrics[sample->metric]))
+                level_rule_scale(&rule, sample->cores);
         table_add(table, slice_str(o->name), TONE_PLAIN);
         table_add(table, slice_str(o->metrics[sample->metric].name), TONE_PLAIN);
         if (tone == TONE_RED)
@@ -159,8 +163,8 @@ static void add_row(const struct shown *s, const struct probe_sample *sample, st
         else
                 number_put(text, sizeof(text), sample->value);
         table_add(table, slice_str(text), tone);
-        for (int level = 0; level < 2; level++) {
-                thresholds_put(text, sizeof(text), rule, level);
+        for (int i = 0; i < 2; i++) {
+                thresholds_put(text, sizeof(text), &rule, i);
                 table_add(table, slice_str(text), TONE_DIM);
         }
         if (sample->at_ns)

@@ -126,13 +126,17 @@ static void put_target(struct core_target *to, struct core_metric *metrics,
 {
         for (size_t i = 0; i < p->n_metrics; i++) {
                 const char *source = p->metrics[i].source;
-                metrics[i] = (struct core_metric){.name = p->metrics[i].name,
-                                                  .rule = level->rules[i],
-                                                  .check_above = level->check_above[i],
-                                                  .is_checked = level->is_checked[i],
-                                                  .is_running = is_running(p->kind, source),
-                                                  .is_written = level->is_written[i],
-                                                  .is_percent = is_percent(p->kind, source)};
+                metrics[i] = (struct core_metric){
+                        .name = p->metrics[i].name,
+                        .rule = level->rules[i],
+                        .check_above = level->check_above[i],
+                        .is_checked = level->is_checked[i],
+                        .is_running = is_running(p->kind, source),
+                        .is_written = level->is_written[i],
+                        .is_percent = is_percent(p->kind, source),
+                        .is_default = !level->is_any_written[i],
+                        .is_check_default = !level->is_check_written[i],
+                        .is_by_cores = config_is_by_cores(p->kind, &p->metrics[i])};
                 config_default_thresholds(metrics[i].name, &metrics[i].shipped);
         }
         *to = (struct core_target){
@@ -286,10 +290,12 @@ static void poll_slot(const struct probes *p, size_t target)
         struct probe_sample samples[TAKE_AT_ONCE];
         size_t n;
         while ((n = probe_take(p->slots[target].probe, samples, ARRAY_LEN(samples))))
-                for (size_t i = 0; i < n; i++)
+                for (size_t i = 0; i < n; i++) {
+                        core_set_cores(p->loop->core, target, samples[i].cores);
                         core_sample(p->loop->core, target, samples[i].metric, samples[i].value,
                                     samples[i].at_ns + p->loop->steady_base_ns,
                                     state_of(&samples[i]), slice_str(samples[i].error));
+                }
 }
 
 static void probes_check(const struct probes *p)

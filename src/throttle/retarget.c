@@ -103,6 +103,7 @@ static void carry_target(struct core *core, struct target *to, struct target *fr
         const struct leveler *was = &from->leveler;
         size_t n_kept = 0;
         to->is_restored = from->is_restored;
+        to->cores = from->cores;
         for (size_t j = 0; j < from->n_metrics; j++) {
                 if (metric[j] < 0)
                         continue;

@@ -22,8 +22,11 @@ struct metric {
         float *history;            /* one value a second, THROTTLE_HISTORY_S of them; NAN: none */
         int64_t history_s;         /* steady second of the newest */
         double check_above;        /* as in core_metric */
-        bool is_checked, is_running, is_written, is_percent; /* as in core_metric */
-        struct level_rule shipped;                           /* likewise */
+        /* As in core_metric. */
+        bool is_checked, is_running, is_written, is_percent, is_default, is_check_default;
+        bool is_by_cores;
+        struct level_rule shipped;
+        bool is_set[2]; /* by a setting: elevated, critical */
         /* As configured; what holds (rules, check_above) follows from it and from the settings. */
         struct level_rule configured;
         double check_configured;
@@ -40,7 +43,8 @@ struct target {
         int64_t dwell_configured_ns;
         int mode;
         bool is_own;
-        char *kind; /* may be NULL */
+        unsigned cores; /* of its server; 0: not known */
+        char *kind;     /* may be NULL */
         struct unknown_rule unknown[TIERS];
         struct leveler leveler;
         int8_t last_known;     /* enum level, of before the restart; -1: none was known */
@@ -121,6 +125,13 @@ struct throttle {
         size_t n_listeners;
 };
 
+/* The thresholds of a metric, and that of its check, where nothing was set. */
+struct level_rule metric_unset_rule(const struct target *g, size_t metric);
+double metric_unset_check(const struct target *g, size_t metric);
+/* The default ones of such a metric at this server, whatever was written; NAN: none. */
+struct level_rule metric_default_rule(const struct target *g, size_t metric);
+/* Where its thresholds are from, in words; "" when it has none.  THROTTLE_TEXT bytes. */
+const char *metric_origin(const struct target *g, size_t metric, char *ret);
 /* Index of the metric of that name, -1 when the target has none. */
 int target_metric(const struct target *g, struct slice name);
 void throttle_forget_hooks(struct throttle *t); /* the counts of deferrals */

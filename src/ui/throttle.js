@@ -308,8 +308,14 @@ function targetsPanel(ctx, reload)
                                 label: 'Note',
                                 cls: 'wrap',
                                 cell: (r) => r.error ||
-                                        [r.note, r.mode ? `mode ${r.mode.replace(/_/g, ' ')}` : '']
-                                                .filter((x) => x)
+                                        [
+                                                r.note,
+                                                /* One word is the usual case: file, default. */
+                                                r.from && r.from.includes(' ')
+                                                        ? `thresholds: ${r.from}`
+                                                        : '',
+                                                r.mode ? `mode ${r.mode.replace(/_/g, ' ')}` : ''
+                                        ].filter((x) => x)
                                                 .join('; ')
                         },
                 ]
@@ -331,6 +337,7 @@ function targetsPanel(ctx, reload)
                                 level: m.level,
                                 error: m.error,
                                 note: m.note,
+                                from: m.thresholds_from,
                                 mode: x.mode === state.mode ? '' : x.mode
                         })));
                         none.hidden = rows.length > 0;

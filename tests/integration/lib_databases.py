@@ -286,7 +286,9 @@ class Maria(Database):
                 "--user=" + whoami(), "--bind-address=127.0.0.1", "--port=%d" % self.port,
                 "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=8M",
                 "--innodb-flush-log-at-trx-commit=0", "--skip-name-resolve",
-                "--performance-schema=off"] + list(self.options)
+                "--performance-schema=off",
+                # Default thresholds follow it: the tests know those of a small server.
+                "--thread-pool-size=4"] + list(self.options)
 
     def connect(self, user="root", password="", database=None):
         return MariaConnection(self.port, user, password, database=database)

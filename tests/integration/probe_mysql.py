@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lib_databases import (  # noqa: E402
     PASSWORD, Maria, Probe, probe_once, write_config)
 from lib_probes import Kind, metric  # noqa: E402
-from harness import Watch, equal, expect, main, test, until, weir  # noqa: E402
+from harness import Server, Watch, equal, expect, main, test, until, weir  # noqa: E402
 
 GRANTS = ("CREATE USER weir@'127.0.0.1' IDENTIFIED BY '%s'" % PASSWORD,
           "GRANT PROCESS, REPLICATION CLIENT, SLAVE MONITOR ON *.* TO weir@'127.0.0.1'",
@@ -72,6 +72,30 @@ def _(folder):
 def _(folder):
     code, got = probe_once(folder, target())
     equal((code, list(got)), (0, ["threads_running"]), "metrics")
+
+
+@test("the default thresholds of threads_running follow the processors that the server tells")
+def _(folder):
+    m = Maria("large", "--thread-pool-size=16")
+    config = """target "shop" { kind = "mysql" socket = "%s" user = "root" interval = "100ms"
+        metric "threads_running" { %%s } }""" % m.socket
+    def seen(words, elevated):
+        path = os.path.join(folder, words[:8] or "default")
+        os.mkdir(path)
+        server = Server(path, config=config % words)
+        def metric_now():
+            with server.web() as w:
+                return w.good("GET", "/v1/throttle")["targets"][0]["metrics"][0]
+        until(lambda: metric_now()["value"], what="a value")
+        got = metric_now()
+        equal(got["elevated"], elevated, "elevated")
+        server.stop()
+        return got["critical"], got["thresholds_from"]
+    equal(seen("", "16"), ("48", "default for 16 cores"), "the others of 16")
+    equal(seen("elevated = {7, 4}", "7"), ("15", "file"), "the others of a file")
+    done = weir("probe", "-c", write_config(folder, config % ""), "--once")
+    expect(" 16/10 " in done.stdout and " 48/32 " in done.stdout, done.stdout)
+    m.halt()
 
 
 @test("threads_running follows real queries up and down and leaves out the probe itself")
