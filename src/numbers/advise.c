@@ -188,6 +188,7 @@ static void on_learned(struct learning *l)
 
 static void cancel_advising(struct core *core, struct session_wait *wait)
 {
+        learning_forget(&CONTAINER_OF(wait, struct advising, base)->learning);
         wait_end(core, wait); /* the archive has it, and on_learned() frees it */
 }
 

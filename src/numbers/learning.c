@@ -50,7 +50,7 @@ static void on_tens(struct archive_rollups *q)
 {
         struct learning *l = q->ctx;
         l->err = q->err;
-        if (!ask_minutes(l))
+        if (!l->core || !ask_minutes(l))
                 l->done(l);
 }
 
@@ -65,6 +65,11 @@ bool learning_ask(struct core *core, struct slice target, struct learning *l)
         begin_view(l, &l->tens, ROLLUP_TEN, ADVICE_TENS);
         begin_view(l, &l->minutes, ROLLUP_MINUTE, ADVICE_MINUTES);
         return ask_archive(l, &l->tens, ROLLUP_TEN, on_tens) || ask_minutes(l);
+}
+
+void learning_forget(struct learning *l)
+{
+        l->core = NULL;
 }
 
 void learning_release(struct learning *l)

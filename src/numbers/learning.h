@@ -18,8 +18,8 @@ struct learning {
         void (*done)(struct learning *l);
         void *ctx;
         /* Set here. */
-        struct core *core;
-        int err; /* the archive could not be read: only the last hour is known */
+        struct core *core; /* NULL: nobody waits any more, and it may be gone */
+        int err;           /* the archive could not be read: only the last hour is known */
         struct slice names[SERIES_METRICS];
         struct arena arena; /* of the names */
         struct rollup_view tens, minutes;
@@ -29,6 +29,8 @@ struct learning {
 /* Metrics of that target, or of all when it is empty, at most SERIES_METRICS.  True: `done` will be
  * called; false: it is complete now, without `done`. */
 bool learning_ask(struct core *core, struct slice target, struct learning *l);
+/* Nobody waits: `done` still comes, as the archive has what it fills, perhaps after the core. */
+void learning_forget(struct learning *l);
 void learning_release(struct learning *l);
 
 /* What a metric taught; nothing at all when it was not among those that were asked for. */
