@@ -285,11 +285,13 @@ static void do_rollups(struct archive *a, struct archive_rollups *q)
         struct history *h = of(a);
         h->n_unanswered++;
         ASSERT(q->done && q->view);
-        q->err = OK;
         q->n_damaged = 0;
         history_lock(h);
-        q->next = h->surveys;
-        h->surveys = q;
+        /* Of an answer that close() reports: the thread that would take it has ended. */
+        struct archive_rollups **list = h->is_closing ? &h->surveyed : &h->surveys;
+        q->err = h->is_closing ? ERR_STOPPING : OK;
+        q->next = *list;
+        *list = q;
         history_unlock(h);
         (void)pthread_cond_signal(&h->finder_wake); /* cannot fail */
 }

@@ -243,6 +243,45 @@ static void a_file_of_version_5_gets_the_table(void **state)
         box_release(&box);
 }
 
+/* The second question of two: the first has been answered when the file closes. */
+struct chain {
+        struct box *box;
+        struct archive_rollups *second;
+};
+
+static void ask_second(struct archive_rollups *q)
+{
+        const struct chain *c = q->ctx;
+        c->box->archive->ops->rollups(c->box->archive, c->second);
+}
+
+static void who_asks_on_from_an_answer_of_the_close_is_told(void **state)
+{
+        struct box box;
+        bool is_done = false;
+        struct rollup_view v = {.from = NOW, .step = 1, .n = 1, .kind = -1};
+        struct archive_rollups second = {.span = 1,
+                                         .from = NOW,
+                                         .mid = NOW,
+                                         .to = NOW + 1,
+                                         .view = &v,
+                                         .done = answered,
+                                         .ctx = &is_done};
+        struct chain chain = {&box, &second};
+        struct archive_rollups first = second;
+        (void)state;
+        first.done = ask_second;
+        first.ctx = &chain;
+        box_init(&box);
+        rollup_view_init(&v);
+        box.archive->ops->rollups(box.archive, &first);
+        box_close(&box);
+        assert_true(is_done);
+        assert_int_equal(second.err, ERR_STOPPING);
+        rollup_view_release(&v);
+        box_release(&box);
+}
+
 static void who_asks_when_it_closes_is_told(void **state)
 {
         struct box box;
@@ -277,6 +316,7 @@ int main(void)
                 cmocka_unit_test(a_row_in_the_wrong_place_is_damaged),
                 cmocka_unit_test(a_file_of_version_5_gets_the_table),
                 cmocka_unit_test(who_asks_when_it_closes_is_told),
+                cmocka_unit_test(who_asks_on_from_an_answer_of_the_close_is_told),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
