@@ -39,7 +39,8 @@ enum setting_type {
         SETTING_TEXT,
         SETTING_TEXTS,
         SETTING_INTS,
-        SETTING_NUMBERS,   /* one that is set while weir runs is a pair, enter and exit */
+        SETTING_NUMBERS,
+        SETTING_PAIR,      /* enter and exit of a level, or "auto" */
         SETTING_DURATIONS, /* one that is set while weir runs is one of them */
 };
 

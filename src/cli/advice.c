@@ -191,6 +191,11 @@ static void put_metric(struct buf *b, const struct value *target, const struct v
         buf_printf(b, "%lld h; usual values by hour of the day:\n",
                    (long long)field_int(metric, "learned_hours"));
         put_usual(b, value_get(metric, "usual"));
+        if (field_text(metric, "thresholds_from").len) {
+                buf_put_str(b, "  present thresholds: ");
+                text_put_safe(b, field_text(metric, "thresholds_from"));
+                buf_put_byte(b, '\n');
+        }
         if (proposed && proposed->type == VALUE_MAP) {
                 put_proposal(b, target, metric);
                 return;

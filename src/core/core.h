@@ -127,6 +127,7 @@ struct core_metric {
         bool is_running;       /* its value: statements that run at a database server */
         bool is_written;       /* the operator wrote its thresholds; else they are the usual ones */
         bool is_percent;       /* its value is at most 100 */
+        bool is_auto[2];       /* elevated, critical: as learned; until then by default */
         bool is_default;       /* the file has neither of its thresholds */
         bool is_check_default; /* nor that of its check */
         bool is_by_cores;      /* its default thresholds follow the processors of the server */

@@ -90,6 +90,7 @@ struct core {
         struct tracer *tracer;      /* core/trace.h; NULL: nobody wants spans.  Not owned */
         struct series *series;
         struct last_hour *last_hour;
+        struct relearning *relearning; /* numbers/relearn.c's question to the archive; NULL: none */
         int64_t start_ms; /* Unix time of the first turn: what only memory counts began then */
         struct throttled *throttled; /* what was held back last */
         struct workers *workers;

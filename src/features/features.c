@@ -16,6 +16,7 @@
 #include "jobs/retry.h"
 #include "jobs/workers.h"
 #include "numbers/last_hour.h"
+#include "numbers/relearn.h"
 #include "numbers/rollups.h"
 #include "numbers/series.h"
 #include "operator/settings.h"
@@ -31,7 +32,7 @@ static const struct feature *const features[] = {
         &registry_tries_feature, &hosts_feature,   &checks_feature,  &scans_feature,
         &claims_feature,         &workers_feature, &retry_feature,   &bulk_feature,
         &settings_feature,       &sites_feature,   &traffic_feature, &tokens_feature,
-        &audits_feature,         &verify_feature,
+        &audits_feature,         &verify_feature,  &relearn_feature,
 };
 
 static const thing_due due[THING_KINDS] = {

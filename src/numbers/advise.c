@@ -76,7 +76,7 @@ static void tell_metric(const struct core *core, struct reply *reply, const stru
         struct advice_usual usual;
         struct level_rule proposal;
         struct told_thresholds now, then = {0};
-        char reason[REASON_MAX];
+        char reason[REASON_MAX], origin[THROTTLE_TEXT];
         learning_usual(l, g, metric, &usual);
         enum advice advice = learning_propose(&usual, g, metric, &proposal);
         make_thresholds(l, g, metric, &g->rules[metric], &now);
@@ -90,6 +90,7 @@ static void tell_metric(const struct core *core, struct reply *reply, const stru
                 .learned_hours = (int64_t)(usual.n / ADVICE_PER_HOUR),
                 .usual_most = usual.most,
                 .usual = {ADVICE_HOURS, tell_hours, core, &usual},
+                .thresholds_from = metric_origin(g, metric, origin),
                 .present = &present,
                 .proposed = advice == ADVICE_GIVEN ? &proposed : NULL,
                 .reason = reason_of(advice, &usual, reason),

@@ -48,6 +48,7 @@ struct live_setting {
 struct value {
         int64_t num;
         double a, b;
+        bool is_auto; /* SETTING_PAIR: what is learned */
 };
 
 static const enum setting_id fixed[] = {
@@ -198,8 +199,8 @@ static const char *value_text(const struct setting_def *def, const struct value 
         case SETTING_INT:
                 (void)say_i64(ret, v->num);
                 return ret;
-        case SETTING_NUMBERS:
-                return level_pair_text(v->a, v->b, ret);
+        case SETTING_PAIR:
+                return v->is_auto ? "auto" : level_pair_text(v->a, v->b, ret);
         case SETTING_NUMBER:
                 return isnan(v->a) ? ret : level_number_text(v->a, ret);
         case SETTING_SHARE:
@@ -207,6 +208,7 @@ static const char *value_text(const struct setting_def *def, const struct value 
         case SETTING_TEXT:
         case SETTING_TEXTS:
         case SETTING_INTS:
+        case SETTING_NUMBERS:
                 break; /* none of them can be set */
         }
         return ret;
@@ -240,10 +242,14 @@ static int parse_pair(struct slice text, struct value *ret, struct problem *prob
 {
         const char *comma = text.len ? memchr(text.ptr, ',', text.len) : NULL;
         size_t left = comma ? (size_t)(comma - text.ptr) : 0;
+        ret->is_auto = slice_eq(text, SLICE_LIT("auto"));
+        if (ret->is_auto)
+                return OK;
         if (!comma || !parse_number(trim(slice_make(text.ptr, left)), &ret->a) ||
             !parse_number(trim(slice_make(comma + 1, text.len - left - 1)), &ret->b))
                 return problem_set(problem, ERR_BADARG,
-                                   "the value must be two numbers, enter and exit, as in 5,3");
+                                   "the value must be two numbers, enter and exit, as in 5,3, or "
+                                   "auto");
         if (ret->b > ret->a)
                 return problem_set(problem, ERR_BADARG,
                                    "the exit (the second number) must not be above the enter "
@@ -308,7 +314,7 @@ static int value_parse(const struct setting_def *def, struct slice text, struct 
         case SETTING_DURATIONS:
         case SETTING_INT:
                 return parse_bounded(def, text, ret, problem);
-        case SETTING_NUMBERS:
+        case SETTING_PAIR:
                 return parse_pair(text, ret, problem);
         case SETTING_NUMBER:
                 return parse_number(text, &ret->a)
@@ -319,6 +325,7 @@ static int value_parse(const struct setting_def *def, struct slice text, struct 
         case SETTING_TEXT:
         case SETTING_TEXTS:
         case SETTING_INTS:
+        case SETTING_NUMBERS:
                 break; /* none of them can be set */
         }
         return ERR_INTERNAL;
@@ -419,7 +426,8 @@ static struct value configured_value(const struct core *core, const struct live_
                 return (struct value){.a = metric_unset_check(g, (size_t)s->metric)};
         const struct level_rule rule = metric_unset_rule(g, (size_t)s->metric);
         int i = s->id == SET_METRIC_critical;
-        return (struct value){.a = rule.enter[i], .b = rule.exit[i]};
+        return (struct value){
+                .a = rule.enter[i], .b = rule.exit[i], .is_auto = g->metrics[s->metric].is_auto[i]};
 }
 
 /* False: it depends on the metric, and only what is configured is known. */
@@ -461,8 +469,9 @@ static void put_value(struct core *core, const struct live_setting *s, const str
         else if (s->id == SET_METRIC_threshold)
                 g->metrics[s->metric].check_above = v->a;
         else {
-                put_rule(&g->rules[s->metric], s, v);
-                g->metrics[s->metric].is_set[s->id == SET_METRIC_critical] = true;
+                struct metric *m = &g->metrics[s->metric];
+                m->set[s->id == SET_METRIC_critical] = v->is_auto ? THRESHOLD_AUTO : THRESHOLD_PAIR;
+                put_rule(&m->set_rule, s, v);
         }
 }
 
@@ -487,31 +496,15 @@ static bool is_ordered(const struct level_rule *r)
         return !(r->enter[1] < r->enter[0]); /* true with a NAN */
 }
 
-/* A default that follows the server gives way to what was set for the other level.  False: neither
- * does. */
-static bool give_way(const struct metric *m, struct level_rule *r)
-{
-        if (!m->is_default || m->is_set[0] == m->is_set[1])
-                return false;
-        int from = m->is_set[1], to = !from;
-        r->enter[to] = r->enter[from];
-        r->exit[to] = r->exit[from];
-        return true;
-}
-
 /* Those of one metric that do not go together give way to what is configured. */
-static void check_target(struct target *g)
+static void resolve_target(struct target *g)
 {
-        for (size_t i = 0; i < g->n_metrics; i++) {
-                struct metric *m = &g->metrics[i];
-                if (is_ordered(&g->rules[i]) || give_way(m, &g->rules[i]))
-                        continue;
-                g->rules[i] = metric_unset_rule(g, i);
-                m->is_set[0] = m->is_set[1] = false;
-                say_warn("gate",
-                         "thresholds that were set do not go with what is configured, ignoring",
-                         "target", g->name, "metric", g->metrics[i].name);
-        }
+        for (size_t i = 0; i < g->n_metrics; i++)
+                if (!metric_resolve(g, i))
+                        say_warn("gate",
+                                 "thresholds that were set do not go with what is configured, "
+                                 "ignoring",
+                                 "target", g->name, "metric", g->metrics[i].name);
 }
 
 /* Puts what was set on top of what is configured: into the policy, the rules and dwells of the
@@ -529,16 +522,15 @@ static void settings_apply(struct core *core)
                 struct target *g = &t->targets[i];
                 g->dwell_ns = g->dwell_configured_ns;
                 for (size_t m = 0; m < g->n_metrics; m++) {
-                        g->rules[m] = metric_unset_rule(g, m);
                         g->metrics[m].check_above = metric_unset_check(g, m);
-                        g->metrics[m].is_set[0] = g->metrics[m].is_set[1] = false;
+                        g->metrics[m].set[0] = g->metrics[m].set[1] = THRESHOLD_UNSET;
                 }
         }
         for (size_t i = 0; setting_at(core, i, &s); i++)
                 if (set_value(core, &s, &v))
                         put_value(core, &s, &v);
         for (size_t i = 0; i < t->n_targets; i++)
-                check_target(&t->targets[i]);
+                resolve_target(&t->targets[i]);
         if (core->are_locks_off && !were_locks_off)
                 locks_switched_off(core);
         if (was_paused && !core->is_everything_paused)
@@ -614,9 +606,11 @@ bool core_effective_target(struct core *core, const char *name, struct core_targ
         ret->is_changed = false;
         for (size_t i = 0; i < g->n_metrics; i++) {
                 const struct metric *m = &g->metrics[i];
-                bool is_unset = !m->is_set[0] && !m->is_set[1];
+                bool is_unset = !m->set[0] && !m->set[1];
                 bool is_check_unset = m->check_above == metric_unset_check(g, i);
                 ret->rules[i] = is_unset ? m->configured : g->rules[i];
+                for (size_t k = 0; k < ARRAY_LEN(m->is_auto); k++)
+                        ret->is_auto[i][k] = metric_is_auto(m, k);
                 ret->check_above[i] = is_check_unset ? m->check_configured : m->check_above;
         }
         for (size_t i = 0; setting_at(core, i, &s); i++)
@@ -668,7 +662,7 @@ static void tell_setting(const struct core *core, struct reply *reply, const str
         static const char *const type_names[] = {
                 [SETTING_BOOL] = "bool",         [SETTING_CHOICE] = "choice",
                 [SETTING_DURATION] = "duration", [SETTING_DURATIONS] = "duration",
-                [SETTING_INT] = "integer",       [SETTING_NUMBERS] = "pair",
+                [SETTING_INT] = "integer",       [SETTING_PAIR] = "pair",
                 [SETTING_NUMBER] = "number",
         };
         const struct setting_def *def = s->def;
@@ -722,7 +716,9 @@ static int check_together(const struct core *core, const struct live_setting *s,
                           const struct value *v, struct problem *problem)
 {
         const struct throttle *t = core->throttle;
-        if (s->def->type == SETTING_NUMBERS) {
+        if (v->is_auto)
+                return OK; /* what is learned gives way to the other level */
+        if (s->def->type == SETTING_PAIR) {
                 struct level_rule rule = t->targets[s->target].rules[s->metric];
                 put_rule(&rule, s, v);
                 return is_ordered(&rule) ? OK

@@ -26,6 +26,7 @@ void core_effective(struct core *core, struct core_effective *ret);
 struct core_target_effective {
         struct level_rule *rules;
         double *check_above;
+        bool (*is_auto)[2]; /* elevated, critical: as learned */
         int64_t dwell_ns;
         bool is_changed; /* was a setting of the target set? */
 };

@@ -305,6 +305,9 @@ size_t config_rows_opts(enum setting_section section, cfg_opt_t *opts, size_t n)
                 case SETTING_INTS:
                         opts[n] = (cfg_opt_t)CFG_INT_LIST(def->name, NULL, CFGF_NODEFAULT);
                         break;
+                case SETTING_PAIR:
+                        opts[n] = (cfg_opt_t)CFG_STR_LIST(def->name, NULL, CFGF_NODEFAULT);
+                        break;
                 case SETTING_NUMBERS:
                         opts[n] = (cfg_opt_t)CFG_FLOAT_LIST(def->name, NULL, CFGF_NODEFAULT);
                         break;
@@ -410,6 +413,7 @@ static int take_row(const struct config_at *at, enum setting_id id, cfg_t *cfg)
                 return take_list(at, id, cfg);
         case SETTING_INTS:
         case SETTING_NUMBERS:
+        case SETTING_PAIR:
         case SETTING_DURATIONS:
                 ASSERT(!"the code of its section takes it");
         }

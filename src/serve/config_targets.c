@@ -57,20 +57,32 @@ void config_target_init(struct probe_options *o, struct config_target *level)
 
 /* ---- metrics ---- */
 
+static bool read_number(const char *text, double *ret)
+{
+        char *end;
+        *ret = strtod(text, &end);
+        return *text && !*end && isfinite(*ret);
+}
+
 static int take_pair(cfg_t *cfg, const char *name, int level, struct level_rule *rule,
-                     const struct config_at *at)
+                     bool *ret_auto, const struct config_at *at)
 {
         unsigned n = cfg_size(cfg, name);
+        double enter, exit;
         if (n == 0)
                 return OK;
-        if (n != 2)
-                return config_wrong(at, ERR_BADARG, "%s must be two numbers, {enter, exit}", name);
-        rule->enter[level] = cfg_getnfloat(cfg, name, 0);
-        rule->exit[level] = cfg_getnfloat(cfg, name, 1);
-        if (!isfinite(rule->enter[level]) || !isfinite(rule->exit[level]) ||
-            rule->exit[level] > rule->enter[level])
+        *ret_auto = n == 1 && strcmp(cfg_getnstr(cfg, name, 0), "auto") == 0;
+        if (*ret_auto)
+                return OK;
+        if (n != 2 || !read_number(cfg_getnstr(cfg, name, 0), &enter) ||
+            !read_number(cfg_getnstr(cfg, name, 1), &exit))
+                return config_wrong(at, ERR_BADARG,
+                                    "%s must be two numbers, {enter, exit}, or \"auto\"", name);
+        if (exit > enter)
                 return config_wrong(at, ERR_BADARG,
                                     "%s: the exit must not be above the enter threshold", name);
+        rule->enter[level] = enter;
+        rule->exit[level] = exit;
         return OK;
 }
 
@@ -99,11 +111,14 @@ int64_t config_default_stale_ms(const struct probe_options *o)
         return ms > STALE_MIN_MS ? ms : STALE_MIN_MS;
 }
 
-static int take_thresholds(cfg_t *cfg, struct level_rule *rule, const struct config_at *at)
+static int take_thresholds(cfg_t *cfg, struct level_rule *rule, bool ret_auto[2],
+                           const struct config_at *at)
 {
-        int r = take_pair(cfg, "elevated", 0, rule, at);
+        int r = take_pair(cfg, "elevated", 0, rule, &ret_auto[0], at);
         if (r == OK)
-                r = take_pair(cfg, "critical", 1, rule, at);
+                r = take_pair(cfg, "critical", 1, rule, &ret_auto[1], at);
+        if (ret_auto[0] || ret_auto[1])
+                return r; /* what was learned gives way to what is written */
         if (r == OK && rule->enter[1] < rule->enter[0]) /* false with a NAN */
                 r = config_wrong(at, ERR_BADARG, "critical must not begin below elevated");
         return r;
@@ -145,6 +160,7 @@ static int take_metric(const struct config_at *target, struct config_target *lev
         struct probe_options *o = target->probe;
         struct probe_metric *m = &o->metrics[o->n_metrics];
         struct level_rule *rule = &level->rules[o->n_metrics];
+        bool *is_auto = level->is_auto[o->n_metrics];
         const char *name = cfg_title(cfg), *stale = cfg_getstr(cfg, "stale");
         struct config_at at = {.section = SECTION_METRIC, .own = rule, .problem = target->problem};
         int64_t stale_ms = config_default_stale_ms(o);
@@ -160,7 +176,7 @@ static int take_metric(const struct config_at *target, struct config_target *lev
         if (r == OK)
                 r = config_rows_take(&at, cfg);
         if (r == OK)
-                r = take_thresholds(cfg, rule, &at);
+                r = take_thresholds(cfg, rule, is_auto, &at);
         if (r == OK && stale)
                 r = config_row_check_ms(&at, &setting_table[SET_METRIC_stale], o->interval_ms,
                                         stale, &stale_ms);
@@ -168,8 +184,9 @@ static int take_metric(const struct config_at *target, struct config_target *lev
                 r = take_check_above(cfg, rule, &level->check_above[o->n_metrics - 1], &at);
         rule->stale_ns = stale_ms * NS_PER_MS;
         size_t i = o->n_metrics - 1;
-        level->is_written[i] = cfg_size(cfg, "elevated") > 0;
-        level->is_any_written[i] = level->is_written[i] || cfg_size(cfg, "critical") > 0;
+        level->is_written[i] = cfg_size(cfg, "elevated") > 0 && !is_auto[0];
+        level->is_any_written[i] =
+                level->is_written[i] || (cfg_size(cfg, "critical") > 0 && !is_auto[1]);
         level->is_check_written[i] = cfg_size(cfg, "threshold") > 0;
         return r;
 }
@@ -274,6 +291,7 @@ static void move_metric(struct probe_options *o, struct config_target *level, si
                 {level->is_written, sizeof(*level->is_written)},
                 {level->is_any_written, sizeof(*level->is_any_written)},
                 {level->is_check_written, sizeof(*level->is_check_written)},
+                {level->is_auto, sizeof(*level->is_auto)},
         };
         for (size_t i = 0; i < ARRAY_LEN(lists); i++)
                 move_item(lists[i].items, lists[i].size, from, to);

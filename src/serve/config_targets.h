@@ -19,7 +19,8 @@ struct config_target {
         struct level_rule rules[LEVEL_METRICS_MAX];
         double check_above[LEVEL_METRICS_MAX]; /* threshold of the check door; NAN: none */
         bool is_checked[LEVEL_METRICS_MAX];
-        bool is_written[LEVEL_METRICS_MAX];       /* elevated is in the file */
+        bool is_auto[LEVEL_METRICS_MAX][2]; /* elevated, critical: as learned; rules: until then */
+        bool is_written[LEVEL_METRICS_MAX]; /* elevated is in the file */
         bool is_any_written[LEVEL_METRICS_MAX];   /* or critical */
         bool is_check_written[LEVEL_METRICS_MAX]; /* and threshold, of the check */
         struct unknown_rule unknown[TIERS];       /* what a check gets while a metric is unknown */

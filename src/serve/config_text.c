@@ -378,7 +378,9 @@ static void put_pair(struct writer *w, const struct config_at *at, const char *n
         const double pair[] = {r->enter[i], isnan(r->exit[i]) ? r->enter[i] : r->exit[i]};
         struct level_rule usual = {.stale_ns = 0};
         config_default_thresholds(at->from_probe->metrics[at->metric].name, &usual);
-        if (!isnan(pair[0]))
+        if (at->level->is_auto[at->metric][i])
+                line_text(w, name, "auto", false);
+        else if (!isnan(pair[0]))
                 line_numbers(w, name, pair, 2,
                              r->enter[i] == usual.enter[i] && pair[1] == usual.exit[i]);
 }

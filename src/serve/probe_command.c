@@ -164,7 +164,10 @@ static void add_row(const struct shown *s, const struct probe_sample *sample, st
                 number_put(text, sizeof(text), sample->value);
         table_add(table, slice_str(text), tone);
         for (int i = 0; i < 2; i++) {
-                thresholds_put(text, sizeof(text), &rule, i);
+                if (level->is_auto[sample->metric][i])
+                        (void)snprintf(text, sizeof(text), "auto");
+                else
+                        thresholds_put(text, sizeof(text), &rule, i);
                 table_add(table, slice_str(text), TONE_DIM);
         }
         if (sample->at_ns)

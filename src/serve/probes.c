@@ -134,6 +134,7 @@ static void put_target(struct core_target *to, struct core_metric *metrics,
                         .is_running = is_running(p->kind, source),
                         .is_written = level->is_written[i],
                         .is_percent = is_percent(p->kind, source),
+                        .is_auto = {level->is_auto[i][0], level->is_auto[i][1]},
                         .is_default = !level->is_any_written[i],
                         .is_check_default = !level->is_check_written[i],
                         .is_by_cores = config_is_by_cores(p->kind, &p->metrics[i])};

@@ -29,6 +29,7 @@ static void put_form(struct buf *b, const struct setting_def *def)
                 [SETTING_CHOICE] = "\"word\"",   [SETTING_TEXT] = "\"text\"",
                 [SETTING_TEXTS] = "{...}",       [SETTING_INTS] = "{...}",
                 [SETTING_NUMBERS] = "{...}",     [SETTING_DURATIONS] = "{...}",
+                [SETTING_PAIR] = "{...}",
         };
         buf_put_str(b, def->form ? def->form : forms[def->type]);
 }
@@ -141,7 +142,8 @@ void reference_settings_md(struct buf *b)
                 else if (def->type == SETTING_INT)
                         buf_printf(b, "%lld to %lld", (long long)def->min, (long long)def->max);
                 else
-                        buf_put_str(b, def->type == SETTING_NUMBERS ? "`enter,exit`" : "number");
+                        buf_put_str(b, def->type == SETTING_PAIR ? "`enter,exit` or `auto`"
+                                                                 : "number");
                 buf_put_str(b, " | ");
                 put_text(b, def, false);
                 buf_put_str(b, " |\n");

@@ -223,18 +223,20 @@ static void fill_targets(struct effective *e, struct core *core)
         struct config_throttle *throttle = &e->config.throttle;
         struct level_rule rules[LEVEL_METRICS_MAX];
         double above[LEVEL_METRICS_MAX];
+        bool is_auto[LEVEL_METRICS_MAX][2];
         e->levels = xcalloc(t->n + 1, sizeof(*e->levels));
         if (t->n)
                 memcpy(e->levels, t->levels, t->n * sizeof(*t->levels));
         t->levels = e->levels;
         for (size_t i = 0; i < t->n; i++) {
                 struct core_target_effective now = {t->levels[i].rules, t->levels[i].check_above,
-                                                    t->levels[i].dwell_ns, false};
+                                                    t->levels[i].is_auto, t->levels[i].dwell_ns,
+                                                    false};
                 (void)core_effective_target(core, t->probes[i].name, &now); /* all are there */
                 t->levels[i].dwell_ns = now.dwell_ns;
                 e->is_target_changed[i] = now.is_changed;
         }
-        struct core_target_effective own = {rules, above, 0, false};
+        struct core_target_effective own = {rules, above, is_auto, 0, false};
         if (throttle->has_queue_depth && core_effective_target(core, CONFIG_OWN_TARGET, &own)) {
                 throttle->queue_depth = rules[0];
                 e->is_throttle_changed |= own.is_changed;

@@ -72,6 +72,10 @@ static void carry_metric(struct target *to, size_t k, struct target *from, size_
         m->history = was->history;
         m->history_s = was->history_s;
         was->history = empty;
+        m->has_learned = was->has_learned;
+        m->learned = was->learned;
+        m->learned_hours = was->learned_hours;
+        m->learned_ns = was->learned_ns;
         memcpy(m->error, was->error, sizeof(m->error));
         memcpy(m->note, was->note, sizeof(m->note));
         to->samples[k] = from->samples[j];

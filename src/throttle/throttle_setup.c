@@ -85,6 +85,8 @@ static void copy_target(struct target *to, const struct core_target *from, int64
                 to->metrics[i].is_written = from->metrics[i].is_written;
                 to->metrics[i].is_checked = from->metrics[i].is_checked;
                 to->metrics[i].is_percent = from->metrics[i].is_percent;
+                memcpy(to->metrics[i].is_auto, from->metrics[i].is_auto,
+                       sizeof(to->metrics[i].is_auto));
                 to->metrics[i].is_default = from->metrics[i].is_default;
                 to->metrics[i].is_check_default = from->metrics[i].is_check_default;
                 to->metrics[i].is_by_cores = from->metrics[i].is_by_cores;

@@ -15,6 +15,8 @@ struct told_number {
         char text[31];
 };
 
+enum threshold_set { THRESHOLD_UNSET, THRESHOLD_PAIR, THRESHOLD_AUTO };
+
 struct metric {
         char *name;
         char error[THROTTLE_TEXT]; /* why the last try failed; "" when it did not */
@@ -26,7 +28,14 @@ struct metric {
         bool is_checked, is_running, is_written, is_percent, is_default, is_check_default;
         bool is_by_cores;
         struct level_rule shipped;
-        bool is_set[2]; /* by a setting: elevated, critical */
+        bool is_auto[2];
+        enum threshold_set set[2]; /* by settings, elevated and critical; a pair is in: */
+        struct level_rule set_rule;
+        /* numbers/relearn.c: what follows from the usual values, once enough is known of them. */
+        bool has_learned;
+        struct level_rule learned;
+        unsigned learned_hours;
+        int64_t learned_ns; /* steady, when it was last asked for; 0: never */
         /* As configured; what holds (rules, check_above) follows from it and from the settings. */
         struct level_rule configured;
         double check_configured;
@@ -128,6 +137,11 @@ struct throttle {
 /* The thresholds of a metric, and that of its check, where nothing was set. */
 struct level_rule metric_unset_rule(const struct target *g, size_t metric);
 double metric_unset_check(const struct target *g, size_t metric);
+/* Works out g->rules of a metric.  False: what was set does not go with the rest, and is left out.
+ */
+bool metric_resolve(struct target *g, size_t metric);
+/* Is that level (0 elevated, 1 critical) to follow what was learned? */
+bool metric_is_auto(const struct metric *m, size_t level);
 /* The default ones of such a metric at this server, whatever was written; NAN: none. */
 struct level_rule metric_default_rule(const struct target *g, size_t metric);
 /* Where its thresholds are from, in words; "" when it has none.  THROTTLE_TEXT bytes. */

@@ -86,7 +86,8 @@ static void put_metrics(const struct target *g, struct door_policy *p)
                 if (m->is_running) {
                         p->running = value;
                         p->n_samples = (uint64_t)g->samples[i].at_ns;
-                        if (m->is_written || m->is_set[0])
+                        if (m->set[0] == THRESHOLD_PAIR ||
+                            (m->is_written && m->set[0] == THRESHOLD_UNSET))
                                 p->running_most = rule->enter[0];
                         continue;
                 }

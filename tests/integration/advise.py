@@ -84,6 +84,32 @@ def _(folder):
     server.stop()
 
 
+@test("auto thresholds are learned at the start, and say so")
+def _(folder):
+    auto = CONFIG.replace("elevated = {5, 3} critical = {15, 10}", 'elevated = "auto" critical = "auto"')
+    server = start(folder, 40)
+    equal(server.stop(), 0, "exit code")
+    teach(server.data, 2)
+    server = Server(folder, config=auto % folder)
+    until(lambda: metric(advice(server))["thresholds_from"] == "learned from 48 h", what="learning")
+    got = metric(advice(server))
+    equal((got["present"]["elevated"], got["present"]["critical"]), ("60,45", "120,80"), "what holds")
+    with server.web() as w:
+        now = w.good("GET", "/v1/throttle")["targets"][0]["metrics"][0]
+    equal((now["elevated"], now["critical"]), ("60", "120"), "what status says")
+    shown = run(server, "config", "show").stdout
+    expect('elevated = "auto"' in shown and 'critical = "auto"' in shown, shown)
+    name = "target.shop's.threads_running.elevated"
+    done = run(server, "setting", "set", name, "automatic")
+    equal(done.returncode, 2, "exit code of a wrong value")
+    expect("two numbers, enter and exit, as in 5,3, or auto" in done.stderr, done.stderr)
+    equal(run(server, "setting", "set", name, "70,50").returncode, 0, "a pair")
+    equal(metric(advice(server))["present"]["elevated"], "70,50", "a pair that was set")
+    equal(run(server, "setting", "set", name, "auto").returncode, 0, "auto again")
+    equal(metric(advice(server))["present"]["elevated"], "60,45", "auto again")
+    server.stop()
+
+
 @test("without a day of history it says so, and names the targets there are")
 def _(folder):
     server = learned(folder, 2, 0)

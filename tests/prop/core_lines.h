@@ -153,6 +153,8 @@ static const char *const lines[] = {
         "SCHEDULETRY EVERY 1000",
         "SETTINGS",
         "SETTINGSET throttle.enabled|locks.enabled true|false",
+        "SETTINGSET target.shop.threads_running.elevated auto|5,3|20,10",
+        "SETTINGSET target.shop.threads_running.critical auto|15,10|30,20",
         "SETTINGSET throttle.mode|check.mode off|test_observe|observe|enforce",
         "SETTINGSET throttle.max_deferral $few",
         "SETTINGSET throttle.deferrals_per_hour $few",

@@ -476,6 +476,7 @@ static void set_gate(struct world *w)
                 .rule = {{5, 15}, {3, 10}, 0, false},
                 .check_above = 10,
                 .is_checked = true,
+                .shipped = {{5, 15}, {3, 10}, 0, false},
         };
         static const struct core_target shop = {.name = "shop",
                                                 .metrics = &threads,

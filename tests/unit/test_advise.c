@@ -5,11 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "core/tally.h"
-#include "rollup_box.h"
-#include "support/rig.h"
+#include "learned_box.h"
 
-#define MIN 60000LL
 #define NO_RULE                                                                                    \
         {                                                                                          \
                 {NAN, NAN}, {NAN, NAN}, 0, false                                                   \
@@ -31,35 +28,6 @@ static const struct core_target targets[] = {
         {.name = "shop", .metrics = metrics, .n_metrics = 2, .dwell_ns = NS_PER_S, .mode = -1},
         {.name = "stock", .metrics = metrics, .n_metrics = 1, .dwell_ns = NS_PER_S, .mode = -1},
 };
-
-static void put_values(struct rollup *r, const char *metric, float max)
-{
-        static char room[TALLY_METRIC_BYTES]; /* until the minute is packed */
-        struct slice name = tally_metric_name(SLICE_LIT("shop"), slice_str(metric), room);
-        minute_cell(r, TALLY_METRIC, name)->values =
-                (struct tally_values){.n = 1, .min = max, .max = max, .sum = (double)max};
-}
-
-/* A minute of the archive, so many minutes ago. */
-static void roll(struct rig *rig, int64_t ago, const char *metric, float max)
-{
-        struct rollup r;
-        struct buf body = {0};
-        minute_init(&r, rig->now.wall_ms / MIN - ago);
-        put_values(&r, metric, max);
-        rollup_pack(&r, &body);
-        rig->archive.base.ops->roll(&rig->archive.base, buf_slice(&body));
-        buf_release(&body);
-        rollup_release(&r);
-}
-
-/* A value in each ten minutes of so many hours that are over. */
-static void roll_hours(struct rig *rig, int hours, const char *metric, float max)
-{
-        int64_t behind = rig->now.wall_ms / MIN % 10;
-        for (int i = 1; i <= hours * 6; i++)
-                roll(rig, behind + 10 * i, metric, max);
-}
 
 static void begin(struct rig *rig)
 {

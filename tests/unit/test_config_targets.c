@@ -126,6 +126,29 @@ static void a_target_is_checked_by_the_metrics_it_names_in_their_order(void **un
         assert_true(l->rules[0].enter[0] == 2 && l->rules[1].enter[0] == 6);
         assert_true(isnan(l->rules[2].enter[0]) && l->rules[2].enter[1] == 500);
         assert_string_equal(c.targets.probes[0].metrics[2].source, "sql:SELECT 1");
+        assert_true(!l->is_written[0] && l->is_written[1] && !l->is_written[2]);
+        assert_true(!l->is_any_written[0] && l->is_any_written[1] && l->is_any_written[2]);
+        assert_true(l->is_check_written[0] && !l->is_check_written[1]);
+        config_release(&c);
+}
+
+static void a_threshold_may_be_auto(void **unused)
+{
+        (void)unused;
+        struct config c;
+        take_text("target \"shop\" { kind = mysql check = {\"row_lock_waits\"}\n"
+                  " metric \"threads_running\" { elevated = \"auto\" critical = {\"auto\"} }\n"
+                  " metric \"replication_lag\" { elevated = auto critical = {1, 0.5} }\n"
+                  " metric \"row_lock_waits\" { critical = auto } }\n",
+                  &c);
+        const struct config_target *l = &c.targets.levels[0];
+        assert_true(!l->is_auto[0][0] && l->is_auto[0][1]); /* row_lock_waits moved to the front */
+        assert_true(isnan(l->rules[0].enter[1]) && isnan(l->check_above[0]));
+        assert_true(l->is_auto[1][0] && l->is_auto[1][1]);
+        assert_true(l->rules[1].enter[0] == 5 && l->rules[1].enter[1] == 15); /* until it learned */
+        assert_true(!l->is_written[1] && !l->is_any_written[1]);
+        assert_true(l->is_auto[2][0] && !l->is_auto[2][1]);
+        assert_true(l->rules[2].enter[1] == 1 && l->is_any_written[2] && !l->is_written[2]);
         config_release(&c);
 }
 
@@ -257,6 +280,13 @@ static void what_makes_no_sense_is_refused_with_its_place(void **unused)
                 {"kind = mysql metric \"threads_running\" { elevated = {1, 2} }",
                  "metric \"threads_running\": elevated: the exit"},
                 {"kind = mysql metric \"threads_running\" { elevated = {1} }", "two numbers"},
+                {"kind = mysql metric \"threads_running\" { elevated = {1, x} }",
+                 "metric \"threads_running\": elevated must be two numbers, {enter, exit}, or "
+                 "\"auto\""},
+                {"kind = mysql metric \"threads_running\" { critical = \"Auto\" }",
+                 "critical must be two numbers, {enter, exit}, or \"auto\""},
+                {"kind = mysql metric \"threads_running\" { critical = {auto, auto} }", "or"},
+                {"kind = mysql metric \"threads_running\" { elevated = {inf, 1} }", "or"},
                 {"kind = mysql metric \"threads_running\" { elevated = {20, 1} critical = {5, 1} }",
                  "critical must not begin below"},
                 {"kind = mysql metric \"threads_running\" { stale = \"1ms\" }", "stale must be"},
@@ -337,6 +367,7 @@ int main(void)
                 cmocka_unit_test(a_target_is_taken_with_all_it_says),
                 cmocka_unit_test(a_short_target_gets_the_defaults_of_its_kind),
                 cmocka_unit_test(a_target_is_checked_by_the_metrics_it_names_in_their_order),
+                cmocka_unit_test(a_threshold_may_be_auto),
                 cmocka_unit_test(without_a_word_the_lag_is_checked_or_the_first_that_can_refuse),
                 cmocka_unit_test(what_unknown_means_is_said_per_tier),
                 cmocka_unit_test(the_name_of_a_target_fits_into_an_address),

@@ -43,6 +43,7 @@ static const char everything[] =
         "        metric \"depth\" { source = \"sql:SELECT \\\"1\\\"\" critical = {0.1, 0.05}\n"
         "                          threshold = 2.5 }\n"
         "        metric \"replication_lag\" { }\n"
+        "        metric \"row_lock_waits\" { elevated = \"auto\" critical = auto }\n"
         "}\n"
         "target \"pg\" { kind = \"postgres\" host = \"db\" port = 5433 }\n"
         "target \"near\" { kind = \"mysql\" socket = \"/run/s\" }\n"

@@ -145,7 +145,8 @@ static void a_file_that_is_written_has_no_default(void **unused)
         struct rig rig;
         struct level_rule rules[1];
         double check[1];
-        struct core_target_effective now = {rules, check, 0, false};
+        bool is_auto[1][2];
+        struct core_target_effective now = {rules, check, is_auto, 0, false};
         begin(&rig);
         set_cores(&rig, 16);
         assert_true(core_effective_target(rig.core, "shop", &now));

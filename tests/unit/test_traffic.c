@@ -362,6 +362,9 @@ static void a_threshold_that_is_set_is_published(void **unused)
         assert_int_equal(reason(etl), CHECK_LEVEL);
         assert_true(fakes[0].policy->running_most ==
                     3); /* the operator's, instead of what is learned */
+        ok(&rig, "SETTINGSET", "target.shop.threads_running.elevated", "auto");
+        sample_for(&rig, 4, 1);
+        assert_true(isnan(fakes[0].policy->running_most)); /* weir's, so the door has its own */
         end(&rig);
 }
 
