@@ -303,7 +303,7 @@ function range(s)
         if (s.min !== null && s.max !== null)
                 return `${shownValue(s, s.min)} to ${shownValue(s, s.max)} ${s.unit}`;
         if (s.type === 'pair')
-                return 'enter / exit';
+                return 'enter / exit, or auto';
         if (s.type === 'bool')
                 return 'on, off';
         return s.choices.map((c) => c.replace(/_/g, ' ')).join(', ');

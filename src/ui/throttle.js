@@ -282,7 +282,9 @@ function targetsPanel(ctx, reload)
         const own = (what) => (r) => {
                 const s = named(settings, 'target', r.target, r.name, what);
                 if (s)
-                        return editInPlace(s, ctx, reload);
+                        return editInPlace(s, ctx, reload,
+                                (v) => (v === 'auto' ? `auto (${fmtNumber(r[what])})`
+                                                     : shownValue(s, v)));
                 return r[what] === null || r[what] === undefined ? '–' : fmtNumber(r[what]);
         };
         const dwell = (r) => {
