@@ -127,15 +127,17 @@ const char *metric_origin(const struct target *g, size_t metric, char *ret)
         bool is_auto = metric_is_auto(m, 0) || metric_is_auto(m, 1);
         bool is_set = m->set[0] || m->set[1];
         const char *where = is_set ? "setting" : m->is_default ? "default" : "file";
-        bool is_limited = false; /* it gave way */
-        for (size_t i = 0; i < ARRAY_LEN(r->enter); i++)
+        bool is_limited = false, has_default = true; /* it gave way; of each that is auto */
+        for (size_t i = 0; i < ARRAY_LEN(r->enter); i++) {
                 is_limited |= metric_is_auto(m, i) && r->enter[i] != m->learned.enter[i];
+                has_default &= !metric_is_auto(m, i) || !isnan(r->enter[i]);
+        }
         if (is_auto && m->has_learned)
                 (void)snprintf(ret, THROTTLE_TEXT, "learned from %u h%s", m->learned_hours,
                                is_limited ? ", limited by the other level" : "");
         else if (is_auto)
                 (void)snprintf(ret, THROTTLE_TEXT, "%s until %d h are learned",
-                               is_none ? "none" : "default", ADVICE_LEAST / ADVICE_PER_HOUR);
+                               has_default ? "default" : "none", ADVICE_LEAST / ADVICE_PER_HOUR);
         else if (!is_none && !is_set && follows_cores(g, m))
                 (void)snprintf(ret, THROTTLE_TEXT, "default for %u cores", g->cores);
         else

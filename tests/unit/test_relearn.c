@@ -38,9 +38,14 @@ static const struct core_metric nameless[] = {{.name = "threads_running",
                                                .is_default = true,
                                                .is_check_default = true,
                                                .shipped = {{NAN, NAN}, {NAN, NAN}, 0, false}}};
+static const struct core_metric half[] = {{.name = "threads_running",
+                                           .rule = {{NAN, 500}, {NAN, 250}, 0, false},
+                                           .check_above = 500,
+                                           .is_auto = {true, false},
+                                           .shipped = {{NAN, NAN}, {NAN, NAN}, 0, false}}};
 static const struct core_target both_target = TARGET(both), alone_target = TARGET(elevated_alone),
                                 written_target = TARGET(critical_written),
-                                numbers_target = TARGET(numbers),
+                                numbers_target = TARGET(numbers), half_target = TARGET(half),
                                 nameless_target = TARGET(nameless);
 
 /* A weir whose archive has so many hours of that value before it begins. */
@@ -82,6 +87,12 @@ static void until_enough_is_learned_the_default_holds_or_none(void **unused)
         rig_release(&rig);
         begin(&rig, &nameless_target, 23, 40);
         holds(&rig, "elevated:null critical:null thresholds_from:'none until 24 h are learned'");
+        rig_release(&rig);
+        begin(&rig, &half_target, 23, 40);
+        holds(&rig, "elevated:null critical:'500' thresholds_from:'none until 24 h are learned'");
+        rig_release(&rig);
+        begin(&rig, &half_target, 24, 40);
+        holds(&rig, "elevated:'60' critical:'500' thresholds_from:'learned from 24 h'");
         rig_release(&rig);
         begin(&rig, &nameless_target, 24, 40);
         holds(&rig, "elevated:'60' critical:'120' thresholds_from:'learned from 24 h'");
