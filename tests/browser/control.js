@@ -262,6 +262,28 @@ test('proposed thresholds are shown with what they would have done, applied, and
                         'as configured');
         });
 
+test('a threshold is made automatic where it stands, and is refused in other words', async (t) => {
+        const server = await t.server({target: true});
+        const page = await t.page(server, '#/throttle');
+        const box = panel(page, 'Targets and thresholds');
+        const name = 'target.shop.threads.elevated';
+        const edit = async (text) => {
+                await box.getByRole('button', {name: new RegExp(`^${name} is .*Change it`)})
+                        .click();
+                await box.getByRole('textbox').fill(text);
+                await box.getByRole('button', {name: 'Save'}).click();
+        };
+        await edit('auto');
+        await toast(page, `${name} is set.`);
+        await says(page, inRow(box, 'threads'), /auto \(.\)/);
+        const {settings} = await server.get('settings');
+        equal(settings.find((s) => s.name === name).value, 'auto', 'value');
+        page.watch.allow(/400 \(Bad Request\).*settings/);
+        await edit('automatic');
+        await says(page, box, /two numbers.*or auto/);
+        await page.keyboard.press('Escape');
+});
+
 test('a target without a day of history says so in place of a proposal', async (t) => {
         const server = await t.server({target: true});
         const page = await t.page(server, '#/throttle');
