@@ -25,7 +25,7 @@ static const struct cli_command commands[] = {
          "  weir setting list --filter name=throttle.mode\n",
          .command = "SETTINGS", .listing = &listing},
         {"set", "NAME VALUE", "Change a setting at once and for good, until it is unset.",
-         "It is kept in the log, over restarts and reloads. Pairs are enter,exit.\n\n"
+         "It is kept in the log, over restarts and reloads. Pairs are enter,exit, or auto.\n\n"
          "  weir setting set throttle.delay.elevated.normal 5m\n"
          "  weir setting set target.shop.threads_running.critical 30,20\n"
          "  weir setting set locks.enabled false\n",
