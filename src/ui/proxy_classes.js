@@ -200,8 +200,7 @@ function running(c)
                 c.usual === null ? '' : `usually ${fmtNumber(c.usual)}`,
                 c.excess ? `${fmtNumber(c.excess)} in the window` : '',
         ];
-        const more = known.filter(Boolean).join(', ');
-        return [fmtNumber(c.running), more ? h('span.sub', {}, more) : null];
+        return [fmtNumber(c.running), known.filter(Boolean).map((text) => h('span.sub', {}, text))];
 }
 
 function time(c)
