@@ -1,4 +1,4 @@
-"""The story of demo/door: a checkout, and reports that nobody announced.
+"""The story of demo/door: a checkout, and reports without a warning.
 
     reports.py SOCKET CLIENTS ROWS      the reports: so many clients, until the standard input ends
 
@@ -149,7 +149,7 @@ class Reports:
 
     def end(self):
         if self.process.poll() is None:
-            self.process.kill()     # the server ends its statements when it finds nobody there
+            self.process.kill()     # the server ends its statements when it finds the client gone
             self.process.wait()
         self.reader.join()
         self.process.stdin.close()
@@ -266,7 +266,7 @@ class Play:
         self.checkout = None
 
     def _kill_reports(self):
-        """The server would notice only at their end that nobody waits for them."""
+        """The server would notice only at their end that their clients have gone."""
         connection = Connection(self.database.socket)
         ids = connection.query("SELECT GROUP_CONCAT(id) FROM information_schema.processlist"
                                " WHERE user = '%s'" % REPORT_USER)

@@ -18,7 +18,7 @@ import threading
 import time
 
 USER = "shop"
-REPORT_USER = "report"  # who sends reports that nobody announced
+REPORT_USER = "report"  # sends the reports of demo/door
 ORDERS = 2000
 QUERY_S = (0.3, 0.7)    # how long a heavy query sleeps; so the storm is over soon after its end
 START_S = 60        # longest time for MariaDB to be there

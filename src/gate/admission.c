@@ -214,7 +214,7 @@ static void count_held(struct admit_class *c, struct ticket *t, enum admit_reaso
         c->counts.by_reason[reason]++;
 }
 
-/* A wait has ended.  The moment that the core needs for a new class is none. */
+/* A wait has ended.  The moment that the core needs for a new class does not count. */
 static void count_wait(struct admit_class *c, struct ticket *t)
 {
         bool is_long = t->state == TICKET_NONE || t->waited_ns >= NEW_LEAST_NS;

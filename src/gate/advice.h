@@ -27,7 +27,7 @@ void advice_learn(const float *tens, size_t n, size_t first, struct advice_usual
 
 /* What a metric can be, and what it never falls below. */
 struct advice_bounds {
-        double most;              /* its largest possible value; INFINITY: there is none */
+        double most;              /* its largest possible value; INFINITY: unbounded */
         struct level_rule lowest; /* thresholds are not proposed below these; NAN: no such bound */
 };
 

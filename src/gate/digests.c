@@ -73,7 +73,7 @@ static int find_way(const struct digest_entry set[WAYS], uint16_t class_number, 
         return -1;
 }
 
-/* A free entry of the set; when there is none, the rarest, and the others count half. */
+/* A free entry of the set, else the rarest; then the others count half. */
 static int make_way(struct digest_entry set[WAYS])
 {
         int rarest = 0;

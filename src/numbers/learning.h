@@ -18,7 +18,7 @@ struct learning {
         void (*done)(struct learning *l);
         void *ctx;
         /* Set here. */
-        struct core *core; /* NULL: nobody waits any more, and it may be gone */
+        struct core *core; /* NULL: the asker has gone, and the core may be gone */
         int err;           /* the archive could not be read: only the last hour is known */
         struct slice names[SERIES_METRICS];
         struct arena arena; /* of the names */
@@ -29,7 +29,7 @@ struct learning {
 /* Metrics of that target, or of all when it is empty, at most SERIES_METRICS.  True: `done` will be
  * called; false: it is complete now, without `done`. */
 bool learning_ask(struct core *core, struct slice target, struct learning *l);
-/* Nobody waits: `done` still comes, as the archive has what it fills, perhaps after the core. */
+/* The asker has gone.  `done` still comes, perhaps after the core. */
 void learning_forget(struct learning *l);
 void learning_release(struct learning *l);
 

@@ -3,7 +3,7 @@
 
 #define CPU_MAX 65535 /* the largest number of a processor that makes sense */
 
-/* Takes a decimal number off the front; false: there is none, or it is too large. */
+/* Takes a decimal number off the front; false: no digits, or too large. */
 static bool take_decimal(struct slice *s, unsigned *ret)
 {
         size_t n = 0;

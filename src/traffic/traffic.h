@@ -132,7 +132,7 @@ void traffic_classes_made(struct core *core, size_t door);
 
 enum gate_mode traffic_mode(const struct core *core,
                             size_t door); /* the setting, else the file's */
-/* The strictest of all doors; off when there is none. */
+/* The strictest of all doors; off without a door. */
 enum gate_mode traffic_doors_mode(const struct core *core);
 size_t traffic_count(const struct core *core);
 const char *traffic_name(const struct core *core, size_t door);

@@ -69,12 +69,12 @@ function steps(m)
 
 async function apply(m, ctx, changed)
 {
-        const todo = steps(m);
+        const changes = steps(m);
         const ok = await confirm({
                 title: `Change the thresholds of ${m.name}?`,
                 yes: 'Apply',
                 text: [
-                        ...todo.map((s) => `${s.level}: ${pair(m.present[s.level])} becomes ${
+                        ...changes.map((s) => `${s.level}: ${pair(m.present[s.level])} becomes ${
                                             pair(m.proposed[s.level])}.`),
                         `In the last day the present ones were reached: ${effect(m.present)}.`,
                         `The proposed ones would have been: ${effect(m.proposed)}.`,
@@ -85,8 +85,8 @@ async function apply(m, ctx, changed)
         if (!ok)
                 return;
         const {settings} = await ctx.api.get('settings');
-        const before = todo.map((s) => settings.find((x) => x.name === s.name));
-        for (const s of todo)
+        const before = changes.map((s) => settings.find((x) => x.name === s.name));
+        for (const s of changes)
                 await ctx.api.post(path('settings', s.name), {value: s.value});
         toast(`The thresholds of ${m.name} are set.`, {
                 undo: async () => {
@@ -173,7 +173,7 @@ export function advicePanel(ctx, reload)
 {
         const p = panel('Proposed thresholds', {
                 hint: 'weir learns the usual values of each metric from the last 7 days. Open a ' +
-                        'target to see what it would propose. Nothing changes by itself.'
+                        'target to see the proposal. Only thresholds that are auto follow it.'
         });
         let key = '';
         return {
