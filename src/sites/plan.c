@@ -597,16 +597,34 @@ static uint64_t count_due(const struct site *s)
         return due;
 }
 
-static uint64_t count_critical(struct core *core, const struct site *s)
+size_t site_first_hooks(const struct core *core, const struct site *s, struct slice *ret)
+{
+        size_t n = 0;
+        for (size_t i = 0; i < s->survey.n_hooks && n < SITE_FIRST_MAX; i++)
+                if (site_tier(core, s, s->survey.hooks[i].hook) == TIER_CRITICAL)
+                        ret[n++] = s->survey.hooks[i].hook;
+        return n;
+}
+
+static uint64_t count_critical(const struct core *core, const struct site *s)
 {
         uint64_t due = 0;
-        for (size_t i = 0; i < s->survey.n_hooks; i++) {
-                const struct site_hook *h = &s->survey.hooks[i];
-                enum tier tier;
-                (void)site_decide(core, s, h->hook, &tier); /* the tier is what counts */
-                due += tier == TIER_CRITICAL ? h->due : 0;
-        }
+        for (size_t i = 0; i < s->survey.n_hooks; i++)
+                if (site_tier(core, s, s->survey.hooks[i].hook) == TIER_CRITICAL)
+                        due += s->survey.hooks[i].due;
         return due;
+}
+
+static void name_critical(struct planner *p)
+{
+        struct slice hooks[SITE_FIRST_MAX];
+        size_t n = site_first_hooks(p->core, p->site, hooks);
+        struct slice *kept = arena_array(&p->plan->arena, n + 1, sizeof(*kept));
+        ASSERT(kept);
+        for (size_t i = 0; i < n; i++)
+                kept[i] = arena_copy(&p->plan->arena, hooks[i]);
+        p->plan->critical = kept;
+        p->plan->n_critical = n;
 }
 
 /* What may fall due before the next cycle has moved it: cycles begin an interval after the end of
@@ -656,6 +674,7 @@ void sites_surveyed(struct core *core, struct slice site, struct site_survey *su
                 plan_batches(&p);
         if (ret->mode >= MODE_OBSERVE)
                 plan_moves(&p);
+        name_critical(&p);
         s->would_move = ret->mode == MODE_OBSERVE ? p.waiting : 0;
         s->due = count_due(s) - (ret->mode == MODE_ENFORCE ? p.waiting : 0);
         s->due_critical = count_critical(core, s);

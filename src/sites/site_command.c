@@ -63,8 +63,7 @@ static void sum_tiers(struct telling *t)
         }
         for (size_t i = 0; i < v->n_hooks; i++) {
                 struct site_hook_reply row = hook_row(t, i);
-                struct site_tier_reply *tier =
-                        &t->tiers[registry_tier(t->core->throttle->registry, row.hook)];
+                struct site_tier_reply *tier = &t->tiers[site_tier(t->core, t->site, row.hook)];
                 tier->due += row.due;
                 tier->moved += row.moved;
                 tier->running += row.running;
@@ -289,6 +288,37 @@ int exec_siteask(struct core *core, struct session *session, const struct comman
                 .claims = caps.claims,
         };
         reply_site_asked(reply, &told);
+        return OK;
+}
+
+struct first_hooks {
+        struct slice hooks[SITE_FIRST_MAX];
+        size_t n;
+};
+
+static void tell_first(struct reply *reply, const struct reply_items *items)
+{
+        const struct first_hooks *f = items->of;
+        for (size_t i = 0; i < f->n; i++)
+                reply_text(reply, f->hooks[i]);
+}
+
+int exec_sitefirst(struct core *core, struct session *session, const struct command *cmd,
+                   struct reply *reply, struct problem *problem)
+{
+        (void)session; /* answers at once */
+        const struct site *s = site_need(core, cmd->arg[P_SITEFIRST_NAME].text, problem);
+        if (!s)
+                return problem->err;
+        throttle_refresh(core);
+        struct first_hooks first = {.n = 0};
+        first.n = site_first_hooks(core, s, first.hooks);
+        const struct site_first_reply told = {
+                .mode = mode_name(site_mode(core, s)),
+                .level = level_name(site_level(core, s)),
+                .hooks = {first.n, tell_first, core, &first},
+        };
+        reply_site_first(reply, &told);
         return OK;
 }
 

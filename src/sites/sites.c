@@ -201,14 +201,19 @@ enum level site_level(const struct core *core, const struct site *s)
         return g ? g->leveler.level : LEVEL_UNKNOWN;
 }
 
+enum tier site_tier(const struct core *core, const struct site *s, struct slice hook)
+{
+        (void)s; /* one registry for all sites and for jobs */
+        return registry_tier(core->throttle->registry, hook);
+}
+
 struct gate_answer site_decide(struct core *core, const struct site *s, struct slice hook,
                                enum tier *ret_tier)
 {
         throttle_refresh(core);
         struct policy policy = core->throttle->policy;
         const struct target *g = target_of(core, s);
-        struct gate_ask ask = {.tier = registry_tier(core->throttle->registry, hook),
-                               .level = site_level(core, s)};
+        struct gate_ask ask = {.tier = site_tier(core, s, hook), .level = site_level(core, s)};
         if (g && g->leveler.is_unmeasured && !is_not_measured_yet(g))
                 ask.level = worse_for_tier(&policy, ask.level, LEVEL_UNKNOWN, ask.tier);
         if (policy.deferrals_per_hour)

@@ -59,6 +59,9 @@ enum gate_mode site_mode(const struct core *core, const struct site *s);
 /* What the gate says of an action of this hook: as if the mode were enforce. */
 struct gate_answer site_decide(struct core *core, const struct site *s, struct slice hook,
                                enum tier *ret_tier);
+enum tier site_tier(const struct core *core, const struct site *s, struct slice hook);
+/* The hooks of the critical tier that the last survey found; room for SITE_FIRST_MAX. */
+size_t site_first_hooks(const struct core *core, const struct site *s, struct slice *ret);
 /* Nothing is known of the load yet: nothing is done. */
 bool site_is_guess(const struct core *core, const struct site *s);
 enum level site_level(const struct core *core, const struct site *s); /* critical while paused */

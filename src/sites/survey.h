@@ -22,6 +22,7 @@
 #define SITE_PREFIX_MAX 40   /* bytes of "wp_" */
 #define SITE_HOOKS_MAX  2000 /* of one site that a survey tells of */
 #define SITE_HOOK_MAX   191  /* bytes: the column */
+#define SITE_FIRST_MAX  200  /* hooks of the critical tier that are looked after */
 #define SITE_COUNT_CAP  1000 /* due actions of one hook are counted up to this */
 
 /* What a guard can mend or report. */
@@ -114,6 +115,9 @@ struct site_plan {
         struct site_step *steps;
         size_t n_steps;
         bool is_calm; /* level normal: retention may work */
+        /* Hooks of the critical tier that the survey found: exact names. */
+        const struct slice *critical;
+        size_t n_critical;
         struct arena arena;
 };
 

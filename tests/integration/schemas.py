@@ -461,6 +461,7 @@ def history_that_cannot_be_written(ask, folder):
 def sites(ask, folder):
     until(lambda: ask("SITES")["sites"][0]["due"] == 2, what="a survey")
     ask("SITEASK", name="blog", hook="klaviyo_sync")
+    ask("SITEFIRST", name="blog")
     ask("SITERUN", name="blog")
     set_load(folder, 30)
     until(lambda: ask("SITE", name="blog")["moved"] == 1, what="a moved action")

@@ -884,6 +884,22 @@ static void runners_are_capped_while_more_than_the_critical_tier_may_run(void **
         }
 }
 
+static void the_hooks_that_go_first_are_those_of_the_critical_tier(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        has(rig_do(&rig, "SITEFIRST", "blog"), "mode:'enforce' level:'critical' hooks:[]");
+        survey(&rig, &plan, "pay", 0u, "renew", 1u, "sync", 1u, NULL);
+        assert_int_equal(plan.n_critical, 1);
+        assert_true(slice_eq(plan.critical[0], SLICE_LIT("pay")));
+        site_plan_release(&plan);
+        has(rig_do(&rig, "SITEFIRST", "blog"), "hooks:['pay']");
+        has(rig_do(&rig, "SITEFIRST", "nothere"), "unknown WordPress site");
+        rig_release(&rig);
+}
+
 static void a_runner_waits_no_longer_than_it_said(void **unused)
 {
         (void)unused;
@@ -1068,6 +1084,7 @@ int main(void)
                 cmocka_unit_test(runners_defer_single_actions_into_shared_batches),
                 cmocka_unit_test(a_runner_waits_until_something_may_run),
                 cmocka_unit_test(runners_are_capped_while_more_than_the_critical_tier_may_run),
+                cmocka_unit_test(the_hooks_that_go_first_are_those_of_the_critical_tier),
                 cmocka_unit_test(a_runner_waits_no_longer_than_it_said),
                 cmocka_unit_test(a_site_that_is_removed_lets_go_of_all_who_wait),
                 cmocka_unit_test(a_site_that_stays_keeps_what_is_known_of_it),
