@@ -30,6 +30,11 @@
 /* A cycle that has more to do goes on after so many times the time it took. */
 #define REST_FACTOR 3
 #define REST_MIN_MS 100
+/* The work of each second: at most this share of the time. */
+#define TICK_NS      NS_PER_S
+#define TICK_SHARE   5
+#define FRONT_FIND   (2 * FRONT_ROWS_MAX)
+#define FRONT_SOON_S 60 /* what falls due so soon is put in front already */
 
 enum talk_kind {
         TALK_MODE,
@@ -39,6 +44,9 @@ enum talk_kind {
         TALK_SHIFT,
         TALK_STEPPED,
         TALK_REPAIRED,
+        TALK_FRONT,
+        TALK_FRONTED,
+        TALK_TOP_UP,
 };
 
 struct talk {
@@ -55,6 +63,10 @@ struct talk {
         size_t n_rows;
         uint64_t n_changed;
         bool is_refused;
+        struct slice hook;
+        struct front_row *fronts; /* n_rows of them */
+        bool is_all;
+        struct site_due_now due_now;
 };
 
 struct guard {
@@ -83,7 +95,12 @@ struct guard_site {
         /* The thread's own: */
         struct store store;
         int64_t now_s, horizon_s; /* of the last survey and plan */
+        int64_t now_ns;           /* when now_s was read */
         int64_t slow_ms;          /* the slowest of the last cycles; half as much with each */
+        struct site_plan plan;    /* the last one: it tells what each second's work is */
+        int64_t tick_ns;          /* when that work is due */
+        struct store_front_row *found;
+        char front_problem[STORE_ADVICE_MAX]; /* why nothing is put in front; "" */
         int64_t retry_ms;
 };
 
@@ -243,6 +260,8 @@ static int move_page(struct guard_site *s, const struct site_plan *plan, struct 
         return told;
 }
 
+static int tick(struct guard_site *s);
+
 /* *budget: rows that may still be moved in this cycle. */
 static int do_move(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
                    size_t *budget)
@@ -250,7 +269,9 @@ static int do_move(struct guard_site *s, const struct site_plan *plan, struct si
         size_t n = SITE_ROWS_MAX;
         int r = OK;
         while (r == OK && *budget && n == SITE_ROWS_MAX && !is_interrupted(s)) {
-                r = move_page(s, plan, step, &n);
+                r = tick(s);
+                if (r == OK)
+                        r = move_page(s, plan, step, &n);
                 *budget -= n < *budget ? n : *budget;
         }
         return r;
@@ -288,6 +309,137 @@ static int do_step(struct guard_site *s, const struct site_plan *plan, struct si
         return write_log(s, plan, step, ids, step->n_rows);
 }
 
+/* ---- the thread: each second ---- */
+
+static int64_t site_now_s(const struct guard_site *s)
+{
+        return s->now_s + (clock_boot_ns() - s->now_ns) / NS_PER_S;
+}
+
+static int put_hook_front(struct guard_site *s, struct slice hook, struct front_row *rows, size_t n,
+                          struct problem *problem)
+{
+        uint64_t n_changed;
+        s->talk.hook = hook;
+        s->talk.fronts = rows;
+        s->talk.n_rows = n;
+        int r = talk(s, TALK_FRONT);
+        if (r != OK)
+                return r == ERR_STOPPING ? r : OK; /* the ledger has no room: later */
+        if (!s->talk.n_rows)
+                return OK;
+        return store_put_front(&s->store, rows, s->talk.n_rows, &n_changed, problem);
+}
+
+/* Those of `found` that are not in front yet, hook by hook. */
+static int put_found_front(struct guard_site *s, size_t n, struct problem *problem)
+{
+        struct front_row rows[FRONT_ROWS_MAX];
+        for (size_t at = 0, end; at < n; at = end) {
+                size_t n_rows = 0;
+                for (end = at; end < n && s->found[end].hook == s->found[at].hook; end++)
+                        if (s->found[end].row.priority && n_rows < FRONT_ROWS_MAX)
+                                rows[n_rows++] = s->found[end].row;
+                int r = n_rows ? put_hook_front(s, s->plan.critical[s->found[at].hook], rows,
+                                                n_rows, problem)
+                               : OK;
+                if (r != OK && r != ERR_LOCKED) /* locked: in a second */
+                        return r;
+        }
+        return OK;
+}
+
+static int put_front(struct guard_site *s, struct problem *problem)
+{
+        const struct site_plan *plan = &s->plan;
+        uint64_t n_changed;
+        size_t n;
+        if (!plan->is_front || !plan->n_critical || s->front_problem[0])
+                return OK;
+        int r = store_find_front(&s->store, plan->critical, plan->n_critical,
+                                 site_now_s(s) + FRONT_SOON_S, s->found, FRONT_FIND, &n, problem);
+        if (r != OK || !n)
+                return r;
+        if (s->store.facts.has_priority)
+                return put_found_front(s, n, problem);
+        return store_date_front(&s->store, plan->critical, plan->n_critical, s->found, n,
+                                site_now_s(s), &n_changed, problem);
+}
+
+/* The ledger of one hook, compared with the site; gives back what is not wanted in front. */
+static int check_front(struct guard_site *s, const struct site_front *front,
+                       struct problem *problem)
+{
+        struct front_row *seen = xcalloc(2 * FRONT_FIND, sizeof(*seen));
+        uint64_t n_changed;
+        size_t n;
+        bool is_all;
+        int r = store_see_front(&s->store, front->hook, front->rows, front->n_rows, seen,
+                                2 * FRONT_FIND, &n, &is_all, problem);
+        if (r == OK) {
+                s->talk.hook = front->hook;
+                s->talk.fronts = seen;
+                s->talk.n_rows = n;
+                s->talk.is_all = is_all;
+                r = talk(s, TALK_FRONTED);
+                if (r == OK && s->talk.n_rows)
+                        r = store_put_back(&s->store, seen, s->talk.n_rows, &n_changed, problem);
+        }
+        free(seen);
+        return r;
+}
+
+static int do_step(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
+                   size_t *budget);
+
+static int top_up(struct guard_site *s, struct problem *problem)
+{
+        struct site_plan returns = {0};
+        size_t budget = ROWS_PER_CYCLE;
+        if (!s->plan.is_returning)
+                return OK;
+        int r = store_count_due(&s->store, SITE_STOCK_MAX, &s->talk.due_now.due,
+                                &s->talk.due_now.runners, problem);
+        if (r != OK)
+                return r;
+        s->talk.plan = &returns;
+        r = talk(s, TALK_TOP_UP);
+        for (size_t i = 0; r == OK && i < returns.n_steps && !is_interrupted(s); i++)
+                r = do_step(s, &returns, &returns.steps[i], &budget);
+        s->plan.is_returning = r == OK && returns.is_returning;
+        site_plan_release(&returns);
+        return r;
+}
+
+/* A missing privilege is told as advice: the rest of the guard works without it. */
+static int note_front(struct guard_site *s, int r, const struct problem *problem)
+{
+        if (r == ERR_LOCKED)
+                return OK;
+        if (r != ERR_FORBIDDEN)
+                return r;
+        (void)snprintf(s->front_problem, sizeof(s->front_problem),
+                       "Actions of the critical tier are not put in front: %s", problem->detail);
+        return OK;
+}
+
+/* What is done each second, between the steps of a cycle and while it rests. */
+static int tick(struct guard_site *s)
+{
+        struct problem problem;
+        int64_t began_ns = clock_boot_ns();
+        if (began_ns < s->tick_ns || !mysql_conn_is_open(s->store.conn))
+                return OK;
+        int r = note_front(s, put_front(s, &problem), &problem);
+        if (r == OK)
+                r = top_up(s, &problem);
+        int64_t took_ns = clock_boot_ns() - began_ns;
+        s->tick_ns = began_ns + (took_ns * TICK_SHARE > TICK_NS ? took_ns * TICK_SHARE : TICK_NS);
+        if (r != OK && r != ERR_STOPPING)
+                fail(s, &problem);
+        return r;
+}
+
 /* What repairs look at, because the loop takes the survey itself.  Wants site_survey_release(). */
 static struct site_survey copy_for_repairs(const struct site_survey *v)
 {
@@ -305,6 +457,7 @@ static struct site_survey copy_for_repairs(const struct site_survey *v)
 static int repair(struct guard_site *s, const struct site_plan *plan, struct site_survey *found)
 {
         struct problem problem;
+        found->advice = s->front_problem[0] ? s->front_problem : NULL;
         int r = store_repair(&s->store, plan, found, &problem);
         s->talk.survey = found;
         if (r == OK || r == ERR_LOCKED)
@@ -314,15 +467,28 @@ static int repair(struct guard_site *s, const struct site_plan *plan, struct sit
         return r;
 }
 
+/* A refusal is told, and keeps nothing else from being done. */
+static int look_after(struct guard_site *s, const struct site_front *front)
+{
+        struct problem problem;
+        int r = note_front(s, check_front(s, front, &problem), &problem);
+        if (r != OK && r != ERR_STOPPING)
+                fail(s, &problem);
+        return r;
+}
+
 /* *ret_rest_ms: 0: until the next interval. */
 static int cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms)
 {
         struct problem problem;
         struct site_survey survey = {0};
-        struct site_plan plan = {0};
+        struct site_plan *plan = &s->plan;
         size_t budget = ROWS_PER_CYCLE;
         int64_t began_ns = clock_boot_ns();
+        bool was_known = s->store.is_known;
         int r = store_open(&s->store, mode, &problem);
+        if (!was_known)
+                s->front_problem[0] = '\0';
         if (r == OK)
                 r = store_survey(&s->store, s->horizon_s, &survey, &problem);
         if (r != OK) {
@@ -335,37 +501,51 @@ static int cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms
         survey.slow_ms = s->slow_ms > survey_ms ? s->slow_ms : survey_ms;
         s->talk.survey = &survey;
         s->now_s = survey.now_s;
-        s->talk.plan = &plan;
+        s->now_ns = clock_boot_ns();
+        site_plan_release(plan);
+        s->talk.plan = plan;
         r = talk(s, TALK_SURVEYED);
         site_survey_release(&survey); /* is empty, unless the loop stops and did not take it */
-        s->horizon_s = plan.horizon_s;
-        for (size_t i = 0; r == OK && i < plan.n_steps && budget && !is_interrupted(s); i++) {
-                r = do_step(s, &plan, &plan.steps[i], &budget);
+        s->horizon_s = plan->horizon_s;
+        r = r == OK ? tick(s) : r;
+        for (size_t i = 0; r == OK && i < plan->n_fronts && !is_interrupted(s); i++)
+                r = look_after(s, &plan->fronts[i]);
+        for (size_t i = 0; r == OK && i < plan->n_steps && budget && !is_interrupted(s); i++) {
+                r = do_step(s, plan, &plan->steps[i], &budget);
+                r = r == OK ? tick(s) : r;
                 serve_requests(s);
         }
-        if (r == OK && plan.mode >= MODE_OBSERVE)
-                r = repair(s, &plan, &found);
+        if (r == OK && plan->mode >= MODE_OBSERVE)
+                r = repair(s, plan, &found);
         site_survey_release(&found);
         int64_t took_ms = (clock_boot_ns() - began_ns) / NS_PER_MS;
         s->slow_ms = took_ms > s->slow_ms / 2 ? took_ms : s->slow_ms / 2;
         *ret_rest_ms = budget ? 0 : took_ms * REST_FACTOR + REST_MIN_MS;
-        site_plan_release(&plan);
         return r;
 }
 
-/* Until the time is over, a cycle is wanted, or it is time to stop; runs requests meanwhile. */
+/* Until the time is over, a cycle is wanted, or it is time to stop; does the work of each second
+ * and runs requests meanwhile. */
 static void rest(struct guard_site *s, int64_t ms)
 {
         int64_t until_ns = clock_boot_ns() + ms * NS_PER_MS;
         for (;;) {
-                int64_t left_ms = (until_ns - clock_boot_ns() + NS_PER_MS - 1) / NS_PER_MS;
+                int64_t now_ns = clock_boot_ns();
+                int64_t left_ms = (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
                 if (left_ms <= 0 || is_interrupted(s))
                         return;
+                bool ticks = mysql_conn_is_open(s->store.conn) &&
+                             (s->plan.is_front || s->plan.is_returning);
+                int64_t tick_ms = (s->tick_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+                if (ticks && tick_ms < left_ms)
+                        left_ms = tick_ms > 0 ? tick_ms : 0;
                 struct pollfd fds[] = {{.fd = s->stop_fd, .events = POLLIN},
                                        {.fd = s->wake_fd, .events = POLLIN}};
                 (void)poll(fds, ARRAY_LEN(fds), (int)left_ms); /* interrupted is fine */
                 drain_fd(s->wake_fd);
                 serve_requests(s);
+                if (ticks && !is_interrupted(s) && tick(s) != OK)
+                        return; /* the next cycle connects again, or it is time to stop */
         }
 }
 
@@ -434,8 +614,18 @@ static void hear(struct guard_site *s)
         case TALK_REPAIRED:
                 sites_repaired(core, name, t->survey->faults, t->survey->advice);
                 break;
+        case TALK_FRONT:
+                t->result = sites_front(core, name, t->hook, t->fronts, &t->n_rows, &t->problem);
+                break;
+        case TALK_FRONTED:
+                sites_fronted(core, name, t->hook, t->fronts, &t->n_rows, t->is_all);
+                break;
+        case TALK_TOP_UP:
+                sites_top_up(core, name, &t->due_now, t->plan);
+                break;
         }
-        bool must_be_durable = t->kind == TALK_PROPOSE || t->kind == TALK_SHIFT;
+        bool must_be_durable = t->kind == TALK_PROPOSE || t->kind == TALK_SHIFT ||
+                               (t->kind == TALK_FRONT && t->n_rows);
         if (must_be_durable && t->result == OK) {
                 t->durable_seq = core_reply_seq(core);
                 t->state = HANDLED;
@@ -536,6 +726,8 @@ struct sites_guard guard_for_core(struct guard *g)
 static struct guard_site *site_free(struct guard_site *s)
 {
         store_release(&s->store);
+        site_plan_release(&s->plan);
+        free(s->found);
         (void)pthread_mutex_destroy(&s->lock);
         (void)pthread_cond_destroy(&s->answered);
         if (s->stop_fd >= 0)
@@ -565,6 +757,7 @@ int guard_start(struct guard *g, const struct store_options *options, int64_t in
         s->interval_ms = interval_ms;
         s->retry_ms = RETRY_MIN_MS;
         s->asked_end = &s->asked;
+        s->found = xcalloc(FRONT_FIND, sizeof(*s->found));
         s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         (void)pthread_mutex_init(&s->lock, NULL);

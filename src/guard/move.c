@@ -148,8 +148,9 @@ static void put_target(struct buf *sql, const struct change *c, const struct cha
                 put_dates(sql, rows, n, true);
 }
 
-static void put_update(struct store *s, const struct change *c, size_t at, size_t n)
+static void put_update(struct store *s, const void *ctx, size_t at, size_t n)
 {
+        const struct change *c = ctx;
         struct buf *sql = &s->sql;
         const struct change_row *rows = c->rows + at;
         buf_printf(sql,
@@ -191,39 +192,46 @@ static unsigned grown(unsigned rows_at_once)
         return n < SITE_ROWS_MAX ? n : SITE_ROWS_MAX;
 }
 
-static int change(struct store *s, struct change *c, uint64_t *ret_moved, struct problem *problem)
+int store_change(struct store *s, size_t n, store_put put, const void *ctx, uint64_t *ret_changed,
+                 struct problem *problem)
 {
         struct mysql_result none CLEANUP(mysql_result_release) = {0};
         int n_left = s->facts.is_mariadb ? REFUSALS_MAX_MARIADB : REFUSALS_MAX_MYSQL;
         bool is_refused = false;
-        if (c->n)
-                qsort(c->rows, c->n, sizeof(*c->rows), order_by_id);
         size_t at = 0;
-        while (at < c->n && n_left > 0) {
-                size_t n = c->n - at < s->rows_at_once ? c->n - at : s->rows_at_once;
-                put_update(s, c, at, n);
+        *ret_changed = 0;
+        while (at < n && n_left > 0) {
+                size_t step = n - at < s->rows_at_once ? n - at : s->rows_at_once;
+                put(s, ctx, at, step);
                 int r = store_run(s, &none, problem);
                 if (r == OK) {
-                        *ret_moved += none.affected;
+                        *ret_changed += none.affected;
                         s->rows_at_once = grown(s->rows_at_once);
-                        at += n;
+                        at += step;
                         continue;
                 }
                 if (r != ERR_LOCKED)
                         return r;
                 n_left--;
-                if (n < ROWS_LEAST) {
+                if (step < ROWS_LEAST) {
                         is_refused = true;
-                        at += n;
+                        at += step;
                 }
-                s->rows_at_once = n / 2 > 1 ? (unsigned)(n / 2) : 1;
+                s->rows_at_once = step / 2 > 1 ? (unsigned)(step / 2) : 1;
                 r = store_pause(s, problem);
                 if (r != OK)
                         return r;
         }
-        if (at < c->n || is_refused)
+        if (at < n || is_refused)
                 return problem_set(problem, ERR_LOCKED, "other sessions hold locks on the actions");
         return OK;
+}
+
+static int change(struct store *s, struct change *c, uint64_t *ret_moved, struct problem *problem)
+{
+        if (c->n)
+                qsort(c->rows, c->n, sizeof(*c->rows), order_by_id);
+        return store_change(s, c->n, put_update, c, ret_moved, problem);
 }
 
 int store_move(struct store *s, const struct site_due_row *rows, size_t n, int64_t to_s,

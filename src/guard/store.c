@@ -45,6 +45,8 @@ static const struct right {
          MODE_ENFORCE, true, "UPDATE ",
          " SET scheduled_date_gmt = NULL, scheduled_date_local = NULL, claim_id = 0, status = ''"
          " WHERE action_id = 0"},
+        {ACTIONS, "UPDATE (priority)", MODE_ENFORCE, false, "UPDATE ",
+         " SET priority = 0 WHERE action_id = 0"},
         {ACTIONS, "DELETE", MODE_ENFORCE, false, "DELETE FROM ", " WHERE action_id = 0"},
         {CLAIMS, "SELECT", MODE_TEST_OBSERVE, true, "SELECT 1 FROM ", " LIMIT 0"},
         {CLAIMS, "DELETE", MODE_ENFORCE, false, "DELETE FROM ", " WHERE claim_id = 0"},
@@ -114,12 +116,24 @@ static void put_grant(const struct store *s, const char *privileges, enum table 
         buf_put_str(ret, "@'%'");
 }
 
+/* A column that Action Scheduler has since 3.6. */
+static bool is_of_priority(const struct right *r)
+{
+        return strstr(r->privilege, "(priority)") != NULL;
+}
+
+static bool uses_right(const struct store *s, const struct right *r, enum gate_mode mode)
+{
+        bool has_column = s->facts.has_priority || !s->is_known;
+        return mode >= r->from && (has_column || !is_of_priority(r));
+}
+
 void store_put_grants(const struct store *s, enum gate_mode mode, struct buf *ret)
 {
         for (enum table t = 0; t < TABLES; t++) {
                 struct buf words CLEANUP(buf_release) = {0};
                 for (size_t i = 0; i < ARRAY_LEN(rights); i++)
-                        if (rights[i].table == t && mode >= rights[i].from)
+                        if (rights[i].table == t && uses_right(s, &rights[i], mode))
                                 buf_printf(&words, "%s%s", words.len ? ", " : "",
                                            rights[i].privilege);
                 if (!words.len)
@@ -143,7 +157,7 @@ static int name_grant(const struct store *s, struct problem *problem)
                 char table[STORE_NAME_MAX];
                 (void)snprintf(table, sizeof(table), "%s%s", s->options->prefix,
                                table_names[r->table]);
-                if (!strstr(end, table) ||
+                if (!strstr(end, table) || !strstr(end, "'priority'") == is_of_priority(r) ||
                     strncmp(r->privilege, words.ptr, strcspn(words.ptr, ", ")) != 0)
                         continue;
                 bool is_one = !slice_contains(words, SLICE_LIT(","));
@@ -524,7 +538,7 @@ int store_put_missing(struct store *s, enum gate_mode mode, struct buf *ret,
                       struct problem *problem)
 {
         for (size_t i = 0; i < ARRAY_LEN(rights); i++) {
-                if (mode < rights[i].from)
+                if (!uses_right(s, &rights[i], mode))
                         continue;
                 int r = try_right(s, &rights[i], problem);
                 if (r == ERR_FORBIDDEN) {

@@ -9,7 +9,8 @@
  *   (2) no statement waits for a row lock: the session has innodb_lock_wait_timeout = 0 (MySQL: 1,
  *       its least), and ERR_LOCKED means a smaller batch, later
  *   (3) only pending, unclaimed rows are changed, by primary key with these conditions, and of
- *       their columns only the two dates; repairs say what else they change
+ *       their columns only the two dates, and the priority of the critical tier; repairs say what
+ *       else they change
  *   (4) the serialized schedule is read and never written; no action is deleted (but by retention),
  *       cloned or claimed; a person who moves actions into weir takes them (transfer.h) */
 #ifndef WEIR_GUARD_STORE_H
@@ -18,6 +19,11 @@
 #include "base/rand.h"
 #include "sites/survey.h"
 #include "sql/mysql.h"
+
+/* Only the classes that are known not to recur. */
+#define STORE_RUNS_ONCE                                                                            \
+        "(schedule LIKE 'O:%:\"ActionScheduler\\_SimpleSchedule\":%' OR "                          \
+        "schedule LIKE 'O:%:\"ActionScheduler\\_NullSchedule\":%')"
 
 struct store_options {
         const char *name; /* of the site */
@@ -135,6 +141,11 @@ int store_shift(struct store *s, const struct site_step *step, uint64_t *ret_mov
                 struct problem *problem) MUST_CHECK;
 int store_return(struct store *s, const struct site_step *step, uint64_t *ret_moved,
                  struct problem *problem) MUST_CHECK;
+/* Runs what `put` writes into s->sql for `n` rows from `at` on, in slices that get smaller while
+ * other sessions hold locks.  ERR_LOCKED: some were refused for good. */
+typedef void (*store_put)(struct store *s, const void *ctx, size_t at, size_t n);
+int store_change(struct store *s, size_t n, store_put put, const void *ctx, uint64_t *ret_changed,
+                 struct problem *problem) MUST_CHECK;
 /* Waits a few milliseconds, by chance: after ERR_LOCKED. */
 int store_pause(struct store *s, struct problem *problem) MUST_CHECK;
 /* Local time of the site less UTC, in seconds. */
@@ -142,6 +153,34 @@ int store_read_offset(struct store *s, int64_t *ret, struct problem *problem) MU
 /* One line per action in Action Scheduler's own log, in bulk. */
 int store_log(struct store *s, const uint64_t *ids, size_t n, const char *message,
               struct problem *problem) MUST_CHECK;
+
+/* front.c: an action of the critical tier. */
+struct store_front_row {
+        struct front_row row; /* with the priority that it has */
+        size_t hook;          /* which of the hooks */
+        int64_t date_s;
+};
+/* Those that are pending and due by then, the oldest of each hook first. */
+int store_find_front(struct store *s, const struct slice *hooks, size_t n_hooks, int64_t due_by_s,
+                     struct store_front_row *ret, size_t max, size_t *ret_n,
+                     struct problem *problem) MUST_CHECK;
+/* Priority 0, or their own again; rows by id.  ERR_LOCKED: not all of them. */
+int store_put_front(struct store *s, const struct front_row *rows, size_t n, uint64_t *ret_changed,
+                    struct problem *problem) MUST_CHECK;
+int store_put_back(struct store *s, const struct front_row *rows, size_t n, uint64_t *ret_changed,
+                   struct problem *problem) MUST_CHECK;
+/* Which of these rows of the ledger are pending with priority 0, and which actions of the hook are
+ * so and recur.  *ret_all: none was left out. */
+int store_see_front(struct store *s, struct slice hook, const struct front_row *rows, size_t n,
+                    struct front_row *ret, size_t max, size_t *ret_n, bool *ret_all,
+                    struct problem *problem) MUST_CHECK;
+/* Where there are no priorities: puts the rows that are due before all others, by their dates. */
+int store_date_front(struct store *s, const struct slice *hooks, size_t n_hooks,
+                     const struct store_front_row *rows, size_t n, int64_t now_s,
+                     uint64_t *ret_changed, struct problem *problem) MUST_CHECK;
+/* Actions that are due and unclaimed, up to cap + 1, and runners that hold claims. */
+int store_count_due(struct store *s, uint32_t cap, uint32_t *ret_due, uint32_t *ret_runners,
+                    struct problem *problem) MUST_CHECK;
 
 /* repair.c: looks at one or more kinds of faults (cheap ones each cycle, dear ones in turns) and
  * mends those whose mode is enforce, in small steps; adds to faults[] and to the advice of the

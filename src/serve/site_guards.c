@@ -33,7 +33,8 @@ static void tell_core(struct site_guards *g, const struct config_sites *sites)
                 options[i] = (struct site_options){.name = site->name,
                                                    .target = site->target ? site->target : "",
                                                    .mode = (enum gate_mode)site->mode,
-                                                   .interval_ms = site->interval_ms};
+                                                   .interval_ms = site->interval_ms,
+                                                   .is_front = site->is_front};
                 memcpy(options[i].repairs, site->repairs, sizeof(options[i].repairs));
         }
         core_set_sites(g->loop->core, options, g->is_on ? sites->n : 0, &guard);

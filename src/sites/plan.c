@@ -2,17 +2,15 @@
  *
  *      tier waits now    due actions of the hook move to a later date;
  *                        batches that were moved and are about to fall due move on
- *      tier runs now     batches come back to their original dates over the cycles of the ramp,
- *                        the most important and then the oldest first; critical ones at once
- *      hook was deferred batches stay where they are and run when they fall due
- *      often enough
+ *      tier runs now     batches come back to their original dates as fast as runners work
+ * (stock.h), the most important and then the oldest first; critical ones at once hook was deferred
+ * batches stay where they are and run when they fall due often enough
  *
  * A hook's tier is asked of the registry each time, so a change of the registry holds from the next
  * cycle.  A plan has a bounded number of steps; what is left follows in the next cycle. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/plural.h"
 #include "base/say.h"
 #include "sites/sites_state.h"
 
@@ -378,6 +376,7 @@ void sites_stepped(struct core *core, struct slice site, const struct site_step 
                 return;
         if (step->kind == STEP_RETURN) {
                 s->total_returned += n_changed;
+                stock_given(&s->stock, n_changed);
                 if (!is_refused)
                         end_return(core, step, m);
         } else if (step->kind == STEP_MOVE && n_changed) {
@@ -406,7 +405,6 @@ struct planner {
                 enum tier tier;
         } best[STEPS_MAX];
         size_t n_best;
-        size_t n_rows[TIERS];
 };
 
 static struct site_step *add_step(struct planner *p, enum site_step_kind kind, struct slice hook,
@@ -533,7 +531,6 @@ static bool is_more_important(const struct candidate *x, const struct candidate 
 static void add_candidate(struct planner *p, const struct moved *m, enum tier tier)
 {
         const struct candidate c = {m, tier};
-        p->n_rows[tier] += m->values.n_rows;
         if (p->n_best == STEPS_MAX && !is_more_important(&c, &p->best[STEPS_MAX - 1]))
                 return;
         size_t at = p->n_best < STEPS_MAX ? p->n_best++ : STEPS_MAX - 1;
@@ -542,35 +539,26 @@ static void add_candidate(struct planner *p, const struct moved *m, enum tier ti
         p->best[at] = c;
 }
 
-/* Gives back what the ramp allows in this cycle. */
-static void plan_returns(struct planner *p)
+/* All of the critical tier: their hooks were of another one before. */
+static void plan_critical_returns(struct planner *p)
 {
-        struct site *s = p->site;
-        struct core *core = p->core;
-        size_t release[TIERS] = {0};
-        if (!p->n_best) {
-                ramp_stop(&s->ramp);
-                return;
-        }
-        if (!ramp_is_running(&s->ramp)) {
-                ramp_begin(&s->ramp, core->now.steady_ns);
-                throttle_tell(core, "site_ramp_started", "%s: moved actions return over %u %s",
-                              s->name, ramp_cycles(&s->ramp),
-                              plural(ramp_cycles(&s->ramp), "cycle", "cycles"));
-        }
-        ramp_step(&s->ramp, core->now.steady_ns, p->n_rows, release);
-        release[TIER_CRITICAL] = p->n_rows[TIER_CRITICAL]; /* its hook was of another tier before */
-        for (size_t i = 0; i < p->n_best; i++) {
-                const struct candidate *c = &p->best[i];
-                size_t rows = c->batch->values.n_rows, *left = &release[c->tier];
-                size_t take = rows < *left ? rows : *left;
-                if (take)
-                        plan_return(p, c->batch, c->tier, take);
-                *left -= take;
-        }
+        for (size_t i = 0; i < p->n_best && p->best[i].tier == TIER_CRITICAL; i++)
+                plan_return(p, p->best[i].batch, TIER_CRITICAL, p->best[i].batch->values.n_rows);
 }
 
-static void plan_batches(struct planner *p)
+static void note_returning(struct planner *p)
+{
+        struct site *s = p->site;
+        bool is_new = p->n_best && !s->is_returning;
+        s->is_returning = p->n_best > 0;
+        p->plan->is_returning = s->is_returning;
+        if (is_new)
+                throttle_tell(p->core, "site_returning",
+                              "%s: moved actions return as fast as runners work", s->name);
+}
+
+/* Batches of tiers that wait are moved on; the others may come back. */
+static void plan_batches(struct planner *p, bool is_return_only)
 {
         for (const struct moved_hook *h = NULL; (h = site_next_hook(p->core, p->site, h));) {
                 enum tier tier;
@@ -580,13 +568,13 @@ static void plan_batches(struct planner *p)
                 LIST_FOREACH(&h->batches, it)
                 {
                         const struct moved *m = moved_of_link(it);
-                        if (a.would_wait)
-                                plan_shift(p, m, tier, a.delay_ms);
-                        else
+                        if (!a.would_wait)
                                 add_candidate(p, m, tier);
+                        else if (!is_return_only)
+                                plan_shift(p, m, tier, a.delay_ms);
                 }
         }
-        plan_returns(p);
+        note_returning(p);
 }
 
 static uint64_t count_due(const struct site *s)
@@ -636,6 +624,30 @@ static int64_t horizon_of(const struct site *s)
         return (s->interval_ms + 2 * slow_ms + MS_PER_S - 1) / MS_PER_S;
 }
 
+static void plan_begin(struct core *core, struct site *s, struct site_plan *ret)
+{
+        throttle_ask(core);
+        ret->mode = site_mode(core, s);
+        for (size_t i = 0; i < SITE_REPAIRS; i++)
+                ret->repairs[i] = s->repairs[i] < ret->mode ? s->repairs[i] : ret->mode;
+        ret->is_calm = site_level(core, s) == LEVEL_NORMAL;
+        ret->horizon_s = horizon_of(s);
+        ret->steps = arena_array(&ret->arena, STEPS_MAX, sizeof(*ret->steps));
+        char *reason = arena_alloc(&ret->arena, SITE_TEXT);
+        ASSERT(ret->steps && reason);
+        site_put_reason(core, s, reason);
+        ret->reason = reason;
+}
+
+static struct planner planner_make(struct core *core, struct site *s, struct site_plan *plan)
+{
+        return (struct planner){.core = core,
+                                .site = s,
+                                .plan = plan,
+                                .now_s = s->survey.now_s,
+                                .soon_s = s->survey.now_s + 2 * plan->horizon_s + 1};
+}
+
 void sites_surveyed(struct core *core, struct slice site, struct site_survey *survey,
                     struct site_plan *ret)
 {
@@ -654,29 +666,45 @@ void sites_surveyed(struct core *core, struct slice site, struct site_survey *su
         if (s->error[0])
                 throttle_tell(core, "site_recovered", "%s: it is surveyed again", s->name);
         s->error[0] = '\0';
-        throttle_ask(core);
-        ret->mode = site_mode(core, s);
-        for (size_t i = 0; i < SITE_REPAIRS; i++)
-                ret->repairs[i] = s->repairs[i] < ret->mode ? s->repairs[i] : ret->mode;
-        ret->is_calm = site_level(core, s) == LEVEL_NORMAL;
-        ret->horizon_s = horizon_of(s);
-        ret->steps = arena_array(&ret->arena, STEPS_MAX, sizeof(*ret->steps));
-        char *reason = arena_alloc(&ret->arena, SITE_TEXT);
-        ASSERT(ret->steps && reason);
-        site_put_reason(core, s, reason);
-        ret->reason = reason;
-        struct planner p = {.core = core,
-                            .site = s,
-                            .plan = ret,
-                            .now_s = s->survey.now_s,
-                            .soon_s = s->survey.now_s + 2 * ret->horizon_s + 1};
-        if (ret->mode == MODE_ENFORCE && !site_is_guess(core, s))
-                plan_batches(&p);
+        plan_begin(core, s, ret);
+        struct planner p = planner_make(core, s, ret);
+        if (ret->mode == MODE_ENFORCE && !site_is_guess(core, s)) {
+                plan_batches(&p, false);
+                plan_critical_returns(&p);
+        }
         if (ret->mode >= MODE_OBSERVE)
                 plan_moves(&p);
         name_critical(&p);
+        site_plan_front(core, s, ret);
         s->would_move = ret->mode == MODE_OBSERVE ? p.waiting : 0;
         s->due = count_due(s) - (ret->mode == MODE_ENFORCE ? p.waiting : 0);
         s->due_critical = count_critical(core, s);
         site_serve_runs(core, s);
+}
+
+void sites_top_up(struct core *core, struct slice site, const struct site_due_now *now,
+                  struct site_plan *ret)
+{
+        struct site *s = site_by_name(core, site);
+        *ret = (struct site_plan){.mode = MODE_OFF};
+        arena_init(&ret->arena, 0);
+        if (!s)
+                return;
+        plan_begin(core, s, ret);
+        if (ret->mode != MODE_ENFORCE || site_is_guess(core, s))
+                return;
+        struct planner p = planner_make(core, s, ret);
+        enum level level = site_level(core, s);
+        if (level > s->stock_level)
+                stock_halve(&s->stock);
+        s->stock_level = level;
+        size_t left = stock_room(&s->stock, core->now.steady_ns / NS_PER_S, now->due,
+                                 SITE_STOCK_MAX, now->runners);
+        plan_batches(&p, true);
+        for (size_t i = 0; i < p.n_best && left; i++) {
+                size_t rows = p.best[i].batch->values.n_rows;
+                size_t take = rows < left ? rows : left;
+                plan_return(&p, p.best[i].batch, p.best[i].tier, take);
+                left -= take;
+        }
 }

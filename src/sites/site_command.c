@@ -111,7 +111,7 @@ static struct site_row_reply site_row(const struct telling *t, char reason[SITE_
                 .server = v->server,
                 .store = v->store,
                 .url = v->url,
-                .returning = ramp_is_running(&s->ramp),
+                .returning = s->is_returning,
                 .tiers = {TIERS, tell_tiers, t->core, t},
         };
         for (size_t i = 0; i < v->n_hooks; i++)
@@ -307,10 +307,12 @@ int exec_sitefirst(struct core *core, struct session *session, const struct comm
                    struct reply *reply, struct problem *problem)
 {
         (void)session; /* answers at once */
-        const struct site *s = site_need(core, cmd->arg[P_SITEFIRST_NAME].text, problem);
+        struct site *s = site_need(core, cmd->arg[P_SITEFIRST_NAME].text, problem);
         if (!s)
                 return problem->err;
         throttle_refresh(core);
+        if (cmd->arg[P_SITEFIRST_ORDERED].num)
+                s->ordered_ms = core->now.wall_ms;
         struct first_hooks first = {.n = 0};
         first.n = site_first_hooks(core, s, first.hooks);
         const struct site_first_reply told = {

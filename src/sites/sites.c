@@ -87,19 +87,15 @@ static void site_release(struct core *core, struct site *s)
         free(s->target);
 }
 
-static void site_take_options(struct site *s, const struct site_options *o, const struct ramp *ramp)
+static void site_take_options(struct site *s, const struct site_options *o)
 {
         free(s->target);
         s->target = xstrdup(o->target ? o->target : "");
         s->configured_mode = o->mode;
         s->interval_ms = o->interval_ms;
+        s->is_front = o->is_front;
         memcpy(s->repairs, o->repairs, sizeof(s->repairs));
-        /* One cycle of the ramp per cycle of the guard, over the same time in all. */
         ASSERT(o->interval_ms > 0);
-        int64_t total_ns = (int64_t)ramp->cycles * ramp->cycle_ns;
-        int64_t cycles = total_ns / (o->interval_ms * NS_PER_MS);
-        /* A cycle of the guard that begins a little early is not skipped. */
-        ramp_init(&s->ramp, cycles > 1 ? (unsigned)cycles : 1, o->interval_ms * NS_PER_MS * 3 / 4);
 }
 
 void core_set_sites(struct core *core, const struct site_options *sites, size_t n,
@@ -120,7 +116,7 @@ void core_set_sites(struct core *core, const struct site_options *sites, size_t 
                         now[i].name = xstrdup(sites[i].name);
                 }
                 list_init(&now[i].runs);
-                site_take_options(&now[i], &sites[i], &core->throttle->ramp);
+                site_take_options(&now[i], &sites[i]);
         }
         for (size_t i = 0; i < all->n; i++)
                 site_release(core, &all->sites[i]);
@@ -171,7 +167,8 @@ enum gate_mode site_mode(const struct core *core, const struct site *s)
 enum gate_mode sites_mode(const struct core *core, struct slice site)
 {
         const struct site *s = site_by_name(core, site);
-        return s ? site_mode(core, s) : MODE_OFF;
+        enum gate_mode mode = s ? site_mode(core, s) : MODE_OFF;
+        return mode == MODE_OFF && s && site_has_fronts(core, s) ? MODE_TEST_OBSERVE : mode;
 }
 
 static const struct target *target_of(const struct core *core, const struct site *s)

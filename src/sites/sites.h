@@ -15,6 +15,7 @@ struct site_options {
         const char *target; /* whose level decides; NULL: none, and the site stays off */
         enum gate_mode mode;
         int64_t interval_ms;
+        bool is_front; /* actions of the critical tier are put in front of all others */
         enum gate_mode repairs[SITE_REPAIRS];
 };
 
@@ -32,6 +33,7 @@ void core_set_sites(struct core *core, const struct site_options *sites, size_t 
 
 /* ---- for the guard ---- */
 
+/* What the guard may do.  Never off while it has priorities to give back. */
 enum gate_mode sites_mode(const struct core *core, struct slice site);
 /* A cycle ended early. */
 void sites_failed(struct core *core, struct slice site, const char *why);
@@ -57,6 +59,20 @@ int sites_propose_shift(struct core *core, struct slice site, struct site_step *
  * told as not refused: then its batch goes.) */
 void sites_stepped(struct core *core, struct slice site, const struct site_step *step,
                    uint64_t n_changed, bool is_refused);
+
+/* Actions of a hook whose priority is about to become 0.  Leaves out those that must not (*n gets
+ * smaller), and writes down what they have; they may be changed when the open batch of the core is
+ * durable.  Sorts the rows by id. */
+int sites_front(struct core *core, struct slice site, struct slice hook, struct front_row *rows,
+                size_t *n, struct problem *problem) MUST_CHECK;
+/* Those of the ledger's actions, and of their series, that have priority 0 and are pending; is_all:
+ * there are no more of them.  Forgets the others.  Keeps in `rows` those that get their priority
+ * back now, with it, by id. */
+void sites_fronted(struct core *core, struct slice site, struct slice hook, struct front_row *rows,
+                   size_t *n, bool is_all);
+/* Once a second while actions may return: a plan of returns alone. */
+void sites_top_up(struct core *core, struct slice site, const struct site_due_now *now,
+                  struct site_plan *ret);
 
 /* ---- for other rooms of the core ---- */
 

@@ -4,8 +4,8 @@
 
 #include "base/list.h"
 #include "core/kernel.h"
-#include "gate/ramp.h"
 #include "sites/sites.h"
+#include "sites/stock.h"
 #include "state/moved.h"
 #include "throttle/throttle_state.h"
 
@@ -26,6 +26,7 @@ struct site {
         char *name, *target;
         enum gate_mode configured_mode;
         int64_t interval_ms;
+        bool is_front;
         enum gate_mode repairs[SITE_REPAIRS];
         struct site_survey survey; /* the last one */
         bool is_surveyed;
@@ -38,8 +39,13 @@ struct site {
         uint64_t would_move;   /* in observe: due actions that enforce would have moved */
         uint64_t total_moved, total_shifted, total_returned, total_mended[SITE_REPAIRS];
         struct site_fault faults[SITE_REPAIRS];
-        char *advice; /* lines; may be NULL */
-        struct ramp ramp;
+        char *advice;       /* lines; may be NULL */
+        struct stock stock; /* how much of it is due at once, while others return */
+        bool is_returning;
+        enum level stock_level; /* that the stock has seen */
+        int64_t ordered_ms;     /* when a runner said that it puts critical ones first; 0: never */
+        int64_t fronts_seen_ms; /* when the ledger of priorities was looked through last */
+        uint64_t total_fronted;
         struct list runs;  /* SITERUN: clients that wait for something to be due */
         uint64_t seen_key; /* level, pause, registry and settings that the last cycle saw */
         struct site_last last[SITE_LAST];
@@ -62,6 +68,9 @@ struct gate_answer site_decide(struct core *core, const struct site *s, struct s
 enum tier site_tier(const struct core *core, const struct site *s, struct slice hook);
 /* The hooks of the critical tier that the last survey found; room for SITE_FIRST_MAX. */
 size_t site_first_hooks(const struct core *core, const struct site *s, struct slice *ret);
+/* front.c: the part of a plan. */
+void site_plan_front(struct core *core, struct site *s, struct site_plan *plan);
+bool site_has_fronts(const struct core *core, const struct site *s);
 /* Nothing is known of the load yet: nothing is done. */
 bool site_is_guess(const struct core *core, const struct site *s);
 enum level site_level(const struct core *core, const struct site *s); /* critical while paused */

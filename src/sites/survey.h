@@ -17,13 +17,15 @@
 #include "base/err.h"
 #include "base/slice.h"
 #include "gate/gate.h"
-#include "state/moved.h"
+#include "state/front.h"
 
 #define SITE_PREFIX_MAX 40   /* bytes of "wp_" */
 #define SITE_HOOKS_MAX  2000 /* of one site that a survey tells of */
 #define SITE_HOOK_MAX   191  /* bytes: the column */
 #define SITE_FIRST_MAX  200  /* hooks of the critical tier that are looked after */
 #define SITE_COUNT_CAP  1000 /* due actions of one hook are counted up to this */
+
+#define SITE_STOCK_MAX  5000 /* due actions are topped up to this at most, while others return */
 
 /* What a guard can mend or report. */
 #define SITE_REPAIR_MAP(X)                                                                         \
@@ -85,6 +87,19 @@ struct site_due_row {
         bool is_async; /* its schedule has no date: the original is current_s, or in the ledger */
 };
 
+/* What is due now, while moved actions may return. */
+struct site_due_now {
+        uint32_t due;     /* at most SITE_STOCK_MAX + 1 */
+        uint32_t runners; /* that hold claims */
+};
+
+/* The ledger of one hook. */
+struct site_front {
+        struct slice hook;
+        const struct front_row *rows;
+        size_t n_rows;
+};
+
 enum site_step_kind {
         STEP_MOVE,   /* actions of a hook that are due, to a later date */
         STEP_SHIFT,  /* a batch that was moved and is about to fall due: to a later date */
@@ -114,7 +129,12 @@ struct site_plan {
         const char *reason; /* for the action's log: "the database is under load (critical)" */
         struct site_step *steps;
         size_t n_steps;
-        bool is_calm; /* level normal: retention may work */
+        bool is_calm;      /* level normal: retention may work */
+        bool is_front;     /* actions of the critical tier are put in front */
+        bool is_returning; /* some may come back: the guard counts what is due, each second */
+        /* Priorities that weir changed: to look after, or to give back. */
+        struct site_front *fronts;
+        size_t n_fronts;
         /* Hooks of the critical tier that the survey found: exact names. */
         const struct slice *critical;
         size_t n_critical;

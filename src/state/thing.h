@@ -39,7 +39,8 @@
         X(LAST_LEVEL, last_level)                                                                  \
         X(MOVED, moved)                                                                            \
         X(TOKEN, token)                                                                            \
-        X(AUDIT, audit)
+        X(AUDIT, audit)                                                                            \
+        X(FRONT, front)
 
 enum thing_kind {
 #define X(name, text) THING_##name,
