@@ -24,6 +24,10 @@
 #define BATCH_USUAL  25 /* of Action Scheduler's runner */
 #define FRONT_AGE_S  2  /* older than this by the clocks of both machines */
 #define RUNNERS_LOOK 2000
+#define PACE_LOOK    200
+
+/* One that runs still has it: it may be released, and the next of its series inherits it. */
+#define IN_FRONT " AND status IN ('pending', 'in-progress') AND priority = 0"
 
 /* A number of the series that an action belongs to; 0: it runs once. */
 #define SERIES_OF(args)                                                                            \
@@ -46,7 +50,6 @@ static void put_hook_is(struct buf *sql, struct slice hook)
 {
         buf_put_str(sql, " WHERE hook = ");
         mysql_put_text(sql, hook);
-        buf_put_str(sql, " AND status = 'pending'");
 }
 
 /* ---- finding ---- */
@@ -61,8 +64,8 @@ static void put_find(struct store *s, const struct slice *hooks, size_t at, int6
         mysql_put_text(sql, hooks[at]);
         put_forced_index(sql, s, s->facts.hook_index);
         put_hook_is(sql, hooks[at]);
-        buf_put_str(sql,
-                    " AND scheduled_date_gmt > '0000-00-00 00:00:00' AND scheduled_date_gmt <= ");
+        buf_put_str(sql, " AND status = 'pending' AND scheduled_date_gmt > '0000-00-00 00:00:00' "
+                         "AND scheduled_date_gmt <= ");
         store_put_date(sql, due_by_s);
         buf_printf(sql, " AND claim_id = 0 ORDER BY scheduled_date_gmt LIMIT %d)", FIND_ROWS);
 }
@@ -183,7 +186,7 @@ int store_see_front(struct store *s, struct slice hook, const struct front_row *
                 size_t step = n - at < IDS_AT_ONCE ? n - at : IDS_AT_ONCE;
                 buf_printf(sql, "SELECT action_id, 0 FROM %s FORCE INDEX (PRIMARY)", s->actions);
                 put_front_ids(sql, rows + at, step);
-                buf_put_str(sql, " AND status = 'pending' AND priority = 0");
+                buf_put_str(sql, IN_FRONT);
                 r = take_seen(s, ret, max, ret_n, ret_all, problem);
         }
         for (size_t i = 0; i < n; i++)
@@ -193,7 +196,7 @@ int store_see_front(struct store *s, struct slice hook, const struct front_row *
         buf_printf(sql, "SELECT action_id, %s", series_of(s));
         put_forced_index(sql, s, s->facts.hook_index);
         put_hook_is(sql, hook);
-        buf_put_str(sql, " AND priority = 0 AND NOT " STORE_RUNS_ONCE " LIMIT ");
+        buf_put_str(sql, IN_FRONT " AND NOT " STORE_RUNS_ONCE " LIMIT ");
         buf_printf(sql, "%d", SEEN_ROWS);
         uint64_t before = *ret_n;
         r = take_seen(s, ret, max, ret_n, ret_all, problem);
@@ -270,34 +273,44 @@ int store_date_front(struct store *s, const struct slice *hooks, size_t n_hooks,
         return r == OK && is ? store_move(s, due, n_due, oldest_s - 1, ret_changed, problem) : r;
 }
 
-/* ---- what is due ---- */
+/* ---- the pace of runners ---- */
 
-int store_count_due(struct store *s, uint32_t cap, uint32_t *ret_due, uint32_t *ret_runners,
-                    struct problem *problem)
+static int count_runners(struct store *s, uint32_t *ret, struct problem *problem)
+{
+        int64_t n;
+        buf_put_str(&s->sql, "SELECT COUNT(DISTINCT claim_id) FROM (SELECT claim_id, status");
+        put_forced_index(&s->sql, s, s->facts.claim_index);
+        buf_printf(&s->sql,
+                   " WHERE claim_id > 0 ORDER BY claim_id DESC LIMIT %d) AS claimed WHERE status "
+                   "IN ('pending', 'in-progress')",
+                   RUNNERS_LOOK);
+        int r = read_number(s, &n, problem);
+        *ret = n > 0 && n <= RUNNERS_LOOK ? (uint32_t)n : 0;
+        return r;
+}
+
+int store_read_pace(struct store *s, const struct slice *hooks, size_t n_hooks,
+                    struct site_pace *ret, struct problem *problem)
 {
         struct mysql_result rows CLEANUP(mysql_result_release) = {0};
         struct slice cells[2] = {SLICE_NONE};
         struct buf *sql = &s->sql;
-        uint64_t due = 0, runners = 0;
-        buf_put_str(sql, "SELECT (SELECT COUNT(*) FROM (SELECT 1");
+        buf_put_str(sql, "SELECT COUNT(*), COALESCE(SUM(hook NOT IN (''");
+        for (size_t i = 0; i < n_hooks; i++) {
+                buf_put_str(sql, ", ");
+                mysql_put_text(sql, hooks[i]);
+        }
+        buf_put_str(sql, ")), 0) FROM (SELECT hook");
         put_forced_index(sql, s, s->facts.status_index);
-        buf_printf(
-                sql,
-                " WHERE status = 'pending' AND scheduled_date_gmt <= UTC_TIMESTAMP() AND claim_id "
-                "= 0 LIMIT %u) AS due), (SELECT COUNT(DISTINCT claim_id) FROM (SELECT claim_id, "
-                "status",
-                cap + 1);
-        put_forced_index(sql, s, s->facts.claim_index);
-        buf_printf(
-                sql,
-                " WHERE claim_id > 0 ORDER BY claim_id DESC LIMIT %d) AS claimed WHERE status IN "
-                "('pending', 'in-progress'))",
-                RUNNERS_LOOK);
+        buf_printf(sql,
+                   " WHERE status = 'pending' AND scheduled_date_gmt <= UTC_TIMESTAMP() - INTERVAL "
+                   "1 SECOND AND claim_id = 0 LIMIT %d) AS due",
+                   PACE_LOOK);
         int r = store_run(s, &rows, problem);
-        if (r == OK && mysql_result_next(&rows, cells, 2) &&
-            (!slice_to_u64(cells[0], &due) || !slice_to_u64(cells[1], &runners)))
-                due = runners = 0;
-        *ret_due = (uint32_t)(due <= cap + 1ULL ? due : cap + 1ULL);
-        *ret_runners = (uint32_t)(runners < RUNNERS_LOOK ? runners : RUNNERS_LOOK);
-        return r;
+        if (r != OK)
+                return r;
+        uint64_t due = 0, others = 0;
+        ret->is_idle = mysql_result_next(&rows, cells, 2) && slice_to_u64(cells[0], &due) &&
+                       slice_to_u64(cells[1], &others) && due < PACE_LOOK && !others;
+        return count_runners(s, &ret->runners, problem);
 }

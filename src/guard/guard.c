@@ -2,72 +2,27 @@
  *
  * A conversation is one question of the thread and one answer of the loop:
  *
- *      IDLE     -> ASKED      talk(), on the thread: posts a mail and waits
+ *      IDLE     -> ASKED      guard_talk(), on the thread: posts a mail and waits
  *      ASKED    -> HANDLED    hear(), on the loop: the question has effects that must be durable
  *      ASKED    -> IDLE       hear(): answered at once
  *      HANDLED  -> IDLE       guard_durable(): the effects are durable, the thread goes on
  *
  * What a question carries is in struct talk: the thread owns it while IDLE, the loop otherwise. */
-#include "guard/guard.h"
+#include "guard/guard_site.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/list.h"
 
-#define RETRY_MIN_MS   1000
-#define RETRY_MAX_MS   30000
-#define ROWS_PER_CYCLE 10000
-/* A cycle that has more to do goes on after so many times the time it took. */
-#define REST_FACTOR 3
-#define REST_MIN_MS 100
-/* The work of each second: at most this share of the time. */
-#define TICK_NS      NS_PER_S
-#define TICK_SHARE   5
-#define FRONT_FIND   (2 * FRONT_ROWS_MAX)
-#define FRONT_SOON_S 60 /* what falls due so soon is put in front already */
-
-enum talk_kind {
-        TALK_MODE,
-        TALK_FAILED,
-        TALK_SURVEYED,
-        TALK_PROPOSE,
-        TALK_SHIFT,
-        TALK_STEPPED,
-        TALK_REPAIRED,
-        TALK_FRONT,
-        TALK_FRONTED,
-        TALK_TOP_UP,
-};
-
-struct talk {
-        enum talk_kind kind;
-        enum { IDLE, ASKED, HANDLED } state;
-        uint64_t durable_seq; /* HANDLED: answered when this batch is durable */
-        int result;
-        struct problem problem;
-        enum gate_mode mode;
-        struct site_survey *survey;
-        struct site_plan *plan;
-        struct site_step *step;
-        struct site_due_row *rows;
-        size_t n_rows;
-        uint64_t n_changed;
-        bool is_refused;
-        struct slice hook;
-        struct front_row *fronts; /* n_rows of them */
-        bool is_all;
-        struct site_due_now due_now;
-};
+#define RETRY_MIN_MS 1000
+#define RETRY_MAX_MS 30000
 
 struct guard {
         struct loop *loop;
@@ -76,38 +31,9 @@ struct guard {
         bool is_stopping;
 };
 
-struct guard_site {
-        struct list link;
-        struct guard *guard;
-        const struct store_options *options;
-        int64_t interval_ms;
-        pthread_t thread;
-        int stop_fd, wake_fd;
-
-        pthread_mutex_t lock;
-        pthread_cond_t answered;
-        /* Under the lock: */
-        struct talk talk;
-        struct site_request *asked, **asked_end; /* requests that the thread has to run */
-        struct site_request *done;               /* and those that the loop has to answer */
-        bool wants_cycle, is_stopping;
-
-        /* The thread's own: */
-        struct store store;
-        int64_t now_s, horizon_s; /* of the last survey and plan */
-        int64_t now_ns;           /* when now_s was read */
-        int64_t slow_ms;          /* the slowest of the last cycles; half as much with each */
-        struct site_plan plan;    /* the last one: it tells what each second's work is */
-        int64_t tick_ns;          /* when that work is due */
-        struct store_front_row *found;
-        char front_problem[STORE_ADVICE_MAX]; /* why nothing is put in front; "" */
-        int64_t retry_ms;
-};
-
 /* ---- the thread: talking to the loop ---- */
 
-/* Asks and waits; the answer is in s->talk.  ERR_STOPPING: there is none. */
-static int talk(struct guard_site *s, enum talk_kind kind)
+int guard_talk(struct guard_site *s, enum talk_kind kind)
 {
         (void)pthread_mutex_lock(&s->lock); /* cannot fail: not recursive, never held here */
         s->talk.kind = kind;
@@ -133,10 +59,10 @@ static void drain_fd(int fd)
         (void)!read(fd, &n, sizeof(n)); /* nothing to read is fine */
 }
 
-static void fail(struct guard_site *s, const struct problem *problem)
+void guard_tell_failed(struct guard_site *s, const struct problem *problem)
 {
         s->talk.problem = *problem;
-        (void)talk(s, TALK_FAILED); /* ERR_STOPPING: there is no one to tell */
+        (void)guard_talk(s, TALK_FAILED); /* ERR_STOPPING: there is no one to tell */
 }
 
 /* ---- the thread: requests ---- */
@@ -154,7 +80,7 @@ static struct site_request *next_request(struct guard_site *s)
         return q;
 }
 
-static void serve_requests(struct guard_site *s)
+void guard_serve_requests(struct guard_site *s)
 {
         for (struct site_request *q; (q = next_request(s));) {
                 q->err = store_open(&s->store, MODE_OBSERVE, &q->problem);
@@ -168,7 +94,7 @@ static void serve_requests(struct guard_site *s)
         }
 }
 
-static bool is_interrupted(struct guard_site *s)
+bool guard_is_interrupted(struct guard_site *s)
 {
         (void)pthread_mutex_lock(&s->lock);
         bool is = s->wants_cycle || s->is_stopping;
@@ -176,375 +102,33 @@ static bool is_interrupted(struct guard_site *s)
         return is;
 }
 
-/* ---- the thread: a cycle ---- */
-
-static int report_step(struct guard_site *s, struct site_step *step, uint64_t n_changed,
-                       bool is_refused)
-{
-        s->talk.step = step;
-        s->talk.n_changed = n_changed;
-        s->talk.is_refused = is_refused;
-        return talk(s, TALK_STEPPED);
-}
-
-/* What a person reads in the log of the action. */
-static void put_message(const struct site_step *step, const char *reason, char *ret, size_t size)
-{
-        char date[32];
-        time_t to = (time_t)step->to_s;
-        struct tm utc;
-        if (step->kind == STEP_RETURN) {
-                (void)snprintf(ret, size, "weir: returned to its date; the database is calm again");
-                return;
-        }
-        (void)gmtime_r(&to, &utc); /* cannot fail for a date that a column can hold */
-        (void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &utc);
-        (void)snprintf(ret, size, "weir: deferred to %s UTC, tier %s: %s", date,
-                       tier_name(step->tier), reason);
-}
-
-/* The lines of a step.  What was changed by now is not undone for want of a line. */
-static int write_log(struct guard_site *s, const struct site_plan *plan,
-                     const struct site_step *step, uint64_t *ids, size_t n)
-{
-        struct problem problem;
-        char message[512];
-        int r = step->kind == STEP_RETURN
-                        ? OK
-                        : store_keep_dated(&s->store, ids, &n, step->to_s, &problem);
-        put_message(step, plan->reason, message, sizeof(message));
-        if (r == OK && n)
-                r = store_log(&s->store, ids, n, message, &problem);
-        if (r == OK || r == ERR_LOCKED)
-                return OK;
-        fail(s, &problem);
-        return r;
-}
-
-/* A page of due actions of a hook.  *ret_n: how many were found, 0 when the hook is done with. */
-static int move_page(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
-                     size_t *ret_n)
-{
-        struct site_due_row rows[SITE_ROWS_MAX];
-        uint64_t ids[SITE_ROWS_MAX], n_moved = 0;
-        struct problem problem;
-        size_t n = 0;
-        *ret_n = 0;
-        int r = store_read_due(&s->store, step, s->now_s + s->horizon_s, rows, SITE_ROWS_MAX, &n,
-                               &problem);
-        if (r != OK) {
-                fail(s, &problem);
-                return r;
-        }
-        size_t n_found = n;
-        s->talk.step = step;
-        s->talk.rows = rows;
-        s->talk.n_rows = n;
-        if (n)
-                r = talk(s, TALK_PROPOSE);
-        n = n ? s->talk.n_rows : 0;
-        if (r != OK || !n) /* no room for the ledger: later */
-                return r == ERR_STOPPING ? r : OK;
-        r = store_move(&s->store, rows, n, step->to_s, &n_moved, &problem);
-        /* After a lost connection nobody knows what was moved. */
-        int told = report_step(s, step, n_moved, r != OK && r != ERR_LOCKED);
-        if (r != OK && r != ERR_LOCKED) {
-                fail(s, &problem);
-                return r;
-        }
-        for (size_t i = 0; i < n; i++)
-                ids[i] = rows[i].row.id;
-        if (told == OK && n_moved)
-                told = write_log(s, plan, step, ids, n);
-        *ret_n = r == ERR_LOCKED ? 0 : n_found; /* refused by locks: the next cycle tries again */
-        return told;
-}
-
-static int tick(struct guard_site *s);
-
-/* *budget: rows that may still be moved in this cycle. */
-static int do_move(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
-                   size_t *budget)
-{
-        size_t n = SITE_ROWS_MAX;
-        int r = OK;
-        while (r == OK && *budget && n == SITE_ROWS_MAX && !is_interrupted(s)) {
-                r = tick(s);
-                if (r == OK)
-                        r = move_page(s, plan, step, &n);
-                *budget -= n < *budget ? n : *budget;
-        }
-        return r;
-}
-
-static int do_step(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
-                   size_t *budget)
-{
-        struct problem problem;
-        uint64_t n_changed = 0;
-        int r = OK;
-        if (step->kind == STEP_MOVE)
-                return do_move(s, plan, step, budget);
-        if (step->kind == STEP_SHIFT) {
-                s->talk.step = step;
-                r = talk(s, TALK_SHIFT);
-                if (r == OK)
-                        r = store_shift(&s->store, step, &n_changed, &problem);
-                else
-                        return r == ERR_STOPPING ? r : OK; /* the ledger has no room: later */
-        } else {
-                r = store_return(&s->store, step, &n_changed, &problem);
-        }
-        if (r != OK && r != ERR_LOCKED) {
-                fail(s, &problem);
-                return r;
-        }
-        *budget -= step->n_rows < *budget ? step->n_rows : *budget;
-        int told = report_step(s, step, n_changed, r == ERR_LOCKED);
-        if (told != OK || !n_changed)
-                return told;
-        uint64_t ids[SITE_ROWS_MAX];
-        for (size_t i = 0; i < step->n_rows; i++)
-                ids[i] = step->rows[i].id;
-        return write_log(s, plan, step, ids, step->n_rows);
-}
-
-/* ---- the thread: each second ---- */
-
-static int64_t site_now_s(const struct guard_site *s)
-{
-        return s->now_s + (clock_boot_ns() - s->now_ns) / NS_PER_S;
-}
-
-static int put_hook_front(struct guard_site *s, struct slice hook, struct front_row *rows, size_t n,
-                          struct problem *problem)
-{
-        uint64_t n_changed;
-        s->talk.hook = hook;
-        s->talk.fronts = rows;
-        s->talk.n_rows = n;
-        int r = talk(s, TALK_FRONT);
-        if (r != OK)
-                return r == ERR_STOPPING ? r : OK; /* the ledger has no room: later */
-        if (!s->talk.n_rows)
-                return OK;
-        return store_put_front(&s->store, rows, s->talk.n_rows, &n_changed, problem);
-}
-
-/* Those of `found` that are not in front yet, hook by hook. */
-static int put_found_front(struct guard_site *s, size_t n, struct problem *problem)
-{
-        struct front_row rows[FRONT_ROWS_MAX];
-        for (size_t at = 0, end; at < n; at = end) {
-                size_t n_rows = 0;
-                for (end = at; end < n && s->found[end].hook == s->found[at].hook; end++)
-                        if (s->found[end].row.priority && n_rows < FRONT_ROWS_MAX)
-                                rows[n_rows++] = s->found[end].row;
-                int r = n_rows ? put_hook_front(s, s->plan.critical[s->found[at].hook], rows,
-                                                n_rows, problem)
-                               : OK;
-                if (r != OK && r != ERR_LOCKED) /* locked: in a second */
-                        return r;
-        }
-        return OK;
-}
-
-static int put_front(struct guard_site *s, struct problem *problem)
+static bool has_second_work(const struct guard_site *s)
 {
         const struct site_plan *plan = &s->plan;
-        uint64_t n_changed;
-        size_t n;
-        if (!plan->is_front || !plan->n_critical || s->front_problem[0])
-                return OK;
-        int r = store_find_front(&s->store, plan->critical, plan->n_critical,
-                                 site_now_s(s) + FRONT_SOON_S, s->found, FRONT_FIND, &n, problem);
-        if (r != OK || !n)
-                return r;
-        if (s->store.facts.has_priority)
-                return put_found_front(s, n, problem);
-        return store_date_front(&s->store, plan->critical, plan->n_critical, s->found, n,
-                                site_now_s(s), &n_changed, problem);
+        return mysql_conn_is_open(s->store.conn) &&
+               (plan->is_returning || (plan->mode == MODE_ENFORCE && plan->n_critical));
 }
 
-/* The ledger of one hook, compared with the site; gives back what is not wanted in front. */
-static int check_front(struct guard_site *s, const struct site_front *front,
-                       struct problem *problem)
-{
-        struct front_row *seen = xcalloc(2 * FRONT_FIND, sizeof(*seen));
-        uint64_t n_changed;
-        size_t n;
-        bool is_all;
-        int r = store_see_front(&s->store, front->hook, front->rows, front->n_rows, seen,
-                                2 * FRONT_FIND, &n, &is_all, problem);
-        if (r == OK) {
-                s->talk.hook = front->hook;
-                s->talk.fronts = seen;
-                s->talk.n_rows = n;
-                s->talk.is_all = is_all;
-                r = talk(s, TALK_FRONTED);
-                if (r == OK && s->talk.n_rows)
-                        r = store_put_back(&s->store, seen, s->talk.n_rows, &n_changed, problem);
-        }
-        free(seen);
-        return r;
-}
-
-static int do_step(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
-                   size_t *budget);
-
-static int top_up(struct guard_site *s, struct problem *problem)
-{
-        struct site_plan returns = {0};
-        size_t budget = ROWS_PER_CYCLE;
-        if (!s->plan.is_returning)
-                return OK;
-        int r = store_count_due(&s->store, SITE_STOCK_MAX, &s->talk.due_now.due,
-                                &s->talk.due_now.runners, problem);
-        if (r != OK)
-                return r;
-        s->talk.plan = &returns;
-        r = talk(s, TALK_TOP_UP);
-        for (size_t i = 0; r == OK && i < returns.n_steps && !is_interrupted(s); i++)
-                r = do_step(s, &returns, &returns.steps[i], &budget);
-        s->plan.is_returning = r == OK && returns.is_returning;
-        site_plan_release(&returns);
-        return r;
-}
-
-/* A missing privilege is told as advice: the rest of the guard works without it. */
-static int note_front(struct guard_site *s, int r, const struct problem *problem)
-{
-        if (r == ERR_LOCKED)
-                return OK;
-        if (r != ERR_FORBIDDEN)
-                return r;
-        (void)snprintf(s->front_problem, sizeof(s->front_problem),
-                       "Actions of the critical tier are not put in front: %s", problem->detail);
-        return OK;
-}
-
-/* What is done each second, between the steps of a cycle and while it rests. */
-static int tick(struct guard_site *s)
-{
-        struct problem problem;
-        int64_t began_ns = clock_boot_ns();
-        if (began_ns < s->tick_ns || !mysql_conn_is_open(s->store.conn))
-                return OK;
-        int r = note_front(s, put_front(s, &problem), &problem);
-        if (r == OK)
-                r = top_up(s, &problem);
-        int64_t took_ns = clock_boot_ns() - began_ns;
-        s->tick_ns = began_ns + (took_ns * TICK_SHARE > TICK_NS ? took_ns * TICK_SHARE : TICK_NS);
-        if (r != OK && r != ERR_STOPPING)
-                fail(s, &problem);
-        return r;
-}
-
-/* What repairs look at, because the loop takes the survey itself.  Wants site_survey_release(). */
-static struct site_survey copy_for_repairs(const struct site_survey *v)
-{
-        struct site_survey ret = {.now_s = v->now_s, .failed = v->failed, .n_hooks = v->n_hooks};
-        arena_init(&ret.arena, 0);
-        ret.hooks = arena_array(&ret.arena, v->n_hooks + 1, sizeof(*ret.hooks));
-        ASSERT(ret.hooks);
-        for (size_t i = 0; i < v->n_hooks; i++) {
-                ret.hooks[i] = (struct site_hook){.hook = arena_copy(&ret.arena, v->hooks[i].hook)};
-                ASSERT(ret.hooks[i].hook.ptr);
-        }
-        return ret;
-}
-
-static int repair(struct guard_site *s, const struct site_plan *plan, struct site_survey *found)
-{
-        struct problem problem;
-        found->advice = s->front_problem[0] ? s->front_problem : NULL;
-        int r = store_repair(&s->store, plan, found, &problem);
-        s->talk.survey = found;
-        if (r == OK || r == ERR_LOCKED)
-                r = talk(s, TALK_REPAIRED);
-        else
-                fail(s, &problem);
-        return r;
-}
-
-/* A refusal is told, and keeps nothing else from being done. */
-static int look_after(struct guard_site *s, const struct site_front *front)
-{
-        struct problem problem;
-        int r = note_front(s, check_front(s, front, &problem), &problem);
-        if (r != OK && r != ERR_STOPPING)
-                fail(s, &problem);
-        return r;
-}
-
-/* *ret_rest_ms: 0: until the next interval. */
-static int cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms)
-{
-        struct problem problem;
-        struct site_survey survey = {0};
-        struct site_plan *plan = &s->plan;
-        size_t budget = ROWS_PER_CYCLE;
-        int64_t began_ns = clock_boot_ns();
-        bool was_known = s->store.is_known;
-        int r = store_open(&s->store, mode, &problem);
-        if (!was_known)
-                s->front_problem[0] = '\0';
-        if (r == OK)
-                r = store_survey(&s->store, s->horizon_s, &survey, &problem);
-        if (r != OK) {
-                site_survey_release(&survey);
-                fail(s, &problem);
-                return r;
-        }
-        struct site_survey found = copy_for_repairs(&survey);
-        int64_t survey_ms = survey.took_us / 1000;
-        survey.slow_ms = s->slow_ms > survey_ms ? s->slow_ms : survey_ms;
-        s->talk.survey = &survey;
-        s->now_s = survey.now_s;
-        s->now_ns = clock_boot_ns();
-        site_plan_release(plan);
-        s->talk.plan = plan;
-        r = talk(s, TALK_SURVEYED);
-        site_survey_release(&survey); /* is empty, unless the loop stops and did not take it */
-        s->horizon_s = plan->horizon_s;
-        r = r == OK ? tick(s) : r;
-        for (size_t i = 0; r == OK && i < plan->n_fronts && !is_interrupted(s); i++)
-                r = look_after(s, &plan->fronts[i]);
-        for (size_t i = 0; r == OK && i < plan->n_steps && budget && !is_interrupted(s); i++) {
-                r = do_step(s, plan, &plan->steps[i], &budget);
-                r = r == OK ? tick(s) : r;
-                serve_requests(s);
-        }
-        if (r == OK && plan->mode >= MODE_OBSERVE)
-                r = repair(s, plan, &found);
-        site_survey_release(&found);
-        int64_t took_ms = (clock_boot_ns() - began_ns) / NS_PER_MS;
-        s->slow_ms = took_ms > s->slow_ms / 2 ? took_ms : s->slow_ms / 2;
-        *ret_rest_ms = budget ? 0 : took_ms * REST_FACTOR + REST_MIN_MS;
-        return r;
-}
-
-/* Until the time is over, a cycle is wanted, or it is time to stop; does the work of each second
- * and runs requests meanwhile. */
-static void rest(struct guard_site *s, int64_t ms)
+void guard_rest(struct guard_site *s, int64_t ms)
 {
         int64_t until_ns = clock_boot_ns() + ms * NS_PER_MS;
         for (;;) {
                 int64_t now_ns = clock_boot_ns();
                 int64_t left_ms = (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
-                if (left_ms <= 0 || is_interrupted(s))
+                if (left_ms <= 0 || guard_is_interrupted(s))
                         return;
-                bool ticks = mysql_conn_is_open(s->store.conn) &&
-                             (s->plan.is_front || s->plan.is_returning);
-                int64_t tick_ms = (s->tick_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
+                bool ticks = has_second_work(s);
+                int64_t next_ns =
+                        s->plan.is_returning && s->pace_ns < s->tick_ns ? s->pace_ns : s->tick_ns;
+                int64_t tick_ms = (next_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
                 if (ticks && tick_ms < left_ms)
                         left_ms = tick_ms > 0 ? tick_ms : 0;
                 struct pollfd fds[] = {{.fd = s->stop_fd, .events = POLLIN},
                                        {.fd = s->wake_fd, .events = POLLIN}};
                 (void)poll(fds, ARRAY_LEN(fds), (int)left_ms); /* interrupted is fine */
                 drain_fd(s->wake_fd);
-                serve_requests(s);
-                if (ticks && !is_interrupted(s) && tick(s) != OK)
+                guard_serve_requests(s);
+                if (ticks && !guard_is_interrupted(s) && guard_tick(s) != OK)
                         return; /* the next cycle connects again, or it is time to stop */
         }
 }
@@ -554,7 +138,7 @@ static void *guard_thread(void *ctx)
         struct guard_site *s = ctx;
         for (;;) {
                 int64_t rest_ms = 0;
-                int r = talk(s, TALK_MODE);
+                int r = guard_talk(s, TALK_MODE);
                 (void)pthread_mutex_lock(&s->lock);
                 bool is_stopping = s->is_stopping;
                 s->wants_cycle = false;
@@ -564,7 +148,7 @@ static void *guard_thread(void *ctx)
                 if (s->talk.mode == MODE_OFF)
                         store_close(&s->store);
                 else
-                        r = cycle(s, s->talk.mode, &rest_ms);
+                        r = guard_cycle(s, s->talk.mode, &rest_ms);
                 if (r == OK) {
                         s->retry_ms = RETRY_MIN_MS;
                         rest_ms = rest_ms ? rest_ms : s->interval_ms;
@@ -573,7 +157,7 @@ static void *guard_thread(void *ctx)
                         s->retry_ms =
                                 2 * s->retry_ms < RETRY_MAX_MS ? 2 * s->retry_ms : RETRY_MAX_MS;
                 }
-                rest(s, rest_ms);
+                guard_rest(s, rest_ms);
         }
 }
 
@@ -618,10 +202,10 @@ static void hear(struct guard_site *s)
                 t->result = sites_front(core, name, t->hook, t->fronts, &t->n_rows, &t->problem);
                 break;
         case TALK_FRONTED:
-                sites_fronted(core, name, t->hook, t->fronts, &t->n_rows, t->is_all);
+                sites_fronted(core, name, t->asked, t->fronts, &t->n_rows, t->is_all);
                 break;
         case TALK_TOP_UP:
-                sites_top_up(core, name, &t->due_now, t->plan);
+                sites_top_up(core, name, &t->pace, t->plan);
                 break;
         }
         bool must_be_durable = t->kind == TALK_PROPOSE || t->kind == TALK_SHIFT ||
@@ -756,8 +340,9 @@ int guard_start(struct guard *g, const struct store_options *options, int64_t in
         s->options = options;
         s->interval_ms = interval_ms;
         s->retry_ms = RETRY_MIN_MS;
+        s->move_rows = SITE_ROWS_MAX;
         s->asked_end = &s->asked;
-        s->found = xcalloc(FRONT_FIND, sizeof(*s->found));
+        s->found = xcalloc(GUARD_FRONT_FIND, sizeof(*s->found));
         s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         (void)pthread_mutex_init(&s->lock, NULL);

@@ -169,7 +169,7 @@ int store_put_front(struct store *s, const struct front_row *rows, size_t n, uin
                     struct problem *problem) MUST_CHECK;
 int store_put_back(struct store *s, const struct front_row *rows, size_t n, uint64_t *ret_changed,
                    struct problem *problem) MUST_CHECK;
-/* Which of these rows of the ledger are pending with priority 0, and which actions of the hook are
+/* Which of these rows of the ledger wait or run with priority 0, and which actions of the hook do
  * so and recur.  *ret_all: none was left out. */
 int store_see_front(struct store *s, struct slice hook, const struct front_row *rows, size_t n,
                     struct front_row *ret, size_t max, size_t *ret_n, bool *ret_all,
@@ -178,9 +178,9 @@ int store_see_front(struct store *s, struct slice hook, const struct front_row *
 int store_date_front(struct store *s, const struct slice *hooks, size_t n_hooks,
                      const struct store_front_row *rows, size_t n, int64_t now_s,
                      uint64_t *ret_changed, struct problem *problem) MUST_CHECK;
-/* Actions that are due and unclaimed, up to cap + 1, and runners that hold claims. */
-int store_count_due(struct store *s, uint32_t cap, uint32_t *ret_due, uint32_t *ret_runners,
-                    struct problem *problem) MUST_CHECK;
+/* Whether something waits but these hooks, and how many runners hold claims. */
+int store_read_pace(struct store *s, const struct slice *hooks, size_t n_hooks,
+                    struct site_pace *ret, struct problem *problem) MUST_CHECK;
 
 /* repair.c: looks at one or more kinds of faults (cheap ones each cycle, dear ones in turns) and
  * mends those whose mode is enforce, in small steps; adds to faults[] and to the advice of the

@@ -107,11 +107,13 @@ int sites_front(struct core *core, struct slice site, struct slice hook, struct 
 
 /* ---- and back ---- */
 
-/* The ledger of a hook beside what the site has, each by id and by series. */
+/* The ledger of a hook beside what the site was asked for and what it has, each by id and by
+ * series. */
 struct front_look {
         struct front_row old[FRONT_ROWS_MAX], old_series[FRONT_ROWS_MAX];
         size_t n_old, n_seen;
         struct front_row *seen, *seen_series;
+        const struct site_front *asked; /* by id */
 };
 
 static struct front_row *front_sorted(const struct front_row *rows, size_t n,
@@ -124,10 +126,11 @@ static struct front_row *front_sorted(const struct front_row *rows, size_t n,
         return copy;
 }
 
-static struct front_look *front_look_new(const struct front *f, const struct front_row *seen,
-                                         size_t n)
+static struct front_look *front_look_new(const struct front *f, const struct site_front *asked,
+                                         const struct front_row *seen, size_t n)
 {
         struct front_look *l = xcalloc(1, sizeof(*l));
+        l->asked = asked;
         l->n_old = front_unpack(&f->values, l->old);
         memcpy(l->old_series, l->old, sizeof(l->old));
         qsort(l->old_series, l->n_old, sizeof(*l->old), by_series);
@@ -154,29 +157,35 @@ static const struct front_row *front_lookup(const struct front_row *rows, size_t
         return row;
 }
 
+/* Rows that came into the ledger since the site was asked stay. */
 static void front_forget(struct core *core, struct slice site, struct slice hook,
                          const struct front_look *l)
 {
         struct front_row *left = xcalloc(FRONT_ROWS_MAX, sizeof(*left));
         size_t n = 0;
-        for (size_t i = 0; i < l->n_old; i++)
-                if (front_lookup(l->seen, l->n_seen, l->seen_series, &l->old[i]))
-                        left[n++] = l->old[i];
+        for (size_t i = 0; i < l->n_old; i++) {
+                const struct front_row *row = &l->old[i];
+                bool was_asked = bsearch(row, l->asked->rows, l->asked->n_rows, sizeof(*row),
+                                         by_row_id) != NULL;
+                if (!was_asked || front_lookup(l->seen, l->n_seen, l->seen_series, row))
+                        left[n++] = *row;
+        }
         if (n < l->n_old)
                 front_write(core, site, hook, left, n);
         free(left);
 }
 
-void sites_fronted(struct core *core, struct slice site, struct slice hook, struct front_row *rows,
-                   size_t *n, bool is_all)
+void sites_fronted(struct core *core, struct slice site, const struct site_front *asked,
+                   struct front_row *rows, size_t *n, bool is_all)
 {
+        struct slice hook = asked->hook;
         const struct site *s = site_by_name(core, site);
         const struct front *f = front_find(&core->state, site, hook);
         size_t n_seen = *n;
         *n = 0;
         if (!s || !f)
                 return;
-        struct front_look *l = front_look_new(f, rows, n_seen);
+        struct front_look *l = front_look_new(f, asked, rows, n_seen);
         for (size_t i = 0; i < n_seen && !front_is_wanted(core, s, hook); i++) {
                 const struct front_row *from =
                         front_lookup(l->old, l->n_old, l->old_series, &l->seen[i]);

@@ -10,6 +10,7 @@
  * cycle.  A plan has a bounded number of steps; what is left follows in the next cycle. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/say.h"
 #include "sites/sites_state.h"
@@ -88,6 +89,12 @@ static int by_id(const void *a, const void *b)
         return (x->row.id > y->row.id) - (x->row.id < y->row.id);
 }
 
+static int by_row_id(const void *a, const void *b)
+{
+        const struct site_row *x = a, *y = b;
+        return (x->id > y->id) - (x->id < y->id);
+}
+
 /* Sets the originals of async actions: that of the ledger when they were moved before, else the
  * date that they have.  Sorts all rows by id. */
 static void take_originals(const struct core *core, const struct site *s, struct slice hook,
@@ -154,6 +161,49 @@ static bool is_still_deferred(struct core *core, const struct site *s, struct sl
         return site_decide(core, s, hook, &tier).would_wait && site_mode(core, s) == MODE_ENFORCE;
 }
 
+/* A batch of the same hook and date that has room for n more rows.  Not one whose move has not
+ * ended: it is dropped when nothing was moved. */
+static const struct moved *find_open(const struct core *core, const struct site *s,
+                                     struct slice hook, int64_t date_s, size_t n)
+{
+        const struct moved_hook *h = moved_hook_find(&core->state, slice_str(s->name), hook);
+        if (!h)
+                return NULL;
+        LIST_FOREACH(&h->batches, it)
+        {
+                const struct moved_values *v = &moved_of_link(it)->values;
+                if (v->date_s == date_s && !v->before_s && v->n_moved &&
+                    v->n_rows + n <= SITE_ROWS_MAX)
+                        return moved_of_link(it);
+        }
+        return NULL;
+}
+
+static void write_rows(struct core *core, const struct moved *m, struct site_row *rows, size_t n,
+                       uint64_t n_moved)
+{
+        struct buf packed CLEANUP(buf_release) = {0};
+        struct moved_values v = m->values;
+        moved_pack(&v, rows, n, &packed);
+        v.n_moved = n_moved < n ? n_moved : n;
+        write_batch(core, &v, m->number);
+}
+
+/* Adds rows, in the order of their ids, to a batch that has room.  Those that it has already are
+ * not there twice. */
+static void join_batch(struct core *core, const struct moved *m, const struct site_row *more,
+                       size_t n)
+{
+        struct site_row rows[SITE_ROWS_MAX], at = {0};
+        struct reader r = reader_make(m->values.rows);
+        size_t n_rows = 0;
+        while (moved_next(&r, &at))
+                if (!bsearch(&at, more, n, sizeof(at), by_row_id))
+                        rows[n_rows++] = at;
+        memcpy(rows + n_rows, more, n * sizeof(*more));
+        write_rows(core, m, rows, n_rows + n, m->values.n_moved);
+}
+
 int sites_propose(struct core *core, struct slice site, struct site_step *step,
                   struct site_due_row *rows, size_t *n, struct problem *problem)
 {
@@ -176,9 +226,17 @@ int sites_propose(struct core *core, struct slice site, struct site_step *step,
         *n = n_kept;
         if (!n_kept)
                 return OK;
-        int r = admit_batch(core, problem);
+        step->n_noted = n_kept < SITE_NOTED_MAX ? n_kept : SITE_NOTED_MAX;
+        memcpy(step->noted, kept + n_kept - step->n_noted, step->n_noted * sizeof(*kept));
+        const struct moved *open = find_open(core, s, step->hook, step->to_s, n_kept);
+        int r = open ? core_admit(core, BATCH_BYTES, 0, problem) : admit_batch(core, problem);
         if (r != OK)
                 return r;
+        if (open) { /* small pages make no small batches */
+                step->batch = open->number;
+                join_batch(core, open, kept, n_kept);
+                return OK;
+        }
         struct buf packed CLEANUP(buf_release) = {0};
         struct moved_values v = {.site = slice_str(s->name),
                                  .hook = step->hook,
@@ -209,46 +267,6 @@ int sites_propose_shift(struct core *core, struct slice site, struct site_step *
         return OK;
 }
 
-/* A batch of the same hook and date that has room for one more row.  Not one whose move has not
- * ended: it is dropped when nothing was moved. */
-static const struct moved *find_open(const struct core *core, const struct site *s,
-                                     struct slice hook, int64_t date_s)
-{
-        const struct moved_hook *h = moved_hook_find(&core->state, slice_str(s->name), hook);
-        if (!h)
-                return NULL;
-        LIST_FOREACH(&h->batches, it)
-        {
-                const struct moved_values *v = &moved_of_link(it)->values;
-                if (v->date_s == date_s && !v->before_s && v->n_moved && v->n_rows < SITE_ROWS_MAX)
-                        return moved_of_link(it);
-        }
-        return NULL;
-}
-
-static void write_rows(struct core *core, const struct moved *m, struct site_row *rows, size_t n,
-                       uint64_t n_moved)
-{
-        struct buf packed CLEANUP(buf_release) = {0};
-        struct moved_values v = m->values;
-        moved_pack(&v, rows, n, &packed);
-        v.n_moved = n_moved < n ? n_moved : n;
-        write_batch(core, &v, m->number);
-}
-
-/* A runner that died before it moved the action asks for it again: then it is not added twice. */
-static void add_to_batch(struct core *core, const struct moved *m, struct site_row row)
-{
-        struct site_row rows[SITE_ROWS_MAX], at = {0};
-        struct reader r = reader_make(m->values.rows);
-        size_t n = 0;
-        while (moved_next(&r, &at))
-                if (at.id != row.id)
-                        rows[n++] = at;
-        rows[n++] = row;
-        write_rows(core, m, rows, n, m->values.n_moved + 1);
-}
-
 static void note_last(struct core *core, struct site *s, const struct site_step *step,
                       const struct site_row *row)
 {
@@ -266,30 +284,6 @@ static void count_moved(struct core *core, struct site *s, const struct site_ste
 {
         s->total_moved += n;
         throttle_count_deferrals(core, step->hook, (uint32_t)n);
-}
-
-/* Joins the batch of the same date when there is one.  Sets step->to_s to 0 when it need not wait.
- */
-static int join_or_propose(struct core *core, struct site *s, struct site_step *step,
-                           struct site_due_row *row, struct problem *problem)
-{
-        const struct moved *open = find_open(core, s, step->hook, step->to_s);
-        size_t n = 1;
-        if (!open) {
-                int r = sites_propose(core, slice_str(s->name), step, row, &n, problem);
-                if (r == OK && n)
-                        sites_stepped(core, slice_str(s->name), step, 1, false);
-                else
-                        step->to_s = 0;
-                return r;
-        }
-        int r = core_admit(core, BATCH_BYTES, 0, problem);
-        if (r != OK)
-                return r;
-        add_to_batch(core, open, row->row);
-        count_moved(core, s, step, 1);
-        note_last(core, s, step, &row->row);
-        return OK;
 }
 
 /* Runners defer one action at a time.  Their dates are full minutes (less when the delay is short),
@@ -310,32 +304,25 @@ int site_defer(struct core *core, struct site *s, struct slice hook, struct site
         take_originals(core, s, hook, row, 1);
         if (row->row.original_s < not_before_s(core, step.to_s) || row->current_s >= step.to_s)
                 return OK;
-        int r = join_or_propose(core, s, &step, row, problem);
-        if (r == OK)
-                *ret_to_s = step.to_s;
-        return r;
+        size_t n = 1;
+        int r = sites_propose(core, slice_str(s->name), &step, row, &n, problem);
+        if (r != OK || !n)
+                return r;
+        sites_stepped(core, slice_str(s->name), &step, 1, false);
+        *ret_to_s = step.to_s;
+        return OK;
 }
 
 /* ---- moves that ended ---- */
-
-/* Shifts are not noted: they are news of the same actions, and would push out all others. */
-static void note_batch(struct core *core, struct site *s, const struct site_step *step,
-                       const struct moved_values *v)
-{
-        struct reader r = reader_make(v->rows);
-        struct site_row row = {0};
-        for (size_t i = 0; moved_next(&r, &row); i++)
-                if (v->n_rows - i <= SITE_LAST) /* only the last of them would stay */
-                        note_last(core, s, step, &row);
-}
 
 static void end_move(struct core *core, struct site *s, const struct site_step *step,
                      const struct moved *m, uint64_t n_changed)
 {
         count_moved(core, s, step, n_changed);
-        note_batch(core, s, step, &m->values);
+        for (size_t i = 0; i < step->n_noted; i++)
+                note_last(core, s, step, &step->noted[i]);
         struct moved_values v = m->values;
-        v.n_moved = n_changed;
+        v.n_moved = v.n_moved + n_changed < v.n_rows ? v.n_moved + n_changed : v.n_rows;
         write_batch(core, &v, m->number);
 }
 
@@ -376,7 +363,7 @@ void sites_stepped(struct core *core, struct slice site, const struct site_step 
                 return;
         if (step->kind == STEP_RETURN) {
                 s->total_returned += n_changed;
-                stock_given(&s->stock, n_changed);
+                stock_add(&s->stock, n_changed);
                 if (!is_refused)
                         end_return(core, step, m);
         } else if (step->kind == STEP_MOVE && n_changed) {
@@ -385,7 +372,7 @@ void sites_stepped(struct core *core, struct slice site, const struct site_step 
                 s->total_shifted += n_changed; /* the next cycle goes on with it */
         } else if (n_changed || step->is_resumed) {
                 end_shift(core, s, step, m, n_changed);
-        } else {
+        } else if (step->kind != STEP_MOVE || !m->values.n_moved) {
                 drop_batch(core, m); /* none of its rows is ours any more */
         }
 }
@@ -682,25 +669,27 @@ void sites_surveyed(struct core *core, struct slice site, struct site_survey *su
         site_serve_runs(core, s);
 }
 
-void sites_top_up(struct core *core, struct slice site, const struct site_due_now *now,
+void sites_top_up(struct core *core, struct slice site, const struct site_pace *pace,
                   struct site_plan *ret)
 {
         struct site *s = site_by_name(core, site);
         *ret = (struct site_plan){.mode = MODE_OFF};
         arena_init(&ret->arena, 0);
-        if (!s)
+        if (!s || site_mode(core, s) != MODE_ENFORCE || site_is_guess(core, s))
                 return;
-        plan_begin(core, s, ret);
-        if (ret->mode != MODE_ENFORCE || site_is_guess(core, s))
-                return;
-        struct planner p = planner_make(core, s, ret);
         enum level level = site_level(core, s);
+        int64_t now_ms = core->now.steady_ns / NS_PER_MS;
         if (level > s->stock_level)
                 stock_halve(&s->stock);
         s->stock_level = level;
-        size_t left = stock_room(&s->stock, core->now.steady_ns / NS_PER_S, now->due,
-                                 SITE_STOCK_MAX, now->runners);
+        size_t left = stock_room(&s->stock, now_ms, pace->is_idle, pace->runners);
+        ret->is_returning = s->is_returning;
+        if (!left)
+                return;
+        plan_begin(core, s, ret);
+        struct planner p = planner_make(core, s, ret);
         plan_batches(&p, true);
+        stock_begin(&s->stock, now_ms);
         for (size_t i = 0; i < p.n_best && left; i++) {
                 size_t rows = p.best[i].batch->values.n_rows;
                 size_t take = rows < left ? rows : left;

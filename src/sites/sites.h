@@ -65,13 +65,13 @@ void sites_stepped(struct core *core, struct slice site, const struct site_step 
  * durable.  Sorts the rows by id. */
 int sites_front(struct core *core, struct slice site, struct slice hook, struct front_row *rows,
                 size_t *n, struct problem *problem) MUST_CHECK;
-/* Those of the ledger's actions, and of their series, that have priority 0 and are pending; is_all:
- * there are no more of them.  Forgets the others.  Keeps in `rows` those that get their priority
- * back now, with it, by id. */
-void sites_fronted(struct core *core, struct slice site, struct slice hook, struct front_row *rows,
-                   size_t *n, bool is_all);
-/* Once a second while actions may return: a plan of returns alone. */
-void sites_top_up(struct core *core, struct slice site, const struct site_due_now *now,
+/* Of the actions that a plan asked about, and of their series: those that wait or run with priority
+ * 0; is_all: there are no more of them.  Forgets the others.  Keeps in `rows` those that get their
+ * priority back now, with it, by id. */
+void sites_fronted(struct core *core, struct slice site, const struct site_front *asked,
+                   struct front_row *rows, size_t *n, bool is_all);
+/* A few times a second while actions may return: a plan of returns alone. */
+void sites_top_up(struct core *core, struct slice site, const struct site_pace *pace,
                   struct site_plan *ret);
 
 /* ---- for other rooms of the core ---- */

@@ -25,8 +25,6 @@
 #define SITE_FIRST_MAX  200  /* hooks of the critical tier that are looked after */
 #define SITE_COUNT_CAP  1000 /* due actions of one hook are counted up to this */
 
-#define SITE_STOCK_MAX  5000 /* due actions are topped up to this at most, while others return */
-
 /* What a guard can mend or report. */
 #define SITE_REPAIR_MAP(X)                                                                         \
         X(LOST, "lost", "failed by a deadlock before they ran")                                    \
@@ -87,9 +85,9 @@ struct site_due_row {
         bool is_async; /* its schedule has no date: the original is current_s, or in the ledger */
 };
 
-/* What is due now, while moved actions may return. */
-struct site_due_now {
-        uint32_t due;     /* at most SITE_STOCK_MAX + 1 */
+/* What happens at the site now, while moved actions may return. */
+struct site_pace {
+        bool is_idle;     /* nothing but the critical tier has been due for a second */
         uint32_t runners; /* that hold claims */
 };
 
@@ -99,6 +97,8 @@ struct site_front {
         const struct front_row *rows;
         size_t n_rows;
 };
+
+#define SITE_NOTED_MAX 5
 
 enum site_step_kind {
         STEP_MOVE,   /* actions of a hook that are due, to a later date */
@@ -119,6 +119,10 @@ struct site_step {
         int64_t not_before_s;
         const struct site_row *rows; /* SHIFT, RETURN */
         size_t n_rows;
+        /* MOVE: a few of its actions for the last moves that people see, so that those of several
+         * hooks stand beside each other. */
+        struct site_row noted[SITE_NOTED_MAX];
+        size_t n_noted;
         bool is_resumed; /* SHIFT: it was cut off, and nobody knows which rows it has moved */
 };
 
@@ -131,7 +135,7 @@ struct site_plan {
         size_t n_steps;
         bool is_calm;      /* level normal: retention may work */
         bool is_front;     /* actions of the critical tier are put in front */
-        bool is_returning; /* some may come back: the guard counts what is due, each second */
+        bool is_returning; /* some may come back: the guard looks whether something else waits */
         /* Priorities that weir changed: to look after, or to give back. */
         struct site_front *fronts;
         size_t n_fronts;

@@ -188,7 +188,7 @@ def _(folder):
     equal(len(store.due("a")), 1, "actions")
     equal(store.number("move", LATER), 1, "moved with these privileges")
     store("log", "moved")
-    equal(len(store("missing", "enforce")), 5, "what repairs and locks need")
+    equal(len(store("missing", "enforce")), 6, "what the front, repairs and locks need")
     for line in store("grants", "enforce"):
         maria.ask(line.rstrip(";"))
     equal(store("missing", "enforce"), [], "after all grants")

@@ -14,6 +14,7 @@ from harness import HANG_S, Server, until  # noqa: E402
 
 PAYMENT, RENEWAL = "woocommerce_payment_capture", "woocommerce_scheduled_subscription_payment"
 NORMAL, SYNC = "shop_report", "facebook_for_woocommerce_sync"
+AT_WORK = "shop_at_work"
 CALM, STORM = 1, 30
 
 
@@ -30,12 +31,13 @@ class Bed:
 
     def __init__(self, folder, mode="enforce", site=None, throttle="", by_sql=False, **options):
         self.folder, self.mode, self.options, self.throttle = folder, mode, options, throttle
-        self.by_sql = by_sql
+        self.by_sql, self.user = by_sql, "weir"
         os.makedirs(folder, exist_ok=True)
         self.load_file = os.path.join(folder, "load")
         self.set_load(CALM)
         self.site = site or bed.Site(maria(), database="db%d" % time.monotonic_ns())
         self.where = 'socket = "%s"' % maria().socket
+        self.add_runners()
         self.server = None
 
     def set_load(self, value):
@@ -66,10 +68,10 @@ target "shop" {
         metric "load" { source = "%s" elevated = {5, 3} critical = {15, 10} }
 }
 wordpress "shop" {
-        %s user = "weir" password_file = "SECRET" database = "%s" prefix = "%s"
+        %s user = "%s" password_file = "SECRET" database = "%s" prefix = "%s"
         target = "shop" mode = "%s" interval = "200ms"
         %s
-}""" % (self.throttle, *self.target(), self.where, self.site.database, self.site.prefix, self.mode, more))
+}""" % (self.throttle, *self.target(), self.where, self.user, self.site.database, self.site.prefix, self.mode, more))
         self.server = Server(self.folder, "-c", path)
         return self.server
 
@@ -87,13 +89,19 @@ wordpress "shop" {
         with self.server.web() as w:
             return w.good("GET", "/v1/sites/shop/actions?status=moved&limit=1")["actions"]
 
+    def add_runners(self, n=20):
+        """Claims with an action at work: moved actions return as fast as runners work."""
+        for claim in range(9000, 9000 + n):
+            self.site.add_simple(AT_WORK, int(time.time()), status="in-progress", claim_id=claim)
+
     def wait_all_back(self, seconds=HANG_S):
         return self.wait(lambda s: s["surveyed_ms"] and s["level"] == "normal" and not s["error"]
                          and s["moved"] == 0 and not self.ledger(), "all have come back", seconds)
 
     def dates(self):
         return {int(row[0]): (row[1], row[2]) for row in self.site.sql(
-            "SELECT action_id, scheduled_date_gmt, scheduled_date_local FROM %s" % self.site.table("actions"))}
+            "SELECT action_id, scheduled_date_gmt, scheduled_date_local FROM %s WHERE hook != '%s'" % (
+                self.site.table("actions"), AT_WORK))}
 
 
 def fill(site, n=40):

@@ -1,10 +1,13 @@
-/* A guard that surveys, proposes and steps, against a model of the actions table of a site. Runners
- * claim, run and defer actions, a person edits and cancels them, locks refuse statements, answers
- * get lost, the log has no room, and the process is killed at every point.
+/* A guard that surveys, proposes and steps, and puts actions in front, against a model of the
+ * actions table of a site. Runners claim, run and defer actions and add the next one of a series, a
+ * person edits and cancels them, locks refuse statements, answers get lost, the log has no room,
+ * and the process is killed at every point.
  *
  * Whatever happens: an action that weir moved is in the ledger with its original, no action gets a
  * date before its original or later than max_deferral allows, what must not wait is not moved, and
- * when all is calm each action has its original date again and the ledger is empty.
+ * when all is calm each action has its original date again and the ledger is empty. An action that
+ * weir put in front is in the ledger of priorities, only those of the critical tier are put there,
+ * and when no hook is of that tier any more each pending action has its own priority again.
  *
  * WEIR_SEED repeats a run, WEIR_ROUNDS makes more of them.
  * weir-test: long */
@@ -21,6 +24,7 @@
 #include "core/kernel.h"
 #include "prop/dice.h"
 #include "sites/sites.h"
+#include "state/front.h"
 #include "state/moved.h"
 #include "support/rig.h"
 #include "throttle/throttle_state.h"
@@ -42,9 +46,11 @@ struct row {
         enum row_status status;
         size_t hook;
         bool is_async;
-        int64_t original_s; /* of the schedule; of an async one its first date */
-        int64_t date_s;     /* the column */
-        bool is_moved;      /* weir gave it date_s */
+        int64_t original_s;         /* of the schedule; of an async one its first date */
+        int64_t date_s;             /* the column */
+        bool is_moved;              /* weir gave it date_s */
+        uint8_t priority, original; /* the column; what it was before weir, or its series had */
+        uint32_t series;            /* 0: it runs once */
         /* A runner claimed it where weir had moved it to: the ledger may have let go of it, and for
          * an async one, or when the runner defers it, such a date then counts as its original. */
         int64_t claimed_at_s;
@@ -57,7 +63,9 @@ struct world {
         size_t n_rows;
         struct site_plan plan;
         bool has_plan;
-        size_t next_step;
+        size_t next_step, next_front;
+        size_t next_hook; /* the next that is put in front */
+        size_t n_kills;
         uint64_t settings; /* the version that the plan was made with */
         int64_t horizon_s;
         double load;
@@ -89,7 +97,8 @@ static void set_up(struct world *w)
         static const struct site_options options = {.name = "blog",
                                                     .target = "shop",
                                                     .mode = MODE_ENFORCE,
-                                                    .interval_ms = INTERVAL_S * MS_PER_S};
+                                                    .interval_ms = INTERVAL_S * MS_PER_S,
+                                                    .is_front = true};
         struct core_throttle throttle = {.targets = &target,
                                          .n_targets = 1,
                                          .registry = own,
@@ -139,6 +148,18 @@ static bool ledger_has(const struct world *w, uint64_t id)
         return false;
 }
 
+static bool front_has(const struct world *w, uint64_t id)
+{
+        static struct front_row rows[FRONT_ROWS_MAX];
+        const struct row *r = &w->rows[id];
+        const struct front *f = front_find(&w->rig.core->state, site, slice_str(hooks[r->hook]));
+        size_t n = f ? front_unpack(&f->values, rows) : 0;
+        for (size_t i = 0; i < n; i++)
+                if (rows[i].id == id || (r->series && rows[i].series == r->series))
+                        return rows[i].priority == r->original;
+        return false;
+}
+
 static void check(struct world *w)
 {
         state_check(&w->rig.core->state);
@@ -147,6 +168,8 @@ static void check(struct world *w)
                 assert_true(r->date_s >= r->original_s);
                 if (r->status == ROW_PENDING && r->is_moved && r->date_s > now_s(w))
                         assert_true(ledger_has(w, id));
+                if (r->status != ROW_OVER && !r->priority)
+                        assert_true(front_has(w, id));
         }
 }
 
@@ -205,7 +228,7 @@ static void begin_cycle(struct world *w)
         if (w->plan.mode != MODE_ENFORCE)
                 assert_int_equal(w->plan.n_steps, 0);
         w->has_plan = true;
-        w->next_step = 0;
+        w->next_step = w->next_front = 0;
         w->settings = w->rig.core->state.settings_version;
         w->horizon_s = w->plan.horizon_s;
         rig_turn(&w->rig);
@@ -317,10 +340,101 @@ static void do_shift_or_return(struct world *w, struct site_step *step)
                 sites_stepped(w->rig.core, site, step, n_changed, refused);
 }
 
+/* ---- each second ---- */
+
+static bool is_critical(const struct world *w, size_t hook)
+{
+        return registry_tier(w->rig.core->throttle->registry, slice_str(hooks[hook])) ==
+               TIER_CRITICAL;
+}
+
+static void put_front(struct world *w)
+{
+        struct front_row rows[ROWS];
+        struct problem problem;
+        size_t n = 0, hook = w->next_hook++ % HOOKS;
+        for (uint64_t id = 1; id <= w->n_rows; id++) {
+                const struct row *r = &w->rows[id];
+                if (r->status == ROW_PENDING && r->hook == hook && r->priority)
+                        rows[n++] = (struct front_row){id, r->series, r->priority};
+        }
+        meanwhile(w);
+        if (!n ||
+            sites_front(w->rig.core, site, slice_str(hooks[hook]), rows, &n, &problem) != OK ||
+            is_killed_here(w)) /* it is not durable, and so nothing was changed */
+                return;
+        assert_true(!n || is_critical(w, hook));
+        rig_turn(&w->rig);
+        meanwhile(w);
+        for (size_t i = 0; i < n && !is_refused(w); i++) {
+                struct row *r = &w->rows[rows[i].id];
+                assert_int_equal(rows[i].priority, r->original);
+                if (r->status == ROW_PENDING)
+                        r->priority = 0;
+        }
+        (void)is_killed_here(w);
+}
+
+/* Looks after the ledger of one hook of the plan. */
+static void look_after(struct world *w, const struct site_front *front)
+{
+        struct front_row seen[2 * ROWS];
+        size_t n = 0;
+        for (uint64_t id = 1; id <= w->n_rows; id++) {
+                const struct row *r = &w->rows[id];
+                bool is_asked = r->series != 0;
+                for (size_t i = 0; i < front->n_rows; i++)
+                        is_asked = is_asked || front->rows[i].id == id;
+                if (is_asked && r->status != ROW_OVER && !r->priority &&
+                    slice_eq(front->hook, slice_str(hooks[r->hook])))
+                        seen[n++] = (struct front_row){id, r->series, 0};
+        }
+        bool is_all = w->is_calm || roll(w, 4);
+        meanwhile(w);
+        sites_fronted(w->rig.core, site, front, seen, &n, is_all);
+        if (is_killed_here(w))
+                return;
+        for (size_t i = 0; i < n && !is_refused(w); i++) {
+                struct row *r = &w->rows[seen[i].id];
+                assert_int_equal(seen[i].priority, r->original);
+                if (r->status == ROW_PENDING && !r->priority)
+                        r->priority = seen[i].priority;
+        }
+}
+
+static void top_up(struct world *w)
+{
+        struct site_pace pace = {.is_idle = w->is_calm || roll(w, 2), .runners = 1};
+        struct site_plan plan;
+        size_t n_kills = w->n_kills;
+        sites_top_up(w->rig.core, site, &pace, &plan);
+        for (size_t i = 0; i < plan.n_steps && w->n_kills == n_kills; i++) {
+                assert_int_equal(plan.steps[i].kind, STEP_RETURN);
+                do_shift_or_return(w, &plan.steps[i]);
+                rig_turn(&w->rig);
+        }
+        site_plan_release(&plan);
+}
+
+static void each_second(struct world *w)
+{
+        put_front(w);
+        rig_turn(&w->rig);
+        top_up(w);
+        rig_turn(&w->rig);
+}
+
 static void guard_goes_on(struct world *w)
 {
+        if (w->is_calm || !roll(w, 3))
+                each_second(w);
         if (!w->has_plan) {
                 begin_cycle(w);
+                return;
+        }
+        if (w->next_front < w->plan.n_fronts) {
+                look_after(w, &w->plan.fronts[w->next_front++]);
+                rig_turn(&w->rig);
                 return;
         }
         if (w->next_step == w->plan.n_steps) {
@@ -343,11 +457,29 @@ static void step_add(struct world *w)
                 return;
         bool is_async = roll(w, 2);
         int64_t date_s = now_s(w) + (is_async ? 0 : (int64_t)roll(w, 60) - 40);
-        w->rows[++w->n_rows] = (struct row){.status = ROW_PENDING,
-                                            .hook = roll(w, HOOKS),
-                                            .is_async = is_async,
-                                            .original_s = date_s,
-                                            .date_s = date_s};
+        uint8_t priority = (uint8_t)(1 + roll(w, 20));
+        w->rows[++w->n_rows] =
+                (struct row){.status = ROW_PENDING,
+                             .hook = roll(w, HOOKS),
+                             .is_async = is_async,
+                             .original_s = date_s,
+                             .date_s = date_s,
+                             .priority = priority,
+                             .original = priority,
+                             .series = !is_async && roll(w, 2) ? (uint32_t)w->n_rows : 0};
+}
+
+/* The next of its series, as Action Scheduler makes it: the priority is that of the last one. */
+static void add_next(struct world *w, const struct row *last)
+{
+        if (w->n_rows == ROWS)
+                return;
+        struct row next = *last;
+        next.status = ROW_PENDING;
+        next.original_s = next.date_s = now_s(w) + 30;
+        next.is_moved = false;
+        next.claimed_at_s = 0;
+        w->rows[++w->n_rows] = next;
 }
 
 static struct row *some_row(struct world *w, enum row_status status)
@@ -373,8 +505,11 @@ static void step_claim(struct world *w)
 static void step_run_or_release(struct world *w)
 {
         struct row *r = some_row(w, ROW_CLAIMED);
-        if (r)
-                r->status = roll(w, 2) ? ROW_OVER : ROW_PENDING;
+        if (!r)
+                return;
+        r->status = roll(w, 2) ? ROW_OVER : ROW_PENDING;
+        if (r->status == ROW_OVER && r->series)
+                add_next(w, r);
 }
 
 /* A runner asks before it runs the action; it may die before it moves it. */
@@ -466,6 +601,7 @@ static void step_max_deferral(struct world *w)
 
 static void kill_process(struct world *w)
 {
+        w->n_kills++;
         if (w->has_plan)
                 site_plan_release(&w->plan);
         w->has_plan = false;
@@ -507,7 +643,14 @@ static void meanwhile(struct world *w)
 
 /* ---- rounds ---- */
 
-/* Nothing is refused any more: everything comes back. */
+/* In both ledgers. */
+static size_t n_kept(const struct world *w)
+{
+        const struct hash *things = w->rig.core->state.things;
+        return things[THING_MOVED].len + things[THING_FRONT].len;
+}
+
+/* Nothing is refused any more, and no hook is critical: everything comes back. */
 static void calm_down(struct world *w)
 {
         static const char *const unset[] = {"site.blog.mode", "throttle.deferrals_per_hour",
@@ -521,19 +664,27 @@ static void calm_down(struct world *w)
         for (size_t i = 0; i < ARRAY_LEN(unset); i++)
                 (void)rig_do(&w->rig, "SETTINGUNSET", unset[i]);
         (void)rig_do(&w->rig, "THROTTLE", "RESUME");
+        (void)rig_do(&w->rig, "REGISTRYUNSET", "sync");
+        (void)rig_do(&w->rig, "REGISTRYSET", "pay", "normal");
+        for (uint64_t id = 1; id <= w->n_rows; id++)
+                if (w->rows[id].status == ROW_CLAIMED)
+                        w->rows[id].status = ROW_PENDING;
         pass_s(w, 60);
-        const struct hash *ledger = &w->rig.core->state.things[THING_MOVED];
-        for (int i = 0; i < CALM_MAX && (ledger->len || w->has_plan); i++) {
+        for (int i = 0; i < CALM_MAX && (n_kept(w) || w->has_plan); i++) {
                 guard_goes_on(w);
                 check(w);
                 if (!w->has_plan)
                         pass_s(w, INTERVAL_S);
-                ledger = &w->rig.core->state.things[THING_MOVED];
         }
-        assert_int_equal(ledger->len, 0);
-        for (uint64_t id = 1; id <= w->n_rows; id++)
-                if (w->rows[id].status == ROW_PENDING && !w->rows[id].claimed_at_s)
-                        assert_true(w->rows[id].date_s == w->rows[id].original_s);
+        assert_int_equal(n_kept(w), 0);
+        for (uint64_t id = 1; id <= w->n_rows; id++) {
+                const struct row *r = &w->rows[id];
+                if (r->status != ROW_PENDING)
+                        continue;
+                assert_int_equal(r->priority, r->original);
+                if (!r->claimed_at_s)
+                        assert_true(r->date_s == r->original_s);
+        }
 }
 
 static void run_round(uint64_t seed)

@@ -150,7 +150,7 @@ static void grants_name_what_a_mode_needs_and_no_more(void **state)
         store_put_grants(&s, MODE_ENFORCE, &b);
         assert_non_null(strstr(buf_cstr(&b),
                                "GRANT SELECT, UPDATE (scheduled_date_gmt, scheduled_date_local, "
-                               "claim_id, status), DELETE ON "));
+                               "claim_id, status), UPDATE (priority), DELETE ON "));
         buf_clear(&b);
         store_put_grants(&s, MODE_OFF, &b);
         assert_int_equal(b.len, 0);
@@ -170,6 +170,10 @@ static void a_refusal_of_either_server_becomes_the_grant_to_run(void **state)
                  "'status' in table 'wp_2_actionscheduler_actions'",
                  "a privilege is missing; run: GRANT UPDATE (scheduled_date_gmt, "
                  "scheduled_date_local, claim_id, status) ON "
+                 "`my``shop`.`wp_2_actionscheduler_actions` TO 'weir'@'%'"},
+                {"a privilege is missing: UPDATE command denied to user 'w'@'h' for column "
+                 "'priority' in table 'wp_2_actionscheduler_actions'",
+                 "a privilege is missing; run: GRANT UPDATE (priority) ON "
                  "`my``shop`.`wp_2_actionscheduler_actions` TO 'weir'@'%'"},
                 {"a privilege is missing: INSERT, UPDATE command denied to user 'w'@'h' for table "
                  "'wp_2_options'",

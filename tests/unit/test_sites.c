@@ -53,7 +53,8 @@ static void set_sites(struct rig *rig, enum gate_mode mode, const struct sites_g
         const struct site_options options = {.name = "blog",
                                              .target = "shop",
                                              .mode = mode,
-                                             .interval_ms = INTERVAL_S * MS_PER_S};
+                                             .interval_ms = INTERVAL_S * MS_PER_S,
+                                             .is_front = true};
         core_set_sites(rig->core, &options, 1, guard);
 }
 
@@ -179,6 +180,29 @@ static size_t n_steps(struct rig *rig, const char *hook, unsigned due)
         struct site_plan plan;
         survey(rig, &plan, hook, due, NULL);
         size_t n = plan.n_steps;
+        site_plan_release(&plan);
+        return n;
+}
+
+/* A while later, with two runners; is_idle: nothing waits. */
+static void top_up(struct rig *rig, struct site_plan *ret, int64_t later_ms, bool is_idle)
+{
+        const struct site_pace pace = {.is_idle = is_idle, .runners = 2};
+        rig_pass_ms(rig, later_ms);
+        sites_top_up(rig->core, blog, &pace, ret);
+        for (size_t i = 0; i < ret->n_steps; i++)
+                sites_stepped(rig->core, blog, &ret->steps[i], ret->steps[i].n_rows, false);
+        rig_turn(rig);
+}
+
+/* How many rows it gives back. */
+static size_t topped_up(struct rig *rig, int64_t later_ms, bool is_idle)
+{
+        struct site_plan plan;
+        size_t n = 0;
+        top_up(rig, &plan, later_ms, is_idle);
+        for (size_t i = 0; i < plan.n_steps; i++)
+                n += plan.steps[i].n_rows;
         site_plan_release(&plan);
         return n;
 }
@@ -321,7 +345,7 @@ static void nothing_returns_before_the_first_measurement(void **unused)
         sample_for(&rig, 20, 2); /* the storm goes on */
         assert_int_equal(n_steps(&rig, "sync", 0), 0);
         sample_for(&rig, 1, 100);
-        assert_int_equal(n_steps(&rig, "sync", 0), 1);
+        assert_int_equal(topped_up(&rig, 250, true), 3);
         rig_release(&rig);
 }
 
@@ -726,44 +750,69 @@ static void a_ledger_that_is_full_refuses_new_batches_only(void **unused)
 
 /* ---- the way back ---- */
 
-static void actions_return_by_the_ramp_important_and_old_ones_first(void **unused)
+static void actions_return_important_and_old_ones_first(void **unused)
 {
         (void)unused;
         struct rig rig;
         struct site_plan plan;
         bench(&rig, MODE_ENFORCE, 20);
-        move(&rig, "sync", 1, 5, 3000);
+        move(&rig, "sync", 1, 190, 3000);
         sample_for(&rig, 20, 10);
-        move(&rig, "renew", 21, 2, 3000);
-        move(&rig, "sync", 11, 2, 3000);
+        move(&rig, "renew", 201, 20, 3000);
+        move(&rig, "sync", 301, 20, 3000);
         sample_for(&rig, 1, 100);
-        survey(&rig, &plan, NULL); /* 9 rows over 3 cycles */
+        survey(&rig, &plan, NULL);
+        assert_int_equal(plan.n_steps, 0); /* the seconds between the surveys give them back */
+        assert_true(plan.is_returning);
+        has(rig_do(&rig, "SITE", "blog"), "returning:true");
+        site_plan_release(&plan);
+        top_up(&rig, &plan, 250, true); /* 4 batches of 25 for each of two runners */
         assert_int_equal(plan.n_steps, 2);
         assert_slice(plan.steps[0].hook, "renew");
-        assert_int_equal(plan.steps[0].n_rows, 2);
-        assert_int_equal(plan.steps[1].n_rows, 1);
+        assert_int_equal(plan.steps[0].n_rows, 20);
+        assert_int_equal(plan.steps[1].n_rows, 180);
         assert_int_equal(plan.steps[1].rows[0].id, 1);
-        has(rig_do(&rig, "SITE", "blog"), "returning:true");
-        for (size_t i = 0; i < 2; i++)
-                sites_stepped(rig.core, blog, &plan.steps[i], plan.steps[i].n_rows, false);
-        assert_int_equal(n_batches(&rig), 2);
+        assert_true(plan.is_returning);
         site_plan_release(&plan);
-        assert_int_equal(n_steps(&rig, "sync", 0), 0); /* not twice in a cycle */
-        sample_for(&rig, 1, INTERVAL_S - 1);           /* a guard may be a little early */
-        survey(&rig, &plan, NULL);
-        assert_int_equal(plan.n_steps, 1);
-        assert_int_equal(plan.steps[0].n_rows, 3);
-        assert_int_equal(plan.steps[0].rows[0].id, 2); /* the rest of the first batch */
-        sites_stepped(rig.core, blog, &plan.steps[0], 3, false);
-        site_plan_release(&plan);
-        sample_for(&rig, 1, INTERVAL_S);
-        survey(&rig, &plan, NULL);
+        top_up(&rig, &plan, 2000, true);
         assert_int_equal(plan.n_steps, 2);
-        for (size_t i = 0; i < 2; i++)
-                sites_stepped(rig.core, blog, &plan.steps[i], plan.steps[i].n_rows, false);
+        assert_int_equal(plan.steps[0].rows[0].id, 301); /* older than the rest of the first */
+        assert_int_equal(plan.steps[0].n_rows, 20);
+        assert_int_equal(plan.steps[1].rows[0].id, 181);
+        assert_int_equal(plan.steps[1].n_rows, 10);
         site_plan_release(&plan);
         assert_int_equal(n_batches(&rig), 0);
-        has(rig_do(&rig, "SITE", "blog"), "total_returned:9");
+        has(rig_do(&rig, "SITE", "blog"), "total_returned:230");
+        assert_int_equal(n_steps(&rig, "sync", 0), 0);
+        has(rig_do(&rig, "SITE", "blog"), "returning:false");
+        rig_release(&rig);
+}
+
+/* What returns is older than all that is new, and is taken first. */
+static void nothing_returns_while_other_work_waits(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 20);
+        for (uint64_t i = 0; i < 10; i++)
+                move(&rig, "sync", 1 + 1000 * i, 500, 3000);
+        sample_for(&rig, 1, 100);
+        assert_int_equal(n_steps(&rig, "sync", 0), 0);
+        assert_int_equal(topped_up(&rig, 250, true), 200);
+        for (int i = 0; i < 4; i++) {
+                sample_for(&rig, 1, 1);
+                assert_int_equal(topped_up(&rig, 0, false), 0);
+        }
+        has(rig_do(&rig, "SITE", "blog"), "returning:true");
+        assert_int_equal(topped_up(&rig, 0, true), 250); /* 200 took 4 s */
+        sample_for(&rig, 1, 1);
+        assert_int_equal(topped_up(&rig, 0, true), 500); /* twice as many at most */
+        sample_for(&rig, 1, 20);
+        assert_int_equal(topped_up(&rig, 0, true), 200); /* never less than the least */
+        sample_for(&rig, 1, 59);
+        assert_int_equal(topped_up(&rig, 0, false), 0);
+        sample_for(&rig, 1, 1);
+        assert_int_equal(topped_up(&rig, 0, false), 200); /* once a minute, whatever waits */
         rig_release(&rig);
 }
 
@@ -773,17 +822,32 @@ static void a_rise_of_the_level_stops_the_way_back(void **unused)
         struct rig rig;
         struct site_plan plan;
         bench(&rig, MODE_ENFORCE, 20);
-        move(&rig, "sync", 1, 9, 3000);
+        move(&rig, "sync", 1, 500, 3000);
         sample_for(&rig, 1, 100);
-        survey(&rig, &plan, NULL);
-        assert_int_equal(plan.steps[0].n_rows, 3);
-        site_plan_release(&plan);
-        sample_for(&rig, 20, 6);
         assert_int_equal(n_steps(&rig, "sync", 0), 0);
+        assert_int_equal(topped_up(&rig, 250, true), 200);
+        sample_for(&rig, 20, 6);
+        assert_int_equal(topped_up(&rig, 250, true), 0);
+        survey(&rig, &plan, NULL);
+        assert_false(plan.is_returning);
+        site_plan_release(&plan);
         has(rig_do(&rig, "SITE", "blog"), "returning:false");
         sample_for(&rig, 1, 100);
-        survey(&rig, &plan, NULL); /* from the first cycle again */
-        assert_int_equal(plan.steps[0].n_rows, 3);
+        assert_int_equal(topped_up(&rig, 250, true), 200);
+        rig_release(&rig);
+}
+
+static void actions_of_a_hook_that_became_critical_return_at_once(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        move(&rig, "sync", 1, 300, 3000);
+        ok(&rig, "REGISTRYSET", "sync", "critical");
+        survey(&rig, &plan, NULL);
+        assert_int_equal(plan.n_steps, 1);
+        assert_int_equal(plan.steps[0].n_rows, 300);
         site_plan_release(&plan);
         rig_release(&rig);
 }
@@ -1078,8 +1142,10 @@ int main(void)
                 cmocka_unit_test(a_batch_that_nobody_looks_after_is_forgotten_a_day_after_its_date),
                 cmocka_unit_test(a_ledger_without_room_refuses_without_a_trace),
                 cmocka_unit_test(a_ledger_that_is_full_refuses_new_batches_only),
-                cmocka_unit_test(actions_return_by_the_ramp_important_and_old_ones_first),
+                cmocka_unit_test(actions_return_important_and_old_ones_first),
+                cmocka_unit_test(nothing_returns_while_other_work_waits),
                 cmocka_unit_test(a_rise_of_the_level_stops_the_way_back),
+                cmocka_unit_test(actions_of_a_hook_that_became_critical_return_at_once),
                 cmocka_unit_test(a_return_that_was_refused_stays_in_the_ledger),
                 cmocka_unit_test(runners_defer_single_actions_into_shared_batches),
                 cmocka_unit_test(a_runner_waits_until_something_may_run),

@@ -1,0 +1,246 @@
+/* One cycle of a site: the survey, the plan of the loop, its steps, and repairs. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "guard/guard_site.h"
+
+/* A cycle that has more to do goes on after so many times the time it took. */
+#define REST_FACTOR 3
+#define REST_MIN_MS 100
+#define REST_CUT_MS 1000 /* moves have rested in between */
+/* A page of moves that takes longer than this is made smaller: runners wait for its row locks. */
+#define PAGE_LONG_NS     (100 * NS_PER_MS)
+#define PAGE_ROWS_MIN    25
+#define PAGE_REST_MAX_MS 2000
+#define MOVES_NS         (10 * NS_PER_S) /* in one cycle, at most */
+
+static int report_step(struct guard_site *s, struct site_step *step, uint64_t n_changed,
+                       bool is_refused)
+{
+        s->talk.step = step;
+        s->talk.n_changed = n_changed;
+        s->talk.is_refused = is_refused;
+        return guard_talk(s, TALK_STEPPED);
+}
+
+/* What a person reads in the log of the action. */
+static void put_message(const struct site_step *step, const char *reason, char *ret, size_t size)
+{
+        char date[32];
+        time_t to = (time_t)step->to_s;
+        struct tm utc;
+        if (step->kind == STEP_RETURN) {
+                (void)snprintf(ret, size, "weir: returned to its date; the database is calm again");
+                return;
+        }
+        (void)gmtime_r(&to, &utc); /* cannot fail for a date that a column can hold */
+        (void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &utc);
+        (void)snprintf(ret, size, "weir: deferred to %s UTC, tier %s: %s", date,
+                       tier_name(step->tier), reason);
+}
+
+/* The lines of a step.  What was changed by now is not undone for want of a line. */
+static int write_log(struct guard_site *s, const struct site_plan *plan,
+                     const struct site_step *step, uint64_t *ids, size_t n)
+{
+        struct problem problem;
+        char message[512];
+        int r = step->kind == STEP_RETURN
+                        ? OK
+                        : store_keep_dated(&s->store, ids, &n, step->to_s, &problem);
+        put_message(step, plan->reason, message, sizeof(message));
+        if (r == OK && n)
+                r = store_log(&s->store, ids, n, message, &problem);
+        if (r == OK || r == ERR_LOCKED)
+                return OK;
+        guard_tell_failed(s, &problem);
+        return r;
+}
+
+/* A page of due actions of a hook.  *ret_n: how many were found, 0 when the hook is done with. */
+static int move_page(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
+                     size_t max, size_t *ret_n)
+{
+        struct site_due_row rows[SITE_ROWS_MAX];
+        uint64_t ids[SITE_ROWS_MAX], n_moved = 0;
+        struct problem problem;
+        size_t n = 0;
+        *ret_n = 0;
+        int r = store_read_due(&s->store, step, s->now_s + s->horizon_s, rows, max, &n, &problem);
+        if (r != OK) {
+                guard_tell_failed(s, &problem);
+                return r;
+        }
+        size_t n_found = n;
+        s->talk.step = step;
+        s->talk.rows = rows;
+        s->talk.n_rows = n;
+        if (n)
+                r = guard_talk(s, TALK_PROPOSE);
+        n = n ? s->talk.n_rows : 0;
+        if (r != OK || !n) /* no room for the ledger: later */
+                return r == ERR_STOPPING ? r : OK;
+        r = store_move(&s->store, rows, n, step->to_s, &n_moved, &problem);
+        /* After a lost connection nobody knows what was moved. */
+        int told = report_step(s, step, n_moved, r != OK && r != ERR_LOCKED);
+        if (r != OK && r != ERR_LOCKED) {
+                guard_tell_failed(s, &problem);
+                return r;
+        }
+        for (size_t i = 0; i < n; i++)
+                ids[i] = rows[i].row.id;
+        if (told == OK && n_moved)
+                told = write_log(s, plan, step, ids, n);
+        *ret_n = r == ERR_LOCKED ? 0 : n_found; /* refused by locks: the next cycle tries again */
+        return told;
+}
+
+static void adapt_page(struct guard_site *s, int64_t took_ns)
+{
+        if (took_ns > PAGE_LONG_NS)
+                s->move_rows = s->move_rows / 2 > PAGE_ROWS_MIN ? s->move_rows / 2 : PAGE_ROWS_MIN;
+        else if (took_ns < PAGE_LONG_NS / 4)
+                s->move_rows = s->move_rows * 2 < SITE_ROWS_MAX ? s->move_rows * 2 : SITE_ROWS_MAX;
+}
+
+/* Front first, moves second: runners wait for the row locks of a page, so after each they have as
+ * much time for themselves, and more while actions of the critical tier are late.  Moves never stop
+ * for those: what runs instead of being moved is what they wait for. */
+static void give_way(struct guard_site *s, int64_t took_ns)
+{
+        int64_t rest_ms = (s->is_first_late ? REST_FACTOR : 1) * (took_ns / NS_PER_MS);
+        if (took_ns > PAGE_LONG_NS / 4)
+                guard_rest(s, rest_ms < PAGE_REST_MAX_MS ? rest_ms : PAGE_REST_MAX_MS);
+}
+
+static bool may_go_on(struct guard_site *s)
+{
+        return clock_boot_ns() < s->moves_until_ns && !guard_is_interrupted(s);
+}
+
+static int do_move(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
+                   size_t *budget)
+{
+        size_t n, max;
+        int r = OK;
+        do {
+                int64_t began_ns = clock_boot_ns();
+                max = s->move_rows;
+                r = move_page(s, plan, step, max, &n);
+                int64_t took_ns = clock_boot_ns() - began_ns;
+                *budget -= n < *budget ? n : *budget;
+                adapt_page(s, took_ns);
+                if (r == OK)
+                        r = guard_tick(s);
+                if (r == OK)
+                        give_way(s, took_ns);
+        } while (r == OK && *budget && n == max && may_go_on(s));
+        return r;
+}
+
+int guard_do_step(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
+                  size_t *budget)
+{
+        struct problem problem;
+        uint64_t n_changed = 0;
+        int r = OK;
+        if (step->kind == STEP_MOVE)
+                return do_move(s, plan, step, budget);
+        if (step->kind == STEP_SHIFT) {
+                s->talk.step = step;
+                r = guard_talk(s, TALK_SHIFT);
+                if (r == OK)
+                        r = store_shift(&s->store, step, &n_changed, &problem);
+                else
+                        return r == ERR_STOPPING ? r : OK; /* the ledger has no room: later */
+        } else {
+                r = store_return(&s->store, step, &n_changed, &problem);
+        }
+        if (r != OK && r != ERR_LOCKED) {
+                guard_tell_failed(s, &problem);
+                return r;
+        }
+        *budget -= step->n_rows < *budget ? step->n_rows : *budget;
+        int told = report_step(s, step, n_changed, r == ERR_LOCKED);
+        if (told != OK || !n_changed)
+                return told;
+        uint64_t ids[SITE_ROWS_MAX];
+        for (size_t i = 0; i < step->n_rows; i++)
+                ids[i] = step->rows[i].id;
+        return write_log(s, plan, step, ids, step->n_rows);
+}
+
+/* What repairs look at, because the loop takes the survey itself.  Wants site_survey_release(). */
+static struct site_survey copy_for_repairs(const struct site_survey *v)
+{
+        struct site_survey ret = {.now_s = v->now_s, .failed = v->failed, .n_hooks = v->n_hooks};
+        arena_init(&ret.arena, 0);
+        ret.hooks = arena_array(&ret.arena, v->n_hooks + 1, sizeof(*ret.hooks));
+        ASSERT(ret.hooks);
+        for (size_t i = 0; i < v->n_hooks; i++) {
+                ret.hooks[i] = (struct site_hook){.hook = arena_copy(&ret.arena, v->hooks[i].hook)};
+                ASSERT(ret.hooks[i].hook.ptr);
+        }
+        return ret;
+}
+
+static int repair(struct guard_site *s, const struct site_plan *plan, struct site_survey *found)
+{
+        struct problem problem;
+        found->advice = s->front_problem[0] ? s->front_problem : NULL;
+        int r = store_repair(&s->store, plan, found, &problem);
+        s->talk.survey = found;
+        if (r == OK || r == ERR_LOCKED)
+                r = guard_talk(s, TALK_REPAIRED);
+        else
+                guard_tell_failed(s, &problem);
+        return r;
+}
+
+int guard_cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms)
+{
+        struct problem problem;
+        struct site_survey survey = {0};
+        struct site_plan *plan = &s->plan;
+        size_t budget = GUARD_ROWS_PER_CYCLE;
+        int64_t began_ns = clock_boot_ns();
+        int r = store_open(&s->store, mode, &problem);
+        s->tries_front = true;
+        if (r == OK)
+                r = store_survey(&s->store, s->horizon_s, &survey, &problem);
+        if (r != OK) {
+                site_survey_release(&survey);
+                guard_tell_failed(s, &problem);
+                return r;
+        }
+        struct site_survey found = copy_for_repairs(&survey);
+        int64_t survey_ms = survey.took_us / 1000;
+        survey.slow_ms = s->slow_ms > survey_ms ? s->slow_ms : survey_ms;
+        s->talk.survey = &survey;
+        s->now_s = survey.now_s;
+        s->now_ns = clock_boot_ns();
+        site_plan_release(plan);
+        s->talk.plan = plan;
+        r = guard_talk(s, TALK_SURVEYED);
+        site_survey_release(&survey); /* is empty, unless the loop stops and did not take it */
+        s->horizon_s = plan->horizon_s;
+        r = r == OK ? guard_tick(s) : r;
+        for (size_t i = 0; r == OK && i < plan->n_fronts && !guard_is_interrupted(s); i++)
+                r = guard_look_after(s, &plan->fronts[i]);
+        for (size_t i = 0; r == OK && i < plan->n_steps && budget && !guard_is_interrupted(s);
+             i++) {
+                r = guard_do_step(s, plan, &plan->steps[i], &budget);
+                r = r == OK ? guard_tick(s) : r;
+                guard_serve_requests(s);
+        }
+        if (r == OK && plan->mode >= MODE_OBSERVE)
+                r = repair(s, plan, &found);
+        site_survey_release(&found);
+        int64_t took_ms = (clock_boot_ns() - began_ns) / NS_PER_MS;
+        s->slow_ms = took_ms > s->slow_ms / 2 ? took_ms : s->slow_ms / 2;
+        bool is_cut = r == OK && clock_boot_ns() >= s->moves_until_ns;
+        *ret_rest_ms = is_cut ? REST_CUT_MS : budget ? 0 : took_ms * REST_FACTOR + REST_MIN_MS;
+        return r;
+}
