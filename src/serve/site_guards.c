@@ -32,6 +32,7 @@ static void tell_core(struct site_guards *g, const struct config_sites *sites)
                 const struct config_site *site = &sites->sites[i];
                 options[i] = (struct site_options){.name = site->name,
                                                    .target = site->target ? site->target : "",
+                                                   .prefix = site->prefix,
                                                    .mode = (enum gate_mode)site->mode,
                                                    .interval_ms = site->interval_ms,
                                                    .is_front = site->is_front};

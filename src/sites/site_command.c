@@ -319,6 +319,9 @@ int exec_sitefirst(struct core *core, struct session *session, const struct comm
                 .mode = mode_name(site_mode(core, s)),
                 .level = level_name(site_level(core, s)),
                 .hooks = {first.n, tell_first, core, &first},
+                .surveyed_ms = s->surveyed_ms,
+                .prefix = s->prefix,
+                .url = s->survey.url,
         };
         reply_site_first(reply, &told);
         return OK;
@@ -363,6 +366,8 @@ static void tell_run(struct reply *reply, const struct core *core, const struct 
                 .next_due_ms = s->survey.next_due_s * MS_PER_S,
                 .level = level_name(site_level(core, s)),
                 .surveyed_ms = s->surveyed_ms,
+                .prefix = s->prefix,
+                .url = s->survey.url,
         };
         reply_site_run(reply, &told);
 }

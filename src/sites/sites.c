@@ -85,12 +85,15 @@ static void site_release(struct core *core, struct site *s)
         free(s->advice);
         free(s->name);
         free(s->target);
+        free(s->prefix);
 }
 
 static void site_take_options(struct site *s, const struct site_options *o)
 {
         free(s->target);
+        free(s->prefix);
         s->target = xstrdup(o->target ? o->target : "");
+        s->prefix = xstrdup(o->prefix ? o->prefix : "");
         s->configured_mode = o->mode;
         s->interval_ms = o->interval_ms;
         s->is_front = o->is_front;

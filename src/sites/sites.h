@@ -13,6 +13,7 @@
 struct site_options {
         const char *name;
         const char *target; /* whose level decides; NULL: none, and the site stays off */
+        const char *prefix; /* of its tables, for runners; NULL: not told */
         enum gate_mode mode;
         int64_t interval_ms;
         bool is_front; /* actions of the critical tier are put in front of all others */

@@ -23,7 +23,7 @@ struct site_last {
 };
 
 struct site {
-        char *name, *target;
+        char *name, *target, *prefix;
         enum gate_mode configured_mode;
         int64_t interval_ms;
         bool is_front;
