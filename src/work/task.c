@@ -46,14 +46,14 @@ struct task {
         int pidfd;
         uv_timer_t timer;
         uv_pipe_t input;
-        uv_write_t write;
+        bool keeps_input;
         struct stream out, err;
         unsigned n_handles; /* not yet closed; the last one frees the task */
         bool has_exited, is_group_killed, has_left_behind, is_cut, is_done;
         int exit_code, signal;
         size_t output_max;
         bool passes_errors;
-        char *payload;
+        void (*said)(void *ctx, struct slice bytes);
         void (*done)(void *ctx, const struct task_result *result);
         void *ctx;
 };
@@ -66,7 +66,6 @@ static void on_closed(uv_handle_t *h)
         (void)close(t->pidfd); /* only polled */
         buf_release(&t->out.kept);
         buf_release(&t->err.kept);
-        free(t->payload);
         free(t);
 }
 
@@ -179,6 +178,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         } else if (len) {
                 t->is_cut |= len > room;
                 buf_put(&t->out.kept, buf->base, len < room ? len : room);
+                if (t->said)
+                        t->said(t->ctx, slice_make(buf->base, len));
         }
         if (n >= 0)
                 return;
@@ -187,11 +188,38 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         task_try_finish(t);
 }
 
+/* Bytes on their way to standard input. */
+struct task_write {
+        uv_write_t request;
+        struct task *task;
+        char bytes[];
+};
+
 /* Also after a command that did not read all of its input: that is its own business. */
-static void on_written(uv_write_t *write, int status)
+static void on_written(uv_write_t *request, int status)
 {
-        struct task *t = write->data;
-        (void)status;
+        struct task_write *w = CONTAINER_OF(request, struct task_write, request);
+        if (status != 0 || !w->task->keeps_input)
+                close_handle(&w->task->input);
+        free(w);
+}
+
+void task_write(struct task *t, struct slice bytes)
+{
+        if (uv_is_closing((uv_handle_t *)&t->input))
+                return;
+        struct task_write *w = xmalloc(sizeof(*w) + bytes.len);
+        w->task = t;
+        memcpy(w->bytes, bytes.ptr, bytes.len);
+        uv_buf_t buf = uv_buf_init(w->bytes, (unsigned)bytes.len);
+        if (uv_write(&w->request, (uv_stream_t *)&t->input, &buf, 1, on_written) == 0)
+                return;
+        close_handle(&t->input);
+        free(w);
+}
+
+void task_end_input(struct task *t)
+{
         close_handle(&t->input);
 }
 
@@ -273,6 +301,8 @@ static struct task *task_new(uv_loop_t *loop, const struct task_spec *spec)
         struct task *t = xcalloc(1, sizeof(*t));
         t->output_max = spec->output_max;
         t->passes_errors = spec->passes_errors;
+        t->keeps_input = spec->keeps_input;
+        t->said = spec->said;
         t->done = spec->done;
         t->ctx = spec->ctx;
         t->pidfd = -1;
@@ -285,7 +315,7 @@ static struct task *task_new(uv_loop_t *loop, const struct task_spec *spec)
         (void)uv_pipe_init(loop, &t->input, 0);
         (void)uv_pipe_init(loop, &t->out.pipe, 0);
         (void)uv_pipe_init(loop, &t->err.pipe, 0);
-        t->process.data = t->timer.data = t->input.data = t->write.data = t;
+        t->process.data = t->timer.data = t->input.data = t;
         t->out.pipe.data = t->err.pipe.data = t;
         t->n_handles = 4; /* and the process, when there is one */
         return t;
@@ -295,14 +325,9 @@ static void task_feed(struct task *t, struct slice input)
 {
         (void)uv_read_start((uv_stream_t *)&t->out.pipe, on_alloc, on_read);
         (void)uv_read_start((uv_stream_t *)&t->err.pipe, on_alloc, on_read);
-        if (input.len == 0) {
-                close_handle(&t->input);
-                return;
-        }
-        t->payload = xmalloc(input.len);
-        memcpy(t->payload, input.ptr, input.len);
-        uv_buf_t bytes = uv_buf_init(t->payload, (unsigned)input.len);
-        if (uv_write(&t->write, (uv_stream_t *)&t->input, &bytes, 1, on_written) != 0)
+        if (input.len)
+                task_write(t, input);
+        else if (!t->keeps_input)
                 close_handle(&t->input);
 }
 
