@@ -211,6 +211,7 @@ static const struct option_def option_table[] = {
         {"health-file", "FILE", "keep a file of JSON up to date that says how it goes"},
         {"wordpress", "NAME", "run Action Scheduler's runners of this site instead of jobs"},
         {"path", "DIR", "with --wordpress: the folder of WordPress"},
+        {"host", "HOST[/PATH]", "with --wordpress: the blog of a network (as the server says)"},
         {"runners", "N", "with --wordpress: at most so many at once; the gate may allow fewer (1)"},
         {"php", "PROGRAM", "with --wordpress: the PHP that runs a runner (WP-CLI, or php)"},
         {"when-away", "DURATION",

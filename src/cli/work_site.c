@@ -30,7 +30,7 @@ static const char *const job_options[] = {
         "timeout",  "retry-in", "no-retry",   "output",      "unsafe-placeholders",
         "once",     "max",      "max-memory", "health-file",
 };
-static const char *const site_options[] = {"path", "runners", "php", "when-away"};
+static const char *const site_options[] = {"path", "host", "runners", "php", "when-away"};
 
 int work_site_check(const struct args *args, struct problem *p)
 {
@@ -39,8 +39,9 @@ int work_site_check(const struct args *args, struct problem *p)
                 if (args_has(args, job_options[i]))
                         return problem_set(p, ERR_SYNTAX,
                                            "--%s is for jobs of weir; with --wordpress there are "
-                                           "--path, --runners, --php, --exec, --env, --grace, "
-                                           "--when-away, --name, --stderr and --quiet",
+                                           "--path, --host, --runners, --php, "
+                                           "--exec, --env, --grace, --when-away, --name, "
+                                           "--stderr and --quiet",
                                            job_options[i]);
         for (size_t i = 0; !has_site && i < ARRAY_LEN(site_options); i++)
                 if (args_has(args, site_options[i]))
@@ -78,7 +79,7 @@ static bool find_entry(char ret[PATH_MAX])
 
 static bool has_program(const char *name)
 {
-        char word[16];
+        char word[PATH_MAX];
         struct words env;
         (void)snprintf(word, sizeof(word), "%s", name);
         char *argv[] = {word, NULL};
@@ -109,31 +110,42 @@ static int check_path(const char *path, char ret[PATH_MAX], struct problem *p)
         return OK;
 }
 
-static int make_command(const struct args *args, const char *path, struct words *ret,
-                        struct problem *p)
+static int make_entry(const char *php, const char *path, struct site_command *ret,
+                      struct problem *p)
 {
-        const char *exec = args_get(args, "exec"), *php = args_get(args, "php");
-        char entry[PATH_MAX], option[PATH_MAX + 16];
-        if (exec && php)
-                return problem_set(p, ERR_SYNTAX, "--exec or --php, not both");
-        if (exec)
-                return words_split(exec, ret, p);
-        if (!php && has_program("wp")) {
-                (void)snprintf(option, sizeof(option), "--path=%s", path);
-                words_add(ret, "wp");
-                words_add(ret, "action-scheduler");
-                words_add(ret, "run");
-                words_add(ret, "--force"); /* Action Scheduler's own limit is one claim at a time */
-                words_add(ret, option);
-                return OK;
-        }
+        char entry[PATH_MAX];
         if (!find_entry(entry))
                 return problem_set(p, ERR_NOTFOUND,
                                    "weir-runner.php is not installed beside weir; install WP-CLI, "
                                    "or say --exec");
-        words_add(ret, php ? php : "php");
-        words_add(ret, entry);
-        words_add(ret, path);
+        words_add(&ret->words, php ? php : "php");
+        words_add(&ret->words, entry);
+        words_add(&ret->words, path);
+        ret->url_option = "";
+        return OK;
+}
+
+static void make_wp(const char *path, struct site_command *ret)
+{
+        char option[PATH_MAX + 16];
+        (void)snprintf(option, sizeof(option), "--path=%s", path);
+        words_add(&ret->words, "wp");
+        words_add(&ret->words, "action-scheduler");
+        words_add(&ret->words, "run");
+        words_add(&ret->words, "--force"); /* Action Scheduler's own limit is one claim at a time */
+        words_add(&ret->words, option);
+        ret->url_option = "--url=";
+}
+
+static int make_command(const struct args *args, const char *path, struct site_command *ret,
+                        struct problem *p)
+{
+        const char *exec = args_get(args, "exec"), *php = args_get(args, "php");
+        if (exec)
+                return words_split(exec, &ret->words, p);
+        if (php || !has_program("wp"))
+                return make_entry(php, path, ret, p);
+        make_wp(path, ret);
         return OK;
 }
 
@@ -160,10 +172,46 @@ static int take_env(const struct args *args, struct words *ret, struct problem *
         return r;
 }
 
+/* HOST[:PORT][/PATH], or the same as an address. */
+static int take_host(const struct args *args, const char **ret, struct problem *p)
+{
+        const char *host = args_get(args, "host");
+        if (!host)
+                return OK;
+        if (args_has(args, "exec"))
+                return problem_set(p, ERR_SYNTAX,
+                                   "--host is for weir-runner.php and WP-CLI; say it in --exec, "
+                                   "in the way of that command");
+        if (!*host || *host == '-' || *host == '/' || strlen(host) >= SITE_BLOG_URL_BYTES ||
+            host[strcspn(host, " \t\r\n\"'<>")])
+                return problem_set(p, ERR_BADARG,
+                                   "--host: '%s' is no address of a blog; allowed are HOST, "
+                                   "HOST/PATH and https://HOST/PATH",
+                                   SHOWN_LONG(host));
+        *ret = host;
+        return OK;
+}
+
+/* Numbers and durations. */
+static int take_options(const struct args *args, struct site_runner_options *ret, struct problem *p)
+{
+        int64_t runners = 1;
+        int r = args_number(args, "runners", (struct range){1, SITE_RUNNERS_MAX}, &runners, p);
+        ret->runners = (size_t)runners;
+        if (r == OK)
+                r = take_duration(args, "grace", &ret->grace_ms, p);
+        if (r == OK)
+                r = take_duration(args, "when-away", &ret->away_ms, p);
+        if (r == OK && args_has(args, "exec") && args_has(args, "php"))
+                r = problem_set(p, ERR_SYNTAX, "--exec or --php, not both");
+        return r == OK ? take_host(args, &ret->blog_url, p) : r;
+}
+
 int work_site(struct cli *cli, const char *name, struct problem *p)
 {
         const struct args *args = &cli->args;
-        struct words command = {0}, env = {0};
+        struct site_command command = {0};
+        struct words env = {0};
         struct site_runner_options options = {
                 .url = &cli->url,
                 .name = name,
@@ -175,13 +223,7 @@ int work_site(struct cli *cli, const char *name, struct problem *p)
                 .passes_errors = args_has(args, "stderr"),
         };
         char path[PATH_MAX] = "";
-        int64_t runners = 1;
-        int r = args_number(args, "runners", (struct range){1, SITE_RUNNERS_MAX}, &runners, p);
-        options.runners = (size_t)runners;
-        if (r == OK)
-                r = take_duration(args, "grace", &options.grace_ms, p);
-        if (r == OK)
-                r = take_duration(args, "when-away", &options.away_ms, p);
+        int r = take_options(args, &options, p);
         if (r == OK)
                 r = take_env(args, &env, p);
         if (r == OK && (args_has(args, "path") || !args_has(args, "exec")))
@@ -191,7 +233,7 @@ int work_site(struct cli *cli, const char *name, struct problem *p)
         options.dir = path[0] ? path : NULL;
         if (r == OK)
                 r = site_runner_run(&options, p);
-        words_release(&command);
+        words_release(&command.words);
         words_release(&env);
         return r;
 }

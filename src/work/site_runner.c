@@ -17,6 +17,7 @@
 #include "work/site_runner.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -49,10 +50,11 @@ struct site_runner {
         struct rng rng;
         struct link *link;
         uv_signal_t on_term, on_int;
-        uv_timer_t poll; /* the next question */
-        uv_timer_t kill; /* after the grace */
-        uv_timer_t away; /* the next start without a server */
-        char **env;
+        uv_timer_t poll;  /* the next question */
+        uv_timer_t kill;  /* after the grace */
+        uv_timer_t away;  /* the next start without a server */
+        struct words env; /* of each runner; that of the blog follows */
+        struct site_blog blog;
         struct place places[SITE_RUNNERS_MAX];
         int64_t due, allowed, survey_ms; /* as last told */
         int64_t asked_ns;
@@ -183,28 +185,41 @@ static void on_runner_done(void *ctx, const struct task_result *result)
         step(r);
 }
 
-static void start_runner(struct place *place)
+static int start_task(struct place *place, struct problem *p)
 {
         struct site_runner *r = place->runner;
         const struct site_runner_options *o = r->options;
-        struct problem p = {0};
-        struct task_spec spec = {
-                .command = {.argv = o->command->argv, .env = r->env, .dir = o->dir, .umask = -1},
+        struct words command, env;
+        site_blog_put_command(&r->blog, o->command, &command);
+        env_make(&env, &r->env);
+        site_blog_put_env(&r->blog, &env);
+        const struct task_spec spec = {
+                .command = {.argv = command.argv, .env = env.argv, .dir = o->dir, .umask = -1},
                 .output_max = OUTPUT_MAX,
                 .passes_errors = o->passes_errors,
                 .done = on_runner_done,
                 .ctx = place,
         };
+        int err = task_start(&r->loop, &spec, &place->task, p);
+        words_release(&command);
+        words_release(&env);
+        return err;
+}
+
+static void start_runner(struct place *place)
+{
+        struct site_runner *r = place->runner;
+        struct problem p = {0};
         place->started_ns = clock_boot_ns();
-        if (task_start(&r->loop, &spec, &place->task, &p) != OK) {
+        if (start_task(place, &p) != OK) {
                 place->task = NULL;
                 place->not_before_ns = clock_boot_ns() + PAUSE_MAX_MS * NS_PER_MS;
                 say_error("work", "cannot start a runner", "error", p.detail);
                 return;
         }
         r->n_started++;
-        say_info("work", "started a runner", "site", o->site, "due", SAY_I64(r->due), "running",
-                 SAY_I64(count_running(r)), "allowed", SAY_I64(r->allowed));
+        say_info("work", "started a runner", "site", r->options->site, "due", SAY_I64(r->due),
+                 "running", SAY_I64(count_running(r)), "allowed", SAY_I64(r->allowed));
 }
 
 static bool may_start(const struct place *place)
@@ -260,6 +275,7 @@ static void on_told(void *ctx, int err, const struct value *v, const struct prob
                 say_info("work", "the server tells of the site again", "site", r->options->site);
         r->is_refused = err != OK;
         r->has_answer = true;
+        site_blog_learn(&r->blog, v);
         r->due = err == OK ? value_int(value_get(v, "due"), 0) : 0;
         r->allowed = err == OK ? value_int(value_get(v, "runners"), 0) : 0;
         r->survey_ms = err == OK ? value_int(value_get(v, "surveyed_ms"), 0) : 0;
@@ -382,20 +398,22 @@ static void runner_init(struct site_runner *r)
 
 static int check_program(const struct site_runner_options *o, char **env, struct problem *p)
 {
-        const struct spawn s = {.argv = o->command->argv, .env = env, .dir = o->dir, .umask = -1};
+        const struct spawn s = {
+                .argv = o->command->words.argv, .env = env, .dir = o->dir, .umask = -1};
         return spawn_check(&s, p);
 }
 
 int site_runner_run(const struct site_runner_options *options, struct problem *p)
 {
         struct site_runner *r = xcalloc(1, sizeof(*r));
-        struct words env = {0};
         ASSERT(options->runners && options->runners <= SITE_RUNNERS_MAX);
         r->options = options;
-        env_make(&env, options->env);
-        env_add(&env, "WEIR_RUNNERS", say_i64((char[24]){0}, (int64_t)options->runners));
-        r->env = env.argv;
-        int result = check_program(options, r->env, p);
+        r->blog.is_url_given = options->blog_url != NULL;
+        (void)snprintf(r->blog.url, sizeof(r->blog.url), "%s",
+                       options->blog_url ? options->blog_url : "");
+        env_make(&r->env, options->env);
+        env_add(&r->env, "WEIR_RUNNERS", say_i64((char[24]){0}, (int64_t)options->runners));
+        int result = check_program(options, r->env.argv, p);
         /* Whatever we were started with: runners get their three streams and nothing else. */
         (void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
         if (result == OK && uv_loop_init(&r->loop) != 0)
@@ -412,7 +430,7 @@ int site_runner_run(const struct site_runner_options *options, struct problem *p
                 *p = r->failure;
                 result = r->failure.err;
         }
-        words_release(&env);
+        words_release(&r->env);
         free(r);
         return result;
 }

@@ -236,15 +236,48 @@ class Site:
                 rows = c(statement)
             return rows
 
-    def create_action_scheduler(self):
+    def make_network(self, is_subdomains):
+        """Makes the site the main one of a multisite at net.example; add_blog() adds others."""
+        flag = "true" if is_subdomains else "false"
+        self.php("""
+            define('WP_INSTALLING_NETWORK', true);
+            foreach ($wpdb->tables('ms_global') as $table => $name)
+                $wpdb->$table = $name;
+            require_once ABSPATH . 'wp-admin/includes/upgrade.php';
+            require_once ABSPATH . 'wp-admin/includes/network.php';
+            install_network();
+            populate_network(1, 'net.example', 'keeper@example.com', 'Net', '/', %s);
+            """ % flag)
+        self.sql("UPDATE %soptions SET option_value = 'http://net.example'"
+                 " WHERE option_name IN ('siteurl', 'home')" % self.prefix)
+        with open(self.root + "/wp-config.php") as f:
+            lines = [x for x in f if "define('WP_HOME'" not in x and "define('WP_SITEURL'" not in x]
+        at = next(i for i, x in enumerate(lines) if x.startswith("require_once"))
+        lines.insert(at, """
+            define('MULTISITE', true);
+            define('SUBDOMAIN_INSTALL', %s);
+            define('DOMAIN_CURRENT_SITE', 'net.example');
+            define('PATH_CURRENT_SITE', '/');
+            define('SITE_ID_CURRENT_SITE', 1);
+            define('BLOG_ID_CURRENT_SITE', 1);
+            """ % flag)
+        self.write("wp-config.php", "".join(lines))
+
+    def add_blog(self, domain, path):
+        """Its prefix."""
+        return self.php("echo $wpdb->get_blog_prefix(wp_insert_site(array('domain' => '%s', 'path' => '%s',"
+                        " 'title' => 'Two', 'user_id' => 1)));" % (domain, path)).strip()
+
+    def create_action_scheduler(self, prefix=None):
         """Its tables as of 3.8."""
-        self.sql(ACTIONS.format(p=self.prefix, zero=ZERO, collation=COLLATION, unique="",
+        prefix = prefix or self.prefix
+        self.sql(ACTIONS.format(p=prefix, zero=ZERO, collation=COLLATION, unique="",
                                 priority="priority tinyint unsigned NOT NULL DEFAULT 10,",
                                 indexes=", ".join(CLAIM_INDEX)))
         for name, columns in OTHERS.items():
             if name.startswith("actionscheduler_"):
                 self.sql("CREATE TABLE `%s%s` (%s) %s" % (
-                    self.prefix, name, columns.format(zero=ZERO), COLLATION))
+                    prefix, name, columns.format(zero=ZERO), COLLATION))
 
     def add_action(self, hook, when="UTC_TIMESTAMP() - INTERVAL 5 SECOND", **columns):
         """A pending, claimed action as its runner has it just before it starts; its id."""

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-# weir-test: timeout=240
+# weir-test: timeout=360
 """weir work --wordpress: Action Scheduler's runners are started while actions are due, as many as the
-gate allows; with scripts as runners, with the runner of the test bed, and weir-runner.php itself."""
+gate allows; with scripts as runners, with the runner of the test bed, and weir-runner.php itself, in a
+WordPress with a stand-in for Action Scheduler."""
 import datetime
+import functools
 import glob
 import json
 import os
@@ -16,10 +18,12 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import lib_actionscheduler as bed  # noqa: E402
 import lib_wordpress  # noqa: E402
+from lib_databases import PASSWORD, write_config  # noqa: E402
 from lib_guarded import BUSY, CALM, PAYMENT, RENEWAL, STORM, Guarded, maria  # noqa: E402
-from harness import HANG_S, ROOT, WEIR, equal, expect, main, test, until  # noqa: E402
+from harness import HANG_S, ROOT, WEIR, Server, equal, expect, main, test, until  # noqa: E402
 
 ENTRY = os.path.join(ROOT, "integrations", "wordpress", "weir-runner.php")
+STAND_IN = os.path.join(bed.HERE, "as_plugin.php")
 
 
 class Work:
@@ -89,6 +93,9 @@ def wrong_options(folder):
             (("--wordpress", "shop", "--exec", "true", "--queue", "q"), "--queue is for jobs of weir"),
             (("--wordpress", "shop", "--exec", "true", "--php", "php"), "--exec or --php, not both"),
             (("--wordpress", "shop", "--exec", "true", "--runners", "65"), "1 to 64"),
+            (("--wordpress", "shop", "--exec", "true", "--host", "two.example"), "say it in --exec"),
+            (("--wordpress", "shop", "--path", folder, "--host", "two example"), "no address of a blog"),
+            (("--host", "two.example", "--exec", "true"), "--host goes with --wordpress NAME"),
             (("--wordpress", "shop", "--exec", "true", "--when-away", "5"), "5 of what?"),
             (("--wordpress", "shop", "--exec", "a | b"), "would need a shell"),
             (("--wordpress", "shop", "--exec", "/no/such"), "there is no program '/no/such'")):
@@ -146,7 +153,9 @@ def due(folder):
     with open("%s/run.%d" % (folder, w.pids()[0])) as f:
         env = dict(word.split("=", 1) for word in f.read().split()[1:])
     equal(env["WEIR_RUNNERS"], "3", "WEIR_RUNNERS")
-    equal(set(env) - {"LANG", "OLDPWD", "PWD", "_"}, {"APP", "HOME", "PATH", "WEIR_RUNNERS"}, "environment")
+    equal(env["WEIR_PREFIX"], "wp_", "WEIR_PREFIX")
+    equal(set(env) - {"LANG", "OLDPWD", "PWD", "_"}, {"APP", "HOME", "PATH", "WEIR_PREFIX", "WEIR_RUNNERS"},
+          "environment")
     w.stop()
     g.server.stop()
 
@@ -266,30 +275,162 @@ def real(folder):
 
 @test("weir-runner.php runs Action Scheduler once, and says what is missing")
 def entry(folder):
-    def php(*words):
+    def php(*words, **env):
         done = subprocess.run(["php", ENTRY, *words], text=True, stdin=subprocess.DEVNULL,
-                              env={**os.environ, "WEIR_RUNNERS": "3"}, stdout=subprocess.PIPE,
+                              env={**os.environ, "WEIR_RUNNERS": "3", **env}, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=HANG_S)
         return done.returncode, done.stdout + done.stderr
     code, text = php()
     expect(code == 2 and "usage: php weir-runner.php" in text, text)
     code, text = php(folder)
     expect(code == 2 and "there is no WordPress in " + folder in text, text)
-    site = lib_wordpress.Site(lib_wordpress.maria("runner"))
+    site = lib_wordpress.Site(shop_maria())
     code, text = php(site.root)
     expect(code == 2 and "has no Action Scheduler" in text, "%d %s" % (code, text))
-    site.plugin("scheduler", """
-        class ActionScheduler_QueueRunner {
-            static function instance() { return new self; }
-            function run($context) {
-                file_put_contents('%s/ran', "$context " . (int) wp_doing_cron() . " "
-                    . apply_filters('action_scheduler_queue_runner_concurrent_batches', 1) . "\\n", FILE_APPEND);
-            }
-        }""" % folder)
+    stand_in(site, folder)
     code, text = php(site.root)
     equal((code, text), (0, ""), "weir-runner.php")
     with open(folder + "/ran") as f:
         equal(f.read(), "weir 1 3\n", "what ran")
+    for words, env, said in (
+            (("http://",), {}, "'http://' is no address of a site"),
+            ((), {"WEIR_PREFIX": "wp_2_"}, "the prefix 'wp_', and not 'wp_2_' as in weir.conf")):
+        code, text = php(site.root, *words, **env)
+        expect(code == 2 and said in text, "%d %s" % (code, text))
+    site.plugin("b_gone", "wp_die('maintenance');")
+    code, text = php(site.root)
+    expect(code == 2 and "ended while it was loading" in text, "%d %s" % (code, text))
+
+
+# ---- in a WordPress
+
+def stand_in(site, folder):
+    site.plugin("scheduler", "define('STAND_IN', '%s');\nrequire '%s';" % (folder, STAND_IN))
+    site.create_action_scheduler()
+    site.sql(bed.RAN.replace("EXISTS ran", "EXISTS wp_ran"))
+
+
+@functools.lru_cache(None)
+def shop_maria():
+    m = lib_wordpress.maria("runner")
+    m.ask("CREATE USER weir@localhost IDENTIFIED BY '%s'" % PASSWORD, "GRANT ALL ON *.* TO weir@localhost")
+    return m
+
+
+class Shop:
+    """A WordPress with the stand-in, and a weir that guards it by a load that the test sets."""
+
+    def __init__(self, folder, load=CALM):
+        self.folder, self.load, self.works, self.names, self.server = folder, load, [], set(), None
+        self.site = lib_wordpress.Site(shop_maria(), weir_site="")
+        stand_in(self.site, folder)
+
+    def serve(self, **prefixes):
+        """A weir with these sites."""
+        with open(self.folder + "/load", "w") as f:
+            f.write("%d\n" % self.load)
+        sections = "".join("""
+wordpress "%s" {
+        socket = "%s" user = "weir" password_file = "SECRET" database = "%s" prefix = "%s"
+        target = "shop" mode = "enforce" interval = "200ms"
+}""" % (name, shop_maria().socket, self.site.name, prefix) for name, prefix in prefixes.items())
+        self.server = Server(self.folder, "-c", write_config(self.folder, """
+target "shop" {
+        kind = "command" command = {"cat", "%s/load"} interval = "100ms" dwell = "0s"
+        metric "load" { elevated = {5, 3} critical = {15, 10} }
+}""" % self.folder + sections))
+        self.url = "redis://%s:%d" % tuple(self.server.resp)
+
+    def weir(self, *words):
+        return subprocess.run([WEIR, "--url", self.url, *words], text=True, check=True,
+                              stdout=subprocess.PIPE).stdout
+
+    def work(self, name, *words):
+        log = open("%s/%s.log" % (self.folder, name), "ab")
+        process = subprocess.Popen(
+            [WEIR, "--url", self.url, "work", "--wordpress", name, "--path", self.site.root, *words],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        log.close()
+        self.works.append(process)
+        self.names.add(name)
+        return process
+
+    def log(self, name="shop"):
+        with open("%s/%s.log" % (self.folder, name), errors="replace") as f:
+            return f.read()
+
+    def says(self, pattern, n=1, name="shop"):
+        try:
+            until(lambda: len(re.findall(pattern, self.log(name))) >= n)
+        except AssertionError:
+            raise AssertionError("%r is not in:\n%s" % (pattern, self.log(name)))
+
+    def add(self, hook, n=1):
+        return [self.site.add_action(hook, claim_id="0") for _ in range(n)]
+
+    def counts(self, hook, prefix="wp_"):
+        return {status: int(n) for status, n in self.site.sql(
+            "SELECT status, COUNT(*) FROM %sactionscheduler_actions WHERE hook = '%s' GROUP BY status"
+            % (prefix, hook))}
+
+    def wait(self, hook, prefix="wp_", **counts):
+        wanted = {status.replace("_", "-"): n for status, n in counts.items()}
+        try:
+            until(lambda: self.counts(hook, prefix) == wanted)
+        except AssertionError:
+            raise AssertionError("%s: not %s but %s\n%s" % (
+                hook, wanted, self.counts(hook, prefix), "".join(map(self.log, self.names))))
+
+    def end(self):
+        for process in self.works:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                equal(process.wait(HANG_S), 0, "exit code of weir work")
+        if self.server:
+            self.server.stop()
+
+
+@test("each blog of a network is run as itself, by sub-directory and by sub-domain")
+def network(folder):
+    for is_subdomains, domain, path in ((False, "net.example", "/two/"), (True, "two.net.example", "/")):
+        here = os.path.join(folder, str(is_subdomains))
+        os.mkdir(here)
+        s = Shop(here)
+        s.site.make_network(is_subdomains)
+        with open(s.site.root + "/wp-config.php") as f:
+            config = f.read()
+        s.site.write("wp-config.php", config.replace("require_once ABSPATH", "$_SERVER['HTTP_HOST'] = $_SERVER"
+                     "['HTTP_HOST'] ?? 'net.example';\nrequire_once ABSPATH"))
+        prefix = s.site.add_blog(domain, path)
+        s.site.write("wp-config.php", config)
+        equal(prefix, "wp_2_", "prefix")
+        s.site.create_action_scheduler(prefix)
+        s.site.sql("CREATE TABLE wp_2_ran LIKE wp_ran", "INSERT INTO wp_2_actionscheduler_actions"
+                   " (hook, status, scheduled_date_gmt) VALUES ('%s', 'pending', UTC_TIMESTAMP()),"
+                   " ('%s', 'pending', UTC_TIMESTAMP())" % (PAYMENT, RENEWAL))
+        s.add(PAYMENT)
+        s.add(RENEWAL)
+        s.serve(one="wp_", two=prefix)
+        s.work("two", "--php", "php")
+        s.wait(PAYMENT, "wp_2_", complete=1)
+        s.wait(RENEWAL, "wp_2_", complete=1)
+        with s.server.web() as w:
+            told = w.good("GET", "/v1/sites/two/run")
+        equal((told["prefix"], told["url"]), ("wp_2_", "http://%s/wp-admin/" % (domain + path).rstrip("/")), "told")
+        equal(s.counts(PAYMENT), {"pending": 1}, "payments of the other blog")
+        equal(s.counts(RENEWAL), {"pending": 1}, "renewals of the other blog")
+        s.work("one", "--php", "php")
+        s.wait(PAYMENT, complete=1)
+        s.wait(RENEWAL, complete=1)
+        for table in ("wp_ran", "wp_2_ran"):
+            equal(s.site.sql("SELECT COUNT(*) FROM " + table), [["2"]], table)
+        s.end()
+        s.server = None
+        s.site.sql("UPDATE wp_2_actionscheduler_actions SET status = 'pending'")
+        s.serve(two=prefix)
+        s.work("two", "--php", "php", "--host", "net.example")
+        s.says("the prefix 'wp_', and not 'wp_2_' as in weir.conf", name="two")
+        s.end()
 
 
 if __name__ == "__main__":
