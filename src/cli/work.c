@@ -213,6 +213,8 @@ static const struct option_def option_table[] = {
         {"path", "DIR", "with --wordpress: the folder of WordPress"},
         {"host", "HOST[/PATH]", "with --wordpress: the blog of a network (as the server says)"},
         {"runners", "N", "with --wordpress: at most so many at once; the gate may allow fewer (1)"},
+        {"reserved", "N",
+         "with --wordpress: 1 keeps a runner for the critical tier, 0 does not (1)"},
         {"php", "PROGRAM", "with --wordpress: the PHP that runs a runner (WP-CLI, or php)"},
         {"when-away", "DURATION",
          "with --wordpress: start one so often while weir is away; 0s: never (1m)"},
@@ -234,7 +236,9 @@ static const struct cli_command command = {
                 "SIGTERM lets running jobs finish; a second one gives them back.\n"
                 "With --wordpress the commands are Action Scheduler's own runners of a site, as\n"
                 "many at once as the gate allows while actions are due: WP-CLI, a small PHP file\n"
-                "of weir, or --exec. SIGTERM stops them.\n\n"
+                "of weir, or --exec. One more, which stays, runs only hooks of the critical tier, "
+                "at\n"
+                "every level. SIGTERM stops them.\n\n"
                 "  weir work --exec './resize.sh {id}' --queue media --slots 4\n"
                 "  weir work --handlers /etc/weir/handlers.conf --queue default --slots 8\n"
                 "  weir work --wordpress shop --path /var/www/html --runners 3\n",

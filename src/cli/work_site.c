@@ -5,7 +5,10 @@
  *      --exec          as it says
  *      --php           that PHP runs weir-runner.php
  *      wp in the PATH  wp action-scheduler run
- *      otherwise       php runs weir-runner.php */
+ *      otherwise       php runs weir-runner.php
+ *
+ * The reserved runner is always weir-runner.php.  Without it the others still work, so it is only
+ * told when there can be none, unless it was asked for. */
 #include "cli/work_site.h"
 
 #include <limits.h>
@@ -14,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/say.h"
 #include "base/shown.h"
 #include "cli/text.h"
 #include "cli/work_file.h"
@@ -30,7 +34,8 @@ static const char *const job_options[] = {
         "timeout",  "retry-in", "no-retry",   "output",      "unsafe-placeholders",
         "once",     "max",      "max-memory", "health-file",
 };
-static const char *const site_options[] = {"path", "host", "runners", "php", "when-away"};
+static const char *const site_options[] = {"path", "host",     "runners",
+                                           "php",  "reserved", "when-away"};
 
 int work_site_check(const struct args *args, struct problem *p)
 {
@@ -39,7 +44,7 @@ int work_site_check(const struct args *args, struct problem *p)
                 if (args_has(args, job_options[i]))
                         return problem_set(p, ERR_SYNTAX,
                                            "--%s is for jobs of weir; with --wordpress there are "
-                                           "--path, --host, --runners, --php, "
+                                           "--path, --host, --runners, --reserved, --php, "
                                            "--exec, --env, --grace, --when-away, --name, "
                                            "--stderr and --quiet",
                                            job_options[i]);
@@ -110,7 +115,8 @@ static int check_path(const char *path, char ret[PATH_MAX], struct problem *p)
         return OK;
 }
 
-static int make_entry(const char *php, const char *path, struct site_command *ret,
+/* php weir-runner.php DIR [--reserved] */
+static int make_entry(const char *php, const char *path, bool is_reserved, struct site_command *ret,
                       struct problem *p)
 {
         char entry[PATH_MAX];
@@ -120,6 +126,8 @@ static int make_entry(const char *php, const char *path, struct site_command *re
                                    "or say --exec");
         words_add(&ret->words, php ? php : "php");
         words_add(&ret->words, entry);
+        if (is_reserved)
+                words_add(&ret->words, "--reserved");
         words_add(&ret->words, path);
         ret->url_option = "";
         return OK;
@@ -144,8 +152,45 @@ static int make_command(const struct args *args, const char *path, struct site_c
         if (exec)
                 return words_split(exec, &ret->words, p);
         if (php || !has_program("wp"))
-                return make_entry(php, path, ret, p);
+                return make_entry(php, path, false, ret, p);
         make_wp(path, ret);
+        return OK;
+}
+
+static int try_reserved(const struct args *args, const char *path, struct site_command *ret,
+                        struct problem *p)
+{
+        const char *php = args_get(args, "php");
+        if (!path[0])
+                return problem_set(p, ERR_SYNTAX,
+                                   "--path is missing: the reserved runner needs the folder of "
+                                   "WordPress, whatever --exec is");
+        if (!has_program(php ? php : "php"))
+                return problem_set(p, ERR_NOTFOUND,
+                                   "there is no program '%s' for the reserved runner",
+                                   SHOWN_LONG(php ? php : "php"));
+        return make_entry(php, path, true, ret, p);
+}
+
+/* *is_there: false when there is to be none, or can be none and was not asked for. */
+static int make_reserved(const struct args *args, const char *path, size_t runners,
+                         struct site_command *ret, bool *is_there, struct problem *p)
+{
+        int64_t n = 1;
+        int r = args_number(args, "reserved", (struct range){0, 1}, &n, p);
+        *is_there = false;
+        if (r == OK && !n && !runners)
+                return problem_set(p, ERR_BADARG,
+                                   "--runners 0 and --reserved 0 leave nothing to start");
+        if (r != OK || !n)
+                return r;
+        r = try_reserved(args, path, ret, p);
+        *is_there = r == OK;
+        if (r == OK || !runners || args_has(args, "reserved"))
+                return r;
+        say_warn("work", "no reserved runner for critical hooks, going on without", "reason",
+                 p->detail);
+        *p = (struct problem){0};
         return OK;
 }
 
@@ -196,7 +241,7 @@ static int take_host(const struct args *args, const char **ret, struct problem *
 static int take_options(const struct args *args, struct site_runner_options *ret, struct problem *p)
 {
         int64_t runners = 1;
-        int r = args_number(args, "runners", (struct range){1, SITE_RUNNERS_MAX}, &runners, p);
+        int r = args_number(args, "runners", (struct range){0, SITE_RUNNERS_MAX}, &runners, p);
         ret->runners = (size_t)runners;
         if (r == OK)
                 r = take_duration(args, "grace", &ret->grace_ms, p);
@@ -210,7 +255,7 @@ static int take_options(const struct args *args, struct site_runner_options *ret
 int work_site(struct cli *cli, const char *name, struct problem *p)
 {
         const struct args *args = &cli->args;
-        struct site_command command = {0};
+        struct site_command command = {0}, reserved = {0};
         struct words env = {0};
         struct site_runner_options options = {
                 .url = &cli->url,
@@ -223,6 +268,7 @@ int work_site(struct cli *cli, const char *name, struct problem *p)
                 .passes_errors = args_has(args, "stderr"),
         };
         char path[PATH_MAX] = "";
+        bool is_reserved = false;
         int r = take_options(args, &options, p);
         if (r == OK)
                 r = take_env(args, &env, p);
@@ -230,10 +276,14 @@ int work_site(struct cli *cli, const char *name, struct problem *p)
                 r = check_path(args_get(args, "path"), path, p);
         if (r == OK)
                 r = make_command(args, path, &command, p);
+        if (r == OK)
+                r = make_reserved(args, path, options.runners, &reserved, &is_reserved, p);
         options.dir = path[0] ? path : NULL;
+        options.reserved = is_reserved ? &reserved : NULL;
         if (r == OK)
                 r = site_runner_run(&options, p);
         words_release(&command.words);
+        words_release(&reserved.words);
         words_release(&env);
         return r;
 }

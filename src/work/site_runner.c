@@ -13,7 +13,10 @@
  *        badly                    after a pause that doubles with each bad end in a row
  *
  * The queue of a shop must not stand still because weir does: while the server is away one runner
- * is started every away_ms, as a cron would. */
+ * is started every away_ms, as a cron would.
+ *
+ * Beside them works the reserved runner (site_reserved.h).  SITEFIRST tells its hooks.  A
+ * connection answers in order, so SITERUN waits only until the next question for them. */
 #include "work/site_runner.h"
 
 #include <signal.h>
@@ -25,10 +28,12 @@
 #include "base/say.h"
 #include "base/shown.h"
 #include "work/link.h"
+#include "work/site_reserved.h"
 #include "work/task.h"
 
 #define WAIT_MS      60000 /* of a SITERUN; the next one follows at once */
 #define ANSWER_MS    30000 /* beside the wait */
+#define FIRST_MS     5000  /* from one SITEFIRST to the next */
 #define POLL_MS      1000
 #define QUICK_MS     5000
 #define PAUSE_MIN_MS 1000
@@ -55,11 +60,13 @@ struct site_runner {
         uv_timer_t away;  /* the next start without a server */
         struct words env; /* of each runner; that of the blog follows */
         struct site_blog blog;
+        struct site_reserved *reserved; /* NULL: there is none */
         struct place places[SITE_RUNNERS_MAX];
         int64_t due, allowed, survey_ms; /* as last told */
-        int64_t asked_ns;
+        int64_t asked_ns, asked_first_ns;
         bool is_asking, is_up, has_been_up, has_answer, is_stopping, is_closed;
-        bool is_refused; /* the last answer was an error; said once */
+        bool is_refused;       /* the last answer was an error; said once */
+        bool is_first_refused; /* the same of SITEFIRST */
         unsigned n_dials;
         uint64_t n_started, n_failed;
         struct problem failure; /* err != OK: why it ends */
@@ -86,6 +93,8 @@ static void runner_close(struct site_runner *r)
         if (r->is_closed)
                 return;
         r->is_closed = true;
+        if (r->reserved)
+                site_reserved_close(TAKE_PTR(r->reserved));
         link_close(TAKE_PTR(r->link));
         for (size_t i = 0; i < ARRAY_LEN(handles); i++)
                 uv_close(handles[i], NULL);
@@ -98,9 +107,16 @@ static void kill_all(struct site_runner *r, int signum)
                         task_kill(r->places[i].task, signum);
 }
 
+static void kill_at_once(struct site_runner *r)
+{
+        kill_all(r, SIGKILL);
+        if (r->reserved)
+                site_reserved_kill(r->reserved);
+}
+
 static void on_grace_over(uv_timer_t *timer)
 {
-        kill_all(timer->data, SIGKILL);
+        kill_at_once(timer->data);
 }
 
 static void stop(struct site_runner *r)
@@ -109,6 +125,8 @@ static void stop(struct site_runner *r)
         (void)uv_timer_stop(&r->poll);
         (void)uv_timer_stop(&r->away);
         kill_all(r, SIGTERM);
+        if (r->reserved)
+                site_reserved_stop(r->reserved);
         /* Repeated: what a command forked in the moment of the kill dies with the next one. */
         (void)uv_timer_start(&r->kill, on_grace_over, (uint64_t)r->options->grace_ms, 1000);
         step(r);
@@ -129,7 +147,7 @@ static void on_signal(uv_signal_t *handle, int signum)
         if (r->is_stopping) {
                 say_warn("work", "killing the runners", "signal", name, "running",
                          SAY_I64(count_running(r)));
-                kill_all(r, SIGKILL);
+                kill_at_once(r);
                 return;
         }
         say_info("work", "stopping the runners", "signal", name, "running",
@@ -286,10 +304,43 @@ static void on_told(void *ctx, int err, const struct value *v, const struct prob
         (void)uv_timer_start(&r->poll, on_poll, (uint64_t)rest_ms, 0);
 }
 
+static void on_first_told(void *ctx, int err, const struct value *v, const struct problem *p)
+{
+        struct site_runner *r = ctx;
+        if (!v || r->is_stopping)
+                return;
+        if (err != OK && !r->is_first_refused)
+                say_warn("work", "the server does not tell the critical hooks, asking again",
+                         "site", r->options->site, "reason", p->detail);
+        r->is_first_refused = err != OK;
+        if (err != OK)
+                return; /* it keeps those it has */
+        site_blog_learn(&r->blog, v);
+        bool is_off = slice_eq(value_text(value_get(v, "mode")), SLICE_LIT("off"));
+        if (is_off)
+                site_reserved_set_hooks(r->reserved, NULL);
+        else if (value_int(value_get(v, "surveyed_ms"), 0)) /* else it knows none yet */
+                site_reserved_set_hooks(r->reserved, value_get(v, "hooks"));
+}
+
+static void ask_first(struct site_runner *r)
+{
+        const struct slice argv[] = {SLICE_LIT("SITEFIRST"), slice_str(r->options->site)};
+        int64_t now_ns = clock_boot_ns();
+        if (!r->reserved || now_ns - r->asked_first_ns < FIRST_MS * NS_PER_MS)
+                return;
+        r->asked_first_ns = now_ns;
+        link_send(r->link, argv, ARRAY_LEN(argv),
+                  (struct link_answer){on_first_told, r, ANSWER_MS});
+}
+
 static void ask(struct site_runner *r)
 {
         /* A server that refused is asked without a wait: whether it tells again shows at once. */
-        int64_t wait_ms = r->due || r->is_refused ? 0 : WAIT_MS;
+        int64_t wait_ms = r->reserved ? FIRST_MS : WAIT_MS;
+        if (r->due || r->is_refused)
+                wait_ms = 0;
+        ask_first(r);
         const struct slice argv[] = {SLICE_LIT("SITERUN"), slice_str(r->options->site),
                                      SLICE_LIT("WAIT"), LINK_INT(wait_ms)};
         r->is_asking = true;
@@ -304,7 +355,7 @@ static void step(struct site_runner *r)
         if (r->is_closed)
                 return;
         if (r->is_stopping) {
-                if (!count_running(r))
+                if (!count_running(r) && (!r->reserved || site_reserved_is_stopped(r->reserved)))
                         runner_close(r);
                 return;
         }
@@ -337,6 +388,7 @@ static void on_up(void *ctx)
         r->is_asking = false;
         r->n_dials = 0;
         r->due = 0;
+        r->asked_first_ns = INT64_MIN / 2; /* now */
         (void)uv_timer_stop(&r->away);
         link_send(r->link, argv, ARRAY_LEN(argv), (struct link_answer){on_site_told, r, ANSWER_MS});
         step(r);
@@ -345,7 +397,7 @@ static void on_up(void *ctx)
 static void on_away(uv_timer_t *timer)
 {
         struct site_runner *r = timer->data;
-        if (count_running(r))
+        if (count_running(r) || !r->options->runners)
                 return;
         say_info("work", "the server is away: starting a runner without it");
         r->due = r->allowed = 1;
@@ -377,6 +429,29 @@ static void on_down(void *ctx, const struct problem *why, int64_t wait_ms)
 
 /* ---- the whole ---- */
 
+static void on_reserved_stopped(void *ctx)
+{
+        step(ctx);
+}
+
+static void make_reserved(struct site_runner *r)
+{
+        const struct site_runner_options *o = r->options;
+        const struct site_reserved_spec spec = {
+                .loop = &r->loop,
+                .site = o->site,
+                .command = o->reserved,
+                .env = &r->env,
+                .dir = o->dir,
+                .blog = &r->blog,
+                .passes_errors = o->passes_errors,
+                .stopped = on_reserved_stopped,
+                .ctx = r,
+        };
+        if (o->reserved)
+                r->reserved = site_reserved_new(&spec);
+}
+
 static void runner_init(struct site_runner *r)
 {
         const struct link_owner owner = {r, on_up, on_down};
@@ -393,6 +468,7 @@ static void runner_init(struct site_runner *r)
         (void)uv_signal_start(&r->on_int, on_signal, SIGINT);
         for (size_t i = 0; i < r->options->runners; i++)
                 r->places[i].runner = r;
+        make_reserved(r);
         r->link = link_new(&r->loop, r->options->url, r->options->name, &r->rng, &owner);
 }
 
@@ -406,7 +482,7 @@ static int check_program(const struct site_runner_options *o, char **env, struct
 int site_runner_run(const struct site_runner_options *options, struct problem *p)
 {
         struct site_runner *r = xcalloc(1, sizeof(*r));
-        ASSERT(options->runners && options->runners <= SITE_RUNNERS_MAX);
+        ASSERT((options->runners || options->reserved) && options->runners <= SITE_RUNNERS_MAX);
         r->options = options;
         r->blog.is_url_given = options->blog_url != NULL;
         (void)snprintf(r->blog.url, sizeof(r->blog.url), "%s",

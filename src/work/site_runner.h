@@ -10,15 +10,16 @@
 
 struct site_runner_options {
         const struct server_url *url;
-        const char *name;                   /* of this worker, for people */
-        const char *site;                   /* of the server's configuration */
-        const struct site_command *command; /* of one runner; borrowed, like all here */
-        const char *blog_url;               /* of the blog; NULL: as the server says */
-        const struct words *env;            /* besides PATH, LANG and HOME */
-        const char *dir;                    /* NULL = ours */
-        size_t runners;                     /* at most so many at once */
-        int64_t grace_ms;                   /* from TERM to KILL */
-        int64_t away_ms;                    /* server away: start one runner so often; 0 = never */
+        const char *name;                    /* of this worker, for people */
+        const char *site;                    /* of the server's configuration */
+        const struct site_command *command;  /* of one runner; borrowed, like all here */
+        const struct site_command *reserved; /* of the reserved runner; NULL: there is none */
+        const char *blog_url;                /* of the blog; NULL: as the server says */
+        const struct words *env;             /* besides PATH, LANG and HOME */
+        const char *dir;                     /* NULL = ours */
+        size_t runners;                      /* at most so many at once; 0: only the reserved one */
+        int64_t grace_ms;                    /* from TERM to KILL */
+        int64_t away_ms;                     /* server away: start one runner so often; 0 = never */
         bool passes_errors;
 };
 

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # weir-test: timeout=360
 """weir work --wordpress: Action Scheduler's runners are started while actions are due, as many as the
-gate allows; with scripts as runners, with the runner of the test bed, and weir-runner.php itself, in a
-WordPress with a stand-in for Action Scheduler."""
+gate allows; with scripts as runners, with the runner of the test bed, and weir-runner.php itself, once
+and as the reserved runner, in a WordPress with a stand-in for Action Scheduler."""
+import contextlib
 import datetime
 import functools
 import glob
@@ -92,7 +93,12 @@ def wrong_options(folder):
             (("--wordpress", "", "--exec", "true"), "the name is empty"),
             (("--wordpress", "shop", "--exec", "true", "--queue", "q"), "--queue is for jobs of weir"),
             (("--wordpress", "shop", "--exec", "true", "--php", "php"), "--exec or --php, not both"),
-            (("--wordpress", "shop", "--exec", "true", "--runners", "65"), "1 to 64"),
+            (("--wordpress", "shop", "--exec", "true", "--runners", "65"), "0 to 64"),
+            (("--wordpress", "shop", "--exec", "true", "--reserved", "2"), "0 to 1"),
+            (("--wordpress", "shop", "--exec", "true", "--reserved", "1"), "--path is missing"),
+            (("--wordpress", "shop", "--exec", "true", "--runners", "0"), "--path is missing"),
+            (("--wordpress", "shop", "--exec", "true", "--runners", "0", "--reserved", "0"),
+             "leave nothing to start"),
             (("--wordpress", "shop", "--exec", "true", "--host", "two.example"), "say it in --exec"),
             (("--wordpress", "shop", "--path", folder, "--host", "two example"), "no address of a blog"),
             (("--host", "two.example", "--exec", "true"), "--host goes with --wordpress NAME"),
@@ -292,6 +298,8 @@ def entry(folder):
     equal((code, text), (0, ""), "weir-runner.php")
     with open(folder + "/ran") as f:
         equal(f.read(), "weir 1 3\n", "what ran")
+    code, text = php("--reserved", site.root)
+    equal((code, text), (0, ""), "the reserved runner without input")
     for words, env, said in (
             (("http://",), {}, "'http://' is no address of a site"),
             ((), {"WEIR_PREFIX": "wp_2_"}, "the prefix 'wp_', and not 'wp_2_' as in weir.conf")):
@@ -302,7 +310,7 @@ def entry(folder):
     expect(code == 2 and "ended while it was loading" in text, "%d %s" % (code, text))
 
 
-# ---- in a WordPress
+# ---- the reserved runner, in a WordPress
 
 def stand_in(site, folder):
     site.plugin("scheduler", "define('STAND_IN', '%s');\nrequire '%s';" % (folder, STAND_IN))
@@ -368,6 +376,12 @@ target "shop" {
     def add(self, hook, n=1):
         return [self.site.add_action(hook, claim_id="0") for _ in range(n)]
 
+    def hold(self, is_held=True):
+        if is_held:
+            open(self.folder + "/hold", "w").close()
+        else:
+            os.unlink(self.folder + "/hold")
+
     def counts(self, hook, prefix="wp_"):
         return {status: int(n) for status, n in self.site.sql(
             "SELECT status, COUNT(*) FROM %sactionscheduler_actions WHERE hook = '%s' GROUP BY status"
@@ -381,6 +395,14 @@ target "shop" {
             raise AssertionError("%s: not %s but %s\n%s" % (
                 hook, wanted, self.counts(hook, prefix), "".join(map(self.log, self.names))))
 
+    def pids(self):
+        return {int(x[0]) for x in self.site.sql("SELECT DISTINCT pid FROM wp_ran")}
+
+    def check(self):
+        """Nothing ran twice, and no claim is left."""
+        equal(self.site.sql("SELECT action_id FROM wp_ran GROUP BY 1 HAVING COUNT(*) > 1"), [], "ran twice")
+        equal(self.site.sql("SELECT * FROM wp_actionscheduler_claims"), [], "claims")
+
     def end(self):
         for process in self.works:
             if process.poll() is None:
@@ -388,6 +410,120 @@ target "shop" {
                 equal(process.wait(HANG_S), 0, "exit code of weir work")
         if self.server:
             self.server.stop()
+
+
+@contextlib.contextmanager
+def shop(folder, **prefixes):
+    s = Shop(folder)
+    s.serve(**(prefixes or {"shop": "wp_"}))
+    try:
+        yield s
+    finally:
+        s.end()
+
+
+@test("the reserved runner runs critical hooks only, without a pause, and is told when the list changes")
+def reserved(folder):
+    with shop(folder) as s:
+        s.add(RENEWAL, 3)
+        s.add(PAYMENT, 12)
+        s.work("shop", "--runners", "0", "--php", "php")
+        s.wait(PAYMENT, complete=12)
+        s.add(PAYMENT, 7)
+        s.wait(PAYMENT, complete=19)
+        equal(s.counts(RENEWAL), {"pending": 3}, "renewals, which are not critical")
+        equal(len(s.pids()), 1, "processes")
+        s.weir("registry", "set", RENEWAL, "critical")
+        s.wait(RENEWAL, complete=3)
+        s.says("told the reserved runner its hooks.*hooks=2")
+        equal(len(s.pids()), 1, "processes")
+        s.weir("registry", "set", RENEWAL, "normal")
+        s.says("told the reserved runner its hooks.*hooks=1")
+        s.check()
+        s.weir("setting", "set", "site.shop.mode", "off")
+        s.says("the reserved runner ended")
+        s.weir("setting", "set", "site.shop.mode", "observe")
+        s.says("started the reserved runner", 2)
+
+
+@test("a reserved runner that was killed gives its claim back at once, and nothing runs twice")
+def reserved_killed(folder):
+    with shop(folder) as s:
+        s.hold()
+        s.add(PAYMENT, 12)
+        s.work("shop", "--runners", "0", "--php", "php")
+        s.wait(PAYMENT, in_progress=1, pending=11)
+        pid = s.pids().pop()
+        equal(s.site.sql("SELECT COUNT(*) FROM wp_actionscheduler_actions WHERE claim_id <> 0"), [["5"]],
+              "claimed")
+        os.kill(pid, signal.SIGKILL)
+        s.hold(False)
+        # Whether the one that ran had an effect, only its callback could tell.
+        s.wait(PAYMENT, in_progress=1, complete=11)
+        s.says(r"the reserved runner failed.*signal=9.*pause_ms=1000")
+        equal(s.site.sql("SELECT COUNT(*) FROM wp_actionscheduler_actions WHERE claim_id <> 0"), [["0"]],
+              "claimed")
+        s.check()
+
+
+@test("a claim that loses a deadlock is tried again, and leaves no row behind")
+def reserved_deadlock(folder):
+    with shop(folder) as s:
+        with open(folder + "/deadlocks", "w") as f:
+            f.write("7")
+        s.add(PAYMENT, 3)
+        s.work("shop", "--runners", "0", "--php", "php")
+        s.wait(PAYMENT, complete=3)
+        with open(folder + "/deadlocks") as f:
+            equal(f.read(), "0", "deadlocks that are left")
+        s.check()
+
+
+@test("the reserved runner goes on while the server is away, and ends when weir work is killed")
+def reserved_away(folder):
+    with shop(folder) as s:
+        s.add(PAYMENT)
+        w = s.work("shop", "--runners", "0", "--php", "php")
+        s.wait(PAYMENT, complete=1)
+        s.server.stop()
+        s.server = None
+        s.says("no connection, retrying")
+        s.add(PAYMENT, 6)
+        s.wait(PAYMENT, complete=7)
+        pid = s.pids().pop()
+        s.hold()
+        s.add(PAYMENT, 2)
+        s.wait(PAYMENT, complete=7, in_progress=1, pending=1)
+        w.kill()
+        w.wait()
+        s.works.remove(w)
+        s.hold(False)
+        until(lambda: not os.path.exists("/proc/%d" % pid), HANG_S, "the end of the reserved runner")
+        s.wait(PAYMENT, complete=8, pending=1)
+        s.check()
+
+
+@test("the claim of the reserved runner takes no place of another runner; a foreign one does")
+def reserved_place(folder):
+    with shop(folder) as s:
+        s.hold()
+        s.add(PAYMENT)
+        s.work("shop", "--runners", "0", "--php", "php")
+        s.wait(PAYMENT, in_progress=1)
+
+        def batches():
+            subprocess.run(["php", ENTRY, s.site.root], check=True, timeout=HANG_S, stdin=subprocess.DEVNULL,
+                           env={**os.environ, "WEIR_RUNNERS": "1"})
+            with open(folder + "/ran") as f:
+                return f.read().split()[-1]
+        equal(batches(), "2", "claims allowed beside that of the reserved runner")
+        s.hold(False)
+        s.wait(PAYMENT, complete=1)
+        until(lambda: not s.site.sql("SELECT * FROM wp_actionscheduler_claims"), HANG_S, "no claim")
+        s.site.add_action(RENEWAL, claim_id="99")
+        s.add(RENEWAL)
+        equal(batches(), "1", "claims allowed beside a foreign one")
+        equal(s.counts(RENEWAL), {"pending": 2}, "renewals")
 
 
 @test("each blog of a network is run as itself, by sub-directory and by sub-domain")

@@ -1,0 +1,37 @@
+/* The reserved runner of a WordPress site: one PHP process that stays, claims only actions of the
+ * critical hooks, and works beside the runners of site_runner.h at every level.
+ *
+ * It is told the hooks on its standard input.  It keeps the last ones while the server is away. */
+#ifndef WEIR_WORK_SITE_RESERVED_H
+#define WEIR_WORK_SITE_RESERVED_H
+
+#include <uv.h>
+
+#include "work/site_blog.h"
+
+struct site_reserved;
+
+/* Everything is borrowed for its life. */
+struct site_reserved_spec {
+        uv_loop_t *loop;
+        const char *site;
+        const struct site_command *command;
+        const struct words *env;
+        const char *dir;
+        const struct site_blog *blog;
+        bool passes_errors;
+        void (*stopped)(void *ctx); /* its process has ended after site_reserved_stop() */
+        void *ctx;
+};
+
+struct site_reserved *site_reserved_new(const struct site_reserved_spec *spec);
+/* A list of texts.  None ends the process, any starts it. */
+void site_reserved_set_hooks(struct site_reserved *r, const struct value *hooks);
+/* The process may end the action it works on, and starts no other. */
+void site_reserved_stop(struct site_reserved *r);
+void site_reserved_kill(struct site_reserved *r);
+bool site_reserved_is_stopped(const struct site_reserved *r);
+/* When it is stopped.  It is gone for the caller. */
+void site_reserved_close(struct site_reserved *r);
+
+#endif
