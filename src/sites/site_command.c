@@ -311,13 +311,15 @@ int exec_sitefirst(struct core *core, struct session *session, const struct comm
         if (!s)
                 return problem->err;
         throttle_refresh(core);
-        if (cmd->arg[P_SITEFIRST_ORDERED].num)
+        /* In other modes it puts nothing first. */
+        if (cmd->arg[P_SITEFIRST_ORDERED].num && site_mode(core, s) == MODE_ENFORCE)
                 s->ordered_ms = core->now.wall_ms;
         struct first_hooks first = {.n = 0};
         first.n = site_first_hooks(core, s, first.hooks);
         const struct site_first_reply told = {
                 .mode = mode_name(site_mode(core, s)),
                 .level = level_name(site_level(core, s)),
+                .front = s->is_front,
                 .hooks = {first.n, tell_first, core, &first},
                 .surveyed_ms = s->surveyed_ms,
                 .prefix = s->prefix,

@@ -111,7 +111,7 @@ static const char *const lines[] = {
         "SITES",
         "SITE blog",
         "SITEASK blog HOOK $hook",
-        "SITEFIRST blog",
+        "SITEFIRST blog [ORDERED]",
         "SITEDEFER blog $some $hook 1000000$few",
         "SITERUN blog [WAIT $lease]",
         "SITEACTIONS blog [STATUS moved|due|failed] [HOOK $hook] [LIMIT $some] [CURSOR $some]",

@@ -954,13 +954,46 @@ static void the_hooks_that_go_first_are_those_of_the_critical_tier(void **unused
         struct rig rig;
         struct site_plan plan;
         bench(&rig, MODE_ENFORCE, 20);
-        has(rig_do(&rig, "SITEFIRST", "blog"), "mode:'enforce' level:'critical' hooks:[]");
+        has(rig_do(&rig, "SITEFIRST", "blog"),
+            "mode:'enforce' level:'critical' front:true hooks:[]");
         survey(&rig, &plan, "pay", 0u, "renew", 1u, "sync", 1u, NULL);
         assert_int_equal(plan.n_critical, 1);
         assert_true(slice_eq(plan.critical[0], SLICE_LIT("pay")));
         site_plan_release(&plan);
         has(rig_do(&rig, "SITEFIRST", "blog"), "hooks:['pay']");
         has(rig_do(&rig, "SITEFIRST", "nothere"), "unknown WordPress site");
+        rig_release(&rig);
+}
+
+/* Whether the next plan puts actions in front. */
+static bool plan_is_front(struct rig *rig)
+{
+        struct site_plan plan;
+        survey(rig, &plan, "pay", 1u, NULL);
+        bool is_front = plan.is_front;
+        site_plan_release(&plan);
+        return is_front;
+}
+
+static void who_orders_by_itself_is_believed_for_a_minute_in_enforce_alone(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 20);
+        assert_true(plan_is_front(&rig));
+        (void)rig_do(&rig, "SITEFIRST", "blog");
+        assert_true(plan_is_front(&rig));
+        (void)rig_do(&rig, "SITEFIRST", "blog", "ORDERED");
+        assert_false(plan_is_front(&rig));
+        rig_pass_ms(&rig, 59 * MS_PER_S);
+        assert_false(plan_is_front(&rig));
+        rig_pass_ms(&rig, MS_PER_S);
+        assert_true(plan_is_front(&rig));
+        rig_release(&rig);
+        bench(&rig, MODE_OBSERVE, 20);
+        (void)rig_do(&rig, "SITEFIRST", "blog", "ORDERED");
+        set_sites(&rig, MODE_ENFORCE, &idle_guard);
+        assert_true(plan_is_front(&rig));
         rig_release(&rig);
 }
 
@@ -1151,6 +1184,8 @@ int main(void)
                 cmocka_unit_test(a_runner_waits_until_something_may_run),
                 cmocka_unit_test(runners_are_capped_while_more_than_the_critical_tier_may_run),
                 cmocka_unit_test(the_hooks_that_go_first_are_those_of_the_critical_tier),
+                cmocka_unit_test(
+                        who_orders_by_itself_is_believed_for_a_minute_in_enforce_alone),
                 cmocka_unit_test(a_runner_waits_no_longer_than_it_said),
                 cmocka_unit_test(a_site_that_is_removed_lets_go_of_all_who_wait),
                 cmocka_unit_test(a_site_that_stays_keeps_what_is_known_of_it),
