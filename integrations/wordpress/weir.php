@@ -16,6 +16,7 @@
  *   Weir_Client     HTTP/1.1 on one connection, 250 ms per request at most
  *   Weir_Locks      rows of wp_options; a lock of weir's own in front of them
  *   Weir_Gate       whether an action of Action Scheduler runs now or later
+ *   Weir_Claim      actions of the critical tier first
  *   Weir_Admin      Tools > weir
  *   Weir_Throttle_Command, Weir_Mutex_Command   for WP-CLI
  *
@@ -968,6 +969,153 @@ final class Weir_Gate {
     }
 }
 
+/* --- the order of claims -------------------------------------------------------------------- */
+
+/**
+ * While actions of the critical tier are due, a claim of Action Scheduler takes those alone; else what
+ * it takes without weir.  Nothing is written that the claim would not write.
+ *
+ * Order alone would not do.  A runner sorts what it has claimed anew, by Action Scheduler's own order,
+ * so payments would run after the older actions of the same batch; and each claim in an order would
+ * read all that is due, which takes seconds with a million.  And a claim that finds nothing ends its
+ * runner, so the restriction must not make one come back empty: another runner may be faster.
+ *
+ * So the filter of the order says when a claim begins, and changes no order.  The next statement is
+ * the claim.  Just before it is sent
+ *
+ *   1. weir tells the hooks of the critical tier, at most once a second;
+ *   2. a SELECT by the index of the hook finds ids of theirs that are due, by the conditions, the
+ *      order and the limit of the claim itself.  None: the claim is sent as it is;
+ *   3. the claim is sent with these ids as one more condition.  Ids, and not hooks: by primary key it
+ *      locks those rows alone, and none that another runner has claimed and is about to start.  A
+ *      deadlock with the claim of another runner costs a second try, and not the run;
+ *   4. if that has claimed something, a SELECT of it takes the place of the claim; else, because
+ *      another runner has it, the claim is sent as it is.
+ *
+ * A claim of anything else reads by the index that Action Scheduler made for it.  The database may
+ * choose another one, which leads over rows that other runners have claimed: then it deadlocks with
+ * the start of an action that is newer than the rest, as payments are when they go first, and Action
+ * Scheduler marks the loser as failed without running it.
+ *
+ * A claim that looks different, because its caller wants some hooks or a group (WP-CLI), because of
+ * another plugin, or in an unknown version of Action Scheduler, is sent as it is.
+ */
+final class Weir_Claim {
+    const TRIES = 3;
+    const CONDITIONS = "WHERE claim_id = 0 AND scheduled_date_gmt <= '[^']*' AND status ?= ?'pending'";
+
+    const INDEX = 'claim_id_status_scheduled_date_gmt';
+
+    private static $first = array(); // site => hooks, at_ns
+    private static $has_index = array(); // table => bool
+    private static $is_expected = false; // one of the next statements is a claim
+    private static $is_told = false; // a claim that failed, once in a process
+
+    public static function register() {
+        add_filter('action_scheduler_claim_actions_order_by', array(__CLASS__, 'begins'), 20);
+    }
+
+    public static function begins($order) {
+        if (Weir_Settings::site() !== '' && Weir_Settings::mode('enforce') === 'enforce'
+            && !Weir_Breaker::is_open()) {
+            self::$is_expected = true;
+            // Late, to see the statement as it is sent.  On pages of the site it is never added.
+            add_filter('query', array(__CLASS__, 'sent'), 1000);
+        }
+        return $order;
+    }
+
+    /** The statement that is sent in place of this one. */
+    public static function sent($sql) {
+        $claim = self::$is_expected ? self::parse((string) $sql) : false;
+        if ($claim === false) {
+            return $sql;
+        }
+        self::$is_expected = false;
+        $hooks = $claim ? self::hooks() : array();
+        if (!$hooks) {
+            return $sql;
+        }
+        $ids = self::due($claim, $hooks);
+        return $ids && self::claim($claim, $ids)
+            ? 'SELECT action_id FROM ' . $claim['table'] . ' WHERE claim_id = ' . $claim['id']
+            : self::by_index($claim, $sql);
+    }
+
+    private static function by_index(array $claim, $sql) {
+        global $wpdb;
+        $table = $claim['table'];
+        if (!isset(self::$has_index[$table])) {
+            $was = $wpdb->suppress_errors(true);
+            self::$has_index[$table] = (bool) $wpdb->get_var($wpdb->prepare(
+                "SHOW INDEX FROM $table WHERE Key_name = %s", self::INDEX));
+            $wpdb->suppress_errors($was);
+        }
+        // The last one in front of the conditions is the one that is read.
+        $at = strrpos($claim['head'], $table) + strlen($table);
+        return self::$has_index[$table] ? substr_replace($sql, ' FORCE INDEX (' . self::INDEX . ')', $at, 0) : $sql;
+    }
+
+    /** The parts of a claim; array() when it is to stay as it is, false when it is none. */
+    private static function parse($sql) {
+        global $wpdb;
+        $table = $wpdb->prefix . 'actionscheduler_actions';
+        if (!preg_match('~^\s*UPDATE\s+`?' . preg_quote($table, '~') . '\b.*\bSET claim_id ?= ?(\d+)\b~s',
+            $sql, $set)) {
+            return false;
+        }
+        $n = preg_match_all('~^(.*\b)(' . self::CONDITIONS . ')( ORDER BY .+? LIMIT \d+)\b(.*)$~s', $sql,
+            $parts, PREG_SET_ORDER);
+        return $n !== 1 ? array() : array('table' => $table, 'id' => $set[1], 'head' => $parts[0][1],
+            'where' => $parts[0][2], 'order' => $parts[0][3], 'tail' => $parts[0][4]);
+    }
+
+    /** Hooks of the critical tier that the site has.  weir hears that they come first here. */
+    private static function hooks() {
+        $site = Weir_Settings::site();
+        $now = hrtime(true);
+        if (!isset(self::$first[$site]) || $now - self::$first[$site]['at_ns'] >= Weir_Gate::FRESH_NS) {
+            $answer = Weir_Client::body('GET', '/v1/sites/' . rawurlencode($site) . '/first?ordered=true');
+            $is_first = $answer && !empty($answer['front']) && isset($answer['hooks'])
+                && Weir_Settings::mode($answer['mode']) === 'enforce';
+            self::$first[$site] = array('hooks' => $is_first ? (array) $answer['hooks'] : array(),
+                'at_ns' => $now);
+        }
+        return self::$first[$site]['hooks'];
+    }
+
+    /** Ids of actions that this claim may take. */
+    private static function due(array $claim, array $hooks) {
+        global $wpdb;
+        if (!$hooks) {
+            return array();
+        }
+        $names = $wpdb->prepare(implode(', ', array_fill(0, count($hooks), '%s')), $hooks);
+        $was = $wpdb->suppress_errors(true); // the claim itself tells what is wrong
+        $ids = $wpdb->get_col('SELECT action_id FROM ' . $claim['table'] . ' ' . $claim['where']
+            . ' AND hook IN (' . $names . ')' . $claim['order']);
+        $wpdb->suppress_errors($was);
+        return array_map('intval', $ids);
+    }
+
+    /** Whether the claim got any of them. */
+    private static function claim(array $claim, array $ids) {
+        global $wpdb;
+        $sql = $claim['head'] . $claim['where'] . ' AND action_id IN (' . implode(', ', $ids) . ')'
+            . $claim['order'] . $claim['tail'];
+        $was = $wpdb->suppress_errors(true);
+        for ($i = 0, $n = false; $n === false && $i < self::TRIES; $i++) {
+            $n = $wpdb->query($sql);
+        }
+        $wpdb->suppress_errors($was);
+        if ($n === false && !self::$is_told) {
+            self::$is_told = true;
+            error_log('weir: the critical tier cannot be claimed first: ' . $wpdb->last_error);
+        }
+        return (int) $n > 0;
+    }
+}
+
 /* --- functions ------------------------------------------------------------------------------ */
 
 /**
@@ -1609,6 +1757,7 @@ final class Weir_Admin {
 /* --- start ---------------------------------------------------------------------------------- */
 
 Weir_Gate::register();
+Weir_Claim::register();
 if (is_admin()) {
     Weir_Admin::register();
 }

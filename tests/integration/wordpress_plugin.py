@@ -79,15 +79,17 @@ def hold(site, key="k", seconds=600, token="a" * 32):
 
 
 class Gated:
-    """The site with Action Scheduler's tables, which are empty, and a weir whose level is that of a
-    number in a file."""
+    """The site with Action Scheduler's tables, which have an action far ahead of each of `hooks` and
+    no other, and a weir whose level is that of a number in a file."""
 
-    def __init__(self, folder, mode="enforce"):
+    def __init__(self, folder, mode="enforce", hooks=(), more="", load=20):
         self.site, self.folder = scheduled(), folder
         self.site.sql(*("DELETE FROM wp_actionscheduler_" + x for x in ("actions", "logs", "claims")),
                       "DELETE FROM wp_options WHERE option_name LIKE 'weir_lock_%'",
                       "UPDATE wp_options SET option_value = '' WHERE option_name = 'timezone_string'")
-        self.load(20)
+        for hook in hooks:
+            self.site.add_action(hook, "UTC_TIMESTAMP() + INTERVAL 9 DAY", claim_id="0")
+        self.load(load)
         self.server = Server(folder, config="""
             target "shop" {
                 kind = "command" command = {"cat", "%s/load"} interval = "100ms" dwell = "200ms"
@@ -95,8 +97,11 @@ class Gated:
             }
             wordpress "shop" {
                 port = %d user = "root" database = "%s" target = "shop" mode = "%s" interval = "1h"
-            }""" % (folder, database().port, self.site.name, mode))
-        self.level("critical")
+                %s
+            }""" % (folder, database().port, self.site.name, mode, more))
+        self.level("critical" if load > 1 else "normal")
+        with self.server.web() as w:
+            until(lambda: w.good("GET", "/v1/sites/shop")["surveyed_ms"], what="a survey")
 
     def load(self, n):
         with open(self.folder + "/load.new", "w") as f:
@@ -882,6 +887,148 @@ def overridden(folder):
     equal(g.said("add_filter('weir_is_wait', '__return_true');" + fire(g.site.add_action("wc_payment_x"))),
           ["ran"], "weir has the last word about a payment")
     g.server.stop()
+
+
+# As Action Scheduler claims: before 3.9.3, and since.
+CLAIMS = ("UPDATE $t SET claim_id=$id, last_attempt_gmt='$now', last_attempt_local='$now' %s",
+          "UPDATE $t t1 JOIN ( SELECT action_id from $t %s FOR UPDATE SKIP LOCKED ) t2"
+          " ON t1.action_id = t2.action_id SET claim_id=$id, last_attempt_gmt='$now', last_attempt_local='$now'")
+WHERE = "WHERE claim_id = 0 AND scheduled_date_gmt <= '$now' AND status='pending'$more $order LIMIT $n"
+CLAIM = """$asked = 0; add_filter('weir_timeout_ms', function ($ms) use (&$asked) { $asked++; return $ms; });
+function claim($id, $n = 25, $more = '') {
+    global $wpdb; $t = $wpdb->prefix . 'actionscheduler_actions'; $now = gmdate('Y-m-d H:i:s');
+    $order = apply_filters('action_scheduler_claim_actions_order_by',
+        'ORDER BY priority ASC, attempts ASC, scheduled_date_gmt ASC, action_id ASC');
+    $n = $wpdb->query("%s");
+    $hooks = $wpdb->get_col("SELECT hook FROM $t WHERE claim_id = $id ORDER BY scheduled_date_gmt, action_id");
+    return $n === count($hooks) ? implode(' ', $hooks) : "told $n of " . count($hooks);
+}
+"""
+
+
+def claim_code(form=0):
+    return CLAIM % (CLAIMS[form] % WHERE)
+
+
+ODD = "pay_100%s_it's\\_%d"  # of the critical tier by its name
+
+
+def add_due(site, *hooks):
+    """Unclaimed ones, the first is the oldest.  With the priority that weir could give a payment."""
+    for i, hook in enumerate(hooks):
+        site.add_action(hook, "UTC_TIMESTAMP() - INTERVAL %d SECOND" % (900 - 10 * i), claim_id="0",
+                        priority="0")
+
+
+def claimed_anew(site, *hooks):
+    site.sql("DELETE FROM wp_actionscheduler_actions WHERE scheduled_date_gmt < UTC_TIMESTAMP()")
+    add_due(site, *hooks)
+
+
+@test("a claim takes actions of the critical tier alone while some are due, then what it takes without weir")
+def critical_first(folder):
+    g = Gated(folder, hooks=("wc_payment_x", "klaviyo_sync"), load=1)
+    for form in range(len(CLAIMS)):
+        claimed_anew(g.site, "klaviyo_sync", "other", "klaviyo_sync", "wc_payment_x", "other", "wc_payment_x",
+                     "wc_payment_x")
+        got = g.said(claim_code(form) + "say(claim(1, 2), claim(2), claim(3, 3), claim(4), claim(5), $asked);")
+        equal(got, ["wc_payment_x wc_payment_x", "wc_payment_x", "klaviyo_sync other klaviyo_sync", "other", "", 1],
+              CLAIMS[form])
+    equal(g.site.complaints(), [])
+    g.server.stop()
+
+
+@test("hooks of the critical tier may hold quotes and percent signs")
+def odd_hooks(folder):
+    g = Gated(folder, hooks=(ODD,), load=1)
+    with g.server.web() as w:
+        w.good("POST", "/v1/registry/" + urllib.request.quote(ODD, safe=""), {"tier": "critical"})
+        until(lambda: w.good("GET", "/v1/sites/shop/first")["hooks"] == [ODD], what="the hook")
+    for form in range(len(CLAIMS)):
+        claimed_anew(g.site, "klaviyo_sync", ODD)
+        equal(g.said(claim_code(form) + "say(claim(1), claim(2));"), [ODD, "klaviyo_sync"])
+    g.server.stop()
+
+
+@test("a claim of the rest reads by the index that Action Scheduler made for it, if there is one")
+def claim_index(folder):
+    g = Gated(folder, hooks=("wc_payment_x",), load=1)
+    name = "claim_id_status_scheduled_date_gmt"
+    seen = """ $seen = array(); add_filter('query', function ($sql) use (&$seen) {
+        if (strpos($sql, 'UPDATE') === 0) $seen[] = $sql; return $sql; }, 2000); """
+    for form in range(len(CLAIMS)):
+        claimed_anew(g.site, "klaviyo_sync")
+        got, sql = g.said(claim_code(form) + seen + "say(claim(1), $seen);")
+        equal((got, len(sql), sql[0].count("FORCE INDEX (%s)" % name)), ("klaviyo_sync", 1, 1))
+        g.site.sql("ALTER TABLE wp_actionscheduler_actions RENAME INDEX %s TO other" % name)
+        try:
+            claimed_anew(g.site, "klaviyo_sync")
+            got, sql = g.said(claim_code(form) + seen + "say(claim(1), $seen);")
+            equal((got, len(sql), "FORCE" in sql[0]), ("klaviyo_sync", 1, False))
+        finally:
+            g.site.sql("ALTER TABLE wp_actionscheduler_actions RENAME INDEX other TO " + name)
+    g.server.stop()
+
+
+@test("a claim is not left empty when another runner was faster, and a deadlock costs one try")
+def faster_runner(folder):
+    g = Gated(folder, hooks=("wc_payment_x",), load=1)
+    meddle = claim_code() + """
+        $do = ''; $seen = 0;
+        add_filter('query', function ($sql) use (&$do, &$seen) {
+            if (strpos($sql, 'UPDATE') !== 0 || strpos($sql, ' AND action_id IN (') === false) return $sql;
+            $seen++;
+            if ($do === 'faster') { $do = '';
+                $other = new wpdb(DB_USER, DB_PASSWORD, DB_NAME, DB_HOST);
+                $other->query("UPDATE wp_actionscheduler_actions SET claim_id = 99 WHERE hook = 'wc_payment_x'"); }
+            if ($do === 'deadlock' && $seen === 1 || $do === 'broken') { return 'UPDATE nothing SET x = 1'; }
+            return $sql; }, 2000);
+        """
+    for do, wanted in (("faster", ["klaviyo_sync", 1]), ("deadlock", ["wc_payment_x", 2]),
+                       ("broken", ["klaviyo_sync wc_payment_x", 3])):
+        claimed_anew(g.site, "klaviyo_sync", "wc_payment_x")
+        equal(g.said(meddle + "$do = '%s'; say(claim(1), $seen);" % do), wanted, do)
+    g.server.stop()
+
+
+@test("a claim that its caller or another plugin restricts is left alone, and weir is not told that it orders")
+def restricted_claims(folder):
+    g = Gated(folder, hooks=("wc_payment_x",), load=1)
+    add_due(g.site, "klaviyo_sync", "wc_payment_x")
+    for more in (" AND hook IN ('klaviyo_sync', 'wc_payment_x')", " AND group_id IN ( 0 )",
+                 " AND group_id NOT IN ( 5 )"):
+        equal(g.said(claim_code() + "say(claim(1, 1, \"%s\"), $asked);" % more), ["klaviyo_sync", 0], more)
+        g.site.sql("UPDATE wp_actionscheduler_actions SET claim_id = 0")
+    equal(g.said(claim_code() + """add_filter('action_scheduler_claim_actions_order_by', function ($order) {
+        return "AND hook NOT IN ('wc_payment_x') " . $order; }); say(claim(1), $asked);"""), ["klaviyo_sync", 0])
+    g.server.stop()
+
+
+@test("claims keep their order in observe, with front switched off, and while weir is away")
+def order_kept(folder):
+    g = Gated(folder, hooks=("wc_payment_x",), more="front = false", load=1)
+    add_due(g.site, "klaviyo_sync", "wc_payment_x")
+    forget_breaker(g.site)
+
+    def first(**constants):
+        got = g.said(claim_code() + "say(claim(1, 1), $asked);", **constants)
+        g.site.sql("UPDATE wp_actionscheduler_actions SET claim_id = 0")
+        return got
+    equal(first(), ["klaviyo_sync", 1])
+    g.server.stop()
+    g = Gated(folder, hooks=("wc_payment_x",), load=1)
+    add_due(g.site, "klaviyo_sync", "wc_payment_x")
+    equal(first(), ["wc_payment_x", 1], "what it is otherwise")
+    equal(first(WEIR_MODE="observe"), ["klaviyo_sync", 0])
+    equal(first(WEIR_SITE=""), ["klaviyo_sync", 0])
+    equal(first(WEIR_SITE="other"), ["klaviyo_sync", 1])
+    with g.server.web() as w:
+        w.good("POST", "/v1/settings/site.shop.mode", {"value": "observe"})
+    equal(first(), ["klaviyo_sync", 1])
+    g.server.stop()
+    equal(first(), ["klaviyo_sync", 1])
+    equal(first(), ["klaviyo_sync", 0], "the breaker")
+    forget_breaker(g.site)
 
 
 @test("a level caps batches and, if wanted, the time of a runner; never more than was there")
