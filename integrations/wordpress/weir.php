@@ -815,7 +815,6 @@ final class Weir_Gate {
 
     public static function register() {
         add_action('action_scheduler_before_execute', array(__CLASS__, 'before_execute'), 5, 2);
-        add_filter('action_scheduler_queue_runner_batch_size', array(__CLASS__, 'batch_size'), 20);
         add_filter('action_scheduler_queue_runner_concurrent_batches', array(__CLASS__, 'batches'), 20);
         add_filter('action_scheduler_queue_runner_time_limit', array(__CLASS__, 'time_limit'), 20);
         add_filter('action_scheduler_timeout_period', array(__CLASS__, 'cleaner_period'), 20);
@@ -933,19 +932,14 @@ final class Weir_Gate {
 
     /* The runner. */
 
-    public static function batch_size($size) {
-        return self::capped($size, 'claim_size');
-    }
-
+    /**
+     * The smaller one; 0 in the answer is no cap.  The size of a batch has none: each claim reads and
+     * locks all that is due, so smaller batches load the database more.
+     */
     public static function batches($count) {
-        return self::capped($count, 'claims');
-    }
-
-    /** The smaller one; 0 in the answer is no cap. */
-    private static function capped($value, $name) {
         $answer = self::in_force();
-        $cap = $answer && isset($answer[$name]) ? (int) $answer[$name] : 0;
-        return $cap > 0 ? min((int) $value, $cap) : $value;
+        $cap = $answer && isset($answer['claims']) ? (int) $answer['claims'] : 0;
+        return $cap > 0 ? min((int) $count, $cap) : $count;
     }
 
     /** What weir says of the runner itself, if it is to be followed. */

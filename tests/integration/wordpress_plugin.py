@@ -1031,13 +1031,14 @@ def order_kept(folder):
     forget_breaker(g.site)
 
 
-@test("a level caps batches and, if wanted, the time of a runner; never more than was there")
+@test("a level caps the number of batches and, if wanted, the time of a runner; never more than was there, "
+      "and not the size of a batch")
 def capped(folder):
     g = Gated(folder)
     ask = ("say(apply_filters('action_scheduler_queue_runner_batch_size', %d),"
            " apply_filters('action_scheduler_queue_runner_concurrent_batches', %d),"
            " apply_filters('action_scheduler_queue_runner_time_limit', 30));")
-    equal(g.said(ask % (25, 5)), [1, 1, 30])
+    equal(g.said(ask % (25, 5)), [25, 1, 30])
     equal(g.said(ask % (0, 0), WEIR_TIME_LIMIT=10), [0, 0, 10])
     equal(g.said(ask % (25, 5), WEIR_MODE="observe", WEIR_TIME_LIMIT=10), [25, 5, 30])
     g.load(1)
