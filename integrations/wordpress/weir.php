@@ -1226,7 +1226,7 @@ class Weir_Throttle_Command extends Weir_Command {
     const UNITS_MS = array('s' => 1000, 'm' => 60000, 'h' => 3600000, 'd' => 86400000);
 
     /**
-     * Shows the level, the mode and why.
+     * Shows what weir does at this site: level and why, mode, what is due, running and deferred.
      *
      * ## OPTIONS
      *
@@ -1235,17 +1235,85 @@ class Weir_Throttle_Command extends Weir_Command {
      */
     public function status($args, $options = array()) {
         $now = $this->call('GET', '/v1/throttle');
+        $state = $this->site();
         if (isset($options['format']) && $options['format'] === 'json') {
-            WP_CLI::line(wp_json_encode($now));
+            WP_CLI::line(wp_json_encode($now + array('site' => $state)));
             return;
         }
+        if ($state) {
+            $this->show_site($state, $now);
+            return;
+        }
+        WP_CLI::line($this->why_no_site());
+        $this->show_jobs($now);
+    }
+
+    /** What weir knows of this site, and what this WordPress makes of it; null: nothing. */
+    private function site() {
+        $site = Weir_Settings::site();
+        $answer = $site === '' ? null : Weir_Client::request('GET', '/v1/sites/' . rawurlencode($site), null,
+            array('is_patient' => true));
+        if (!$answer || $answer['status'] === 404) {
+            return null;
+        }
+        if ($answer['status'] >= 300) {
+            WP_CLI::error(Weir_Client::detail($answer));
+        }
+        return $answer['body'] + array(
+            'mode_here' => Weir_Settings::mode($answer['body']['mode']),
+            'batch_size' => (int) apply_filters('action_scheduler_queue_runner_batch_size', 25),
+            'batches' => (int) apply_filters('action_scheduler_queue_runner_concurrent_batches', 1),
+        );
+    }
+
+    private function why_no_site() {
+        $site = Weir_Settings::site();
+        return $site === '' ? 'site: WEIR_SITE is not set in wp-config.php, so actions run as usual'
+            : 'site: weir.conf has no section wordpress "' . $site . '", so actions run as usual';
+    }
+
+    private function show_site(array $state, array $now) {
+        WP_CLI::line('site: ' . $state['name']);
+        WP_CLI::line('level: ' . $state['level'] . ' (' . $state['reason'] . ')');
+        WP_CLI::line('mode: ' . $state['mode'] . ($state['mode_here'] === $state['mode'] ? ''
+            : ', in this WordPress ' . $state['mode_here'] . ' by WEIR_MODE'));
+        WP_CLI::line('paused: ' . $this->pause_text($now));
+        WP_CLI::line('batch size: ' . $state['batch_size']);
+        WP_CLI::line('concurrent batches: ' . $state['batches']);
+        WP_CLI::line('active deferrals: ' . $state['moved']);
+        WP_CLI::line('due: ' . $state['due'] . ($state['capped'] ? '+' : ''));
+        WP_CLI::line('running: ' . $state['running']);
+        foreach ($state['tiers'] as $tier) {
+            WP_CLI::line(sprintf('%s: %s, %d due, %d deferred, %d running', $tier['tier'],
+                $this->delay_text($tier), $tier['due'], $tier['moved'], $tier['running']));
+        }
+        if ($state['error'] !== '') {
+            WP_CLI::line('error: ' . $state['error']);
+        }
+    }
+
+    /** weir's own jobs, which are no actions of a site. */
+    private function show_jobs(array $now) {
+        WP_CLI::line("weir's own jobs:");
         WP_CLI::line('level: ' . $now['level'] . ($now['target'] !== '' ? ' (' . $now['target'] . ')' : ''));
         WP_CLI::line('mode: ' . $now['mode'] . ($now['enabled'] ? '' : ' (switched off)'));
-        WP_CLI::line('paused: ' . ($now['paused'] ? 'yes' : 'no'));
+        WP_CLI::line('paused: ' . $this->pause_text($now));
         foreach ($now['tiers'] as $tier) {
-            WP_CLI::line(sprintf('%s: %s, %d waiting', $tier['tier'],
-                $tier['delay_ms'] ? 'waits ' . $tier['delay_ms'] / 1000 . ' s' : 'runs', $tier['parked']));
+            WP_CLI::line(sprintf('%s: %s, %d waiting', $tier['tier'], $this->delay_text($tier),
+                $tier['parked']));
         }
+    }
+
+    private function pause_text(array $now) {
+        if (!$now['paused']) {
+            return 'no';
+        }
+        return $now['pause_left_ms'] > 0
+            ? sprintf('yes, for %d s more', (int) ceil($now['pause_left_ms'] / 1000)) : 'yes, until resumed';
+    }
+
+    private function delay_text(array $tier) {
+        return $tier['delay_ms'] ? 'waits ' . $tier['delay_ms'] / 1000 . ' s' : 'runs';
     }
 
     /**
@@ -1287,13 +1355,13 @@ class Weir_Throttle_Command extends Weir_Command {
      * ## OPTIONS
      *
      * [--count=<count>]
-     * : at most this many events, 20 unless told otherwise
+     * : at most this many events, 50 unless told otherwise
      *
      * [--format=<format>]
      * : table, json, csv or yaml
      */
     public function history($args, $options = array()) {
-        $count = isset($options['count']) ? (int) $options['count'] : 20;
+        $count = isset($options['count']) ? (int) $options['count'] : 50;
         $answer = $this->call('GET', '/v1/throttle/history?count=' . $count);
         $rows = array();
         foreach ($answer['events'] as $event) {

@@ -1112,13 +1112,16 @@ def wp_cli(folder):
     equal(sorted(json.loads(site.php("echo json_encode(array_keys(WP_CLI::$commands));"))),
           ["queryguard mutex", "queryguard throttle", "weir mutex", "weir throttle"])
     out = wp("queryguard throttle", "status")
-    expect("level: normal\nmode: off\npaused: no\n" in out, out)
+    expect('site: weir.conf has no section wordpress "shop", so actions run as usual\n'
+           "weir's own jobs:\nlevel: normal\nmode: off\npaused: no\n" in out, out)
+    out = wp("weir throttle", "status", WEIR_SITE="")
+    expect("site: WEIR_SITE is not set in wp-config.php, so actions run as usual\nweir's own jobs:\n" in out, out)
     expect("'soon' is not a time" in wp("weir throttle", "pause", options="array('for' => 'soon')"), "it is told")
     expect("Success" in wp("weir throttle", "pause", options="array('for' => '30m')"), "a pause")
     with server.web() as w:
         left = w.good("GET", "/v1/throttle")["pause_left_ms"]
         expect(1700000 < left <= 1800000, left)
-        expect("paused: yes" in wp("weir throttle", "status"), "it is shown")
+        expect(re.search(r"^paused: yes, for 1[78]\d\d s more$", wp("weir throttle", "status"), re.M), "it is shown")
         expect("throttle_paused" in wp("queryguard throttle", "history"), "it is in the history")
         expect("Success" in wp("queryguard throttle", "resume"), "the end")
         expect(not w.good("GET", "/v1/throttle")["paused"], "it still pauses")
@@ -1133,6 +1136,54 @@ def wp_cli(folder):
     server.stop()
     expect("Error: weir does not answer at http://" in wp("weir throttle", "status"), "it says so")
     equal(site.complaints(), [])
+
+
+@test("wp queryguard throttle status tells of the site: level and why, mode, batches, what is deferred, due, running")
+def site_status(folder):
+    g = Gated(folder, hooks=("klaviyo_sync",))
+    g.site.plugin("a_cli", WP_CLI)
+    try:
+        g.said(fire(g.site.add_action("klaviyo_sync")))
+        status = "WP_CLI::run('%s throttle', 'status', array(), %s);"
+        for word in ("queryguard", "weir"):
+            out = g.site.php(status % (word, "array()"), WEIR_URL=url(g.server))
+            for line in ("site: shop", "level: critical (the load of shop is critical: threads 20, threshold 15)",
+                         "mode: enforce", "paused: no", "batch size: 25", "concurrent batches: 1",
+                         "active deferrals: 1", "due: 0", "running: 0",
+                         "deferrable: waits 3600 s, 0 due, 1 deferred, 0 running"):
+                expect(line + "\n" in out, "%r is not in: %s" % (line, out))
+        out = g.site.php(status % ("weir", "array()"), WEIR_URL=url(g.server), WEIR_MODE="observe")
+        expect("mode: enforce, in this WordPress observe by WEIR_MODE\n" in out, out)
+        told = json.loads(g.site.php(status % ("weir", "array('format' => 'json')"), WEIR_URL=url(g.server)))
+        equal((told["mode"], told["site"]["level"], told["site"]["moved"], told["site"]["mode_here"],
+               told["site"]["batches"]), ("off", "critical", 1, "enforce", 1))
+        with g.server.web() as w:
+            w.good("POST", "/v1/throttle", {"action": "pause", "untilresumed": True})
+        expect("paused: yes, until resumed\n" in g.site.php(status % ("weir", "array()"), WEIR_URL=url(g.server)), "it pauses")
+    finally:
+        os.unlink(g.site.root + "/wp-content/mu-plugins/a_cli.php")
+    equal(g.site.complaints(), [])
+    g.server.stop()
+
+
+@test("history shows 50 events unless told otherwise")
+def history_count(folder):
+    server = Server(folder)
+    site = attached()
+    forget_breaker(site)
+    site.plugin("a_cli", WP_CLI)
+    try:
+        with server.web() as w:
+            for i in range(30):
+                w.good("POST", "/v1/throttle", {"action": "pause"})
+                w.good("POST", "/v1/throttle", {"action": "resume"})
+        for options, n in (("array()", 50), ("array('count' => '7')", 7)):
+            out = site.php("WP_CLI::run('queryguard throttle', 'history', array(), %s);" % options,
+                           WEIR_URL=url(server))
+            equal(len(out.splitlines()), n, out)
+    finally:
+        os.unlink(site.root + "/wp-content/mu-plugins/a_cli.php")
+    server.stop()
 
 
 # ---------------------------------------------------------------- the file itself
