@@ -17,6 +17,7 @@
  *   Weir_Locks      rows of wp_options; a lock of weir's own in front of them
  *   Weir_Gate       whether an action of Action Scheduler runs now or later
  *   Weir_Claim      actions of the critical tier first
+ *   Weir_QueryGuard the functions under the names of QueryGuard
  *   Weir_Admin      Tools > weir
  *   Weir_Throttle_Command, Weir_Mutex_Command   for WP-CLI
  *
@@ -582,6 +583,12 @@ final class Weir_Locks {
         }
         $row = self::is_good_key($key) ? self::read_row($key) : null;
         return $row ? $row['fence'] : 0;
+    }
+
+    /** The token with which this process took the lock and has not released it; '': none. */
+    public static function own_token($key) {
+        $place = is_string($key) ? self::place($key) : '';
+        return isset(self::$held[$place]) ? self::$held[$place]['token'] : '';
     }
 
     /** Seconds that this process may still rely on its lock. */
@@ -1193,6 +1200,46 @@ function weir_enqueue($hook, $args = array(), array $options = array()) {
         return new WP_Error('weir_refused', Weir_Client::detail($answer), array('status' => $answer['status']));
     }
     return (int) $answer['body']['id'];
+}
+
+/* --- QueryGuard ----------------------------------------------------------------------------- */
+
+/**
+ * What code written for QueryGuard calls.  It is known as QueryGuard from `plugins_loaded` on, to who
+ * asks for a class of that name while no plugin has one.
+ */
+final class Weir_QueryGuard {
+    public static function register() {
+        spl_autoload_register(static function ($class) {
+            if (strcasecmp($class, 'QueryGuard') === 0 && did_action('plugins_loaded')) {
+                class_alias(__CLASS__, 'QueryGuard');
+            }
+        });
+    }
+
+    /** A token, which is true, or false. */
+    public static function acquire_lock($key, $ttl = 60) {
+        return Weir_Locks::acquire($key, $ttl);
+    }
+
+    /** Without a token: the lock that this process took. */
+    public static function release_lock($key, $token = null) {
+        $token = $token === null ? Weir_Locks::own_token($key) : $token;
+        return $token !== '' && Weir_Locks::release($key, $token);
+    }
+
+    public static function is_locked($key) {
+        return Weir_Locks::is_locked($key);
+    }
+
+    public static function force_release($key, $reason = '') {
+        $reason = trim((string) $reason);
+        return Weir_Locks::force_release($key, $reason !== '' ? $reason : 'QueryGuard::force_release');
+    }
+
+    public static function get_priority($hook) {
+        return weir_get_priority($hook);
+    }
 }
 
 /* --- WP-CLI --------------------------------------------------------------------------------- */
@@ -1820,6 +1867,7 @@ final class Weir_Admin {
 
 Weir_Gate::register();
 Weir_Claim::register();
+Weir_QueryGuard::register();
 if (is_admin()) {
     Weir_Admin::register();
 }

@@ -1186,6 +1186,29 @@ def history_count(folder):
     server.stop()
 
 
+@test("code written for QueryGuard finds its class, and releases its lock without a token")
+def query_guard_class(folder):
+    server, site = Server(folder), attached()
+    forget_breaker(site)
+    set_row(site, "'7|0||k'")
+    equal(said(site, """say((bool) QueryGuard::acquire_lock('k', 600), QueryGuard::acquire_lock('k'),
+        QueryGuard::is_locked('k'), QueryGuard::release_lock('k'), QueryGuard::is_locked('k'),
+        QueryGuard::release_lock('k'), QueryGuard::release_lock(array()), QueryGuard::get_priority('nofraud_x'));
+        $t = QueryGuard::acquire_lock('k'); say(QueryGuard::release_lock('k', str_repeat('0', 32)),
+        QueryGuard::release_lock('k', $t));""", WEIR_URL=url(server)),
+          [[True, False, True, True, False, False, False, "critical"], [False, True]])
+    token = hold(site)
+    equal(said(site, """say(QueryGuard::release_lock('k'), QueryGuard::is_locked('k'), QueryGuard::force_release('k'),
+        QueryGuard::force_release('k', 'again'), QueryGuard::is_locked('k'));""", WEIR_URL=url(server)),
+          [False, True, True, False, False], token)
+    site.plugin("z_guard", "class QueryGuard { static function is_locked($key) { return 'theirs'; } }")
+    try:
+        equal(said(site, "say(QueryGuard::is_locked('k'));", WEIR_URL=url(server)), ["theirs"])
+    finally:
+        os.unlink(site.root + "/wp-content/mu-plugins/z_guard.php")
+    server.stop()
+
+
 # ---------------------------------------------------------------- the file itself
 
 
