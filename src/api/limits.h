@@ -92,6 +92,7 @@
         X(LIST_CLIENTS, 1000, "clients", "LIMIT of CLIENTS")                                       \
         X(SKIPPED_HOSTS, 1000, "hosts", "hosts that are skipped at once")                          \
         X(SITE_ACTIONS, 500, "actions", "LIMIT of SITEACTIONS")                                    \
+        X(SITE_TIERS, 500, "hooks", "of a site whose tier its code decides (SITETIER)")            \
         X(SITE_LOCK_S, 86400, "s", "TTL of SITELOCK")                                              \
         X(PROXY_CLIENTS, 1000, "clients", "LIMIT of PROXYCLIENTS")                                 \
         X(PROXY_STATEMENTS, 1000, "statements", "LIMIT of PROXYTOP")                               \

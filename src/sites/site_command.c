@@ -41,9 +41,12 @@ static struct site_hook_reply hook_row(const struct telling *t, size_t index)
         const struct site_hook *h = &t->site->survey.hooks[index];
         enum tier tier;
         struct gate_answer a = site_decide(t->core, t->site, h->hook, &tier);
+        int code = site_code_tier(t->core, t->site, h->hook);
         return (struct site_hook_reply){
                 .hook = h->hook,
                 .tier = tier_name(tier),
+                .registry = tier_name(registry_tier(t->core->throttle->registry, h->hook)),
+                .code = code < 0 ? "" : tier_name((enum tier)code),
                 .due = h->due,
                 .moved = (int64_t)moved_of_hook(t, h->hook),
                 .running = h->running,
@@ -320,6 +323,7 @@ int exec_sitefirst(struct core *core, struct session *session, const struct comm
                 .mode = mode_name(site_mode(core, s)),
                 .level = level_name(site_level(core, s)),
                 .front = s->is_front,
+                .code = (int64_t)site_code_tiers(core, s),
                 .hooks = {first.n, tell_first, core, &first},
                 .surveyed_ms = s->surveyed_ms,
                 .prefix = s->prefix,

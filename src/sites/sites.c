@@ -201,12 +201,6 @@ enum level site_level(const struct core *core, const struct site *s)
         return g ? g->leveler.level : LEVEL_UNKNOWN;
 }
 
-enum tier site_tier(const struct core *core, const struct site *s, struct slice hook)
-{
-        (void)s; /* one registry for all sites and for jobs */
-        return registry_tier(core->throttle->registry, hook);
-}
-
 struct gate_answer site_decide(struct core *core, const struct site *s, struct slice hook,
                                enum tier *ret_tier)
 {

@@ -65,7 +65,10 @@ enum gate_mode site_mode(const struct core *core, const struct site *s);
 /* What the gate says of an action of this hook: as if the mode were enforce. */
 struct gate_answer site_decide(struct core *core, const struct site *s, struct slice hook,
                                enum tier *ret_tier);
+/* tiers.c */
 enum tier site_tier(const struct core *core, const struct site *s, struct slice hook);
+int site_code_tier(const struct core *core, const struct site *s, struct slice hook); /* -1: none */
+size_t site_code_tiers(const struct core *core, const struct site *s);
 /* The hooks of the critical tier that the last survey found; room for SITE_FIRST_MAX. */
 size_t site_first_hooks(const struct core *core, const struct site *s, struct slice *ret);
 /* front.c: the part of a plan. */

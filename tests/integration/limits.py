@@ -489,6 +489,7 @@ def _(folder):
         "LOGINS": "tests/unit/test_login.c",
         "LOGIN_FAILURES": "page_door.py",
         "SKIPPED_HOSTS": "tests/unit/test_host.c",
+        "SITE_TIERS": "tests/unit/test_sites.c",
         "ANSWER_KEY_BYTES": "idempotency.py",
         "ANSWER_BYTES": "tests/unit/test_answer.c",
         "ANSWER_MS": "tests/unit/test_answer.c",

@@ -462,6 +462,7 @@ def sites(ask, folder):
     until(lambda: ask("SITES")["sites"][0]["due"] == 2, what="a survey")
     ask("SITEASK", name="blog", hook="klaviyo_sync")
     ask("SITEFIRST", name="blog")
+    ask("SITETIER", name="blog", hook="klaviyo_x", tier="normal")
     ask("SITERUN", name="blog")
     set_load(folder, 30)
     until(lambda: ask("SITE", name="blog")["moved"] == 1, what="a moved action")

@@ -112,6 +112,7 @@ static const char *const lines[] = {
         "SITE blog",
         "SITEASK blog HOOK $hook",
         "SITEFIRST blog [ORDERED]",
+        "SITETIER blog $hook critical|high|normal|deferrable|default",
         "SITEDEFER blog $some $hook 1000000$few",
         "SITERUN blog [WAIT $lease]",
         "SITEACTIONS blog [STATUS moved|due|failed] [HOOK $hook] [LIMIT $some] [CURSOR $some]",

@@ -955,7 +955,7 @@ static void the_hooks_that_go_first_are_those_of_the_critical_tier(void **unused
         struct site_plan plan;
         bench(&rig, MODE_ENFORCE, 20);
         has(rig_do(&rig, "SITEFIRST", "blog"),
-            "mode:'enforce' level:'critical' front:true hooks:[]");
+            "mode:'enforce' level:'critical' front:true code:0 hooks:[]");
         survey(&rig, &plan, "pay", 0u, "renew", 1u, "sync", 1u, NULL);
         assert_int_equal(plan.n_critical, 1);
         assert_true(slice_eq(plan.critical[0], SLICE_LIT("pay")));
@@ -994,6 +994,72 @@ static void who_orders_by_itself_is_believed_for_a_minute_in_enforce_alone(void 
         (void)rig_do(&rig, "SITEFIRST", "blog", "ORDERED");
         set_sites(&rig, MODE_ENFORCE, &idle_guard);
         assert_true(plan_is_front(&rig));
+        rig_release(&rig);
+}
+
+static void the_code_of_a_site_decides_tiers_unless_the_operator_did(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *hook, *before, *code, *after;
+        } rows[] = {
+                {"sync", "deferrable", "critical", "deferrable"}, /* a pattern of weir.conf */
+                {"set_by_hand", "high", "critical", "high"},
+                {"klaviyo_sync", "deferrable", "critical", "critical"}, /* a default */
+                {"nofraud_x", "critical", "deferrable", "deferrable"},
+                {"unknown", "normal", "high", "high"},
+        };
+        struct rig rig;
+        struct site_plan plan;
+        char now[64];
+        bench(&rig, MODE_ENFORCE, 20);
+        (void)rig_do(&rig, "REGISTRYSET", "set_by_hand", "high");
+        survey(&rig, &plan, "klaviyo_sync", 1u, NULL);
+        assert_int_equal(plan.n_critical, 0);
+        site_plan_release(&plan);
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                (void)snprintf(now, sizeof(now), "tier:'%s'", rows[i].before);
+                has(rig_do(&rig, "SITEASK", "blog", "HOOK", rows[i].hook), now);
+                assert_string_equal(rig_do(&rig, "SITETIER", "blog", rows[i].hook, rows[i].code),
+                                    "OK");
+        }
+        restart(&rig, 20);
+        (void)rig_do(&rig, "REGISTRYSET", "other", "high"); /* the registry is built anew */
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                (void)snprintf(now, sizeof(now), "tier:'%s'", rows[i].after);
+                has(rig_do(&rig, "SITEASK", "blog", "HOOK", rows[i].hook), now);
+        }
+        survey(&rig, &plan, "klaviyo_sync", 1u, NULL);
+        assert_int_equal(plan.n_critical, 1); /* it goes to the front, and is not moved */
+        assert_int_equal(plan.n_steps, 0);
+        site_plan_release(&plan);
+        has(rig_do(&rig, "SITEFIRST", "blog"), "code:5 hooks:['klaviyo_sync']");
+        has(rig_do(&rig, "SITE", "blog"), "tier:'critical' registry:'deferrable' code:'critical'");
+        for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+                has(rig_do(&rig, "SITETIER", "blog", rows[i].hook, "default"), "OK");
+                (void)snprintf(now, sizeof(now), "tier:'%s'", rows[i].before);
+                has(rig_do(&rig, "SITEASK", "blog", "HOOK", rows[i].hook), now);
+        }
+        has(rig_do(&rig, "SITETIER", "blog", "sync", "default"), "OK");
+        has(rig_do(&rig, "SITETIER", "nothere", "sync", "high"), "unknown WordPress site");
+        has(rig_do(&rig, "SITETIER", "blog", "sync", "urgent"), "deferrable");
+        rig_release(&rig);
+}
+
+static void the_code_of_a_site_decides_a_limited_number_of_tiers(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        char hook[16];
+        bench(&rig, MODE_ENFORCE, 20);
+        for (int i = 0; i < LIMIT_SITE_TIERS; i++) {
+                (void)snprintf(hook, sizeof(hook), "h%d", i);
+                assert_string_equal(rig_do(&rig, "SITETIER", "blog", hook, "high"), "OK");
+        }
+        has(rig_do(&rig, "SITETIER", "blog", "more", "high"), "tiers of 500 hooks already");
+        assert_string_equal(rig_do(&rig, "SITETIER", "blog", "h7", "critical"), "OK");
+        assert_string_equal(rig_do(&rig, "SITETIER", "blog", "h7", "default"), "OK");
+        assert_string_equal(rig_do(&rig, "SITETIER", "blog", "more", "high"), "OK");
         rig_release(&rig);
 }
 
@@ -1184,8 +1250,9 @@ int main(void)
                 cmocka_unit_test(a_runner_waits_until_something_may_run),
                 cmocka_unit_test(runners_are_capped_while_more_than_the_critical_tier_may_run),
                 cmocka_unit_test(the_hooks_that_go_first_are_those_of_the_critical_tier),
-                cmocka_unit_test(
-                        who_orders_by_itself_is_believed_for_a_minute_in_enforce_alone),
+                cmocka_unit_test(the_code_of_a_site_decides_tiers_unless_the_operator_did),
+                cmocka_unit_test(the_code_of_a_site_decides_a_limited_number_of_tiers),
+                cmocka_unit_test(who_orders_by_itself_is_believed_for_a_minute_in_enforce_alone),
                 cmocka_unit_test(a_runner_waits_no_longer_than_it_said),
                 cmocka_unit_test(a_site_that_is_removed_lets_go_of_all_who_wait),
                 cmocka_unit_test(a_site_that_stays_keeps_what_is_known_of_it),

@@ -84,6 +84,8 @@ static const struct row {
         {"REGISTRYSET more_* high", NEEDS_ROOM},
         {"REGISTRYSET some_* critical", ALWAYS_DONE},
         {"REGISTRYUNSET some_*", ALWAYS_DONE},
+        {"SITETIER blog klaviyo_sync high", NEEDS_ROOM},
+        {"SITETIER blog klaviyo_sync default", ALWAYS_DONE},
         {"SITEDEFER blog 7 klaviyo_sync 1000", NEEDS_ROOM},
         {"SITEDEFER blog 7 nofraud_check 1000", ALWAYS_DONE},
 };
