@@ -17,6 +17,7 @@
  *   Weir_Locks      rows of wp_options; a lock of weir's own in front of them
  *   Weir_Gate       whether an action of Action Scheduler runs now or later
  *   Weir_Claim      actions of the critical tier first
+ *   Weir_Tiers      what code says with the filter weir_priority, for weir
  *   Weir_QueryGuard the functions under the names of QueryGuard
  *   Weir_Admin      Tools > weir
  *   Weir_Throttle_Command, Weir_Mutex_Command   for WP-CLI
@@ -1007,7 +1008,7 @@ final class Weir_Claim {
 
     const INDEX = 'claim_id_status_scheduled_date_gmt';
 
-    private static $first = array(); // site => hooks, at_ns
+    private static $first = array(); // site => hooks, code, at_ns
     private static $has_index = array(); // table => bool
     private static $is_expected = false; // one of the next statements is a claim
     private static $is_told = false; // a claim that failed, once in a process
@@ -1020,6 +1021,7 @@ final class Weir_Claim {
         if (Weir_Settings::site() !== '' && Weir_Settings::mode('enforce') === 'enforce'
             && !Weir_Breaker::is_open()) {
             self::$is_expected = true;
+            Weir_Tiers::tell();
             // Late, to see the statement as it is sent.  On pages of the site it is never added.
             add_filter('query', array(__CLASS__, 'sent'), 1000);
         }
@@ -1071,6 +1073,12 @@ final class Weir_Claim {
             'where' => $parts[0][2], 'order' => $parts[0][3], 'tail' => $parts[0][4]);
     }
 
+    /** How many tiers weir has from the code of the site, by its last answer. */
+    public static function code_tiers() {
+        $site = Weir_Settings::site();
+        return isset(self::$first[$site]) ? self::$first[$site]['code'] : 0;
+    }
+
     /** Hooks of the critical tier that the site has.  weir hears that they come first here. */
     private static function hooks() {
         $site = Weir_Settings::site();
@@ -1080,7 +1088,7 @@ final class Weir_Claim {
             $is_first = $answer && !empty($answer['front']) && isset($answer['hooks'])
                 && Weir_Settings::mode($answer['mode']) === 'enforce';
             self::$first[$site] = array('hooks' => $is_first ? (array) $answer['hooks'] : array(),
-                'at_ns' => $now);
+                'code' => $answer && isset($answer['code']) ? (int) $answer['code'] : 0, 'at_ns' => $now);
         }
         return self::$first[$site]['hooks'];
     }
@@ -1114,6 +1122,45 @@ final class Weir_Claim {
             error_log('weir: the critical tier cannot be claimed first: ' . $wpdb->last_error);
         }
         return (int) $n > 0;
+    }
+}
+
+/**
+ * Tells weir the tiers that code decides with the filter weir_priority, so that they hold for what
+ * weir moves and puts first too.  weir keeps them until they are taken back.
+ *
+ * Before a claim, once a minute in each process, and only if there is such code or was.  A hook whose
+ * tier the filter leaves as it is belongs to weir's registry again.
+ */
+final class Weir_Tiers {
+    const EVERY_NS = 60000000000;
+    const WORDS = array('critical', 'high', 'normal', 'deferrable');
+
+    private static $told = array(); // site => ns
+
+    public static function tell() {
+        $site = Weir_Settings::site();
+        $now = hrtime(true);
+        $is_soon = isset(self::$told[$site]) && $now - self::$told[$site] < self::EVERY_NS;
+        if ($is_soon || (!has_filter('weir_priority') && !Weir_Claim::code_tiers())) {
+            return;
+        }
+        self::$told[$site] = $now;
+        $path = '/v1/sites/' . rawurlencode($site);
+        $answer = Weir_Client::body('GET', $path);
+        foreach ($answer && isset($answer['hooks']) ? $answer['hooks'] : array() as $row) {
+            $tier = self::wanted($row);
+            if ($tier !== $row['code'] && !Weir_Client::request('POST', $path . '/tiers',
+                array('hook' => $row['hook'], 'tier' => $tier !== '' ? $tier : 'default'))) {
+                return; // weir is away
+            }
+        }
+    }
+
+    /** '': code does not decide. */
+    private static function wanted(array $row) {
+        $tier = (string) apply_filters('weir_priority', $row['registry'], $row['hook']);
+        return $tier !== $row['registry'] && in_array($tier, self::WORDS, true) ? $tier : '';
     }
 }
 

@@ -90,7 +90,7 @@ class Gated:
         for hook in hooks:
             self.site.add_action(hook, "UTC_TIMESTAMP() + INTERVAL 9 DAY", claim_id="0")
         self.load(load)
-        self.server = Server(folder, config="""
+        self.config = """
             target "shop" {
                 kind = "command" command = {"cat", "%s/load"} interval = "100ms" dwell = "200ms"
                 metric "threads" { elevated = {5, 3} critical = {15, 10} }
@@ -98,7 +98,8 @@ class Gated:
             wordpress "shop" {
                 port = %d user = "root" database = "%s" target = "shop" mode = "%s" interval = "1h"
                 %s
-            }""" % (folder, database().port, self.site.name, mode, more))
+            }""" % (folder, database().port, self.site.name, mode, more)
+        self.server = Server(folder, config=self.config)
         self.level("critical" if load > 1 else "normal")
         with self.server.web() as w:
             until(lambda: w.good("GET", "/v1/sites/shop")["surveyed_ms"], what="a survey")
@@ -1029,6 +1030,44 @@ def order_kept(folder):
     equal(first(), ["klaviyo_sync", 1])
     equal(first(), ["klaviyo_sync", 0], "the breaker")
     forget_breaker(g.site)
+
+
+@test("the tier that code decides reaches the guard over a restart, is taken back, and loses to the operator")
+def code_tiers(folder):
+    g = Gated(folder, load=1)
+    site = g.site
+    site.plugin("a_tiers", "defined('CODE_TIER') && add_filter('weir_priority', function ($tier, $hook) {"
+                " return $hook === 'klaviyo_sync' || $hook === 'mine' ? CODE_TIER : $tier; }, 10, 2);")
+    try:
+        with g.server.web() as w:
+            add_due(site, "klaviyo_sync", "mine", "other")
+            w.good("POST", "/v1/registry/mine", {"tier": "deferrable"})
+
+            def tiers():
+                return {x["hook"]: (x["tier"], x["registry"], x["code"])
+                        for x in w.good("GET", "/v1/sites/shop")["hooks"]}
+            until(lambda: sorted(tiers()) == ["klaviyo_sync", "mine", "other"], what="the hooks")
+            code = claim_code() + "claim(1, 0); say($asked);"
+            equal(g.said(code), [1], "requests without such code")
+            equal(g.said(code, CODE_TIER="urgent"), [2], "requests for a word that is no tier")
+            equal(g.said(code, CODE_TIER="critical"), [4])
+            changed = {"klaviyo_sync": ("critical", "deferrable", "critical"),
+                       "mine": ("deferrable", "deferrable", "critical"), "other": ("normal", "normal", "")}
+            equal(tiers(), changed)
+            equal(w.good("GET", "/v1/sites/shop/first")["hooks"], ["klaviyo_sync"])
+            equal(g.said(code, CODE_TIER="critical", WEIR_MODE="observe"), [0])
+        g.server.kill()
+        server = Server(folder, http="%s:%d" % g.server.http, config=g.config)
+        with server.web() as w:
+            until(lambda: w.good("GET", "/v1/sites/shop")["surveyed_ms"], what="a survey")
+            equal({x["hook"]: (x["tier"], x["registry"], x["code"])
+                   for x in w.good("GET", "/v1/sites/shop")["hooks"]}, changed, "after a restart")
+            g.said(claim_code() + "claim(1, 0); claim(2, 0);")  # it has no such code any more
+            equal({x["code"] for x in w.good("GET", "/v1/sites/shop")["hooks"]}, {""})
+        server.stop()
+    finally:
+        os.unlink(site.root + "/wp-content/mu-plugins/a_tiers.php")
+    equal(site.complaints(), [])
 
 
 @test("a level caps the number of batches and, if wanted, the time of a runner; never more than was there, "
