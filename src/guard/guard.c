@@ -11,7 +11,6 @@
 #include "guard/guard_site.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,12 +50,6 @@ static void signal_fd(int fd)
         uint64_t one = 1;
         ssize_t n = write(fd, &one, sizeof(one));
         ASSERT(n == sizeof(one) || errno == EAGAIN); /* the counter is full: it is readable */
-}
-
-static void drain_fd(int fd)
-{
-        uint64_t n;
-        (void)!read(fd, &n, sizeof(n)); /* nothing to read is fine */
 }
 
 void guard_tell_failed(struct guard_site *s, const struct problem *problem)
@@ -100,37 +93,6 @@ bool guard_is_interrupted(struct guard_site *s)
         bool is = s->wants_cycle || s->is_stopping;
         (void)pthread_mutex_unlock(&s->lock);
         return is;
-}
-
-static bool has_second_work(const struct guard_site *s)
-{
-        const struct site_plan *plan = &s->plan;
-        return mysql_conn_is_open(s->store.conn) &&
-               (plan->is_returning || (plan->mode == MODE_ENFORCE && plan->n_critical));
-}
-
-void guard_rest(struct guard_site *s, int64_t ms)
-{
-        int64_t until_ns = clock_boot_ns() + ms * NS_PER_MS;
-        for (;;) {
-                int64_t now_ns = clock_boot_ns();
-                int64_t left_ms = (until_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
-                if (left_ms <= 0 || guard_is_interrupted(s))
-                        return;
-                bool ticks = has_second_work(s);
-                int64_t next_ns =
-                        s->plan.is_returning && s->pace_ns < s->tick_ns ? s->pace_ns : s->tick_ns;
-                int64_t tick_ms = (next_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS;
-                if (ticks && tick_ms < left_ms)
-                        left_ms = tick_ms > 0 ? tick_ms : 0;
-                struct pollfd fds[] = {{.fd = s->stop_fd, .events = POLLIN},
-                                       {.fd = s->wake_fd, .events = POLLIN}};
-                (void)poll(fds, ARRAY_LEN(fds), (int)left_ms); /* interrupted is fine */
-                drain_fd(s->wake_fd);
-                guard_serve_requests(s);
-                if (ticks && !guard_is_interrupted(s) && guard_tick(s) != OK)
-                        return; /* the next cycle connects again, or it is time to stop */
-        }
 }
 
 static void *guard_thread(void *ctx)

@@ -1,5 +1,5 @@
 /* What the files of the guard's thread share: guard.c has its life and its talk with the loop,
- * cycle.c what it does in each cycle, second.c what it does each second. */
+ * cycle.c what it does in each cycle, rest.c between them, second.c each second. */
 #ifndef WEIR_GUARD_GUARD_SITE_H
 #define WEIR_GUARD_GUARD_SITE_H
 
@@ -92,10 +92,6 @@ void guard_tell_failed(struct guard_site *s, const struct problem *problem);
 void guard_serve_requests(struct guard_site *s);
 /* Something else is wanted of the thread than what it is doing. */
 bool guard_is_interrupted(struct guard_site *s);
-/* Until the time is over, a cycle is wanted, or it is time to stop; does the work of each second
- * and runs requests meanwhile. */
-void guard_rest(struct guard_site *s, int64_t ms);
-
 /* ---- cycle.c ---- */
 
 /* *ret_rest_ms: 0: until the next interval. */
@@ -104,8 +100,15 @@ int guard_cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms)
 int guard_do_step(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
                   size_t *budget) MUST_CHECK;
 
+/* ---- rest.c ---- */
+
+/* Until the time is over, a cycle is wanted, or it is time to stop. */
+void guard_rest(struct guard_site *s, int64_t ms);
+
 /* ---- second.c ---- */
 
+/* By the clock of the database. */
+int64_t guard_now_s(const struct guard_site *s);
 /* Does what is due each second; nothing when less has passed. */
 int guard_tick(struct guard_site *s) MUST_CHECK;
 /* Compares the ledger of a hook with the site, and gives back what is not wanted in front. */

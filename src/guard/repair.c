@@ -12,7 +12,7 @@
  *      LOST         status of a failed action       -> pending
  *      CLAIMS       claim_id of a pending action    -> 0
  *      CLAIM_ROWS   row of the claims table         deleted
- *      RETENTION    finished action and its log     deleted, at level normal only
+ *      RETENTION    finished action and its log     deleted, between cycles (purge.c)
  *
  * A repair never waits for a row lock.  One that meets a lock ends its look; the fault is still
  * there in the next cycle. */
@@ -38,6 +38,7 @@
         "a.schedule LIKE 'O:%:\"ActionScheduler\\_NullSchedule\":%')"
 /* Action Scheduler fails an action with other arguments each time that it tries to run it. */
 #define HAS_ARGS(args) "JSON_VALID(" args ") AND LEFT(" args ", 1) IN ('[', '{')"
+
 /* ---- LOST ---- */
 
 /* Failed actions, the latest date first, below the place of the walk. */
@@ -538,6 +539,7 @@ int store_repair(struct store *s, const struct site_plan *plan, struct site_surv
         if (!err)
                 err = do_chore(&l, &IN_TURN[s->next_repair++ % ARRAY_LEN(IN_TURN)]);
         look_advise_on_survey(&l);
+        survey->faults[REPAIR_RETENTION].mended = store_purge_tell(s);
         for (size_t i = 0; i < SITE_REPAIRS; i++)
                 survey->faults[i].found = s->memory.found[i];
         tell_advice(&l);

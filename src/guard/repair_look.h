@@ -21,6 +21,8 @@ enum advice {
         ADVICE_GIVEN_UP,
         ADVICE_DUPLICATES,
         ADVICE_AUTOLOAD,
+        ADVICE_RETENTION, /* how much there is to delete */
+        ADVICE_PURGE,     /* why deleting stopped */
         ADVICE_TROUBLE,
         ADVICES = ADVICE_TROUBLE + SITE_REPAIRS + 1,
 };

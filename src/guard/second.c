@@ -15,7 +15,7 @@
  * series that had no action for so long is over. */
 #define SERIES_OVER_NS (60 * NS_PER_S)
 
-static int64_t site_now_s(const struct guard_site *s)
+int64_t guard_now_s(const struct guard_site *s)
 {
         return s->now_s + (clock_boot_ns() - s->now_ns) / NS_PER_S;
 }
@@ -58,7 +58,7 @@ static int put_found_front(struct guard_site *s, size_t n, struct problem *probl
 /* Is one late that was due at the last look already? */
 static void note_late(struct guard_site *s, size_t n)
 {
-        int64_t now_s = site_now_s(s);
+        int64_t now_s = guard_now_s(s);
         uint64_t last_id = 0;
         s->is_first_late = false;
         for (size_t i = 0; i < n; i++) {
@@ -76,11 +76,8 @@ static int put_front(struct guard_site *s, struct problem *problem)
         const struct site_plan *plan = &s->plan;
         uint64_t n_changed;
         size_t n = 0;
-        int r = OK;
-        if (plan->mode == MODE_ENFORCE && plan->n_critical)
-                r = store_find_front(&s->store, plan->critical, plan->n_critical,
-                                     site_now_s(s) + SOON_S, s->found, GUARD_FRONT_FIND, &n,
-                                     problem);
+        int r = store_find_front(&s->store, plan->critical, plan->n_critical,
+                                 guard_now_s(s) + SOON_S, s->found, GUARD_FRONT_FIND, &n, problem);
         if (r != OK)
                 return r;
         note_late(s, n);
@@ -90,7 +87,7 @@ static int put_front(struct guard_site *s, struct problem *problem)
         if (s->store.facts.has_priority)
                 return put_found_front(s, n, problem);
         return store_date_front(&s->store, plan->critical, plan->n_critical, s->found, n,
-                                site_now_s(s), &n_changed, problem);
+                                guard_now_s(s), &n_changed, problem);
 }
 
 /* A missing privilege is told as advice: the rest of the guard works without it. */
@@ -220,7 +217,7 @@ int guard_tick(struct guard_site *s)
         int r = OK;
         if (!mysql_conn_is_open(s->store.conn))
                 return OK;
-        if (began_ns >= s->tick_ns) {
+        if (began_ns >= s->tick_ns && s->plan.mode == MODE_ENFORCE && s->plan.n_critical) {
                 r = end_front(s, put_front(s, &problem), &problem);
                 s->tick_ns = after(began_ns, FRONT_NS);
         }

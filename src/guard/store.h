@@ -17,6 +17,7 @@
 #define WEIR_GUARD_STORE_H
 
 #include "base/rand.h"
+#include "guard/purge_pace.h"
 #include "sites/survey.h"
 #include "sql/mysql.h"
 
@@ -56,20 +57,33 @@ struct store_facts {
 /* A pass over an index in pages, one page at a look. */
 struct store_walk {
         uint64_t at_id;   /* the last that was seen; 0: the pass begins */
+        uint64_t of_id;   /* its action, where the index is by action */
         char at_date[24]; /* its date, where the index is by date */
         uint32_t seen;    /* faults of this pass so far */
         uint32_t found;   /* of the last whole pass */
 };
 
+/* Deleting finished actions, a slice at a time (purge.c). */
+struct store_purge {
+        struct purge_pace pace;
+        size_t kind; /* what the pass is at */
+        struct store_walk walk;
+        uint64_t actions, lines; /* deleted since the start */
+        uint64_t told;           /* of these actions: reported */
+        int64_t told_ns;
+        int64_t orphans_ns; /* end of the last pass over log lines without an action; 0: none */
+};
+
 /* What repairs know from earlier cycles, because dear looks take turns.  A connection that is made
  * again leaves it as it is. */
 #define STORE_ADVICE_MAX   480
-#define STORE_ADVICE_LINES 20
+#define STORE_ADVICE_LINES 24
 struct store_memory {
         uint32_t found[SITE_REPAIRS];
         struct store_walk lost, claims, claim_rows, duplicates;
         uint32_t given_up; /* lost actions of this pass that weir set pending often enough */
-        uint32_t worst_n;  /* the hook with the most duplicates, in this pass */
+        struct store_purge purge;
+        uint32_t worst_n; /* the hook with the most duplicates, in this pass */
         char worst_hook[SITE_HOOK_MAX + 1];
         char advice[STORE_ADVICE_LINES][STORE_ADVICE_MAX]; /* "": nothing to say */
 };
@@ -187,6 +201,14 @@ int store_read_pace(struct store *s, const struct slice *hooks, size_t n_hooks,
  * survey. */
 int store_repair(struct store *s, const struct site_plan *plan, struct site_survey *survey,
                  struct problem *problem) MUST_CHECK;
+
+/* purge.c: deletes a slice of finished actions past their time, while the plan allows it; and when
+ * the next slice may begin: INT64_MAX: never, by this plan. */
+int store_purge(struct store *s, const struct site_plan *plan, int64_t now_s,
+                struct problem *problem) MUST_CHECK;
+int64_t store_purge_due_ns(const struct store *s, const struct site_plan *plan);
+/* How many were deleted since it told last; at most once a minute it is more than 0. */
+uint32_t store_purge_tell(struct store *s);
 
 /* requests.c: fills in the answer, err and problem included. */
 void store_answer(struct store *s, struct site_request *q);

@@ -133,7 +133,7 @@ struct site_plan {
         const char *reason; /* for the action's log: "the database is under load (critical)" */
         struct site_step *steps;
         size_t n_steps;
-        bool is_calm;      /* level normal: retention may work */
+        bool is_calm;      /* level normal, and measured: retention may work */
         bool is_front;     /* actions of the critical tier are put in front */
         bool is_returning; /* some may come back: the guard looks whether something else waits */
         /* Priorities that weir changed: to look after, or to give back. */

@@ -72,6 +72,18 @@ class Guard:
             total = said
         return total
 
+    def purge(self, mode="enforce", is_calm=True, retention="enforce"):
+        """A slice of retention: what was deleted since the start."""
+        return self("purge", mode, int(is_calm), retention)
+
+    def purge_pass(self):
+        """Slices until a pass has ended; the last answer."""
+        for _ in range(1000):
+            said = self.purge()
+            if said["is_over"] and said["rest_ms"] > 1000:
+                return said
+        raise AssertionError("the pass did not end: %s" % said)
+
     def lock(self, key, token, ttl=60):
         return self("lock", key.encode().hex() or "-", token, ttl)
 
@@ -342,11 +354,13 @@ def retention(_):
     with Guard(shop) as guard:
         sums = shop.checksum()
         equal(guard.cycles(mode="observe")["retention"], [3, 0], "in observe")
-        equal(guard.cycles(is_calm=False, mode="enforce", lost="off", claims="off")["retention"][1], 0,
-              "under load")
+        for wrong in ({"is_calm": False}, {"mode": "observe"}, {"retention": "observe"}, {"retention": "off"}):
+            said = guard.purge(**wrong)
+            equal((said["actions"], said["rest_ms"], said["statements"]), (0, -1, 0), wrong)
         equal(shop.checksum(), sums, "tables")
-        equal(guard.cycles()["retention"], [3, 3], "in enforce")
-        equal(guard.cycles()["retention"], [0, 0], "afterwards")
+        equal(guard.purge_pass()["actions"], 3, "in enforce")
+        equal(guard.cycles()["retention"], [0, 3], "told by the next cycle")
+        equal(guard.cycles()["retention"], [0, 0], "told once")
     for action in kept:
         unchanged(shop, action, before[action])
         equal(len(shop.logs(action)), 1, "log lines")
@@ -355,21 +369,137 @@ def retention(_):
     equal(sum(shop.counts().values()), len(kept), "actions left")
 
 
-@test("failed actions are deleted when their retention is set; at most 200 actions a cycle go")
+@test("failed actions are deleted when their retention is set, in slices behind those that stay")
 def retention_failed(_):
     shop = site()
     now = int(time.time())
-    shop.add_many(450, ["a"], now - KEPT - 2 * DAY, DAY, status="failed", is_logged=True)
-    shop.sql("UPDATE %s SET last_attempt_gmt = scheduled_date_gmt" % shop.table("actions"))
-    young = add_ended(shop, "failed", DAY)
+    shop.add_many(1450, ["a"], now - KEPT - 2 * DAY, DAY, status="failed", is_logged=True)
+    # Of the oldest dates, and ended lately: more of them than a slice has rows.
+    shop.sql("UPDATE %s SET last_attempt_gmt = IF(action_id MOD 2, scheduled_date_gmt, %s)" % (
+        shop.table("actions"), quote(utc(now - DAY))))
     with Guard(shop, retention=0, retention_failed=KEPT) as guard:
-        for wanted in (200, 200, 50, 0):
-            equal(guard.cycles()["retention"][1], wanted, "deleted in one turn")
-        equal(shop.counts()["failed"], 1, "failed")
-        equal(len(shop.logs(young)), 1, "log lines")
-        equal(shop.sql("SELECT COUNT(*) FROM %s" % shop.table("logs")), [["1"]], "log lines in all")
+        equal(guard.purge()["rows"] > 0, True, "rows of the next slice")
+        expect(guard.purge()["actions"] < 725, "it is not all done at once")
+        equal(guard.purge_pass()["actions"], 725, "deleted")
+        equal(shop.counts()["failed"], 725, "failed")
+        equal(shop.sql("SELECT COUNT(*) FROM %s l LEFT JOIN %s a ON a.action_id = l.action_id WHERE "
+                       "a.action_id IS NULL" % (shop.table("logs"), shop.table("actions"))), [["0"]],
+              "lines without an action")
+        equal(shop.sql("SELECT COUNT(*) FROM %s" % shop.table("logs")), [["725"]], "log lines in all")
     with Guard(shop, retention=0, retention_failed=0) as guard:
         equal(guard.cycles()["retention"], [0, 0], "for ever")
+        equal(guard.purge()["rest_ms"], -1, "for ever")
+
+
+def old_finished(n, lines=1):
+    shop, now = site(), int(time.time())
+    shop.add_many(n, ["a", "b"], now - KEPT - 20 * DAY, 10 * DAY, status="complete")
+    shop.sql("UPDATE %s SET last_attempt_gmt = scheduled_date_gmt" % shop.table("actions"))
+    shop.sql("INSERT INTO %s (action_id, message, log_date_gmt, log_date_local) SELECT action_id, 'l', "
+             "scheduled_date_gmt, scheduled_date_gmt FROM %s, seq_1_to_%d" % (
+                 shop.table("logs"), shop.table("actions"), lines))
+    return shop
+
+
+def purge_many(n):
+    """Reads a few rows for each that it deletes, however many were deleted before."""
+    shop = old_finished(n, 3)
+    with Guard(shop) as guard:
+        with counted(user_counters, maria(), "weir") as used:
+            equal(guard.purge_pass()["actions"], n, "actions")
+        # The page, the row, and each line twice: once for its id; and once each for the last page.
+        expect(used["ROWS_READ"] < n * 16, "%d rows read for %d actions" % (used["ROWS_READ"], n))
+        expect(used["ROWS_DELETED"] >= n * 4, "%d rows deleted" % used["ROWS_DELETED"])
+        said = guard.purge()
+        equal((said["actions"], said["lines"]), (n, 3 * n), "in all")
+    equal([shop.sql("SELECT COUNT(*) FROM %s" % shop.table(t)) for t in ("actions", "logs")],
+          [[["0"]], [["0"]]], "rows left")
+
+
+@test("4,000 finished actions go with their log lines, and few rows are read for each")
+def purge_some(_):
+    purge_many(4000)
+
+
+@test("100,000 finished actions go with their log lines, and few rows are read for each", outer=True)
+def purge_more(_):
+    purge_many(100000)
+
+
+@test("an action with more log lines than a slice reads goes with all of them")
+def purge_long_log(_):
+    shop = old_finished(2, 4500)
+    with Guard(shop) as guard:
+        said = guard.purge_pass()
+        equal((said["actions"], said["lines"]), (2, 9000), "deleted")
+
+
+@test("a finished action that another session holds is left for a later pass; all others go")
+def purge_locked(_):
+    shop = old_finished(60)
+    with Guard(shop) as guard, shop.maria.connect(database=shop.database) as other:
+        other("BEGIN")
+        other("SELECT 1 FROM %s WHERE action_id = 30 FOR UPDATE" % shop.table("actions"))
+        clock = Watch()
+        equal(guard.purge_pass()["actions"], 59, "beside the lock")
+        clock.within(20, "a pass beside a row lock")
+        other("ROLLBACK")
+        equal(guard.purge_pass()["actions"], 60, "afterwards")
+
+
+@test("old log lines without an action are deleted once the actions are, and lines of today stay")
+def purge_orphans(_):
+    shop, now = site(), int(time.time())
+    kept = shop.add_simple("mine", now)
+    for at in (now - 2 * DAY, now - 3600):
+        shop.sql("INSERT INTO %s (action_id, message, log_date_gmt, log_date_local) SELECT 900000 + seq, "
+                 "'orphan', %s, %s FROM seq_1_to_300" % (shop.table("logs"), quote(utc(at)), quote(utc(at))))
+    with Guard(shop) as guard:
+        sums = shop.checksum()
+        guard.purge(retention="observe")
+        equal(shop.checksum(), sums, "in observe")
+        equal(guard.purge_pass()["lines"], 300, "orphans")
+        left = shop.sql("SELECT COUNT(*) FROM %s" % shop.table("logs"))
+        equal(left, [["301"]], "lines of an action, and lines of today")
+        equal(len(shop.logs(kept)), 1, "lines of an action")
+    shop = site(is_migrated=False)
+    shop.sql("INSERT INTO %s (action_id, message, log_date_gmt, log_date_local) VALUES (7, 'of a post', "
+             "'2020-01-01', '2020-01-01')" % shop.table("logs"))
+    with Guard(shop) as guard:
+        equal(guard.purge_pass()["lines"], 0, "actions may still be posts")
+
+
+@test("observe tells how much there is to delete, how long that takes and what finishes each day")
+def forecast(_):
+    shop, now = old_finished(12000, 3), int(time.time())
+    shop.sql("ANALYZE TABLE %s, %s" % (shop.table("actions"), shop.table("logs")))
+    for _ in range(7):
+        add_ended(shop, "complete", 3600)
+    with Guard(shop) as guard:
+        sums = shop.checksum()
+        said = guard.cycles(mode="observe")
+        equal(shop.checksum(), sums, "tables")
+        equal(said["retention"], [1001, 0], "found, capped")
+        line = next(x for x in said["advice"].splitlines() if "past their time" in x)
+        expect(line.startswith("About 1"), line)        # of an index: an estimate
+        n, lines = [int(w) for w in line.replace(",", "").split() if w.isdigit()][:2]
+        expect(6000 <= n <= 24000 and lines == 3 * n, line)
+        for words in (" MB in all (estimates)", "repair_retention = \"enforce\" deletes them: less than a minute "
+                      "at 1000 a second; its pace here is not known yet", " 7 finished in the last day."):
+            expect(words in line, "%s is not in: %s" % (words, line))
+        with counted(user_counters, maria(), "weir") as used:
+            guard.cycles(mode="observe")
+        expect(used["ROWS_READ"] < 20000 + TURNS * 4000, "%d rows read" % used["ROWS_READ"])
+    shop.sql("DELETE FROM %s WHERE action_id > 500" % shop.table("actions"))
+    with Guard(shop) as guard:
+        said = guard.cycles(mode="observe")
+        equal(said["retention"], [500, 0], "counted")
+        expect("past their time" not in said["advice"], said["advice"])
+    for version in ("3.5", "4.1", "4.2"):
+        shop = site(version=version)
+        add_ended(shop, "complete", KEPT + DAY)
+        with Guard(shop) as guard:
+            equal(guard.purge_pass()["actions"], 1, version)
 
 
 @test("beside four runners each action runs once, also lost ones and those of a runner that was killed")

@@ -14,6 +14,7 @@
  * With a line of JSON as the answer, "-" for an empty word, and keys in hex:
  *
  *      repair MODE CALM R1...R6        a survey and its repairs; R: the modes of the repairs
+ *      purge MODE CALM RETENTION       a slice, whenever the next may begin
  *      actions STATUS HOOK BELOW LIMIT [ID...]
  *      action ID
  *      locks LIMIT
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "guard/store.h"
 
 static struct store store;
@@ -199,6 +201,35 @@ static int run_repair(struct problem *p)
         return r;
 }
 
+/* What was deleted since the start, and what the next slice is. */
+static int run_purge(struct problem *p)
+{
+        struct site_plan plan = {.mode = mode_of(next_word())};
+        const struct store_purge *purge = &store.memory.purge;
+        int64_t now_s;
+        plan.is_calm = *next_word() == '1';
+        plan.repairs[REPAIR_RETENTION] = mode_of(next_word());
+        int r = store_open(&store, plan.mode, p);
+        if (r == OK)
+                r = store_now(&store, &now_s, p);
+        uint64_t before = store.n_statements;
+        if (r == OK)
+                r = store_purge(&store, &plan, now_s, p);
+        int64_t due_ns = store_purge_due_ns(&store, &plan);
+        (void)printf("{\"statements\":%" PRIu64 ",\"actions\":%" PRIu64 ",\"lines\":%" PRIu64
+                     ",\"rows\":%u,\"is_over\":%s,\"rest_ms\":%" PRId64 ",\"advice\":",
+                     store.n_statements - before, purge->actions, purge->lines, purge->pace.rows,
+                     purge->kind == 0 && !purge->walk.at_id ? "true" : "false",
+                     due_ns == INT64_MAX ? -1 : (due_ns - clock_boot_ns()) / NS_PER_MS);
+        struct buf text CLEANUP(buf_release) = {0};
+        for (size_t i = 0; i < STORE_ADVICE_LINES; i++)
+                if (store.memory.advice[i][0])
+                        buf_printf(&text, "%s ", store.memory.advice[i]);
+        say(buf_slice(&text));
+        (void)printf("}\n");
+        return r;
+}
+
 static void say_actions(const struct site_request *q)
 {
         (void)printf(",\"has_more\":%s,\"actions\":[", q->has_more ? "true" : "false");
@@ -313,6 +344,8 @@ static int run(const char *word, char *rest, struct problem *p)
         words = rest;
         if (strcmp(word, "repair") == 0)
                 return run_repair(p);
+        if (strcmp(word, "purge") == 0)
+                return run_purge(p);
         if (strstr(" actions action locks lock unlock ", word))
                 return run_request(word, p);
         if (strcmp(word, "reached") != 0)

@@ -331,6 +331,29 @@ static void nothing_moves_before_the_first_measurement(void **unused)
         rig_release(&rig);
 }
 
+static void retention_waits_for_the_first_measurement_and_a_normal_level(void **unused)
+{
+        (void)unused;
+        static const struct {
+                int load;
+                bool is_calm;
+        } cases[] = {{0, false}, {1, true}, {20, false}};
+        struct rig rig;
+        rig_init(&rig);
+        set_gate(&rig);
+        set_sites(&rig, MODE_ENFORCE, NULL);
+        rig_turn(&rig);
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct site_plan plan;
+                if (cases[i].load)
+                        sample_for(&rig, cases[i].load, 2);
+                survey(&rig, &plan, "sync", 1, NULL);
+                assert_int_equal(plan.is_calm, cases[i].is_calm);
+                site_plan_release(&plan);
+        }
+        rig_release(&rig);
+}
+
 static void nothing_returns_before_the_first_measurement(void **unused)
 {
         (void)unused;
@@ -1222,6 +1245,7 @@ int main(void)
                 cmocka_unit_test(a_setting_changes_the_mode_of_a_site),
                 cmocka_unit_test(a_pause_counts_as_critical),
                 cmocka_unit_test(nothing_moves_before_the_first_measurement),
+                cmocka_unit_test(retention_waits_for_the_first_measurement_and_a_normal_level),
                 cmocka_unit_test(nothing_returns_before_the_first_measurement),
                 cmocka_unit_test(a_target_that_is_not_configured_is_an_unknown_level),
                 cmocka_unit_test(a_target_that_cannot_be_measured_is_an_unknown_level),
