@@ -10,6 +10,7 @@
  * a runner or a person changed meanwhile stays:
  *
  *      LOST         status of a failed action       -> pending
+ *      RETRIES      status of a failed action       -> pending, with a later date (retry.c)
  *      CLAIMS       claim_id of a pending action    -> 0
  *      CLAIM_ROWS   row of the claims table         deleted
  *      RETENTION    finished action and its log     deleted, between cycles (purge.c)
@@ -32,16 +33,12 @@
 #define LOST_MARK "weir: set to pending again"
 #define LOST_LINE LOST_MARK " (Action Scheduler lost it to a deadlock before it ran)"
 
-/* Only the classes that are known not to recur: a recurring action has its successor already. */
-#define RUNS_ONCE                                                                                  \
-        "(a.schedule LIKE 'O:%:\"ActionScheduler\\_SimpleSchedule\":%' OR "                        \
-        "a.schedule LIKE 'O:%:\"ActionScheduler\\_NullSchedule\":%')"
 /* Action Scheduler fails an action with other arguments each time that it tries to run it. */
 #define HAS_ARGS(args) "JSON_VALID(" args ") AND LEFT(" args ", 1) IN ('[', '{')"
 
 /* ---- LOST ---- */
 
-/* Failed actions, the latest date first, below the place of the walk. */
+/* Failed actions, and whether they may have been lost. */
 static void put_failed(struct repair_look *l, const struct store_walk *w, unsigned rows)
 {
         struct store *s = l->s;
@@ -49,21 +46,10 @@ static void put_failed(struct repair_look *l, const struct store_walk *w, unsign
 
         buf_put_str(sql,
                     "SELECT a.action_id, a.scheduled_date_gmt, a.attempts = 0 AND a.claim_id = 0 "
-                    "AND " RUNS_ONCE " AND ");
+                    "AND " LOOK_RUNS_ONCE " AND ");
         buf_put_str(sql, s->facts.has_extended_args ? HAS_ARGS("COALESCE(a.extended_args, a.args)")
                                                     : HAS_ARGS("a.args"));
-        buf_printf(sql, " FROM (SELECT action_id FROM %s", s->actions);
-        look_put_index(sql, s->facts.status_index);
-        buf_put_str(sql, " WHERE status = 'failed'");
-        if (w->at_id)
-                buf_printf(sql,
-                           " AND (scheduled_date_gmt < '%s' OR (scheduled_date_gmt = '%s' AND "
-                           "action_id < %llu))",
-                           w->at_date, w->at_date, (unsigned long long)w->at_id);
-        buf_printf(sql,
-                   " ORDER BY scheduled_date_gmt DESC, action_id DESC LIMIT %u) AS page JOIN %s a "
-                   "USING (action_id) ORDER BY a.scheduled_date_gmt DESC, a.action_id DESC",
-                   rows, s->actions);
+        look_put_failed(s, w, 0, rows);
 }
 
 /* One page of failed actions. */
@@ -142,7 +128,7 @@ static int mend_lost(struct repair_look *l, const struct look_ids *ids)
                            l->s->actions);
                 buf_printf(&l->s->sql, "a.action_id = %llu", (unsigned long long)ids->at[i]);
                 buf_put_str(&l->s->sql, " AND a.status = 'failed' AND a.attempts = 0 AND "
-                                        "a.claim_id = 0 AND " RUNS_ONCE);
+                                        "a.claim_id = 0 AND " LOOK_RUNS_ONCE);
                 err = look_unless_locked(look_run(l, &r));
                 if (err)
                         break;
@@ -409,7 +395,8 @@ static int count_duplicates(struct repair_look *l, struct slice hook, uint32_t *
         buf_printf(&s->sql,
                    " AND status = 'pending' ORDER BY scheduled_date_gmt LIMIT %d) AS a WHERE ",
                    DUPLICATE_ROWS);
-        buf_put_str(&s->sql, RUNS_ONCE " GROUP BY CAST(a.args AS BINARY), a.group_id) AS sets");
+        buf_put_str(&s->sql,
+                    LOOK_RUNS_ONCE " GROUP BY CAST(a.args AS BINARY), a.group_id) AS sets");
         return look_count(l, ret);
 }
 
@@ -465,6 +452,7 @@ struct chore {
 
 static const struct chore EACH_CYCLE[] = {
         {REPAIR_LOST, look_at_lost},
+        {REPAIR_RETRIES, look_at_retries},
         {REPAIR_CLAIMS, look_at_claims},
         {REPAIR_PAST_DUE, look_at_past_due},
 };

@@ -97,3 +97,25 @@ uint32_t look_walk_found(const struct store_walk *w)
 {
         return w->found > w->seen ? w->found : w->seen;
 }
+
+void look_put_failed(struct store *s, const struct store_walk *w, int64_t from_s, unsigned rows)
+{
+        struct buf *sql = &s->sql;
+
+        buf_printf(sql, " FROM (SELECT action_id FROM %s", s->actions);
+        look_put_index(sql, s->facts.status_index);
+        buf_put_str(sql, " WHERE status = 'failed'");
+        if (from_s) {
+                buf_put_str(sql, " AND scheduled_date_gmt >= ");
+                store_put_date(sql, from_s);
+        }
+        if (w->at_id)
+                buf_printf(sql,
+                           " AND (scheduled_date_gmt < '%s' OR (scheduled_date_gmt = '%s' AND "
+                           "action_id < %llu))",
+                           w->at_date, w->at_date, (unsigned long long)w->at_id);
+        buf_printf(sql,
+                   " ORDER BY scheduled_date_gmt DESC, action_id DESC LIMIT %u) AS page JOIN %s a "
+                   "USING (action_id) ORDER BY a.scheduled_date_gmt DESC, a.action_id DESC",
+                   rows, s->actions);
+}

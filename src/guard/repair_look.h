@@ -10,6 +10,11 @@
 #define LOOK_LOG_INDEX "action_id" /* of the logs, in every version */
 #define LOOK_DAY_S     86400
 
+/* Only the classes that are known not to recur: a recurring action has its successor already. */
+#define LOOK_RUNS_ONCE                                                                             \
+        "(a.schedule LIKE 'O:%:\"ActionScheduler\\_SimpleSchedule\":%' OR "                        \
+        "a.schedule LIKE 'O:%:\"ActionScheduler\\_NullSchedule\":%')"
+
 /* Each line of advice that there can be; the last SITE_REPAIRS say why a repair failed. */
 enum advice {
         ADVICE_MIGRATION,
@@ -21,6 +26,7 @@ enum advice {
         ADVICE_GIVEN_UP,
         ADVICE_DUPLICATES,
         ADVICE_AUTOLOAD,
+        ADVICE_RETRIES,
         ADVICE_RETENTION, /* how much there is to delete */
         ADVICE_PURGE,     /* why deleting stopped */
         ADVICE_TROUBLE,
@@ -59,6 +65,12 @@ void look_copy_cell(char *ret, size_t size, struct slice cell);
 void look_walk_on(struct store_walk *w, uint32_t seen, bool is_last);
 uint32_t look_walk_found(const struct store_walk *w);
 
+/* "FROM (a page of failed actions, the latest date first, below the walk) AS page JOIN actions a":
+ * with dates from from_s on; 0: any. */
+void look_put_failed(struct store *s, const struct store_walk *w, int64_t from_s, unsigned rows);
+
+/* retry.c */
+int look_at_retries(struct repair_look *l) MUST_CHECK;
 /* retention.c */
 int look_at_retention(struct repair_look *l) MUST_CHECK;
 /* advice.c: what a person should look at, one look in turn, and what the survey itself says. */

@@ -26,6 +26,16 @@
         "(schedule LIKE 'O:%:\"ActionScheduler\\_SimpleSchedule\":%' OR "                          \
         "schedule LIKE 'O:%:\"ActionScheduler\\_NullSchedule\":%')"
 
+/* Failed actions of these hooks run again. */
+#define STORE_RETRIES_MAX      16
+#define STORE_RETRY_TIMES_MAX  20
+#define STORE_RETRY_WAIT_MAX_S 86400 /* of one retry, however often it doubled */
+struct store_retry {
+        struct slice pattern; /* of gate/registry.h */
+        uint32_t times;
+        int64_t wait_s; /* of the first retry; each further one waits twice as long */
+};
+
 struct store_options {
         const char *name; /* of the site */
         const char *prefix;
@@ -34,6 +44,8 @@ struct store_options {
         int64_t claim_timeout_s;    /* a claim this old is of a dead runner: 300 */
         int64_t retention_s;        /* finished actions are kept this long: 31 days; 0: for ever */
         int64_t retention_failed_s; /* failed ones; 0: for ever */
+        struct store_retry retries[STORE_RETRIES_MAX]; /* the first that matches holds */
+        size_t n_retries;
 };
 
 #define STORE_NAME_MAX 200 /* bytes of a name of 64 characters, in backquotes */
@@ -80,8 +92,9 @@ struct store_purge {
 #define STORE_ADVICE_LINES 24
 struct store_memory {
         uint32_t found[SITE_REPAIRS];
-        struct store_walk lost, claims, claim_rows, duplicates;
-        uint32_t given_up; /* lost actions of this pass that weir set pending often enough */
+        struct store_walk lost, retries, claims, claim_rows, duplicates;
+        uint32_t retry_given_up; /* of this pass: all their retries failed */
+        uint32_t given_up;       /* lost actions of this pass that weir set pending often enough */
         struct store_purge purge;
         uint32_t worst_n; /* the hook with the most duplicates, in this pass */
         char worst_hook[SITE_HOOK_MAX + 1];
@@ -209,6 +222,9 @@ int store_purge(struct store *s, const struct site_plan *plan, int64_t now_s,
 int64_t store_purge_due_ns(const struct store *s, const struct site_plan *plan);
 /* How many were deleted since it told last; at most once a minute it is more than 0. */
 uint32_t store_purge_tell(struct store *s);
+
+/* retry.c: how long the next retry waits, after so many. */
+int64_t store_retry_wait_s(const struct store_retry *rule, uint32_t n_before);
 
 /* requests.c: fills in the answer, err and problem included. */
 void store_answer(struct store *s, struct site_request *q);

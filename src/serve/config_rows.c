@@ -325,7 +325,7 @@ bool config_row_is_for(const struct setting_def *def, const char *kind)
 int config_list_add(char **texts, size_t *n, const char *text, struct problem *problem)
 {
         if (*n == SETTING_LIST_MAX)
-                return problem_set(problem, ERR_BADARG, "more than %d addresses", SETTING_LIST_MAX);
+                return problem_set(problem, ERR_BADARG, "more than %d", SETTING_LIST_MAX);
         texts[(*n)++] = xstrdup(text);
         return OK;
 }

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 
 #include "base/shown.h"
+#include "cli/text.h"
+#include "gate/registry.h"
 #include "serve/config_rows.h"
 #include "serve/config_tls.h"
 
@@ -79,13 +81,100 @@ static int take_target(const struct config_at *at, struct config_site *site,
                             "one, name another with target = \"NAME\", or say mode = \"off\"");
 }
 
-/* ---- a site ---- */
+/* ---- retries ---- */
 
 /* Seconds, never 0 for what is not 0. */
 static int64_t in_seconds(int64_t ms)
 {
         return (ms + MS_PER_S - 1) / MS_PER_S;
 }
+
+_Static_assert(SETTING_LIST_MAX <= STORE_RETRIES_MAX, "each rule of a list has its place");
+
+/* A hook that is only * and ? would be every hook. */
+static bool has_literal(struct slice pattern)
+{
+        for (size_t i = 0; i < pattern.len; i++)
+                if (pattern.ptr[i] != '*' && pattern.ptr[i] != '?')
+                        return true;
+        return false;
+}
+
+static int check_retry_hook(const struct config_at *at, const char *text, struct slice pattern)
+{
+        struct problem why;
+        int r = registry_check_pattern(pattern, &why);
+        if (r != OK)
+                return config_wrong(at, r, "retry '%s': %s", SHOWN_STR(text), why.detail);
+        if (has_literal(pattern))
+                return OK;
+        return config_wrong(at, ERR_BADARG,
+                            "retry '%s': the hook is only * and ?, and that would be every hook; "
+                            "name those that may run twice",
+                            SHOWN_STR(text));
+}
+
+static int take_retry_wait(const struct config_at *at, const char *text, const char *wait,
+                           int64_t *ret_s)
+{
+        struct problem why;
+        int64_t ms;
+        int r = duration_parse("the wait", wait, &ms, &why);
+        if (r != OK)
+                return config_wrong(at, r, "retry '%s': %s", SHOWN_STR(text), why.detail);
+        *ret_s = in_seconds(ms);
+        if (ms >= MS_PER_S && *ret_s <= STORE_RETRY_WAIT_MAX_S)
+                return OK;
+        return config_wrong(at, ERR_BADARG, "retry '%s': the wait must be 1s to 1d, not '%s'",
+                            SHOWN_STR(text), SHOWN_STR(wait));
+}
+
+/* "woocommerce_deliver_webhook_* 3 5m" */
+static int take_retry(const struct config_at *at, const char *text, struct store_retry *ret)
+{
+        static const char spaces[] = " \t";
+        const char *word[3];
+        size_t len[3] = {0}, n = 0;
+        const char *p = text + strspn(text, spaces);
+        uint64_t times;
+        for (; *p && n < 3; n++) {
+                word[n] = p;
+                len[n] = strcspn(p, spaces);
+                p += len[n];
+                p += strspn(p, spaces);
+        }
+        if (n < 3 || *p)
+                return config_wrong(
+                        at, ERR_BADARG,
+                        "retry '%s' must be a hook, a number of retries and the wait "
+                        "before the first, such as 'woocommerce_deliver_webhook_* 3 5m'",
+                        SHOWN_STR(text));
+        ret->pattern = slice_make(word[0], len[0]);
+        if (!slice_to_u64(slice_make(word[1], len[1]), &times) || times < 1 ||
+            times > STORE_RETRY_TIMES_MAX)
+                return config_wrong(at, ERR_BADARG,
+                                    "retry '%s': the number of retries must be 1 to %d, not '%s'",
+                                    SHOWN_STR(text), STORE_RETRY_TIMES_MAX,
+                                    SHOWN(slice_make(word[1], len[1])));
+        ret->times = (uint32_t)times;
+        int r = check_retry_hook(at, text, ret->pattern);
+        if (r != OK)
+                return r;
+        struct buf wait CLEANUP(buf_release) = {0};
+        buf_put(&wait, word[2], len[2]);
+        return take_retry_wait(at, text, buf_cstr(&wait), &ret->wait_s);
+}
+
+static int take_retries(const struct config_at *at, struct config_site *site)
+{
+        int r = OK;
+        for (size_t i = 0; r == OK && i < site->n_retry; i++)
+                r = take_retry(at, site->retry[i], &site->store.retries[i]);
+        site->store.n_retries = r == OK ? site->n_retry : 0;
+        return r;
+}
+
+/* ---- a site ---- */
 
 static int take_site(struct config_site *site, const struct config_targets *targets, cfg_t *cfg,
                      struct problem *problem)
@@ -109,6 +198,8 @@ static int take_site(struct config_site *site, const struct config_targets *targ
         site->store.retention_failed_s = in_seconds(site->retention_failed_ms);
         if (r == OK)
                 r = check_prefix(&at, site->prefix);
+        if (r == OK)
+                r = take_retries(&at, site);
         if (r == OK)
                 r = take_database(&at, site, cfg);
         if (r == OK)
@@ -178,12 +269,22 @@ static bool is_same_login(const struct sql_login *a, const struct sql_login *b)
                config_tls_is_same(&a->tls, &b->tls);
 }
 
+static bool are_same_retries(const struct store_options *a, const struct store_options *b)
+{
+        bool are = a->n_retries == b->n_retries;
+        for (size_t i = 0; are && i < a->n_retries; i++)
+                are = slice_eq(a->retries[i].pattern, b->retries[i].pattern) &&
+                      a->retries[i].times == b->retries[i].times &&
+                      a->retries[i].wait_s == b->retries[i].wait_s;
+        return are;
+}
+
 bool config_site_is_same(const struct config_site *a, const struct config_site *b)
 {
         const struct store_options *x = &a->store, *y = &b->store;
         return strcmp(a->name, b->name) == 0 && strcmp(a->prefix, b->prefix) == 0 &&
                a->interval_ms == b->interval_ms && x->timeout_ms == y->timeout_ms &&
                x->claim_timeout_s == y->claim_timeout_s && x->retention_s == y->retention_s &&
-               x->retention_failed_s == y->retention_failed_s &&
+               x->retention_failed_s == y->retention_failed_s && are_same_retries(x, y) &&
                is_same_login(&x->login, &y->login);
 }

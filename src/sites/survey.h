@@ -31,6 +31,7 @@
         X(CLAIMS, "claims", "held by a runner that is gone")                                       \
         X(CLAIM_ROWS, "claim_rows", "old claims without actions")                                  \
         X(RETENTION, "retention", "finished actions past their time")                              \
+        X(RETRIES, "retries", "failed, and named by a retry rule")                                 \
         X(PAST_DUE, "past_due", "due for more than a day; only reported")                          \
         X(DUPLICATES, "duplicates", "pending twice with the same arguments; only reported")
 enum site_repair {

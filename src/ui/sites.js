@@ -313,6 +313,7 @@ const REPAIRS = {
         claims: 'Claims of dead runners',
         claim_rows: 'Empty claims',
         retention: 'Old finished actions',
+        retries: 'Failed, to be retried',
         past_due: 'Past due',
         duplicates: 'Duplicates',
 };

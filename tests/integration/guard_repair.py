@@ -20,7 +20,7 @@ from lib_actionscheduler import (Runner, Site, counted, guard_program, quote,  #
                                  user_counters, utc)
 from lib_databases import Maria  # noqa: E402
 
-REPAIRS = ("lost", "claims", "claim_rows", "retention", "past_due", "duplicates")
+REPAIRS = ("lost", "claims", "claim_rows", "retention", "retries", "past_due", "duplicates")
 TURNS = 4           # cycles until each of the dearer looks had its turn
 DAY = 86400
 TIMEOUT = 300       # of a claim
@@ -46,10 +46,10 @@ def site(**more):
 class Guard:
     """The program on a site; one line in flight at most."""
 
-    def __init__(self, shop, retention=KEPT, retention_failed=0):
+    def __init__(self, shop, retention=KEPT, retention_failed=0, retries=()):
         self.process = subprocess.Popen(
             [guard_program(), str(shop.maria.port), "weir", "", shop.database, shop.prefix, str(TIMEOUT),
-             str(retention), str(retention_failed)],
+             str(retention), str(retention_failed), *(str(word) for rule in retries for word in rule)],
             text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def __call__(self, *words):
@@ -545,6 +545,144 @@ def runners(_):
     expect(mended["claims"] >= 24, "actions of the killed runner: %s" % mended)
     equal(shop.run_twice(), [], "actions that ran twice")
     equal(len(shop.runs()), count("attempts = 1"), "callbacks")
+
+
+# ---------------------------------------------------------------- retries
+
+RULES = (("hook_never", 9, 1), ("webhook_?_*", 3, 300), ("webhook_*", 1, 7), ("Pay", 20, 40000))
+
+
+def fail(shop, action, age=60):
+    at = utc(int(time.time()) - age)
+    shop.sql("UPDATE %s SET status='failed', attempts=attempts + 1, claim_id=0, last_attempt_gmt=%s WHERE "
+             "action_id=%d" % (shop.table("actions"), quote(at), action))
+    shop.log(action, "action failed via WP Cron: no")
+
+
+def add_tried(shop, add, *words, age=60, **columns):
+    action = add(*words)
+    fail(shop, action, age)
+    if columns:
+        shop.sql("UPDATE %s SET %s WHERE action_id=%d" % (shop.table("actions"), ", ".join(
+            "%s=%s" % (name, quote(value)) for name, value in columns.items()), action))
+    return action
+
+
+def due_in(shop, action, column="gmt"):
+    return int(shop.sql("SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), scheduled_date_%s) FROM %s WHERE "
+                        "action_id=%d" % (column, shop.table("actions"), action))[0][0])
+
+
+@test("a failed action that a rule names runs again as often as it says, each time after twice as long")
+def retries(_):
+    shop, now = site(local_s=7200), int(time.time())
+    action = add_tried(shop, shop.add_simple, "webhook_1_sent", now - 90)
+    with Guard(shop, retries=RULES) as guard:
+        before = shop.checksum()
+        for how in ({"mode": "observe"}, {"retries": "observe"}, {"mode": "test_observe"}):
+            equal(guard.cycle(**how)["retries"], [1, 0], how)
+        equal(guard.cycle(retries="off")["retries"], [0, 0], "off")
+        equal(shop.checksum(), before, "tables")
+        for n, wait in ((1, 300), (2, 600), (3, 1200)):
+            equal(guard.cycle()["retries"], [1, 1], "retry %d" % n)
+            row = shop.action(action)
+            equal((row["status"], row["claim_id"], row["attempts"]), ("pending", "0", str(n)), "action")
+            expect(wait - 60 <= due_in(shop, action) <= wait, "due in %d s" % due_in(shop, action))
+            equal(due_in(shop, action, "local") - due_in(shop, action), 7200, "the local date")
+            equal(shop.logs(action)[-1], "weir: retry %d of 3: pending again, due in %d s" % (n, wait), "log")
+            said = guard.cycle()
+            equal(said["retries"], [0, 0], "while it is pending")
+            expect("for good" not in said["advice"], said["advice"])
+            fail(shop, action)
+    with Guard(shop, retries=RULES) as guard:       # another weir counts on
+        said = guard.cycle()
+        equal((said["retries"], shop.action(action)["status"]), ([0, 0], "failed"), "after three")
+        expect("last one found is action %d" % action in said["advice"], said["advice"])
+        shop.sql("DELETE FROM %s WHERE action_id=%d" % (shop.table("actions"), action))
+        equal(guard.cycle()["advice"], "", "without it")
+
+
+@test("the first rule that matches holds, a wait is at most a day, and claims of the dead are taken off")
+def retry_rules(_):
+    shop, now = site(), int(time.time())
+    waits = {add_tried(shop, shop.add_simple, "webhook_1_x", now - 90): 300,
+             add_tried(shop, shop.add_async, "webhook_12x"): 7,
+             add_tried(shop, shop.add_simple, "Pay", now - 90): 40000,
+             add_tried(shop, shop.add_simple, "webhook_2_x", now - 90, age=TIMEOUT + 60, claim_id=77): 300}
+    many = add_tried(shop, shop.add_simple, "Pay", now - 90)
+    for _ in range(5):
+        shop.log(many, "weir: retry 1 of 20: pending again, due in 40000 s")
+    with Guard(shop, retries=RULES) as guard:
+        equal(guard.cycle()["retries"], [5, 5], "retries")
+    for action, wait in {**waits, many: DAY}.items():
+        row = shop.action(action)
+        equal((row["status"], row["claim_id"]), ("pending", "0"), "action %d" % action)
+        expect(wait - 60 <= due_in(shop, action) <= wait, "due in %d s" % due_in(shop, action))
+
+
+@test("what no rule names, what recurs, what failed long ago and what a runner still has stay failed")
+def not_retried(_):
+    shop, now = site(), int(time.time())
+    at = now - 90
+    kept = [add_tried(shop, shop.add_simple, "webhook", at),
+            add_tried(shop, shop.add_simple, "Webhook_1_x", at),        # other case
+            add_tried(shop, shop.add_simple, "pay", at),
+            add_tried(shop, shop.add_interval, "webhook_1_x", at, 3600),
+            add_tried(shop, shop.add_cron, "webhook_1_x", at, "0 3 * * *"),
+            add_tried(shop, shop.add_simple, "webhook_1_x", at, age=DAY + 60),
+            add_tried(shop, shop.add_simple, "webhook_1_x", at, claim_id=7),
+            add_tried(shop, shop.add_simple, "webhook_1_x", at, status="complete"),
+            add_tried(shop, shop.add_simple, "webhook_1_x", at, status="canceled"),
+            add_tried(shop, shop.add_simple, "webhook_1_x", at, status="in-progress")]
+    before = watch(shop, kept)
+    with Guard(shop, retries=RULES) as guard:
+        equal(guard.cycles()["retries"], [0, 0], "retries")
+    for action in kept:
+        unchanged(shop, action, before[action])
+    with Guard(shop) as guard:
+        shop.sql("UPDATE %s SET status='failed'" % shop.table("actions"))
+        equal(guard.cycle()["retries"], [0, 0], "without rules")
+
+
+@test("a retry whose action is locked leaves no line behind; it comes in the next cycle")
+def retry_locked(_):
+    shop, now = site(), int(time.time())
+    held, free = (add_tried(shop, shop.add_simple, "webhook_1_x", now - 90) for _ in range(2))
+    with Guard(shop, retries=RULES) as guard, shop.maria.connect(database=shop.database) as other:
+        lines = len(shop.logs(held))
+        other("BEGIN")
+        other("SELECT 1 FROM %s WHERE action_id = %d FOR UPDATE" % (shop.table("actions"), held))
+        equal(guard.cycle()["retries"], [2, 1], "beside the lock")
+        equal((len(shop.logs(held)), shop.action(free)["status"]), (lines, "pending"), "the held one")
+        other("ROLLBACK")
+        # The line cannot be written: then the action stays as it is.
+        shop.sql("ALTER TABLE %s ADD CONSTRAINT no_line CHECK (action_id <> %d OR message NOT LIKE 'weir:%%')" % (
+            shop.table("logs"), held))
+        said = guard.cycle()
+        equal((said["retries"][1], shop.action(held)["status"]), (0, "failed"), "without its line")
+        expect("Repair retries failed" in said["advice"], said["advice"])
+        shop.sql("ALTER TABLE %s DROP CONSTRAINT no_line" % shop.table("logs"))
+        equal(guard.cycle()["retries"], [1, 1], "after the lock")
+
+
+@test("failed actions to retry are found among 20,000 others, and a cycle reads few rows")
+def retry_among_many(_):
+    shop, now = site(), int(time.time())
+    shop.add_many(20000, ["a", "b"], now - 3 * DAY, 2 * DAY, status="failed")
+    shop.add_many(3000, ["a", "b"], now - 300, 200, status="failed")
+    old = add_tried(shop, shop.add_simple, "webhook_1_old", now - 3600)
+    add_tried(shop, shop.add_simple, "webhook_1_new", now - 60)
+    with Guard(shop, retries=RULES) as guard:
+        equal(guard.cycle()["retries"][1], 1, "the newest is found at once")
+        with counted(user_counters, maria(), "weir") as used:
+            for _ in range(TURNS):
+                guard.cycle(mode="observe")
+        expect(used["ROWS_READ"] < TURNS * 6000, "%d rows read" % used["ROWS_READ"])
+        n = 0
+        while shop.action(old)["status"] == "failed":
+            guard.cycle()
+            n += 1
+            expect(n < 60, "the walk did not come by")
 
 
 # ---------------------------------------------------------------- reports and advice

@@ -13,7 +13,7 @@
  *
  * With a line of JSON as the answer, "-" for an empty word, and keys in hex:
  *
- *      repair MODE CALM R1...R6        a survey and its repairs; R: the modes of the repairs
+ *      repair MODE CALM R1...R7        a survey and its repairs; R: the modes of the repairs
  *      purge MODE CALM RETENTION       a slice, whenever the next may begin
  *      actions STATUS HOOK BELOW LIMIT [ID...]
  *      action ID
@@ -372,6 +372,11 @@ int main(int argc, char **argv)
         int64_t *const times[] = {&o.claim_timeout_s, &o.retention_s, &o.retention_failed_s};
         for (int i = 6; i < argc && i - 6 < (int)ARRAY_LEN(times); i++)
                 *times[i - 6] = strtoll(argv[i], NULL, 10);
+        for (int i = 9; i + 2 < argc && o.n_retries < STORE_RETRIES_MAX; i += 3)
+                o.retries[o.n_retries++] =
+                        (struct store_retry){.pattern = slice_str(argv[i]),
+                                             .times = (uint32_t)strtoul(argv[i + 1], NULL, 10),
+                                             .wait_s = strtoll(argv[i + 2], NULL, 10)};
         store_init(&store, &o, -1);
         for (ssize_t n; (n = getline(&line, &size, stdin)) > 0;) {
                 struct problem p = {0};

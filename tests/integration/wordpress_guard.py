@@ -149,7 +149,8 @@ def network_cut(folder):
 
 @test("what runners left behind is found and mended by the guard's own cycles")
 def repairs(folder):
-    b = Bed(folder, repair_claims='"enforce"', repair_claim_rows='"enforce"', repair_retention='"enforce"')
+    b = Bed(folder, repair_claims='"enforce"', repair_claim_rows='"enforce"', repair_retention='"enforce"',
+            retry='{"shop_re?ort 2 1h"}')
     now, site = int(time.time()), b.site
     for i in range(3):
         site.add_simple(SYNC, now - 900, args=[i], claim_id=7, last_attempt_gmt=bed.utc(now - 600))
@@ -157,16 +158,17 @@ def repairs(folder):
         site.table("claims"), bed.quote(bed.utc(now - 600))))
     site.add_simple(NORMAL, now - 40 * 86400, status="complete", last_attempt_gmt=bed.utc(now - 40 * 86400))
     site.add_simple(PAYMENT, now - 2 * 86400)
+    site.add_simple(NORMAL, now - 60, status="failed", attempts=1, last_attempt_gmt=bed.utc(now - 60))
     for _ in range(3):
         site.add_simple(NORMAL, now + 3600, args=["twice"])
     b.start()
 
     def told(state, field):
         return {r["repair"]: r[field] for r in state["repairs"]}
-    b.wait(lambda s: told(s, "found") == {"lost": 0, "claims": 0, "claim_rows": 0, "retention": 0, "past_due": 1,
-                                          "duplicates": 2}
-           and told(s, "mended") == {"lost": 0, "claims": 3, "claim_rows": 1, "retention": 1, "past_due": 0,
-                                     "duplicates": 0}, "each repair")
+    b.wait(lambda s: told(s, "found") == {"lost": 0, "claims": 0, "claim_rows": 0, "retention": 0, "retries": 0,
+                                          "past_due": 1, "duplicates": 2}
+           and told(s, "mended") == {"lost": 0, "claims": 3, "claim_rows": 1, "retention": 1, "retries": 1,
+                                     "past_due": 0, "duplicates": 0}, "each repair")
     equal(site.claimed("pending"), 0, "actions of the dead runner")
     b.server.stop()
 

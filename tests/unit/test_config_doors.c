@@ -225,7 +225,7 @@ static void there_are_bounds_for_doors_and_classes(void **unused)
         for (int i = 0; i < SETTING_LIST_MAX; i++)
                 n += (size_t)sprintf(text + n, ", \":0\"");
         (void)sprintf(text + n, "} }\n");
-        refuse_text(text, "conf:2: mysql \"d\": listen: more than 16 addresses");
+        refuse_text(text, "conf:2: mysql \"d\": listen: more than 16");
         free(text);
 }
 

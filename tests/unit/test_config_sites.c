@@ -22,7 +22,8 @@ static void a_site_is_taken_with_all_it_says(void **unused)
                  " tls = \"require\" target = \"box\" mode = \"enforce\" interval = \"100ms\"\n"
                  " timeout = \"2s\" repair_lost = \"enforce\" repair_claims = \"off\"\n"
                  " repair_claim_rows = \"enforce\" repair_retention = \"enforce\"\n"
-                 " claim_timeout = \"90s\" retention = \"7d\" retention_failed = \"93d\"\n}\n",
+                 " claim_timeout = \"90s\" retention = \"7d\" retention_failed = \"93d\"\n"
+                 " retry = {\"pay_*  3\\t5m\", \" ?x 20 1d \"} repair_retries = \"observe\"\n}\n",
                  secret);
         take_text(text, &c);
         assert_int_equal(c.sites.n, 1);
@@ -47,6 +48,15 @@ static void a_site_is_taken_with_all_it_says(void **unused)
         assert_int_equal(s->store.claim_timeout_s, 90);
         assert_int_equal(s->store.retention_s, 7 * 86400);
         assert_int_equal(s->store.retention_failed_s, 93 * 86400);
+        assert_int_equal(s->repairs[REPAIR_RETRIES], MODE_OBSERVE);
+        assert_int_equal(s->store.n_retries, 2);
+        assert_memory_equal(s->store.retries[0].pattern.ptr, "pay_*", 5);
+        assert_int_equal(s->store.retries[0].pattern.len, 5);
+        assert_int_equal(s->store.retries[0].times, 3);
+        assert_int_equal(s->store.retries[0].wait_s, 300);
+        assert_int_equal(s->store.retries[1].pattern.len, 2);
+        assert_int_equal(s->store.retries[1].times, 20);
+        assert_int_equal(s->store.retries[1].wait_s, 86400);
         config_release(&c);
 }
 
@@ -72,12 +82,14 @@ static void a_short_site_gets_the_defaults(void **unused)
         static const enum gate_mode repairs[SITE_REPAIRS] = {
                 [REPAIR_LOST] = MODE_OBSERVE,       [REPAIR_CLAIMS] = MODE_OBSERVE,
                 [REPAIR_CLAIM_ROWS] = MODE_OBSERVE, [REPAIR_RETENTION] = MODE_OFF,
-                [REPAIR_PAST_DUE] = MODE_OBSERVE,   [REPAIR_DUPLICATES] = MODE_OBSERVE};
+                [REPAIR_PAST_DUE] = MODE_OBSERVE,   [REPAIR_DUPLICATES] = MODE_OBSERVE,
+                [REPAIR_RETRIES] = MODE_ENFORCE};
         for (size_t i = 0; i < SITE_REPAIRS; i++)
                 assert_int_equal(s[0].repairs[i], repairs[i]);
         assert_int_equal(s[0].store.claim_timeout_s, 300);
         assert_int_equal(s[0].store.retention_s, 31 * 86400);
         assert_int_equal(s[0].store.retention_failed_s, 0); /* for ever */
+        assert_int_equal(s[0].store.n_retries, 0);
         assert_string_equal(s[1].store.login.server.host, "/run/s");
         config_release(&c);
 }
@@ -151,6 +163,25 @@ static void what_makes_no_sense_is_refused_with_its_place(void **unused)
                 {"database = w tls = \"require\" socket = \"/s\"", "tls is for a host"},
                 {"database = w tls_name = \"x\"", "tls_name needs tls"},
                 {"database = w tls_cert = \"/x\"", "tls_key is missing"},
+                {"database = w retry = {\"a 3\"}",
+                 "retry 'a 3' must be a hook, a number of retries and the wait before the first, "
+                 "such as 'woocommerce_deliver_webhook_* 3 5m'"},
+                {"database = w retry = {\"\"}", "retry '' must be a hook"},
+                {"database = w retry = {\"my hook 3 5m\"}", "retry 'my hook 3 5m' must be a hook"},
+                {"database = w retry = {\"a 0 5m\"}",
+                 "retry 'a 0 5m': the number of retries must be 1 to 20, not '0'"},
+                {"database = w retry = {\"a 21 5m\"}", "must be 1 to 20, not '21'"},
+                {"database = w retry = {\"a -1 5m\"}", "must be 1 to 20, not '-1'"},
+                {"database = w retry = {\"a 5m 3\"}", "must be 1 to 20, not '5m'"},
+                {"database = w retry = {\"a 3 soon\"}", "retry 'a 3 soon': the wait"},
+                {"database = w retry = {\"a 3 999ms\"}",
+                 "retry 'a 3 999ms': the wait must be 1s to 1d, not '999ms'"},
+                {"database = w retry = {\"a 3 25h\"}", "the wait must be 1s to 1d, not '25h'"},
+                {"database = w retry = {\"a 1 1s\", \"*?* 3 5m\"}",
+                 "retry '*?* 3 5m': the hook is only * and ?, and that would be every hook"},
+                {"database = w retry = {\"\\001 3 5m\"}", "control characters"},
+                {"database = w repair_retries = \"yes\"",
+                 "repair_retries must be off, observe or enforce, not 'yes'"},
                 {"database = w kind = \"mysql\"", "no such option 'kind'"},
         };
         for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

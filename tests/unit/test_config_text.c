@@ -56,6 +56,7 @@ static const char everything[] =
         "wordpress \"site\" { database = \"w\\\"\" host = \"db\" port = 3307 prefix = \"a\\$\"\n"
         "        user = \"u\" target = \"box\" mode = \"enforce\" interval = \"1s\"\n"
         "        repair_lost = \"off\" repair_retention = \"enforce\" retention = \"forever\"\n"
+        "        retry = {\"a\\$* 3 5m\", \"b 1 1s\"}\n"
         "        retention_failed = \"1d\" claim_timeout = \"1500ms\" timeout = \"1s\" }\n"
         "wordpress \"off\" { database = \"w\" socket = \"/run/s\" mode = \"off\" }\n"
         "mysql \"door\" { listen = {\":0\", \"/run/m\"} server = \"db\" target = \"\"\n"
