@@ -293,6 +293,107 @@ static void show_why(struct cli *cli, const struct value *v)
         table_print_rows(&cli->screen, b, log_columns, ARRAY_LEN(log_columns), value_get(v, "log"));
 }
 
+/* ---- the report ---- */
+
+static void put_bytes(struct buf *b, int64_t bytes)
+{
+        if (bytes >= 10 * (int64_t)(1024 * MIB))
+                buf_printf(b, "%lld GB", (long long)(bytes / (int64_t)(1024 * MIB)));
+        else
+                buf_printf(b, "%lld MB", (long long)((bytes + (int64_t)MIB - 1) / (int64_t)MIB));
+}
+
+static void put_table_bytes(struct buf *b, const struct value *row, int64_t now_ms)
+{
+        (void)now_ms;
+        put_bytes(b, field_int(row, "bytes"));
+}
+
+static void put_figure(struct buf *b, const struct value *row, int64_t now_ms)
+{
+        (void)now_ms;
+        buf_printf(b, "%s%lld", field_is_true(row, "estimate") ? "~" : "",
+                   (long long)field_int(row, "count"));
+}
+
+static void put_seconds(struct buf *b, const struct value *row, int64_t now_ms)
+{
+        int64_t s = field_int(row, "seconds");
+        (void)now_ms;
+        if (s)
+                duration_put(b, s * MS_PER_S);
+        else
+                buf_put_str(b, "under 1 s"); /* the log has whole seconds */
+}
+
+/* clang-format off */
+#define FIGURE_COLUMN {"NUMBER", .put = put_figure, .is_right = true}
+
+static const struct column table_size_columns[] = {
+        {"TABLE", .key = "name"},
+        {"ROWS (ABOUT)", .key = "rows", .as = AS_INT},
+        {"SIZE", .put = put_table_bytes, .is_right = true},
+};
+static const struct column status_figure_columns[] = {{"STATUS", .key = "name"}, FIGURE_COLUMN};
+static const struct column day_columns[] = {{"DAY", .key = "name"}, FIGURE_COLUMN};
+static const struct column hook_figure_columns[] = {
+        {"HOOK", .key = "name", .may_shrink = true}, FIGURE_COLUMN};
+static const struct column late_columns[] = {
+        {"HOOK", .key = "name", .may_shrink = true}, FIGURE_COLUMN, {"OLDEST", .put = put_seconds}};
+static const struct column slow_columns[] = {
+        {"HOOK", .key = "name", .may_shrink = true},
+        {"RUNS", .key = "count", .as = AS_INT}, {"SLOWEST", .put = put_seconds}};
+/* clang-format on */
+
+static const struct {
+        const char *key, *title;
+        const struct column *columns;
+        size_t n_columns;
+} report_tables[] = {
+        {"tables", "size", table_size_columns, ARRAY_LEN(table_size_columns)},
+        {"statuses", "actions by status", status_figure_columns, ARRAY_LEN(status_figure_columns)},
+        {"days", "completed by day (UTC)", day_columns, ARRAY_LEN(day_columns)},
+        {"past_due", "past due", late_columns, ARRAY_LEN(late_columns)},
+        {"failed", "failed", hook_figure_columns, ARRAY_LEN(hook_figure_columns)},
+        {"slowest", "slowest of the last that ran", slow_columns, ARRAY_LEN(slow_columns)},
+        {"pending", "pending", hook_figure_columns, ARRAY_LEN(hook_figure_columns)},
+        {"created", "created in a day", hook_figure_columns, ARRAY_LEN(hook_figure_columns)},
+};
+
+static void put_retention(struct cli *cli, const struct value *v)
+{
+        struct buf *b = &cli->out;
+        int64_t past = field_int(v, "past"), pace = field_int(v, "deleted_per_second");
+        put_heading(cli, "retention");
+        buf_printf(b, "  past their time: %s%lld finished actions, about %lld log lines, about ",
+                   field_is_true(v, "past_estimate") ? "about " : "", (long long)past,
+                   (long long)field_int(v, "past_lines"));
+        put_bytes(b, field_int(v, "past_bytes"));
+        buf_printf(b, "\n  finished in the last day: %lld\n",
+                   (long long)field_int(v, "finished_per_day"));
+        if (!pace)
+                return;
+        buf_printf(b, "  deleted of late: %lld a second; the rest takes about ", (long long)pace);
+        duration_put(b, past / pace * MS_PER_S);
+        buf_put_byte(b, '\n');
+}
+
+static void show_report(struct cli *cli, const struct value *v)
+{
+        for (size_t i = 0; i < ARRAY_LEN(report_tables); i++) {
+                const struct value *rows = value_get(v, report_tables[i].key);
+                if (!list_len(rows))
+                        continue;
+                put_heading(cli, report_tables[i].title);
+                table_print_rows(&cli->screen, &cli->out, report_tables[i].columns,
+                                 report_tables[i].n_columns, rows);
+        }
+        put_retention(cli, v);
+        buf_printf(&cli->out, "  pending twice with the same arguments: %lld\n",
+                   (long long)field_int(v, "duplicates"));
+        put_advice(cli, v);
+}
+
 /* ---- the noun ---- */
 
 const struct option_def cli_wordpress_check_options[] = {
@@ -322,6 +423,12 @@ static const struct cli_command commands[] = {
          "SCHEDULED is the date in the database, ORIGINALLY the one before weir moved it.\n\n"
          "  weir wordpress actions shop --status moved\n",
          .command = "SITEACTIONS", .listing = &actions},
+        {"report", "NAME", "Report on the tables of a site: sizes, hooks, lateness, retention.",
+         "A ~ is an estimate: of the server, or because only the first 2,000 actions were looked\n"
+         "at. Reads a bounded number of rows, however large the tables are.\n\n"
+         "  weir wordpress report shop\n"
+         "  weir wordpress report shop --json\n",
+         .command = "SITEREPORT", .show = show_report},
         {"why", "NAME ID", "Explain one action: what it waits for, and its log.",
          "  weir wordpress why shop 1234\n", .command = "SITEWHY", .show = show_why},
 };

@@ -380,6 +380,8 @@ static int answer(struct store *s, struct site_request *q)
                 return option_lock_take(s, q);
         case REQUEST_UNLOCK:
                 return option_lock_release(s, q);
+        case REQUEST_REPORT:
+                return store_report(s, q);
         }
         return problem_set(&q->problem, ERR_INTERNAL, "unknown request");
 }

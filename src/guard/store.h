@@ -226,6 +226,9 @@ uint32_t store_purge_tell(struct store *s);
 /* retry.c: how long the next retry waits, after so many. */
 int64_t store_retry_wait_s(const struct store_retry *rule, uint32_t n_before);
 
+/* report.c: q->report. */
+int store_report(struct store *s, struct site_request *q) MUST_CHECK;
+
 /* requests.c: fills in the answer, err and problem included. */
 void store_answer(struct store *s, struct site_request *q);
 

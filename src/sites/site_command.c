@@ -210,6 +210,11 @@ static size_t count_lines(const char *text)
         return n;
 }
 
+struct reply_items site_advice_items(const struct core *core, const struct site *s)
+{
+        return (struct reply_items){count_lines(s->advice), tell_advice, core, s->advice};
+}
+
 static void tell_last(struct reply *reply, const struct reply_items *items)
 {
         const struct site *s = items->of;
@@ -242,7 +247,7 @@ int exec_site(struct core *core, struct session *session, const struct command *
                 .row = site_row(&t, reason),
                 .hooks = {t.n_order, tell_hooks, core, &t},
                 .repairs = {SITE_REPAIRS, tell_repairs, core, s},
-                .advice = {count_lines(s->advice), tell_advice, core, s->advice},
+                .advice = site_advice_items(core, s),
                 .last = {s->n_last < SITE_LAST ? s->n_last : SITE_LAST, tell_last, core, s},
                 .total_moved = (int64_t)s->total_moved,
                 .total_shifted = (int64_t)s->total_shifted,

@@ -218,6 +218,60 @@ static void tell_lock(const struct site_request *q, struct reply *reply)
         reply_site_lock_taken(reply, &told);
 }
 
+/* ---- the report ---- */
+
+static void tell_tables(struct reply *reply, const struct reply_items *items)
+{
+        const struct site_report *v = items->of;
+        for (size_t i = 0; i < items->n; i++) {
+                const struct site_table_size *t = &v->tables[i];
+                const struct site_table_reply told = {t->name, (int64_t)t->rows, (int64_t)t->bytes};
+                reply_site_table(reply, &told);
+        }
+}
+
+static void tell_figures(struct reply *reply, const struct reply_items *items)
+{
+        const struct site_figure *figures = items->of;
+        for (size_t i = 0; i < items->n; i++) {
+                const struct site_figure *f = &figures[i];
+                const struct site_figure_reply told = {.name = f->name,
+                                                       .count = (int64_t)f->count,
+                                                       .estimate = f->is_estimate,
+                                                       .seconds = f->seconds};
+                reply_site_figure(reply, &told);
+        }
+}
+
+static void tell_report(const struct site_ask *ask, struct reply *reply)
+{
+        const struct core *core = ask->base.core;
+        const struct site *s = site_by_name(core, slice_str(ask->site));
+        const struct site_report *v = ask->request.report;
+        struct reply_items lists[SITE_LISTS];
+        for (size_t i = 0; i < SITE_LISTS; i++)
+                lists[i] = (struct reply_items){v->n[i], tell_figures, core, v->lists[i]};
+        const struct site_report_reply told = {
+                .tables = {SITE_TABLES, tell_tables, core, v},
+                .statuses = lists[SITE_STATUSES],
+                .days = lists[SITE_DAYS],
+                .pending = lists[SITE_PENDING],
+                .created = lists[SITE_CREATED],
+                .failed = lists[SITE_FAILED],
+                .past_due = lists[SITE_PAST_DUE],
+                .slowest = lists[SITE_SLOWEST],
+                .past = (int64_t)v->past,
+                .past_lines = (int64_t)v->past_lines,
+                .past_bytes = (int64_t)v->past_bytes,
+                .past_estimate = v->is_past_estimate,
+                .finished_per_day = (int64_t)v->finished_per_day,
+                .deleted_per_second = (int64_t)v->deleted_per_s,
+                .duplicates = s->faults[REPAIR_DUPLICATES].found,
+                .advice = site_advice_items(core, s),
+        };
+        reply_site_report(reply, &told);
+}
+
 static void tell(struct site_ask *ask, struct reply *reply)
 {
         struct site_request *q = &ask->request;
@@ -227,6 +281,8 @@ static void tell(struct site_ask *ask, struct reply *reply)
         if (q->err == OK && q->kind == REQUEST_ACTION && !q->n_actions)
                 q->err = problem_set(&problem, ERR_NOTFOUND, "there is no action %llu",
                                      (unsigned long long)q->id);
+        if (q->err == OK && q->kind == REQUEST_REPORT && !q->report)
+                q->err = problem_set(&problem, ERR_INTERNAL, "the guard made no report");
         if (q->err != OK) {
                 reply_error(reply, &problem);
                 return;
@@ -244,6 +300,9 @@ static void tell(struct site_ask *ask, struct reply *reply)
                 reply_site_locks(reply, &told);
                 break;
         }
+        case REQUEST_REPORT:
+                tell_report(ask, reply);
+                break;
         case REQUEST_LOCK:
                 tell_lock(q, reply);
                 break;
@@ -416,6 +475,14 @@ int exec_sitewhy(struct core *core, struct session *session, const struct comman
         struct site_ask *ask = ask_new(REQUEST_ACTION, s);
         ask->request.id = (uint64_t)cmd->arg[P_SITEWHY_ID].num;
         return ask_guard(core, session, ask, problem);
+}
+
+int exec_sitereport(struct core *core, struct session *session, const struct command *cmd,
+                    struct reply *reply, struct problem *problem)
+{
+        (void)reply; /* the guard's thread answers */
+        const struct site *s = site_need(core, cmd->arg[P_SITEREPORT_NAME].text, problem);
+        return s ? ask_guard(core, session, ask_new(REQUEST_REPORT, s), problem) : problem->err;
 }
 
 int exec_sitelocks(struct core *core, struct session *session, const struct command *cmd,

@@ -85,6 +85,8 @@ const struct moved_hook *site_next_hook(const struct core *core, const struct si
 /* One action that its own runner moves. */
 int site_defer(struct core *core, struct site *s, struct slice hook, struct site_due_row *row,
                int64_t *ret_to_s, struct problem *problem) MUST_CHECK;
+/* Its lines, for a reply. */
+struct reply_items site_advice_items(const struct core *core, const struct site *s);
 void site_serve_runs(struct core *core,
                      struct site *s); /* SITERUN: answers those that need not wait */
 void site_end_runs(struct core *core, struct site *s);

@@ -154,6 +154,42 @@ enum site_request_kind {
         REQUEST_LOCKS,
         REQUEST_LOCK,
         REQUEST_UNLOCK,
+        REQUEST_REPORT,
+};
+
+/* One number of a report. */
+struct site_figure {
+        struct slice name; /* a hook, a status, a day */
+        uint64_t count;
+        bool is_estimate; /* the server's; else it was counted */
+        int64_t seconds;  /* what the list is about: how late, how long; else 0 */
+};
+
+struct site_table_size {
+        const char *name;     /* without the prefix */
+        uint64_t rows, bytes; /* estimates of the server */
+};
+
+#define SITE_TABLES 4
+enum site_list {
+        SITE_STATUSES,
+        SITE_DAYS,     /* what finished, by its date */
+        SITE_PENDING,  /* by hook, of a sample of the next ones */
+        SITE_CREATED,  /* a day, by hook, of a sample of the newest */
+        SITE_FAILED,   /* by hook, of a sample of the newest */
+        SITE_PAST_DUE, /* by hook, of the oldest, with how late the first is */
+        SITE_SLOWEST,  /* by hook, of the last that ran, with how long the slowest took */
+        SITE_LISTS
+};
+#define SITE_FIGURES 10 /* of one list */
+
+struct site_report {
+        struct site_table_size tables[SITE_TABLES];
+        struct site_figure lists[SITE_LISTS][SITE_FIGURES];
+        size_t n[SITE_LISTS];
+        uint64_t past, past_lines, past_bytes; /* what retention would delete */
+        bool is_past_estimate;
+        uint64_t finished_per_day, deleted_per_s; /* the latter 0: not known */
 };
 
 struct site_action {
@@ -204,6 +240,7 @@ struct site_request {
         size_t n_lines;
         struct site_lock *locks;
         size_t n_locks;
+        struct site_report *report;
         bool is_granted; /* LOCK: locks[0] is the holder, us or another; UNLOCK: it was held and is
                             free */
         struct arena arena;

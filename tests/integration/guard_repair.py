@@ -715,6 +715,61 @@ def reports(_):
         equal(guard.cycle()["past_due"], [1001, 0], "capped")
 
 
+@test("a report counts by status, day and hook, tells what is late and slow, and changes nothing")
+def report(_):
+    shop, now = site(), int(time.time())
+    noon = now - now % DAY - DAY // 2
+    for i in range(6):
+        shop.add_simple("late" if i < 4 else "Late", now - 3600 + i)
+    shop.add_simple("next", now + 900)
+    for i in range(3):
+        shop.add_simple("bad", now - 60, status="failed")
+        slow = shop.add_simple("slow", noon, status="complete", last_attempt_gmt=utc(now - 40 + 10 * i))
+        shop.log(slow, "fini")
+    old = add_ended(shop, "complete", KEPT + DAY)
+    shop.sql("UPDATE %s SET log_date_gmt = %s WHERE action_id = %d" % (
+        shop.table("logs"), quote(utc(now - KEPT - DAY)), old))
+    shop.sql("UPDATE %s SET log_date_gmt = %s WHERE log_id = 1" % (
+        shop.table("logs"), quote(utc(now - DAY // 2))))
+    with Guard(shop) as guard:
+        sums = shop.checksum()
+        said = guard("report")
+        equal(shop.checksum(), sums, "tables")
+        equal(said["err"], "OK", said["problem"])
+        equal(said["statuses"], [["pending", 7, 0, 0], ["in-progress", 0, 0, 0], ["complete", 4, 0, 0],
+                                 ["failed", 3, 0, 0], ["canceled", 0, 0, 0]], "by status")
+        equal([len(said["days"]), said["days"][1]], [7, [time.strftime("%Y-%m-%d", time.gmtime(noon)), 3, 0, 0]],
+              "by day")
+        equal(said["pending"], [["late", 4, 0, 0], ["Late", 2, 0, 0], ["next", 1, 0, 0]], "pending")
+        equal(said["failed"], [["bad", 3, 0, 0]], "failed")
+        equal([row[:3] for row in said["past_due"]], [["late", 4, 0], ["Late", 2, 0]], "past due")
+        expect(3600 <= said["past_due"][0][3] < 3700, said["past_due"])
+        slow = said["slowest"][0]
+        expect(slow[:2] == ["slow", 3] and 40 <= slow[3] < 140, slow)
+        equal([row[:3] for row in said["created"]][:1], [["late", 8, 1]], "created in a day")
+        equal(said["past"][:3], [1, 1, 0], "past its time")
+        expect(said["tables"]["actionscheduler_logs"][1] > 0, said["tables"])
+    with Guard(site(version="3.5")) as guard:
+        equal([guard("report")[k] for k in ("err", "created", "pending")], ["OK", [], []], "an empty site")
+
+
+@test("a report of 60,000 actions reads a bounded number of rows and says what is an estimate")
+def report_cost(_):
+    shop, now = site(), int(time.time())
+    shop.add_many(60000, ["h%d" % i for i in range(15)], now - 5 * DAY, 4 * DAY, status="complete",
+                  is_logged=True)
+    shop.sql("UPDATE %s SET status = 'pending' WHERE action_id MOD 4 = 0" % shop.table("actions"))
+    with Guard(shop) as guard:
+        guard("report")
+        with counted(user_counters, maria(), "weir") as used:
+            said = guard("report")
+        # Twelve counts of at most 10,001, four samples of 2,000 with their rows, and one of 6,000.
+        expect(used["ROWS_READ"] < 170000, "%d rows read" % used["ROWS_READ"])
+        statuses = {row[0]: row[1:3] for row in said["statuses"]}
+        expect(10001 <= statuses["complete"][0] < 120000 and statuses["complete"][1] == 1, statuses)
+        equal((len(said["pending"]), said["pending"][0][2]), (10, 1), "a sample of ten hooks")
+
+
 @test("advice names what a person should look at, and goes when it is done")
 def advice(_):
     shop, now = site(version="4.1 upgraded", is_migrated=False), int(time.time())

@@ -15,6 +15,7 @@
  *
  *      repair MODE CALM R1...R7        a survey and its repairs; R: the modes of the repairs
  *      purge MODE CALM RETENTION       a slice, whenever the next may begin
+ *      report
  *      actions STATUS HOOK BELOW LIMIT [ID...]
  *      action ID
  *      locks LIMIT
@@ -276,6 +277,29 @@ static void say_locks(const struct site_request *q)
         (void)printf("]");
 }
 
+static void say_report(const struct site_report *v)
+{
+        static const char *const names[SITE_LISTS] = {"statuses", "days",     "pending", "created",
+                                                      "failed",   "past_due", "slowest"};
+        (void)printf(",\"past\":[%" PRIu64 ",%" PRIu64 ",%d,%" PRIu64 "],\"tables\":{", v->past,
+                     v->past_lines, v->is_past_estimate, v->finished_per_day);
+        for (size_t i = 0; i < SITE_TABLES; i++)
+                (void)printf("%s\"%s\":[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", v->tables[i].name,
+                             v->tables[i].rows, v->tables[i].bytes);
+        (void)printf("}");
+        for (size_t i = 0; i < SITE_LISTS; i++) {
+                (void)printf(",\"%s\":[", names[i]);
+                for (size_t k = 0; k < v->n[i]; k++) {
+                        const struct site_figure *f = &v->lists[i][k];
+                        (void)printf("%s[", k ? "," : "");
+                        say(f->name);
+                        (void)printf(",%" PRIu64 ",%d,%" PRId64 "]", f->count, f->is_estimate,
+                                     f->seconds);
+                }
+                (void)printf("]");
+        }
+}
+
 /* The words of a request, by its first. */
 static void fill(struct site_request *q, const char *first)
 {
@@ -293,6 +317,8 @@ static void fill(struct site_request *q, const char *first)
         } else if (strcmp(first, "action") == 0) {
                 q->kind = REQUEST_ACTION;
                 q->id = strtoull(next_word(), NULL, 10);
+        } else if (strcmp(first, "report") == 0) {
+                q->kind = REQUEST_REPORT;
         } else if (strcmp(first, "locks") == 0) {
                 q->kind = REQUEST_LOCKS;
                 q->limit = (uint32_t)strtoul(next_word(), NULL, 10);
@@ -320,6 +346,8 @@ static int run_request(const char *first, struct problem *p)
         say(slice_str(q.problem.detail));
         say_actions(&q);
         say_locks(&q);
+        if (q.report)
+                say_report(q.report);
         (void)printf("}\n");
         arena_release(&q.arena);
         return OK;
@@ -346,7 +374,7 @@ static int run(const char *word, char *rest, struct problem *p)
                 return run_repair(p);
         if (strcmp(word, "purge") == 0)
                 return run_purge(p);
-        if (strstr(" actions action locks lock unlock ", word))
+        if (strstr(" actions action locks lock unlock report ", word))
                 return run_request(word, p);
         if (strcmp(word, "reached") != 0)
                 return problem_set(p, ERR_UNKNOWN, "%s", word);

@@ -90,9 +90,11 @@ def wordpress():
     """A site that Action Scheduler has not migrated yet, about which there is advice."""
     site = bed.Site(maria(), database="db%d" % time.monotonic_ns(), is_migrated=False)
     now = int(time.time())
-    site.add_simple("klaviyo_sync", now - 60, group="shop")
+    site.add_simple("klaviyo_sync", now - 600, group="shop")
     site.add_async("woocommerce_payment_capture")
     site.add_simple("klaviyo_sync", now + 3600)
+    for status in ("failed", "complete"):
+        site.add_simple("shop_report", now - 600, status=status, last_attempt_gmt=bed.utc(now - 600))
     site.log(1, "action created")
     return site
 
@@ -463,6 +465,7 @@ def sites(ask, folder):
     ask("SITEASK", name="blog", hook="klaviyo_sync")
     ask("SITEFIRST", name="blog")
     ask("SITETIER", name="blog", hook="klaviyo_x", tier="normal")
+    ask("SITEREPORT", name="blog")
     ask("SITERUN", name="blog")
     set_load(folder, 30)
     until(lambda: ask("SITE", name="blog")["moved"] == 1, what="a moved action")
@@ -765,6 +768,7 @@ COMMAND_LINE = [
     ("wordpress status blog", "SITE", SAME),
     ("wordpress actions blog", "SITEACTIONS", SAME),
     ("wordpress why blog 1", "SITEWHY", SAME),
+    ("wordpress report blog", "SITEREPORT", SAME),
     ("mutex acquire k --wordpress blog", "SITELOCK", SAME),
     ("proxy list", "PROXIES", SAME),
     ("proxy show front", "PROXY", SAME),

@@ -119,6 +119,7 @@ static const char *const lines[] = {
         "SETTINGSET site.blog.mode off|test_observe|observe|enforce",
         "SETTINGUNSET site.blog.mode",
         "SITEWHY blog $some",
+        "SITEREPORT blog",
         "SITELOCKS blog",
         "SITELOCK blog $lock [TTL $some]",
         "SITEUNLOCK blog $lock FORCE",

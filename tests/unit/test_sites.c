@@ -1164,9 +1164,33 @@ static void requests_without_a_guard_are_refused(void **unused)
         bench(&rig, MODE_ENFORCE, 1);
         set_sites(&rig, MODE_ENFORCE, NULL);
         starts_with(rig_do(&rig, "SITELOCKS", "blog"), "!UNAVAIL");
+        starts_with(rig_do(&rig, "SITEREPORT", "blog"), "!UNAVAIL");
+        starts_with(rig_do(&rig, "SITEREPORT", "none"), "!NOTFOUND");
         set_sites(&rig, MODE_ENFORCE, &refuses);
         starts_with(rig_do(&rig, "SITEACTIONS", "blog"), "!UNAVAIL");
         starts_with(rig_do(&rig, "SITEUNLOCK", "blog", "k"), "!BADARG");
+        rig_release(&rig);
+}
+
+static void a_report_tells_its_lists_and_what_retention_has_to_delete(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 1);
+        same(rig_do(&rig, "SITEREPORT", "blog"), "(waits)");
+        struct site_report report = {.tables = {{"t0", 5, 6}, {"t1"}, {"t2"}, {"t3"}},
+                                     .n = {[SITE_PAST_DUE] = 1},
+                                     .past = 7,
+                                     .is_past_estimate = true};
+        report.lists[SITE_PAST_DUE][0] = (struct site_figure){SLICE_LIT("pay"), 8, true, 9};
+        asked.request->report = &report;
+        asked.request->done(asked.request);
+        has(text_reply_str(&rig.me.reply), "rows:5 bytes:6");
+        has(text_reply_str(&rig.me.reply), "name:'pay' count:8 estimate:true seconds:9");
+        has(text_reply_str(&rig.me.reply), "past:7");
+        same(rig_do(&rig, "SITEREPORT", "blog"), "(waits)");
+        asked.request->done(asked.request);
+        has(text_reply_str(&rig.me.reply), "the guard made no report");
         rig_release(&rig);
 }
 
@@ -1281,6 +1305,7 @@ int main(void)
                 cmocka_unit_test(a_site_that_is_removed_lets_go_of_all_who_wait),
                 cmocka_unit_test(a_site_that_stays_keeps_what_is_known_of_it),
                 cmocka_unit_test(requests_without_a_guard_are_refused),
+                cmocka_unit_test(a_report_tells_its_lists_and_what_retention_has_to_delete),
                 cmocka_unit_test(an_answer_for_a_client_that_has_gone_is_dropped),
                 cmocka_unit_test(an_action_tells_where_it_was_moved_from),
                 cmocka_unit_test(moved_actions_are_listed_by_pages_newest_first),
