@@ -33,10 +33,33 @@
 #define LOST_MARK "weir: set to pending again"
 #define LOST_LINE LOST_MARK " (Action Scheduler lost it to a deadlock before it ran)"
 
+/* One of the critical tier that failed in this time is set pending in any case. */
+#define LOST_CRITICAL_S 86400
+
 /* Action Scheduler fails an action with other arguments each time that it tries to run it. */
 #define HAS_ARGS(args) "JSON_VALID(" args ") AND LEFT(" args ", 1) IN ('[', '{')"
 
 /* ---- LOST ---- */
+
+/* Whether a failed action is mended in any case. */
+static void put_is_critical(struct repair_look *l)
+{
+        const struct site_plan *plan = l->plan;
+        struct buf *sql = &l->s->sql;
+
+        if (!plan->is_lost_critical || !plan->n_critical) {
+                buf_put_str(sql, "0");
+                return;
+        }
+        buf_put_str(sql, "a.last_attempt_gmt > ");
+        store_put_date(sql, l->survey->now_s - LOST_CRITICAL_S);
+        buf_put_str(sql, " AND CAST(CONVERT(a.hook USING utf8mb4) AS BINARY) IN (");
+        for (size_t i = 0; i < plan->n_critical; i++) {
+                buf_put_str(sql, i ? "," : "");
+                mysql_put_text(sql, plan->critical[i]);
+        }
+        buf_put_byte(sql, ')');
+}
 
 /* Failed actions, and whether they may have been lost. */
 static void put_failed(struct repair_look *l, const struct store_walk *w, unsigned rows)
@@ -49,14 +72,17 @@ static void put_failed(struct repair_look *l, const struct store_walk *w, unsign
                     "AND " LOOK_RUNS_ONCE " AND ");
         buf_put_str(sql, s->facts.has_extended_args ? HAS_ARGS("COALESCE(a.extended_args, a.args)")
                                                     : HAS_ARGS("a.args"));
+        buf_put_str(sql, ", ");
+        put_is_critical(l);
         look_put_failed(s, w, 0, rows);
 }
 
 /* One page of failed actions. */
 struct failed_page {
-        struct look_ids ids;  /* candidates, then those that were lost */
-        uint32_t given_up;    /* lost, and set pending often enough already */
-        uint64_t given_up_id; /* one of them */
+        struct look_ids ids;      /* candidates, then those that were lost */
+        struct look_ids critical; /* candidates that are mended in any case */
+        uint32_t given_up;        /* lost, and set pending often enough already */
+        uint64_t given_up_id;     /* one of them */
         bool is_last;
 };
 
@@ -65,7 +91,7 @@ static int read_failed(struct repair_look *l, struct store_walk *w, unsigned row
                        struct failed_page *ret)
 {
         CLEANUP(mysql_result_release) struct mysql_result r = {0};
-        struct slice cells[3];
+        struct slice cells[4];
         int err;
 
         put_failed(l, w, rows);
@@ -78,6 +104,8 @@ static int read_failed(struct repair_look *l, struct store_walk *w, unsigned row
                         ret->is_last = true; /* actions without a date end the index */
                 if (look_u64(cells[2]))
                         ret->ids.at[ret->ids.n++] = w->at_id;
+                if (look_u64(cells[2]) && look_u64(cells[3]))
+                        ret->critical.at[ret->critical.n++] = w->at_id;
         }
         return err;
 }
@@ -144,17 +172,31 @@ static int mend_lost(struct repair_look *l, const struct look_ids *ids)
         return err;
 }
 
+/* Keeps of `ids` what the others have, too. */
+static void keep_both(struct look_ids *ids, const struct look_ids *others)
+{
+        size_t n = 0;
+        for (size_t i = 0; i < ids->n; i++)
+                for (size_t k = 0; k < others->n; k++)
+                        if (ids->at[i] == others->at[k])
+                                ids->at[n++] = ids->at[i];
+        ids->n = n;
+}
+
 static int look_at_page(struct repair_look *l, struct store_walk *w, unsigned rows,
                         struct failed_page *ret)
 {
         int err;
 
-        ret->ids.n = 0;
+        ret->ids.n = ret->critical.n = 0;
         ret->given_up = 0;
         err = read_failed(l, w, rows, ret);
         if (!err)
                 err = keep_lost(l, ret);
-        return !err && look_may_mend(l, REPAIR_LOST) ? mend_lost(l, &ret->ids) : err;
+        if (err || look_may_mend(l, REPAIR_LOST))
+                return err ? err : mend_lost(l, &ret->ids);
+        keep_both(&ret->critical, &ret->ids);
+        return mend_lost(l, &ret->critical);
 }
 
 /* Counts those of a pass; the advice stays until a whole pass met none. */

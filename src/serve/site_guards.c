@@ -35,7 +35,8 @@ static void tell_core(struct site_guards *g, const struct config_sites *sites)
                                                    .prefix = site->prefix,
                                                    .mode = (enum gate_mode)site->mode,
                                                    .interval_ms = site->interval_ms,
-                                                   .is_front = site->is_front};
+                                                   .is_front = site->is_front,
+                                                   .is_lost_critical = site->is_lost_critical};
                 memcpy(options[i].repairs, site->repairs, sizeof(options[i].repairs));
         }
         core_set_sites(g->loop->core, options, g->is_on ? sites->n : 0, &guard);

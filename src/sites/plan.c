@@ -617,6 +617,7 @@ static void plan_begin(struct core *core, struct site *s, struct site_plan *ret)
         ret->mode = site_mode(core, s);
         for (size_t i = 0; i < SITE_REPAIRS; i++)
                 ret->repairs[i] = s->repairs[i] < ret->mode ? s->repairs[i] : ret->mode;
+        ret->is_lost_critical = s->is_lost_critical && ret->mode == MODE_ENFORCE;
         ret->is_calm = site_level(core, s) == LEVEL_NORMAL && !site_is_guess(core, s);
         ret->horizon_s = horizon_of(s);
         ret->steps = arena_array(&ret->arena, STEPS_MAX, sizeof(*ret->steps));

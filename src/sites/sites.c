@@ -97,6 +97,7 @@ static void site_take_options(struct site *s, const struct site_options *o)
         s->configured_mode = o->mode;
         s->interval_ms = o->interval_ms;
         s->is_front = o->is_front;
+        s->is_lost_critical = o->is_lost_critical;
         memcpy(s->repairs, o->repairs, sizeof(s->repairs));
         ASSERT(o->interval_ms > 0);
 }

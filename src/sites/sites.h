@@ -16,7 +16,8 @@ struct site_options {
         const char *prefix; /* of its tables, for runners; NULL: not told */
         enum gate_mode mode;
         int64_t interval_ms;
-        bool is_front; /* actions of the critical tier are put in front of all others */
+        bool is_front;         /* actions of the critical tier are put in front of all others */
+        bool is_lost_critical; /* lost ones of that tier are set pending */
         enum gate_mode repairs[SITE_REPAIRS];
 };
 

@@ -26,7 +26,7 @@ struct site {
         char *name, *target, *prefix;
         enum gate_mode configured_mode;
         int64_t interval_ms;
-        bool is_front;
+        bool is_front, is_lost_critical;
         enum gate_mode repairs[SITE_REPAIRS];
         struct site_survey survey; /* the last one */
         bool is_surveyed;

@@ -130,8 +130,9 @@ struct site_step {
 struct site_plan {
         enum gate_mode mode;
         enum gate_mode repairs[SITE_REPAIRS]; /* off, observe or enforce */
-        int64_t horizon_s;  /* of the next survey: what falls due before then counts as due */
-        const char *reason; /* for the action's log: "the database is under load (critical)" */
+        bool is_lost_critical; /* lost actions of the critical tier are set pending in any case */
+        int64_t horizon_s;     /* of the next survey: what falls due before then counts as due */
+        const char *reason;    /* for the action's log: "the database is under load (critical)" */
         struct site_step *steps;
         size_t n_steps;
         bool is_calm;      /* level normal, and measured: retention may work */

@@ -59,8 +59,8 @@ class Guard:
         equal(end, "= OK\n", "the end of the answer to %s" % " ".join(map(str, words)))
         return json.loads(answer)
 
-    def cycle(self, mode="enforce", is_calm=True, **repairs):
-        return self("repair", mode, int(is_calm), *(repairs.get(r, mode) for r in REPAIRS))
+    def cycle(self, mode="enforce", is_calm=True, critical=(), **repairs):
+        return self("repair", mode, int(is_calm), *(repairs.get(r, mode) for r in REPAIRS), *critical)
 
     def cycles(self, n=TURNS, **more):
         """Several; found as of the last, mended of all."""
@@ -144,6 +144,23 @@ def lost(_):
             expect(lines[-1].startswith("weir: set to pending again"), lines)
             equal(len(lines), 3, "lines")
         equal(guard.cycle()["lost"], [0, 0], "afterwards")
+
+
+@test("a payment that a deadlock ended lately runs again although the others are only counted")
+def lost_payments(_):
+    shop, now = site(), int(time.time())
+    fresh = add_failed(shop, shop.add_simple, "pay", now - 90)
+    rest = [add_failed(shop, shop.add_simple, "pay", now - 90, last_attempt_gmt=utc(now - 2 * 86400)),
+            add_failed(shop, shop.add_simple, "PAY", now - 90), add_failed(shop, shop.add_simple, "mail", now - 90),
+            add_failed(shop, shop.add_simple, "pay", now - 90, attempts=1)]
+    with Guard(shop) as guard:
+        before = watch(shop, rest)
+        equal(guard.cycle(mode="observe", critical=["pay"])["lost"], [4, 0], "the site in observe")
+        equal(guard.cycle(lost="observe", critical=["other"])["lost"], [4, 0], "another hook")
+        equal(guard.cycle(lost="observe", critical=["pay", "other"])["lost"], [4, 1], "in enforce")
+        equal(shop.action(fresh)["status"], "pending", "the payment")
+        for action in rest:
+            unchanged(shop, action, before[action])
 
 
 @test("what only looks like a lost action stays failed")

@@ -13,7 +13,8 @@
  *
  * With a line of JSON as the answer, "-" for an empty word, and keys in hex:
  *
- *      repair MODE CALM R1...R7        a survey and its repairs; R: the modes of the repairs
+ *      repair MODE CALM R1...R7 [HOOK...]   a survey and its repairs; R: the modes of the repairs,
+ *                                      HOOK: at most two of the critical tier
  *      purge MODE CALM RETENTION       a slice, whenever the next may begin
  *      report
  *      actions STATUS HOOK BELOW LIMIT [ID...]
@@ -186,6 +187,11 @@ static int run_repair(struct problem *p)
         plan.is_calm = *next_word() == '1';
         for (size_t i = 0; i < SITE_REPAIRS; i++)
                 plan.repairs[i] = mode_of(next_word());
+        struct slice critical[2];
+        for (struct slice hook; plan.n_critical < 2 && (hook = next_slice()).len;)
+                critical[plan.n_critical++] = hook;
+        plan.critical = critical;
+        plan.is_lost_critical = plan.mode == MODE_ENFORCE;
         int r = store_open(&store, plan.mode, p);
         if (r == OK)
                 r = store_survey(&store, 0, &v, p);

@@ -142,12 +142,13 @@ def not_wanted(folder):
 
 @test("a runner that puts them first by itself keeps weir from writing")
 def ordered(folder):
-    b, own, _ = shop(folder, mode="off")
+    b, own, _ = shop(folder)
     before = priorities(b.site)
+    b.throttle = 'registry = {"%s=high"}' % PAYMENT
     b.start()
     with b.server.web() as w:
         w.good("GET", "/v1/sites/shop/first?ordered=true")
-        w.good("POST", "/v1/settings/site.shop.mode", {"value": "enforce"})
+        set_tier(b, PAYMENT, "critical")
         b.wait(lambda s: s["surveyed_ms"], "a survey")
         seen = b.state()["surveyed_ms"]
         b.wait(lambda s: s["surveyed_ms"] > seen + 1500, "the work of some seconds")
