@@ -74,7 +74,7 @@ static void put_counts(struct cli *cli, const struct value *v)
         buf_put_byte(b, '\n');
         put_label(&cli->screen, b, LABEL_WIDTH, "moved");
         buf_printf(b, "%lld%s\n", (long long)field_int(v, "moved"),
-                   field_is_true(v, "returning") ? ", the ramp is giving them back" : "");
+                   field_is_true(v, "returning") ? ", they are coming back" : "");
         if (!field_is(v, "mode", "enforce")) {
                 put_label(&cli->screen, b, LABEL_WIDTH, "would move");
                 buf_printf(b, "%lld with mode enforce\n", (long long)field_int(v, "would_move"));
@@ -85,9 +85,12 @@ static void put_counts(struct cli *cli, const struct value *v)
         put_label(&cli->screen, b, LABEL_WIDTH, "failed");
         buf_printf(b, "%lld\n", (long long)field_int(v, "failed"));
         put_label(&cli->screen, b, LABEL_WIDTH, "so far");
-        buf_printf(b, "%lld moved, %lld moved again, %lld given back since the start\n",
+        buf_printf(b,
+                   "%lld moved, %lld moved again, %lld given back, %lld put in front since the "
+                   "start\n",
                    (long long)field_int(v, "total_moved"), (long long)field_int(v, "total_shifted"),
-                   (long long)field_int(v, "total_returned"));
+                   (long long)field_int(v, "total_returned"),
+                   (long long)field_int(v, "total_fronted"));
 }
 
 static const struct field_line about_lines[] = {

@@ -184,6 +184,7 @@ static const struct {
         {"site_survey_seconds", COUNTER_GAUGE, "Time that the last survey took."},
         {"site_moved_total", COUNTER_TOTAL, "Actions that were moved."},
         {"site_returned_total", COUNTER_TOTAL, "Actions that were given back."},
+        {"site_fronted_total", COUNTER_TOTAL, "Actions that were put in front of others."},
         {"site_mended_total", COUNTER_TOTAL, "Faults of Action Scheduler that were mended."},
 };
 

@@ -252,6 +252,7 @@ int exec_site(struct core *core, struct session *session, const struct command *
                 .total_moved = (int64_t)s->total_moved,
                 .total_shifted = (int64_t)s->total_shifted,
                 .total_returned = (int64_t)s->total_returned,
+                .total_fronted = (int64_t)s->total_fronted,
         };
         reply_site(reply, &told);
         return OK;

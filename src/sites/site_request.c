@@ -155,8 +155,8 @@ static void explain(struct core *core, const struct site *s, const struct site_a
         else if (is_moved)
                 (void)snprintf(ret, WHY_MAX,
                                is_waiting ? "weir moved it: %s; its tier is %s"
-                                          : "weir moved it, and it returns by the ramp: %s; its "
-                                            "tier is %s",
+                                          : "weir moved it, and it returns when those before it "
+                                            "have run: %s; its tier is %s",
                                reason, tier_name(tier));
         else if (a->scheduled_s > now_s)
                 (void)snprintf(ret, WHY_MAX, "it is not due yet");

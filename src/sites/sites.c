@@ -324,6 +324,7 @@ void sites_each_sample(const struct core *core,
                 fn(ctx, "site_survey_seconds", labels, (double)v->took_us / 1e6);
                 fn(ctx, "site_moved_total", labels, (double)s->total_moved);
                 fn(ctx, "site_returned_total", labels, (double)s->total_returned);
+                fn(ctx, "site_fronted_total", labels, (double)s->total_fronted);
                 for (size_t k = 0; k < SITE_REPAIRS; k++) {
                         buf_clear(&text);
                         throttle_put_label(&text, "site", s->name);

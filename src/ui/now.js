@@ -594,7 +594,7 @@ function sitesPanel(ctx)
                                 return s.error;
                         if (s.mode === 'observe' && s.would_move)
                                 return `${fmtNumber(s.would_move)} would be moved in the mode enforce`;
-                        return s.returning ? 'moved actions return by the ramp' : '';
+                        return s.returning ? 'moved actions are coming back' : '';
                 },
         });
 }

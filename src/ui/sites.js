@@ -115,7 +115,7 @@ function tiles(ctx, s)
                 tile(`${fmtNumber(s.due)}${s.capped ? '+' : ''}`, 'due',
                         {...of('due'), sub: `${count(s.claimed)} claimed`}),
                 tile(fmtNumber(s.moved), 'moved',
-                        {...of('moved'), sub: s.returning ? 'returning by the ramp' : null}),
+                        {...of('moved'), sub: s.returning ? 'coming back' : null}),
                 s.mode === 'observe' ? tile(fmtNumber(s.would_move), 'would be moved',
                                                {title: 'In the mode enforce, as the load is now'})
                                      : null,
@@ -387,7 +387,8 @@ function lastPanel(ctx, name)
                         total.textContent =
                                 `Since weir started: ${fmtNumber(s.total_moved)} moved, ${
                                         fmtNumber(s.total_shifted)} moved on, ${
-                                        fmtNumber(s.total_returned)} given back.`;
+                                        fmtNumber(s.total_returned)} given back, ${
+                                        fmtNumber(s.total_fronted)} put in front.`;
                         t.update(s.last.slice(0, LAST));
                 }
         };

@@ -113,6 +113,7 @@ function site(name, row)
                 total_moved: 1700,
                 total_shifted: 12,
                 total_returned: 90,
+                total_fronted: 12,
         };
 }
 

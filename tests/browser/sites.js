@@ -104,7 +104,7 @@ test('a card tells how a site is, and a number of it leads to its actions', asyn
         await says(page, card('shop'), /deferrable1,001\+1,400.*waits 1 h/s);
         await says(page, card('blog'), /41would be moved.*would wait 5 min/s);
         await says(page, card('b2b'), /cannot look after this site: The user weir may not UPDATE/);
-        await says(page, card('b2b'), /returning by the ramp/);
+        await says(page, card('b2b'), /coming back/);
         await says(page, card('old'), /The guard of this site is off/);
         await card('shop').getByRole('link', {name: /failed/}).click();
         await page.getByRole('heading', {name: 'Site shop', level: 1}).waitFor();
@@ -118,7 +118,7 @@ test('a card tells how a site is, and a number of it leads to its actions', asyn
 test('of the last moves the newest are shown, with the way to all', async (t) => {
         const page = await faked(t, '#/sites/shop');
         const panel = page.getByRole('region', {name: 'Last moves', exact: true});
-        await says(page, panel, /1,700 moved, 12 moved on, 90 given back/);
+        await says(page, panel, /1,700 moved, 12 moved on, 90 given back, 12 put in front/);
         equal(await panel.locator('tbody tr').count(), 10, 'moves');
         await panel.getByRole('link', {name: 'All that are moved now'}).click();
         await until(() => page.world.asked.includes('GET shop actions?status=moved&limit=25'),

@@ -30,7 +30,7 @@ def moved(folder):
         r"shop +enforce +critical +1 +3 +0 +0 ")
     text = g.weir("wordpress", "status", "shop")
     has(text, r"^site shop: mode enforce, level critical\n", r"because +the load of shop is critical: load 30",
-        r"server +MariaDB", r"store +schema 7", r"moved +3\n", r"so far +3 moved, 0 moved again, 0 given back",
+        r"server +MariaDB", r"store +schema 7", r"moved +3\n", r"so far +3 moved, 0 moved again, 0 given back, 1 put in front",
         r"deferrable +waits .* 0 +3 +0", SYNC + r" +deferrable +waits .* 0 +3 +0",
         r"critical +runs +1 +0 +0", r"REPAIR +MODE +FOUND +MENDED", r"lost +observe +0 +0",
         r"last moves\n *ID +HOOK", r"%d +%s +deferrable +critical" % (sync[0], SYNC))
