@@ -1,9 +1,9 @@
 """May 1 on a WordPress database: Action Scheduler's actions, PHP runners, a storm of heavy queries.
 
 A replay starts a private MariaDB with the tables of a WordPress site.  Each act makes the same actions
-due over the same time and lets two runners work: in the calm, in the storm, and in the storm with
-weir's guard.  What happened is read from the database: when each callback began and how long after
-its date, what was moved, which deadlocks there were.
+due over the same time and lets two runners work: in the calm; with a backlog of older actions and a
+storm in the middle; and the same with weir's guard.  What happened is read from the database: when
+each callback began and how long after its date, what was moved, which deadlocks there were.
 
     replay.py PORT CLIENTS      the storm: so many clients, until it is killed
 
@@ -23,6 +23,7 @@ for folder in ("integration", "fault"):
 import lib_actionscheduler as bed       # noqa: E402
 import story                            # noqa: E402
 from flow import Api, Weir              # noqa: E402
+from lib_actionscheduler import percentile  # noqa: E402,F401
 from lib_databases import MariaConnection, die_with_parent  # noqa: E402
 
 DATABASE, PASSWORD = "shop", "only-for-the-demo"
@@ -68,18 +69,29 @@ wordpress "shop" {
 class Plan:
     """Times are seconds."""
     share: float = 1            # of the actions of CLASSES
-    spread: int = 30            # the actions become due over this time
-    storm: int = 60             # from the first due action on
+    backlog: int = 6000         # syncs with dates of the last hour, which come when the storm begins
+    before: int = 10            # from the first date of the other actions to the storm
+    storm: int = 60
+    after: int = 40             # from the storm to the last date
     clients: int = 120
     runners: int = 2
     lead: int = 6               # between making the actions and the first date
     gate: story.Plan = story.Plan()     # thresholds, delays and ramp of weir
 
+    def spread(self):
+        """The actions become due over this time."""
+        return self.before + self.storm + self.after
+
+    def phase(self, second):
+        """Of what is due in that second."""
+        return ("before" if second < self.before else
+                "storm" if second < self.before + self.storm else "after")
+
     def ramp_s(self):
         return self.gate.dwell + self.gate.ramp_cycles * self.gate.ramp_cycle
 
 
-QUICK = Plan(share=0.4, spread=12, storm=20, gate=dataclasses.replace(
+QUICK = Plan(share=0.4, backlog=3000, before=6, storm=20, after=14, gate=dataclasses.replace(
     story.QUICK, elevated=("0s", "0s", "40s", "90s"), critical=("0s", "30s", "40s", "90s")))
 
 
@@ -87,7 +99,8 @@ QUICK = Plan(share=0.4, spread=12, storm=20, gate=dataclasses.replace(
 class Act:
     """What happened in one act."""
     name: str
-    waits: dict                 # class: seconds from the date of each action to its start
+    waits: dict                 # class: seconds from the date of each action to its start, but the backlog
+    payments: dict              # before, storm, after: the same of payments that were due then
     runs: list                  # (action, hook, wait, start), in the order of starts
     made: int
     lost: list                  # (action, status): never ran, and no deadlock of a runner explains it
@@ -164,25 +177,29 @@ class Replay:
         plan, site = self.plan, self.site
         site.forget()
         n_deadlocks = len(bed.deadlocks(self.maria.log()))
-        first = int(time.time()) + plan.lead
+        first = self.first = int(time.time()) + plan.lead
+        backlog = plan.backlog if is_storm else 0
         for _, hook, n in CLASSES:
-            site.add_many(int(n * plan.share), (hook,), first, plan.spread)
-        self.made = sum(int(n * plan.share) for _, _, n in CLASSES)
+            site.add_many(int(n * plan.share), (hook,), first, plan.spread())
+        self.made = backlog + sum(int(n * plan.share) for _, _, n in CLASSES)
         self.runners = [bed.Runner(site, socket=self.maria.socket, user=story.USER, concurrent=plan.runners,
                                    pause_ms=PAUSE_MS, work={"*": {"sql": WORK}}) for _ in range(plan.runners)]
         self.moved, self.begin, self.name = set(), time.monotonic(), name
         if is_storm:
             self._blow(first)
         self._watch(lambda: self.n_open() == 0,
-                    plan.spread + PATIENCE_S + (plan.ramp_s() if self.weir else 0))
+                    plan.spread() + PATIENCE_S + (plan.ramp_s() if self.weir else 0))
         troubles = self._end_runners()
         return self._facts(name, troubles, n_deadlocks)
 
     def _blow(self, first):
+        begin, end = first + self.plan.before, first + self.plan.before + self.plan.storm
+        self._watch(lambda: time.time() >= begin, PATIENCE_S)
+        self.site.add_many(self.plan.backlog, (CLASSES[-1][1],), first - 3600, 3500)
         self.storm = subprocess.Popen(
             [sys.executable, os.path.abspath(__file__), str(self.maria.port), str(self.plan.clients)],
             stdin=subprocess.DEVNULL, preexec_fn=die_with_parent, start_new_session=True)
-        self._watch(lambda: time.time() >= first + self.plan.storm, self.plan.storm + PATIENCE_S)
+        self._watch(lambda: time.time() >= end, self.plan.storm + PATIENCE_S)
         self._end_storm()
 
     def _end_storm(self):
@@ -228,8 +245,16 @@ class Replay:
     def _facts(self, name, troubles, n_deadlocks):
         site = self.site
         own = {t["action"] for t in troubles if t["trouble"] == "start"}
-        never = site.never_run()
-        return Act(name, site.waits(CLASS_OF), site.runs(), self.made,
+        never, runs = site.never_run(), site.runs()
+        waits = {name: [] for name in CLASS_OF.values()}
+        payments = {"before": [], "storm": [], "after": []}
+        for _, hook, wait, start in runs:
+            second = start - wait - self.first
+            if second >= 0:
+                waits[CLASS_OF[hook]].append(wait)
+            if second >= 0 and CLASS_OF[hook] == "payment":
+                payments[self.plan.phase(second)].append(wait)
+        return Act(name, waits, payments, runs, self.made,
                    [x for x in never if x[0] not in own], site.run_twice(),
                    sum(x[0] in own for x in never), bed.deadlocks(self.maria.log())[n_deadlocks:], self.moved)
 
