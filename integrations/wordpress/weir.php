@@ -987,17 +987,17 @@ final class Weir_Gate {
  *
  *   1. weir tells the hooks of the critical tier, at most once a second;
  *   2. a SELECT by the index of the hook finds ids of theirs that are due, by the conditions, the
- *      order and the limit of the claim itself.  None: the claim is sent as it is;
- *   3. the claim is sent with these ids as one more condition.  Ids, and not hooks: by primary key it
- *      locks those rows alone, and none that another runner has claimed and is about to start.  A
- *      deadlock with the claim of another runner costs a second try, and not the run;
- *   4. if that has claimed something, a SELECT of it takes the place of the claim; else, because
- *      another runner has it, the claim is sent as it is.
+ *      order and the limit of the claim itself; if there are none, a SELECT finds ids of all that is
+ *      due, among the oldest OLDEST;
+ *   3. the claim is sent with these ids as one more condition;
+ *   4. if that has claimed something, a SELECT of it takes the place of the claim; if another runner
+ *      was faster, the next ids are looked for, and at last the claim is sent as it is.
  *
- * A claim of anything else reads by the index that Action Scheduler made for it.  The database may
- * choose another one, which leads over rows that other runners have claimed: then it deadlocks with
- * the start of an action that is newer than the rest, as payments are when they go first, and Action
- * Scheduler marks the loser as failed without running it.
+ * Ids, because Action Scheduler's own claim reads and locks every row that is due, also those that
+ * another runner has claimed and is about to start: they wait for each other, or deadlock, and
+ * Action Scheduler marks the loser as failed without running it.  By primary key a claim locks what
+ * it takes.  And with a million due rows it takes milliseconds, where the own one takes seconds, and
+ * in a storm a minute.
  *
  * A claim that looks different, because its caller wants some hooks or a group (WP-CLI), because of
  * another plugin, or in an unknown version of Action Scheduler, is sent as it is.
@@ -1006,7 +1006,9 @@ final class Weir_Claim {
     const TRIES = 3;
     const CONDITIONS = "WHERE claim_id = 0 AND scheduled_date_gmt <= '[^']*' AND status ?= ?'pending'";
 
-    const INDEX = 'claim_id_status_scheduled_date_gmt';
+    const INDEX = 'status_scheduled_date_gmt';
+    const OLDEST = 5000;
+    const COLUMNS = array('action_id', 'hook', 'priority', 'attempts', 'scheduled_date_gmt', 'group_id');
 
     private static $first = array(); // site => hooks, code, at_ns
     private static $has_index = array(); // table => bool
@@ -1035,28 +1037,29 @@ final class Weir_Claim {
             return $sql;
         }
         self::$is_expected = false;
-        $hooks = $claim ? self::hooks() : array();
-        if (!$hooks) {
+        if (!$claim || !self::hooks()) {
             return $sql;
         }
-        $ids = self::due($claim, $hooks);
-        return $ids && self::claim($claim, $ids)
-            ? 'SELECT action_id FROM ' . $claim['table'] . ' WHERE claim_id = ' . $claim['id']
-            : self::by_index($claim, $sql);
+        for ($i = 0; $i < self::TRIES; $i++) {
+            $ids = self::due($claim, self::hooks());
+            $ids = $ids ? $ids : self::oldest($claim);
+            $n = $ids ? self::claim($claim, $ids) : false;
+            if ($n !== 0) {
+                break;
+            }
+        }
+        return $n ? 'SELECT action_id FROM ' . $claim['table'] . ' WHERE claim_id = ' . $claim['id'] : $sql;
     }
 
-    private static function by_index(array $claim, $sql) {
+    private static function has_index($table) {
         global $wpdb;
-        $table = $claim['table'];
         if (!isset(self::$has_index[$table])) {
             $was = $wpdb->suppress_errors(true);
             self::$has_index[$table] = (bool) $wpdb->get_var($wpdb->prepare(
                 "SHOW INDEX FROM $table WHERE Key_name = %s", self::INDEX));
             $wpdb->suppress_errors($was);
         }
-        // The last one in front of the conditions is the one that is read.
-        $at = strrpos($claim['head'], $table) + strlen($table);
-        return self::$has_index[$table] ? substr_replace($sql, ' FORCE INDEX (' . self::INDEX . ')', $at, 0) : $sql;
+        return self::$has_index[$table];
     }
 
     /** The parts of a claim; array() when it is to stay as it is, false when it is none. */
@@ -1093,21 +1096,34 @@ final class Weir_Claim {
         return self::$first[$site]['hooks'];
     }
 
-    /** Ids of actions that this claim may take. */
+    /** Ids of actions of these hooks that this claim may take. */
     private static function due(array $claim, array $hooks) {
         global $wpdb;
-        if (!$hooks) {
-            return array();
-        }
         $names = $wpdb->prepare(implode(', ', array_fill(0, count($hooks), '%s')), $hooks);
-        $was = $wpdb->suppress_errors(true); // the claim itself tells what is wrong
-        $ids = $wpdb->get_col('SELECT action_id FROM ' . $claim['table'] . ' ' . $claim['where']
+        return self::ids('SELECT action_id FROM ' . $claim['table'] . ' ' . $claim['where']
             . ' AND hook IN (' . $names . ')' . $claim['order']);
+    }
+
+    /** Ids of any that it may take.  In the order of the claim, but among the oldest. */
+    private static function oldest(array $claim) {
+        $columns = array_filter(self::COLUMNS, static function ($name) use ($claim) {
+            return $name === 'action_id' || preg_match('~\b' . $name . '\b~', $claim['order']);
+        });
+        return self::ids('SELECT action_id FROM (SELECT ' . implode(', ', $columns) . ' FROM ' . $claim['table']
+            . (self::has_index($claim['table']) ? ' FORCE INDEX (' . self::INDEX . ')' : '') . ' '
+            . $claim['where'] . ' ORDER BY scheduled_date_gmt LIMIT ' . self::OLDEST . ') AS oldest'
+            . $claim['order']);
+    }
+
+    private static function ids($sql) {
+        global $wpdb;
+        $was = $wpdb->suppress_errors(true); // the claim itself tells what is wrong
+        $ids = $wpdb->get_col($sql);
         $wpdb->suppress_errors($was);
         return array_map('intval', $ids);
     }
 
-    /** Whether the claim got any of them. */
+    /** How many of them the claim got; false after an error. */
     private static function claim(array $claim, array $ids) {
         global $wpdb;
         $sql = $claim['head'] . $claim['where'] . ' AND action_id IN (' . implode(', ', $ids) . ')'
@@ -1119,9 +1135,9 @@ final class Weir_Claim {
         $wpdb->suppress_errors($was);
         if ($n === false && !self::$is_told) {
             self::$is_told = true;
-            error_log('weir: the critical tier cannot be claimed first: ' . $wpdb->last_error);
+            error_log('weir: actions cannot be claimed by their ids: ' . $wpdb->last_error);
         }
-        return (int) $n > 0;
+        return $n;
     }
 }
 
