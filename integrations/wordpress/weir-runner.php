@@ -10,7 +10,8 @@
  *
  * Action Scheduler by itself lets one runner claim at a time.  weir work decides how many there are, and
  * says in WEIR_RUNNERS how many there may be; what a plugin sets after that (priority 2 and later) holds.
- * The claim of the reserved runner does not count: it takes nobody's place.
+ * The claim of the reserved runner does not count: it takes nobody's place.  WEIR_FIRST is a list of the
+ * hooks whose actions go first, in JSON.
  *
  * The reserved runner stays and claims only actions of the hooks that its input names.  The input is
  * lines of JSON, each of which replaces the one before:
@@ -385,5 +386,10 @@ add_filter('action_scheduler_queue_runner_concurrent_batches', function ($batche
     $is_taken = $batches > 0 && weir_runner_try_var("SELECT IS_FREE_LOCK('" . weir_runner_lock() . "')") === '0';
     return $batches + (int) $is_taken;
 }, PHP_INT_MAX);
+/* Claims by ids, and critical hooks first: weir.php, which may be a plugin of the site already. */
+if (!class_exists('Weir_Claim') && is_readable(__DIR__ . '/weir.php'))
+    require __DIR__ . '/weir.php';
+if (method_exists('Weir_Claim', 'by_runner'))
+    Weir_Claim::by_runner((array) json_decode((string) getenv('WEIR_FIRST'), true));
 ActionScheduler_QueueRunner::instance()->run('weir');
 exit(0);

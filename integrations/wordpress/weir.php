@@ -1014,16 +1014,28 @@ final class Weir_Claim {
     private static $has_index = array(); // table => bool
     private static $is_expected = false; // one of the next statements is a claim
     private static $is_told = false; // a claim that failed, once in a process
+    private static $given = array(); // hooks of the critical tier, from whoever started this runner
 
     public static function register() {
         add_filter('action_scheduler_claim_actions_order_by', array(__CLASS__, 'begins'), 20);
     }
 
+    /** For weir-runner.php: what to do while the plugin itself asks nobody. */
+    public static function by_runner(array $hooks) {
+        self::$given = $hooks;
+    }
+
+    private static function asks_weir() {
+        return Weir_Settings::site() !== '' && Weir_Settings::mode('enforce') === 'enforce'
+            && !Weir_Breaker::is_open();
+    }
+
     public static function begins($order) {
-        if (Weir_Settings::site() !== '' && Weir_Settings::mode('enforce') === 'enforce'
-            && !Weir_Breaker::is_open()) {
+        if (self::asks_weir() || self::$given) {
             self::$is_expected = true;
-            Weir_Tiers::tell();
+            if (self::asks_weir()) {
+                Weir_Tiers::tell();
+            }
             // Late, to see the statement as it is sent.  On pages of the site it is never added.
             add_filter('query', array(__CLASS__, 'sent'), 1000);
         }
@@ -1037,11 +1049,14 @@ final class Weir_Claim {
             return $sql;
         }
         self::$is_expected = false;
-        if (!$claim || !self::hooks()) {
+        $hooks = $claim && self::asks_weir() ? self::hooks() : self::$given;
+        // Whoever cannot name the hooks that go first must not look at the oldest alone.
+        if (!$claim || !$hooks) {
             return $sql;
         }
+        $n = 0;
         for ($i = 0; $i < self::TRIES; $i++) {
-            $ids = self::due($claim, self::hooks());
+            $ids = self::due($claim, $hooks);
             $ids = $ids ? $ids : self::oldest($claim);
             $n = $ids ? self::claim($claim, $ids) : false;
             if ($n !== 0) {

@@ -272,6 +272,11 @@ static void reserved_move(struct site_reserved *r, enum reserved_event event)
         }
 }
 
+struct slice site_reserved_hooks(const struct site_reserved *r)
+{
+        return buf_slice(&r->hooks);
+}
+
 void site_reserved_set_hooks(struct site_reserved *r, const struct value *hooks)
 {
         struct buf list CLEANUP(buf_release) = {0};

@@ -27,6 +27,8 @@ struct site_reserved_spec {
 struct site_reserved *site_reserved_new(const struct site_reserved_spec *spec);
 /* A list of texts.  None ends the process, any starts it. */
 void site_reserved_set_hooks(struct site_reserved *r, const struct value *hooks);
+/* As a list in JSON; "" without any. */
+struct slice site_reserved_hooks(const struct site_reserved *r);
 /* The process may end the action it works on, and starts no other. */
 void site_reserved_stop(struct site_reserved *r);
 void site_reserved_kill(struct site_reserved *r);

@@ -39,6 +39,7 @@
 #define PAUSE_MIN_MS 1000
 #define PAUSE_MAX_MS 60000
 #define OUTPUT_MAX   4096
+#define FIRST_MAX    65536
 
 struct place {
         struct site_runner *runner;
@@ -203,6 +204,18 @@ static void on_runner_done(void *ctx, const struct task_result *result)
         step(r);
 }
 
+/* One that claims them first is in the way of nobody.  A list that is too long for the environment
+ * is left to the reserved runner alone. */
+static void put_first(const struct site_runner *r, struct words *env)
+{
+        struct slice hooks = r->reserved ? site_reserved_hooks(r->reserved) : SLICE_NONE;
+        struct buf text CLEANUP(buf_release) = {0};
+        if (!hooks.len || hooks.len > FIRST_MAX)
+                return;
+        buf_put_slice(&text, hooks);
+        env_add(env, "WEIR_FIRST", buf_cstr(&text));
+}
+
 static int start_task(struct place *place, struct problem *p)
 {
         struct site_runner *r = place->runner;
@@ -211,6 +224,7 @@ static int start_task(struct place *place, struct problem *p)
         site_blog_put_command(&r->blog, o->command, &command);
         env_make(&env, &r->env);
         site_blog_put_env(&r->blog, &env);
+        put_first(r, &env);
         const struct task_spec spec = {
                 .command = {.argv = command.argv, .env = env.argv, .dir = o->dir, .umask = -1},
                 .output_max = OUTPUT_MAX,
