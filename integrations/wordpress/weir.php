@@ -2,12 +2,12 @@
 /**
  * Plugin Name: weir
  * Description: Makes Action Scheduler follow the load of the database, with locks that all processes share.
- * Version: 1.0.0
+ * Version: 0.1.0
  * Requires PHP: 7.4
  * License: MIT
  *
- * A must-use plugin: one file in wp-content/mu-plugins, nothing else.  README.md, next to this file,
- * lists the constants of wp-config.php, the functions and the filters.
+ * A must-use plugin: one file in wp-content/mu-plugins, nothing else.  README.md, next to this file, lists the constants of wp-config.php, the
+ * functions and the filters.
  *
  * Loading this file registers hooks and does nothing more: no query, no connection, no file.
  *
@@ -19,6 +19,8 @@
  *   Weir_Claim      actions of the critical tier first
  *   Weir_Tiers      what code says with the filter weir_priority, for weir
  *   Weir_QueryGuard the functions under the names of QueryGuard
+ *   Weir_Trial      what works of a connection to weir, and what does not
+ *   Weir_Setup      what Tools > weir stores, and what weir.conf and the database need
  *   Weir_Admin      Tools > weir
  *   Weir_Throttle_Command, Weir_Mutex_Command   for WP-CLI
  *
@@ -32,13 +34,21 @@ defined('ABSPATH') || exit;
 
 /* --- settings ------------------------------------------------------------------------------- */
 
-/** Constants of wp-config.php.  A filter of the same name in lower case may change each value. */
+/**
+ * Constants of wp-config.php, and for some of them what Tools > weir stored: a constant wins.  A filter
+ * of the same name in lower case may change each value.
+ */
 final class Weir_Settings {
     const MODES = array('off', 'test_observe', 'observe', 'enforce');
+    const OPTION = 'weir_settings'; // an array; not loaded with each page, so it is read when asked for
+    const STORED = array('url', 'token', 'site');
+    const USUAL_URL = 'http://127.0.0.1:7380';
+
+    private static $tried = array(); // name => value: in place of what is stored, for a test
 
     /** 'http://host:port', 'https://host:port' or 'unix:/path'. */
     public static function url() {
-        return (string) self::value('url', 'http://127.0.0.1:7380');
+        return (string) self::value('url', self::USUAL_URL);
     }
 
     /** What PHP must know of TLS with the host of an https:// address. */
@@ -85,9 +95,54 @@ final class Weir_Settings {
         return (string) apply_filters('weir_capability', 'manage_options');
     }
 
+    /** Who may say where weir is: in a network nobody of a single site, because any address is asked. */
+    public static function setup_capability() {
+        return is_multisite() ? 'manage_network_options' : self::capability();
+    }
+
+    /**
+     * Whether wp-config.php decides, and the page cannot.  With a token in wp-config.php the address is
+     * decided there as well: the token is sent to no address that was typed in wp-admin.
+     */
+    public static function is_fixed($name) {
+        $has_token = defined('WEIR_TOKEN') || defined('WEIR_TOKEN_FILE');
+        return defined(self::constant_of($name)) || ($has_token && ($name === 'token' || $name === 'url'));
+    }
+
+    /** name => value, of this site of a network alone. */
+    public static function stored() {
+        $stored = get_option(self::OPTION, array());
+        return self::$tried + (is_array($stored) ? $stored : array());
+    }
+
+    /** Changes these and keeps the others; '' removes one. */
+    public static function store(array $changes) {
+        update_option(self::OPTION, array_filter(array_merge(self::stored(), $changes), 'strlen'), false);
+    }
+
+    /** What $callback returns while these values stand in place of the stored ones. */
+    public static function with(array $values, callable $callback) {
+        self::$tried = $values;
+        try {
+            return $callback();
+        } finally {
+            self::$tried = array();
+        }
+    }
+
+    private static function constant_of($name) {
+        return 'WEIR_' . strtoupper($name);
+    }
+
     private static function value($name, $default) {
-        $constant = 'WEIR_' . strtoupper($name);
-        return apply_filters('weir_' . $name, defined($constant) ? constant($constant) : $default);
+        $value = $default;
+        if (defined(self::constant_of($name))) {
+            $value = constant(self::constant_of($name));
+        } elseif (in_array($name, self::STORED, true) && !self::is_fixed($name)) {
+            $stored = self::stored();
+            $value = isset($stored[$name]) && $stored[$name] !== '' ? $stored[$name] : $default;
+        }
+        return apply_filters('weir_' . $name, $value);
     }
 }
 
@@ -209,6 +264,7 @@ final class Weir_Client {
     const TIMEOUT_MS = 250;
     const PATIENT_MS = 2000; // when a person waits for the answer
     const ANSWER_BYTES = 16777216;
+    const FORMS = 'http://host:port, https://host:port or unix:/path';
 
     private static $stream = null;
     private static $pid = 0; // a forked child must not write to its parent's connection
@@ -219,17 +275,23 @@ final class Weir_Client {
 
     /**
      * array('status' => 200, 'body' => ...), or null when weir is away.  With 'is_patient' weir is
-     * asked even though the breaker is open, and has more time.
+     * asked even though the breaker is open, and has more time.  With 'is_apart' as well, and the
+     * breaker learns nothing: of an address that is only tried, or an answer that takes long.
      */
     public static function request($method, $path, $body = null, array $options = array()) {
-        $is_patient = !empty($options['is_patient']);
+        $is_apart = !empty($options['is_apart']);
+        $is_patient = $is_apart || !empty($options['is_patient']);
         if (!$is_patient && !Weir_Breaker::may_try()) {
             return null;
         }
-        $ms = apply_filters('weir_timeout_ms', $is_patient ? self::PATIENT_MS : self::TIMEOUT_MS);
+        $usual = $is_patient ? self::PATIENT_MS : self::TIMEOUT_MS;
+        $ms = apply_filters('weir_timeout_ms', isset($options['ms']) ? $options['ms'] : $usual);
         $deadline = hrtime(true) + (int) $ms * 1000000;
         $headers = isset($options['headers']) ? $options['headers'] : array();
         $answer = self::exchange($method, $path, $body, $headers, $deadline);
+        if ($is_apart) {
+            return $answer;
+        }
         if ($answer === null) {
             Weir_Breaker::open(self::$problem);
         } elseif ($answer['status'] === 401 || $answer['status'] === 421) {
@@ -290,22 +352,30 @@ final class Weir_Client {
     /** The address of the setting in parts, null when it is wrong. */
     private static function where() {
         $url = Weir_Settings::url();
+        $where = self::parse_url($url);
+        if (!$where) {
+            self::$problem = "the address of weir (WEIR_URL) is '" . $url . "'; it must be " . self::FORMS;
+        } elseif ($where['is_tls']) {
+            $where['tls'] = Weir_Settings::tls(trim($where['name'], '[]'));
+        }
+        return $where;
+    }
+
+    /** Null when it is no address. */
+    public static function parse_url($url) {
         if (strncmp($url, 'unix:', 5) === 0 && strlen($url) > 5) {
             return array('address' => 'unix://' . preg_replace('~^//(?=/)~', '', substr($url, 5)),
-                'host' => 'localhost', 'base' => '', 'tls' => null);
+                'host' => 'localhost', 'name' => '', 'base' => '', 'is_tls' => false, 'tls' => null);
         }
         $parts = parse_url($url);
         $scheme = isset($parts['scheme']) ? $parts['scheme'] : '';
         if (!$parts || empty($parts['host']) || ($scheme !== 'http' && $scheme !== 'https')) {
-            self::$problem = "WEIR_URL is '" . $url
-                . "'; it must be http://host:port, https://host:port or unix:/path";
             return null;
         }
         $is_tls = $scheme === 'https';
         $port = isset($parts['port']) ? $parts['port'] : ($is_tls ? 443 : 80);
         return array('address' => ($is_tls ? 'tls://' : 'tcp://') . $parts['host'] . ':' . $port,
-            'host' => $parts['host'] . ':' . $port,
-            'tls' => $is_tls ? Weir_Settings::tls(trim($parts['host'], '[]')) : null,
+            'host' => $parts['host'] . ':' . $port, 'name' => $parts['host'], 'is_tls' => $is_tls, 'tls' => null,
             'base' => isset($parts['path']) ? rtrim($parts['path'], '/') : '');
     }
 
@@ -1551,6 +1621,316 @@ class Weir_Mutex_Command extends Weir_Command {
     }
 }
 
+/* --- set-up in wp-admin ----------------------------------------------------------------------- */
+
+/**
+ * Asks a weir step by step, and says what works and what does not: with the settings in force, or with
+ * others before they are stored.  Nothing of it opens or closes the breaker.
+ *
+ * A line is array(kind, what, text); the kinds are ok, note (less is possible) and bad (to be mended).
+ */
+final class Weir_Trial {
+    public static function run(array $settings = array()) {
+        Weir_Client::disconnect(); // another address may have the same certificates to check anew
+        $lines = Weir_Settings::with($settings, array(__CLASS__, 'lines'));
+        Weir_Client::disconnect();
+        return $lines;
+    }
+
+    public static function lines() {
+        $answer = self::ask('/v1/session');
+        $session = $answer && is_array($answer['body']) ? $answer['body'] : array();
+        if (!$answer) {
+            return array(array('bad', __('Address', 'weir'), Weir_Client::problem()));
+        }
+        if ($answer['status'] === 401) {
+            return array(self::address(), array('bad', __('Access token', 'weir'), self::refused()));
+        }
+        if ($answer['status'] !== 200 || !isset($session['needs_login'], $session['roles'])) {
+            return array(array('bad', __('Address', 'weir'), sprintf(
+                /* translators: 1: an address, 2: what the server said */
+                __('%1$s answers, but not as weir does: %2$s', 'weir'), Weir_Settings::url(),
+                Weir_Client::detail($answer))));
+        }
+        if (!empty($session['needs_login']) && empty($session['is_logged_in'])) {
+            return array(self::address(), array('bad', __('Access token', 'weir'), self::refused()));
+        }
+        return array_merge(array(self::address(), array('ok', __('Version', 'weir'), 'weir ' . $session['version'])),
+            self::rights($session), self::site($session));
+    }
+
+    private static function ask($path) {
+        return Weir_Client::request('GET', $path, null, array('is_apart' => true));
+    }
+
+    private static function address() {
+        $where = Weir_Client::parse_url(Weir_Settings::url());
+        $tls = $where['is_tls'] ? Weir_Settings::tls('') : null;
+        if ($tls && $tls['verify_peer']) {
+            $how = __('encrypted, and its certificate is good', 'weir');
+        } elseif ($tls) {
+            $how = __('encrypted, but its certificate is not looked at (WEIR_TLS_VERIFY)', 'weir');
+        } elseif (Weir_Setup::is_local($where)) {
+            $how = __('on this machine', 'weir');
+        } else {
+            $how = __('not encrypted: the network can read the access token; https:// is safer', 'weir');
+        }
+        $is_good = Weir_Setup::is_local($where) || ($tls && $tls['verify_peer']);
+        /* translators: 1: an address, 2: how the connection is protected */
+        return array($is_good ? 'ok' : 'note', __('Address', 'weir'), sprintf(
+            __('weir answers at %1$s: %2$s', 'weir'), Weir_Settings::url(), $how));
+    }
+
+    private static function refused() {
+        return Weir_Settings::token() === ''
+            ? __('weir wants an access token and there is none; make one with: weir token add wordpress checker,locker,producer,reader', 'weir')
+            : __('weir does not know this access token: it is mistyped, was removed, or its time is over', 'weir');
+    }
+
+    private static function rights(array $session) {
+        $roles = $session['roles'];
+        $without = array(
+            'checker' => __('no action waits for the load', 'weir'),
+            'locker' => __('locks use the database alone', 'weir'),
+            'producer' => __('weir_enqueue() adds no jobs', 'weir'),
+            'reader' => __('this page shows nothing', 'weir'),
+            'operator' => __('this page changes neither the pause nor the tiers of hooks', 'weir'),
+            'admin' => __('this page changes neither modes nor thresholds nor delays', 'weir'),
+        );
+        $name = !empty($session['name']) ? '"' . $session['name'] . '"' : __('none is needed', 'weir');
+        /* translators: 1: name of an access token, 2: its roles */
+        $lines = array(array('ok', __('Access token', 'weir'), sprintf(__('%1$s, with the roles %2$s', 'weir'),
+            $name, implode(', ', $roles))));
+        foreach (array_diff_key($without, array_flip($roles)) as $role => $what) {
+            /* translators: 1: name of a role, 2: what does not work without it */
+            $lines[] = array($role === 'checker' ? 'bad' : 'note', __('Role', 'weir'),
+                sprintf(__('the token has not the role %1$s: %2$s', 'weir'), $role, $what));
+        }
+        return $lines;
+    }
+
+    private static function site(array $session) {
+        $site = Weir_Settings::site();
+        $is_reader = in_array('reader', $session['roles'], true);
+        if ($site === '') {
+            return array(array('bad', __('Site', 'weir'), __('no name is set, so actions run as usual', 'weir')
+                . self::others($is_reader)));
+        }
+        $path = '/v1/sites/' . rawurlencode($site);
+        $answer = self::ask($is_reader ? $path : $path . '/ask?hook=weir');
+        if (!$answer || $answer['status'] !== 200) {
+            $is_missing = $answer && $answer['status'] === 404;
+            /* translators: %s: name of a site */
+            return array(array('bad', __('Site', 'weir'), $is_missing
+                ? sprintf(__('weir.conf has no section wordpress "%s"', 'weir'), $site) . self::others($is_reader)
+                : ($answer ? Weir_Client::detail($answer) : Weir_Client::problem())));
+        }
+        return self::state($site, $answer['body']);
+    }
+
+    /** Which names there are. */
+    private static function others($is_reader) {
+        $answer = $is_reader ? self::ask('/v1/sites') : null;
+        if (!$answer || $answer['status'] !== 200) {
+            return '';
+        }
+        $names = array_column($answer['body']['sites'], 'name');
+        /* translators: %s: names of sites */
+        return $names ? sprintf(__('; weir knows: %s', 'weir'), implode(', ', $names))
+            : __('; weir.conf has no section wordpress at all', 'weir');
+    }
+
+    private static function state($site, array $state) {
+        $mode = Weir_Settings::mode($state['mode']);
+        /* translators: 1: name of a site, 2: mode, 3: level, 4: why */
+        $text = sprintf(__('%1$s: mode %2$s, level %3$s (%4$s)', 'weir'), $site, $state['mode'], $state['level'],
+            $state['reason']);
+        /* translators: %s: mode */
+        $text .= $mode === $state['mode'] ? '' : sprintf(__('; in this WordPress %s, by WEIR_MODE', 'weir'), $mode);
+        $lines = array(array('ok', __('Site', 'weir'), $text));
+        if (!empty($state['error'])) {
+            $lines[] = array('bad', __('Database', 'weir'), $state['error']);
+        } elseif (isset($state['server']) && !empty($state['surveyed_ms'])) {
+            /* translators: %s: name and version of a database server */
+            $lines[] = array('ok', __('Database', 'weir'), sprintf(__('weir reads %s', 'weir'), $state['server']));
+        }
+        return $lines;
+    }
+}
+
+/** What Tools > weir stores of the connection, and what weir.conf and the database need for this site. */
+final class Weir_Setup {
+    const URL_BYTES = 512;
+    const SITE_BYTES = 64;
+
+    /** Whether weir is asked on this machine. */
+    public static function is_local(array $where) {
+        return $where['name'] === '' || self::is_this_machine($where['name']);
+    }
+
+    private static function is_this_machine($host) {
+        return in_array($host, array('', 'localhost', '::1', '[::1]'), true) || strncmp($host, '127.', 4) === 0;
+    }
+
+    /** What is typed for the settings that wp-config.php leaves open; '' for the token keeps the stored one. */
+    public static function typed(array $posted, $is_token_removed) {
+        $typed = array();
+        foreach (array('url', 'token', 'site') as $name) {
+            if (!Weir_Settings::is_fixed($name)) {
+                $typed[$name] = trim($posted[$name]);
+            }
+        }
+        if (isset($typed['token']) && $typed['token'] === '' && !$is_token_removed) {
+            unset($typed['token']);
+        }
+        return $typed;
+    }
+
+    /** '' or what is wrong, and what is allowed. */
+    public static function problem(array $typed) {
+        if (isset($typed['url']) && !self::is_url($typed['url'])) {
+            /* translators: 1: what was typed, 2: forms of an address */
+            return sprintf(__('\'%1$s\' is no address of weir; it must be %2$s', 'weir'), $typed['url'],
+                Weir_Client::FORMS);
+        }
+        if (isset($typed['site']) && !self::is_site($typed['site'])) {
+            /* translators: 1: what was typed, 2: number of bytes */
+            return sprintf(__('\'%1$s\' is no name of a site; it has at most %2$d bytes without / and control characters',
+                'weir'), $typed['site'], self::SITE_BYTES);
+        }
+        if (isset($typed['token']) && $typed['token'] !== '' && !preg_match('/^[\x21-\x7e]{16,512}$/D', $typed['token'])) {
+            return __('an access token has 16 to 512 letters, digits and signs, without spaces', 'weir');
+        }
+        $stored = Weir_Settings::stored();
+        $is_kept = !empty($stored['token']) && isset($typed['url']) && !isset($typed['token']);
+        if ($is_kept && self::is_moved($typed['url'])) {
+            return __('type the access token again: the stored one is sent to no other address than its own', 'weir');
+        }
+        return '';
+    }
+
+    private static function is_moved($url) {
+        $stored = Weir_Settings::stored();
+        $was = !empty($stored['url']) ? $stored['url'] : Weir_Settings::USUAL_URL;
+        return ($url !== '' ? $url : Weir_Settings::USUAL_URL) !== $was;
+    }
+
+    private static function is_url($url) {
+        return $url === '' || (strlen($url) <= self::URL_BYTES && !preg_match('/[^\x21-\x7e]|@/', $url)
+            && Weir_Client::parse_url($url) !== null);
+    }
+
+    private static function is_site($site) {
+        return strlen($site) <= self::SITE_BYTES && preg_match('~^[^/\x00-\x1f\x7f]*$~Du', $site);
+    }
+
+    /* What else there is to do. */
+
+    /** The sections of weir.conf for this site, without a password. */
+    public static function sections() {
+        global $wpdb;
+        $site = self::quoted(Weir_Settings::site() !== '' ? Weir_Settings::site() : 'shop');
+        $login = array_merge(self::place(), array('user = "weir"',
+            'password_file = "/etc/weir/wordpress.password"'));
+        $metrics = array('metric "threads_running" { elevated = {5, 3} critical = {15, 10} }');
+        $target = array_merge(array('kind = "mysql"'), $login, $metrics);
+        $guard = array_merge($login, array('database = ' . self::quoted(self::database()),
+            'prefix = ' . self::quoted($wpdb->prefix), 'target = ' . $site, 'mode = "observe"'));
+        return self::block('target ' . $site, $target) . self::block('wordpress ' . $site, $guard);
+    }
+
+    /**
+     * How many actions are due, as a metric of the site's target.  It stops counting: a backlog of a
+     * million must not cost the database a count each second.
+     */
+    public static function metric() {
+        $sql = "SELECT COUNT(*) FROM (SELECT 1 FROM " . self::table('actionscheduler_actions')
+            . " WHERE status = 'pending' AND scheduled_date_gmt <= UTC_TIMESTAMP() LIMIT 10000) AS due";
+        return self::block('metric "actions_due"', array('source = ' . self::quoted('sql:' . $sql),
+            'elevated = {1000, 500}', 'critical = {5000, 2500}'));
+    }
+
+    private static function block($head, array $lines) {
+        return $head . " {\n        " . implode("\n        ", $lines) . "\n}\n";
+    }
+
+    private static function quoted($text) {
+        return '"' . str_replace(array('\\', '"', '${'), array('\\\\', '\\"', '\\${'), $text) . '"';
+    }
+
+    private static function database() {
+        return defined('DB_NAME') ? DB_NAME : '';
+    }
+
+    private static function table($name) {
+        global $wpdb;
+        return '`' . str_replace('`', '``', self::database()) . '`.`' . str_replace('`', '``', $wpdb->prefix . $name) . '`';
+    }
+
+    private static function is_weir_local() {
+        $where = Weir_Client::parse_url(Weir_Settings::url());
+        return !$where || self::is_local($where);
+    }
+
+    /** host, port and socket of DB_HOST. */
+    private static function db_host() {
+        global $wpdb;
+        $of = defined('DB_HOST') ? DB_HOST : '';
+        $parts = $wpdb->parse_db_host($of);
+        return $parts ? $parts : array($of, null, null, false);
+    }
+
+    /** The database as weir reaches it, in lines of weir.conf. */
+    private static function place() {
+        list($host, $port, $socket) = self::db_host();
+        if ($socket && self::is_weir_local()) {
+            return array('socket = ' . self::quoted($socket));
+        }
+        if (self::is_this_machine((string) $host)) {
+            $host = self::is_weir_local() ? '127.0.0.1' : 'ADDRESS-OF-THIS-DATABASE';
+        }
+        $lines = array('host = ' . self::quoted($host));
+        return $port ? array_merge($lines, array('port = ' . (int) $port)) : $lines;
+    }
+
+    /** Where the database sees weir. */
+    private static function account() {
+        list($host, , $socket) = self::db_host();
+        $where = Weir_Client::parse_url(Weir_Settings::url());
+        $of_weir = $where ? trim($where['name'], '[]') : '';
+        if (self::is_weir_local()) {
+            $from = $socket ? 'localhost' : (self::is_this_machine((string) $host) ? '127.0.0.1' : '%');
+        } else {
+            $from = filter_var($of_weir, FILTER_VALIDATE_IP) ? $of_weir : 'ADDRESS-OF-WEIR';
+        }
+        return "'weir'@'" . $from . "'";
+    }
+
+    /** Statements for an administrator of the database, by what they are for. */
+    public static function grants() {
+        global $wpdb;
+        $to = ' TO ' . self::account() . ';';
+        list($actions, $claims, $groups, $logs, $options) = array_map(array(__CLASS__, 'table'), array(
+            'actionscheduler_actions', 'actionscheduler_claims', 'actionscheduler_groups', 'actionscheduler_logs',
+            'options'));
+        $was = $wpdb->suppress_errors(true); // a site without Action Scheduler has no such table yet
+        $priority = $wpdb->get_var("SHOW COLUMNS FROM $actions LIKE 'priority'") ? ', priority' : '';
+        $wpdb->suppress_errors($was);
+        $lines = array('CREATE USER ' . self::account() . " IDENTIFIED BY 'A-PASSWORD';",
+            '-- observe: weir reads');
+        foreach (array($actions, $claims, $groups, $logs, $options) as $table) {
+            $lines[] = 'GRANT SELECT ON ' . $table . $to;
+        }
+        return implode("\n", array_merge($lines, array('-- enforce: it moves actions and logs that',
+            'GRANT UPDATE (scheduled_date_gmt, scheduled_date_local, claim_id, status' . $priority . ') ON '
+                . $actions . $to,
+            'GRANT INSERT ON ' . $logs . $to,
+            '-- repairs that delete, and locks',
+            'GRANT DELETE ON ' . $actions . $to, 'GRANT DELETE ON ' . $claims . $to,
+            'GRANT DELETE ON ' . $logs . $to, 'GRANT INSERT, UPDATE ON ' . $options . $to))) . "\n";
+    }
+}
+
 /* --- Tools > weir --------------------------------------------------------------------------- */
 
 /**
@@ -1565,6 +1945,8 @@ final class Weir_Admin {
         'unknown' => '#8c8f94');
     const SHOWN = 20;
 
+    private static $said = array(); // what the page shows after the redirect, beside the result
+
     public static function register() {
         add_action('admin_menu', static function () {
             add_management_page('weir', 'weir', Weir_Settings::capability(), 'weir',
@@ -1576,17 +1958,20 @@ final class Weir_Admin {
     /* Changes. */
 
     public static function save() {
-        if (!current_user_can(Weir_Settings::capability())) {
+        $do = sanitize_key(self::posted('weir_do'));
+        $is_setup = $do === 'setup';
+        if (!current_user_can(Weir_Settings::capability())
+            || ($is_setup && !current_user_can(Weir_Settings::setup_capability()))) {
             wp_die(esc_html__('You may not change weir.', 'weir'), '', array('response' => 403));
         }
-        $do = sanitize_key(self::posted('weir_do'));
         check_admin_referer('weir_' . $do);
-        $changes = array('mode' => 'save_mode', 'pause' => 'save_pause', 'delays' => 'save_delays',
+        $changes = array('setup' => 'save_setup', 'mode' => 'save_mode', 'pause' => 'save_pause', 'delays' => 'save_delays',
             'threshold' => 'save_threshold', 'tier' => 'save_tier', 'untier' => 'save_untier');
         $problem = isset($changes[$do]) ? call_user_func(array(__CLASS__, $changes[$do]))
             : __('There is no such change.', 'weir');
-        set_transient('weir_said_' . get_current_user_id(), $problem === ''
-            ? array('success', __('Saved.', 'weir')) : array('error', $problem), 60);
+        set_transient('weir_said_' . get_current_user_id(), self::$said + ($problem === ''
+            ? array('kind' => 'success', 'text' => __('Saved.', 'weir'))
+            : array('kind' => 'error', 'text' => $problem)), 60);
         wp_safe_redirect(admin_url('tools.php?page=weir'));
         exit;
     }
@@ -1611,6 +1996,25 @@ final class Weir_Admin {
 
     private static function set($name, $value) {
         return self::change('POST', '/v1/settings/' . rawurlencode($name), array('value' => $value));
+    }
+
+    /** Tests what is typed; stores it, unless only the test was asked for. */
+    private static function save_setup() {
+        $posted = array('url' => self::posted('url'), 'token' => self::posted('token'), 'site' => self::posted('site'));
+        $typed = Weir_Setup::typed($posted, self::posted('untoken') !== '');
+        self::$said = array('typed' => array_diff_key($typed, array('token' => '')));
+        $problem = Weir_Setup::problem($typed);
+        if ($problem !== '') {
+            return $problem . '. ' . __('Nothing was changed.', 'weir');
+        }
+        self::$said['lines'] = Weir_Trial::run($typed);
+        if (self::posted('only') === 'test') {
+            self::$said += array('kind' => 'info', 'text' => __('Tested. Nothing was changed.', 'weir'));
+            return '';
+        }
+        Weir_Settings::store($typed);
+        unset(self::$said['typed']);
+        return '';
     }
 
     private static function save_mode() {
@@ -1692,20 +2096,27 @@ final class Weir_Admin {
 
     public static function page() {
         echo '<style>.weir td{vertical-align:middle}.weir h2{margin-top:2em}'
-            . '.weir td .description{line-height:30px}</style>'
+            . '.weir td .description{line-height:30px}'
+            . '.weir summary h2{display:inline-block;cursor:pointer}.weir details{margin-top:1em}'
+            . '.weir-text{background:#fff;border:1px solid #c3c4c7;padding:8px 12px;max-width:70em;overflow-x:auto}</style>'
             . '<div class="wrap weir"><h1>weir</h1>';
-        self::show_said();
-        $now = self::get('/v1/throttle');
+        $said = self::show_said();
+        $site = Weir_Settings::site();
+        $answer = Weir_Client::request('GET', '/v1/throttle', null, array('is_patient' => true));
+        $now = $answer && $answer['status'] === 200 ? $answer['body'] : null;
+        $state = $now && $site !== '' ? self::get('/v1/sites/' . rawurlencode($site)) : null;
+        $is_setup = isset($said['lines']) || isset($said['typed']) || !$state;
         if (!$now) {
-            self::notice('warning', Weir_Client::problem() . '. '
+            // A token without the role reader may well do for the runners.
+            self::notice('warning', $answer && $answer['status'] === 403 ? Weir_Client::detail($answer)
+                : Weir_Client::problem() . '. '
                 . __('Actions run as usual, and locks work with the database alone.', 'weir'));
+            self::show_setup($said, true);
             echo '</div>';
             return;
         }
-        $site = Weir_Settings::site();
-        $state = $site === '' ? null : self::get('/v1/sites/' . rawurlencode($site));
         if ($site === '') {
-            self::notice('info', __('WEIR_SITE is not set in wp-config.php: actions run as usual.', 'weir'));
+            self::notice('info', __('This site has no name yet (WEIR_SITE): actions run as usual.', 'weir'));
         } elseif (!$state) {
             /* translators: %s: name of the site */
             self::notice('info', sprintf(__('weir.conf has no section wordpress "%s": actions run as usual.',
@@ -1713,20 +2124,113 @@ final class Weir_Admin {
         }
         $settings = self::settings();
         self::show_now($now, $state, $settings);
+        if ($is_setup) {
+            self::show_setup($said, true);
+        }
         self::show_thresholds($now, $settings);
         self::show_delays($settings);
         self::show_registry();
         self::show_last($state);
+        if (!$is_setup) {
+            self::show_setup($said, false);
+        }
         echo '</div>';
     }
 
+    /** What the last change left for this page. */
     private static function show_said() {
         $key = 'weir_said_' . get_current_user_id();
         $said = get_transient($key);
-        if (is_array($said)) {
-            delete_transient($key);
-            self::notice($said[0], $said[1]);
+        if (!is_array($said) || !isset($said['kind'], $said['text'])) {
+            return array();
         }
+        delete_transient($key);
+        self::notice($said['kind'], $said['text']);
+        return $said;
+    }
+
+    /** The form of the connection, what the last test found, and what is to be done outside of it. */
+    private static function show_setup(array $said, $is_open) {
+        printf('<details class="weir-setup"%s><summary><h2>%s</h2></summary>', $is_open ? ' open' : '',
+            esc_html__('Connection', 'weir'));
+        if (isset($said['lines'])) {
+            self::show_lines($said['lines']);
+        }
+        if (current_user_can(Weir_Settings::setup_capability())) {
+            self::show_setup_form(isset($said['typed']) ? $said['typed'] : array());
+        } else {
+            echo '<p>' . esc_html__('The administrator of the network sets the connection up.', 'weir') . '</p>';
+        }
+        self::show_needs();
+        echo '</details>';
+    }
+
+    private static function show_lines(array $lines) {
+        $words = array('ok' => __('works', 'weir'), 'note' => __('limited', 'weir'), 'bad' => __('does not work', 'weir'));
+        $colors = array('ok' => 'normal', 'note' => 'elevated', 'bad' => 'critical');
+        self::table_head(array(__('Test', 'weir'), __('Result', 'weir'), ''), 'weir-test');
+        foreach ($lines as $line) {
+            list($kind, $name, $text) = $line;
+            printf('<tr class="weir-%s"><td>%s</td><td>%s</td><td>%s</td></tr>', esc_attr($kind), esc_html($name),
+                self::badge($colors[$kind], $words[$kind]), esc_html($text)); // phpcs:ignore -- it escapes
+        }
+        echo '</tbody></table>';
+    }
+
+    private static function show_setup_form(array $typed) {
+        $set = __('set in wp-config.php', 'weir');
+        self::form('setup');
+        echo '<table class="form-table" role="presentation">';
+        foreach (array('url' => __('Address of weir', 'weir'), 'site' => __('Name of this site', 'weir')) as $name => $label) {
+            $value = $name === 'url' ? Weir_Settings::url() : Weir_Settings::site();
+            echo '<tr><th scope="row">' . esc_html($label) . '</th><td>';
+            if (Weir_Settings::is_fixed($name)) {
+                echo '<code>' . esc_html($value) . '</code> ' . esc_html($set);
+            } else {
+                self::input($name, isset($typed[$name]) ? $typed[$name] : $value, $label, '', 'regular-text');
+                echo '<p class="description">' . esc_html($name === 'url' ? Weir_Client::FORMS
+                    : __('the section wordpress "..." of weir.conf; empty: actions run as usual', 'weir')) . '</p>';
+            }
+            echo '</td></tr>';
+        }
+        echo '<tr><th scope="row">' . esc_html__('Access token', 'weir') . '</th><td>';
+        if (Weir_Settings::is_fixed('token')) {
+            echo esc_html($set);
+        } else {
+            self::show_token();
+        }
+        echo '</td></tr></table><p><button class="button button-primary">' . esc_html__('Save and test', 'weir')
+            . '</button> <button class="button" name="only" value="test">' . esc_html__('Test connection', 'weir')
+            . '</button></p></form>';
+    }
+
+    /** The stored token is in no page. */
+    private static function show_token() {
+        $stored = Weir_Settings::stored();
+        printf('<input type="password" class="regular-text" name="token" autocomplete="new-password" aria-label="%s">',
+            esc_attr__('Access token', 'weir'));
+        if (empty($stored['token'])) {
+            echo '<p class="description">' . esc_html__('none is stored', 'weir') . '</p>';
+            return;
+        }
+        echo '<p class="description">' . esc_html__('one is stored, and never shown; empty: it stays', 'weir')
+            . '</p><label><input type="checkbox" name="untoken" value="1"> '
+            . esc_html__('Remove the stored token', 'weir') . '</label>';
+    }
+
+    private static function show_needs() {
+        echo '<h3>weir.conf</h3><p class="description">' . esc_html__(
+            'What weir needs for this site, with the password of its database user in a file of its own. Then: weir wordpress check -c weir.conf', 'weir')
+            . '</p>';
+        self::show_text(Weir_Setup::sections(), 'weir-conf');
+        echo '<h3>' . esc_html__('Database user', 'weir') . '</h3><p class="description">' . esc_html__(
+            'For a weir on this machine the database user of this site suffices (DB_USER of wp-config.php in both sections). For a user of its own:', 'weir')
+            . '</p>';
+        self::show_text(Weir_Setup::grants(), 'weir-grants');
+    }
+
+    private static function show_text($text, $id) {
+        printf('<pre id="%s" class="weir-text">%s</pre>', esc_attr($id), esc_html($text));
     }
 
     private static function notice($kind, $text) {
@@ -1766,17 +2270,20 @@ final class Weir_Admin {
             $form === '' ? '' : ' form="' . esc_attr($form) . '"', esc_html($text));
     }
 
-    private static function table_head(array $names) {
-        echo '<table class="widefat striped" style="max-width:70em"><thead><tr>';
+    private static function table_head(array $names, $id = '') {
+        printf('<table class="widefat striped" style="max-width:70em"%s><thead><tr>',
+            $id === '' ? '' : ' id="' . esc_attr($id) . '"');
         foreach ($names as $name) {
             echo '<th scope="col">' . esc_html($name) . '</th>';
         }
         echo '</tr></thead><tbody>';
     }
 
-    private static function badge($level) {
-        return sprintf('<strong style="color:#fff;background:%s;border-radius:3px;padding:3px 8px">%s</strong>',
-            isset(self::COLORS[$level]) ? self::COLORS[$level] : self::COLORS['unknown'], esc_html($level));
+    private static function badge($level, $text = '') {
+        return sprintf(
+            '<strong style="color:#fff;background:%s;border-radius:3px;padding:3px 8px;white-space:nowrap">%s</strong>',
+            isset(self::COLORS[$level]) ? self::COLORS[$level] : self::COLORS['unknown'],
+            esc_html($text === '' ? $level : $text));
     }
 
     private static function show_now(array $now, $state, array $settings) {

@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from lib_databases import free_port  # noqa: E402
 from lib_tls import Authority, Front  # noqa: E402
 from lib_wordpress import PLUGIN, Site, maria  # noqa: E402
-from harness import FULL, HANG_S, Server, equal, expect, main, test, until  # noqa: E402
+from harness import FULL, HANG_S, Server, equal, expect, main, test, until, weir  # noqa: E402
 
 
 @functools.lru_cache(None)
@@ -1251,6 +1251,135 @@ def query_guard_class(folder):
     server.stop()
 
 
+# ---------------------------------------------------------------- set-up without wp-config.php
+
+
+@functools.lru_cache(None)
+def unset():
+    """A site whose wp-config.php says nothing of weir."""
+    site = Site(database(), weir_site="")
+    site.create_action_scheduler()
+    return site
+
+
+def tried(code="array()", **constants):
+    """What a test of the connection says: [kind, text] of each line."""
+    return [[kind, text] for kind, _, text in said(unset(), """
+        $lines = Weir_Trial::run(%s); say(...$lines);""" % code, **constants)]
+
+
+def typed(**values):
+    return "array(%s)" % ", ".join("'%s' => %s" % (k, repr_php(v)) for k, v in values.items())
+
+
+@test("what the page stores is used, is loaded by no page, and loses to wp-config.php")
+def stored_settings(folder):
+    server = Server(folder)
+    unset().php("Weir_Settings::store(%s);" % typed(url=url(server), site="stored"))
+    ask = "say(Weir_Settings::url(), Weir_Settings::site(), Weir_Settings::token(), weir_get_priority('nofraud_x'));"
+    equal(said(unset(), ask), [url(server), "stored", "", "critical"])
+    equal(said(unset(), ask, WEIR_SITE="fixed")[1], "fixed")
+    equal(unset().sql("SELECT autoload FROM wp_options WHERE option_name = 'weir_settings'"), [["no"]])
+    # A token of wp-config.php is sent to no address that was typed in wp-admin.
+    equal(said(unset(), ask, WEIR_TOKEN="correct horse battery")[:3],
+          ["http://127.0.0.1:7380", "stored", "correct horse battery"])
+    unset().php("Weir_Settings::store(%s);" % typed(url="", site=""))
+    equal(said(unset(), ask)[:3], ["http://127.0.0.1:7380", "", ""])
+    server.stop()
+
+
+@test("what is typed wrong is named with what is allowed, and a token stays with its address")
+def typed_settings(_):
+    def problem(stored="array()", **values):
+        return said(unset(), "update_option('weir_settings', %s); say(Weir_Setup::problem(%s));" % (
+            stored, typed(**values)))[0]
+    for bad in ("ftp://h:1", "h:7380", "unix:", "http://", "http://a b", "http://user@h", "http://h:99999"):
+        expect("must be http://host:port, https://host:port or unix:/path" in problem(url=bad), bad)
+    for bad in ("a/b", "x" * 65, "\x01"):
+        expect("at most 64 bytes" in problem(site=bad), bad)
+    for bad in ("short", "with spaces " * 3, "x" * 513):
+        expect("16 to 512" in problem(token=bad), bad)
+    equal(problem(url="https://h:1/weir", site="s" * 64, token="x" * 512), "")
+    kept = typed(url="http://a:1", token="correct-horse-battery")
+    expect("type the access token again" in problem(kept, url="http://b:1"), "another address")
+    expect("type the access token again" in problem(kept, url=""), "the usual address")
+    equal(problem(kept, url="http://a:1"), "")
+    equal(problem(kept, url="http://b:1", token="correct-horse-battery"), "")
+    unset().php("delete_option('weir_settings');")
+
+
+@test("a test of the connection says what works and what does not, and the breaker hears nothing of it")
+def trials(folder):
+    forget_breaker(unset())
+    token = "correct-horse-battery-staple"
+    server = Server(folder, token=token, config="""target "t" { kind = "command" command = {"echo", "1"}
+        metric "threads" { elevated = {5, 3} } }
+        wordpress "closed" { database = "x" user = "x" target = "t" mode = "off" }""")
+    authority = Authority(folder, "ours")
+    front = Front(server.http[1], authority.sign("server", "DNS:localhost"))
+    where = "http://127.0.0.1:%d" % free_port()
+    equal(tried(typed(url=where)), [["bad", "weir does not answer at %s: Connection refused" % where]])
+    secure = "https://localhost:%d" % front.port
+    [[kind, text]] = tried(typed(url=secure))
+    expect(kind == "bad" and "WEIR_TLS_CA" in text, text)
+    equal(tried(typed(url=secure), WEIR_TLS_CA=authority.cert)[0],
+          ["ok", "weir answers at %s: encrypted, and its certificate is good" % secure])
+    expect("its certificate is not looked at" in tried(typed(url=secure), WEIR_TLS_VERIFY="off")[0][1], "off")
+    for secret, why in (("", "there is none"), ("wrong" * 4, "does not know this access token")):
+        lines = tried(typed(url=url(server), token=secret))
+        equal([kind for kind, _ in lines], ["ok", "bad"])
+        expect(why in lines[1][1], lines)
+    lines = tried(typed(url=url(server), token=token, site="shop"))
+    equal(lines[-1], ["bad", 'weir.conf has no section wordpress "shop"; weir knows: closed'])
+    lines = tried(typed(url=url(server), token=token, site="closed"))
+    equal({kind for kind, _ in lines}, {"ok"})
+    expect("closed: mode off, level " in lines[-1][1] and "weir " in lines[1][1], lines)
+    with server.web() as w:
+        narrow = w.good("POST", "/v1/tokens/php", {"role": "checker,locker"})
+    lines = tried(typed(url=url(server), token=narrow["secret"], site="closed"))
+    equal([(kind, text.split(":")[0].split()[-1]) for kind, text in lines if "has not the role" in text],
+          [("note", role) for role in ("producer", "reader", "operator", "admin")])
+    expect("closed: mode off" in lines[-1][1], lines)
+    equal(breaker_files(unset()), [])
+    front.close()
+    server.kill()
+
+
+@test("with the user, the statements and the sections that the page shows, weir finds nothing missing")
+def needs(folder):
+    sections, metric, grants = said(unset(), "say(Weir_Setup::sections(), Weir_Setup::metric(), Weir_Setup::grants());",
+                                    WEIR_SITE='s"h\\op')
+    with open(folder + "/password", "w", opener=lambda p, f: os.open(p, f, 0o600)) as f:
+        f.write("A-PASSWORD\n")
+    expect("password_file" in sections and "A-PASSWORD" not in sections, sections)
+    unset().sql(*(x for x in grants.splitlines() if not x.startswith("--")))
+    sections = sections.replace("/etc/weir/wordpress.password", folder + "/password")
+    sections = sections.replace("{15, 10} }", "{15, 10} }\n" + metric).replace('"observe"', '"enforce"')
+    with open(folder + "/weir.conf", "w") as f:
+        f.write(sections)
+    done = weir("wordpress", "check", "-c", folder + "/weir.conf")
+    expect("0 to fix" in done.stdout and "ok    privileges all that this mode can use" in done.stdout,
+           done.stdout + done.stderr)
+    unset().sql("INSERT INTO wp_actionscheduler_actions (hook, status, scheduled_date_gmt, args, schedule)"
+                " VALUES ('h', 'pending', UTC_TIMESTAMP() - INTERVAL 1 DAY, '[]', ''),"
+                " ('h', 'pending', UTC_TIMESTAMP() + INTERVAL 1 DAY, '[]', '')")
+    done = weir("probe", "-c", folder + "/weir.conf")
+    expect(re.search(r"actions_due +1 ", done.stdout), done.stdout + done.stderr)
+
+
+@test("sites of a network have settings of their own, which only its administrator may change")
+def network_settings(_):
+    site = Site(database(), weir_site="")
+    site.make_network(False)
+    site.add_blog("net.example", "/two/")
+    equal(said(site, """Weir_Settings::store(array('site' => 'one')); $one = Weir_Settings::site();
+        switch_to_blog(2); $two = Weir_Settings::site(); Weir_Settings::store(array('site' => 'two'));
+        $new = Weir_Settings::site(); restore_current_blog();
+        say($one, $two, $new, Weir_Settings::site(), Weir_Settings::setup_capability());""",
+               env={"HTTP_HOST": "net.example", "REQUEST_URI": "/"}),
+          ["one", "", "two", "one", "manage_network_options"])
+
+
 # ---------------------------------------------------------------- the file itself
 
 
@@ -1323,7 +1452,7 @@ def syntax(folder):
 
 @test("PHP has nothing to complain about at E_ALL")
 def no_complaints(_):
-    for site in (lonely(), attached()):
+    for site in (lonely(), attached(), unset()):
         wrong = [x for x in site.complaints() if "_doing_it_wrong" not in x and "incorrectly" not in x]
         equal(wrong, [])
 
