@@ -227,7 +227,7 @@ $(FUZZ): %: %.o $(SUPPORT) $(OUT)/libweir.a
 # --- what people use --------------------------------------------------------------------------
 
 .PHONY: help run test test-all lint format bench demo crash fuzz soak cov docs install uninstall checksec clean \
-        dist sbom deb package-test
+        dist wordpress-zip sbom deb package-test
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -349,6 +349,9 @@ uninstall: ## remove what install put there, except the settings
 
 dist: ## make the source archive build/weir-VERSION.tar.xz; the same tree gives the same bytes
 	@tools/package dist
+
+wordpress-zip: ## make the plugin for WordPress, build/weir-wordpress-VERSION.zip; the same tree gives the same bytes
+	@tools/wordpress-zip
 
 sbom: ## write the list of what weir is made of, build/weir-VERSION.spdx.json (SPDX 2.3)
 	@tools/deps run

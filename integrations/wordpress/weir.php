@@ -6,7 +6,8 @@
  * Requires PHP: 7.4
  * License: MIT
  *
- * A must-use plugin: one file in wp-content/mu-plugins, nothing else.  README.md, next to this file, lists the constants of wp-config.php, the
+ * A must-use plugin: one file in wp-content/mu-plugins, nothing else.  `make wordpress-zip` packs the
+ * same file as a normal plugin.  README.md, next to this file, lists the constants of wp-config.php, the
  * functions and the filters.
  *
  * Loading this file registers hooks and does nothing more: no query, no connection, no file.
@@ -31,6 +32,16 @@
  */
 
 defined('ABSPATH') || exit;
+
+/*
+ * Of two copies, one for must-use and one as a normal plugin, the first stays.  All that follows is
+ * declared inside of a condition: PHP declares what stands outside before it runs the first line, so
+ * that a second copy would end the request.
+ */
+if (defined('WEIR_FILE')) :
+    defined('WEIR_SPARE_FILE') || define('WEIR_SPARE_FILE', __FILE__);
+else :
+define('WEIR_FILE', __FILE__);
 
 /* --- settings ------------------------------------------------------------------------------- */
 
@@ -2106,6 +2117,11 @@ final class Weir_Admin {
         $now = $answer && $answer['status'] === 200 ? $answer['body'] : null;
         $state = $now && $site !== '' ? self::get('/v1/sites/' . rawurlencode($site)) : null;
         $is_setup = isset($said['lines']) || isset($said['typed']) || !$state;
+        if (defined('WEIR_SPARE_FILE')) {
+            /* translators: 1: name of a file, 2: name of another */
+            self::notice('info', sprintf(__('There are two copies of weir. %1$s is used, %2$s is not.', 'weir'),
+                WEIR_FILE, WEIR_SPARE_FILE));
+        }
         if (!$now) {
             // A token without the role reader may well do for the runners.
             self::notice('warning', $answer && $answer['status'] === 403 ? Weir_Client::detail($answer)
@@ -2463,3 +2479,5 @@ if (defined('WP_CLI') && WP_CLI) {
     }
     unset($weir_word);
 }
+
+endif;

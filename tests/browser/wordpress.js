@@ -2,7 +2,7 @@
 /* weir-test: timeout=240 long
  *
  * Tools > weir in Debian's WordPress: what it shows, every change it offers, and who may not. */
-import {spawn} from 'node:child_process';
+import {execFileSync, spawn} from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
@@ -225,6 +225,84 @@ test('without weir the page says so, and a change too', async (t) => {
         await says(page, REFUSED, /weir does not answer at http:/);
         await says(page, '.notice-warning', /Actions run as usual/);
         await shot(page, 'wordpress-away');
+        isClean(site);
+});
+
+/* --- the plugin as a zip ---------------------------------------------------------------------- */
+
+/* Takes what a must-use installation is made of away, for the time of a test. */
+function withoutMustUse(t, site)
+{
+        for (const name of ['weir.php', 'a_weir_address.php']) {
+                const file = path.join(site.root, 'wp-content/mu-plugins', name);
+                fs.renameSync(file, `${file}.away`);
+                t.later(() => fs.renameSync(`${file}.away`, file));
+        }
+}
+
+function unpack(t, site)
+{
+        const zip = path.join(t.folder(), 'weir.zip');
+        const code = 'import sys, zipfile; zipfile.ZipFile(sys.argv[1]).extractall(sys.argv[2])';
+        execFileSync(path.join(ROOT, 'tools/wordpress-zip'), [zip]);
+        execFileSync('/usr/bin/python3', ['-c', code, zip, path.join(site.root, 'wp-content/plugins')]);
+}
+
+async function connect(page, fields, button)
+{
+        for (const [label, value] of Object.entries(fields))
+                await page.getByLabel(label, {exact: true}).fill(value);
+        await page.getByRole('button', {name: button}).click();
+        await page.locator('.notice').first().waitFor();
+        return page.locator('#weir-test').innerText({timeout: 1}).catch(() => '');
+}
+
+const TOKEN = 'correct-horse-battery-staple';
+
+test('from the zip the plugin is activated, set up by its form, shows the site, and is deleted', async (t) => {
+        const site = await startOnce();
+        const server = await t.server({target: true, token: TOKEN, more: section(site)});
+        const other = await t.server({token: TOKEN});
+        await server.level('normal');
+        withoutMustUse(t, site);
+        unpack(t, site);
+        const page = await logIn(t, site, site.admin);
+        await page.goto(`${site.url}/wp-admin/plugins.php`);
+        await page.locator('[data-slug=weir] .activate a').click();
+        await page.locator('[data-slug=weir] .deactivate a').waitFor();
+        await page.goto(`${site.url}/wp-admin/tools.php?page=weir`);
+        await says(page, '.notice-info, .notice-warning', /actions run as usual/i);
+
+        const address = 'Address of weir';
+        const name = 'Name of this site';
+        await connect(page, {[address]: 'ftp://weir'}, 'Save and test');
+        await says(page, REFUSED, /'ftp:..weir' is no address of weir; it must be http:.*Nothing was changed/);
+        await connect(page, {[address]: server.url, 'Access token': 'wrong-wrong-wrong-wrong'}, 'Test connection');
+        await says(page, '#weir-test', /weir answers at.*weir does not know this access token/);
+        equal(await page.getByLabel(address).inputValue(), server.url, 'what was typed');
+        await connect(page, {'Access token': TOKEN, [name]: 'shoe'}, 'Test connection');
+        await says(page, '#weir-test', /no section wordpress "shoe"; weir knows: shop/);
+        await page.getByText('none is stored').waitFor();
+        await connect(page, {'Access token': TOKEN, [name]: 'shop'}, 'Save and test');
+        await says(page, '#weir-test', /weir \d+\.\d+.*shop: mode observe, level normal.*weir reads .*MariaDB/s);
+        equal(await page.locator('#weir-test .weir-bad').count(), 0, 'lines of what does not work');
+        await shot(page, 'wordpress-setup');
+        await page.reload();
+        await says(page, '.form-table', /normal/);
+        expect(!(await page.content()).includes(TOKEN), 'the token is in the page');
+
+        await page.locator('.weir-setup summary').click();
+        await connect(page, {[address]: other.url}, 'Save and test');
+        await says(page, REFUSED, /type the access token again/);
+        await page.reload();
+        equal(await page.getByLabel(address, {exact: true}).inputValue(), server.url, 'the stored address');
+
+        await page.goto(`${site.url}/wp-admin/plugins.php`);
+        await page.locator('[data-slug=weir] .deactivate a').click();
+        page.removeAllListeners('dialog');
+        page.on('dialog', (d) => d.accept());
+        await page.locator('[data-slug=weir] .delete a').click();
+        await until(() => !fs.existsSync(path.join(site.root, 'wp-content/plugins/weir')), 'deletion');
         isClean(site);
 });
 

@@ -291,13 +291,15 @@ class Site:
 
 
 def serve_until_closed():
-    """For tests in other languages: what the file `weir_url` of the answer holds is WEIR_URL."""
-    site = Site(maria())
+    """For tests in other languages: what the file `weir_url` of the answer holds is WEIR_URL.  Without
+    weir.php and a_weir_address.php in mu-plugins it is a WordPress that knows nothing of weir."""
+    site = Site(maria(), weir_site="")
     site.create_action_scheduler()
-    site.plugin("a_address", "add_filter('weir_url', function () {"
+    os.mkdir(site.root + "/wp-content/plugins")
+    site.plugin("a_weir_address", "define('WEIR_SITE', 'shop'); add_filter('weir_url', function () {"
                 " return trim((string) @file_get_contents('%s/weir_url')); });" % site.folder)
     print(json.dumps({"url": site.serve(), "admin": ADMIN, "subscriber": SUBSCRIBER,
-                      "port": site.database.port, "database": site.name,
+                      "port": site.database.port, "database": site.name, "root": site.root,
                       "weir_url": site.folder + "/weir_url",
                       "complaints": site.folder + "/complaints"}), flush=True)
     sys.stdin.read()

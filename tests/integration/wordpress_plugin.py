@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 import urllib.request
+import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -1378,6 +1379,62 @@ def network_settings(_):
         say($one, $two, $new, Weir_Settings::site(), Weir_Settings::setup_capability());""",
                env={"HTTP_HOST": "net.example", "REQUEST_URI": "/"}),
           ["one", "", "two", "one", "manage_network_options"])
+    unpack_into(site)
+    uninstall = """define('WP_UNINSTALL_PLUGIN', 'weir/weir.php');
+        require WP_CONTENT_DIR . '/plugins/weir/uninstall.php';"""
+    left = "SELECT option_value LIKE '%%%s%%' FROM %soptions WHERE option_name IN ('weir_settings', 'blogname')"
+    env = {"HTTP_HOST": "net.example", "REQUEST_URI": "/"}
+    site.php(uninstall, env=env)
+    equal(len(site.sql(left % ("one", "wp_"))), 2, "a must-use copy keeps its settings")
+    os.unlink(site.root + "/wp-content/mu-plugins/weir.php")
+    site.php(uninstall, env=env)
+    equal([len(site.sql(left % ("x", prefix))) for prefix in ("wp_", "wp_2_")], [1, 1], "other options")
+
+
+# ---------------------------------------------------------------- the plugin as a zip
+
+PACK = os.path.join(os.path.dirname(PLUGIN), "..", "..", "tools", "wordpress-zip")
+
+
+def unpack_into(site):
+    subprocess.run([PACK, site.folder + "/weir.zip"], check=True, stdout=subprocess.DEVNULL)
+    with zipfile.ZipFile(site.folder + "/weir.zip") as z:
+        z.extractall(site.root + "/wp-content/plugins")
+
+
+@test("the zip has the same bytes each time, the plugin in a folder, and the version of weir")
+def the_zip(folder):
+    for name in ("a", "b"):
+        subprocess.run([PACK, "%s/%s.zip" % (folder, name)], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "TZ": "Asia/Tokyo" if name == "a" else "UTC"})
+    with open(folder + "/a.zip", "rb") as a, open(folder + "/b.zip", "rb") as b:
+        expect(a.read() == b.read(), "two runs differ")
+    with zipfile.ZipFile(folder + "/a.zip") as z:
+        equal(z.namelist(), ["weir/" + x for x in ("readme.txt", "uninstall.php", "weir-runner.php", "weir.php")])
+        code, readme = (z.read("weir/" + x).decode() for x in ("weir.php", "readme.txt"))
+    version = weir("--version").stdout.split()[1]
+    equal(re.findall(r"^ \* Version: (.*)", code, re.M) + re.findall("^Stable tag: (.*)", readme, re.M),
+          [version, version])
+
+
+@test("a normal plugin beside the must-use one does nothing, in whichever order they are compiled")
+def two_copies(_):
+    site = unset()
+    unpack_into(site)
+    both = """require_once WP_CONTENT_DIR . '/plugins/weir/weir.php';
+        say(basename(dirname(WEIR_FILE)), basename(dirname(WEIR_SPARE_FILE)), (bool) ($t = weir_acquire_lock('two')),
+        weir_release_lock('two', $t), has_action('action_scheduler_before_execute', array('Weir_Gate', 'before_execute')));"""
+    first = os.path.basename(os.path.dirname(PLUGIN))
+    equal(said(site, both), [first, "weir", True, True, 5])
+    # Alone, as a normal plugin; PHP keeps what it compiled, and the other copy comes then.
+    away = site.root + "/wp-content/mu-plugins/weir.php"
+    os.unlink(away)
+    site.php("update_option('active_plugins', array('weir/weir.php'));")
+    equal(said(site, "say(basename(dirname(WEIR_FILE)), defined('WEIR_SPARE_FILE'), weir_is_locked('two'));"),
+          ["weir", False, False])
+    os.symlink(PLUGIN, away)
+    equal(said(site, "say(basename(dirname(WEIR_FILE)), basename(dirname(WEIR_SPARE_FILE)));"), [first, "weir"])
+    site.php("update_option('active_plugins', array());")
 
 
 # ---------------------------------------------------------------- the file itself
