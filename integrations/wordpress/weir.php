@@ -52,7 +52,7 @@ define('WEIR_FILE', __FILE__);
 final class Weir_Settings {
     const MODES = array('off', 'test_observe', 'observe', 'enforce');
     const OPTION = 'weir_settings'; // an array; not loaded with each page, so it is read when asked for
-    const STORED = array('url', 'token', 'site');
+    const STORED = array('url', 'token', 'site', 'mutex');
     const USUAL_URL = 'http://127.0.0.1:7380';
 
     private static $tried = array(); // name => value: in place of what is stored, for a test
@@ -87,6 +87,11 @@ final class Weir_Settings {
     /** Name of the section `wordpress "..."` in weir.conf; '' when this site has none. */
     public static function site() {
         return (string) self::value('site', '');
+    }
+
+    /** Whether weir is asked before a lock; the row decides in any case. */
+    public static function has_mutex() {
+        return (string) self::value('mutex', 'on') !== 'off';
     }
 
     /** The mode in force: the weaker one of weir's and of WEIR_MODE. */
@@ -559,6 +564,9 @@ final class Weir_Client {
  * In front of the row stands a lock of weir's own with the name 'wp:SITE:KEY'.  While it is held,
  * attempts end there and never reach the database, and people see the holder on weir's page.
  * weir's token is used in the row too, so that one token releases both.
+ *
+ * With WEIR_MUTEX off that lock is neither taken nor given back, for a weir that is far away.  Sites and
+ * processes may differ in this: the row decides for both.  Who takes a lock away tells weir anyway.
  */
 final class Weir_Locks {
     const TTL_MAX_S = 86400;
@@ -629,7 +637,9 @@ final class Weir_Locks {
             return false;
         }
         self::hold($key, $row, $begin, $ttl);
-        self::tell_gate('POST', $key, '/renew', array('token' => $token, 'ex' => (int) $ttl));
+        if (Weir_Settings::has_mutex()) {
+            self::tell_gate('POST', $key, '/renew', array('token' => $token, 'ex' => (int) $ttl));
+        }
         return true;
     }
 
@@ -819,7 +829,7 @@ final class Weir_Locks {
 
     /** weir's token; '' when the row alone decides; false when the lock is held. */
     private static function pass_gate($key, $ttl) {
-        if (Weir_Settings::site() === '') {
+        if (Weir_Settings::site() === '' || !Weir_Settings::has_mutex()) {
             return '';
         }
         $until = time() + $ttl;
@@ -847,7 +857,7 @@ final class Weir_Locks {
     }
 
     private static function leave_gate($key, $token) {
-        if ($token !== '') {
+        if ($token !== '' && Weir_Settings::has_mutex()) {
             self::tell_gate('POST', $key, '/unlock', array('token' => $token));
         }
     }

@@ -356,6 +356,24 @@ def gate_off(folder):
     server.stop()
 
 
+@test("without the mutex weir is not asked for locks, and they exclude those who ask it")
+def mutex_off(folder):
+    server, site = Server(folder), attached()
+    with server.web() as w:
+        set_row(site, "'7|0||k'")
+        [taken] = said(site, "say(weir_acquire_lock('k', 600));", WEIR_URL=url(server), WEIR_MUTEX="off")
+        equal(w.good("GET", "/v1/locks")["locks"], [])
+        ask = "say(weir_acquire_lock('k'), weir_renew_lock('k', '%s', 600), weir_release_lock('k', '%s'), weir_is_locked('k'));"
+        equal(said(site, "say(weir_acquire_lock('k'));", WEIR_URL=url(server)), [False])
+        equal(said(site, ask % (taken, taken), WEIR_URL=url(server), WEIR_MUTEX="off"), [False, True, True, False])
+        [taken] = said(site, "say(weir_acquire_lock('k', 600));", WEIR_URL=url(server))
+        equal(len(w.good("GET", "/v1/locks")["locks"]), 1)
+        equal(said(site, "say(weir_acquire_lock('k'), weir_force_release('k', 'test'));", WEIR_URL=url(server),
+                   WEIR_MUTEX="off"), [False, True])
+        equal(w.good("GET", "/v1/locks")["locks"], [], "weir hears of a lock that is taken away")
+    server.stop()
+
+
 @test("weir and PHP share locks: each sees the other's, and a token holds on both sides")
 def shared_with_weir(folder):
     g = Gated(folder, mode="observe")
