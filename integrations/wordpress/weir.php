@@ -1965,6 +1965,8 @@ final class Weir_Admin {
     const COLORS = array('normal' => '#00a32a', 'elevated' => '#dba617', 'critical' => '#d63638',
         'unknown' => '#8c8f94');
     const SHOWN = 20;
+    const LOCKS = 100;
+    const REPORT_MS = 15000;
 
     private static $said = array(); // what the page shows after the redirect, beside the result
 
@@ -1987,7 +1989,8 @@ final class Weir_Admin {
         }
         check_admin_referer('weir_' . $do);
         $changes = array('setup' => 'save_setup', 'mode' => 'save_mode', 'pause' => 'save_pause', 'delays' => 'save_delays',
-            'threshold' => 'save_threshold', 'tier' => 'save_tier', 'untier' => 'save_untier');
+            'threshold' => 'save_threshold', 'tier' => 'save_tier', 'untier' => 'save_untier',
+            'mutex' => 'save_mutex', 'unlock' => 'save_unlock');
         $problem = isset($changes[$do]) ? call_user_func(array(__CLASS__, $changes[$do]))
             : __('There is no such change.', 'weir');
         set_transient('weir_said_' . get_current_user_id(), self::$said + ($problem === ''
@@ -2103,6 +2106,30 @@ final class Weir_Admin {
             array('tier' => self::posted('tier')));
     }
 
+    private static function save_mutex() {
+        $value = self::posted('mutex');
+        if (Weir_Settings::is_fixed('mutex') || !in_array($value, array('on', 'off'), true)) {
+            return __('WEIR_MUTEX is on or off, and what wp-config.php sets stays.', 'weir');
+        }
+        Weir_Settings::store(array('mutex' => $value));
+        return '';
+    }
+
+    /** The lock is named by a digest, because a form may change the ends of lines in a key. */
+    private static function save_unlock() {
+        $reason = trim(self::posted('reason'));
+        if ($reason === '' || self::posted('sure') === '') {
+            return __('A lock is taken away with a reason and a tick at "Its holder is gone". Nothing was changed.', 'weir');
+        }
+        foreach (Weir_Locks::all() as $lock) {
+            if ($lock['is_held'] && hash_equals(md5($lock['key']), self::posted('lock'))) {
+                Weir_Locks::force_release($lock['key'], $reason . ' (' . wp_get_current_user()->user_login . ')');
+                return '';
+            }
+        }
+        return __('This lock is free already.', 'weir');
+    }
+
     private static function save_untier() {
         return self::change('DELETE', '/v1/registry/' . rawurlencode(self::posted('pattern')));
     }
@@ -2118,7 +2145,7 @@ final class Weir_Admin {
     public static function page() {
         echo '<style>.weir td{vertical-align:middle}.weir h2{margin-top:2em}'
             . '.weir td .description{line-height:30px}'
-            . '.weir summary h2{display:inline-block;cursor:pointer}.weir details{margin-top:1em}'
+            . '#weir-report{scroll-margin-top:110px}.weir summary h2{display:inline-block;cursor:pointer}.weir details{margin-top:1em}'
             . '.weir-text{background:#fff;border:1px solid #c3c4c7;padding:8px 12px;max-width:70em;overflow-x:auto}</style>'
             . '<div class="wrap weir"><h1>weir</h1>';
         $said = self::show_said();
@@ -2141,12 +2168,10 @@ final class Weir_Admin {
             echo '</div>';
             return;
         }
-        if ($site === '') {
-            self::notice('info', __('This site has no name yet (WEIR_SITE): actions run as usual.', 'weir'));
-        } elseif (!$state) {
+        if (!$state) {
             /* translators: %s: name of the site */
-            self::notice('info', sprintf(__('weir.conf has no section wordpress "%s": actions run as usual.',
-                'weir'), $site));
+            self::notice('info', $site === '' ? __('This site has no name yet (WEIR_SITE): actions run as usual.', 'weir')
+                : sprintf(__('weir.conf has no section wordpress "%s": actions run as usual.', 'weir'), $site));
         }
         $settings = self::settings();
         self::show_now($now, $state, $settings);
@@ -2154,9 +2179,15 @@ final class Weir_Admin {
             self::show_setup($said, true);
         }
         self::show_thresholds($now, $settings);
+        self::show_metric($now, $state, $settings);
         self::show_delays($settings);
         self::show_registry();
         self::show_last($state);
+        self::show_locks();
+        if ($state) {
+            self::show_repairs($state);
+            self::show_report($site);
+        }
         if (!$is_setup) {
             self::show_setup($said, false);
         }
@@ -2325,6 +2356,7 @@ final class Weir_Admin {
                 : sprintf(__('In this WordPress it is %s, by WEIR_MODE.', 'weir'), $weaker));
         }
         self::show_mode(__("Mode of weir's own jobs", 'weir'), 'jobs', $now['mode'], '');
+        self::show_mutex();
         echo '<tr><th>' . esc_html__('Pause', 'weir') . '</th><td>';
         self::form('pause');
         if ($now['paused']) {
@@ -2352,6 +2384,22 @@ final class Weir_Admin {
         self::select('mode', Weir_Settings::MODES, $mode, $title);
         self::button(__('Change', 'weir'));
         echo '</form> <span class="description">' . esc_html($note) . '</span></td></tr>';
+    }
+
+    private static function show_mutex() {
+        $value = Weir_Settings::has_mutex() ? 'on' : 'off';
+        echo '<tr><th>' . esc_html__('Mutex', 'weir') . '</th><td>';
+        if (Weir_Settings::is_fixed('mutex')) {
+            echo esc_html($value . ', ' . __('set in wp-config.php', 'weir'));
+        } else {
+            self::form('mutex');
+            self::select('mutex', array('on', 'off'), $value, __('Mutex', 'weir'));
+            self::button(__('Change', 'weir'));
+            echo '</form>';
+        }
+        echo ' <span class="description">' . esc_html($value === 'on'
+            ? __('A lock is asked for at weir first, which shows its holder.', 'weir')
+            : __('Locks use the database alone. They exclude as before.', 'weir')) . '</span></td></tr>';
     }
 
     private static function show_thresholds(array $now, array $settings) {
@@ -2386,6 +2434,24 @@ final class Weir_Admin {
         printf('<input type="hidden" name="metric" value="%s">', esc_attr($base));
         self::button(__('Save', 'weir'));
         echo '</form></td></tr>';
+    }
+
+    /** What weir.conf lacks to measure the queue of this site. */
+    private static function show_metric(array $now, $state, array $settings) {
+        $target = $state ? $state['target'] : '';
+        if ($target === '' || isset($settings['target.' . $target . '.actions_due.elevated'])) {
+            return;
+        }
+        foreach ($now['targets'] as $row) {
+            if ($row['name'] === $target && in_array('actions_due', array_column($row['metrics'], 'name'), true)) {
+                return; // it has no thresholds
+            }
+        }
+        echo '<details><summary>' . esc_html__('Thresholds for the length of the queue', 'weir') . '</summary><p class="description">'
+            /* translators: %s: name of a target */
+            . esc_html(sprintf(__('To let the number of due actions raise the level, put this into target "%s" of weir.conf, if it is of kind mysql. Moved actions are not due, so the level falls again while they wait.', 'weir'), $target)) . '</p>';
+        self::show_text(Weir_Setup::metric(), 'weir-metric');
+        echo '</details>';
     }
 
     private static function show_delays(array $settings) {
@@ -2445,12 +2511,14 @@ final class Weir_Admin {
 
     private static function show_last($state) {
         self::title(__('Last 20 throttled actions', 'weir'));
-        self::table_head(array(__('Time', 'weir'), __('Action', 'weir'), __('Tier', 'weir'), __('What', 'weir')));
+        self::table_head(array(__('Time', 'weir'), __('Id', 'weir'), __('Action', 'weir'), __('Tier', 'weir'), __('What', 'weir')));
         $answer = self::get('/v1/throttled?count=' . self::SHOWN);
         $rows = array();
         foreach ($answer ? $answer['actions'] : array() as $row) {
             // A job is id:hook:queue, a check has the name of its client.
             $row['hook'] = preg_replace('~^\d+:(.*):[^:]*$~s', '$1', $row['identity']);
+            /* translators: %d: id of a job of weir's own queue */
+            $row['id'] = $row['job'] ? sprintf(__('job %d', 'weir'), $row['job']) : '-';
             $rows[] = $row;
         }
         foreach ($state ? $state['last'] : array() as $move) {
@@ -2462,11 +2530,147 @@ final class Weir_Admin {
             return $b['at_ms'] <=> $a['at_ms'];
         });
         foreach (array_slice($rows, 0, self::SHOWN) as $row) {
-            printf('<tr><td>%s</td><td><code>%s</code></td><td>%s</td><td>%s</td></tr>', esc_html(self::date($row['at_ms'])),
-                esc_html($row['hook']), esc_html($row['tier']), esc_html($row['text']));
+            printf('<tr><td>%s</td><td>%s</td><td><code>%s</code></td><td>%s</td><td>%s</td></tr>',
+                esc_html(self::date($row['at_ms'])), self::action_link($row), esc_html($row['hook']), // phpcs:ignore -- it escapes
+                esc_html($row['tier']), esc_html($row['text']));
         }
-        echo $rows ? '' : '<tr><td colspan="4">' . esc_html__('Nothing was throttled.', 'weir') . '</td></tr>';
+        echo $rows ? '' : '<tr><td colspan="5">' . esc_html__('Nothing was throttled.', 'weir') . '</td></tr>';
         echo '</tbody></table>';
+    }
+
+    /** Action Scheduler's list finds hooks and arguments, and no ids. */
+    private static function action_link(array $row) {
+        return isset($row['to_ms']) ? self::list_link($row['hook'], (string) $row['id']) : esc_html($row['id']);
+    }
+
+    private static function list_link($hook, $text) {
+        return sprintf('<a href="%s">%s</a>', esc_url(admin_url('tools.php?page=action-scheduler&s=' . rawurlencode($hook))),
+            esc_html($text));
+    }
+
+    private static function show_locks() {
+        self::title(__('Locks', 'weir'), __('Held locks of PHP code on this site. Each ends by itself.', 'weir'));
+        self::table_head(array(__('Lock', 'weir'), __('Ends in', 'weir'), __('Fence', 'weir'), ''));
+        $locks = array_slice(array_filter(Weir_Locks::all(), static function ($lock) {
+            return $lock['is_held'];
+        }), 0, self::LOCKS);
+        foreach ($locks as $lock) {
+            printf('<tr><td><code>%s</code></td><td>%d s</td><td>%d</td><td>', esc_html($lock['key']), (int) $lock['left'],
+                (int) $lock['fence']);
+            self::form('unlock');
+            printf('<input type="hidden" name="lock" value="%s">', esc_attr(md5($lock['key'])));
+            printf('<input type="text" name="reason" required maxlength="150" placeholder="%s" aria-label="%s"> ',
+                esc_attr__('Reason', 'weir'), esc_attr__('Reason', 'weir'));
+            echo '<label><input type="checkbox" name="sure" value="1" required> ' . esc_html__('Its holder is gone', 'weir')
+                . '</label> ';
+            self::button(__('Release', 'weir'));
+            echo '</form></td></tr>';
+        }
+        echo $locks ? '' : '<tr><td colspan="4">' . esc_html__('No lock is held.', 'weir') . '</td></tr>';
+        echo '</tbody></table>';
+    }
+
+    private static function show_repairs(array $state) {
+        self::title(__('Repairs', 'weir'), __('Modes of repairs are set in weir.conf.', 'weir'));
+        self::table_head(array(__('Repair', 'weir'), __('Mode', 'weir'), __('Found', 'weir'), __('Mended', 'weir'),
+            __('Actions', 'weir')));
+        foreach ($state['repairs'] as $row) {
+            self::show_cells(array($row['repair'], $row['mode'], $row['found'], $row['mended'], $row['text']));
+        }
+        echo '</tbody></table>';
+        if ($state['advice']) {
+            echo '<h3>' . esc_html__('Advice', 'weir') . '</h3><ul class="ul-disc"><li>'
+                . implode('</li><li>', array_map('esc_html', $state['advice'])) . '</li></ul>'; // phpcs:ignore -- it escapes
+        }
+    }
+
+    private static function show_cells(array $cells) {
+        echo '<tr><td>' . implode('</td><td>', array_map('esc_html', $cells)) . '</td></tr>'; // phpcs:ignore -- it escapes
+    }
+
+    /* The report: made when it is asked for, because it reads thousands of rows. */
+
+    private static function show_report($site) {
+        self::title(__('Report', 'weir'), __("What is in Action Scheduler's tables. ~ marks an estimate.", 'weir'));
+        // phpcs:ignore WordPress.Security.NonceVerification -- it changes nothing
+        if (empty($_GET['report'])) {
+            printf('<p><a class="button" href="%s">%s</a></p>', esc_url(admin_url('tools.php?page=weir&report=1#weir-report')),
+                esc_html__('Make a report', 'weir'));
+            return;
+        }
+        $answer = Weir_Client::request('GET', '/v1/sites/' . rawurlencode($site) . '/report', null,
+            array('is_apart' => true, 'ms' => self::REPORT_MS));
+        echo '<div id="weir-report">';
+        if ($answer && $answer['status'] === 200) {
+            self::show_report_tables($answer['body']);
+        } else {
+            echo '<p>' . esc_html($answer ? Weir_Client::detail($answer) : Weir_Client::problem()) . '</p>';
+        }
+        echo '</div>';
+    }
+
+    private static function show_report_tables(array $report) {
+        self::show_sizes($report);
+        $none = '';
+        $hook = __('Hook', 'weir');
+        foreach (array(
+            'statuses' => array(__('Actions by status', 'weir'), __('Status', 'weir'), $none),
+            'days' => array(__('Completed by day (UTC)', 'weir'), __('Day', 'weir'), $none),
+            'past_due' => array(__('Past due', 'weir'), $hook, __('Oldest', 'weir')),
+            'failed' => array(__('Failed', 'weir'), $hook, $none),
+            'slowest' => array(__('Slowest of the last that ran', 'weir'), $hook, __('Longest', 'weir')),
+            'pending' => array(__('Pending', 'weir'), $hook, $none),
+            'created' => array(__('Created in a day', 'weir'), $hook, $none),
+        ) as $key => $titles) {
+            self::show_figures($report[$key], $titles);
+        }
+    }
+
+    private static function show_figures(array $figures, array $titles) {
+        list($title, $name, $seconds) = $titles;
+        if (!$figures) {
+            return;
+        }
+        echo '<h3>' . esc_html($title) . '</h3>';
+        self::table_head($seconds === '' ? array($name, __('Number', 'weir'))
+            : array($name, __('Number', 'weir'), $seconds));
+        foreach ($figures as $row) {
+            $cells = array($row['name'], ($row['estimate'] ? '~' : '') . number_format_i18n($row['count']));
+            self::show_cells($seconds === '' ? $cells : array_merge($cells, array(self::span($row['seconds']))));
+        }
+        echo '</tbody></table>';
+    }
+
+    private static function show_sizes(array $report) {
+        self::table_head(array(__('Table', 'weir'), __('Rows', 'weir'), __('Size', 'weir')));
+        foreach ($report['tables'] as $row) {
+            self::show_cells(array($row['name'], '~' . number_format_i18n($row['rows']), (string) size_format($row['bytes'])));
+        }
+        echo '</tbody></table><ul class="ul-disc">';
+        $lines = array(
+            /* translators: 1: number of actions, 2: number of lines, 3: a size */
+            sprintf(__('Past their time of retention: %1$s finished actions, about %2$s log lines, about %3$s', 'weir'),
+                ($report['past_estimate'] ? '~' : '') . number_format_i18n($report['past']),
+                number_format_i18n($report['past_lines']), size_format($report['past_bytes'])),
+            /* translators: %s: number of actions */
+            sprintf(__('Finished in the last day: %s', 'weir'), number_format_i18n($report['finished_per_day'])),
+            /* translators: %s: number of actions */
+            sprintf(__('Pending twice with the same arguments: %s', 'weir'), number_format_i18n($report['duplicates'])),
+        );
+        if ($report['deleted_per_second'] > 0) {
+            /* translators: 1: number of actions, 2: a time */
+            $lines[] = sprintf(__('Deleted of late: %1$s a second; the rest takes about %2$s', 'weir'),
+                number_format_i18n($report['deleted_per_second']),
+                self::span($report['past'] / $report['deleted_per_second']));
+        }
+        foreach ($lines as $line) {
+            echo '<li>' . esc_html($line) . '</li>';
+        }
+        echo '</ul>';
+    }
+
+    private static function span($seconds) {
+        return $seconds < MINUTE_IN_SECONDS ? (int) $seconds . ' s' : human_time_diff(0, (int) $seconds);
     }
 
     private static function date($ms) {

@@ -162,7 +162,10 @@ test('the mode of the site is changed, and what was moved there is shown', async
         const moved = await server.post('sites/shop/defer', {id: 4711, hook: 'klaviyo_<i>sync', date: due});
         expect(moved.is_wait, JSON.stringify(moved));
         await page.reload();
-        await says(page, page.locator('tr', {hasText: 'klaviyo_<i>sync'}), /deferrable\s*critical load: moved to 20/);
+        const row = page.locator('tr', {hasText: 'klaviyo_<i>sync'});
+        await says(page, row, /4711\s*klaviyo_<i>sync\s*deferrable\s*critical load: moved to 20/);
+        equal(await row.getByRole('link', {name: '4711'}).getAttribute('href'),
+                `${site.url}/wp-admin/tools.php?page=action-scheduler&s=klaviyo_%3Ci%3Esync`, 'where the id leads');
         await shot(page, 'wordpress-site');
         isClean(site);
 });
@@ -225,6 +228,56 @@ test('without weir the page says so, and a change too', async (t) => {
         await says(page, REFUSED, /weir does not answer at http:/);
         await says(page, '.notice-warning', /Actions run as usual/);
         await shot(page, 'wordpress-away');
+        isClean(site);
+});
+
+test('repairs, advice and the report are shown; the mutex and what the queue needs, too', async (t) => {
+        const site = await startOnce();
+        const server = await t.server({target: true, more: section(site)});
+        await wordpress(server);
+        await until(async () => (await server.get('sites/shop')).surveyed_ms, 'a survey');
+        const page = await toolsPage(t, site);
+        const repairs = page.locator('table', {hasText: 'Mended'});
+        await says(page, repairs, /lost\s*observe\s*0\s*0\s*failed by a deadlock before they ran/);
+        await says(page, '#weir-metric', /metric "actions_due" \{\s*source = "sql:SELECT COUNT/);
+        const mutex = page.getByLabel('Mutex');
+        equal(await mutex.inputValue(), 'on', 'the mutex');
+        for (const [value, words] of [['off', /They exclude as before/], ['on', /asked for at weir first/]]) {
+                await mutex.selectOption(value);
+                await page.locator('tr', {has: mutex}).getByRole('button', {name: 'Change'}).click();
+                await page.locator(SAVED).waitFor();
+                await says(page, page.locator('tr', {has: mutex}), words);
+        }
+        equal(await page.locator('#weir-report').count(), 0, 'reports that nobody asked for');
+        await page.getByRole('link', {name: 'Make a report'}).click();
+        await says(page, '#weir-report', /actionscheduler_actions.*Past their time of retention: 0 finished/s);
+        await shot(page, 'wordpress-report');
+        isClean(site);
+});
+
+test('a lock is taken from its holder with a reason and a tick, and weir hears of it', async (t) => {
+        const server = await t.server({target: true});
+        const site = await wordpress(server);
+        const key = 'night<b>ly "export"';
+        const code = `require '${site.root}/wp-load.php';
+                echo weir_acquire_lock('${key}', 600) ? 'mine' : 'refused';`;
+        const take = () => execFileSync('php', ['-r', code], {encoding: 'utf8'});
+        equal(take(), 'mine', 'the first');
+        equal((await server.get('locks')).locks.length, 1, 'locks in weir');
+        const page = await toolsPage(t, site);
+        const row = page.locator('tr', {hasText: key});
+        await row.getByLabel('Reason').fill('its host is gone');
+        await row.locator('form').evaluate((form) => { form.noValidate = true; });
+        await row.getByRole('button', {name: 'Release'}).click();
+        await says(page, REFUSED, /with a reason and a tick/);
+        equal(take(), 'refused', 'without a tick');
+        await row.getByLabel('Reason').fill('its host is gone');
+        await row.getByLabel('Its holder is gone').check();
+        await row.getByRole('button', {name: 'Release'}).click();
+        await page.locator(SAVED).waitFor();
+        await page.getByText('No lock is held.').waitFor();
+        equal((await server.get('locks')).locks, [], 'locks in weir');
+        equal(take(), 'mine', 'after it');
         isClean(site);
 });
 
