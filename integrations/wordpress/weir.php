@@ -1853,8 +1853,8 @@ final class Weir_Setup {
         $site = self::quoted(Weir_Settings::site() !== '' ? Weir_Settings::site() : 'shop');
         $login = array_merge(self::place(), array('user = "weir"',
             'password_file = "/etc/weir/wordpress.password"'));
-        $metrics = array('metric "threads_running" { elevated = {5, 3} critical = {15, 10} }');
-        $target = array_merge(array('kind = "mysql"'), $login, $metrics);
+        // Without thresholds they follow the processors of the database server.
+        $target = array_merge(array('kind = "mysql"'), $login, array('metric "threads_running" {}'));
         $guard = array_merge($login, array('database = ' . self::quoted(self::database()),
             'prefix = ' . self::quoted($wpdb->prefix), 'target = ' . $site, 'mode = "observe"'));
         return self::block('target ' . $site, $target) . self::block('wordpress ' . $site, $guard);

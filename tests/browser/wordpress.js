@@ -377,7 +377,8 @@ test('a subscriber neither sees the page nor changes anything, with a nonce or w
         const page = await logIn(t, site, site.subscriber);
         page.watch.allow(/403 \(Forbidden\)/);
         expect((await page.goto(`${site.url}/wp-admin/tools.php?page=weir`)).status() === 403, 'it is shown');
-        equal((await send(page, site.url, CHANGE))[0], 403, 'without a nonce');
+        for (const change of [CHANGE, {...CHANGE, weir_do: 'setup'}, {...CHANGE, weir_do: 'unlock'}])
+                equal((await send(page, site.url, change))[0], 403, 'without a nonce');
         const admin = await toolsPage(t, site);
         const nonce = await admin.locator('form:has([value=mode]) [name=_wpnonce]').first().inputValue();
         equal((await send(page, site.url, {...CHANGE, _wpnonce: nonce}))[0], 403, 'with a stolen nonce');
@@ -399,8 +400,10 @@ test('a form of another site, and one with a wrong nonce, are refused', async (t
         const site = await wordpress(server);
         const page = await toolsPage(t, site);
         page.watch.allow(/403 \(Forbidden\)/);
-        equal((await send(page, site.url, CHANGE))[0], 403, 'without a nonce');
-        equal((await send(page, site.url, {...CHANGE, _wpnonce: '0123456789'}))[0], 403, 'a wrong one');
+        for (const change of [CHANGE, {...CHANGE, weir_do: 'setup'}, {...CHANGE, weir_do: 'unlock'}]) {
+                equal((await send(page, site.url, change))[0], 403, 'without a nonce');
+                equal((await send(page, site.url, {...change, _wpnonce: '0123456789'}))[0], 403, 'a wrong one');
+        }
         const other = await page.locator('form:has([value=pause]) [name=_wpnonce]').first().inputValue();
         equal((await send(page, site.url, {...CHANGE, _wpnonce: other}))[0], 403, 'that of another change');
 

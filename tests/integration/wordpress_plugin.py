@@ -1373,7 +1373,7 @@ def needs(folder):
     expect("password_file" in sections and "A-PASSWORD" not in sections, sections)
     unset().sql(*(x for x in grants.splitlines() if not x.startswith("--")))
     sections = sections.replace("/etc/weir/wordpress.password", folder + "/password")
-    sections = sections.replace("{15, 10} }", "{15, 10} }\n" + metric).replace('"observe"', '"enforce"')
+    sections = sections.replace('"threads_running" {}', '"threads_running" {}\n' + metric).replace('"observe"', '"enforce"')
     with open(folder + "/weir.conf", "w") as f:
         f.write(sections)
     done = weir("wordpress", "check", "-c", folder + "/weir.conf")
