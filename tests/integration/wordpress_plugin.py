@@ -1397,6 +1397,15 @@ def network_settings(_):
         say($one, $two, $new, Weir_Settings::site(), Weir_Settings::setup_capability());""",
                env={"HTTP_HOST": "net.example", "REQUEST_URI": "/"}),
           ["one", "", "two", "one", "manage_network_options"])
+    refused = said(site, """wp_set_current_user(wp_insert_user(array('user_login' => 'boss', 'user_pass' => 'x',
+            'role' => 'administrator')));
+        add_filter('wp_die_handler', function () { return function ($text) { throw new Exception($text); }; });
+        foreach (array('setup', 'mutex') as $do) {
+            $_POST = array('weir_do' => $do, 'url' => 'http://10.0.0.1:80');
+            try { Weir_Admin::save(); } catch (Exception $e) { say($e->getMessage()); }
+        }""", env={"HTTP_HOST": "net.example", "REQUEST_URI": "/"})
+    equal(refused[0], ["You may not change weir."])
+    expect(refused[1] != refused[0], "an administrator of one site changes the rest, with a nonce: %s" % refused)
     unpack_into(site)
     uninstall = """define('WP_UNINSTALL_PLUGIN', 'weir/weir.php');
         require WP_CONTENT_DIR . '/plugins/weir/uninstall.php';"""
