@@ -8,7 +8,7 @@
  *      HANDLED  -> IDLE       guard_durable(): the effects are durable, the thread goes on
  *
  * What a question carries is in struct talk: the thread owns it while IDLE, the loop otherwise. */
-#include "guard/guard_site.h"
+#include "guard/guard.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "guard/guard_site.h"
 
 #define RETRY_MIN_MS 1000
 #define RETRY_MAX_MS 30000

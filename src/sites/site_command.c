@@ -194,11 +194,18 @@ static bool next_line(const char **at, struct slice *ret)
         return n != 0;
 }
 
+static void tell_lines(struct reply *reply, const char *text)
+{
+        struct slice line;
+        while (text && next_line(&text, &line))
+                reply_text(reply, line);
+}
+
 static void tell_advice(struct reply *reply, const struct reply_items *items)
 {
-        const char *at = items->of;
-        for (struct slice line; next_line(&at, &line);)
-                reply_text(reply, line);
+        const struct site *s = items->of;
+        tell_lines(reply, s->notice);
+        tell_lines(reply, s->advice);
 }
 
 static size_t count_lines(const char *text)
@@ -212,7 +219,8 @@ static size_t count_lines(const char *text)
 
 struct reply_items site_advice_items(const struct core *core, const struct site *s)
 {
-        return (struct reply_items){count_lines(s->advice), tell_advice, core, s->advice};
+        return (struct reply_items){count_lines(s->notice) + count_lines(s->advice), tell_advice,
+                                    core, s};
 }
 
 static void tell_last(struct reply *reply, const struct reply_items *items)

@@ -66,10 +66,25 @@ const char *sites_name(const struct core *core, size_t index)
         return core->sites->sites[index].name;
 }
 
+/* What was set for the site of this name; -1: nothing. */
+static int set_mode(const struct core *core, const char *name)
+{
+        char setting[SITE_NAME_MAX + 16];
+        (void)snprintf(setting, sizeof(setting), "site.%s.mode", name);
+        return mode_from_name(setting_bytes(core, slice_str(setting)));
+}
+
+/* What holds while nothing is set for the site itself. */
+static enum gate_mode mode_unless_set(const struct core *core, const struct site *s)
+{
+        int mode = s->network[0] ? set_mode(core, s->network) : -1;
+        return mode >= 0 ? (enum gate_mode)mode : s->configured_mode;
+}
+
 enum gate_mode sites_configured_mode(const struct core *core, size_t index)
 {
         ASSERT(index < core->sites->n);
-        return core->sites->sites[index].configured_mode;
+        return mode_unless_set(core, &core->sites->sites[index]);
 }
 
 bool sites_has_target(const struct core *core, size_t index)
@@ -86,19 +101,25 @@ static void site_release(struct core *core, struct site *s)
         free(s->name);
         free(s->target);
         free(s->prefix);
+        free(s->network);
+        free(s->notice);
 }
 
 static void site_take_options(struct site *s, const struct site_options *o)
 {
-        free(s->target);
-        free(s->prefix);
-        s->target = xstrdup(o->target ? o->target : "");
-        s->prefix = xstrdup(o->prefix ? o->prefix : "");
+        char **const texts[] = {&s->target, &s->prefix, &s->network, &s->notice};
+        const char *const now[] = {o->target, o->prefix, o->network, o->notice};
+        for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+                free(*texts[i]);
+                *texts[i] = xstrdup(now[i] ? now[i] : "");
+        }
         s->configured_mode = o->mode;
         s->interval_ms = o->interval_ms;
-        s->is_front = o->is_front;
-        s->is_lost_critical = o->is_lost_critical;
-        memcpy(s->repairs, o->repairs, sizeof(s->repairs));
+        s->is_leaving = o->is_leaving;
+        s->is_front = o->is_front && !o->is_leaving;
+        s->is_lost_critical = o->is_lost_critical && !o->is_leaving;
+        for (size_t i = 0; i < SITE_REPAIRS; i++)
+                s->repairs[i] = o->is_leaving ? MODE_OFF : o->repairs[i];
         ASSERT(o->interval_ms > 0);
 }
 
@@ -128,6 +149,15 @@ void core_set_sites(struct core *core, const struct site_options *sites, size_t 
         all->sites = now;
         all->n = n;
         all->guard = guard ? *guard : (struct sites_guard){0};
+}
+
+bool sites_has_ledger(const struct core *core, struct slice name)
+{
+        const struct hash *all = &core->state.moved_hooks;
+        for (const struct hash_node *n = NULL; (n = hash_next(all, n));)
+                if (slice_eq(CONTAINER_OF(n, const struct moved_hook, node)->site, name))
+                        return true;
+        return front_next(&core->state, name, NULL) != NULL;
 }
 
 static void sites_init(struct core *core)
@@ -160,12 +190,10 @@ void site_plan_release(struct site_plan *plan)
 
 enum gate_mode site_mode(const struct core *core, const struct site *s)
 {
-        char name[SITE_NAME_MAX + 16];
-        (void)snprintf(name, sizeof(name), "site.%s.mode", s->name);
-        int mode = mode_from_name(setting_bytes(core, slice_str(name)));
+        int mode = set_mode(core, s->name);
         if (throttle_is_off(core) || !s->target[0])
                 return MODE_OFF;
-        return mode >= 0 ? (enum gate_mode)mode : s->configured_mode;
+        return mode >= 0 ? (enum gate_mode)mode : mode_unless_set(core, s);
 }
 
 enum gate_mode sites_mode(const struct core *core, struct slice site)
@@ -213,7 +241,7 @@ struct gate_answer site_decide(struct core *core, const struct site *s, struct s
                 ask.level = worse_for_tier(&policy, ask.level, LEVEL_UNKNOWN, ask.tier);
         if (policy.deferrals_per_hour)
                 ask.hook_deferrals = throttle_hook_deferrals(core, hook);
-        policy.mode = MODE_ENFORCE;
+        policy.mode = s->is_leaving ? MODE_OFF : MODE_ENFORCE;
         *ret_tier = ask.tier;
         return gate_decide(&policy, &ask);
 }

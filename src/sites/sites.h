@@ -10,10 +10,18 @@
 #include "core/core.h"
 #include "sites/survey.h"
 
+#define SITES_MAX 32
+
 struct site_options {
         const char *name;
         const char *target; /* whose level decides; NULL: none, and the site stays off */
         const char *prefix; /* of its tables, for runners; NULL: not told */
+        /* The site whose blog this is; `site.THAT.mode` holds for it too.  NULL: of none. */
+        const char *network;
+        const char *notice; /* lines that its advice begins with; may be NULL */
+        /* A blog that is closed: what weir moved or put in front is given back, nothing else is
+         * done. */
+        bool is_leaving;
         enum gate_mode mode;
         int64_t interval_ms;
         bool is_front;         /* actions of the critical tier are put in front of all others */
@@ -32,6 +40,8 @@ struct sites_guard {
 /* Everything is copied.  Sites that stay keep what is known of them. */
 void core_set_sites(struct core *core, const struct site_options *sites, size_t n,
                     const struct sites_guard *guard);
+/* Is there something to give back to this site, which need not be one of the list? */
+bool sites_has_ledger(const struct core *core, struct slice name);
 
 /* ---- for the guard ---- */
 

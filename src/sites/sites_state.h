@@ -9,7 +9,6 @@
 #include "state/moved.h"
 #include "throttle/throttle_state.h"
 
-#define SITES_MAX        32
 #define SITE_LAST        50 /* actions that were moved last, kept for people */
 #define SITE_BATCHES_MAX 20000
 #define SITE_TEXT        256
@@ -24,6 +23,8 @@ struct site_last {
 
 struct site {
         char *name, *target, *prefix;
+        char *network, *notice; /* "": none */
+        bool is_leaving;
         enum gate_mode configured_mode;
         int64_t interval_ms;
         bool is_front, is_lost_critical;

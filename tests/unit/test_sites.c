@@ -300,6 +300,71 @@ static void a_setting_changes_the_mode_of_a_site(void **unused)
         rig_release(&rig);
 }
 
+/* A network and its second blog, which the tests call "blog". */
+static void set_network(struct rig *rig, bool is_leaving)
+{
+        const struct site_options options[] = {{.name = "net",
+                                                .target = "shop",
+                                                .mode = MODE_ENFORCE,
+                                                .interval_ms = INTERVAL_S * MS_PER_S},
+                                               {.name = "blog",
+                                                .network = "net",
+                                                .target = "shop",
+                                                .mode = MODE_ENFORCE,
+                                                .interval_ms = INTERVAL_S * MS_PER_S,
+                                                .notice = is_leaving ? "closed\ntwice" : NULL,
+                                                .is_leaving = is_leaving,
+                                                .is_front = true,
+                                                .is_lost_critical = true,
+                                                .repairs = {MODE_ENFORCE}}};
+        core_set_sites(rig->core, options, ARRAY_LEN(options), NULL);
+}
+
+static void a_blog_has_the_mode_of_its_network_unless_it_has_its_own(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        bench(&rig, MODE_ENFORCE, 20);
+        set_network(&rig, false);
+        assert_int_equal(sites_mode(rig.core, blog), MODE_ENFORCE);
+        ok(&rig, "SETTINGSET", "site.net.mode", "observe");
+        assert_int_equal(sites_mode(rig.core, blog), MODE_OBSERVE);
+        assert_int_equal(sites_configured_mode(rig.core, 1), MODE_OBSERVE);
+        ok(&rig, "SETTINGSET", "site.blog.mode", "off");
+        assert_int_equal(sites_mode(rig.core, blog), MODE_OFF);
+        assert_int_equal(sites_mode(rig.core, slice_str("net")), MODE_OBSERVE);
+        ok(&rig, "SETTINGUNSET", "site.net.mode");
+        assert_int_equal(sites_mode(rig.core, blog), MODE_OFF);
+        ok(&rig, "SETTINGUNSET", "site.blog.mode");
+        assert_int_equal(sites_mode(rig.core, blog), MODE_ENFORCE);
+        rig_release(&rig);
+}
+
+static void a_blog_that_leaves_gets_back_what_was_moved_and_nothing_else(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        set_network(&rig, false);
+        assert_false(sites_has_ledger(rig.core, blog));
+        move(&rig, "sync", 1, 3, 3600);
+        assert_true(sites_has_ledger(rig.core, blog));
+        assert_false(sites_has_ledger(rig.core, slice_str("net")));
+        assert_int_equal(topped_up(&rig, 250, true), 0);
+        set_network(&rig, true);
+        survey(&rig, &plan, "pay", 1, "sync", 5, NULL);
+        assert_int_equal(plan.n_steps, 0);
+        assert_int_equal(plan.mode, MODE_ENFORCE);
+        assert_false(plan.is_front || plan.is_lost_critical);
+        for (size_t i = 0; i < SITE_REPAIRS; i++)
+                assert_int_equal(plan.repairs[i], MODE_OFF);
+        site_plan_release(&plan);
+        assert_int_equal(topped_up(&rig, 250, true), 3);
+        has(rig_do(&rig, "SITE", "blog"), "advice:['closed' 'twice']");
+        rig_release(&rig);
+}
+
 static void a_pause_counts_as_critical(void **unused)
 {
         (void)unused;
@@ -1267,6 +1332,8 @@ int main(void)
                 cmocka_unit_test(a_slow_database_lets_the_guard_look_further_ahead),
                 cmocka_unit_test(modes_that_only_watch_give_no_steps_and_change_nothing),
                 cmocka_unit_test(a_setting_changes_the_mode_of_a_site),
+                cmocka_unit_test(a_blog_has_the_mode_of_its_network_unless_it_has_its_own),
+                cmocka_unit_test(a_blog_that_leaves_gets_back_what_was_moved_and_nothing_else),
                 cmocka_unit_test(a_pause_counts_as_critical),
                 cmocka_unit_test(nothing_moves_before_the_first_measurement),
                 cmocka_unit_test(retention_waits_for_the_first_measurement_and_a_normal_level),
