@@ -1,5 +1,6 @@
 /* One cycle of a site: the survey, the plan of the loop, its steps, and repairs. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -15,6 +16,9 @@
 #define PAGE_ROWS_MIN    25
 #define PAGE_REST_MAX_MS 2000
 #define MOVES_NS         (10 * NS_PER_S) /* in one cycle, at most */
+/* Blogs of a network are looked for each so many intervals, and no less than once a minute. */
+#define BLOGS_INTERVALS 12
+#define BLOGS_MAX_MS    60000
 
 static int report_step(struct guard_site *s, struct site_step *step, uint64_t n_changed,
                        bool is_refused)
@@ -199,6 +203,52 @@ static int repair(struct guard_site *s, const struct site_plan *plan, struct sit
         return r;
 }
 
+/* ---- a network ---- */
+
+int guard_look_for_blogs(struct guard_site *s)
+{
+        struct problem problem;
+        int64_t now_ns = clock_boot_ns(), period_ms = BLOGS_INTERVALS * s->interval_ms;
+        if (!s->options->is_network || now_ns < s->blogs_ns)
+                return OK;
+        /* What is wrong with blog 1 is for its own cycle, which follows. */
+        int r = store_open(&s->store, MODE_TEST_OBSERVE, &problem);
+        if (r != OK && !mysql_conn_is_open(s->store.conn))
+                return OK;
+        struct network_blogs *blogs = xcalloc(1, sizeof(*blogs));
+        /* Also after a statement that took too long: the cycle must not wait for it each time. */
+        s->blogs_ns = now_ns + (period_ms < BLOGS_MAX_MS ? period_ms : BLOGS_MAX_MS) * NS_PER_MS;
+        r = network_read(&s->store, blogs, &problem);
+        if (r != OK) {
+                free(blogs);
+                return OK; /* the connection is gone: the cycle makes it again, or tells why not */
+        }
+        s->talk.blogs = blogs;
+        return guard_talk(s, TALK_BLOGS);
+}
+
+/* Blog 1 of a network without Action Scheduler: all is well, and there is nothing to do. */
+static int tell_empty(struct guard_site *s)
+{
+        struct site_survey survey = {0};
+        struct problem problem;
+        int r = store_now(&s->store, &survey.now_s, &problem);
+        if (r != OK) {
+                guard_tell_failed(s, &problem);
+                return r;
+        }
+        arena_init(&survey.arena, 0);
+        (void)snprintf(survey.server, sizeof(survey.server), "%s", s->store.facts.server);
+        (void)snprintf(survey.store, sizeof(survey.store), "no tables of Action Scheduler");
+        s->talk.survey = &survey;
+        site_plan_release(&s->plan);
+        s->talk.plan = &s->plan;
+        r = guard_talk(s, TALK_SURVEYED);
+        site_survey_release(&survey);
+        site_plan_release(&s->plan); /* it would work on tables */
+        return r;
+}
+
 int guard_cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms)
 {
         struct problem problem;
@@ -208,6 +258,8 @@ int guard_cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms)
         int64_t began_ns = clock_boot_ns();
         int r = store_open(&s->store, mode, &problem);
         s->tries_front = true;
+        if (r == ERR_NOTFOUND && s->options->is_network && s->store.facts.has_no_tables)
+                return tell_empty(s);
         if (r == OK)
                 r = store_survey(&s->store, s->horizon_s, &survey, &problem);
         if (r != OK) {

@@ -28,6 +28,8 @@ struct guard {
         struct loop *loop;
         struct loop_mail mail;
         struct list sites;
+        guard_found found; /* may be NULL */
+        void *found_ctx;
         bool is_stopping;
 };
 
@@ -105,13 +107,16 @@ static void *guard_thread(void *ctx)
                 (void)pthread_mutex_lock(&s->lock);
                 bool is_stopping = s->is_stopping;
                 s->wants_cycle = false;
+                enum gate_mode mode = s->talk.mode;
                 (void)pthread_mutex_unlock(&s->lock);
                 if (is_stopping)
                         return NULL;
-                if (s->talk.mode == MODE_OFF)
+                if (mode == MODE_OFF) {
                         store_close(&s->store);
-                else
-                        r = guard_cycle(s, s->talk.mode, &rest_ms);
+                } else {
+                        r = guard_look_for_blogs(s);
+                        r = r == OK ? guard_cycle(s, mode, &rest_ms) : r;
+                }
                 if (r == OK) {
                         s->retry_ms = RETRY_MIN_MS;
                         rest_ms = rest_ms ? rest_ms : s->interval_ms;
@@ -170,6 +175,10 @@ static void hear(struct guard_site *s)
         case TALK_TOP_UP:
                 sites_top_up(core, name, &t->pace, t->plan);
                 break;
+        case TALK_BLOGS:
+                free(s->blogs);
+                s->blogs = TAKE_PTR(t->blogs);
+                break;
         }
         bool must_be_durable = t->kind == TALK_PROPOSE || t->kind == TALK_SHIFT ||
                                (t->kind == TALK_FRONT && t->n_rows);
@@ -197,6 +206,32 @@ static void answer_requests(struct site_request *q)
         }
 }
 
+static struct network_blogs *take_blogs(struct guard *g, const char **ret_site)
+{
+        LIST_FOREACH(&g->sites, it)
+        {
+                struct guard_site *s = CONTAINER_OF(it, struct guard_site, link);
+                (void)pthread_mutex_lock(&s->lock);
+                struct network_blogs *blogs = TAKE_PTR(s->blogs);
+                (void)pthread_mutex_unlock(&s->lock);
+                *ret_site = s->options->name;
+                if (blogs)
+                        return blogs;
+        }
+        return NULL;
+}
+
+/* Outside of all locks and lists: sites are started and stopped for it. */
+static void tell_blogs(struct guard *g)
+{
+        const char *site;
+        for (struct network_blogs *blogs; (blogs = take_blogs(g, &site));) {
+                if (g->found)
+                        g->found(g->found_ctx, site, blogs);
+                free(blogs);
+        }
+}
+
 /* Mail of the threads. */
 static void guard_hear(void *ctx)
 {
@@ -211,6 +246,7 @@ static void guard_hear(void *ctx)
                 (void)pthread_mutex_unlock(&s->lock);
                 answer_requests(done);
         }
+        tell_blogs(g);
 }
 
 static void guard_durable(void *ctx)
@@ -268,6 +304,12 @@ struct sites_guard guard_for_core(struct guard *g)
         return (struct sites_guard){.wake = guard_wake, .request = guard_request, .ctx = g};
 }
 
+void guard_set_found(struct guard *g, guard_found found, void *ctx)
+{
+        g->found = found;
+        g->found_ctx = ctx;
+}
+
 /* ---- life ---- */
 
 static struct guard_site *site_free(struct guard_site *s)
@@ -275,6 +317,8 @@ static struct guard_site *site_free(struct guard_site *s)
         store_release(&s->store);
         site_plan_release(&s->plan);
         free(s->found);
+        free(s->blogs);
+        free(s->talk.blogs); /* the loop did not take it any more */
         (void)pthread_mutex_destroy(&s->lock);
         (void)pthread_cond_destroy(&s->answered);
         if (s->stop_fd >= 0)

@@ -10,6 +10,7 @@
 #ifndef WEIR_GUARD_GUARD_H
 #define WEIR_GUARD_GUARD_H
 
+#include "guard/network.h"
 #include "guard/store.h"
 #include "loop/loop.h"
 #include "sites/sites.h"
@@ -20,6 +21,11 @@ struct guard_site;
 /* Joins the loop; core_set_sites() takes what guard_for_core() gives. */
 struct guard *guard_new(struct loop *loop);
 struct sites_guard guard_for_core(struct guard *g);
+
+/* Who is told what the guard of a network has read, each time; he may start and stop sites.  NULL:
+ * nobody. */
+typedef void (*guard_found)(void *ctx, const char *site, const struct network_blogs *blogs);
+void guard_set_found(struct guard *g, guard_found found, void *ctx);
 
 /* The options must outlive the site. */
 int guard_start(struct guard *g, const struct store_options *options, int64_t interval_ms,

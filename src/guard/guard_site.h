@@ -23,6 +23,7 @@ enum talk_kind {
         TALK_FRONT,
         TALK_FRONTED,
         TALK_TOP_UP,
+        TALK_BLOGS,
 };
 
 struct talk {
@@ -44,6 +45,7 @@ struct talk {
         const struct site_front *asked; /* which they are the answer to */
         bool is_all;
         struct site_pace pace;
+        struct network_blogs *blogs; /* the loop takes it */
 };
 
 struct guard_site {
@@ -60,6 +62,7 @@ struct guard_site {
         struct talk talk;
         struct site_request *asked, **asked_end; /* requests that the thread has to run */
         struct site_request *done;               /* and those that the loop has to answer */
+        struct network_blogs *blogs;             /* that the loop has still to look at */
         bool wants_cycle, is_stopping;
 
         /* The thread's own: */
@@ -82,6 +85,7 @@ struct guard_site {
         size_t n_missed;
         char front_problem[STORE_ADVICE_MAX]; /* why nothing is put in front; "" */
         bool tries_front;                     /* again, once a cycle: it may have been granted */
+        int64_t blogs_ns;                     /* of a network: when it is read again */
 };
 
 /* ---- guard.c ---- */
@@ -99,6 +103,9 @@ int guard_cycle(struct guard_site *s, enum gate_mode mode, int64_t *ret_rest_ms)
 /* *budget: rows that may still be changed in this cycle. */
 int guard_do_step(struct guard_site *s, const struct site_plan *plan, struct site_step *step,
                   size_t *budget) MUST_CHECK;
+
+/* Of a network, when it is due: reads its blogs and tells the loop. */
+int guard_look_for_blogs(struct guard_site *s) MUST_CHECK;
 
 /* ---- rest.c ---- */
 

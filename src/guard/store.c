@@ -101,19 +101,25 @@ void store_close(struct store *s)
 
 /* ---- grants ---- */
 
-static void put_grant(const struct store *s, const char *privileges, enum table table,
-                      struct buf *ret)
+void store_put_grant(const struct store *s, const char *privileges, const char *table,
+                     struct buf *ret)
 {
         const struct sql_login *l = &s->options->login;
         buf_printf(ret, "GRANT %s ON ", privileges);
         mysql_put_name(ret, slice_str(l->database ? l->database : ""));
-        buf_printf(ret, ".%s TO ", quoted(s, table));
+        buf_printf(ret, ".%s TO ", table);
         if (s->facts.account[0]) {
                 buf_put_str(ret, s->facts.account);
                 return;
         }
         mysql_put_text(ret, slice_str(l->user ? l->user : ""));
         buf_put_str(ret, "@'%'");
+}
+
+static void put_grant(const struct store *s, const char *privileges, enum table table,
+                      struct buf *ret)
+{
+        store_put_grant(s, privileges, quoted(s, table), ret);
 }
 
 /* A column that Action Scheduler has since 3.6. */
@@ -331,6 +337,7 @@ static int check_tables(struct store *s, struct problem *problem)
         for (enum table t = 0; t < TABLES; t++) {
                 buf_printf(&s->sql, "SELECT 1 FROM %s LIMIT 0", quoted(s, t));
                 int r = run_only(s, problem);
+                s->facts.has_no_tables = r == ERR_NOTFOUND && t == ACTIONS;
                 if (r == ERR_NOTFOUND)
                         return missing_table(s, t, problem);
                 if (r != OK)

@@ -46,6 +46,7 @@ struct store_options {
         int64_t retention_failed_s; /* failed ones; 0: for ever */
         struct store_retry retries[STORE_RETRIES_MAX]; /* the first that matches holds */
         size_t n_retries;
+        bool is_network; /* blog 1 of a network: it reads which others there are (network.h) */
 };
 
 #define STORE_NAME_MAX 200 /* bytes of a name of 64 characters, in backquotes */
@@ -56,7 +57,8 @@ struct store_facts {
         bool has_priority;   /* schema 7 */
         bool has_unique_key; /* 4.2 */
         bool has_extended_args;
-        bool is_migrated; /* else actions may still be posts of the type scheduled-action */
+        bool has_no_tables; /* none of Action Scheduler's under this prefix: blog 1 needs none */
+        bool is_migrated;   /* else actions may still be posts of the type scheduled-action */
         /* Indexes of the actions, found by their columns: (hook, status, scheduled_date_gmt),
          * (status, scheduled_date_gmt) and (claim_id, ...).  NULL while they are not known. */
         const char *hook_index, *status_index, *claim_index;
@@ -132,6 +134,9 @@ int store_run(struct store *s, struct mysql_result *ret, struct problem *problem
 int store_now(struct store *s, int64_t *ret_now_s, struct problem *problem) MUST_CHECK;
 /* Puts "'2026-05-01 12:00:00'", in UTC. */
 void store_put_date(struct buf *sql, int64_t unix_s);
+/* "GRANT SELECT ON `shop`.`wp_x` TO 'weir'@'%'"; the table is in backquotes. */
+void store_put_grant(const struct store *s, const char *privileges, const char *table,
+                     struct buf *ret);
 /* The statements that give the site's user what the mode needs, repairs and locks included; one a
  * line. */
 void store_put_grants(const struct store *s, enum gate_mode mode, struct buf *ret);
