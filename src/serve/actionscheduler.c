@@ -119,10 +119,7 @@ static int find_site(struct moving *m, struct problem *problem)
         int r = config_read_file(&m->config, path, problem);
         if (r != OK)
                 return r;
-        const struct config_sites *sites = &m->config.sites;
-        for (size_t i = 0; i < sites->n; i++)
-                if (strcmp(sites->sites[i].name, name) == 0)
-                        m->site = &sites->sites[i];
+        m->site = config_sites_find(&m->config.sites, name, &m->blog);
         return m->site ? OK
                        : problem_set(problem, ERR_NOTFOUND, "%s has no wordpress section '%s'",
                                      path, SHOWN_STR(name));
@@ -280,6 +277,7 @@ static int run(bool is_export, int argc, char **argv)
         m.patterns = registry_free(m.patterns);
         tally_release(&m.hooks);
         tally_release(&m.left);
+        (void)config_site_of_blog_free(m.blog); /* NULL */
         config_release(&m.config);
         return code;
 }

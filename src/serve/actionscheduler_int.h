@@ -23,6 +23,7 @@ struct moving {
         struct args args;
         struct config config;
         const struct config_site *site;
+        struct config_site *blog; /* its own; NULL: `site` is a section */
         struct store store;
         struct transfer transfer;
         struct registry *patterns; /* of --hooks; NULL: every hook but Action Scheduler's own */

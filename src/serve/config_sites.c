@@ -19,6 +19,7 @@
 #include "base/shown.h"
 #include "cli/text.h"
 #include "gate/registry.h"
+#include "guard/network.h"
 #include "serve/config_rows.h"
 #include "serve/config_tls.h"
 
@@ -174,6 +175,50 @@ static int take_retries(const struct config_at *at, struct config_site *site)
         return r;
 }
 
+/* ---- a network ---- */
+
+/* Names and prefixes of its blogs are made from these, and must have room for any number. */
+static int check_network(const struct config_at *at, const struct config_site *site)
+{
+        int name_max = SITE_NAME_MAX - 1 - NETWORK_ID_DIGITS;
+        int prefix_max = SITE_PREFIX_MAX - 1 - NETWORK_ID_DIGITS;
+        if (site->is_network && strlen(site->name) > (size_t)name_max)
+                return config_wrong(at, ERR_BADARG,
+                                    "network: the name must be at most %d bytes, because its blogs "
+                                    "are called %s.2 and so on",
+                                    name_max, SHOWN_STR(site->name));
+        if (site->is_network && strlen(site->prefix) > (size_t)prefix_max)
+                return config_wrong(at, ERR_BADARG,
+                                    "network: the prefix must be at most %d bytes, because its "
+                                    "blogs have %s2_ and so on",
+                                    prefix_max, SHOWN_STR(site->prefix));
+        return OK;
+}
+
+struct config_site *config_site_of_blog(const struct config_site *network, uint32_t id)
+{
+        struct config_site *blog = xcalloc(1, sizeof(*blog));
+        char prefix[SITE_PREFIX_MAX + 1];
+        *blog = *network;
+        blog->is_network = blog->store.is_network = false;
+        (void)snprintf(blog->name, sizeof(blog->name), "%.*s.%lu",
+                       SITE_NAME_MAX - 1 - NETWORK_ID_DIGITS, network->name, (unsigned long)id);
+        (void)snprintf(prefix, sizeof(prefix), "%.*s%lu_", SITE_PREFIX_MAX - 1 - NETWORK_ID_DIGITS,
+                       network->prefix, (unsigned long)id);
+        blog->prefix = xstrdup(prefix);
+        blog->store.name = blog->name;
+        blog->store.prefix = blog->prefix;
+        return blog;
+}
+
+struct config_site *config_site_of_blog_free(struct config_site *blog)
+{
+        if (blog)
+                free(blog->prefix);
+        free(blog);
+        return NULL;
+}
+
 /* ---- a site ---- */
 
 static int take_site(struct config_site *site, const struct config_targets *targets, cfg_t *cfg,
@@ -193,11 +238,14 @@ static int take_site(struct config_site *site, const struct config_targets *targ
         config_rows_finish(&at);
         site->store.name = site->name;
         site->store.prefix = site->prefix;
+        site->store.is_network = site->is_network;
         site->store.claim_timeout_s = in_seconds(site->claim_timeout_ms);
         site->store.retention_s = in_seconds(site->retention_ms);
         site->store.retention_failed_s = in_seconds(site->retention_failed_ms);
         if (r == OK)
                 r = check_prefix(&at, site->prefix);
+        if (r == OK)
+                r = check_network(&at, site);
         if (r == OK)
                 r = take_retries(&at, site);
         if (r == OK)
@@ -207,23 +255,33 @@ static int take_site(struct config_site *site, const struct config_targets *targ
         return r;
 }
 
+static bool has_same_tables(const struct config_site *a, const struct config_site *b)
+{
+        const struct sql_login *x = &a->store.login, *y = &b->store.login;
+        return x->server.port == y->server.port && strcmp(x->server.host, y->server.host) == 0 &&
+               strcmp(x->database, y->database) == 0 && strcmp(a->prefix, b->prefix) == 0;
+}
+
 /* Two guards would move each other's actions. */
 static int check_twice(const struct config_sites *s, const struct config_site *site,
                        struct problem *problem)
 {
-        const struct sql_login *mine = &site->store.login;
-        for (const struct config_site *other = s->sites; other < site; other++) {
-                const struct sql_login *login = &other->store.login;
-                if (login->server.port == mine->server.port &&
-                    strcmp(login->server.host, mine->server.host) == 0 &&
-                    strcmp(login->database, mine->database) == 0 &&
-                    strcmp(other->prefix, site->prefix) == 0)
+        for (const struct config_site *other = s->sites; other < site; other++)
+                if (has_same_tables(other, site))
                         return problem_set(problem, ERR_BADARG,
                                            "wordpress \"%s\": it has the database and the prefix "
                                            "of wordpress \"%s\"; a site may be there once",
                                            SHOWN_STR(site->name), SHOWN_STR(other->name));
-        }
         return OK;
+}
+
+bool config_sites_has(const struct config_sites *s, const struct config_site *site)
+{
+        for (size_t i = 0; i < s->n; i++)
+                if (strcmp(s->sites[i].name, site->name) == 0 ||
+                    has_same_tables(&s->sites[i], site))
+                        return true;
+        return false;
 }
 
 int config_sites_take(struct config_sites *s, const struct config_targets *targets, cfg_t *cfg,
@@ -243,6 +301,26 @@ int config_sites_take(struct config_sites *s, const struct config_targets *targe
                         return r;
         }
         return OK;
+}
+
+const struct config_site *config_sites_find(const struct config_sites *s, const char *name,
+                                            struct config_site **ret_blog)
+{
+        const char *dot = strrchr(name, '.');
+        uint64_t id = 0;
+        bool is_blog = dot && dot[1] != '0' && slice_to_u64(slice_str(dot + 1), &id) && id > 1 &&
+                       id <= UINT32_MAX;
+        *ret_blog = NULL;
+        for (size_t i = 0; i < s->n; i++)
+                if (strcmp(s->sites[i].name, name) == 0)
+                        return &s->sites[i];
+        for (size_t i = 0; is_blog && i < s->n; i++) {
+                struct slice network = slice_str(s->sites[i].name);
+                if (s->sites[i].is_network &&
+                    slice_eq(network, slice_make(name, (size_t)(dot - name))))
+                        return *ret_blog = config_site_of_blog(&s->sites[i], (uint32_t)id);
+        }
+        return NULL;
 }
 
 void config_sites_release(struct config_sites *s)
@@ -283,8 +361,8 @@ bool config_site_is_same(const struct config_site *a, const struct config_site *
 {
         const struct store_options *x = &a->store, *y = &b->store;
         return strcmp(a->name, b->name) == 0 && strcmp(a->prefix, b->prefix) == 0 &&
-               a->interval_ms == b->interval_ms && x->timeout_ms == y->timeout_ms &&
-               x->claim_timeout_s == y->claim_timeout_s && x->retention_s == y->retention_s &&
-               x->retention_failed_s == y->retention_failed_s && are_same_retries(x, y) &&
-               is_same_login(&x->login, &y->login);
+               a->is_network == b->is_network && a->interval_ms == b->interval_ms &&
+               x->timeout_ms == y->timeout_ms && x->claim_timeout_s == y->claim_timeout_s &&
+               x->retention_s == y->retention_s && x->retention_failed_s == y->retention_failed_s &&
+               are_same_retries(x, y) && is_same_login(&x->login, &y->login);
 }

@@ -9,8 +9,10 @@
 #include "base/err.h"
 #include "guard/store.h"
 #include "serve/config_targets.h"
+#include "sites/sites.h"
 
 #define CONFIG_SITES_MAX 32
+_Static_assert(CONFIG_SITES_MAX == SITES_MAX, "the core has room for all of them");
 
 struct config_site {
         char name[SITE_NAME_MAX + 1];
@@ -41,5 +43,16 @@ void config_site_init(struct config_site *site);
 /* Would a guard that was started with the one do for the other?  The target, the mode and the
  * repairs are not compared: the loop tells the guard of them with every plan. */
 bool config_site_is_same(const struct config_site *a, const struct config_site *b);
+
+/* The site of a blog of this network: its own name ("shop.7") and prefix ("wp_7_"), and all else
+ * borrowed from the network's, which must outlive it. */
+struct config_site *config_site_of_blog(const struct config_site *network, uint32_t id);
+struct config_site *config_site_of_blog_free(struct config_site *blog); /* NULL is fine */
+/* The section of this name, or the blog ("shop.7") of a network, which then is in *ret_blog and the
+ * caller's; NULL: there is none.  Nobody asks whether there is such a blog. */
+const struct config_site *config_sites_find(const struct config_sites *s, const char *name,
+                                            struct config_site **ret_blog);
+/* Is there a section with this name, or for these tables? */
+bool config_sites_has(const struct config_sites *s, const struct config_site *site);
 
 #endif

@@ -16,7 +16,7 @@
 #include "cli/cli.h"
 #include "cli/screen.h"
 #include "gate/registry.h"
-#include "guard/store.h"
+#include "guard/network.h"
 #include "serve/config.h"
 #include "serve/doctor.h"
 #include "wire/json.h"
@@ -277,7 +277,33 @@ static void tell_survey(struct check *c, struct store *s)
 
 /* ---- a site ---- */
 
-static void look(struct check *c)
+/* Reads the blogs of a network into `found`.  Blog 1 need not have Action Scheduler's tables. */
+static void tell_network(struct check *c, struct store *s, struct network_blogs *found)
+{
+        struct buf grant CLEANUP(buf_release) = {0};
+        struct problem problem = {0};
+        size_t n_open = 0;
+        int r = network_read(s, found, &problem);
+        for (size_t i = 0; i < found->n; i++)
+                n_open += found->blogs[i].is_open;
+        network_put_grant(s, &grant);
+        buf_put_str(&grant, ";\n");
+        if (r != OK)
+                tell(c, VERDICT_BAD, "network", "%s", problem.detail);
+        else if (found->is_refused)
+                tell_fix(c, VERDICT_BAD, "network",
+                         SLICE_LIT("weir may not read which blogs there are; run:"),
+                         buf_slice(&grant));
+        else if (!found->is_known)
+                tell(c, VERDICT_BAD, "network", "%s", found->notice);
+        else
+                tell(c, found->notice[0] ? VERDICT_WARN : VERDICT_FINE, "network",
+                     "blogs with Action Scheduler beside the main one: %zu, %zu of them open%s%s",
+                     found->n, n_open, found->notice[0] ? ". " : "", found->notice);
+}
+
+/* `found`: of a network; else NULL. */
+static void look(struct check *c, struct network_blogs *found)
 {
         struct store s;
         struct problem problem = {0};
@@ -288,10 +314,15 @@ static void look(struct check *c)
         int r = store_open(&s, mode, &problem);
         /* A user that was let into the server, if not into the database, has an account. */
         bool is_refused = r == ERR_FORBIDDEN && s.facts.account[0];
+        bool is_empty = r == ERR_NOTFOUND && found && s.facts.has_no_tables;
         if (s.is_known)
                 tell_store(c, &s);
+        if (found && mysql_conn_is_open(s.conn))
+                tell_network(c, &s, found);
         if (r == OK || is_refused)
                 tell_privileges(c, &s, mode, is_refused);
+        else if (is_empty)
+                tell(c, VERDICT_FINE, "store", "no tables of Action Scheduler");
         else
                 tell(c, VERDICT_BAD, "database", "%s", problem.detail);
         if (s.is_known && store_open(&s, MODE_OBSERVE, &problem) == OK)
@@ -299,7 +330,7 @@ static void look(struct check *c)
         store_release(&s);
 }
 
-static void check_site(struct check *c, const struct config_site *site)
+static void check_site(struct check *c, const struct config_site *site, struct network_blogs *found)
 {
         char where[WHERE_MAX];
         c->site = site;
@@ -312,7 +343,7 @@ static void check_site(struct check *c, const struct config_site *site)
                 json_put_text_lossy(&c->out, slice_str(site->name));
                 json_put_key(&c->out, "checks");
                 buf_put_byte(&c->out, '[');
-                look(c);
+                look(c, found);
                 buf_put_byte(&c->out, ']');
                 json_put_key(&c->out, "ok");
                 buf_printf(&c->out, "%s}", c->n_bad_here ? "false" : "true");
@@ -321,10 +352,61 @@ static void check_site(struct check *c, const struct config_site *site)
         text_put_safe(&c->out, slice_str(site->name));
         buf_printf(&c->out, ": %s, database %s, prefix %s\n", where,
                    SHOWN_STR(site->store.login.database), site->prefix);
-        look(c);
+        look(c, found);
 }
 
 /* ---- the command ---- */
+
+static bool is_asked(const char *name, const struct config_site *site)
+{
+        return !name || strcmp(name, site->name) == 0;
+}
+
+/* Returns how many of its blogs were asked for, which are looked at. */
+static size_t check_blogs(struct check *c, const struct config_site *network, const char *name,
+                          const struct network_blogs *found)
+{
+        size_t n = 0;
+        for (size_t i = 0; i < found->n; i++) {
+                struct config_site *blog = config_site_of_blog(network, found->blogs[i].id);
+                if (found->blogs[i].is_open && is_asked(name, blog) &&
+                    !config_sites_has(&c->config->sites, blog)) {
+                        check_site(c, blog, NULL);
+                        n++;
+                }
+                (void)config_site_of_blog_free(blog); /* NULL */
+        }
+        return n;
+}
+
+/* The network itself is not asked for, but perhaps one of its blogs. */
+static void find_blogs(const struct config_site *network, struct network_blogs *ret)
+{
+        struct store s;
+        struct problem problem;
+        store_init(&s, &network->store, -1);
+        int r = store_open(&s, MODE_TEST_OBSERVE, &problem);
+        if (r == OK || mysql_conn_is_open(s.conn))
+                r = network_read(&s, ret, &problem);
+        if (r != OK)
+                ret->n = 0; /* then there is none of that name */
+        store_release(&s);
+}
+
+static size_t check_network(struct check *c, const struct config_site *network, const char *name)
+{
+        struct network_blogs *found = xcalloc(1, sizeof(*found));
+        size_t n = 0;
+        if (is_asked(name, network)) {
+                check_site(c, network, found);
+                n = 1;
+        } else {
+                find_blogs(network, found);
+        }
+        n += check_blogs(c, network, name, found);
+        free(found);
+        return n;
+}
 
 static int check_sites(struct check *c, const char *path, const char *name, struct problem *problem)
 {
@@ -334,10 +416,12 @@ static int check_sites(struct check *c, const char *path, const char *name, stru
                 return problem_set(problem, ERR_NOTFOUND, "%s has no wordpress section", path);
         buf_put_str(&c->out, c->is_json ? "{\"sites\":[" : "");
         for (size_t i = 0; i < sites->n; i++) {
-                if (name && strcmp(sites->sites[i].name, name) != 0)
-                        continue;
-                check_site(c, &sites->sites[i]);
-                n++;
+                if (sites->sites[i].is_network) {
+                        n += check_network(c, &sites->sites[i], name);
+                } else if (is_asked(name, &sites->sites[i])) {
+                        check_site(c, &sites->sites[i], NULL);
+                        n++;
+                }
         }
         if (!n)
                 return problem_set(problem, ERR_NOTFOUND, "%s has no wordpress section '%s'", path,

@@ -135,6 +135,10 @@ static void what_makes_no_sense_is_refused_with_its_place(void **unused)
                 {"database = w prefix = \"wp`\"", "not 'wp`'"},
                 {"database = w prefix = \"wp-\"", "prefix must be"},
                 {"database = w prefix = \"a234567890123456789012345678901234567890_\"", "1 to 40"},
+                {"database = w network = \"maybe\"", "network"},
+                {"database = w network = true prefix = \"a12345678901234567890123456789\"",
+                 "network: the prefix must be at most 29 bytes, because its blogs have "
+                 "a123456789012345678901234567892_ and so on"},
                 {"database = w target = \"nodb\"",
                  "target 'nodb' is not in this file; it has 'db'"},
                 {"database = w mode = \"on\"",
@@ -191,12 +195,79 @@ static void what_makes_no_sense_is_refused_with_its_place(void **unused)
         }
         refuse_text(DB "wordpress \"shop\" {\n database = \"w\"\n prefix = \"-\" }\n",
                     "conf:4: wordpress \"shop\": prefix must be");
+        refuse_text(DB "wordpress \"n12345678901234567890123456789012345678901234567890125\" "
+                       "{ database = \"w\" network = true }\n",
+                    "network: the name must be at most 53 bytes");
         refuse_text(DB "wordpress \"a/b\" { database = \"w\" }\n",
                     "a site needs a name of 1 to 64 bytes of UTF-8 without '/'");
         refuse_text(DB "wordpress \"a\" { database = \"w\" }\n"
                        "wordpress \"b\" { database = \"w\" port = 3306 }\n",
                     "conf:3: wordpress \"b\": it has the database and the prefix of wordpress "
                     "\"a\"; a site may be there once");
+}
+
+static void a_blog_has_a_name_and_a_prefix_of_its_own_and_all_else_of_its_network(void **unused)
+{
+        (void)unused;
+        struct config c;
+        take_text(DB "wordpress \"n1234567890123456789012345678901234567890123456789012\" {\n"
+                     " database = \"w\" prefix = \"p1234567890123456789012345678\"\n"
+                     " network = true interval = \"7s\" }\n"
+                     "wordpress \"own\" { database = \"w\" prefix = "
+                     "\"p12345678901234567890123456787_\" }\n"
+                     "wordpress \"n1234567890123456789012345678901234567890123456789012.8\" {\n"
+                     " database = \"other\" }\n",
+                  &c);
+        const struct config_site *network = &c.sites.sites[0];
+        assert_true(network->store.is_network);
+        struct config_site *blog = config_site_of_blog(network, UINT32_MAX);
+        assert_string_equal(blog->name,
+                            "n1234567890123456789012345678901234567890123456789012.4294967295");
+        assert_string_equal(blog->store.name, blog->name);
+        assert_string_equal(blog->store.prefix, "p12345678901234567890123456784294967295_");
+        assert_int_equal(strlen(blog->name), SITE_NAME_MAX);
+        assert_int_equal(strlen(blog->prefix), SITE_PREFIX_MAX);
+        assert_int_equal(blog->interval_ms, 7000);
+        assert_ptr_equal(blog->store.login.database, network->store.login.database);
+        assert_false(blog->is_network || blog->store.is_network);
+        assert_false(config_sites_has(&c.sites, blog));
+        (void)config_site_of_blog_free(blog);
+        for (uint32_t id = 6; id <= 9; id++) { /* 7 by its tables, 8 by its name */
+                blog = config_site_of_blog(network, id);
+                assert_int_equal(config_sites_has(&c.sites, blog), id == 7 || id == 8);
+                (void)config_site_of_blog_free(blog);
+        }
+        config_release(&c);
+}
+
+static void a_site_is_found_by_its_section_or_as_a_blog_of_a_network(void **unused)
+{
+        (void)unused;
+        static const struct {
+                const char *name, *prefix;
+                bool is_blog;
+        } cases[] = {
+                {"net", "wp_", false},  {"net.7", "wp_7_", true}, {"net.2", "own_", false},
+                {"one.x", "x_", false}, {"net.1", NULL, false},   {"net.07", NULL, false},
+                {"net.x", NULL, false}, {"net.", NULL, false},    {"one.7", NULL, false},
+                {"ne.7", NULL, false},  {"", NULL, false},        {"net.4294967296", NULL, false},
+        };
+        struct config c;
+        take_text(DB "wordpress \"net\" { database = \"w\" network = true }\n"
+                     "wordpress \"net.2\" { database = \"w\" prefix = \"own_\" }\n"
+                     "wordpress \"one.x\" { database = \"w\" prefix = \"x_\" }\n"
+                     "wordpress \"one\" { database = \"v\" }\n",
+                  &c);
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+                struct config_site *blog;
+                const struct config_site *site = config_sites_find(&c.sites, cases[i].name, &blog);
+                assert_int_equal(site != NULL, cases[i].prefix != NULL);
+                assert_int_equal(blog != NULL, cases[i].is_blog);
+                if (site)
+                        assert_string_equal(site->prefix, cases[i].prefix);
+                (void)config_site_of_blog_free(blog); /* NULL */
+        }
+        config_release(&c);
 }
 
 static void there_are_at_most_32_sites(void **unused)
@@ -227,6 +298,7 @@ static void a_guard_is_another_when_anything_it_uses_is(void **unused)
                 "database = \"w\" password_env = \"HOME\"",
                 "database = \"w\" tls = \"require\"",
                 "database = \"w\" prefix = \"p_\"",
+                "database = \"w\" network = true",
                 "database = \"w\" interval = \"3s\"",
                 "database = \"w\" timeout = \"3s\"",
                 "database = \"w\" claim_timeout = \"3m\"",
@@ -278,6 +350,9 @@ int main(void)
                 cmocka_unit_test(times_below_a_second_are_rounded_up),
                 cmocka_unit_test(a_site_that_is_off_needs_no_target),
                 cmocka_unit_test(what_makes_no_sense_is_refused_with_its_place),
+                cmocka_unit_test(
+                        a_blog_has_a_name_and_a_prefix_of_its_own_and_all_else_of_its_network),
+                cmocka_unit_test(a_site_is_found_by_its_section_or_as_a_blog_of_a_network),
                 cmocka_unit_test(there_are_at_most_32_sites),
                 cmocka_unit_test(a_guard_is_another_when_anything_it_uses_is),
                 cmocka_unit_test(the_password_is_not_written),
