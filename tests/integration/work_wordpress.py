@@ -333,15 +333,15 @@ class Shop:
         self.site = lib_wordpress.Site(shop_maria(), weir_site="")
         stand_in(self.site, folder)
 
-    def serve(self, **prefixes):
-        """A weir with these sites."""
+    def serve(self, more="", **prefixes):
+        """A weir with these sites; `more`: settings of each."""
         with open(self.folder + "/load", "w") as f:
             f.write("%d\n" % self.load)
         sections = "".join("""
 wordpress "%s" {
         socket = "%s" user = "weir" password_file = "SECRET" database = "%s" prefix = "%s"
-        target = "shop" mode = "enforce" interval = "200ms"
-}""" % (name, shop_maria().socket, self.site.name, prefix) for name, prefix in prefixes.items())
+        target = "shop" mode = "enforce" interval = "200ms" %s
+}""" % (name, shop_maria().socket, self.site.name, prefix, more) for name, prefix in prefixes.items())
         self.server = Server(self.folder, "-c", write_config(self.folder, """
 target "shop" {
         kind = "command" command = {"cat", "%s/load"} interval = "100ms" dwell = "0s"
@@ -566,6 +566,14 @@ def network(folder):
         s.serve(two=prefix)
         s.work("two", "--php", "php", "--host", "net.example")
         s.says("the prefix 'wp_', and not 'wp_2_' as in weir.conf", name="two")
+        s.end()
+        s.server = None
+        s.serve(more="network = true", net="wp_")
+        until(lambda s=s: ["net", "net.2"] == [site["name"] for site in json.loads(
+            s.weir("wordpress", "status", "--json"))["sites"]], HANG_S, "the blog is found")
+        s.work("net.2", "--php", "php")
+        s.wait(PAYMENT, "wp_2_", complete=1)
+        s.wait(RENEWAL, "wp_2_", complete=1)
         s.end()
 
 
