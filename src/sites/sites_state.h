@@ -31,8 +31,8 @@ struct site {
         enum gate_mode repairs[SITE_REPAIRS];
         struct site_survey survey; /* the last one */
         bool is_surveyed;
-        int64_t surveyed_ms;   /* Unix ms */
-        char error[SITE_TEXT]; /* why the last cycle ended early; "" */
+        int64_t surveyed_ms;            /* Unix ms */
+        char error[PROBLEM_DETAIL_MAX]; /* why the last cycle ended early; "" */
         int64_t error_since_ms;
         uint64_t due;          /* that may run: of the last survey, capped per hook */
         uint64_t due_critical; /* of those, of the critical tier */

@@ -512,7 +512,7 @@ def forecast(_):
         said = guard.cycles(mode="observe")
         equal(said["retention"], [500, 0], "counted")
         expect("past their time" not in said["advice"], said["advice"])
-    for version in ("3.5", "4.1", "4.2"):
+    for version in ("3.5 altered", "4.1", "4.2"):
         shop = site(version=version)
         add_ended(shop, "complete", KEPT + DAY)
         with Guard(shop) as guard:
@@ -766,7 +766,7 @@ def report(_):
         equal([row[:3] for row in said["created"]][:1], [["late", 8, 1]], "created in a day")
         equal(said["past"][:3], [1, 1, 0], "past its time")
         expect(said["tables"]["actionscheduler_logs"][1] > 0, said["tables"])
-    with Guard(site(version="3.5")) as guard:
+    with Guard(site(version="3.5 altered")) as guard:
         equal([guard("report")[k] for k in ("err", "created", "pending")], ["OK", [], []], "an empty site")
 
 
@@ -806,7 +806,7 @@ def advice(_):
         shop.sql("ALTER TABLE %s DROP KEY claim_id_status_scheduled_date_gmt" % shop.table("actions"))
         said = guard.cycles(mode="observe")["advice"]
         equal(len(said.splitlines()), 1, said)
-    with Guard(site(version="3.5")) as guard:
+    with Guard(site(version="3.8")) as guard:
         equal(guard.cycles()["advice"], "", "advice of a healthy site")
 
 
@@ -929,7 +929,7 @@ def one(_):
         equal(guard("action", next(iter(kinds)))["actions"][0]["original"], 0, "of an async one")
         said = guard("action", 999999)
         equal((said["err"], said["problem"]), ("NOTFOUND", "site shop has no action 999999"), "missing")
-    with Guard(site(version="3.5")) as guard:
+    with Guard(site(version="3.5 altered")) as guard:
         equal(guard("action", 1)["err"], "NOTFOUND", "without a priority column")
 
 

@@ -29,6 +29,11 @@ STATUSES = ("pending", "in-progress", "complete", "failed", "canceled")
 # ---------------------------------------------------------------- the tables
 
 ZERO = "datetime NULL DEFAULT '0000-00-00 00:00:00'"
+# Action Scheduler has these two since 3.7.  They came without a new schema number, so a site that was
+# updated from 3.6 gets them with schema 8.
+DUE_INDEX = ("KEY hook_status_scheduled_date_gmt (hook(163), status, scheduled_date_gmt)",
+             "KEY status_scheduled_date_gmt (status, scheduled_date_gmt)")
+DUE_INDEX_3_6 = ("KEY hook (hook(191))", "KEY status (status)")
 CLAIM_INDEX = ("KEY claim_id_status_scheduled_date_gmt (claim_id, status, scheduled_date_gmt)",)
 CLAIM_INDEX_4 = (
     "KEY claim_id_status_priority_scheduled_date_gmt (claim_id, status, priority, scheduled_date_gmt)",
@@ -36,14 +41,18 @@ CLAIM_INDEX_4 = (
     "KEY status_claim_id (status, claim_id)")
 
 # Store version: schema number, has `priority`, has `unique_key`, indexes beside those that all have,
-# how its runner claims.  An upgraded site keeps the indexes of the older version.
+# how its runner claims.  "altered": weir's ALTER TABLE was run.  An upgraded site keeps the indexes of
+# the older version.
 VERSIONS = {
-    "3.5": (6, False, False, CLAIM_INDEX, "3.8"),
-    "3.8": (7, True, False, CLAIM_INDEX, "3.8"),
-    "3.9": (7, True, False, CLAIM_INDEX, "3.9.3"),
-    "4.1": (8, True, False, CLAIM_INDEX_4, "3.9.3"),
-    "4.1 upgraded": (8, True, False, CLAIM_INDEX + CLAIM_INDEX_4, "3.9.3"),
-    "4.2": (9, True, True, CLAIM_INDEX_4, "3.9.3"),
+    "3.1": (3, False, False, DUE_INDEX_3_6 + ("KEY claim_id (claim_id)",), "3.8"),
+    "3.5": (6, False, False, DUE_INDEX_3_6 + CLAIM_INDEX, "3.8"),
+    "3.5 altered": (6, False, False, DUE_INDEX_3_6 + DUE_INDEX + CLAIM_INDEX, "3.8"),
+    "3.6": (7, True, False, DUE_INDEX_3_6 + CLAIM_INDEX, "3.8"),
+    "3.8": (7, True, False, DUE_INDEX + CLAIM_INDEX, "3.8"),
+    "3.9": (7, True, False, DUE_INDEX + CLAIM_INDEX, "3.9.3"),
+    "4.1": (8, True, False, DUE_INDEX + CLAIM_INDEX_4, "3.9.3"),
+    "4.1 upgraded": (8, True, False, DUE_INDEX + CLAIM_INDEX + CLAIM_INDEX_4, "3.9.3"),
+    "4.2": (9, True, True, DUE_INDEX + CLAIM_INDEX_4, "3.9.3"),
 }
 
 ACTIONS = """CREATE TABLE `{p}actionscheduler_actions` (
@@ -63,8 +72,6 @@ ACTIONS = """CREATE TABLE `{p}actionscheduler_actions` (
     extended_args varchar(8000) DEFAULT NULL,
     {unique}
     PRIMARY KEY (action_id),
-    KEY hook_status_scheduled_date_gmt (hook(163), status, scheduled_date_gmt),
-    KEY status_scheduled_date_gmt (status, scheduled_date_gmt),
     KEY scheduled_date_gmt (scheduled_date_gmt),
     KEY args (args(191)),
     KEY group_id (group_id),
@@ -226,6 +233,10 @@ class Site:
             self.sql("INSERT INTO `%sposts` (post_date, post_date_gmt, post_content, post_title,"
                      " post_status, post_type) VALUES (%s, %s, '[]', 'old_hook', 'pending',"
                      " 'scheduled-action')" % (self.prefix, quote(utc(now)), quote(utc(now))))
+
+    def has_due_index(self):
+        """Else weir asks for an ALTER TABLE."""
+        return DUE_INDEX[0] in self.indexes
 
     def set_option(self, name, value, autoload="yes"):
         self.sql("INSERT INTO `%soptions` (option_name, option_value, autoload) VALUES (%s, %s, %s)"

@@ -31,7 +31,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from lib_actionscheduler import ACTIONS, CLAIM_INDEX, COLLATION, OTHERS, ZERO  # noqa: E402
+from lib_actionscheduler import ACTIONS, CLAIM_INDEX, COLLATION, DUE_INDEX, OTHERS, ZERO  # noqa: E402
 from lib_databases import Maria, die_with_parent, free_port  # noqa: E402
 from harness import ROOT, Skip, expect  # noqa: E402
 
@@ -273,7 +273,7 @@ class Site:
         prefix = prefix or self.prefix
         self.sql(ACTIONS.format(p=prefix, zero=ZERO, collation=COLLATION, unique="",
                                 priority="priority tinyint unsigned NOT NULL DEFAULT 10,",
-                                indexes=", ".join(CLAIM_INDEX)))
+                                indexes=", ".join(DUE_INDEX + CLAIM_INDEX)))
         for name, columns in OTHERS.items():
             if name.startswith("actionscheduler_"):
                 self.sql("CREATE TABLE `%s%s` (%s) %s" % (

@@ -202,7 +202,7 @@ def no_privilege(folder):
 @test("before 3.6 what is due goes before the oldest of the others, when a batch stands before it")
 def by_date(folder):
     for n in (30, 20):
-        b = Bed(os.path.join(folder, str(n)), site=bed.Site(maria(), version="3.5", database="old%d" % n))
+        b = Bed(os.path.join(folder, str(n)), site=bed.Site(maria(), version="3.5 altered", database="old%d" % n))
         now, site = int(time.time()), b.site
         others = [site.add_simple(NORMAL, now - 500 + i) for i in range(n)]
         due = [site.add_simple(PAYMENT, now - 10), site.add_interval(PAYMENT, now - 10, HOUR)]
