@@ -426,6 +426,22 @@ def _(folder):
     store.end()
 
 
+@test("async actions are moved where they have a date; before Action Scheduler 3.5.4 they have none and stay")
+def _(folder):
+    for version, n in (("3.1", 0), ("3.5", 3)):
+        site = fresh("async", version=version)
+        alter(site)
+        for _ in range(3):
+            site.add_async("sync")
+        before = site.checksum()
+        store = Store(site)
+        equal(len(store.due("sync")), n, "read in " + version)
+        equal(store.number("move", LATER), n, "moved in " + version)
+        equal(store.number("return", LATER, 0), n, "returned in " + version)
+        equal(site.checksum(), before, "the tables of " + version)
+        store.end()
+
+
 @test("a date that a person brought forward is the one that comes back")
 def _(folder):
     site = fresh("forward")

@@ -28,7 +28,8 @@ STATUSES = ("pending", "in-progress", "complete", "failed", "canceled")
 
 # ---------------------------------------------------------------- the tables
 
-ZERO = "datetime NULL DEFAULT '0000-00-00 00:00:00'"
+NO_DATE = "0000-00-00 00:00:00"
+ZERO = "datetime NULL DEFAULT '%s'" % NO_DATE
 # Action Scheduler has these two since 3.7.  They came without a new schema number, so a site that was
 # updated from 3.6 gets them with schema 8.
 DUE_INDEX = ("KEY hook_status_scheduled_date_gmt (hook(163), status, scheduled_date_gmt)",
@@ -261,8 +262,11 @@ class Site:
         return int(self.sql("SELECT LAST_INSERT_ID()")[0][0])
 
     def add_async(self, hook, **more):
-        """An async action has no date in its schedule, and UTC in both columns."""
+        """An async action has no date in its schedule, and UTC in both columns.  Action Scheduler
+        before 3.5.4 made it without any date."""
         now = int(time.time())
+        if self.version == "3.1":
+            more = dict({"scheduled_date_gmt": NO_DATE, "scheduled_date_local": NO_DATE}, **more)
         return self._add(hook, now, now, schedule_async(), **more)
 
     def add_simple(self, hook, at, **more):
