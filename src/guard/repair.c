@@ -427,18 +427,18 @@ static int count_duplicates(struct repair_look *l, struct slice hook, uint32_t *
 {
         struct store *s = l->s;
 
-        buf_printf(&s->sql,
-                   "SELECT SUM(n - 1) FROM (SELECT COUNT(*) AS n FROM (SELECT args, group_id, "
-                   "schedule FROM %s",
-                   s->actions);
+        buf_put_str(&s->sql,
+                    "SELECT SUM(n - 1) FROM (SELECT COUNT(*) AS n FROM (SELECT group_id, "
+                    "CONVERT(args USING utf8mb4) COLLATE utf8mb4_bin AS args, " STORE_RUNS_ONCE
+                    " AS is_once FROM ");
+        buf_put_str(&s->sql, s->actions);
         look_put_index(&s->sql, s->facts.hook_index);
         buf_put_str(&s->sql, " WHERE hook = ");
         mysql_put_text(&s->sql, hook);
         buf_printf(&s->sql,
-                   " AND status = 'pending' ORDER BY scheduled_date_gmt LIMIT %d) AS a WHERE ",
+                   " AND status = 'pending' ORDER BY scheduled_date_gmt LIMIT %d) AS a WHERE "
+                   "is_once GROUP BY args, LENGTH(args), group_id) AS sets",
                    DUPLICATE_ROWS);
-        buf_put_str(&s->sql,
-                    LOOK_RUNS_ONCE " GROUP BY CAST(a.args AS BINARY), a.group_id) AS sets");
         return look_count(l, ret);
 }
 

@@ -13,7 +13,6 @@
 #define LOG_SAMPLE (3 * SAMPLE)
 #define DAYS       7
 #define FAR_S      INT64_C(253402300799) /* 9999-12-31 23:59:59 */
-#define HOOK_BYTES "CAST(CONVERT(hook USING utf8mb4) AS BINARY)"
 
 struct reporting {
         struct store *s;
@@ -146,13 +145,13 @@ static void put_sample(struct reporting *r, const char *seconds, const char *whe
         struct buf *sql = &r->s->sql;
 
         buf_printf(sql,
-                   "SELECT " HOOK_BYTES " AS h, COUNT(*) AS n, %s FROM (SELECT hook, "
+                   "SELECT " STORE_SPELLING ", COUNT(*) AS n, %s FROM (SELECT hook, "
                    "scheduled_date_gmt FROM %s",
                    seconds, r->s->actions);
         look_put_index(sql, r->s->facts.status_index);
         buf_printf(sql,
-                   " WHERE status = %s ORDER BY scheduled_date_gmt %s LIMIT %d) AS t GROUP BY "
-                   "h ORDER BY n DESC, h",
+                   " WHERE status = %s ORDER BY scheduled_date_gmt %s LIMIT %d) AS "
+                   "t " STORE_BY_SPELLING " ORDER BY n DESC, h",
                    where, order, SAMPLE);
 }
 
@@ -206,8 +205,8 @@ static int take_created(struct reporting *r)
         if (err || !span_s)
                 return err;
         buf_printf(&r->s->sql,
-                   "SELECT " HOOK_BYTES " AS h, COUNT(*) AS n, 0 FROM (SELECT hook FROM %s ORDER "
-                   "BY action_id DESC LIMIT %d) AS t GROUP BY h ORDER BY n DESC, h",
+                   "SELECT " STORE_SPELLING ", COUNT(*) AS n, 0 FROM (SELECT hook FROM %s ORDER "
+                   "BY action_id DESC LIMIT %d) AS t " STORE_BY_SPELLING " ORDER BY n DESC, h",
                    r->s->actions, SAMPLE);
         err = take_hooks(r, SITE_CREATED, 0); /* always an estimate */
         for (size_t i = 0; i < v->n[SITE_CREATED]; i++) {
@@ -220,12 +219,12 @@ static int take_created(struct reporting *r)
 static int take_slowest(struct reporting *r)
 {
         buf_printf(&r->s->sql,
-                   "SELECT " HOOK_BYTES " AS h, COUNT(*), MAX(GREATEST(TIMESTAMPDIFF(SECOND, "
+                   "SELECT " STORE_SPELLING ", COUNT(*), MAX(GREATEST(TIMESTAMPDIFF(SECOND, "
                    "a.last_attempt_gmt, e.ended), 0)) AS took FROM (SELECT action_id, "
                    "MAX(log_date_gmt) AS ended FROM (SELECT action_id, log_date_gmt FROM %s ORDER "
                    "BY log_id DESC LIMIT %d) AS l GROUP BY action_id) AS e JOIN %s a ON "
                    "a.action_id = e.action_id WHERE a.status = 'complete' AND a.last_attempt_gmt > "
-                   "'0000-00-00 00:00:00' GROUP BY h ORDER BY took DESC, h",
+                   "'0000-00-00 00:00:00' " STORE_BY_SPELLING " ORDER BY took DESC, h",
                    r->s->logs, LOG_SAMPLE, r->s->actions);
         return take_hooks(r, SITE_SLOWEST, 0);
 }

@@ -26,6 +26,13 @@
         "(schedule LIKE 'O:%:\"ActionScheduler\\_SimpleSchedule\":%' OR "                          \
         "schedule LIKE 'O:%:\"ActionScheduler\\_NullSchedule\":%')"
 
+/* The spelling of a hook as a column `h`, and how rows are grouped by it: bytes are compared, and
+ * the length, because this collation of both servers does not see spaces at the end.  The server
+ * keeps a column of CAST(... AS BINARY) as a BLOB, and each temporary table that has one on disk.
+ */
+#define STORE_SPELLING    "CONVERT(hook USING utf8mb4) COLLATE utf8mb4_bin AS h"
+#define STORE_BY_SPELLING "GROUP BY h, LENGTH(h)"
+
 /* Failed actions of these hooks run again. */
 #define STORE_RETRIES_MAX      16
 #define STORE_RETRY_TIMES_MAX  20

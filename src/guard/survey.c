@@ -191,8 +191,8 @@ static int count_spellings(struct look *l, struct slice hook)
         struct mysql_result rows CLEANUP(mysql_result_release) = {0};
         struct slice cells[3];
         buf_put_str(&l->s->sql, "SELECT h, COUNT(*), " UNIX_OF("MIN(d)") " FROM ");
-        put_due(l, BYTES_OF_HOOK " AS h", hook);
-        buf_put_str(&l->s->sql, " GROUP BY h");
+        put_due(l, STORE_SPELLING, hook);
+        buf_put_str(&l->s->sql, " " STORE_BY_SPELLING);
         int r = store_run(l->s, &rows, l->problem);
         while (r == OK && mysql_result_next(&rows, cells, 3)) {
                 struct site_hook found = {.hook = arena_copy(&l->v->arena, cells[0]),
@@ -240,9 +240,10 @@ static int count_running(struct look *l)
         struct mysql_result rows CLEANUP(mysql_result_release) = {0};
         struct slice cells[2];
         struct buf *sql = &l->s->sql;
-        buf_put_str(sql, "SELECT h, COUNT(*) FROM (SELECT " BYTES_OF_HOOK " AS h FROM ");
+        buf_put_str(sql, "SELECT h, COUNT(*) FROM (SELECT " STORE_SPELLING " FROM ");
         put_forced(sql, l->s, l->s->facts.status_index);
-        buf_printf(sql, " WHERE status = 'in-progress' LIMIT %d) t GROUP BY h", SITE_COUNT_CAP + 1);
+        buf_printf(sql, " WHERE status = 'in-progress' LIMIT %d) t " STORE_BY_SPELLING,
+                   SITE_COUNT_CAP + 1);
         int r = store_run(l->s, &rows, l->problem);
         while (r == OK && mysql_result_next(&rows, cells, 2)) {
                 struct site_hook *known = find_hook(l->v, cells[0]);

@@ -8,6 +8,8 @@
  *      shift TO FROM FROM              the same rows again
  *      return FROM FROM
  *      log MESSAGE...                  a line for each of them
+ *      find HOOK...                    those of the critical tier that are due, and their ledger
+ *      pace HOOK...                    of runners; HOOK: at most eight
  *      grants MODE, missing MODE       statements
  *      reached                         rows_at_once and n_statements
  *
@@ -114,6 +116,47 @@ static int run_step(char *rest, struct problem *p, bool is_shift)
         step.from_s[1] = number(&rest);
         int r = is_shift ? store_shift(&store, &step, &n, p) : store_return(&store, &step, &n, p);
         return tell_changed(n, r);
+}
+
+static size_t take_hooks(char *rest, struct slice ret[8])
+{
+        size_t n = 0;
+        for (char *w; n < 8 && (w = strsep(&rest, " "));)
+                ret[n++] = slice_str(w);
+        return n;
+}
+
+static int run_find(char *rest, struct problem *p)
+{
+        static struct store_front_row found[500];
+        static struct front_row front[500], seen[500];
+        struct slice hooks[8];
+        size_t n_hooks = take_hooks(rest, hooks), n, n_seen;
+        uint64_t n_changed;
+        bool is_all;
+        int64_t now_s;
+        int r = store_now(&store, &now_s, p);
+        if (r == OK)
+                r = store_find_front(&store, hooks, n_hooks, now_s, found, ARRAY_LEN(found), &n, p);
+        for (size_t i = 0; r == OK && i < n; i++)
+                front[i] = found[i].row;
+        if (r == OK)
+                r = store_put_front(&store, front, n, &n_changed, p);
+        if (r == OK)
+                r = store_see_front(&store, hooks[0], front, n, seen, ARRAY_LEN(seen), &n_seen,
+                                    &is_all, p);
+        if (r == OK)
+                r = store_put_back(&store, front, n, &n_changed, p);
+        return r == OK ? store_date_front(&store, hooks, n_hooks, found, n, now_s, &n_changed, p)
+                       : r;
+}
+
+static int run_pace(char *rest, struct problem *p)
+{
+        struct slice hooks[8];
+        struct site_pace pace;
+        size_t n = take_hooks(rest, hooks);
+        return store_read_pace(&store, hooks, n, &pace, p);
 }
 
 static int run_keep_or_log(char *rest, struct problem *p, bool is_log)
@@ -375,6 +418,10 @@ static int run(const char *word, char *rest, struct problem *p)
                 return run_keep_or_log(rest, p, word[0] == 'l');
         if (strcmp(word, "grants") == 0 || strcmp(word, "missing") == 0)
                 return run_grants(rest, p, word[0] == 'm');
+        if (strcmp(word, "find") == 0)
+                return run_find(rest, p);
+        if (strcmp(word, "pace") == 0)
+                return run_pace(rest, p);
         words = rest;
         if (strcmp(word, "repair") == 0)
                 return run_repair(p);

@@ -7,6 +7,7 @@ guard_store.c is the program that calls it; it is built here with the sanitizers
 told line by line.  What it did is read from the tables and from the server's counters.
 """
 import os
+import re
 import subprocess
 import sys
 import time
@@ -22,7 +23,8 @@ CAP = 1000          # due actions of a hook that are counted
 SURVEY_ROWS = 5000  # of all hooks together
 BUILT = {}
 NOW = int(time.time())
-LATER = NOW + 86400
+DAY = 86400
+LATER = NOW + DAY
 
 
 def database():
@@ -48,9 +50,10 @@ class Refused(Exception):
 class Store:
     """The program on a site."""
 
-    def __init__(self, site, user="weir", prefix=None, mode="enforce"):
+    def __init__(self, site, user="weir", prefix=None, mode="enforce", more=()):
         self.process = subprocess.Popen(
-            [guard_program(), str(site.maria.port), user, PASSWORD, site.database, prefix or site.prefix],
+            [guard_program(), str(site.maria.port), user, PASSWORD, site.database, prefix or site.prefix,
+             *map(str, more)],
             text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if mode:
             self.facts = self("open", mode)[0].split("|")
@@ -529,6 +532,68 @@ def _(folder):
                     " WHERE message = 'weir: it\\'s 50%% \\\\late' ORDER BY action_id" % site.table("logs"))
     equal(rows, [[str(i), "-12600", "1"] for i in ids], "lines")
     store.end()
+
+
+# ---------------------------------------------------------------- temporary tables
+
+
+def on_disk(log):
+    """The statements that made a temporary table on disk, from the slow log."""
+    found = []
+    for part in log.split("# User@Host: ")[1:]:
+        made = re.search(r"Tmp_disk_tables: (\d+)", part)
+        if part.startswith("weir[") and made and int(made[1]):
+            text = part.split("SET timestamp=")[1].split("\n", 1)[1]
+            found.append(text.strip())
+    return found
+
+
+@test("no survey, move, repair, slice or report makes a temporary table on disk")
+def _(folder):
+    maria, slow = database(), os.path.join(folder, "slow")
+    site = fresh("temporary")
+    for i in range(60):
+        for hook in ("sync", "Sync", "payment"):
+            site.add_simple(hook, NOW - 900 - i, args=[i % 7])
+            site.add_interval(hook, NOW - 800 - i, 3600)
+            done = site.add_simple(hook, NOW - 9 * DAY - i, status="complete", last_attempt_gmt=utc(NOW - 9 * DAY))
+            lost = site.add_async(hook, status="failed", last_attempt_gmt=utc(NOW - 60))
+            site.log(done, "action complete")
+            site.log(lost, "Unable to update the status of action %d to in-progress." % lost)
+        site.add_simple("running", NOW, status="in-progress", claim_id=9)
+        site.add_simple("Running", NOW - 900, claim_id=7, last_attempt_gmt=utc(NOW - 900))
+        site.add_simple("retried", NOW - 900, status="failed", last_attempt_gmt=utc(NOW - 60))
+    site.sql("INSERT INTO %s (claim_id, date_created_gmt) VALUES (7, '%s'), (8, '%s')" % (
+        site.table("claims"), utc(NOW - 900), utc(NOW - 900)))
+    site.set_option("weir_lock_%s" % ("0" * 32), "1|0||x")
+    maria.ask("SET GLOBAL slow_query_log_file = '%s'" % slow, "SET GLOBAL long_query_time = 0",
+              "SET GLOBAL log_slow_verbosity = 'query_plan'", "SET GLOBAL slow_query_log = 1")
+    try:
+        store = Store(site, more=(300, DAY, DAY, "retried", 3, 60))
+        store.survey(60)
+        for hook in ("sync", "Sync"):
+            store.due(hook)
+            store.number("move", LATER)
+            store("keep", LATER)
+            store("log", "weir: deferred")
+            store.number("shift", LATER + 60, LATER, 0)
+            store.number("return", LATER, LATER + 60)
+        store("find", "payment", "sync")
+        store("pace", "payment", "sync")
+        for mode in ("observe", "enforce"):
+            for _ in range(5):
+                store("repair", mode, 1, *[mode] * 7, "payment")
+        for _ in range(5):
+            store("purge", "enforce", 1, "enforce")
+        store("report")
+        end_session(store)
+    finally:
+        maria.ask("SET GLOBAL slow_query_log = 0", "SET GLOBAL long_query_time = 10")
+    log = open(slow, errors="replace").read()
+    expect(log.count("weir[weir]") > 100, log[-500:])
+    # A connection begins with the columns of the table, which information_schema has as BLOBs.
+    found = [sql for sql in on_disk(log) if "information_schema.COLUMNS" not in sql]
+    equal(found, [], "statements with a temporary table on disk")
 
 
 main()
