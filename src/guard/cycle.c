@@ -36,13 +36,13 @@ static void put_message(const struct site_step *step, const char *reason, char *
         time_t to = (time_t)step->to_s;
         struct tm utc;
         if (step->kind == STEP_RETURN) {
-                (void)snprintf(ret, size, "weir: returned to its date; the database is calm again");
+                (void)snprintf(ret, size, STORE_RETURNED "its date; the database is calm again");
                 return;
         }
         (void)gmtime_r(&to, &utc); /* cannot fail for a date that a column can hold */
         (void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &utc);
-        (void)snprintf(ret, size, "weir: deferred to %s UTC, tier %s: %s", date,
-                       tier_name(step->tier), reason);
+        (void)snprintf(ret, size, STORE_DEFERRED "%s UTC, tier %s: %s", date, tier_name(step->tier),
+                       reason);
 }
 
 /* The lines of a step.  What was changed by now is not undone for want of a line. */
@@ -51,11 +51,13 @@ static int write_log(struct guard_site *s, const struct site_plan *plan,
 {
         struct problem problem;
         char message[512];
-        int r = step->kind == STEP_RETURN
-                        ? OK
-                        : store_keep_dated(&s->store, ids, &n, step->to_s, &problem);
+        int r = OK;
         put_message(step, plan->reason, message, sizeof(message));
-        if (r == OK && n)
+        if (step->kind == STEP_RETURN)
+                r = store_log_returned(&s->store, ids, n, message, &problem);
+        else
+                r = store_keep_dated(&s->store, ids, &n, step->to_s, &problem);
+        if (r == OK && step->kind != STEP_RETURN)
                 r = store_log(&s->store, ids, n, message, &problem);
         if (r == OK || r == ERR_LOCKED)
                 return OK;

@@ -344,3 +344,36 @@ int store_log(struct store *s, const uint64_t *ids, size_t n, const char *messag
         }
         return r;
 }
+
+/* Ids with a line of a move and none of a return behind it.  The lines of an action are few, and
+ * are found by the index of actions. */
+static int keep_deferred(struct store *s, const uint64_t *ids, size_t n, uint64_t *ret,
+                         size_t *ret_n, struct problem *problem)
+{
+        struct mysql_result rows CLEANUP(mysql_result_release) = {0};
+        struct slice cell;
+        buf_printf(&s->sql,
+                   "SELECT action_id FROM %s FORCE INDEX (" STORE_LOG_INDEX
+                   ") WHERE action_id IN (",
+                   s->logs);
+        for (size_t i = 0; i < n; i++)
+                buf_printf(&s->sql, "%s%llu", i ? "," : "", (unsigned long long)ids[i]);
+        buf_put_str(&s->sql, ") GROUP BY action_id HAVING "
+                             "MAX(IF(message LIKE '" STORE_DEFERRED "%', log_id, 0)) > "
+                             "MAX(IF(message LIKE '" STORE_RETURNED "%', log_id, 0))");
+        int r = store_run(s, &rows, problem);
+        *ret_n = 0;
+        while (r == OK && *ret_n < n && mysql_result_next(&rows, &cell, 1))
+                *ret_n += slice_to_u64(cell, &ret[*ret_n]);
+        return r;
+}
+
+int store_log_returned(struct store *s, const uint64_t *ids, size_t n, const char *message,
+                       struct problem *problem)
+{
+        uint64_t kept[SITE_ROWS_MAX];
+        size_t n_kept = 0;
+        ASSERT(n <= SITE_ROWS_MAX);
+        int r = n ? keep_deferred(s, ids, n, kept, &n_kept, problem) : OK;
+        return r == OK ? store_log(s, kept, n_kept, message, problem) : r;
+}

@@ -5,9 +5,9 @@
 
 #include "guard/store.h"
 
-#define LOOK_WALK_ROWS 500         /* of one page of a pass */
-#define LOOK_IDS_MAX   2000        /* of one page of claimed actions */
-#define LOOK_LOG_INDEX "action_id" /* of the logs, in every version */
+#define LOOK_WALK_ROWS 500  /* of one page of a pass */
+#define LOOK_IDS_MAX   2000 /* of one page of claimed actions */
+#define LOOK_LOG_INDEX STORE_LOG_INDEX
 #define LOOK_DAY_S     86400
 
 /* Only the classes that are known not to recur: a recurring action has its successor already. */

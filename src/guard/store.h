@@ -56,7 +56,8 @@ struct store_options {
         bool is_network; /* blog 1 of a network: it reads which others there are (network.h) */
 };
 
-#define STORE_NAME_MAX 200 /* bytes of a name of 64 characters, in backquotes */
+#define STORE_LOG_INDEX "action_id" /* of the logs, in every version */
+#define STORE_NAME_MAX  200         /* bytes of a name of 64 characters, in backquotes */
 
 /* What the site's database was found to be. */
 struct store_facts {
@@ -192,6 +193,13 @@ int store_read_offset(struct store *s, int64_t *ret, struct problem *problem) MU
 /* One line per action in Action Scheduler's own log, in bulk. */
 int store_log(struct store *s, const uint64_t *ids, size_t n, const char *message,
               struct problem *problem) MUST_CHECK;
+/* How the line of an action that was moved begins; the plugin's begins so, too. */
+#define STORE_DEFERRED "weir: deferred to "
+#define STORE_RETURNED "weir: returned to "
+/* The same, only for those whose last line of the two kinds is of a move: the line of a move may be
+ * missing, because moves do not wait for their lines. */
+int store_log_returned(struct store *s, const uint64_t *ids, size_t n, const char *message,
+                       struct problem *problem) MUST_CHECK;
 
 /* front.c: an action of the critical tier. */
 struct store_front_row {

@@ -8,6 +8,7 @@
  *      shift TO FROM FROM              the same rows again
  *      return FROM FROM
  *      log MESSAGE...                  a line for each of them
+ *      log_returned MESSAGE...         the same for those that have a line of a move
  *      find HOOK...                    those of the critical tier that are due, and their ledger
  *      pace HOOK...                    of runners; HOOK: at most eight
  *      grants MODE, missing MODE       statements
@@ -171,6 +172,14 @@ static int run_keep_or_log(char *rest, struct problem *p, bool is_log)
         for (size_t i = 0; r == OK && i < n; i++)
                 (void)printf("%llu\n", (unsigned long long)ids[i]);
         return r;
+}
+
+static int run_log_returned(char *rest, struct problem *p)
+{
+        uint64_t ids[SITE_ROWS_MAX];
+        for (size_t i = 0; i < n_due; i++)
+                ids[i] = rows[i].id;
+        return store_log_returned(&store, ids, n_due, rest, p);
 }
 
 static int run_grants(char *rest, struct problem *p, bool is_missing)
@@ -418,6 +427,8 @@ static int run(const char *word, char *rest, struct problem *p)
                 return run_keep_or_log(rest, p, word[0] == 'l');
         if (strcmp(word, "grants") == 0 || strcmp(word, "missing") == 0)
                 return run_grants(rest, p, word[0] == 'm');
+        if (strcmp(word, "log_returned") == 0)
+                return run_log_returned(rest, p);
         if (strcmp(word, "find") == 0)
                 return run_find(rest, p);
         if (strcmp(word, "pace") == 0)

@@ -534,6 +534,27 @@ def _(folder):
     store.end()
 
 
+@test("a return has a line in the log only where the move has one")
+def _(folder):
+    site = fresh("pairs")
+    now, moved = "weir: deferred to 2026-01-01 00:00:00 UTC, tier normal: x", {}
+    back = "weir: returned to its date; the database is calm again"
+    for lines, wanted in (((), 0), ((now,), 1), ((now, back), 0), ((now, back, now), 1), ((now, now), 1),
+                          (("action created", "it was weir: deferred to it"), 0), ((now, "action started"), 1)):
+        action = site.add_simple("sync", NOW - 100)
+        for line in lines:
+            site.log(action, line)
+        moved[action] = lines.count(back) + wanted
+    site.add_many(3000, ["other"], NOW - 900, 100, is_logged=True)
+    store = Store(site)
+    equal(len(store.due("sync")), len(moved), "read")
+    with counted(user_counters, database(), "weir") as used:
+        store("log_returned", back)
+        end_session(store)
+    equal({a: site.logs(a).count(back) for a in moved}, moved, "lines of returns")
+    expect(used["ROWS_READ"] < 100, used)
+
+
 # ---------------------------------------------------------------- temporary tables
 
 
@@ -575,7 +596,8 @@ def _(folder):
             store.due(hook)
             store.number("move", LATER)
             store("keep", LATER)
-            store("log", "weir: deferred")
+            store("log", "weir: deferred to then")
+            store("log_returned", "weir: returned to its date")
             store.number("shift", LATER + 60, LATER, 0)
             store.number("return", LATER, LATER + 60)
         store("find", "payment", "sync")
