@@ -907,6 +907,8 @@ class Weir_Deferred extends RuntimeException {
 final class Weir_Gate {
     const FRESH_NS = 1000000000; // how long an answer holds
     const HOOKS_KEPT = 500;
+    const MOVE_TRIES = 5;
+    const MOVE_LONG_NS = 500000000;
     const CLEANER_S = 300; // Action Scheduler's own periods with its own limit of 30 s
 
     private static $answers = array(); // hook => answer, at_ns
@@ -1005,13 +1007,29 @@ final class Weir_Gate {
         return $to > time() ? $to : 0;
     }
 
+    /**
+     * One row, by primary key. It changes entries of indexes that claims of other runners lock in
+     * another order, so a deadlock may end it: then nothing has changed, and it is tried again after
+     * a short time by chance. A try that took long has waited for a lock, and is the last one. When
+     * all fail the action runs, and weir drops its note when it finds the row without that date.
+     */
     private static function move($action, $to) {
         global $wpdb;
         $gmt = gmdate('Y-m-d H:i:s', $to);
-        $n = $wpdb->query($wpdb->prepare(
+        $sql = $wpdb->prepare(
             'UPDATE ' . self::table('actions') . ' SET scheduled_date_gmt = %s, scheduled_date_local = %s'
             . " WHERE action_id = %d AND status = 'pending'", $gmt, get_date_from_gmt($gmt),
-            $action->action_id));
+            $action->action_id);
+        $was = $wpdb->suppress_errors(true);
+        $began_ns = hrtime(true);
+        for ($n = false, $try = 1; $n === false && $try <= self::MOVE_TRIES; $try++) {
+            $n = $wpdb->query($sql);
+            if ($n !== false || hrtime(true) - $began_ns > self::MOVE_LONG_NS) {
+                break;
+            }
+            usleep(mt_rand(1000, 10000 * $try));
+        }
+        $wpdb->suppress_errors($was);
         return (int) $n > 0;
     }
 

@@ -858,6 +858,29 @@ def deferred(folder):
     g.server.stop()
 
 
+@test("a move that a deadlock ends is tried again; when all tries fail the action runs, and no error is printed")
+def move_retried(folder):
+    g = Gated(folder)
+    meddle = """
+        $wpdb->show_errors(); $fail = %d; $seen = 0;
+        add_filter('query', function ($sql) use (&$fail, &$seen) {
+            if (strpos($sql, 'UPDATE') !== 0 || strpos($sql, 'SET scheduled_date_gmt') === false) return $sql;
+            return ++$seen <= $fail ? 'UPDATE nothing SET x = 1' : $sql; });"""
+    for fail, seen in ((0, 1), (3, 4), (99, 5)):
+        sync = g.site.add_action("klaviyo_sync")
+        before = g.action(sync)
+        said_now = g.said("global $wpdb;" + meddle % fail + fire(sync) + "say($seen);")
+        if fail > seen:
+            equal(said_now, [["ran"], [seen]])
+            equal(g.action(sync), before, "the row")
+            equal(g.site.sql("SELECT message FROM wp_actionscheduler_logs WHERE action_id = %d" % sync), [])
+        else:
+            equal((said_now[0][0], said_now[1]), ("Weir_Deferred", [seen]))
+            expect(g.action(sync)[0] > before[0] + 3000, "its date: %s" % (g.action(sync),))
+    equal([x for x in g.site.complaints() if "nothing" not in x], [])
+    g.server.stop()
+
+
 @test("an answer is kept for a second, and actions of one hook share it")
 def answers_kept(folder):
     g = Gated(folder)
