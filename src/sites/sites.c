@@ -237,6 +237,8 @@ struct gate_answer site_decide(struct core *core, const struct site *s, struct s
         struct policy policy = core->throttle->policy;
         const struct target *g = target_of(core, s);
         struct gate_ask ask = {.tier = site_tier(core, s, hook), .level = site_level(core, s)};
+        if (g && ask.level == LEVEL_UNKNOWN)
+                ask.level = held_for_tier(&policy, &g->leveler, core->now.steady_ns, ask.tier);
         if (g && g->leveler.is_unmeasured && !is_not_measured_yet(g))
                 ask.level = worse_for_tier(&policy, ask.level, LEVEL_UNKNOWN, ask.tier);
         if (policy.deferrals_per_hour)
@@ -255,6 +257,9 @@ void site_put_reason(const struct core *core, const struct site *s, char *ret)
                 (void)snprintf(ret, SITE_TEXT, "an operator paused deferrable work");
         else if (!g)
                 (void)snprintf(ret, SITE_TEXT, "the target %s is not configured", s->target);
+        else if (level == LEVEL_UNKNOWN && l->held > LEVEL_NORMAL)
+                (void)snprintf(ret, SITE_TEXT, "the load of %s is unknown, and was %s before",
+                               g->name, level_name(l->held));
         else if (level == LEVEL_UNKNOWN || l->metric < 0)
                 (void)snprintf(ret, SITE_TEXT, "the load of %s is %s", g->name, level_name(level));
         else

@@ -473,6 +473,33 @@ static void a_target_that_cannot_be_measured_is_an_unknown_level(void **unused)
         rig_release(&rig);
 }
 
+/* A probe fails first when the database is overloaded. */
+static void what_critical_held_stays_held_while_nobody_answers(void **unused)
+{
+        (void)unused;
+        struct rig rig;
+        struct site_plan plan;
+        bench(&rig, MODE_ENFORCE, 20);
+        for (int i = 0; i < 20; i++) {
+                rig_pass_ms(&rig, MS_PER_S);
+                core_sample(rig.core, 0, 0, 0, rig.now.steady_ns, SAMPLE_FAILED,
+                            SLICE_LIT("too many connections"));
+        }
+        rig_turn(&rig);
+        survey(&rig, &plan, "pay", 1, "renew", 1, "news", 1, "sync", 1, NULL);
+        assert_int_equal(plan.n_steps, 3);
+        assert_delay(&rig, &plan.steps[0], 300);
+        assert_delay(&rig, &plan.steps[1], 900);
+        assert_delay(&rig, &plan.steps[2], 3600);
+        has(plan.reason, "unknown, and was critical before");
+        site_plan_release(&plan);
+        rig_pass_ms(&rig, 300 * MS_PER_S); /* as long as critical delays the tier high */
+        rig_turn(&rig);
+        assert_int_equal(n_steps(&rig, "renew", 1), 0);
+        assert_int_equal(n_steps(&rig, "news", 1), 1);
+        rig_release(&rig);
+}
+
 static void a_change_of_the_registry_holds_from_the_next_survey(void **unused)
 {
         (void)unused;
@@ -1340,6 +1367,7 @@ int main(void)
                 cmocka_unit_test(nothing_returns_before_the_first_measurement),
                 cmocka_unit_test(a_target_that_is_not_configured_is_an_unknown_level),
                 cmocka_unit_test(a_target_that_cannot_be_measured_is_an_unknown_level),
+                cmocka_unit_test(what_critical_held_stays_held_while_nobody_answers),
                 cmocka_unit_test(a_change_of_the_registry_holds_from_the_next_survey),
                 cmocka_unit_test(hooks_are_compared_with_their_case),
                 cmocka_unit_test(hooks_that_a_plan_left_out_come_first_in_the_next),
