@@ -304,13 +304,13 @@ static int read_account(struct store *s, struct problem *problem)
 
 /* ---- what the site is ---- */
 
-/* Names the prefixes under which Action Scheduler has tables here. */
-static int missing_table(struct store *s, enum table table, struct problem *problem)
+/* The prefixes under which this user sees tables of Action Scheduler here, and whether its own is
+ * one. */
+static int find_prefixes(struct store *s, struct buf *ret, bool *ret_has_own,
+                         struct problem *problem)
 {
         struct mysql_result rows CLEANUP(mysql_result_release) = {0};
-        struct buf found CLEANUP(buf_release) = {0};
         struct slice cell;
-        const char *database = s->options->login.database;
         size_t n = 0, tail = strlen(table_names[ACTIONS]);
         buf_put_str(&s->sql, "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA ="
                              " DATABASE() AND TABLE_NAME LIKE '%actionscheduler\\_actions'"
@@ -319,17 +319,49 @@ static int missing_table(struct store *s, enum table table, struct problem *prob
         if (r != OK)
                 return r;
         for (; mysql_result_next(&rows, &cell, 1) && cell.len >= tail; n++) {
+                struct slice prefix = slice_make(cell.ptr, cell.len - tail);
+                *ret_has_own |= slice_eq(prefix, slice_str(s->options->prefix));
                 if (n == PREFIXES_MAX)
-                        buf_put_str(&found, ", ...");
+                        buf_put_str(ret, ", ...");
                 else
-                        buf_printf(&found, "%s'%s'", n ? ", " : "",
-                                   SHOWN(slice_make(cell.ptr, cell.len - tail)));
+                        buf_printf(ret, "%s'%s'", n ? ", " : "", SHOWN(prefix));
         }
+        return OK;
+}
+
+static int missing_table(struct store *s, enum table table, struct problem *problem)
+{
+        struct buf found CLEANUP(buf_release) = {0};
+        const char *database = s->options->login.database;
+        bool has_own = false;
+        int r = find_prefixes(s, &found, &has_own, problem);
+        if (r != OK)
+                return r;
         return problem_set(problem, ERR_NOTFOUND,
                            "there is no %s%s in database %s; tables of Action Scheduler %s%s",
                            SHOWN_STR(s->options->prefix), table_names[table],
                            SHOWN_STR(database ? database : ""),
-                           n ? "exist with the prefix " : "do not exist there", buf_cstr(&found));
+                           found.len ? "exist with the prefix " : "do not exist there",
+                           buf_cstr(&found));
+}
+
+/* A server refuses a table that does not exist like one that the user may not read. */
+static int denied_table(struct store *s, struct problem *problem)
+{
+        struct buf found CLEANUP(buf_release) = {0};
+        const struct problem denied = *problem;
+        bool has_own = false;
+        int r = find_prefixes(s, &found, &has_own, problem);
+        if (r != OK)
+                return r;
+        *problem = denied;
+        if (!found.len || has_own)
+                return ERR_FORBIDDEN;
+        return problem_set(
+                problem, ERR_NOTFOUND,
+                "is the prefix %s wrong? The user sees Action Scheduler's tables with the "
+                "prefix %s. Else %s",
+                SHOWN_STR(s->options->prefix), buf_cstr(&found), denied.detail);
 }
 
 static int check_tables(struct store *s, struct problem *problem)
@@ -340,6 +372,8 @@ static int check_tables(struct store *s, struct problem *problem)
                 s->facts.has_no_tables = r == ERR_NOTFOUND && t == ACTIONS;
                 if (r == ERR_NOTFOUND)
                         return missing_table(s, t, problem);
+                if (r == ERR_FORBIDDEN && t == ACTIONS)
+                        return denied_table(s, problem);
                 if (r != OK)
                         return r;
         }

@@ -252,8 +252,10 @@ static int look_at_repairs(struct store *s, struct site_survey *v, struct proble
         int r = OK;
         for (size_t i = 0; i < SITE_REPAIRS; i++)
                 plan.repairs[i] = MODE_OBSERVE;
-        for (int i = 0; r == OK && i < LOOKS; i++)
+        for (int i = 0; r == OK && i < LOOKS; i++) {
+                v->advice = NULL; /* each look adds all that is known to it */
                 r = store_repair(s, &plan, v, problem);
+        }
         return r;
 }
 

@@ -60,6 +60,8 @@ def run(path, *words):
                 expect(c["name"] not in checks, "%s is told twice" % c["name"])
             checks[c["name"]] = (c["verdict"], c["text"], c["fix"])
         found[site["name"]] = checks
+        advice = [c["text"] for c in site["checks"] if c["name"] == "advice"]
+        equal(advice, list(dict.fromkeys(advice)), "advice")
         equal(site["ok"], all(c["verdict"] != "bad" for c in site["checks"]), "ok of the site")
     return done.returncode, found
 
@@ -162,6 +164,30 @@ def missing_table(folder):
     equal(verdict, "bad", text)
     for word in ("wp_actionscheduler_actions", "'wp_2_'", "'shop_'", "multi"):
         expect(word in text, "%s is not in: %s" % (word, text))
+
+
+@test("a wrong prefix is told as such, also to a user that may only read the tables of another one")
+def wrong_prefix(folder):
+    site = bed.Site(maria(), database="prefixes", prefix="wp_3_")
+    with maria().connect() as root:
+        root("CREATE OR REPLACE USER narrow@'127.0.0.1' IDENTIFIED BY '%s'" % PASSWORD)
+        for table in site.tables():
+            root("GRANT SELECT ON prefixes.%s TO narrow@'127.0.0.1'" % table)
+    code, found = one(config(folder, ("shop", "narrow", "prefixes", "")))
+    equal((code, found["database"][0]), (1, "bad"), str(found))
+    for words in ("is the prefix wp_ wrong?", "'wp_3_'", "GRANT SELECT ON `prefixes`.`wp_actionscheduler_actions`"):
+        expect(words in found["database"][1], "%s is not in: %s" % (words, found["database"][1]))
+    code, found = one(config(folder, ("shop", "narrow", "prefixes", 'prefix = "wp_3_"')))
+    equal((code, found["privileges"][0]), (0, "ok"), str(found))
+    site.close()
+
+
+@test("advice is told once, however often repairs look")
+def advice_once(folder):
+    site = bed.Site(maria(), "4.1 upgraded", database="advised", is_migrated=False)
+    code, found = one(config(folder, ("shop", "weir", "advised", "")))
+    equal((code, found["advice"][0]), (0, "warn"), str(found))
+    site.close()
 
 
 @test("a missing privilege comes with the GRANT that gives it")
