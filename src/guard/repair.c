@@ -33,6 +33,11 @@
 #define LOST_MARK "weir: set to pending again"
 #define LOST_LINE LOST_MARK " (Action Scheduler lost it to a deadlock before it ran)"
 
+/* What Action Scheduler logs then, in any language: the status that it could not set; or, when it
+ * could not even set it to failed, the place in its store where PHP ended. */
+#define LOST_SAYS                                                                                  \
+        "(message LIKE '%%in-progress%%' OR message LIKE '%%/ActionScheduler\\_DBStore.php:%%')"
+
 /* One of the critical tier that failed in this time is set pending in any case. */
 #define LOST_CRITICAL_S 86400
 
@@ -121,7 +126,7 @@ static int keep_lost(struct repair_look *l, struct failed_page *p)
                 return OK;
         buf_printf(&l->s->sql,
                    "SELECT action_id, SUM(message LIKE '" LOST_MARK "%%'), "
-                   "MAX(IF(message LIKE '%%in-progress%%', log_id, 0)) > "
+                   "MAX(IF(" LOST_SAYS ", log_id, 0)) > "
                    "MAX(IF(message LIKE '" LOST_MARK "%%', log_id, 0)) FROM %s",
                    l->s->logs);
         look_put_index(&l->s->sql, LOOK_LOG_INDEX);

@@ -27,6 +27,11 @@ TIMEOUT = 300       # of a claim
 KEPT = 31 * DAY
 SHARED = {}
 LOST = "action failed via WP Cron: Unable to update the status of action %d to in-progress."
+# A second deadlock: it could not be set to failed, either.
+FATAL = ("unexpected shutdown: PHP Fatal error Uncaught InvalidArgumentException: Unidentified action %d: we were"
+         " unable to mark this action as having failed. It may may have been deleted by another process. in"
+         " /var/www/html/wp-content/plugins/woocommerce/packages/action-scheduler/classes/data-stores/"
+         "ActionScheduler_DBStore.php:1091")
 
 
 def maria():
@@ -127,16 +132,17 @@ def lost(_):
     once = [add_failed(shop, shop.add_simple, "pay", now - 90),
             add_failed(shop, shop.add_async, "mail"),
             add_failed(shop, shop.add_simple, "long", now - 90, args=["x" * 300]),
-            add_failed(shop, shop.add_simple, "keyed", now - 90, args={"a": 1})]
+            add_failed(shop, shop.add_simple, "keyed", now - 90, args={"a": 1}),
+            add_failed(shop, shop.add_simple, "fatal", now - 90, line=FATAL)]
     with Guard(shop) as guard:
         before = shop.checksum()
-        equal(guard.cycles(mode="observe")["lost"], [4, 0], "in observe")
-        equal(guard.cycles(mode="test_observe")["lost"], [4, 0], "in test_observe")
-        equal(guard.cycles(mode="enforce", lost="observe")["lost"], [4, 0], "this repair in observe")
-        equal(guard.cycles(mode="observe", lost="enforce")["lost"], [4, 0], "the site in observe")
+        equal(guard.cycles(mode="observe")["lost"], [5, 0], "in observe")
+        equal(guard.cycles(mode="test_observe")["lost"], [5, 0], "in test_observe")
+        equal(guard.cycles(mode="enforce", lost="observe")["lost"], [5, 0], "this repair in observe")
+        equal(guard.cycles(mode="observe", lost="enforce")["lost"], [5, 0], "the site in observe")
         equal(guard.cycle(mode="enforce", lost="off")["lost"], [0, 0], "off")
         equal(shop.checksum(), before, "tables")
-        equal(guard.cycle()["lost"], [4, 4], "in enforce")
+        equal(guard.cycle()["lost"], [5, 5], "in enforce")
         for action in once:
             row = shop.action(action)
             equal((row["status"], row["attempts"], row["claim_id"]), ("pending", "0", "0"), "action")
