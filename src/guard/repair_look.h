@@ -8,7 +8,7 @@
 #define LOOK_WALK_ROWS 500  /* of one page of a pass */
 #define LOOK_IDS_MAX   2000 /* of one page of claimed actions */
 #define LOOK_LOG_INDEX STORE_LOG_INDEX
-#define LOOK_DAY_S     86400
+#define LOOK_DAY_S     86400LL
 
 /* Only the classes that are known not to recur: a recurring action has its successor already. */
 #define LOOK_RUNS_ONCE                                                                             \

@@ -185,7 +185,7 @@ static void put_size(struct buf *b, uint64_t bytes)
         if (bytes >= 10 * UINT64_C(1073741824))
                 buf_printf(b, "%llu GB", (unsigned long long)(bytes / 1073741824));
         else
-                buf_printf(b, "%llu MB", (unsigned long long)(bytes / 1048576 + 1));
+                buf_printf(b, "%llu MB", (unsigned long long)bytes / 1048576 + 1);
 }
 
 /* "3 min", rounded up; a day and more in days. */

@@ -15,7 +15,7 @@
 
 #include "state/moved.h"
 
-#define FRONT_ROWS_MAX 2000 /* of one hook; more are put in front when some of these have run */
+#define FRONT_ROWS_MAX 2000UL /* of one hook; more are put in front when some of these have run */
 
 struct front_row {
         uint64_t id;

@@ -206,19 +206,19 @@ static int start_process(struct site_reserved *r, struct problem *p)
         return err;
 }
 
-static void start(struct site_reserved *r)
+static bool try_start(struct site_reserved *r)
 {
         struct problem p = {0};
         if (start_process(r, &p) == OK) {
                 r->claim = 0; /* it is told */
                 say_info("work", "started the reserved runner", "site", r->spec.site, "hooks",
                          SAY_I64(r->n_hooks));
-                return;
+                return true;
         }
         r->task = NULL;
         r->pause_ms = PAUSE_MAX_MS;
         say_error("work", "cannot start the reserved runner", "error", p.detail);
-        reserved_move(r, EVENT_FAILED);
+        return false;
 }
 
 static void tell_hooks(struct site_reserved *r)
@@ -237,8 +237,8 @@ static void on_pause_over(uv_timer_t *timer)
         reserved_move(timer->data, EVENT_PAUSE_OVER);
 }
 
-/* The only place that changes the state. */
-static void reserved_move(struct site_reserved *r, enum reserved_event event)
+/* False: a process could not be started. */
+static bool reserved_enter(struct site_reserved *r, enum reserved_event event)
 {
         enum reserved_state from = r->state;
         r->state = next_state[from][event];
@@ -247,10 +247,9 @@ static void reserved_move(struct site_reserved *r, enum reserved_event event)
                 (void)uv_timer_stop(&r->pause);
         switch (r->state) {
         case RESERVED_RUNNING:
-                if (from == RESERVED_RUNNING && event == EVENT_HOOKS)
-                        tell_hooks(r);
-                else
-                        start(r);
+                if (from != RESERVED_RUNNING || event != EVENT_HOOKS)
+                        return try_start(r);
+                tell_hooks(r);
                 break;
         case RESERVED_PAUSED:
                 if (from != RESERVED_PAUSED)
@@ -270,6 +269,14 @@ static void reserved_move(struct site_reserved *r, enum reserved_event event)
         case RESERVED_STATES:
                 break;
         }
+        return true;
+}
+
+/* The only place that changes the state. */
+static void reserved_move(struct site_reserved *r, enum reserved_event event)
+{
+        while (!reserved_enter(r, event))
+                event = EVENT_FAILED;
 }
 
 struct slice site_reserved_hooks(const struct site_reserved *r)

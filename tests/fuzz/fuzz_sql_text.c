@@ -175,7 +175,7 @@ static void check_tokens(struct slice sql)
 {
         struct slow s = {.at = sql.ptr, .end = sql.ptr + sql.len};
         struct sql_lex l;
-        struct sql_token got, want;
+        struct sql_token got, want = {0};
 
         sql_lex_init(&l, sql);
         do {

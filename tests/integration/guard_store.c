@@ -279,7 +279,7 @@ static int run_purge(struct problem *p)
                      ",\"rows\":%u,\"is_over\":%s,\"rest_ms\":%" PRId64 ",\"advice\":",
                      store.n_statements - before, purge->actions, purge->lines, purge->pace.rows,
                      purge->kind == 0 && !purge->walk.at_id ? "true" : "false",
-                     due_ns == INT64_MAX ? -1 : (due_ns - clock_boot_ns()) / NS_PER_MS);
+                     (int64_t)(due_ns == INT64_MAX ? -1 : (due_ns - clock_boot_ns()) / NS_PER_MS));
         struct buf text CLEANUP(buf_release) = {0};
         for (size_t i = 0; i < STORE_ADVICE_LINES; i++)
                 if (store.memory.advice[i][0])

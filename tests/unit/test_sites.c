@@ -1270,10 +1270,11 @@ static void a_report_tells_its_lists_and_what_retention_has_to_delete(void **unu
         struct rig rig;
         bench(&rig, MODE_ENFORCE, 1);
         same(rig_do(&rig, "SITEREPORT", "blog"), "(waits)");
-        struct site_report report = {.tables = {{"t0", 5, 6}, {"t1"}, {"t2"}, {"t3"}},
-                                     .n = {[SITE_PAST_DUE] = 1},
-                                     .past = 7,
-                                     .is_past_estimate = true};
+        struct site_report report = {
+                .tables = {{"t0", 5, 6}, {"t1", 0, 0}, {"t2", 0, 0}, {"t3", 0, 0}},
+                .n = {[SITE_PAST_DUE] = 1},
+                .past = 7,
+                .is_past_estimate = true};
         report.lists[SITE_PAST_DUE][0] = (struct site_figure){SLICE_LIT("pay"), 8, true, 9};
         asked.request->report = &report;
         asked.request->done(asked.request);
