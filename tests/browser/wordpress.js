@@ -354,6 +354,8 @@ test('from the zip the plugin is activated, set up by its form, shows the site, 
         await page.locator('[data-slug=weir] .deactivate a').click();
         page.removeAllListeners('dialog');
         page.on('dialog', (d) => d.accept());
+        await page.locator('[data-slug=weir] .activate a').waitFor();
+        await page.waitForLoadState('load'); // before that a click is a link to another page
         await page.locator('[data-slug=weir] .delete a').click();
         await until(() => !fs.existsSync(path.join(site.root, 'wp-content/plugins/weir')), 'deletion');
         isClean(site);
